@@ -1,0 +1,220 @@
+//! Upstreams: a set of nodes and how to use them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::{Id, Timeouts};
+
+/// An upstream, validated. Source of the fields: the APISIX Admin API's upstream schema.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upstream {
+    /// Its id; `None` when it stands inline in a route or service.
+    pub id: Option<Id>,
+    /// Its nodes; may be empty, which answers 503 at request time.
+    pub nodes: Vec<Node>,
+    /// Where nodes come from when not listed.
+    pub discovery: Option<Discovery>,
+    /// How a node is chosen.
+    pub balance: Balance,
+    /// What is spoken to the nodes.
+    pub scheme: Scheme,
+    /// Further attempts after the first; `None` is one less than there are nodes.
+    pub retries: Option<u32>,
+    /// How long further attempts may start; `None` is without limit.
+    pub retry_timeout: Option<Duration>,
+    /// Time-outs, unless the route gives its own; `None` is the default of 60 s each.
+    pub timeout: Option<Timeouts>,
+    /// Which `Host` the node gets.
+    pub pass_host: PassHost,
+    /// A keep-alive pool of its own; `None` is the shared default.
+    pub keepalive_pool: Option<KeepalivePool>,
+    /// Client certificate and key (PEM) for https nodes.
+    pub tls: Option<UpstreamTls>,
+    /// Health checks.
+    pub checks: Option<Checks>,
+    /// For people.
+    pub name: Option<String>,
+    /// For people.
+    pub desc: Option<String>,
+    /// For people and tools.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A member of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// A name, an IPv4 address, or an IPv6 address without brackets.
+    pub host: String,
+    /// TCP port; filled in from the scheme (80, 443) where the document gives none.
+    pub port: u16,
+    /// Share of the traffic; 0 is never picked.
+    pub weight: u32,
+    /// Higher groups are used first; lower ones when all of those failed.
+    pub priority: i32,
+}
+
+/// A named set of nodes that somebody else keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discovery {
+    /// `discovery_type`, such as `dns`.
+    pub kind: String,
+    /// `service_name`.
+    pub service_name: String,
+}
+
+/// How a node is chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Balance {
+    /// Weighted, interleaved.
+    RoundRobin,
+    /// Consistent hashing over a ring.
+    ConsistentHash(HashOn),
+    /// Fewest requests under way, by weight.
+    LeastConnections,
+    /// Power of two choices over a moving average of the response time.
+    Ewma,
+}
+
+/// What consistent hashing hashes; an absent value falls back to the client's address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HashOn {
+    /// A variable by its name, such as `remote_addr` or `arg_user`.
+    Variable(String),
+    /// A request header by its lower-cased name.
+    Header(String),
+    /// A cookie by its name.
+    Cookie(String),
+    /// The consumer's name.
+    Consumer,
+    /// A template of several variables, such as `$request_uri$remote_addr`.
+    Combination(String),
+}
+
+/// What is spoken to the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// HTTP/1.1 over TCP.
+    Http,
+    /// HTTP/1.1 over TLS.
+    Https,
+}
+
+/// Which `Host` header the node gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PassHost {
+    /// The client's, unchanged.
+    Pass,
+    /// The node's host, with the port where it is not the scheme's own.
+    Node,
+    /// This text (`upstream_host`).
+    Rewrite(String),
+}
+
+/// Bounds of a keep-alive pool. Defaults: 320 connections, 60 s, 1,000 requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeepalivePool {
+    /// Idle connections kept.
+    pub size: u32,
+    /// How long one may idle.
+    pub idle_timeout: Duration,
+    /// Requests over one connection.
+    pub requests: u32,
+}
+
+impl Default for KeepalivePool {
+    fn default() -> Self {
+        Self { size: 320, idle_timeout: Duration::from_secs(60), requests: 1000 }
+    }
+}
+
+/// A client certificate for https nodes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UpstreamTls {
+    /// Certificate chain, PEM.
+    pub client_cert: String,
+    /// Private key, PEM.
+    pub client_key: String,
+}
+
+impl std::fmt::Debug for UpstreamTls {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("UpstreamTls").field("client_key", &"***").finish_non_exhaustive()
+    }
+}
+
+/// Health checks of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checks {
+    /// Probes that the gateway sends.
+    pub active: ActiveCheck,
+    /// Judging by the traffic itself.
+    pub passive: Option<PassiveCheck>,
+}
+
+/// What a probe speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CheckKind {
+    /// An HTTP request.
+    Http,
+    /// An HTTPS request.
+    Https,
+    /// A TCP connection.
+    Tcp,
+}
+
+/// Probes, and what their outcomes mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveCheck {
+    /// What a probe speaks.
+    pub kind: CheckKind,
+    /// How long one may take; 1 s.
+    pub timeout: Duration,
+    /// Probes at a time; 10.
+    pub concurrency: u32,
+    /// `Host` of the probe, instead of the node's.
+    pub host: Option<String>,
+    /// Port probed, instead of the node's.
+    pub port: Option<u16>,
+    /// Method; `GET`.
+    pub http_method: String,
+    /// Path; `/`.
+    pub http_path: String,
+    /// Body; empty.
+    pub http_request_body: String,
+    /// Whether an https probe wants a certificate that verifies; true.
+    pub https_verify_certificate: bool,
+    /// Further header lines, `Name: value`.
+    pub request_headers: Vec<String>,
+    /// Between two probes of a node on the healthy side; 1 s.
+    pub healthy_interval: Duration,
+    /// Between two probes of a node on the unhealthy side; 1 s.
+    pub unhealthy_interval: Duration,
+    /// Outcomes that count; active defaults 2 successes, 5 / 2 / 3 failures.
+    pub thresholds: Thresholds,
+}
+
+/// Judging by the traffic itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassiveCheck {
+    /// What it judges; tcp ignores statuses.
+    pub kind: CheckKind,
+    /// Outcomes that count; passive defaults 5 successes, 5 / 2 / 7 failures.
+    pub thresholds: Thresholds,
+}
+
+/// How many outcomes in a row flip a node; 0 ignores that signal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Statuses that count as a success.
+    pub healthy_statuses: Vec<u16>,
+    /// Successes that make a node healthy.
+    pub successes: u8,
+    /// Statuses that count as a failure.
+    pub unhealthy_statuses: Vec<u16>,
+    /// Bad statuses that make a node unhealthy.
+    pub http_failures: u8,
+    /// Refused or broken connections that make a node unhealthy.
+    pub tcp_failures: u8,
+    /// Time-outs that make a node unhealthy.
+    pub timeouts: u8,
+}

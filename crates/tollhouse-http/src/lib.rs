@@ -1,1 +1,30 @@
-//! TODO
+//! HTTP/1.1 as bytes: request and response heads, body framing, chunked coding, head writing.
+//!
+//! Sans-IO: callers own sockets and buffers and hand in slices; nothing here reads, writes, waits
+//! or allocates per message once its vectors have grown. Framing is strict on purpose (RFC 9112
+//! §2.2, §5, §6, §7): what two readers could take differently is refused, never guessed.
+//!
+//! Routes, header policy and error answers are not known here.
+
+#![forbid(unsafe_code)]
+
+pub mod authority;
+pub mod chunked;
+pub mod error;
+pub mod field;
+pub mod framing;
+pub mod limits;
+pub mod request;
+pub mod response;
+mod scan;
+mod span;
+pub mod target;
+
+pub use chunked::ChunkedDecoder;
+pub use error::{ChunkError, HeadError};
+pub use field::{Field, Fields, Known};
+pub use framing::BodyLength;
+pub use limits::HeadLimits;
+pub use request::{Expectation, RequestHead, Version};
+pub use response::ResponseHead;
+pub use span::Span;

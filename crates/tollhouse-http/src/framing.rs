@@ -1,0 +1,84 @@
+//! How long a body is (RFC 9112 §6.3), decided strictly from a head's fields.
+
+use crate::field::list_elements;
+use crate::{Fields, HeadError, Known, Version};
+
+/// How a body is delimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyLength {
+    /// There is none.
+    None,
+    /// This many bytes; never 0.
+    Known(u64),
+    /// Chunks, to the one of size 0.
+    Chunked,
+    /// Everything until the connection closes; responses only.
+    UntilClose,
+}
+
+/// What the framing fields say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Declared {
+    Nothing,
+    Length(u64),
+    Chunked,
+}
+
+/// Reads `Content-Length` and `Transfer-Encoding`; refuses every ambiguous combination.
+#[inline]
+pub(crate) fn declared(
+    fields: &Fields,
+    buffer: &[u8],
+    version: Version,
+) -> Result<Declared, HeadError> {
+    let has_length = fields.has(Known::ContentLength);
+    let has_coding = fields.has(Known::TransferEncoding);
+    match (has_length, has_coding) {
+        (false, false) => Ok(Declared::Nothing),
+        (true, false) => content_length(fields, buffer).map(Declared::Length),
+        (true, true) => Err(HeadError::BadFraming),
+        (false, true) if version == Version::Http10 => Err(HeadError::BadFraming),
+        (false, true) => transfer_coding(fields, buffer).map(|()| Declared::Chunked),
+    }
+}
+
+/// One `Content-Length` of digits only; a repeated or list-valued one is refused even if equal.
+fn content_length(fields: &Fields, buffer: &[u8]) -> Result<u64, HeadError> {
+    let mut lengths = fields.iter().filter(|field| field.known == Known::ContentLength);
+    let (Some(only), None) = (lengths.next(), lengths.next()) else {
+        return Err(HeadError::BadFraming);
+    };
+    let digits = only.value().of_buffer(buffer);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(HeadError::BadFraming);
+    }
+    digits
+        .iter()
+        .try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+        .ok_or(HeadError::BadFraming)
+}
+
+/// `chunked` and nothing else: it must be last, and other codings are not implemented.
+fn transfer_coding(fields: &Fields, buffer: &[u8]) -> Result<(), HeadError> {
+    let codings = || {
+        fields
+            .iter()
+            .filter(|field| field.known == Known::TransferEncoding)
+            .flat_map(|field| list_elements(field.value().of_buffer(buffer)))
+    };
+    let chunked = codings().filter(|coding| coding.eq_ignore_ascii_case(b"chunked")).count();
+    let is_last = codings().last().is_some_and(|last| last.eq_ignore_ascii_case(b"chunked"));
+    if chunked != 1 || !is_last {
+        return Err(HeadError::BadFraming);
+    }
+    if codings().count() > 1 {
+        return Err(HeadError::CodingNotImplemented);
+    }
+    // `chunked` once, but written as `,chunked` or in two lines, is read differently elsewhere.
+    let lines = fields.iter().filter(|field| field.known == Known::TransferEncoding);
+    let is_plain = |value: &[u8]| value.eq_ignore_ascii_case(b"chunked");
+    if lines.clone().count() != 1 || !lines.clone().all(|f| is_plain(f.value().of_buffer(buffer))) {
+        return Err(HeadError::BadFraming);
+    }
+    Ok(())
+}

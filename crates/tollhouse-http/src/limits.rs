@@ -1,0 +1,33 @@
+//! Bounds of a message head. The values come from the bootstrap file; these are the outer walls.
+
+/// Most header lines that any configuration may allow: the parser's scratch space is this long.
+pub const HEADER_COUNT_MAX: usize = 256;
+
+/// Longest head that any configuration may allow, in bytes: spans of values stay within 16 bits.
+pub const HEAD_BYTES_MAX: usize = 65_535;
+
+/// Longest line that opens a chunk, in bytes: 16 hex digits, and a little room for extensions.
+pub const CHUNK_LINE_BYTES_MAX: u32 = 256;
+
+/// Longest trailer section, in bytes: trailers carry a checksum or a status, not a document.
+pub const TRAILER_BYTES_MAX: u32 = 8 * 1024;
+
+/// Empty lines skipped before a request line (RFC 9112 §2.2 asks for at least one).
+pub const LEADING_EMPTY_LINES_MAX: usize = 4;
+
+/// Bounds of one head.
+#[derive(Debug, Clone, Copy)]
+pub struct HeadLimits {
+    /// Longest request or status line, in bytes.
+    pub line_bytes: usize,
+    /// Longest head in all, first line included, in bytes.
+    pub head_bytes: usize,
+    /// Most header lines.
+    pub header_count: usize,
+}
+
+impl Default for HeadLimits {
+    fn default() -> Self {
+        Self { line_bytes: 8 * 1024, head_bytes: 32 * 1024, header_count: 100 }
+    }
+}

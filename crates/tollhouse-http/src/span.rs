@@ -1,0 +1,44 @@
+//! A range of a head buffer: heads are kept as spans into the bytes they were read from.
+
+/// A range into the buffer that a head was parsed from. Heads are below 4 GiB by their limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// Offset of the first byte.
+    pub start: u32,
+    /// Number of bytes.
+    pub len: u32,
+}
+
+impl Span {
+    /// The span from `start` to `end`.
+    #[inline]
+    pub fn new(start: usize, end: usize) -> Self {
+        debug_assert!(start <= end, "a span never runs backwards");
+        Self { start: start as u32, len: (end - start) as u32 }
+    }
+
+    /// Where `part` lies in `whole`; `part` must be a slice of `whole`.
+    #[inline]
+    pub(crate) fn of(part: &[u8], whole: &[u8]) -> Self {
+        let start = part.as_ptr() as usize - whole.as_ptr() as usize;
+        Self::new(start, start + part.len())
+    }
+
+    /// Offset just past the last byte.
+    #[inline]
+    pub fn end(self) -> usize {
+        self.start as usize + self.len as usize
+    }
+
+    /// Whether it holds no byte.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes; empty when `buffer` is not the one the span was made from.
+    #[inline]
+    pub fn of_buffer(self, buffer: &[u8]) -> &[u8] {
+        buffer.get(self.start as usize..self.end()).unwrap_or_default()
+    }
+}

@@ -1,1 +1,14 @@
-//! TODO
+//! Sockets: listeners, byte streams with and without TLS, DNS, and handing listeners to a successor.
+//!
+//! No protocol above TCP and TLS is parsed here, and nothing here knows routes or upstreams.
+
+#![forbid(unsafe_code)]
+
+pub mod connect;
+pub mod handover;
+pub mod listen;
+pub mod stream;
+pub mod tls;
+
+pub use listen::{ListenError, Listeners};
+pub use stream::Stream;

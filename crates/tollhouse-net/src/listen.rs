@@ -1,0 +1,144 @@
+//! Listening sockets: one per worker and address, so that the kernel spreads connections.
+//!
+//! Binding says plainly why it failed and what to do; accepting is the worker's business.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Why an address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {reason}; {hint}")]
+pub struct ListenError {
+    /// What was to be listened on.
+    pub address: SocketAddr,
+    /// What the operating system says.
+    pub reason: io::Error,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// The sockets of one address, one for each worker.
+#[derive(Debug)]
+pub struct Listeners {
+    /// The address bound, with the kernel's choice where port 0 was asked for.
+    pub address: SocketAddr,
+    /// One socket for each worker.
+    pub sockets: Vec<TcpListener>,
+}
+
+impl Listeners {
+    /// Binds `workers` sockets to `address`. Port 0 lets the kernel choose one port for all.
+    ///
+    /// # Errors
+    /// [`ListenError`] when the port is taken, even by a process that would share it.
+    pub fn bind(address: SocketAddr, workers: usize) -> Result<Listeners, ListenError> {
+        refuse_if_taken(address).map_err(|reason| explain(address, reason))?;
+        let first = bind_shared(address).map_err(|reason| explain(address, reason))?;
+        let bound = first.local_addr().map_err(|reason| explain(address, reason))?;
+        let mut sockets = vec![first];
+        for _ in 1..workers {
+            sockets.push(bind_shared(bound).map_err(|reason| explain(bound, reason))?);
+        }
+        Ok(Listeners { address: bound, sockets })
+    }
+
+    /// Takes over sockets that a predecessor handed down, and binds or drops some until there is
+    /// one for each worker.
+    ///
+    /// # Errors
+    /// [`ListenError`] when a further socket cannot be bound.
+    pub fn adopt(
+        address: SocketAddr,
+        mut sockets: Vec<TcpListener>,
+        workers: usize,
+    ) -> Result<Listeners, ListenError> {
+        while sockets.len() < workers {
+            sockets.push(bind_shared(address).map_err(|reason| explain(address, reason))?);
+        }
+        Ok(Listeners { address, sockets })
+    }
+}
+
+/// Fails when anybody listens already: sharing the port would split the traffic silently.
+fn refuse_if_taken(address: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    only_v6(&socket, address)?;
+    socket.bind(&address.into())?;
+    socket.listen(1)
+}
+
+fn bind_shared(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    only_v6(&socket, address)?;
+    socket.set_nonblocking(true)?;
+    // Inherited by every accepted socket: saves one system call a connection.
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// `[::]` means IPv6 alone, so that `0.0.0.0` can be listed beside it.
+fn only_v6(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    if address.is_ipv6() { socket.set_only_v6(true) } else { Ok(()) }
+}
+
+fn explain(address: SocketAddr, reason: io::Error) -> ListenError {
+    let hint = match reason.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "another process has port {port}: see `ss -ltnp 'sport = :{port}'`, stop it or choose \
+             another port; to replace a running tollhouse, start with --upgrade",
+            port = address.port()
+        ),
+        io::ErrorKind::PermissionDenied => format!(
+            "port {} needs the right to bind low ports: run `setcap cap_net_bind_service=+ep` on \
+             the binary, or choose a port above 1023",
+            address.port()
+        ),
+        io::ErrorKind::AddrNotAvailable => {
+            format!("{} is no address of this machine: see `ip address`", address.ip())
+        }
+        _ => "check the address".to_owned(),
+    };
+    ListenError { address, reason, hint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn any() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 0))
+    }
+
+    #[test]
+    fn workers_share_one_port() {
+        let listeners = Listeners::bind(any(), 3).expect("loopback can be bound");
+        let ports: Vec<u16> =
+            listeners.sockets.iter().map(|s| s.local_addr().expect("bound").port()).collect();
+        assert_eq!(ports, vec![listeners.address.port(); 3]);
+    }
+
+    #[test]
+    fn a_taken_port_is_refused_with_the_remedy() {
+        let taken = Listeners::bind(any(), 1).expect("loopback can be bound");
+        let error = Listeners::bind(taken.address, 1).expect_err("the port is taken");
+        assert_eq!(error.reason.kind(), io::ErrorKind::AddrInUse);
+        assert!(error.to_string().contains("--upgrade"), "{error}");
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_refused() {
+        let address = SocketAddr::from(([192, 0, 2, 1], 0));
+        let error = Listeners::bind(address, 1).expect_err("a documentation address");
+        assert!(error.to_string().contains("no address of this machine"), "{error}");
+    }
+}

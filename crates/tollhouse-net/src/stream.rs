@@ -1,0 +1,98 @@
+//! A byte stream, plain or encrypted, polled by the task that owns it.
+//!
+//! An enum instead of a trait object: the plain arm is the hot path and costs one branch.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+/// A connection's bytes.
+#[derive(Debug)]
+pub enum Stream {
+    /// TCP.
+    Plain(TcpStream),
+    /// TLS that we opened towards an upstream.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// Reads into `buffer`, which must not be empty; 0 is the peer's end of stream.
+    #[inline]
+    pub fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut read = ReadBuf::new(buffer);
+        ready!(match self {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_read(context, &mut read),
+            Stream::Tls(tls) => Pin::new(tls).poll_read(context, &mut read),
+        })?;
+        Poll::Ready(Ok(read.filled().len()))
+    }
+
+    /// Waits until a read would find something, without needing a buffer. TLS answers at once:
+    /// whether its bytes are a record's whole is only known by reading.
+    #[inline]
+    pub fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Plain(tcp) => tcp.poll_read_ready(context),
+            Stream::Tls(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Writes from `parts` in order; returns the number of bytes taken.
+    #[inline]
+    pub fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_write_vectored(context, parts),
+            Stream::Tls(tls) => Pin::new(tls).poll_write_vectored(context, parts),
+        }
+    }
+
+    /// Pushes out what the TLS layer still holds.
+    #[inline]
+    pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Plain(_) => Poll::Ready(Ok(())),
+            Stream::Tls(tls) => Pin::new(tls).poll_flush(context),
+        }
+    }
+
+    /// Ends our direction.
+    pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_shutdown(context),
+            Stream::Tls(tls) => Pin::new(tls).poll_shutdown(context),
+        }
+    }
+
+    /// Whether an idle connection is still of use: open, with nothing to read. Costs no system
+    /// call unless the reactor has seen something happen on the socket.
+    #[inline]
+    pub fn is_quiet(&mut self) -> bool {
+        let mut byte = [0];
+        let mut context = Context::from_waker(Waker::noop());
+        self.poll_read(&mut context, &mut byte).is_pending()
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// When the socket is no longer connected.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Stream::Plain(tcp) => tcp.peer_addr(),
+            Stream::Tls(tls) => tls.get_ref().0.peer_addr(),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! TLS towards upstreams: one connector per client certificate.
+//!
+//! As in APISIX, the upstream's certificate is not verified: upstreams are named by address, and
+//! operators who need verification put it where names are known. Serving TLS lives elsewhere.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::TlsConnector;
+
+/// Why a client certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The certificate chain is not PEM, or empty.
+    #[error("failed to parse cert: {0}")]
+    Certificate(String),
+    /// The key is not PEM.
+    #[error("failed to parse key: {0}")]
+    Key(String),
+    /// Key and certificate do not fit, or no protocol version is left.
+    #[error("failed to handle cert-key pair: {0}")]
+    Pair(#[from] rustls::Error),
+}
+
+/// A connector for https upstreams, with a client certificate (PEM chain, PEM key) or without.
+///
+/// # Errors
+/// When the certificate or the key cannot be used.
+pub fn connector(client: Option<(&str, &str)>) -> Result<TlsConnector, TlsError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = Arc::new(AcceptAny(Arc::clone(&provider)));
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let config = match client {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => {
+            builder.with_client_auth_cert(parse_chain(chain)?, parse_key(key)?)?
+        }
+    };
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn parse_chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    let chain = chain.map_err(|error| TlsError::Certificate(error.to_string()))?;
+    if chain.is_empty() {
+        return Err(TlsError::Certificate("no certificate in the text".into()));
+    }
+    Ok(chain)
+}
+
+fn parse_key(pem: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| TlsError::Key(error.to_string()))
+}
+
+/// Checks signatures, but takes any certificate.
+#[derive(Debug)]
+struct AcceptAny(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AcceptAny {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,1 +1,23 @@
-//! TODO
+//! What std lacks: copy-on-write collections, a coarse clock, a timer wheel, human sizes.
+//!
+//! Nothing here knows the product, does IO or starts a thread; every module can be understood and
+//! tested alone. Types marked "one thread" are not `Send` and cost no atomic operation.
+
+#![forbid(unsafe_code)]
+
+pub mod bytes_size;
+pub mod civil;
+pub mod clock;
+pub mod cow_map;
+pub mod duration;
+pub mod edit_distance;
+pub mod random;
+pub mod slots;
+pub mod wheel;
+
+pub use clock::CoarseClock;
+pub use cow_map::{CowMap, Equivalent};
+pub use edit_distance::nearest;
+pub use random::Random;
+pub use slots::CowVec;
+pub use wheel::{Timer, Wheel};

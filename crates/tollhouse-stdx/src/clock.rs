@@ -1,0 +1,164 @@
+//! The time of one thread, read once a turn of its loop and handed out from a cell.
+//!
+//! `now_ms` counts from the start of the process and never goes back; it is what deadlines are
+//! made of. The wall clock (`unix_ms`, `http_date`) follows the system's, re-read once a second.
+//! One thread: not `Sync`; every core has its own.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::civil::{CivilTime, HTTP_DATE_BYTES};
+
+/// How old the offset between the two clocks may become before the wall clock is read again: a
+/// step of the system's time shows within this.
+const WALL_CLOCK_AGE_MS: u64 = 1_000;
+
+/// A cached clock; see the module.
+#[derive(Debug)]
+pub struct CoarseClock {
+    source: Source,
+    now_ms: Cell<u64>,
+    /// What to add to `now_ms` to get Unix milliseconds.
+    unix_offset_ms: Cell<u64>,
+    offset_read_ms: Cell<u64>,
+    date_seconds: Cell<u64>,
+    date: Cell<[u8; HTTP_DATE_BYTES]>,
+}
+
+#[derive(Debug)]
+enum Source {
+    System(Instant),
+    Manual,
+}
+
+impl CoarseClock {
+    /// A clock of the system's time, already refreshed.
+    pub fn new() -> Self {
+        let clock = Self::with_source(Source::System(process_start()), 0, 0);
+        clock.read_wall_clock();
+        clock.refresh();
+        clock
+    }
+
+    /// A clock that stands still until [`advance`](Self::advance) moves it; for tests and
+    /// simulations.
+    pub fn manual(now_ms: u64, unix_ms: u64) -> Self {
+        Self::with_source(Source::Manual, now_ms, unix_ms.saturating_sub(now_ms))
+    }
+
+    fn with_source(source: Source, now_ms: u64, unix_offset_ms: u64) -> Self {
+        Self {
+            source,
+            now_ms: Cell::new(now_ms),
+            unix_offset_ms: Cell::new(unix_offset_ms),
+            offset_read_ms: Cell::new(now_ms),
+            date_seconds: Cell::new(0),
+            date: Cell::new(CivilTime::from_unix_seconds(0).http_date()),
+        }
+    }
+
+    /// Milliseconds since the start of the process, as of the last refresh.
+    #[inline]
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms.get()
+    }
+
+    /// Reads the time and returns it: one system clock call, a second one once a second.
+    pub fn refresh(&self) -> u64 {
+        if let Source::System(start) = self.source {
+            let now_ms = millis(start.elapsed());
+            self.now_ms.set(now_ms);
+            if now_ms - self.offset_read_ms.get().min(now_ms) >= WALL_CLOCK_AGE_MS {
+                self.read_wall_clock();
+            }
+        }
+        self.now_ms.get()
+    }
+
+    /// Moves a manual clock; nothing on a clock of the system's time.
+    pub fn advance(&self, by: Duration) {
+        if matches!(self.source, Source::Manual) {
+            self.now_ms.set(self.now_ms.get().saturating_add(millis(by)));
+        }
+    }
+
+    /// Milliseconds since the Unix epoch, as of the last refresh.
+    #[inline]
+    pub fn unix_ms(&self) -> u64 {
+        self.now_ms.get().saturating_add(self.unix_offset_ms.get())
+    }
+
+    /// The text of a `Date` header, made anew once a second.
+    #[inline]
+    pub fn http_date(&self) -> [u8; HTTP_DATE_BYTES] {
+        let seconds = self.unix_ms() / 1_000;
+        if seconds != self.date_seconds.get() {
+            self.date_seconds.set(seconds);
+            let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+            self.date.set(CivilTime::from_unix_seconds(seconds).http_date());
+        }
+        self.date.get()
+    }
+
+    fn read_wall_clock(&self) {
+        let Source::System(start) = self.source else { return };
+        let now_ms = millis(start.elapsed());
+        // A system clock before 1970 counts as 1970.
+        let unix_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, millis);
+        self.unix_offset_ms.set(unix_ms.saturating_sub(now_ms));
+        self.offset_read_ms.set(now_ms);
+    }
+}
+
+impl Default for CoarseClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The instant all clocks of the process count from: the first time anyone asked.
+fn process_start() -> Instant {
+    static START: OnceLock<Instant> = OnceLock::new();
+    *START.get_or_init(Instant::now)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_only_when_told() {
+        let clock = CoarseClock::manual(5_000, 784_111_777_000);
+        assert_eq!(clock.refresh(), 5_000);
+        clock.advance(Duration::from_millis(1_500));
+        assert_eq!(clock.now_ms(), 6_500);
+        assert_eq!(clock.unix_ms(), 784_111_778_500);
+    }
+
+    #[test]
+    fn the_date_changes_with_the_second() {
+        let clock = CoarseClock::manual(0, 784_111_777_400);
+        assert_eq!(&clock.http_date(), b"Sun, 06 Nov 1994 08:49:37 GMT");
+        clock.advance(Duration::from_millis(599));
+        assert_eq!(&clock.http_date(), b"Sun, 06 Nov 1994 08:49:37 GMT");
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(&clock.http_date(), b"Sun, 06 Nov 1994 08:49:38 GMT");
+    }
+
+    #[test]
+    fn system_clocks_agree_on_their_start_and_never_go_back() {
+        let first = CoarseClock::new();
+        let second = CoarseClock::new();
+        assert!(second.now_ms() >= first.now_ms());
+        let before = first.now_ms();
+        assert!(first.refresh() >= before);
+        assert!(first.unix_ms() > 1_600_000_000_000);
+        first.advance(Duration::from_secs(1_000_000));
+        assert!(first.now_ms() < 1_000_000_000);
+    }
+}

@@ -1,0 +1,374 @@
+//! A hash map whose clone is one reference count: shards shared between versions.
+//!
+//! Made for snapshots: readers look up in an immutable version while the next version is derived
+//! from it. A change copies one shard of about [`SHARD_ENTRIES_TARGET`] entries and the table of
+//! shard pointers, never the map. Iteration order is not defined. Not a concurrent map: a version
+//! is changed through `&mut` only, and published by whoever owns it.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+pub use hashbrown::Equivalent;
+use hashbrown::HashTable;
+
+/// Mean entries of a shard at which the map doubles its shards: copying a shard of pointers this
+/// size stays below a microsecond, and the shard table stays small enough to copy.
+pub const SHARD_ENTRIES_TARGET: usize = 48;
+
+/// Mean entries of a shard below which the map halves its shards: far enough under half of
+/// [`SHARD_ENTRIES_TARGET`] that one entry coming and going cannot reshard each time.
+const SHARD_ENTRIES_LOW: usize = 6;
+
+/// The lowest bit of a hash that chooses the shard: the table inside a shard indexes by the bits
+/// below and tags by the seven highest, so that the three uses do not overlap.
+const SHARD_HASH_SHIFT: u32 = 24;
+
+/// Most shards of a map: as many bits as are left between the other two uses of a hash.
+const SHARDS_MAX: usize = 1 << 32;
+
+/// A persistent hash map; see the module.
+pub struct CowMap<K, V> {
+    root: Arc<Root<K, V>>,
+}
+
+impl<K, V> CowMap<K, V> {
+    /// An empty map with hash seeds of its own.
+    pub fn new() -> Self {
+        Self { root: Arc::new(Root::with_shards(1, RandomState::default())) }
+    }
+
+    /// An empty map that takes `entries` without resharding.
+    pub fn with_capacity(entries: usize) -> Self {
+        let shards = entries.div_ceil(SHARD_ENTRIES_TARGET).next_power_of_two().min(SHARDS_MAX);
+        Self { root: Arc::new(Root::with_shards(shards, RandomState::default())) }
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.root.len
+    }
+
+    /// Whether the map has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.root.len == 0
+    }
+
+    /// Every entry, in no defined order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.root.shards.iter().flat_map(|shard| shard.iter()).map(|(key, value)| (key, value))
+    }
+
+    /// Every key, in no defined order.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// Every value, in no defined order.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// Whether both are the same version; two maps with equal entries need not be.
+    pub fn is_same_version(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.root, &other.root)
+    }
+}
+
+impl<K: Hash + Eq, V> CowMap<K, V> {
+    /// The value of `key`; one hash, one probe, no allocation. A borrowed form of the key is
+    /// enough: anything that hashes alike and is [`Equivalent`].
+    #[inline]
+    pub fn get<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<&V> {
+        self.get_key_value(key).map(|(_, value)| value)
+    }
+
+    /// The stored key and value of `key`.
+    #[inline]
+    pub fn get_key_value<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<(&K, &V)> {
+        let hash = self.root.hasher.hash_one(key);
+        let shard = &self.root.shards[self.root.shard_of(hash)];
+        shard.find(hash, |(stored, _)| key.equivalent(stored)).map(|(key, value)| (key, value))
+    }
+
+    /// Whether `key` has an entry.
+    #[inline]
+    pub fn contains_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
+        self.get_key_value(key).is_some()
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
+    /// Sets the value of `key` and returns the one it replaces.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let root = Arc::make_mut(&mut self.root);
+        let hash = root.hasher.hash_one(&key);
+        let index = root.shard_of(hash);
+        let shard = Arc::make_mut(&mut root.shards[index]);
+        if let Some((_, stored)) = shard.find_mut(hash, |(stored, _)| *stored == key) {
+            return Some(std::mem::replace(stored, value));
+        }
+        shard.insert_unique(hash, (key, value), |(key, _)| root.hasher.hash_one(key));
+        root.len += 1;
+        if root.len > root.shards.len() * SHARD_ENTRIES_TARGET && root.shards.len() < SHARDS_MAX {
+            root.reshard(root.shards.len() * 2);
+        }
+        None
+    }
+
+    /// Removes the entry of `key` and returns its value. Removing what is absent copies nothing.
+    pub fn remove<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q) -> Option<V> {
+        if !self.contains_key(key) {
+            return None;
+        }
+        let root = Arc::make_mut(&mut self.root);
+        let hash = root.hasher.hash_one(key);
+        let index = root.shard_of(hash);
+        let shard = Arc::make_mut(&mut root.shards[index]);
+        let entry = shard.find_entry(hash, |(stored, _)| key.equivalent(stored)).ok()?;
+        let ((_, value), _) = entry.remove();
+        root.len -= 1;
+        if root.shards.len() > 1 && root.len < root.shards.len() * SHARD_ENTRIES_LOW {
+            root.reshard(root.shards.len() / 2);
+        }
+        Some(value)
+    }
+
+    /// Changes the value of `key` in place and returns what `change` returned; `None` and nothing
+    /// copied when there is no such entry.
+    pub fn update<Q, R>(&mut self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        if !self.contains_key(key) {
+            return None;
+        }
+        let root = Arc::make_mut(&mut self.root);
+        let hash = root.hasher.hash_one(key);
+        let index = root.shard_of(hash);
+        let shard = Arc::make_mut(&mut root.shards[index]);
+        shard.find_mut(hash, |(stored, _)| key.equivalent(stored)).map(|(_, value)| change(value))
+    }
+}
+
+impl<K, V> Clone for CowMap<K, V> {
+    fn clone(&self) -> Self {
+        Self { root: Arc::clone(&self.root) }
+    }
+}
+
+impl<K, V> Default for CowMap<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for CowMap<K, V> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> FromIterator<(K, V)> for CowMap<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = Self::new();
+        for (key, value) in entries {
+            map.insert(key, value);
+        }
+        map
+    }
+}
+
+type Shard<K, V> = HashTable<(K, V)>;
+
+struct Root<K, V> {
+    /// Always a power of two of them.
+    shards: Box<[Arc<Shard<K, V>>]>,
+    len: usize,
+    hasher: RandomState,
+}
+
+impl<K, V> Root<K, V> {
+    fn with_shards(shards: usize, hasher: RandomState) -> Self {
+        // All start as the same empty shard; the first insertion into each parts it.
+        let empty = Arc::new(Shard::new());
+        Self { shards: vec![empty; shards].into_boxed_slice(), len: 0, hasher }
+    }
+
+    #[inline]
+    fn shard_of(&self, hash: u64) -> usize {
+        (hash >> SHARD_HASH_SHIFT) as usize & (self.shards.len() - 1)
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Root<K, V> {
+    fn reshard(&mut self, shards: usize) {
+        let mut next: Vec<Shard<K, V>> = Vec::with_capacity(shards);
+        next.resize_with(shards, Shard::new);
+        let mask = shards - 1;
+        let hasher = &self.hasher;
+        let hash_of = |entry: &(K, V)| hasher.hash_one(&entry.0);
+        for shard in std::mem::take(&mut self.shards) {
+            let entries = Arc::try_unwrap(shard).unwrap_or_else(|shared| (*shared).clone());
+            for entry in entries {
+                let hash = hash_of(&entry);
+                let index = (hash >> SHARD_HASH_SHIFT) as usize & mask;
+                next[index].insert_unique(hash, entry, hash_of);
+            }
+        }
+        self.shards = next.into_iter().map(Arc::new).collect();
+    }
+}
+
+impl<K, V> Clone for Root<K, V> {
+    fn clone(&self) -> Self {
+        Self { shards: self.shards.clone(), len: self.len, hasher: self.hasher.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct EdgeKey(u32, Box<[u8]>);
+
+    #[derive(Hash)]
+    struct EdgeKeyRef<'a>(u32, &'a [u8]);
+
+    impl Equivalent<EdgeKey> for EdgeKeyRef<'_> {
+        fn equivalent(&self, key: &EdgeKey) -> bool {
+            self.0 == key.0 && *self.1 == *key.1
+        }
+    }
+
+    #[test]
+    fn a_borrowed_compound_key_finds_the_entry() {
+        let mut map = CowMap::new();
+        map.insert(EdgeKey(7, (*b"users").into()), "seven");
+        assert_eq!(map.get(&EdgeKeyRef(7, b"users")), Some(&"seven"));
+        assert_eq!(map.get(&EdgeKeyRef(8, b"users")), None);
+        assert_eq!(map.get(&EdgeKeyRef(7, b"user")), None);
+    }
+
+    #[test]
+    fn a_clone_taken_before_a_change_is_unaffected() {
+        let mut map: CowMap<u32, u32> = (0..10_000).map(|key| (key, key)).collect();
+        let before = map.clone();
+        assert!(before.is_same_version(&map));
+        for key in 0..5_000 {
+            map.remove(&key);
+        }
+        for key in 5_000..20_000 {
+            map.insert(key, 1);
+        }
+        assert_eq!(before.len(), 10_000);
+        assert!((0..10_000).all(|key| before.get(&key) == Some(&key)));
+        assert_eq!(map.len(), 15_000);
+        assert!(!before.is_same_version(&map));
+    }
+
+    #[test]
+    fn a_change_copies_one_shard() {
+        let map: CowMap<u32, u32> = (0..10_000).map(|key| (key, key)).collect();
+        let mut next = map.clone();
+        next.insert(5, 500);
+        let copied = std::iter::zip(&map.root.shards, &next.root.shards)
+            .filter(|(before, after)| !Arc::ptr_eq(before, after));
+        assert_eq!(copied.count(), 1);
+    }
+
+    #[test]
+    fn a_change_of_nothing_copies_nothing() {
+        let map: CowMap<u32, u32> = (0..100).map(|key| (key, key)).collect();
+        let mut next = map.clone();
+        assert_eq!(next.remove(&1_000), None);
+        assert_eq!(next.update(&1_000, |value| *value += 1), None);
+        assert!(next.is_same_version(&map));
+    }
+
+    #[test]
+    fn shards_follow_the_number_of_entries_both_ways() {
+        let mut map: CowMap<u32, ()> = (0..10_000).map(|key| (key, ())).collect();
+        let fullest = map.root.shards.iter().map(|shard| shard.len()).max();
+        assert!(fullest < Some(2 * SHARD_ENTRIES_TARGET), "{fullest:?}");
+        assert!(map.root.shards.len() <= 512);
+        for key in 0..10_000 {
+            map.remove(&key);
+        }
+        assert_eq!(map.root.shards.len(), 1);
+        assert!(map.is_empty());
+    }
+
+    #[test]
+    fn a_map_of_known_size_never_reshards() {
+        let mut map = CowMap::with_capacity(1_000);
+        let shards = map.root.shards.len();
+        for key in 0..1_000 {
+            map.insert(key, ());
+        }
+        assert_eq!(map.root.shards.len(), shards);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Insert(u16, u32),
+        Remove(u16),
+        Update(u16, u32),
+        Branch,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let key = 0..400_u16;
+        prop_oneof![
+            6 => (key.clone(), any::<u32>()).prop_map(|(key, value)| Step::Insert(key, value)),
+            3 => key.clone().prop_map(Step::Remove),
+            2 => (key, any::<u32>()).prop_map(|(key, value)| Step::Update(key, value)),
+            1 => Just(Step::Branch),
+        ]
+    }
+
+    fn assert_same(map: &CowMap<u16, u32>, model: &HashMap<u16, u32>) {
+        assert_eq!(map.len(), model.len());
+        let listed: HashMap<u16, u32> = map.iter().map(|(key, value)| (*key, *value)).collect();
+        assert_eq!(&listed, model);
+        for key in 0..400 {
+            assert_eq!(map.get(&key), model.get(&key));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn every_version_behaves_like_a_hash_map(steps in prop::collection::vec(step(), 0..600)) {
+            let mut map = CowMap::new();
+            let mut model = HashMap::new();
+            let mut branches = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Insert(key, value) => {
+                        prop_assert_eq!(map.insert(key, value), model.insert(key, value));
+                    }
+                    Step::Remove(key) => prop_assert_eq!(map.remove(&key), model.remove(&key)),
+                    Step::Update(key, value) => {
+                        let old = map.update(&key, |stored| std::mem::replace(stored, value));
+                        let expected =
+                            model.get_mut(&key).map(|stored| std::mem::replace(stored, value));
+                        prop_assert_eq!(old, expected);
+                    }
+                    Step::Branch => branches.push((map.clone(), model.clone())),
+                }
+            }
+            branches.push((map, model));
+            for (map, model) in &branches {
+                assert_same(map, model);
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A vector indexed by slot number whose clone is one reference count.
+//!
+//! The companion of the copy-on-write map for dense numbers: a change copies one chunk of
+//! [`CHUNK_SLOTS`] values and the table of chunk pointers. Slots are never removed from the
+//! middle; a caller that frees slots keeps its own free list and stores an empty value.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Values of a chunk: the copy a change costs, against the length of the chunk table.
+pub const CHUNK_SLOTS: usize = 64;
+
+/// A persistent vector; see the module.
+pub struct CowVec<T> {
+    root: Arc<Root<T>>,
+}
+
+impl<T> CowVec<T> {
+    /// An empty vector.
+    pub fn new() -> Self {
+        Self { root: Arc::new(Root { chunks: Vec::new(), len: 0 }) }
+    }
+
+    /// Number of slots.
+    pub fn len(&self) -> u32 {
+        self.root.len
+    }
+
+    /// Whether there is no slot.
+    pub fn is_empty(&self) -> bool {
+        self.root.len == 0
+    }
+
+    /// The value of `slot`.
+    #[inline]
+    pub fn get(&self, slot: u32) -> Option<&T> {
+        let slot = slot as usize;
+        self.root.chunks.get(slot / CHUNK_SLOTS)?.get(slot % CHUNK_SLOTS)
+    }
+
+    /// Every value in slot order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.root.chunks.iter().flat_map(|chunk| chunk.iter())
+    }
+
+    /// Whether both are the same version; two vectors with equal values need not be.
+    pub fn is_same_version(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.root, &other.root)
+    }
+}
+
+impl<T: Clone> CowVec<T> {
+    /// Appends a value and returns its slot.
+    pub fn push(&mut self, value: T) -> u32 {
+        let root = Arc::make_mut(&mut self.root);
+        let slot = root.len;
+        root.len = slot.checked_add(1).expect("memory ends before four billion slots do");
+        match root.chunks.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK_SLOTS => Arc::make_mut(chunk).push(value),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK_SLOTS);
+                chunk.push(value);
+                root.chunks.push(Arc::new(chunk));
+            }
+        }
+        slot
+    }
+
+    /// Sets the value of `slot` and returns the old one.
+    ///
+    /// # Errors
+    /// Gives `value` back when there is no such slot.
+    pub fn set(&mut self, slot: u32, value: T) -> Result<T, T> {
+        if slot >= self.root.len {
+            return Err(value);
+        }
+        let root = Arc::make_mut(&mut self.root);
+        let chunk = Arc::make_mut(&mut root.chunks[slot as usize / CHUNK_SLOTS]);
+        Ok(std::mem::replace(&mut chunk[slot as usize % CHUNK_SLOTS], value))
+    }
+
+    /// Changes the value of `slot` in place and returns what `change` returned; `None` and nothing
+    /// copied when there is no such slot.
+    pub fn update<R>(&mut self, slot: u32, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+        if slot >= self.root.len {
+            return None;
+        }
+        let root = Arc::make_mut(&mut self.root);
+        let chunk = Arc::make_mut(&mut root.chunks[slot as usize / CHUNK_SLOTS]);
+        chunk.get_mut(slot as usize % CHUNK_SLOTS).map(change)
+    }
+
+    /// Takes the last slot away.
+    pub fn pop(&mut self) -> Option<T> {
+        if self.is_empty() {
+            return None;
+        }
+        let root = Arc::make_mut(&mut self.root);
+        let last = root.chunks.last_mut()?;
+        let value = Arc::make_mut(last).pop();
+        if last.is_empty() {
+            root.chunks.pop();
+        }
+        root.len -= 1;
+        value
+    }
+}
+
+impl<T> Clone for CowVec<T> {
+    fn clone(&self) -> Self {
+        Self { root: Arc::clone(&self.root) }
+    }
+}
+
+impl<T> Default for CowVec<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for CowVec<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<T: Clone> FromIterator<T> for CowVec<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        let mut slots = Self::new();
+        for value in values {
+            slots.push(value);
+        }
+        slots
+    }
+}
+
+struct Root<T> {
+    /// All full but the last, which is never empty.
+    chunks: Vec<Arc<Vec<T>>>,
+    len: u32,
+}
+
+impl<T> Clone for Root<T> {
+    fn clone(&self) -> Self {
+        Self { chunks: self.chunks.clone(), len: self.len }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_clone_taken_before_a_change_is_unaffected() {
+        let mut slots: CowVec<u32> = (0..1_000).collect();
+        let before = slots.clone();
+        assert_eq!(slots.set(500, 7), Ok(500));
+        assert_eq!(slots.push(1_000), 1_000);
+        assert_eq!(before.get(500), Some(&500));
+        assert_eq!(before.len(), 1_000);
+        assert_eq!(slots.get(500), Some(&7));
+        let shared = std::iter::zip(&before.root.chunks, &slots.root.chunks)
+            .filter(|(old, new)| Arc::ptr_eq(old, new))
+            .count();
+        assert_eq!(shared, before.root.chunks.len() - 2, "one set, one grown");
+    }
+
+    #[test]
+    fn a_slot_that_is_not_there_changes_nothing() {
+        let mut slots: CowVec<u32> = (0..3).collect();
+        let before = slots.clone();
+        assert_eq!(slots.get(3), None);
+        assert_eq!(slots.set(3, 9), Err(9));
+        assert_eq!(slots.update(u32::MAX, |value| *value += 1), None);
+        assert!(slots.is_same_version(&before));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Push(u8),
+        Pop,
+        Set(u32, u8),
+        Branch,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => any::<u8>().prop_map(Step::Push),
+            2 => Just(Step::Pop),
+            2 => (0..300_u32, any::<u8>()).prop_map(|(slot, value)| Step::Set(slot, value)),
+            1 => Just(Step::Branch),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn every_version_behaves_like_a_vec(steps in prop::collection::vec(step(), 0..400)) {
+            let mut slots = CowVec::new();
+            let mut model: Vec<u8> = Vec::new();
+            let mut branches = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Push(value) => {
+                        prop_assert_eq!(slots.push(value) as usize, model.len());
+                        model.push(value);
+                    }
+                    Step::Pop => prop_assert_eq!(slots.pop(), model.pop()),
+                    Step::Set(slot, value) => {
+                        let expected = model
+                            .get_mut(slot as usize)
+                            .map(|stored| std::mem::replace(stored, value))
+                            .ok_or(value);
+                        prop_assert_eq!(slots.set(slot, value), expected);
+                    }
+                    Step::Branch => branches.push((slots.clone(), model.clone())),
+                }
+            }
+            branches.push((slots, model));
+            for (slots, model) in &branches {
+                prop_assert_eq!(slots.len() as usize, model.len());
+                prop_assert!(slots.iter().eq(model.iter()));
+                for slot in 0..300 {
+                    prop_assert_eq!(slots.get(slot), model.get(slot as usize));
+                }
+            }
+        }
+    }
+}

@@ -7,6 +7,7 @@
 pub mod connect;
 pub mod handover;
 pub mod listen;
+pub mod resolve;
 pub mod stream;
 pub mod tls;
 

@@ -1,1 +1,60 @@
-fn main() {}
+//! Developer tasks, run as `cargo x <task>`: the one way to test, check, measure and generate.
+//!
+//! One file a task. What the tasks share is small and lives in `shell` (running programs). Nothing
+//! here ships, and nothing here depends on a crate of the product, so that it builds in seconds.
+
+mod bench;
+mod ci;
+mod fuzz;
+mod generate;
+mod install;
+mod shell;
+mod test;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo x", about = "Developer tasks of Tollhouse")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what the tests need, then run every test.
+    Test(test::TestArguments),
+    /// Install what the tests and the bench need, and say what is missing.
+    Install,
+    /// Check the house rules that no compiler checks.
+    Tidy,
+    /// Write the reference pages under docs/reference/ from the program itself.
+    Gen(generate::GenerateArguments),
+    /// Run everything that must pass before a change is merged.
+    Ci(ci::CiArguments),
+    /// Fuzz the parsers of bytes from outside.
+    Fuzz(fuzz::FuzzArguments),
+    /// Compare with nginx and HAProxy on this machine, or count instructions a request.
+    Bench(bench::BenchArguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::Test(arguments) => test::run(&arguments),
+        Task::Install => install::run(),
+        Task::Tidy => tidy::run(),
+        Task::Gen(arguments) => generate::run(&arguments),
+        Task::Ci(arguments) => ci::run(&arguments),
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
+        Task::Bench(arguments) => bench::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

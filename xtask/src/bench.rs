@@ -1,0 +1,122 @@
+//! `cargo x bench`: the same request through Tollhouse, nginx and HAProxy on this machine, side by
+//! side, judged by the budgets. `bench/README.md` explains the method and what it does not show.
+//!
+//! This file reads the arguments and orders the work; each piece has a file below `bench/`.
+
+mod budget;
+mod cases;
+mod churn;
+mod client;
+mod gate;
+mod idle;
+mod machine;
+mod measure;
+mod origin;
+mod peer;
+mod process;
+mod report;
+mod start;
+mod wrk;
+
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use cases::Case;
+use clap::Args;
+use machine::Cores;
+use peer::Peer;
+use report::{CaseResult, Report};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Arguments of `cargo x bench`.
+#[derive(Args)]
+pub(crate) struct BenchArguments {
+    /// One short round a case: shows that everything works, not how fast it is. Kept nowhere.
+    #[arg(long)]
+    quick: bool,
+    /// Only these cases.
+    #[arg(long, value_enum, num_args = 1..)]
+    case: Vec<Case>,
+    /// Only these peers.
+    #[arg(long, value_enum, num_args = 1..)]
+    peer: Vec<Peer>,
+    /// Count user instructions a request under valgrind, and fail past the budget.
+    #[arg(long)]
+    gate: bool,
+}
+
+/// What every case needs to know.
+pub(crate) struct Plan {
+    /// The Tollhouse binary under test.
+    binary: PathBuf,
+    peers: Vec<Peer>,
+    cores: Cores,
+    rounds: usize,
+    round: Duration,
+}
+
+/// Rounds of a full run: the median of three forgives one disturbed round.
+const ROUNDS: usize = 3;
+const ROUND: Duration = Duration::from_secs(5);
+const QUICK_ROUND: Duration = Duration::from_secs(2);
+
+/// Runs `cargo x bench`.
+pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
+    if arguments.gate {
+        return gate::run();
+    }
+    let plan = Plan::new(arguments)?;
+    let cases: Vec<Case> =
+        if arguments.case.is_empty() { Case::all() } else { arguments.case.clone() };
+    let report = Report::new(machine::describe(&plan)?, arguments.quick)?;
+    let mut failed = Vec::new();
+    for case in cases {
+        println!("== {}", case.name());
+        match case.run(&plan) {
+            Ok(result) => show_and_save(&report, &result)?,
+            Err(error) => {
+                println!("{} failed: {error:#}", case.name());
+                failed.push(case.name());
+            }
+        }
+    }
+    report.write_summary()?;
+    if !failed.is_empty() {
+        bail!("cases failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn show_and_save(report: &Report, result: &CaseResult) -> Result<()> {
+    println!("{}", result.to_markdown());
+    report.save(result)
+}
+
+impl Plan {
+    fn new(arguments: &BenchArguments) -> Result<Self> {
+        for program in ["nginx", "wrk", "taskset"] {
+            shell::find_program(program)
+                .with_context(|| format!("{program} is missing; run `cargo x install`"))?;
+        }
+        let wanted = if arguments.peer.is_empty() { Peer::all() } else { arguments.peer.clone() };
+        let peers: Vec<Peer> = wanted.into_iter().filter(|peer| peer.is_installed()).collect();
+        let binary = if peers.contains(&Peer::Tollhouse) { build()? } else { PathBuf::new() };
+        process::raise_open_files_limit();
+        let cores = Cores::choose()?;
+        // What this program does during a measurement belongs to the side of the load.
+        cores.move_to_load()?;
+        Ok(Self {
+            binary,
+            peers,
+            cores,
+            rounds: if arguments.quick { 1 } else { ROUNDS },
+            round: if arguments.quick { QUICK_ROUND } else { ROUND },
+        })
+    }
+}
+
+/// Builds the release binary and says where it is.
+fn build() -> Result<PathBuf> {
+    shell::run(&mut shell::cargo(&["build", "--release", "--package", "tollhouse"]))?;
+    Ok(shell::target_directory()?.join("release/tollhouse"))
+}

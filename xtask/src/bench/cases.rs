@@ -1,0 +1,253 @@
+//! The cases of the bench and their shared shape: start an origin and the proxies, measure in
+//! rounds, set ours against the others.
+
+use super::budget::{self, Budget, Figure};
+use super::measure::{self, Contender, Row};
+use super::peer::{Peer, Proxy};
+use super::report::CaseResult;
+use super::{Plan, churn, idle, origin, start};
+use anyhow::Result;
+use clap::ValueEnum;
+use std::path::Path;
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Case {
+    /// One route, 64 connections, answers of 2 KB.
+    Plain,
+    /// 1 to 100,000 routes, a random one each request.
+    Routes,
+    /// Answers of 1 KB to 1 MB.
+    Bodies,
+    /// 1 to 1,000 connections.
+    Connections,
+    /// 50 route changes a second among 10,000.
+    Churn,
+    /// 15,000 connections that do nothing.
+    Idle,
+    /// From the start of the process to the first answer, with 10,000 routes.
+    Start,
+}
+
+/// The load of every case that does not vary it.
+pub(crate) const CONNECTIONS: usize = 64;
+/// The answer of every case that does not vary it: a page of an API.
+pub(crate) const BODY_BYTES: usize = 2048;
+
+const ROUTE_COUNTS: [usize; 4] = [1, 100, 10_000, 100_000];
+const BODY_SIZES: [usize; 4] = [1 << 10, 16 << 10, 100 << 10, 1 << 20];
+const CONNECTION_COUNTS: [usize; 5] = [1, 16, 64, 256, 1000];
+
+impl Case {
+    /// All of them.
+    pub(crate) fn all() -> Vec<Self> {
+        Self::value_variants().to_vec()
+    }
+
+    /// Its name on the command line and in files.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Routes => "routes",
+            Self::Bodies => "bodies",
+            Self::Connections => "connections",
+            Self::Churn => "churn",
+            Self::Idle => "idle",
+            Self::Start => "start",
+        }
+    }
+
+    /// Measures it.
+    pub(crate) fn run(self, plan: &Plan) -> Result<CaseResult> {
+        match self {
+            Self::Plain => plain(plan),
+            Self::Routes => routes(plan),
+            Self::Bodies => bodies(plan),
+            Self::Connections => connections(plan),
+            Self::Churn => churn::run(plan),
+            Self::Idle => idle::run(plan),
+            Self::Start => start::run(plan),
+        }
+    }
+}
+
+fn plain(plan: &Plan) -> Result<CaseResult> {
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let proxies = start_all(plan, origin.port, 1)?;
+    let rows = measure::in_rounds(plan, &contenders(&proxies, CONNECTIONS, ""))?;
+    let figures = ratios(&rows, "");
+    Ok(CaseResult { case: Case::Plain.name(), rows, figures })
+}
+
+fn bodies(plan: &Plan) -> Result<CaseResult> {
+    let (mut rows, mut figures) = (Vec::new(), Vec::new());
+    for size in BODY_SIZES {
+        let origin = origin::start(&plan.cores, size)?;
+        let proxies = start_all(plan, origin.port, 1)?;
+        let suffix = format!(", {} KiB", size >> 10);
+        let measured = measure::in_rounds(plan, &contenders(&proxies, CONNECTIONS, &suffix))?;
+        figures.extend(ratios(&measured, &suffix).into_iter().map(without_budget));
+        rows.extend(measured);
+    }
+    Ok(CaseResult { case: Case::Bodies.name(), rows, figures })
+}
+
+fn connections(plan: &Plan) -> Result<CaseResult> {
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let proxies = start_all(plan, origin.port, 1)?;
+    let (mut rows, mut figures) = (Vec::new(), Vec::new());
+    for count in CONNECTION_COUNTS {
+        let suffix = format!(", {count} connections");
+        let measured = measure::in_rounds(plan, &contenders(&proxies, count, &suffix))?;
+        figures.extend(ratios(&measured, &suffix).into_iter().map(without_budget));
+        rows.extend(measured);
+    }
+    Ok(CaseResult { case: Case::Connections.name(), rows, figures })
+}
+
+/// The counts of one peer are measured side by side, because they are what is compared.
+fn routes(plan: &Plan) -> Result<CaseResult> {
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let scripts = tempfile::tempdir()?;
+    let (mut rows, mut figures) = (Vec::new(), Vec::new());
+    for peer in plan.peers.iter().copied().filter(|peer| *peer != Peer::HaproxyTcp) {
+        let counts: Vec<usize> = ROUTE_COUNTS.into_iter().filter(|n| peer.can_hold(*n)).collect();
+        let mut started = Vec::new();
+        for count in &counts {
+            let script = scripts.path().join(format!("{count}.lua"));
+            std::fs::write(&script, random_route_script(*count))?;
+            let proxy = peer.start(&plan.cores, &plan.binary, origin.port, *count)?;
+            started.push((*count, proxy, script));
+        }
+        let contenders: Vec<Contender<'_>> = started
+            .iter()
+            .map(|(count, proxy, script)| Contender {
+                label: format!("{}, {count} routes", peer.name()),
+                proxy,
+                path: "",
+                script: Some(script),
+                connections: CONNECTIONS,
+            })
+            .collect();
+        let measured = measure::in_rounds(plan, &contenders)?;
+        figures.extend(growth(peer, &counts, &measured));
+        rows.extend(measured);
+    }
+    Ok(CaseResult { case: Case::Routes.name(), rows, figures })
+}
+
+/// CPU a request at each count over that at one route.
+fn growth(peer: Peer, counts: &[usize], rows: &[Row]) -> Vec<Figure> {
+    let Some(first) = rows.first() else { return Vec::new() };
+    let later = counts.iter().zip(rows).skip(1);
+    let figures = later.map(|(count, row)| {
+        let what = format!("{}: CPU at {count} routes over 1", peer.name());
+        let value = row.cpu_us_per_request / first.cpu_us_per_request;
+        match (peer, *count) {
+            (Peer::Tollhouse, 10_000 | 100_000) => {
+                Figure::judged(what, value, budget::CPU_AT_MANY_ROUTES)
+            }
+            _ => Figure::free(what, value),
+        }
+    });
+    figures.collect()
+}
+
+/// Requests are rendered beforehand, so that choosing one costs the load as little as sending one.
+fn random_route_script(routes: usize) -> String {
+    format!(
+        "local requests = {{}}\n\
+         function init(args)\n  \
+           for n = 0, {routes} - 1 do requests[n + 1] = wrk.format(\"GET\", \"/r/\" .. n) end\n  \
+           math.randomseed(1)\n\
+         end\n\
+         function request() return requests[math.random({routes})] end\n"
+    )
+}
+
+/// Starts every peer of the plan that can hold the routes.
+fn start_all(plan: &Plan, origin_port: u16, routes: usize) -> Result<Vec<Proxy>> {
+    let able = plan.peers.iter().filter(|peer| peer.can_hold(routes));
+    able.map(|peer| peer.start(&plan.cores, &plan.binary, origin_port, routes)).collect()
+}
+
+fn contenders<'a>(proxies: &'a [Proxy], connections: usize, suffix: &str) -> Vec<Contender<'a>> {
+    let contender = |proxy: &'a Proxy| Contender {
+        label: format!("{}{suffix}", proxy.peer.name()),
+        proxy,
+        path: FIRST_ROUTE,
+        script: None::<&Path>,
+        connections,
+    };
+    proxies.iter().map(contender).collect()
+}
+
+/// `route_path(0)`, as a constant.
+const FIRST_ROUTE: &str = "/r/0";
+
+/// CPU a request of ours over that of each other.
+fn ratios(rows: &[Row], suffix: &str) -> Vec<Figure> {
+    let cpu_of = |peer: Peer| {
+        let label = format!("{}{suffix}", peer.name());
+        rows.iter().find(|row| row.label == label).map(|row| row.cpu_us_per_request)
+    };
+    let Some(ours) = cpu_of(Peer::Tollhouse) else { return Vec::new() };
+    let others: [(Peer, Budget); 3] = [
+        (Peer::Nginx, budget::CPU_AGAINST_NGINX),
+        (Peer::Haproxy, budget::CPU_AGAINST_HAPROXY),
+        (Peer::HaproxyTcp, budget::CPU_AGAINST_HAPROXY_TCP),
+    ];
+    let figure = |(peer, budget): (Peer, Budget)| {
+        let what = format!("CPU against {}{suffix}", peer.name());
+        Some(Figure::judged(what, ours / cpu_of(peer)?, budget))
+    };
+    others.into_iter().filter_map(figure).collect()
+}
+
+/// The budgets hold for the plain case only.
+fn without_budget(figure: Figure) -> Figure {
+    Figure { budget: None, ..figure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::peer::route_path;
+
+    fn row(label: &str, cpu_us_per_request: f64) -> Row {
+        Row {
+            label: label.to_owned(),
+            requests_per_second: 1.0,
+            p50_us: 1.0,
+            p99_us: 1.0,
+            cpu_us_per_request,
+            errors: 0,
+        }
+    }
+
+    #[test]
+    fn ratios_are_ours_over_theirs() {
+        let rows = [row("tollhouse", 9.0), row("nginx", 12.0), row("haproxy-tcp", 10.0)];
+        let figures = ratios(&rows, "");
+        let values: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
+        assert_eq!(values, [0.75, 0.9]);
+    }
+
+    #[test]
+    fn without_ours_there_is_no_ratio() {
+        assert!(ratios(&[row("nginx", 12.0)], "").is_empty());
+    }
+
+    #[test]
+    fn growth_is_judged_for_ours_at_many_routes() {
+        let rows = [row("a", 10.0), row("b", 10.1), row("c", 10.2)];
+        let figures = growth(Peer::Tollhouse, &[1, 100, 10_000], &rows);
+        assert_eq!(figures.len(), 2);
+        assert_eq!((figures[0].verdict(), figures[1].verdict()), ("", "met"));
+    }
+
+    #[test]
+    fn the_first_route_is_where_the_constant_says() {
+        assert_eq!(FIRST_ROUTE, route_path(0));
+    }
+}

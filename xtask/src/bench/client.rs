@@ -1,0 +1,119 @@
+//! A small blocking HTTP/1.1 client: probes, idle connections and the load of the gate.
+//!
+//! Reads answers framed by `Content-Length` only, which is what the origins of the bench send.
+
+use anyhow::{Context, Result, bail};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::Duration;
+
+/// A head larger than this is not one of our origins.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// An answer that takes longer is lost; generous, because of valgrind.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// A connection that is kept open between requests.
+pub(crate) struct Connection {
+    stream: TcpStream,
+}
+
+impl Connection {
+    /// Connects to a port of this machine.
+    pub(crate) fn open(port: u16) -> Result<Self> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        Ok(Self { stream })
+    }
+
+    /// Sends a request and returns the status of its answer, whose body is read and dropped.
+    pub(crate) fn get(&mut self, path: &str) -> Result<u16> {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
+        self.receive()
+    }
+
+    /// Sends a whole request as it is.
+    pub(crate) fn send(&mut self, request: &[u8]) -> Result<()> {
+        self.stream.write_all(request).context("sending a request")
+    }
+
+    /// Reads one answer to its end and returns its status.
+    pub(crate) fn receive(&mut self) -> Result<u16> {
+        let mut buffer = Vec::with_capacity(4096);
+        let head_end = loop {
+            if let Some(end) = find_head_end(&buffer) {
+                break end;
+            }
+            if buffer.len() > HEAD_BYTES_MAX {
+                bail!("an answer's head of more than {HEAD_BYTES_MAX} bytes");
+            }
+            self.read_more(&mut buffer)?;
+        };
+        let (status, body_length) = parse_head(&buffer[..head_end])?;
+        let mut remaining = (head_end + body_length).saturating_sub(buffer.len());
+        while remaining > 0 {
+            buffer.clear();
+            self.read_more(&mut buffer)?;
+            remaining = remaining.saturating_sub(buffer.len());
+        }
+        Ok(status)
+    }
+
+    fn read_more(&mut self, buffer: &mut Vec<u8>) -> Result<()> {
+        let mut chunk = [0_u8; 16 * 1024];
+        let count = self.stream.read(&mut chunk).context("reading an answer")?;
+        if count == 0 {
+            bail!("the connection was closed before the answer ended");
+        }
+        buffer.extend_from_slice(&chunk[..count]);
+        Ok(())
+    }
+}
+
+fn find_head_end(buffer: &[u8]) -> Option<usize> {
+    buffer.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
+}
+
+/// Status and length of the body.
+fn parse_head(head: &[u8]) -> Result<(u16, usize)> {
+    let text = std::str::from_utf8(head).context("a head that is not text")?;
+    let mut lines = text.split("\r\n");
+    let status_line = lines.next().unwrap_or_default();
+    let status = status_line.split(' ').nth(1).and_then(|word| word.parse().ok());
+    let status = status.with_context(|| format!("no status in `{status_line}`"))?;
+    let length = lines
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .map(|(_, value)| value.trim().parse().context("a length that is no number"))
+        .transpose()?;
+    match length {
+        Some(length) => Ok((status, length)),
+        None if matches!(status, 204 | 304) => Ok((status, 0)),
+        None => bail!("an answer without Content-Length"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_give_status_and_length() {
+        let cases: [(&str, Option<(u16, usize)>); 5] = [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", Some((200, 5))),
+            ("HTTP/1.1 404 Not Found\r\nX: y\r\ncontent-length:0\r\n\r\n", Some((404, 0))),
+            ("HTTP/1.1 204 No Content\r\n\r\n", Some((204, 0))),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", None),
+            ("nonsense\r\n\r\n", None),
+        ];
+        for (head, expected) in cases {
+            assert_eq!(parse_head(head.as_bytes()).ok(), expected, "{head}");
+        }
+    }
+
+    #[test]
+    fn an_unfinished_head_has_no_end() {
+        assert_eq!(find_head_end(b"HTTP/1.1 200 OK\r\n"), None);
+        assert_eq!(find_head_end(b"A\r\n\r\nbody"), Some(5));
+    }
+}

@@ -1,0 +1,52 @@
+//! What a connection costs that does nothing: memory in user space with 15,000 of them, each after
+//! one answered request, against memory before.
+
+use super::budget::{self, Figure};
+use super::cases::{BODY_BYTES, Case};
+use super::client::Connection;
+use super::peer::{Peer, Proxy};
+use super::report::CaseResult;
+use super::{Plan, origin};
+use anyhow::{Context, Result};
+
+/// Enough that what a program holds beside connections does not show.
+const CONNECTIONS: usize = 15_000;
+/// Requests before the first look, so that pools and arenas are there already.
+const WARM_UP_REQUESTS: usize = 200;
+
+/// Runs the case for every peer.
+pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let mut figures = Vec::new();
+    // A relay of bytes holds a connection to the origin for each client: not the same thing.
+    for peer in plan.peers.iter().copied().filter(|peer| *peer != Peer::HaproxyTcp) {
+        let proxy = peer.start(&plan.cores, &plan.binary, origin.port, 1)?;
+        let bytes = bytes_per_connection(&proxy).with_context(|| peer.name())?;
+        let what = format!("{}: bytes an idle connection", peer.name());
+        figures.push(match peer {
+            Peer::Tollhouse => Figure::judged(what, bytes, budget::IDLE_BYTES_PER_CONNECTION),
+            _ => Figure::free(what, bytes),
+        });
+    }
+    Ok(CaseResult { case: Case::Idle.name(), rows: Vec::new(), figures })
+}
+
+fn bytes_per_connection(proxy: &Proxy) -> Result<f64> {
+    let mut connection = Connection::open(proxy.port)?;
+    for _ in 0..WARM_UP_REQUESTS {
+        connection.get("/r/0")?;
+    }
+    let before = proxy.running.memory_bytes()?;
+    let mut connections = Vec::with_capacity(CONNECTIONS);
+    for number in 0..CONNECTIONS {
+        let open = || -> Result<Connection> {
+            let mut connection = Connection::open(proxy.port)?;
+            connection.get("/r/0")?;
+            Ok(connection)
+        };
+        connections.push(open().with_context(|| format!("connection {number}"))?);
+    }
+    let after = proxy.running.memory_bytes()?;
+    drop(connections);
+    Ok(after.saturating_sub(before) as f64 / CONNECTIONS as f64)
+}

@@ -1,0 +1,137 @@
+//! Measuring several proxies fairly: all are running, and each round gives every one its turn, so
+//! that a disturbance of the machine meets all of them alike. The median of the rounds counts.
+
+use super::peer::Proxy;
+use super::wrk::{self, Load, Outcome};
+use super::{Plan, machine::Cores};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// Before the first round each proxy is warmed up: connections to the origin, caches, allocator.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// A proxy and the load it gets.
+pub(crate) struct Contender<'a> {
+    pub(crate) label: String,
+    pub(crate) proxy: &'a Proxy,
+    pub(crate) path: &'a str,
+    pub(crate) script: Option<&'a Path>,
+    pub(crate) connections: usize,
+}
+
+/// Medians over the rounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) label: String,
+    pub(crate) requests_per_second: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) cpu_us_per_request: f64,
+    /// The sum, not the median: one lost request is one too many.
+    pub(crate) errors: u64,
+}
+
+/// One turn of one contender.
+pub(crate) struct Sample {
+    outcome: Outcome,
+    cpu_us_per_request: f64,
+}
+
+/// Measures all contenders in turn, round after round.
+pub(crate) fn in_rounds(plan: &Plan, contenders: &[Contender<'_>]) -> Result<Vec<Row>> {
+    let mut samples: Vec<Vec<Sample>> = contenders.iter().map(|_| Vec::new()).collect();
+    for contender in contenders {
+        contender.turn(&plan.cores, WARM_UP)?;
+    }
+    for _ in 0..plan.rounds {
+        for (contender, kept) in contenders.iter().zip(&mut samples) {
+            kept.push(contender.turn(&plan.cores, plan.round)?);
+        }
+    }
+    let rows = contenders.iter().zip(&samples);
+    Ok(rows.map(|(contender, kept)| Row::of(&contender.label, kept)).collect())
+}
+
+impl Contender<'_> {
+    /// Sends the load once and accounts for the CPU time it cost the proxy.
+    pub(crate) fn turn(&self, cores: &Cores, duration: Duration) -> Result<Sample> {
+        let load = Load {
+            port: self.proxy.port,
+            path: self.path,
+            connections: self.connections,
+            script: self.script,
+            duration,
+        };
+        let before = self.proxy.running.cpu_time().unwrap_or_default();
+        let outcome = wrk::run(cores, &load).with_context(|| self.label.clone())?;
+        let spent = self.proxy.running.cpu_time()?.saturating_sub(before);
+        if outcome.requests == 0 {
+            bail!("{}: no request was answered", self.label);
+        }
+        let cpu_us_per_request = spent.as_secs_f64() * 1e6 / outcome.requests as f64;
+        Ok(Sample { outcome, cpu_us_per_request })
+    }
+}
+
+impl Row {
+    /// The medians of a contender's samples.
+    pub(crate) fn of(label: &str, samples: &[Sample]) -> Self {
+        let median_of = |value: fn(&Sample) -> f64| median(samples.iter().map(value).collect());
+        Self {
+            label: label.to_owned(),
+            requests_per_second: median_of(|sample| sample.outcome.requests_per_second),
+            p50_us: median_of(|sample| sample.outcome.p50_us),
+            p99_us: median_of(|sample| sample.outcome.p99_us),
+            cpu_us_per_request: median_of(|sample| sample.cpu_us_per_request),
+            errors: samples.iter().map(|sample| sample.outcome.errors).sum(),
+        }
+    }
+
+    /// The row as it is kept.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "label": self.label,
+            "requests_per_second": self.requests_per_second,
+            "p50_us": self.p50_us,
+            "p99_us": self.p99_us,
+            "cpu_us_per_request": self.cpu_us_per_request,
+            "errors": self.errors,
+        })
+    }
+}
+
+/// The middle value; of an even count, the mean of the two in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[middle],
+        _ => (values[middle - 1] + values[middle]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(p99_us: f64, errors: u64) -> Sample {
+        let outcome =
+            Outcome { requests: 1, requests_per_second: 1.0, p50_us: 1.0, p99_us, errors };
+        Sample { outcome, cpu_us_per_request: p99_us / 10.0 }
+    }
+
+    #[test]
+    fn medians_forgive_one_bad_round_errors_do_not() {
+        let row = Row::of("a", &[sample(100.0, 0), sample(9000.0, 2), sample(120.0, 0)]);
+        assert_eq!((row.p99_us, row.cpu_us_per_request, row.errors), (120.0, 12.0, 2));
+    }
+
+    #[test]
+    fn the_median_of_an_even_count_lies_between() {
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), 2.5);
+        assert!(median(Vec::new()).is_nan());
+    }
+}

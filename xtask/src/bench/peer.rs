@@ -1,0 +1,244 @@
+//! The proxies that are compared, each with the configuration an operator in a hurry for speed would
+//! write: one worker, kept connections on both sides, no access log.
+
+use super::machine::{Cores, first_line};
+use super::process::{Running, free_port};
+use crate::shell;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Peer {
+    Tollhouse,
+    Nginx,
+    Haproxy,
+    /// HAProxy that moves bytes only: close to the floor of four socket calls a request.
+    HaproxyTcp,
+}
+
+/// Routes that nginx is given at most: each location costs it kilobytes and seconds to start.
+const NGINX_ROUTES_MAX: usize = 10_000;
+
+/// A proxy that answers.
+pub(crate) struct Proxy {
+    pub(crate) peer: Peer,
+    pub(crate) port: u16,
+    pub(crate) running: Running,
+    /// From the start of the process to the first answered request.
+    pub(crate) start_time: Duration,
+}
+
+impl Peer {
+    /// All of them, ours first.
+    pub(crate) fn all() -> Vec<Self> {
+        Self::value_variants().to_vec()
+    }
+
+    /// Its name in tables and files.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tollhouse => "tollhouse",
+            Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
+            Self::HaproxyTcp => "haproxy-tcp",
+        }
+    }
+
+    /// Whether the program is there; says so when it is not.
+    pub(crate) fn is_installed(self) -> bool {
+        let program = match self {
+            Self::Tollhouse => return true,
+            Self::Nginx => "nginx",
+            Self::Haproxy | Self::HaproxyTcp => "haproxy",
+        };
+        let is_there = shell::find_program(program).is_some();
+        if !is_there {
+            println!("{}: not installed, left out", self.name());
+        }
+        is_there
+    }
+
+    /// What the program says of itself.
+    pub(crate) fn version(self, binary: &Path) -> String {
+        match self {
+            Self::Tollhouse => {
+                first_line(&shell::capture_loosely(&binary.display().to_string(), &["--version"]))
+            }
+            Self::Nginx => first_line(&shell::capture_loosely(&located("nginx"), &["-v"])),
+            Self::Haproxy | Self::HaproxyTcp => {
+                first_line(&shell::capture_loosely(&located("haproxy"), &["-v"]))
+            }
+        }
+    }
+
+    /// Whether it can be given so many routes at all.
+    pub(crate) fn can_hold(self, routes: usize) -> bool {
+        match self {
+            Self::Tollhouse | Self::Haproxy => true,
+            Self::Nginx => routes <= NGINX_ROUTES_MAX,
+            Self::HaproxyTcp => routes == 1,
+        }
+    }
+
+    /// Starts it with the routes `/r/0`, `/r/1`, … to one origin, and waits for its first answer.
+    pub(crate) fn start(
+        self,
+        cores: &Cores,
+        binary: &Path,
+        origin_port: u16,
+        routes: usize,
+    ) -> Result<Proxy> {
+        let folder = tempfile::tempdir()?;
+        let port = free_port()?;
+        let command = match self {
+            Self::Tollhouse => {
+                write_tollhouse(&folder, port, &routes_json(origin_port, routes))?;
+                let mut command = cores.on_proxy_core(&binary.display().to_string());
+                command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
+                command
+            }
+            Self::Nginx => {
+                let text = nginx_configuration(port, origin_port, routes);
+                std::fs::write(folder.path().join("nginx.conf"), text)?;
+                nginx_command(cores.on_proxy_core("nginx"), folder.path())
+            }
+            Self::Haproxy | Self::HaproxyTcp => {
+                let paths: String = (0..routes).map(|n| format!("{}\n", route_path(n))).collect();
+                std::fs::write(folder.path().join("paths"), paths)?;
+                let mode = if self == Self::Haproxy { HAPROXY_HTTP } else { HAPROXY_TCP };
+                let text = haproxy_configuration(port, origin_port, mode);
+                std::fs::write(folder.path().join("haproxy.cfg"), text)?;
+                let mut command = cores.on_proxy_core("haproxy");
+                command.args(["-db", "-f"]).arg(folder.path().join("haproxy.cfg"));
+                command
+            }
+        };
+        let mut running = Running::start(command, folder)?;
+        let start_time = running
+            .wait_until_it_answers(port, &route_path(routes - 1))
+            .with_context(|| format!("{} with {routes} routes", self.name()))?;
+        Ok(Proxy { peer: self, port, running, start_time })
+    }
+}
+
+fn located(program: &str) -> String {
+    shell::find_program(program)
+        .map_or_else(|| program.to_owned(), |path| path.display().to_string())
+}
+
+/// The path of a route by its number.
+pub(crate) fn route_path(number: usize) -> String {
+    format!("/r/{number}")
+}
+
+/// One route in APISIX's standalone shape; the priority is what the churn case changes.
+pub(crate) fn route_json(origin_port: u16, number: usize, priority: u64) -> String {
+    let path = route_path(number);
+    format!(
+        "{{\"id\":\"{number}\",\"uri\":\"{path}\",\"priority\":{priority},\"upstream\":\
+         {{\"type\":\"roundrobin\",\"nodes\":{{\"127.0.0.1:{origin_port}\":1}}}}}}"
+    )
+}
+
+/// A resources file of so many routes.
+pub(crate) fn routes_json(origin_port: u16, routes: usize) -> String {
+    let list: Vec<String> = (0..routes).map(|n| route_json(origin_port, n, 0)).collect();
+    format!("{{\"routes\":[{}]}}", list.join(",\n"))
+}
+
+/// Writes the two files that Tollhouse starts from.
+pub(crate) fn write_tollhouse(folder: &TempDir, port: u16, resources: &str) -> Result<()> {
+    let place = folder.path().display();
+    let metrics_port = free_port()?;
+    std::fs::write(folder.path().join("resources.json"), resources)?;
+    let text = format!(
+        "data_dir: {place}/data\n\
+         workers: 1\n\
+         listen:\n  http: [\"127.0.0.1:{port}\"]\n  https: []\n  admin: \"\"\n  control: \"\"\n  \
+         metrics: \"127.0.0.1:{metrics_port}\"\n  registry_grpc: \"\"\n  registry_http: \"\"\n\
+         resources: {place}/resources.json\n\
+         access_log: {{ format: \"off\" }}\n"
+    );
+    std::fs::write(folder.path().join("tollhouse.yaml"), text)?;
+    Ok(())
+}
+
+/// nginx in the foreground with the configuration in a folder.
+pub(crate) fn nginx_command(mut command: Command, folder: &Path) -> Command {
+    command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf"));
+    command.args(["-e", "stderr"]);
+    if rustix::process::geteuid().is_root() {
+        // The folder belongs to root, and the worker must read it.
+        command.args(["-g", "user root;"]);
+    }
+    command
+}
+
+fn nginx_configuration(port: u16, origin_port: u16, routes: usize) -> String {
+    let mut locations = String::new();
+    for number in 0..routes {
+        let path = route_path(number);
+        locations.push_str(&format!("location = {path} {{ proxy_pass http://origin; }}\n"));
+    }
+    format!(
+        "daemon off; worker_processes 1; worker_rlimit_nofile 65536; pid nginx.pid;\n\
+         error_log stderr crit;\n\
+         events {{ worker_connections 40000; }}\n\
+         http {{\n\
+           access_log off; keepalive_requests 1000000000; keepalive_timeout 600s;\n\
+           client_body_temp_path body_temp; proxy_temp_path proxy_temp;\n\
+           fastcgi_temp_path fastcgi_temp; uwsgi_temp_path uwsgi_temp; scgi_temp_path scgi_temp;\n\
+           upstream origin {{\n\
+             server 127.0.0.1:{origin_port}; keepalive 320; keepalive_requests 1000000000;\n\
+           }}\n\
+           proxy_http_version 1.1; proxy_set_header Connection \"\";\n\
+           server {{ listen 127.0.0.1:{port} backlog=4096;\n{locations}}}\n\
+         }}\n"
+    )
+}
+
+/// A request with a path that is not in the file is refused, so that the path is really looked up.
+const HAPROXY_HTTP: &str =
+    "mode http\n  http-reuse always\n  http-request deny deny_status 404 unless { path -f paths }";
+const HAPROXY_TCP: &str = "mode tcp";
+
+/// HAProxy counts two open files a connection beforehand; idle ones never need the second.
+fn haproxy_configuration(port: u16, origin_port: u16, mode: &str) -> String {
+    format!(
+        "global\n  nbthread 1\n  maxconn 16000\n  no strict-limits\n\
+         defaults\n  timeout connect 10s\n  timeout client 600s\n  timeout server 600s\n\
+         listen bench\n  bind 127.0.0.1:{port} backlog 4096\n  {mode}\n  \
+         server origin 127.0.0.1:{origin_port}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_are_json_with_every_route() {
+        let value: serde_json::Value = serde_json::from_str(&routes_json(81, 3)).unwrap();
+        assert_eq!(value["routes"].as_array().unwrap().len(), 3);
+        assert_eq!(value["routes"][2]["uri"], "/r/2");
+        assert_eq!(value["routes"][0]["upstream"]["nodes"]["127.0.0.1:81"], 1);
+    }
+
+    #[test]
+    fn nginx_gets_one_location_a_route() {
+        let text = nginx_configuration(80, 81, 100);
+        assert_eq!(text.matches("location = ").count(), 100);
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
+    }
+
+    #[test]
+    fn peers_that_cannot_hold_the_routes_are_known() {
+        let holds = |routes| Peer::all().into_iter().filter(move |p| p.can_hold(routes)).count();
+        assert_eq!((holds(1), holds(100), holds(100_000)), (4, 3, 2));
+    }
+}

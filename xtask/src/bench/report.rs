@@ -1,0 +1,204 @@
+//! Results on paper: one JSON file a case and day, and one Markdown table made from the newest of
+//! each. Quick runs are shown but not kept: they would pass for measurements.
+
+use super::budget::Figure;
+use super::machine;
+use super::measure::Row;
+use crate::shell;
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What a case found.
+pub(crate) struct CaseResult {
+    pub(crate) case: &'static str,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) figures: Vec<Figure>,
+}
+
+/// Where results go.
+pub(crate) struct Report {
+    machine: Value,
+    date: String,
+    folder: PathBuf,
+}
+
+impl Report {
+    /// Results of a full run go to `bench/results/`, of a quick one below the target folder.
+    pub(crate) fn new(machine: Value, is_quick: bool) -> Result<Self> {
+        let folder = if is_quick {
+            shell::target_directory()?.join("bench-quick")
+        } else {
+            shell::workspace_root().join("bench/results")
+        };
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self { machine, date: machine::today()?, folder })
+    }
+
+    /// Writes one case down.
+    pub(crate) fn save(&self, result: &CaseResult) -> Result<()> {
+        let value = json!({
+            "case": result.case,
+            "date": self.date,
+            "machine": self.machine,
+            "rows": result.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
+            "figures": result.figures.iter().map(Figure::to_json).collect::<Vec<_>>(),
+        });
+        let path = self.folder.join(format!("{}-{}.json", self.date, result.case));
+        let text = serde_json::to_string_pretty(&value)? + "\n";
+        std::fs::write(&path, text).with_context(|| path.display().to_string())
+    }
+
+    /// Makes the table anew from the newest file of every case.
+    pub(crate) fn write_summary(&self) -> Result<()> {
+        let mut newest: BTreeMap<String, Value> = BTreeMap::new();
+        let mut names: Vec<PathBuf> = std::fs::read_dir(&self.folder)?
+            .map(|e| e.map(|e| e.path()))
+            .collect::<Result<_, _>>()?;
+        names.sort();
+        for path in names.into_iter().filter(|path| path.extension().is_some_and(|e| e == "json")) {
+            let text = std::fs::read_to_string(&path)?;
+            let value: Value =
+                serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+            if let Some(case) = value["case"].as_str() {
+                newest.insert(case.to_owned(), value);
+            }
+        }
+        let path = self.folder.join("latest.md");
+        std::fs::write(&path, summary(&newest))?;
+        println!("wrote {}", path.display());
+        Ok(())
+    }
+}
+
+impl CaseResult {
+    /// The case as tables, for the terminal.
+    pub(crate) fn to_markdown(&self) -> String {
+        let rows: Vec<Value> = self.rows.iter().map(Row::to_json).collect();
+        let figures: Vec<Value> = self.figures.iter().map(Figure::to_json).collect();
+        tables(&rows, &figures)
+    }
+}
+
+fn summary(newest: &BTreeMap<String, Value>) -> String {
+    let mut text = String::from(
+        "# Latest results\n\nWritten by `cargo x bench`; do not edit. The method, and what it does \
+         not show: [README](../README.md).\n",
+    );
+    let mut last_machine = Value::Null;
+    for (case, value) in newest {
+        if value["machine"] != last_machine {
+            last_machine = value["machine"].clone();
+            text.push_str(&machine_line(&last_machine));
+        }
+        let list = |name: &str| value[name].as_array().cloned().unwrap_or_default();
+        let date = value["date"].as_str().unwrap_or_default();
+        let body = tables(&list("rows"), &list("figures"));
+        text.push_str(&format!("\n## {case} ({date})\n\n{body}"));
+    }
+    text
+}
+
+fn machine_line(machine: &Value) -> String {
+    let word = |name: &str| machine[name].as_str().unwrap_or("unknown").to_owned();
+    let versions = machine["versions"].as_object();
+    let versions: Vec<String> = versions
+        .into_iter()
+        .flatten()
+        .map(|(name, version)| format!("{name}: {}", version.as_str().unwrap_or("unknown")))
+        .collect();
+    format!(
+        "\nMachine: {}, {} cores, Linux {}; commit {}. {}.\n",
+        word("cpu"),
+        machine["cores"],
+        word("kernel"),
+        word("commit"),
+        versions.join("; ")
+    )
+}
+
+fn tables(rows: &[Value], figures: &[Value]) -> String {
+    let mut text = String::new();
+    if !rows.is_empty() {
+        text.push_str(
+            "| | CPU µs/request | requests/s | p50 µs | p99 µs | errors |\n\
+             |---|---|---|---|---|---|\n",
+        );
+    }
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    for row in rows {
+        text.push_str(&format!(
+            "| {} | {:.2} | {:.0} | {:.0} | {:.0} | {} |\n",
+            row["label"].as_str().unwrap_or_default(),
+            number(&row["cpu_us_per_request"]),
+            number(&row["requests_per_second"]),
+            number(&row["p50_us"]),
+            number(&row["p99_us"]),
+            row["errors"],
+        ));
+    }
+    if !figures.is_empty() {
+        text.push_str("\n| figure | value | budget | stretch | |\n|---|---|---|---|---|\n");
+    }
+    for figure in figures {
+        let bound = |name: &str| figure[name].as_f64().map_or(String::new(), |v| format!("≤ {v}"));
+        text.push_str(&format!(
+            "| {} | {} | {} | {} | {} |\n",
+            figure["what"].as_str().unwrap_or_default(),
+            rounded(number(&figure["value"])),
+            bound("budget"),
+            bound("stretch"),
+            figure["verdict"].as_str().unwrap_or_default(),
+        ));
+    }
+    text
+}
+
+/// Ratios with three digits, large numbers without.
+fn rounded(value: f64) -> String {
+    if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.3}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::budget::CPU_AGAINST_NGINX;
+
+    fn result() -> CaseResult {
+        let row = Row {
+            label: "nginx".to_owned(),
+            requests_per_second: 50_000.4,
+            p50_us: 900.0,
+            p99_us: 2100.0,
+            cpu_us_per_request: 12.345,
+            errors: 0,
+        };
+        let figure = Figure::judged("CPU against nginx", 0.751, CPU_AGAINST_NGINX);
+        CaseResult { case: "plain", rows: vec![row], figures: vec![figure] }
+    }
+
+    #[test]
+    fn tables_show_rows_and_verdicts() {
+        let text = result().to_markdown();
+        assert!(text.contains("| nginx | 12.35 | 50000 | 900 | 2100 | 0 |"), "{text}");
+        assert!(text.contains("| CPU against nginx | 0.751 | ≤ 0.8 | ≤ 0.7 | met |"), "{text}");
+    }
+
+    #[test]
+    fn the_summary_takes_the_newest_of_each_case() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = Report {
+            machine: json!({"cpu": "Some CPU", "cores": 2, "kernel": "6", "commit": "abc"}),
+            date: "2026-01-01".to_owned(),
+            folder: folder.path().to_path_buf(),
+        };
+        report.save(&result()).unwrap();
+        report.date = "2026-01-02".to_owned();
+        report.save(&result()).unwrap();
+        report.write_summary().unwrap();
+        let text = std::fs::read_to_string(folder.path().join("latest.md")).unwrap();
+        assert!(text.contains("## plain (2026-01-02)") && !text.contains("2026-01-01"), "{text}");
+        assert!(text.contains("Some CPU, 2 cores"), "{text}");
+    }
+}

@@ -1,0 +1,33 @@
+//! How soon a started proxy answers: from the start of the process to the first answer of the last
+//! of 10,000 routes.
+
+use super::budget::{self, Figure};
+use super::cases::{BODY_BYTES, Case};
+use super::measure::median;
+use super::peer::Peer;
+use super::report::CaseResult;
+use super::{Plan, origin};
+use anyhow::Result;
+
+const ROUTES: usize = 10_000;
+/// Starts a round: one alone depends on what the page cache holds.
+const STARTS_PER_ROUND: usize = 3;
+
+/// Runs the case for every peer that can hold the routes.
+pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let mut figures = Vec::new();
+    for peer in plan.peers.iter().copied().filter(|peer| peer.can_hold(ROUTES)) {
+        let mut times_ms = Vec::new();
+        for _ in 0..plan.rounds * STARTS_PER_ROUND {
+            let proxy = peer.start(&plan.cores, &plan.binary, origin.port, ROUTES)?;
+            times_ms.push(proxy.start_time.as_secs_f64() * 1e3);
+        }
+        let what = format!("{}: start to first answer, ms", peer.name());
+        figures.push(match peer {
+            Peer::Tollhouse => Figure::judged(what, median(times_ms), budget::START_MS),
+            _ => Figure::free(what, median(times_ms)),
+        });
+    }
+    Ok(CaseResult { case: Case::Start.name(), rows: Vec::new(), figures })
+}

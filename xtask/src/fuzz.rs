@@ -1,0 +1,77 @@
+//! `cargo x fuzz`: runs the fuzz targets under `fuzz/`, each for a while, through cargo-fuzz.
+//!
+//! The targets themselves live in `fuzz/fuzz_targets/`, one a parser of bytes from outside. Needs
+//! cargo-fuzz and a nightly toolchain; without them it says so and succeeds.
+
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+/// Arguments of `cargo x fuzz`.
+#[derive(Args)]
+pub(crate) struct FuzzArguments {
+    /// How long each target runs.
+    #[arg(long, default_value_t = 30)]
+    seconds: u32,
+    /// One target; all of them when absent.
+    target: Option<String>,
+}
+
+/// An input larger than this teaches nothing new: every parser refuses heads far smaller.
+const INPUT_BYTES_MAX: u32 = 65_536;
+
+/// Runs `cargo x fuzz`.
+pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
+    let targets = targets()?;
+    let chosen: Vec<&String> = match &arguments.target {
+        None => targets.iter().collect(),
+        Some(name) if targets.contains(name) => vec![name],
+        Some(name) => bail!("no fuzz target named {name}; there are: {}", targets.join(", ")),
+    };
+    if !shell::has_cargo_command("fuzz") {
+        println!("skipped: cargo-fuzz is not installed (cargo install cargo-fuzz)");
+        return Ok(());
+    }
+    if !has_nightly() {
+        println!("skipped: no nightly toolchain (rustup toolchain install nightly)");
+        return Ok(());
+    }
+    let mut failed = Vec::new();
+    for target in chosen {
+        println!("== {target}");
+        if let Err(error) = run_target(target, arguments.seconds) {
+            println!("{error:#}");
+            failed.push(target.as_str());
+        }
+    }
+    if !failed.is_empty() {
+        bail!("crashes were found, inputs are under fuzz/artifacts/: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn run_target(target: &str, seconds: u32) -> Result<()> {
+    let duration = format!("-max_total_time={seconds}");
+    let length = format!("-max_len={INPUT_BYTES_MAX}");
+    // Through rustup, because the running cargo is the pinned stable one.
+    let words = ["run", "nightly", "cargo", "fuzz", "run", target, "--", &duration, &length];
+    shell::run(shell::command("rustup", &words).env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN"))
+}
+
+fn has_nightly() -> bool {
+    shell::capture_loosely("rustup", &["toolchain", "list"])
+        .lines()
+        .any(|line| line.starts_with("nightly"))
+}
+
+/// The targets' names: one file each.
+fn targets() -> Result<Vec<String>> {
+    let folder = shell::workspace_root().join("fuzz/fuzz_targets");
+    let entries = std::fs::read_dir(&folder).with_context(|| format!("{}", folder.display()))?;
+    let mut names: Vec<String> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".rs").map(str::to_owned))
+        .collect();
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,216 @@
+//! What the tests and the bench need beside Rust: peers to compare with, foreign clients to be
+//! compatible with. Installs only what is missing, says what and why, and leaves no service running.
+//!
+//! Where nothing can be installed (no apt, no root), the missing peers are named in
+//! `TOLLHOUSE_TEST_SKIP_PEERS`, and the tests that need them skip themselves with a message.
+
+use crate::shell;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+
+/// Names, comma separated, of the peers that tests must do without.
+pub(crate) const SKIP_VARIABLE: &str = "TOLLHOUSE_TEST_SKIP_PEERS";
+/// The Python that has the client libraries below.
+pub(crate) const PYTHON_VARIABLE: &str = "TOLLHOUSE_TEST_PYTHON";
+
+/// A program from a Debian package, and the reason for having it.
+struct Peer {
+    program: &'static str,
+    package: &'static str,
+    reason: &'static str,
+}
+
+const PEERS: &[Peer] = &[
+    Peer { program: "nginx", package: "nginx-light", reason: "origin and peer of the bench" },
+    Peer { program: "haproxy", package: "haproxy", reason: "peer of the bench" },
+    Peer { program: "curl", package: "curl", reason: "a client that users have" },
+    Peer { program: "wrk", package: "wrk", reason: "load for the bench" },
+    Peer {
+        program: "ab",
+        package: "apache2-utils",
+        reason: "a client of HTTP/1.0 that users have",
+    },
+    Peer { program: "h2load", package: "nghttp2-client", reason: "an HTTP/2 client not ours" },
+];
+
+/// System services that Debian's packages start by themselves when they are installed.
+const SERVICES: &[&str] = &["nginx", "haproxy"];
+
+/// Python client libraries, pinned so that a test of compatibility means the same tomorrow.
+const PYTHON_PACKAGES: &[(&str, &str)] = &[("h11", "0.16.0"), ("websockets", "15.0.1")];
+
+/// What the tests are told about the machine.
+pub(crate) struct Environment {
+    /// Peers that are missing and could not be installed.
+    pub(crate) missing: Vec<String>,
+    /// A Python with the client libraries, when there is one.
+    pub(crate) python: Option<PathBuf>,
+}
+
+/// Runs `cargo x install`.
+pub(crate) fn run() -> Result<()> {
+    let environment = prepare()?;
+    if environment.missing.is_empty() {
+        println!("everything the tests and the bench need is installed");
+    } else {
+        println!("still missing: {}", environment.missing.join(", "));
+    }
+    Ok(())
+}
+
+/// Installs what is missing as far as possible; never fails for want of a peer.
+pub(crate) fn prepare() -> Result<Environment> {
+    install_packages();
+    let mut missing: Vec<String> = missing_peers().iter().map(|p| p.program.to_owned()).collect();
+    let python = match prepare_python() {
+        Ok(python) => Some(python),
+        Err(error) => {
+            println!("python clients: not available ({error:#}); their tests will be skipped");
+            missing.push("python".to_owned());
+            None
+        }
+    };
+    if shell::find_program("go").is_none() {
+        println!("go: not installed; tests with Go clients will be skipped");
+        missing.push("go".to_owned());
+    }
+    Ok(Environment { missing, python })
+}
+
+fn missing_peers() -> Vec<&'static Peer> {
+    PEERS.iter().filter(|peer| shell::find_program(peer.program).is_none()).collect()
+}
+
+fn install_packages() {
+    let missing = missing_peers();
+    let has_venv = has_venv_module();
+    if missing.is_empty() && has_venv {
+        return;
+    }
+    for peer in &missing {
+        println!("{}: missing; {} (Debian package {})", peer.program, peer.reason, peer.package);
+    }
+    if !has_venv {
+        println!("python3 venv: missing; foreign HTTP and WebSocket clients (python3-venv)");
+    }
+    let mut packages: Vec<&str> = missing.iter().map(|peer| peer.package).collect();
+    if !has_venv {
+        packages.extend(["python3", "python3-venv"]);
+    }
+    let Some(mut apt) = apt_prefix() else {
+        println!("cannot install packages here (needs apt-get, and root or sudo)");
+        return;
+    };
+    if let Err(error) = apt_install(&mut apt, &packages) {
+        println!("installing packages failed: {error:#}");
+    }
+}
+
+/// The words before apt-get's own arguments, or nothing when packages cannot be installed.
+fn apt_prefix() -> Option<Vec<String>> {
+    shell::find_program("apt-get")?;
+    if rustix::process::geteuid().is_root() {
+        return Some(vec!["env".to_owned()]);
+    }
+    shell::find_program("sudo")?;
+    // Without a password at hand, sudo must fail rather than wait for one.
+    shell::capture(&mut shell::command("sudo", &["-n", "true"])).ok()?;
+    Some(["sudo", "-n", "env"].map(str::to_owned).to_vec())
+}
+
+fn apt_install(prefix: &mut Vec<String>, packages: &[&str]) -> Result<()> {
+    let running_before: Vec<&str> =
+        SERVICES.iter().copied().filter(|name| is_running(name)).collect();
+    prefix.push("DEBIAN_FRONTEND=noninteractive".to_owned());
+    let apt = |words: &[&str]| {
+        let mut arguments: Vec<String> = prefix[1..].to_vec();
+        arguments.push("apt-get".to_owned());
+        arguments.extend(words.iter().map(|word| (*word).to_owned()));
+        shell::run(&mut shell::command(&prefix[0], &arguments))
+    };
+    println!("installing: {}", packages.join(" "));
+    if let Err(error) = apt(&["update", "-qq"]) {
+        println!("apt-get update failed ({error:#}); trying with the lists at hand");
+    }
+    let mut words = vec!["install", "-qq", "-y", "--no-install-recommends"];
+    words.extend(packages);
+    let installed = apt(&words);
+    stop_services(&prefix[..prefix.len() - 1], &running_before);
+    installed
+}
+
+/// Stops what the packages started: a server on port 80 is not what a test run was asked for.
+/// A service that ran before is its owner's and is left alone.
+fn stop_services(prefix: &[String], running_before: &[&str]) {
+    for name in SERVICES.iter().filter(|name| !running_before.contains(name)) {
+        if !is_running(name) {
+            continue;
+        }
+        let mut arguments: Vec<String> = prefix[1..].to_vec();
+        arguments.extend(["service", name, "stop"].map(str::to_owned));
+        if let Err(error) = shell::run(&mut shell::command(&prefix[0], &arguments)) {
+            println!("could not stop the {name} service that its package started: {error:#}");
+        }
+    }
+}
+
+/// Whether a system service of this name answers; init scripts keep its process in a pid file.
+fn is_running(name: &str) -> bool {
+    std::fs::read_to_string(format!("/run/{name}.pid"))
+        .ok()
+        .and_then(|text| text.trim().parse::<u32>().ok())
+        .is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
+}
+
+fn has_venv_module() -> bool {
+    shell::find_program("python3").is_some()
+        && shell::capture(&mut shell::command("python3", &["-c", "import venv, ensurepip"])).is_ok()
+}
+
+/// Makes a virtual environment under the target folder, so that nothing of the system changes.
+fn prepare_python() -> Result<PathBuf> {
+    let folder = shell::target_directory()?.join("test-python");
+    let python = folder.join("bin/python");
+    if has_python_packages(&python) {
+        return Ok(python);
+    }
+    let wanted: Vec<String> =
+        PYTHON_PACKAGES.iter().map(|(name, version)| format!("{name}=={version}")).collect();
+    println!("python clients: installing {} into the target folder", wanted.join(" "));
+    let place = folder.to_str().context("the target folder is not UTF-8")?;
+    shell::capture(&mut shell::command("python3", &["-m", "venv", place]))?;
+    let program = python.to_str().context("the target folder is not UTF-8")?;
+    let mut arguments = vec!["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    arguments.extend(wanted.iter().map(String::as_str));
+    shell::capture(&mut shell::command(program, &arguments))?;
+    Ok(python)
+}
+
+fn has_python_packages(python: &Path) -> bool {
+    let Some(program) = python.to_str().filter(|_| python.is_file()) else {
+        return false;
+    };
+    let checks: Vec<String> = PYTHON_PACKAGES
+        .iter()
+        .map(|(name, version)| format!("assert m.version('{name}') == '{version}'"))
+        .collect();
+    let script = format!("import importlib.metadata as m; {}", checks.join("; "));
+    shell::capture(&mut shell::command(program, &["-c", &script])).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peer_has_a_package_and_a_reason() {
+        for peer in PEERS {
+            assert!(!peer.package.is_empty() && !peer.reason.is_empty(), "{}", peer.program);
+        }
+    }
+
+    #[test]
+    fn a_service_without_a_pid_file_is_not_running() {
+        assert!(!is_running("no-such-service-anywhere"));
+    }
+}

@@ -1,0 +1,136 @@
+//! Running other programs: where the workspace is, whether a program exists, what it printed.
+//!
+//! No shell is involved in spite of the name: arguments are passed as they are.
+
+use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The folder that holds the root manifest.
+pub(crate) fn workspace_root() -> PathBuf {
+    let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest_dir.parent().map_or_else(|| manifest_dir.clone(), Path::to_path_buf)
+}
+
+/// A command that runs in the workspace root.
+pub(crate) fn command<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(workspace_root());
+    command
+}
+
+/// The cargo that started this program, so that a `+toolchain` on the command line is kept.
+pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
+    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    command(&program, arguments)
+}
+
+/// Runs a command with its output on this terminal; an exit code other than 0 is an error.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let line = render(command);
+    let status = command.status().with_context(|| format!("failed to start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command and returns what it printed on standard output.
+pub(crate) fn capture(command: &mut Command) -> Result<String> {
+    let line = render(command);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("failed to start `{line}`"))?;
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr);
+        bail!("`{line}` failed: {}\n{}", output.status, message.trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{line}` printed other than UTF-8"))
+}
+
+/// Everything a command printed, on both streams, whatever its exit code; empty when it is missing.
+pub(crate) fn capture_loosely(program: &str, arguments: &[&str]) -> String {
+    match command(program, arguments).stdin(Stdio::null()).output() {
+        Ok(output) => {
+            let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+            text.push_str(&String::from_utf8_lossy(&output.stderr));
+            text
+        }
+        Err(_) => String::new(),
+    }
+}
+
+/// Finds a program on the search path, and in `/usr/sbin` where servers live on Debian.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|candidate| candidate.is_file())
+}
+
+/// Whether `cargo <name>` exists.
+pub(crate) fn has_cargo_command(name: &str) -> bool {
+    find_program(&format!("cargo-{name}")).is_some()
+        || home_cargo_bin().is_some_and(|folder| folder.join(format!("cargo-{name}")).is_file())
+}
+
+fn home_cargo_bin() -> Option<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")))?;
+    Some(home.join("bin"))
+}
+
+/// The folder where cargo puts what it builds.
+pub(crate) fn target_directory() -> Result<PathBuf> {
+    let text = capture(&mut cargo(&["metadata", "--format-version=1", "--no-deps", "--offline"]))?;
+    let metadata: serde_json::Value = serde_json::from_str(&text)?;
+    let folder = metadata["target_directory"].as_str().context("cargo metadata has no target")?;
+    Ok(PathBuf::from(folder))
+}
+
+/// Waits a moment between two looks at something that cannot announce itself: another program's
+/// port, or the clock of a measurement.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the other side is a foreign program; tests never wait here"
+)]
+pub(crate) fn pause(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+/// How a command reads on a terminal, for messages.
+pub(crate) fn render(command: &Command) -> String {
+    let mut line = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&argument.to_string_lossy());
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_reads_as_typed() {
+        assert_eq!(render(&command("git", &["status", "--short"])), "git status --short");
+    }
+
+    #[test]
+    fn a_missing_program_is_not_found() {
+        assert_eq!(find_program("no-such-program-anywhere"), None);
+    }
+
+    #[test]
+    fn the_root_holds_the_workspace_manifest() {
+        let manifest = std::fs::read_to_string(workspace_root().join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("[workspace]"));
+    }
+}

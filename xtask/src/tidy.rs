@@ -1,0 +1,98 @@
+//! `cargo x tidy`: the house rules that no compiler checks, each a small pure function in its file.
+//!
+//! A check takes text and gives findings; this file only feeds them the tree and prints what they
+//! found: where, what, why, and what to do about it.
+
+mod changelog;
+mod direction;
+mod finding;
+mod functions;
+mod layout;
+mod links;
+mod manifest;
+mod source;
+mod test_rules;
+mod tree;
+mod words;
+
+use crate::{generate, shell};
+use anyhow::{Result, bail};
+use finding::{Finding, Severity};
+use source::Source;
+use tree::{Kind, Tree};
+
+/// Functions longer than the limit that are tolerated; the file may only shrink.
+const RATCHET_PATH: &str = "xtask/ratchet.txt";
+/// Words that have a better one; see the head of the file.
+const VOCABULARY_PATH: &str = "xtask/vocabulary.txt";
+
+/// Runs `cargo x tidy`.
+pub(crate) fn run() -> Result<()> {
+    let mut findings = check_tree()?;
+    findings.extend(check_generated());
+    findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
+    for finding in &findings {
+        println!("{finding}\n");
+    }
+    let failures = findings.iter().filter(|f| f.severity == Severity::Fails).count();
+    println!("tidy: {failures} to fix, {} to consider", findings.len() - failures);
+    if failures > 0 {
+        bail!("the tree is not tidy");
+    }
+    Ok(())
+}
+
+/// Every check that needs only the files and `cargo metadata`, not a built program.
+fn check_tree() -> Result<Vec<Finding>> {
+    let tree = Tree::read(&shell::workspace_root())?;
+    let vocabulary = words::Vocabulary::parse(tree.text(VOCABULARY_PATH).unwrap_or_default());
+    let mut findings = Vec::new();
+    let mut long_functions = Vec::new();
+    for file in &tree.files {
+        match file.kind {
+            Kind::Rust => {
+                let source = Source::parse(&file.path, &file.text);
+                findings.extend(layout::check(&source));
+                findings.extend(words::check(&source));
+                findings.extend(vocabulary.check(&source));
+                findings.extend(test_rules::check(&source));
+                long_functions.extend(functions::long_functions(&source));
+            }
+            Kind::Markdown => {
+                findings.extend(links::check(&file.path, &file.text, &|path| tree.has(path)));
+            }
+            Kind::Manifest => findings.extend(manifest::check(&file.path, &file.text)),
+            Kind::Other => {}
+        }
+        findings.extend(changelog::check(&file.path));
+    }
+    let ratchet = tree.text(RATCHET_PATH).unwrap_or_default();
+    findings.extend(functions::check(&long_functions, RATCHET_PATH, ratchet));
+    findings.extend(direction::check(&read_packages()?));
+    Ok(findings)
+}
+
+fn read_packages() -> Result<Vec<direction::Package>> {
+    let words = ["metadata", "--format-version=1", "--no-deps", "--offline"];
+    let metadata = serde_json::from_str(&shell::capture(&mut shell::cargo(&words))?)?;
+    Ok(direction::packages_from_metadata(&metadata))
+}
+
+/// The generated pages; a program that cannot print them yet is a finding too.
+fn check_generated() -> Vec<Finding> {
+    let finding = |path: String, what: String| Finding {
+        path,
+        line: 0,
+        severity: Severity::Fails,
+        what,
+        why: "a reference that lies is worse than none",
+        remedy: "run `cargo x gen` and commit the result".to_owned(),
+    };
+    match generate::stale_pages() {
+        Ok(stale) => stale
+            .into_iter()
+            .map(|page| finding(page, "differs from what the program prints".to_owned()))
+            .collect(),
+        Err(error) => vec![finding("docs/reference".to_owned(), format!("{error:#}"))],
+    }
+}

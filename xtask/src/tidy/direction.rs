@@ -1,0 +1,221 @@
+//! Which crate may use which: the order of the layers, and the absences that the design rests on.
+//!
+//! Judged on `cargo metadata`, so that it holds for what is built and not for what was meant.
+
+use super::finding::{Finding, Severity};
+use serde_json::Value;
+
+/// From the ground up; within a layer a crate may use the ones to its left.
+const LAYERS: &[&[&str]] = &[
+    &["stdx"],
+    &["model"],
+    &["config", "store", "router", "telemetry", "plugin"],
+    &["net", "http", "upstream", "registry"],
+    &["plugins", "proxy", "polaris", "admin", "load"],
+];
+
+/// The binary, above every layer.
+const BINARY: &str = "tollhouse";
+/// What tests share; never in what ships.
+const TESTKIT: &str = "tollhouse-testkit";
+/// The developer tasks: nobody's dependency, and no user of anything.
+const TASKS: &str = "xtask";
+
+/// Crates that a crate may never use, though the layers would let it, and why.
+const ABSENCES: &[(&str, &[&str], &str)] = &[
+    (
+        "plugins",
+        &["tollhouse-proxy"],
+        "a plugin is written against the contract, not the data plane",
+    ),
+    (
+        "proxy",
+        &["tollhouse-store", "tollhouse-admin", "tollhouse-config"],
+        "the data plane keeps serving when the control side is gone",
+    ),
+    ("model", &["tokio"], "the nouns know no runtime"),
+    ("router", &["tokio"], "matching does no IO"),
+    ("registry", &["tokio"], "the registry core is sans-IO, so that it can be simulated"),
+];
+
+/// All of the product that the load generator may use, so that it cannot flatter us.
+const LOAD_USES: &[&str] = &["tollhouse-stdx", "tollhouse-net", "tollhouse-http"];
+
+/// A member of the workspace and what it depends on.
+pub(crate) struct Package {
+    name: String,
+    /// Its manifest, from the workspace root.
+    manifest: String,
+    dependencies: Vec<Dependency>,
+}
+
+struct Dependency {
+    name: String,
+    for_tests_only: bool,
+}
+
+/// Reads the members out of what `cargo metadata --no-deps` printed.
+pub(crate) fn packages_from_metadata(metadata: &Value) -> Vec<Package> {
+    let root = metadata["workspace_root"].as_str().unwrap_or_default();
+    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let read = |package: &Value| {
+        let manifest = package["manifest_path"].as_str()?;
+        let manifest = manifest.strip_prefix(root).unwrap_or(manifest).trim_start_matches('/');
+        let dependencies = package["dependencies"].as_array()?;
+        Some(Package {
+            name: package["name"].as_str()?.to_owned(),
+            manifest: manifest.to_owned(),
+            dependencies: dependencies.iter().filter_map(read_dependency).collect(),
+        })
+    };
+    packages.iter().filter_map(read).collect()
+}
+
+fn read_dependency(dependency: &Value) -> Option<Dependency> {
+    let name = dependency["name"].as_str()?.to_owned();
+    Some(Dependency { name, for_tests_only: dependency["kind"].as_str() == Some("dev") })
+}
+
+/// Checks every dependency of every member.
+pub(crate) fn check(packages: &[Package]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        if rank(&package.name).is_none() && package.name != TASKS && package.name != TESTKIT {
+            findings.push(finding(
+                package,
+                format!("{} has no place in the order of crates", package.name),
+                "every crate must know what it may lean on",
+                "add it to a layer in xtask/src/tidy/direction.rs and to ARCHITECTURE.md"
+                    .to_owned(),
+            ));
+        }
+        for dependency in &package.dependencies {
+            if let Some(why) = refusal(&package.name, dependency) {
+                findings.push(finding(
+                    package,
+                    format!("{} uses {}", package.name, dependency.name),
+                    why,
+                    "turn the dependency round, or move what both need further down".to_owned(),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Why this dependency may not be; none when it may.
+fn refusal(user: &str, dependency: &Dependency) -> Option<&'static str> {
+    let used = dependency.name.as_str();
+    if dependency.for_tests_only {
+        return None;
+    }
+    if used == TESTKIT {
+        return Some("the test kit never ships");
+    }
+    let noun = user.strip_prefix("tollhouse-").unwrap_or_default();
+    let absence = ABSENCES.iter().find(|(name, absent, _)| *name == noun && absent.contains(&used));
+    if let Some((_, _, why)) = absence {
+        return Some(why);
+    }
+    if !is_ours(used) {
+        return None;
+    }
+    if noun == "load" && !LOAD_USES.contains(&used) {
+        return Some("the load generator shares nothing with the gateway that could flatter it");
+    }
+    match (rank(user), rank(used)) {
+        _ if user == TESTKIT => None,
+        _ if user == TASKS => {
+            Some("the tasks must build in seconds, whatever state the product is in")
+        }
+        (Some(above), Some(below)) if below >= above => {
+            Some("dependencies point down or to the left")
+        }
+        _ => None,
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    name == BINARY || name.starts_with("tollhouse-")
+}
+
+/// Position in the order from the ground up; none for a crate without a place.
+fn rank(name: &str) -> Option<usize> {
+    let order = LAYERS.iter().flat_map(|layer| layer.iter());
+    if name == BINARY {
+        return Some(order.count());
+    }
+    let noun = name.strip_prefix("tollhouse-")?;
+    order.into_iter().position(|other| *other == noun)
+}
+
+fn finding(package: &Package, what: String, why: &'static str, remedy: String) -> Finding {
+    Finding {
+        path: package.manifest.clone(),
+        line: 0,
+        severity: Severity::Fails,
+        what,
+        why,
+        remedy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(user: &str, used: &str, for_tests_only: bool) -> usize {
+        let dependency = Dependency { name: used.to_owned(), for_tests_only };
+        check(&[Package {
+            name: user.to_owned(),
+            manifest: String::new(),
+            dependencies: vec![dependency],
+        }])
+        .len()
+    }
+
+    #[test]
+    fn dependencies_point_down_or_left() {
+        let cases = [
+            ("tollhouse-model", "tollhouse-stdx", 0),
+            ("tollhouse-stdx", "tollhouse-model", 1),
+            ("tollhouse-upstream", "tollhouse-http", 0),
+            ("tollhouse-http", "tollhouse-upstream", 1),
+            ("tollhouse-proxy", "tollhouse-plugins", 0),
+            ("tollhouse-plugins", "tollhouse-proxy", 1),
+            ("tollhouse-admin", "tollhouse-store", 0),
+            ("tollhouse-proxy", "tollhouse-config", 1),
+            ("tollhouse", "tollhouse-admin", 0),
+            ("tollhouse-load", "tollhouse-router", 1),
+            ("tollhouse-load", "tollhouse-http", 0),
+            ("tollhouse-router", "tokio", 1),
+            ("tollhouse-net", "tokio", 0),
+            ("tollhouse-unplaced", "serde", 1),
+            ("xtask", "tollhouse-model", 1),
+        ];
+        for (user, used, expected) in cases {
+            assert_eq!(count(user, used, false), expected, "{user} -> {used}");
+        }
+    }
+
+    #[test]
+    fn the_test_kit_is_for_tests() {
+        assert_eq!(count("tollhouse-proxy", "tollhouse-testkit", true), 0);
+        assert_eq!(count("tollhouse-proxy", "tollhouse-testkit", false), 1);
+    }
+
+    #[test]
+    fn metadata_is_read() {
+        let metadata = serde_json::json!({
+            "workspace_root": "/somewhere",
+            "packages": [{
+                "name": "tollhouse-model",
+                "manifest_path": "/somewhere/crates/tollhouse-model/Cargo.toml",
+                "dependencies": [{"name": "tollhouse-http", "kind": null}]
+            }]
+        });
+        let findings = check(&packages_from_metadata(&metadata));
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].path, "crates/tollhouse-model/Cargo.toml");
+    }
+}

@@ -1,0 +1,71 @@
+//! Rules for tests: none sleeps, none waits on the real clock, none is switched off.
+
+use super::finding::{Finding, Severity};
+use super::source::Source;
+
+/// Ways to pause a tokio clock; with one of them in the file, a sleep costs no time.
+const PAUSES: &[&str] = &["start_paused", "time::pause()", "virtual_clock", "VirtualClock"];
+
+/// Checks the test lines of a file.
+pub(crate) fn check(source: &Source) -> Vec<Finding> {
+    let is_clock_paused =
+        source.lines.iter().any(|line| PAUSES.iter().any(|p| line.code.contains(p)));
+    let mut findings = Vec::new();
+    for (number, line) in source.lines.iter().enumerate().filter(|(_, line)| line.in_test) {
+        let Some((what, remedy)) = fault(&line.code, is_clock_paused) else {
+            continue;
+        };
+        findings.push(Finding {
+            path: source.path.clone(),
+            line: number + 1,
+            severity: Severity::Fails,
+            what: what.to_owned(),
+            why: "a test that sleeps is slow or flaky, and one that is off tests nothing",
+            remedy: remedy.to_owned(),
+        });
+    }
+    findings
+}
+
+fn fault(code: &str, is_clock_paused: bool) -> Option<(&'static str, &'static str)> {
+    if code.contains("thread::sleep") {
+        return Some(("a test sleeps", "wait for an event, or use virtual time"));
+    }
+    if code.contains("time::sleep(") && !is_clock_paused {
+        let remedy = "pause the clock (start_paused = true), or wait for an event";
+        return Some(("a test sleeps on the real clock", remedy));
+    }
+    if code.contains("#[ignore") {
+        return Some(("a test is switched off", "repair it or remove it"));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(text: &str) -> usize {
+        check(&Source::parse("crates/a/tests/it/main.rs", text)).len()
+    }
+
+    #[test]
+    fn sleeping_and_ignored_tests_are_found() {
+        let cases = [
+            ("std::thread::sleep(one_second);", 1),
+            ("tokio::time::sleep(one_second).await;", 1),
+            ("#[tokio::test(start_paused = true)]\ntokio::time::sleep(one_second).await;", 0),
+            ("#[ignore = \"slow\"]", 1),
+            ("// thread::sleep is not used here", 0),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(count(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn product_code_is_left_to_clippy() {
+        let source = Source::parse("crates/a/src/lib.rs", "tokio::time::sleep(d).await;");
+        assert!(check(&source).is_empty());
+    }
+}

@@ -1,5 +1,7 @@
 //! `host[:port]` as it stands in `Host` and in absolute targets (RFC 3986 §3.2, RFC 9110 §7.2).
 
+use std::net::Ipv6Addr;
+
 use crate::Span;
 
 /// Splits an authority into its host and port parts, offsets relative to `text`. `None` when it
@@ -8,10 +10,7 @@ use crate::Span;
 pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
     let host_end = if text.first() == Some(&b'[') {
         let close = text.iter().position(|&byte| byte == b']')?;
-        let is_address = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
-        if close < 3 || !text[1..close].iter().all(is_address) {
-            return None;
-        }
+        str::from_utf8(&text[1..close]).ok()?.parse::<Ipv6Addr>().ok()?;
         close + 1
     } else {
         let end = text.iter().position(|&byte| !is_name_byte(byte)).unwrap_or(text.len());
@@ -25,11 +24,18 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
         None => Some((host, None)),
         Some(b':') => {
             let port = &text[host_end + 1..];
-            let is_port = port.len() <= 5 && port.iter().all(u8::is_ascii_digit);
-            is_port.then(|| (host, Some(Span::new(host_end + 1, text.len()))))
+            is_port(port).then(|| (host, Some(Span::new(host_end + 1, text.len()))))
         }
         Some(_) => None,
     }
+}
+
+/// Nothing, or digits of a number that a port can be.
+fn is_port(text: &[u8]) -> bool {
+    let number = text.iter().fold(0u32, |sum, digit| {
+        sum.saturating_mul(10).saturating_add(u32::from(digit.wrapping_sub(b'0')))
+    });
+    text.len() <= 5 && text.iter().all(u8::is_ascii_digit) && number <= u32::from(u16::MAX)
 }
 
 /// Unreserved bytes and sub-delimiters of a registered name; `%` is left out on purpose, and so
@@ -75,6 +81,12 @@ mod tests {
             ("a.com:80:80", None),
             ("a.com:8a", None),
             ("a.com:123456", None),
+            ("a.com:65535", Some(("a.com", Some("65535")))),
+            ("a.com:65536", None),
+            ("[1:2]", None),
+            ("[::ffff:1.2.3.4]", Some(("[::ffff:1.2.3.4]", None))),
+            ("[fe80::1%25eth0]", None),
+            ("[v1.a]", None),
             ("[::1", None),
             ("[]", None),
             ("[::1]x", None),

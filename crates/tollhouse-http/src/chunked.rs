@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use crate::ChunkError;
+use crate::grammar::is_token_byte;
 use crate::limits::{CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
 
 /// Decodes one chunked body from slices of any size.
@@ -170,7 +171,7 @@ impl ChunkedDecoder {
         match (self.state, byte) {
             (State::TrailerStart, b'\r') => Ok(State::EndLineFeed),
             (State::TrailerName, b':') => Ok(State::TrailerValue),
-            (State::TrailerStart | State::TrailerName, _) if is_token(byte) => {
+            (State::TrailerStart | State::TrailerName, _) if is_token_byte(byte) => {
                 Ok(State::TrailerName)
             }
             (State::TrailerValue, b'\r') => Ok(State::TrailerLineFeed),
@@ -179,11 +180,6 @@ impl ChunkedDecoder {
             _ => Err(ChunkError::BadTrailer),
         }
     }
-}
-
-/// A byte of a field name (RFC 9110 §5.6.2).
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Appends the line that opens a chunk of `bytes` data bytes.

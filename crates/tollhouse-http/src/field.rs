@@ -1,6 +1,7 @@
 //! Header fields as spans, with the names that the data plane cares about recognised once.
 
 use crate::Span;
+use crate::grammar::FieldLine;
 
 /// Names recognised while parsing, so that later steps compare a byte instead of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,35 +37,35 @@ pub enum Known {
 }
 
 impl Known {
-    /// Recognises `name`, whatever its case.
+    /// Recognises `name`, a token, whatever its case.
     #[inline]
     pub fn of(name: &[u8]) -> Known {
-        let (text, known): (&[u8], Known) = match (name.len(), name[0] | 0x20) {
-            (2, b't') => (b"te", Known::Te),
-            (4, b'h') => (b"host", Known::Host),
-            (4, b'd') => (b"date", Known::Date),
-            (6, b's') => (b"server", Known::Server),
-            (6, b'e') => (b"expect", Known::Expect),
-            (6, b'c') => (b"cookie", Known::Cookie),
-            (7, b'u') => (b"upgrade", Known::Upgrade),
-            (7, b't') => (b"trailer", Known::Trailer),
-            (7, b'r') => (b"referer", Known::Referer),
-            (9, b'f') => (b"forwarded", Known::Forwarded),
-            (9, b'x') => (b"x-real-ip", Known::XRealIp),
-            (10, b'c') => (b"connection", Known::Connection),
-            (10, b'k') => (b"keep-alive", Known::KeepAlive),
-            (10, b'u') => (b"user-agent", Known::UserAgent),
-            (12, b'c') => (b"content-type", Known::ContentType),
-            (14, b'c') => (b"content-length", Known::ContentLength),
-            (15, b'x') => (b"x-forwarded-for", Known::XForwardedFor),
-            (16, b'p') => (b"proxy-connection", Known::ProxyConnection),
-            (16, b'x') if name[12] | 0x20 == b'h' => (b"x-forwarded-host", Known::XForwardedHost),
-            (16, b'x') => (b"x-forwarded-port", Known::XForwardedPort),
-            (17, b't') => (b"transfer-encoding", Known::TransferEncoding),
-            (17, b'x') => (b"x-forwarded-proto", Known::XForwardedProto),
-            _ => return Known::Other,
-        };
-        if name.eq_ignore_ascii_case(text) { known } else { Known::Other }
+        let Some(first) = name.first() else { return Known::Other };
+        match (name.len(), first | 0x20) {
+            (2, b't') if folds_to(name, b"te") => Known::Te,
+            (4, b'h') if folds_to(name, b"host") => Known::Host,
+            (4, b'd') if folds_to(name, b"date") => Known::Date,
+            (6, b's') if folds_to(name, b"server") => Known::Server,
+            (6, b'e') if folds_to(name, b"expect") => Known::Expect,
+            (6, b'c') if folds_to(name, b"cookie") => Known::Cookie,
+            (7, b'u') if folds_to(name, b"upgrade") => Known::Upgrade,
+            (7, b't') if folds_to(name, b"trailer") => Known::Trailer,
+            (7, b'r') if folds_to(name, b"referer") => Known::Referer,
+            (9, b'f') if folds_to(name, b"forwarded") => Known::Forwarded,
+            (9, b'x') if folds_to(name, b"x-real-ip") => Known::XRealIp,
+            (10, b'c') if folds_to(name, b"connection") => Known::Connection,
+            (10, b'k') if folds_to(name, b"keep-alive") => Known::KeepAlive,
+            (10, b'u') if folds_to(name, b"user-agent") => Known::UserAgent,
+            (12, b'c') if folds_to(name, b"content-type") => Known::ContentType,
+            (14, b'c') if folds_to(name, b"content-length") => Known::ContentLength,
+            (15, b'x') if folds_to(name, b"x-forwarded-for") => Known::XForwardedFor,
+            (16, b'p') if folds_to(name, b"proxy-connection") => Known::ProxyConnection,
+            (16, b'x') if folds_to(name, b"x-forwarded-host") => Known::XForwardedHost,
+            (16, b'x') if folds_to(name, b"x-forwarded-port") => Known::XForwardedPort,
+            (17, b't') if folds_to(name, b"transfer-encoding") => Known::TransferEncoding,
+            (17, b'x') if folds_to(name, b"x-forwarded-proto") => Known::XForwardedProto,
+            _ => Known::Other,
+        }
     }
 
     /// Whether it speaks about one connection only and is never forwarded.
@@ -81,6 +82,15 @@ impl Known {
                 | Known::ConnectionOption
         )
     }
+}
+
+/// Whether `name` is `text`, which is in lower case, but for case. In a token, the one bit that is
+/// set here tells upper from lower case and nothing else that `text` may hold.
+#[inline]
+fn folds_to<const BYTES: usize>(name: &[u8], text: &[u8; BYTES]) -> bool {
+    let Some(name) = name.first_chunk::<BYTES>() else { return false };
+    name.iter().zip(text).fold(0, |difference, (byte, same)| difference | ((byte | 0x20) ^ same))
+        == 0
 }
 
 /// One header line.
@@ -114,27 +124,32 @@ pub struct Fields {
     list: Vec<Field>,
     /// Bit `n` is set when a field with `Known` value `n` is present.
     present: u32,
+    /// Bit `n` is set when more than one is.
+    repeated: u32,
 }
 
 impl Fields {
     pub(crate) fn clear(&mut self) {
         self.list.clear();
         self.present = 0;
+        self.repeated = 0;
     }
 
+    /// Adds the header line that starts at `line_start` of `buffer`.
     #[inline]
-    pub(crate) fn push(&mut self, name: &[u8], value: &[u8], buffer: &[u8]) -> Known {
-        let known = Known::of(name);
-        let (name, value) = (Span::of(name, buffer), Span::of(value, buffer));
-        self.present |= 1 << known as u32;
+    pub(crate) fn push(&mut self, line: FieldLine, line_start: usize, buffer: &[u8]) {
+        let name_end = line_start + line.name_end;
+        let known = Known::of(&buffer[line_start..name_end]);
+        let bit = 1 << known as u32;
+        self.repeated |= self.present & bit;
+        self.present |= bit;
         self.list.push(Field {
             known,
-            name_bytes: name.len as u16,
-            value_bytes: value.len as u16,
-            name_start: name.start,
-            value_start: value.start,
+            name_bytes: line.name_end as u16,
+            value_bytes: (line.value_end - line.value_start) as u16,
+            name_start: line_start as u32,
+            value_start: (line_start + line.value_start) as u32,
         });
-        known
     }
 
     /// In the order received.
@@ -149,6 +164,12 @@ impl Fields {
         self.present & (1 << known as u32) != 0
     }
 
+    /// Whether more than one field was recognised as `known`.
+    #[inline]
+    pub fn is_repeated(&self, known: Known) -> bool {
+        self.repeated & (1 << known as u32) != 0
+    }
+
     /// The value of the first field recognised as `known`.
     #[inline]
     pub fn first(&self, known: Known) -> Option<Span> {
@@ -156,6 +177,12 @@ impl Fields {
             return None;
         }
         self.list.iter().find(|field| field.known == known).map(Field::value)
+    }
+
+    /// The value of the field at `index`, if that was recognised as `known`.
+    #[inline]
+    pub(crate) fn value_at(&self, index: usize, known: Known) -> Option<Span> {
+        self.list.get(index).filter(|field| field.known == known).map(Field::value)
     }
 
     /// The value of the first field called `name` (any case).
@@ -184,7 +211,9 @@ impl Fields {
             let is_end_to_end = matches!(field.known, Known::Other | Known::Trailer);
             if is_end_to_end && field.name().of_buffer(buffer).eq_ignore_ascii_case(option) {
                 field.known = Known::ConnectionOption;
-                self.present |= 1 << Known::ConnectionOption as u32;
+                let bit = 1 << Known::ConnectionOption as u32;
+                self.repeated |= self.present & bit;
+                self.present |= bit;
             }
         }
     }

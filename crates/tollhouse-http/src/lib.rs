@@ -1,4 +1,4 @@
-//! HTTP/1.1 as bytes: request and response heads, body framing, chunked coding, head writing.
+//! HTTP/1.1 as bytes: request and response heads, body framing, chunked coding.
 //!
 //! Sans-IO: callers own sockets and buffers and hand in slices; nothing here reads, writes, waits
 //! or allocates per message once its vectors have grown. Framing is strict on purpose (RFC 9112
@@ -13,12 +13,17 @@ pub mod chunked;
 pub mod error;
 pub mod field;
 pub mod framing;
+mod grammar;
 pub mod limits;
+#[cfg(test)]
+mod properties;
 pub mod request;
 pub mod response;
 mod scan;
 mod span;
 pub mod target;
+#[cfg(test)]
+mod testing;
 
 pub use chunked::ChunkedDecoder;
 pub use error::{ChunkError, HeadError};

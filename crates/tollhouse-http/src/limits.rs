@@ -1,9 +1,10 @@
 //! Bounds of a message head. The values come from the bootstrap file; these are the outer walls.
 
-/// Most header lines that any configuration may allow: the parser's scratch space is this long.
+/// Most header lines that any configuration may allow: a head's list of fields stays below 4 KiB.
 pub const HEADER_COUNT_MAX: usize = 256;
 
 /// Longest head that any configuration may allow, in bytes: spans of values stay within 16 bits.
+/// Higher limits count as this one.
 pub const HEAD_BYTES_MAX: usize = 65_535;
 
 /// Longest line that opens a chunk, in bytes: 16 hex digits, and a little room for extensions.
@@ -14,6 +15,10 @@ pub const TRAILER_BYTES_MAX: u32 = 8 * 1024;
 
 /// Empty lines skipped before a request line (RFC 9112 §2.2 asks for at least one).
 pub const LEADING_EMPTY_LINES_MAX: usize = 4;
+
+/// Most options that `Connection` may name in one head: each is compared with every field, so that
+/// without a bound a head of commas and letters would cost a million comparisons.
+pub const CONNECTION_OPTIONS_MAX: usize = 32;
 
 /// Bounds of one head.
 #[derive(Debug, Clone, Copy)]

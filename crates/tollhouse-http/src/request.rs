@@ -1,13 +1,12 @@
 //! Request heads: parsed into spans over the read buffer, framing and routing facts ready to use.
 
-use std::mem::MaybeUninit;
-
 use crate::field::list_elements;
 use crate::framing::{self, Declared};
-use crate::limits::{HEADER_COUNT_MAX, LEADING_EMPTY_LINES_MAX};
-use crate::scan::HeadScan;
+use crate::grammar;
+use crate::limits::CONNECTION_OPTIONS_MAX;
+use crate::scan::{HeadScan, header_count_max};
 use crate::target::{self, Target};
-use crate::{BodyLength, Fields, HeadError, HeadLimits, Known, Span, authority};
+use crate::{BodyLength, Field, Fields, HeadError, HeadLimits, Known, Span, authority};
 
 /// The version a message was sent with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,23 +60,18 @@ pub struct RequestHead {
     pub expectation: Expectation,
 }
 
-impl Default for BodyLength {
-    fn default() -> Self {
-        BodyLength::None
-    }
-}
-
 impl RequestHead {
     /// Forgets the last request, so that the next `parse` starts over.
     pub fn reset(&mut self) {
         self.scan = HeadScan::default();
     }
 
-    /// Bytes of empty lines at the start of `buffer`, to be dropped before parsing.
+    /// Bytes of whole empty lines at the start of `buffer`. A connection that waits for a request
+    /// may drop them before it calls `parse`, and so keep an empty buffer; `parse` itself skips a
+    /// few, too.
     #[inline]
     pub fn leading_empty_bytes(buffer: &[u8]) -> usize {
-        let lines = buffer.chunks_exact(2).take(LEADING_EMPTY_LINES_MAX);
-        2 * lines.take_while(|pair| pair == b"\r\n").count()
+        2 * buffer.chunks_exact(2).take_while(|pair| pair == b"\r\n").count()
     }
 
     /// Parses the head at the start of `buffer`. `Ok(false)` asks for more bytes; calls for one
@@ -87,48 +81,78 @@ impl RequestHead {
     /// The first rule that the head breaks; the connection cannot be read further.
     #[inline]
     pub fn parse(&mut self, buffer: &[u8], limits: &HeadLimits) -> Result<bool, HeadError> {
-        let Some(end) = self.scan.find_end(buffer, limits)? else { return Ok(false) };
-        self.head_bytes = end;
-        self.parse_grammar(&buffer[..end])?;
-        self.parts = target::parse(buffer, self.target, self.method.of_buffer(buffer))?;
-        self.read_host(buffer)?;
-        self.body = match framing::declared(&self.fields, buffer, self.version)? {
+        if !self.parse_lines(buffer, limits)? {
+            return Ok(false);
+        }
+        self.head_bytes = self.scan.bytes();
+        let head = buffer.get(..self.head_bytes).unwrap_or_default();
+        if grammar::has_stray_control(head) {
+            // What the first line is made of was looked at when it was taken apart.
+            return Err(HeadError::BadHeader);
+        }
+        self.read_host(head)?;
+        self.body = match framing::declared(&self.fields, head, self.version)? {
             Declared::Chunked => BodyLength::Chunked,
             Declared::Length(bytes) if bytes > 0 => BodyLength::Known(bytes),
             Declared::Length(_) | Declared::Nothing => BodyLength::None,
         };
-        self.read_connection(buffer);
-        self.read_expectation(buffer)?;
+        self.read_connection(head)?;
+        self.read_expectation(head)?;
         Ok(true)
     }
 
-    fn parse_grammar(&mut self, head: &[u8]) -> Result<(), HeadError> {
-        let mut scratch = [const { MaybeUninit::uninit() }; HEADER_COUNT_MAX];
-        let mut request = httparse::Request::new(&mut []);
-        match request.parse_with_uninit_headers(head, &mut scratch) {
-            Ok(httparse::Status::Complete(_)) => {}
-            Ok(httparse::Status::Partial) => return Err(HeadError::BadHeader),
-            Err(error) => return Err(grammar_error(error, head)),
+    /// Takes apart the lines that have arrived; `Ok(true)` at the empty line that ends the head.
+    fn parse_lines(&mut self, buffer: &[u8], limits: &HeadLimits) -> Result<bool, HeadError> {
+        while let Some(range) = self.scan.next_line(buffer, limits)? {
+            let line = &buffer[range.clone()];
+            if self.scan.lines() == 1 {
+                if line.is_empty() {
+                    self.scan.skip_leading_line()?;
+                } else {
+                    self.parse_first_line(buffer, range.start, line)?;
+                }
+                continue;
+            }
+            if line.is_empty() {
+                return Ok(true);
+            }
+            if self.fields.len() >= header_count_max(limits) {
+                return Err(HeadError::TooManyHeaders);
+            }
+            self.fields.push(grammar::field_line(line)?, range.start, buffer);
         }
-        self.version = if request.version == Some(0) { Version::Http10 } else { Version::Http11 };
-        let method = request.method.unwrap_or_default().as_bytes();
+        Ok(false)
+    }
+
+    fn parse_first_line(
+        &mut self,
+        buffer: &[u8],
+        start: usize,
+        line: &[u8],
+    ) -> Result<(), HeadError> {
+        let parts = grammar::request_line(line)?;
+        let method = &line[..parts.method_end];
         if method == b"CONNECT" {
             return Err(HeadError::MethodNotImplemented);
         }
-        self.method = Span::of(method, head);
-        self.target = Span::of(request.path.unwrap_or_default().as_bytes(), head);
+        let target = Span::new(start + parts.method_end + 1, start + parts.target_end);
+        // A space within the target means that the line has more than three parts.
+        self.parts = target::parse(buffer, target, method).map_err(|error| {
+            if target.of_buffer(buffer).contains(&b' ') { HeadError::BadLine } else { error }
+        })?;
+        self.target = target;
+        self.method = Span::new(start, start + parts.method_end);
+        self.version = parts.version;
         self.fields.clear();
-        for header in request.headers.iter() {
-            self.fields.push(header.name.as_bytes(), header.value, head);
-        }
         Ok(())
     }
 
     /// `Host` must stand exactly once in HTTP/1.1 (RFC 9112 §3.2) and be well-formed.
     fn read_host(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
-        let mut hosts = self.fields.iter().filter(|field| field.known == Known::Host);
-        let header = hosts.next().map(|field| field.value());
-        if hosts.next().is_some() || (header.is_none() && self.version == Version::Http11) {
+        let header = self.fields.first(Known::Host);
+        if self.fields.is_repeated(Known::Host)
+            || (header.is_none() && self.version == Version::Http11)
+        {
             return Err(HeadError::BadHost);
         }
         if let Some(header) = header {
@@ -148,24 +172,30 @@ impl RequestHead {
     }
 
     /// Reads `Connection` (RFC 9110 §7.6.1, RFC 9112 §9.3): persistence, upgrade, options.
-    fn read_connection(&mut self, buffer: &[u8]) {
+    fn read_connection(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
         self.keep_alive = self.version == Version::Http11;
         self.upgrade = false;
         if !self.fields.has(Known::Connection) {
-            return;
+            return Ok(());
         }
-        let options = read_connection_options(&mut self.fields, buffer);
+        let options = read_connection_options(&mut self.fields, buffer)?;
         self.upgrade =
             options.upgrade && self.fields.has(Known::Upgrade) && self.version == Version::Http11;
         self.keep_alive = !options.close && (self.keep_alive || options.keep_alive);
+        Ok(())
     }
 
     /// `Expect` other than `100-continue` cannot be met (RFC 9110 §10.1.1); an HTTP/1.0 client
     /// does not understand the interim response, so its expectation is not one.
     fn read_expectation(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
         self.expectation = Expectation::None;
-        let Some(value) = self.fields.first(Known::Expect) else { return Ok(()) };
-        if !value.of_buffer(buffer).eq_ignore_ascii_case(b"100-continue") {
+        if !self.fields.has(Known::Expect) {
+            return Ok(());
+        }
+        let is_continue =
+            |field: &Field| field.value().of_buffer(buffer).eq_ignore_ascii_case(b"100-continue");
+        let mut expectations = self.fields.iter().filter(|field| field.known == Known::Expect);
+        if !expectations.all(is_continue) {
             return Err(HeadError::ExpectationFailed);
         }
         if self.version == Version::Http11 && self.body != BodyLength::None {
@@ -184,14 +214,19 @@ pub(crate) struct ConnectionOptions {
 }
 
 /// Reads all `Connection` lines and marks the fields they name.
-pub(crate) fn read_connection_options(fields: &mut Fields, buffer: &[u8]) -> ConnectionOptions {
+pub(crate) fn read_connection_options(
+    fields: &mut Fields,
+    buffer: &[u8],
+) -> Result<ConnectionOptions, HeadError> {
     let mut options = ConnectionOptions::default();
+    let mut count = 0;
     for index in 0..fields.len() {
-        let Some(field) = fields.iter().nth(index).copied() else { break };
-        if field.known != Known::Connection {
-            continue;
-        }
-        for option in list_elements(field.value().of_buffer(buffer)) {
+        let Some(value) = fields.value_at(index, Known::Connection) else { continue };
+        for option in list_elements(value.of_buffer(buffer)) {
+            count += 1;
+            if count > CONNECTION_OPTIONS_MAX {
+                return Err(HeadError::BadHeader);
+            }
             if option.eq_ignore_ascii_case(b"close") {
                 options.close = true;
             } else if option.eq_ignore_ascii_case(b"keep-alive") {
@@ -203,28 +238,7 @@ pub(crate) fn read_connection_options(fields: &mut Fields, buffer: &[u8]) -> Con
             }
         }
     }
-    options
-}
-
-/// Names the rule behind the grammar parser's refusal.
-#[cold]
-fn grammar_error(error: httparse::Error, head: &[u8]) -> HeadError {
-    match error {
-        httparse::Error::TooManyHeaders => HeadError::TooManyHeaders,
-        httparse::Error::Version if names_other_version(head) => HeadError::VersionNotSupported,
-        httparse::Error::Version | httparse::Error::Token | httparse::Error::NewLine => {
-            HeadError::BadLine
-        }
-        _ => HeadError::BadHeader,
-    }
-}
-
-/// Whether the first line ends in a well-formed version that is not 1.0 or 1.1.
-fn names_other_version(head: &[u8]) -> bool {
-    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let version = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
-    matches!(version, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
-        if major.is_ascii_digit() && minor.is_ascii_digit())
+    Ok(options)
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! Response heads from upstreams, parsed into spans over the read buffer.
 
-use std::mem::MaybeUninit;
-
 use crate::framing::{self, Declared};
-use crate::limits::HEADER_COUNT_MAX;
+use crate::grammar;
 use crate::request::read_connection_options;
-use crate::scan::HeadScan;
+use crate::scan::{HeadScan, header_count_max};
 use crate::{BodyLength, Fields, HeadError, HeadLimits, Known, Span, Version};
 
 /// A response head. One value is reused for every response; all spans point into the buffer
@@ -31,6 +29,9 @@ pub struct ResponseHead {
     pub declared_length: Option<u64>,
     /// Whether the upstream keeps the connection open after this exchange.
     pub keep_alive: bool,
+    /// Whether a body was declared where none may be (RFC 9110 §8.6), such as with 204: what
+    /// follows on the connection may be that body or the next response.
+    is_dubious: bool,
 }
 
 impl ResponseHead {
@@ -51,11 +52,16 @@ impl ResponseHead {
         limits: &HeadLimits,
         request_method: &[u8],
     ) -> Result<bool, HeadError> {
-        let Some(end) = self.scan.find_end(buffer, limits)? else { return Ok(false) };
-        self.head_bytes = end;
-        self.parse_grammar(&buffer[..end])?;
-        self.read_framing(buffer, request_method)?;
-        self.read_connection(buffer);
+        if !self.parse_lines(buffer, limits)? {
+            return Ok(false);
+        }
+        self.head_bytes = self.scan.bytes();
+        let head = buffer.get(..self.head_bytes).unwrap_or_default();
+        if grammar::has_stray_control(head) {
+            return Err(grammar::stray_control_error(self.reason.of_buffer(head)));
+        }
+        self.read_framing(head, request_method)?;
+        self.read_connection(head)?;
         Ok(true)
     }
 
@@ -65,32 +71,32 @@ impl ResponseHead {
         self.status < 200 && self.status != 101
     }
 
-    fn parse_grammar(&mut self, head: &[u8]) -> Result<(), HeadError> {
-        let mut scratch = [const { MaybeUninit::uninit() }; HEADER_COUNT_MAX];
-        let mut response = httparse::Response::new(&mut []);
-        let config = httparse::ParserConfig::default();
-        let parsed = config.parse_response_with_uninit_headers(&mut response, head, &mut scratch);
-        match parsed {
-            Ok(httparse::Status::Complete(_)) => {}
-            Ok(httparse::Status::Partial) => return Err(HeadError::BadHeader),
-            Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooManyHeaders),
-            Err(httparse::Error::Version) => return Err(HeadError::VersionNotSupported),
-            Err(httparse::Error::Status) => return Err(HeadError::BadLine),
-            Err(_) => return Err(HeadError::BadHeader),
+    /// Takes apart the lines that have arrived; `Ok(true)` at the empty line that ends the head.
+    fn parse_lines(&mut self, buffer: &[u8], limits: &HeadLimits) -> Result<bool, HeadError> {
+        while let Some(range) = self.scan.next_line(buffer, limits)? {
+            let line = &buffer[range.clone()];
+            if self.scan.lines() == 1 {
+                self.parse_first_line(line)?;
+                continue;
+            }
+            if line.is_empty() {
+                return Ok(true);
+            }
+            if self.fields.len() >= header_count_max(limits) {
+                return Err(HeadError::TooManyHeaders);
+            }
+            self.fields.push(grammar::field_line(line)?, range.start, buffer);
         }
-        self.version = if response.version == Some(0) { Version::Http10 } else { Version::Http11 };
-        self.status = response.code.unwrap_or_default();
-        if self.status < 100 {
-            return Err(HeadError::BadLine);
-        }
-        let line_end = memchr::memchr(b'\r', head).unwrap_or(head.len());
-        let reason_start = line_end.min(b"HTTP/1.1 200 ".len());
-        self.reason = Span::new(reason_start, line_end);
-        self.fields_start = line_end + 2;
+        Ok(false)
+    }
+
+    fn parse_first_line(&mut self, line: &[u8]) -> Result<(), HeadError> {
+        let parts = grammar::status_line(line)?;
+        self.version = parts.version;
+        self.status = parts.status;
+        self.reason = Span::new(parts.reason_start, line.len());
+        self.fields_start = self.scan.bytes();
         self.fields.clear();
-        for header in response.headers.iter() {
-            self.fields.push(header.name.as_bytes(), header.value, head);
-        }
         Ok(())
     }
 
@@ -101,7 +107,13 @@ impl ResponseHead {
             Declared::Length(bytes) => Some(bytes),
             Declared::Nothing | Declared::Chunked => None,
         };
+        let declares_body = !matches!(declared, Declared::Nothing | Declared::Length(0));
+        // Nobody can say whether the upstream means to send that body before the real response.
+        if self.is_interim() && declares_body {
+            return Err(HeadError::BadFraming);
+        }
         let has_none = self.status < 200 || matches!(self.status, 204 | 304);
+        self.is_dubious = declares_body && (self.status < 200 || self.status == 204);
         self.body = match declared {
             _ if has_none || request_method == b"HEAD" => BodyLength::None,
             Declared::Length(0) => BodyLength::None,
@@ -112,15 +124,16 @@ impl ResponseHead {
         Ok(())
     }
 
-    fn read_connection(&mut self, buffer: &[u8]) {
+    fn read_connection(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
         self.keep_alive = self.version == Version::Http11;
         if self.fields.has(Known::Connection) {
-            let options = read_connection_options(&mut self.fields, buffer);
+            let options = read_connection_options(&mut self.fields, buffer)?;
             self.keep_alive = !options.close && (self.keep_alive || options.keep_alive);
         }
-        if self.body == BodyLength::UntilClose {
+        if self.body == BodyLength::UntilClose || self.is_dubious {
             self.keep_alive = false;
         }
+        Ok(())
     }
 }
 

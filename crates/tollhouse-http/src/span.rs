@@ -17,13 +17,6 @@ impl Span {
         Self { start: start as u32, len: (end - start) as u32 }
     }
 
-    /// Where `part` lies in `whole`; `part` must be a slice of `whole`.
-    #[inline]
-    pub(crate) fn of(part: &[u8], whole: &[u8]) -> Self {
-        let start = part.as_ptr() as usize - whole.as_ptr() as usize;
-        Self::new(start, start + part.len())
-    }
-
     /// Offset just past the last byte.
     #[inline]
     pub fn end(self) -> usize {

@@ -1,0 +1,171 @@
+//! The lines of a head (RFC 9112 §3, §4, §5), taken apart strictly.
+//!
+//! Works on whole lines without their CRLF. Control bytes are looked for once a head is complete,
+//! over all of it at once, because that is several times cheaper than value by value.
+
+use crate::{HeadError, Version};
+
+/// Bytes of `" HTTP/1.1"`, the end of a request line.
+const VERSION_SUFFIX_BYTES: usize = 9;
+
+/// Bytes of `"HTTP/1.1 200"`, the least of a status line.
+const STATUS_LINE_BYTES_MIN: usize = 12;
+
+/// A request line, taken apart; numbers are offsets into the line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestLine {
+    /// End of the method, which starts the line; the target starts one byte later.
+    pub(crate) method_end: usize,
+    pub(crate) target_end: usize,
+    pub(crate) version: Version,
+}
+
+/// A status line, taken apart.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StatusLine {
+    pub(crate) version: Version,
+    pub(crate) status: u16,
+    /// Where the reason phrase starts; it ends with the line.
+    pub(crate) reason_start: usize,
+}
+
+/// A header line, taken apart; the name starts the line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FieldLine {
+    pub(crate) name_end: usize,
+    pub(crate) value_start: usize,
+    pub(crate) value_end: usize,
+}
+
+/// Method, target and version, parted by exactly one space each.
+#[inline]
+pub(crate) fn request_line(line: &[u8]) -> Result<RequestLine, HeadError> {
+    let target_end = line.len().saturating_sub(VERSION_SUFFIX_BYTES);
+    let version = match &line[target_end..] {
+        b" HTTP/1.1" => Version::Http11,
+        b" HTTP/1.0" => Version::Http10,
+        _ => return Err(version_error(line)),
+    };
+    let method_end = token_bytes(line);
+    if method_end == 0 || method_end >= target_end || line[method_end] != b' ' {
+        return Err(HeadError::BadLine);
+    }
+    Ok(RequestLine { method_end, target_end, version })
+}
+
+/// Tells a well-formed line of another version from a malformed one.
+#[cold]
+fn version_error(line: &[u8]) -> HeadError {
+    let mut parts = line.split(|&byte| byte == b' ');
+    let (method, target, version, rest) = (parts.next(), parts.next(), parts.next(), parts.next());
+    let is_request = method.is_some_and(is_token)
+        && target.is_some_and(|target| !target.is_empty())
+        && version.is_some_and(is_version)
+        && rest.is_none();
+    if is_request { HeadError::VersionNotSupported } else { HeadError::BadLine }
+}
+
+/// `HTTP/` and two digits parted by a dot: the grammar of any version (RFC 9112 §2.3).
+fn is_version(text: &[u8]) -> bool {
+    matches!(text, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+        if major.is_ascii_digit() && minor.is_ascii_digit())
+}
+
+/// Version, three digits and, after a space, a reason phrase; both space and phrase may be missing.
+#[inline]
+pub(crate) fn status_line(line: &[u8]) -> Result<StatusLine, HeadError> {
+    let version = match line.get(..9) {
+        Some(b"HTTP/1.1 ") => Version::Http11,
+        Some(b"HTTP/1.0 ") => Version::Http10,
+        Some([version @ .., b' ']) if is_version(version) => {
+            return Err(HeadError::VersionNotSupported);
+        }
+        _ => return Err(HeadError::BadLine),
+    };
+    let digits = line.get(9..STATUS_LINE_BYTES_MIN).ok_or(HeadError::BadLine)?;
+    if !digits.iter().all(u8::is_ascii_digit) || digits[0] == b'0' {
+        return Err(HeadError::BadLine);
+    }
+    let status = digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'));
+    let reason_start = match line.get(STATUS_LINE_BYTES_MIN) {
+        None => STATUS_LINE_BYTES_MIN,
+        Some(b' ') => STATUS_LINE_BYTES_MIN + 1,
+        Some(_) => return Err(HeadError::BadLine),
+    };
+    Ok(StatusLine { version, status, reason_start })
+}
+
+/// A name, a colon right after it, and a value. A line that starts with white space would continue
+/// the one before it and is refused with all other names that are no token (RFC 9112 §5.1, §5.2).
+#[inline]
+pub(crate) fn field_line(line: &[u8]) -> Result<FieldLine, HeadError> {
+    let name_end = token_bytes(line);
+    if name_end == 0 || line.get(name_end) != Some(&b':') {
+        return Err(HeadError::BadHeader);
+    }
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let (mut value_start, mut value_end) = (name_end + 1, line.len());
+    while line.get(value_start).is_some_and(is_blank) {
+        value_start += 1;
+    }
+    while value_end > value_start && is_blank(&line[value_end - 1]) {
+        value_end -= 1;
+    }
+    Ok(FieldLine { name_end, value_start, value_end })
+}
+
+/// Whether `head`, all of whose lines end in CRLF, holds a control byte that may not stand in any
+/// line: anything below space but HTAB, DEL, and CR that does not end a line (RFC 9110 §5.5).
+#[inline]
+pub(crate) fn has_stray_control(head: &[u8]) -> bool {
+    let Some((_, nexts)) = head.split_first() else { return false };
+    // Written without branches, so that it becomes vector instructions.
+    let stray = head.iter().zip(nexts).fold(0, |stray, (&byte, &next)| {
+        let is_low = u8::from(byte < b' ') & u8::from(byte != b'\t') & u8::from(byte != b'\n');
+        let is_line_end = u8::from(byte == b'\r') & u8::from(next == b'\n');
+        stray | (is_low & !is_line_end) | u8::from(byte == 0x7f)
+    });
+    stray != 0
+}
+
+/// Names the line that [`has_stray_control`] objected to, by its kind.
+#[cold]
+pub(crate) fn stray_control_error(first_line: &[u8]) -> HeadError {
+    if first_line.iter().any(|&byte| byte.is_ascii_control() && byte != b'\t') {
+        HeadError::BadLine
+    } else {
+        HeadError::BadHeader
+    }
+}
+
+/// How many bytes of a token stand at the start of `text`.
+#[inline]
+fn token_bytes(text: &[u8]) -> usize {
+    text.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(text.len())
+}
+
+fn is_token(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|&byte| is_token_byte(byte))
+}
+
+/// A byte of a token, such as a method or a field name (RFC 9110 §5.6.2).
+#[inline]
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    TOKEN_BYTES[usize::from(byte)]
+}
+
+const TOKEN_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let marks = b"!#$%&'*+-.^_`|~";
+    let mut index = 0;
+    while index < marks.len() {
+        table[marks[index] as usize] = true;
+        index += 1;
+    }
+    table
+};

@@ -11,6 +11,7 @@ pub mod id;
 pub mod limits;
 pub mod plugins;
 pub mod problem;
+mod reader;
 pub mod route;
 pub mod rule;
 pub mod service;

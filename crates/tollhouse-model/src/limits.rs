@@ -1,7 +1,7 @@
 //! Limits on documents, each with its reason. Limits on traffic live beside the code they bound.
 
-/// Longest `uri` of a route, in bytes: APISIX's schema.
-pub const ROUTE_URI_BYTES_MAX: usize = 4096;
+/// Longest `uri` of a route, in characters: APISIX's schema.
+pub const ROUTE_URI_CHARS_MAX: usize = 4096;
 
 /// Longest id, in characters: APISIX's schema.
 pub const ID_CHARS_MAX: usize = 64;
@@ -17,3 +17,19 @@ pub const EXPRESSION_DEPTH_MAX: usize = 32;
 
 /// Longest value quoted in a problem, in characters: enough to recognise, never a page.
 pub const PROBLEM_VALUE_CHARS_MAX: usize = 120;
+
+/// Longest time that a document may give, in seconds (about 31 years): more is a slip of the unit,
+/// and sums of such times cannot overflow.
+pub const SECONDS_MAX: f64 = 1e9;
+
+/// Shortest and longest client certificate, in characters: APISIX's schema.
+pub const CERTIFICATE_CHARS: (usize, usize) = (128, 65_536);
+
+/// Shortest and longest private key, in characters: APISIX's schema.
+pub const PRIVATE_KEY_CHARS: (usize, usize) = (64, 65_536);
+
+/// Highest threshold of a health check: APISIX's schema; its counters are one byte each.
+pub const CHECK_THRESHOLD_MAX: i64 = 254;
+
+/// Statuses that a health check may list: APISIX's schema.
+pub const CHECK_STATUSES: (i64, i64) = (200, 599);

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::Problems;
 use crate::expr::Expr;
+use crate::problem::shown;
+use crate::reader::{Reader, Unknown};
 
 /// The `plugins` of a route, service, plugin config or global rule.
 pub type PluginSet = BTreeMap<String, PluginConf>;
@@ -29,4 +32,125 @@ pub struct PluginMeta {
     pub filter: Option<Expr>,
     /// Replaces the body of an answer with status 400 or above given by the plugin.
     pub error_response: Option<Value>,
+}
+
+/// What `_meta` may say.
+const META_FIELDS: [&str; 5] = ["disable", "priority", "filter", "error_response", "pre_function"];
+
+/// Reads the `plugins` of an object. Whether a plugin of that name exists, and whether its conf
+/// suits it, is for the crate that has the plugins.
+pub fn parse(value: &Value, path: &str, problems: &mut Problems) -> PluginSet {
+    read(&mut Reader::new(path, problems), value)
+}
+
+pub(crate) fn read(reader: &mut Reader<'_>, value: &Value) -> PluginSet {
+    let Some(confs) = reader.map(value) else { return PluginSet::new() };
+    let mut plugins = PluginSet::new();
+    for (name, conf) in confs {
+        let conf = reader.in_field(name, |reader| read_conf(reader, name, conf));
+        plugins.extend(conf.map(|conf| (name.clone(), conf)));
+    }
+    plugins
+}
+
+fn read_conf(reader: &mut Reader<'_>, name: &str, value: &Value) -> Option<PluginConf> {
+    let Value::Object(fields) = value else {
+        let reason = format!("invalid plugin conf {} for plugin [{name}]", shown(value));
+        reader.error(value, reason, "a conf is an object; {} where there is nothing to say");
+        return None;
+    };
+    let mut meta = reader.optional(fields, "_meta", read_meta).unwrap_or_default();
+    let mut conf = fields.clone();
+    conf.shift_remove("_meta");
+    // The place of this switch before `_meta` existed; documents of that time still carry it.
+    if let Some(disable) = reader.optional(fields, "disable", Reader::boolean) {
+        meta.disable |= disable;
+        conf.shift_remove("disable");
+    }
+    Some(PluginConf { conf: Value::Object(conf), meta })
+}
+
+fn read_meta(reader: &mut Reader<'_>, value: &Value) -> Option<PluginMeta> {
+    let fields = reader.object(value, &META_FIELDS, Unknown::Refused)?;
+    reader.refuse_lua(fields, "pre_function", "remove it; conditions can be said in \"filter\"");
+    Some(PluginMeta {
+        disable: reader.optional(fields, "disable", Reader::boolean).unwrap_or_default(),
+        priority: reader.optional(fields, "priority", |reader, value| {
+            reader.integer(value, i64::MIN..=i64::MAX)
+        }),
+        filter: reader.optional(fields, "filter", Reader::expression),
+        error_response: reader.optional(fields, "error_response", |reader, value| {
+            if !value.is_string() && !value.is_object() {
+                reader.wrong_type(value, "one of string, object");
+                return None;
+            }
+            Some(value.clone())
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn problems_of(value: &Value) -> String {
+        let mut problems = Problems::new();
+        parse(value, "plugins", &mut problems);
+        problems.to_string()
+    }
+
+    #[test]
+    fn meta_is_taken_apart_from_the_conf() {
+        let value = json!({
+            "limit-count": {
+                "count": 2,
+                "_meta": {"disable": true, "priority": -3, "error_response": {"code": 1}},
+            },
+            "cors": {"disable": false},
+        });
+        let mut problems = Problems::new();
+        let plugins = parse(&value, "plugins", &mut problems);
+        assert!(problems.is_empty(), "{problems}");
+        let limit = &plugins["limit-count"];
+        assert_eq!(limit.conf, json!({"count": 2}));
+        assert!(limit.meta.disable);
+        assert_eq!(limit.meta.priority, Some(-3));
+        assert_eq!(limit.meta.error_response, Some(json!({"code": 1})));
+        assert_eq!(plugins["cors"].conf, json!({}));
+        assert!(!plugins["cors"].meta.disable);
+    }
+
+    #[test]
+    fn what_no_conf_may_say_is_refused() {
+        let table = [
+            (json!([]), "plugins: wrong type: expected object, got array (got [])"),
+            (
+                json!({"cors": 1}),
+                "plugins.cors: invalid plugin conf 1 for plugin [cors] (got 1); \
+                 a conf is an object; {} where there is nothing to say",
+            ),
+            (
+                json!({"cors": {"_meta": {"disabled": true}}}),
+                "plugins.cors._meta.disabled: unknown field \"disabled\"; \
+                 did you mean \"disable\"?",
+            ),
+            (
+                json!({"cors": {"_meta": {"pre_function": "return function() end"}}}),
+                "plugins.cors._meta.pre_function: Lua is not available, so \"pre_function\" \
+                 cannot be honoured (got \"return function() end\"); remove it; conditions can \
+                 be said in \"filter\"",
+            ),
+            (
+                json!({"cors": {"_meta": {"error_response": 3, "priority": 1.5}}}),
+                "plugins.cors._meta.priority: wrong type: expected integer, got number (got 1.5)\n\
+                 plugins.cors._meta.error_response: wrong type: expected one of string, object, \
+                 got number (got 3)",
+            ),
+        ];
+        for (value, expected) in table {
+            assert_eq!(problems_of(&value), expected);
+        }
+    }
 }

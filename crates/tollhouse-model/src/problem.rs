@@ -3,7 +3,11 @@
 //! This is the load-time half of error reporting; errors met while serving a request live in the
 //! data plane.
 
-use std::fmt;
+use std::fmt::{self, Write};
+
+use serde_json::Value;
+
+use crate::limits::PROBLEM_VALUE_CHARS_MAX;
 
 /// One thing that is wrong with a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +22,68 @@ pub struct Problem {
     pub hint: String,
     /// Whether the object still serves in spite of it.
     pub severity: Severity,
+}
+
+impl Problem {
+    /// A problem that keeps its object from serving.
+    pub fn error(path: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            value: String::new(),
+            reason: reason.into(),
+            hint: String::new(),
+            severity: Severity::Error,
+        }
+    }
+
+    /// A problem in spite of which its object serves.
+    pub fn warning(path: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(path, reason) }
+    }
+
+    /// The same, quoting the offending value.
+    #[must_use]
+    pub fn with_value(mut self, value: &Value) -> Self {
+        self.value = shown(value);
+        self
+    }
+
+    /// The same, saying what to do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+}
+
+/// A value as JSON text, cut to what a problem quotes. Costs the length of the cut, not of the
+/// value.
+pub fn shown(value: &Value) -> String {
+    let mut quoted = Quoted { text: String::new(), chars_left: PROBLEM_VALUE_CHARS_MAX };
+    // The only error is the one that ends a value which is too long.
+    if write!(quoted, "{value}").is_err() {
+        quoted.text.push('…');
+    }
+    quoted.text
+}
+
+/// Takes so many characters and refuses the rest.
+struct Quoted {
+    text: String,
+    chars_left: usize,
+}
+
+impl fmt::Write for Quoted {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        for letter in part.chars() {
+            if self.chars_left == 0 {
+                return Err(fmt::Error);
+            }
+            self.chars_left -= 1;
+            self.text.push(letter);
+        }
+        Ok(())
+    }
 }
 
 /// Whether a problem keeps its object from serving.
@@ -101,5 +167,31 @@ impl fmt::Display for Problems {
             problem.fmt(out)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn long_values_are_cut_between_characters() {
+        assert_eq!(shown(&json!({"a": [1, null, "é"]})), r#"{"a":[1,null,"é"]}"#);
+        let cut = shown(&json!("é".repeat(10_000)));
+        assert_eq!(cut.chars().count(), PROBLEM_VALUE_CHARS_MAX + 1);
+        assert!(cut.ends_with('…'));
+    }
+
+    #[test]
+    fn a_problem_reads_as_one_line() {
+        let problem = Problem::error("routes[3].uri", "wrong type: expected string, got number")
+            .with_value(&json!(7))
+            .with_hint("put quotes around it");
+        assert_eq!(
+            problem.to_string(),
+            "routes[3].uri: wrong type: expected string, got number (got 7); put quotes around it"
+        );
     }
 }

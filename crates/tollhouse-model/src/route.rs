@@ -7,6 +7,8 @@ use ipnet::IpNet;
 use crate::expr::Expr;
 use crate::{Id, PluginSet, Timeouts, Upstream};
 
+mod parse;
+
 /// A route, validated. Source of the fields: the APISIX Admin API's route schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
@@ -96,3 +98,6 @@ fn bit(name: &[u8]) -> Option<u16> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests;

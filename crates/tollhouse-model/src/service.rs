@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Id, PluginSet, Upstream};
+use serde_json::Value;
+
+use crate::reader::{Fields, Reader, Unknown};
+use crate::{Id, PluginSet, Problems, Upstream, plugins};
 
 /// A service, validated.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,4 +28,88 @@ pub struct Service {
     pub desc: Option<String>,
     /// For people and tools.
     pub labels: BTreeMap<String, String>,
+}
+
+const FIELDS: [&str; 12] = [
+    "id",
+    "plugins",
+    "upstream",
+    "upstream_id",
+    "hosts",
+    "enable_websocket",
+    "script",
+    "name",
+    "desc",
+    "labels",
+    "create_time",
+    "update_time",
+];
+
+impl Service {
+    /// Reads a document; `None` when any of its problems is an error.
+    pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
+        let mut problems = Problems::new();
+        let mut reader = Reader::new(path, &mut problems);
+        let service = reader
+            .object(value, &FIELDS, Unknown::Refused)
+            .map(|fields| read(&mut reader, id, fields));
+        (service.filter(|_| !problems.has_errors()), problems)
+    }
+}
+
+fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> Service {
+    reader.own_keys(fields, Some(&id));
+    reader.refuse_lua(fields, "script", "use plugins");
+    let description = reader.description(fields);
+    Service {
+        id,
+        plugins: reader
+            .optional(fields, "plugins", |reader, value| Some(plugins::read(reader, value)))
+            .unwrap_or_default(),
+        upstream: reader.optional(fields, "upstream", Upstream::read_inline),
+        upstream_id: reader.optional(fields, "upstream_id", Reader::id),
+        hosts: reader.optional(fields, "hosts", Reader::hosts).unwrap_or_default(),
+        enable_websocket: reader.optional(fields, "enable_websocket", Reader::boolean),
+        name: description.name,
+        desc: description.desc,
+        labels: description.labels,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_service_may_say_nothing_at_all() {
+        let (service, problems) = Service::parse(Id::new("s"), &json!({}), "services[0]");
+        assert_eq!(problems.to_string(), "");
+        assert_eq!(service.expect("no problem was found").hosts, Vec::<String>::new());
+    }
+
+    #[test]
+    fn hosts_are_lower_cased_and_checked() {
+        let value = json!({"hosts": ["A.com", "*.B.com"], "enable_websocket": true});
+        let (service, _) = Service::parse(Id::new("s"), &value, "services[0]");
+        let service = service.expect("no problem was found");
+        assert_eq!(service.hosts, ["a.com", "*.b.com"]);
+        assert_eq!(service.enable_websocket, Some(true));
+
+        let table = [
+            (json!([]), "expect array to have at least 1 items"),
+            (json!(["a", "a"]), "expected unique items but items 1 and 2 are equal"),
+            (
+                json!(["a b"]),
+                r#"failed to match pattern "^\*$|^\*?[0-9a-zA-Z-._\[\]:]+$" with "a b""#,
+            ),
+        ];
+        for (hosts, expected) in table {
+            let value = json!({"hosts": hosts});
+            let (service, problems) = Service::parse(Id::new("s"), &value, "services[0]");
+            assert!(service.is_none());
+            assert!(problems.to_string().contains(expected), "{problems}");
+        }
+    }
 }

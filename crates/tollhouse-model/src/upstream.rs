@@ -5,6 +5,13 @@ use std::time::Duration;
 
 use crate::{Id, Timeouts};
 
+mod balance;
+mod checks;
+mod nodes;
+mod parse;
+
+pub use nodes::parse_address;
+
 /// An upstream, validated. Source of the fields: the APISIX Admin API's upstream schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upstream {
@@ -218,3 +225,6 @@ pub struct Thresholds {
     /// Time-outs that make a node unhealthy.
     pub timeouts: u8,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Walks a JSON value, keeps the path to where it stands, and collects every problem on the way.
+//!
+//! Here: paths, objects and their fields. The kinds of values are read in `reader/scalar.rs`, what
+//! several nouns share in `reader/shared.rs`. A reading function returns `None` for a value that is
+//! wrong, having said why; the caller goes on, so that nothing else goes unreported.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+use tollhouse_stdx::nearest;
+
+use crate::{Problem, Problems};
+
+mod scalar;
+mod shared;
+
+pub(crate) use scalar::{FLOAT_INTEGER_MAX, pattern_reason, type_name};
+pub(crate) use shared::host_is_valid;
+
+/// The fields of an object.
+pub(crate) type Fields = Map<String, Value>;
+
+/// What a field beyond the known ones means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// The schema forbids it.
+    Refused,
+    /// The schema lets it pass, without effect.
+    Ignored,
+}
+
+/// A place in a document, and the problems found so far.
+pub(crate) struct Reader<'p> {
+    path: String,
+    problems: &'p mut Problems,
+}
+
+impl<'p> Reader<'p> {
+    pub(crate) fn new(path: &str, problems: &'p mut Problems) -> Self {
+        Self { path: path.to_owned(), problems }
+    }
+
+    /// The path, and where problems go, for parsers that keep their own place.
+    pub(crate) fn parts(&mut self) -> (&str, &mut Problems) {
+        (&self.path, self.problems)
+    }
+
+    /// Refuses `value`, which stands at the current path.
+    pub(crate) fn error(&mut self, value: &Value, reason: impl Into<String>, hint: &str) {
+        let problem = Problem::error(self.path.as_str(), reason);
+        self.problems.push(problem.with_value(value).with_hint(hint));
+    }
+
+    /// Refuses what stands at the current path without quoting it: it is missing, secret, or an
+    /// object that may hold a secret.
+    pub(crate) fn error_unquoted(&mut self, reason: impl Into<String>, hint: &str) {
+        self.problems.push(Problem::error(self.path.as_str(), reason).with_hint(hint));
+    }
+
+    /// Lets the value at the current path pass, saying why it has no effect.
+    pub(crate) fn warning(&mut self, value: &Value, reason: impl Into<String>, hint: &str) {
+        let problem = Problem::warning(self.path.as_str(), reason);
+        self.problems.push(problem.with_value(value).with_hint(hint));
+    }
+
+    /// Runs `read` with the path one field further.
+    pub(crate) fn in_field<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.len();
+        push_field(&mut self.path, name);
+        let result = read(self);
+        self.path.truncate(length);
+        result
+    }
+
+    /// Runs `read` with the path one item of a list further.
+    pub(crate) fn in_item<T>(&mut self, index: usize, read: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.len();
+        write!(self.path, "[{index}]").expect("writing to a string cannot fail");
+        let result = read(self);
+        self.path.truncate(length);
+        result
+    }
+
+    /// The fields of an object; says so where it is none, and of each field not among `known`.
+    pub(crate) fn object<'v>(
+        &mut self,
+        value: &'v Value,
+        known: &[&str],
+        unknown: Unknown,
+    ) -> Option<&'v Fields> {
+        let fields = self.map(value)?;
+        for name in fields.keys() {
+            if !known.contains(&name.as_str()) {
+                self.in_field(name, |reader| reader.unknown_field(name, known, unknown));
+            }
+        }
+        Some(fields)
+    }
+
+    /// The entries of an object whose keys are free.
+    pub(crate) fn map<'v>(&mut self, value: &'v Value) -> Option<&'v Fields> {
+        let Value::Object(fields) = value else {
+            self.wrong_type(value, "object");
+            return None;
+        };
+        Some(fields)
+    }
+
+    /// The items of a list.
+    pub(crate) fn list<'v>(&mut self, value: &'v Value) -> Option<&'v [Value]> {
+        let Value::Array(items) = value else {
+            self.wrong_type(value, "array");
+            return None;
+        };
+        Some(items)
+    }
+
+    /// Reads a field where it is present.
+    pub(crate) fn optional<'v, T>(
+        &mut self,
+        fields: &'v Fields,
+        name: &str,
+        read: impl FnOnce(&mut Self, &'v Value) -> Option<T>,
+    ) -> Option<T> {
+        let value = fields.get(name)?;
+        self.in_field(name, |reader| read(reader, value))
+    }
+
+    /// Reads a field that must be present.
+    pub(crate) fn required<'v, T>(
+        &mut self,
+        fields: &'v Fields,
+        name: &str,
+        read: impl FnOnce(&mut Self, &'v Value) -> Option<T>,
+    ) -> Option<T> {
+        if !fields.contains_key(name) {
+            self.error_unquoted(format!("property \"{name}\" is required"), "");
+            return None;
+        }
+        self.optional(fields, name, read)
+    }
+
+    /// Reads every item of a list; `None` unless all of them are good.
+    pub(crate) fn items<'v, T>(
+        &mut self,
+        items: &'v [Value],
+        mut read: impl FnMut(&mut Self, &'v Value) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let mut results = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            results.extend(self.in_item(index, |reader| read(reader, item)));
+        }
+        (results.len() == items.len()).then_some(results)
+    }
+
+    /// The value stays out of the message: under a misspelt name it may be a secret.
+    fn unknown_field(&mut self, name: &str, known: &[&str], unknown: Unknown) {
+        let hint = match nearest(name, known.iter().copied()) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("known fields: {}", known.join(", ")),
+        };
+        let reason = format!("unknown field \"{name}\"");
+        let problem = match unknown {
+            Unknown::Refused => Problem::error(self.path.as_str(), reason).with_hint(hint),
+            Unknown::Ignored => Problem::warning(self.path.as_str(), reason)
+                .with_hint(format!("it has no effect; {hint}")),
+        };
+        self.problems.push(problem);
+    }
+}
+
+/// Appends `.name`, or `["na:me"]` where the name would not read as one.
+fn push_field(path: &mut String, name: &str) {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if !name.is_empty() && name.bytes().all(plain) {
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(name);
+        return;
+    }
+    let shown = crate::problem::shown(&Value::from(name));
+    write!(path, "[{shown}]").expect("writing to a string cannot fail");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! What several nouns share: ids, names, labels, hosts, client networks, time-outs.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde_json::Value;
+
+use super::scalar::pattern_reason;
+use super::{Fields, Reader, Unknown};
+use crate::expr::Expr;
+use crate::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX};
+use crate::{Id, Timeouts};
+
+/// Said of texts that are no address.
+const ADDRESS_HINT: &str = "give an IPv4 or IPv6 address, or a network such as 10.0.0.0/8";
+
+const HOST_PATTERN: &str = r"^\*$|^\*?[0-9a-zA-Z-._\[\]:]+$";
+const LABEL_PATTERN: &str = r"^\S+$";
+
+/// What every object may say about itself.
+pub(crate) struct Description {
+    pub(crate) name: Option<String>,
+    pub(crate) desc: Option<String>,
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+impl Reader<'_> {
+    /// `name`, `desc` and `labels`.
+    pub(crate) fn description(&mut self, fields: &Fields) -> Description {
+        Description {
+            name: self.optional(fields, "name", |reader, value| {
+                reader.text_within(value, 1..=NAME_CHARS_MAX).map(str::to_owned)
+            }),
+            desc: self.optional(fields, "desc", |reader, value| {
+                reader.text_within(value, 0..=TEXT_CHARS_MAX).map(str::to_owned)
+            }),
+            labels: self.optional(fields, "labels", Self::labels).unwrap_or_default(),
+        }
+    }
+
+    /// `id`, where given, must name the object it stands in; times must be whole seconds.
+    pub(crate) fn own_keys(&mut self, fields: &Fields, own: Option<&Id>) {
+        self.optional(fields, "id", |reader, value| {
+            let id = reader.id(value)?;
+            if own.is_some_and(|own| *own != id) {
+                reader.error(value, "wrong id", "the id in the object differs from its key");
+            }
+            Some(())
+        });
+        for name in ["create_time", "update_time"] {
+            self.optional(fields, name, |reader, value| reader.integer(value, 0..=i64::MAX));
+        }
+    }
+
+    /// A reference to another object, or an object's own id.
+    pub(crate) fn id(&mut self, value: &Value) -> Option<Id> {
+        let (path, problems) = self.parts();
+        Id::parse(value, path, problems)
+    }
+
+    /// A condition on requests.
+    pub(crate) fn expression(&mut self, value: &Value) -> Option<Expr> {
+        self.error(value, "conditions are not read yet", "leave them out");
+        None
+    }
+
+    /// A text that matches a pattern, which `valid` decides and `pattern` names.
+    pub(crate) fn matching<'v>(
+        &mut self,
+        value: &'v Value,
+        pattern: &str,
+        valid: impl FnOnce(&str) -> bool,
+    ) -> Option<&'v str> {
+        let text = self.text(value)?;
+        if !valid(text) {
+            self.error(value, pattern_reason(pattern, text), "");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A host as routes and upstreams write it.
+    pub(crate) fn host<'v>(&mut self, value: &'v Value) -> Option<&'v str> {
+        self.matching(value, HOST_PATTERN, host_is_valid)
+    }
+
+    /// Hosts, at least one, lower-cased.
+    pub(crate) fn hosts(&mut self, value: &Value) -> Option<Vec<String>> {
+        let items = self.unique_list_not_empty(value)?;
+        self.items(items, |reader, item| reader.host(item).map(str::to_ascii_lowercase))
+    }
+
+    /// An address or a network; host bits of a network are dropped.
+    pub(crate) fn network(&mut self, value: &Value) -> Option<IpNet> {
+        let text = self.text(value)?;
+        let network = match text.parse::<IpAddr>() {
+            Ok(address) => Some(IpNet::from(address)),
+            Err(_) => text.parse::<IpNet>().ok().map(|network| network.trunc()),
+        };
+        if network.is_none() {
+            self.error(value, "object matches none of the required", ADDRESS_HINT);
+        }
+        network
+    }
+
+    /// Addresses or networks, at least one.
+    pub(crate) fn networks(&mut self, value: &Value) -> Option<Vec<IpNet>> {
+        let items = self.unique_list_not_empty(value)?;
+        self.items(items, |reader, item| reader.network(item))
+    }
+
+    /// `{connect, send, read}` in seconds; all three.
+    pub(crate) fn timeouts(&mut self, value: &Value) -> Option<Timeouts> {
+        let fields = self.object(value, &["connect", "send", "read"], Unknown::Ignored)?;
+        let connect = self.required(fields, "connect", Self::seconds_above_zero);
+        let send = self.required(fields, "send", Self::seconds_above_zero);
+        let read = self.required(fields, "read", Self::seconds_above_zero);
+        Some(Timeouts { connect: connect?, send: send?, read: read? })
+    }
+
+    /// Refuses a field that carries Lua.
+    pub(crate) fn refuse_lua(&mut self, fields: &Fields, name: &str, hint: &str) {
+        self.optional(fields, name, |reader, value| {
+            let reason = format!("Lua is not available, so \"{name}\" cannot be honoured");
+            reader.error(value, reason, hint);
+            Some(())
+        });
+    }
+
+    fn labels(&mut self, value: &Value) -> Option<BTreeMap<String, String>> {
+        let fields = self.map(value)?;
+        let mut labels = BTreeMap::new();
+        for (name, value) in fields {
+            let text = self.in_field(name, |reader| {
+                reader.text_within(value, 1..=TEXT_CHARS_MAX)?;
+                let dense = |text: &str| !text.contains(char::is_whitespace);
+                reader.matching(value, LABEL_PATTERN, dense)
+            });
+            labels.extend(text.map(|text| (name.clone(), text.to_owned())));
+        }
+        (labels.len() == fields.len()).then_some(labels)
+    }
+}
+
+/// Whether a text may stand as a host: `*`, or letters of names and addresses after at most one
+/// leading `*`.
+pub(crate) fn host_is_valid(text: &str) -> bool {
+    let named = text.strip_prefix('*').unwrap_or(text);
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
+    text == "*" || (!named.is_empty() && named.bytes().all(letter))
+}

@@ -1,0 +1,130 @@
+//! Reads how a node is chosen: `type`, and for consistent hashing `hash_on` and `key`.
+
+use super::{Balance, HashOn};
+use crate::reader::{Fields, Reader};
+
+const VARIABLE_PATTERN: &str = "^((uri|server_name|server_addr|request_uri|remote_port|remote_addr\
+     |query_string|host|hostname|mqtt_client_id)|arg_[0-9a-zA-z_-]+)$";
+const VARIABLES: [&str; 10] = [
+    "uri",
+    "server_name",
+    "server_addr",
+    "request_uri",
+    "remote_port",
+    "remote_addr",
+    "query_string",
+    "host",
+    "hostname",
+    "mqtt_client_id",
+];
+
+const NAME_PATTERN: &str = "^[a-zA-Z0-9-_]+$";
+
+/// What an absent template hashes: the same as any other absent value.
+const FALLBACK_VARIABLE: &str = "remote_addr";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    RoundRobin,
+    ConsistentHash,
+    LeastConnections,
+    Ewma,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Variable,
+    Header,
+    Cookie,
+    Consumer,
+    Combination,
+}
+
+pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Balance {
+    let kind = reader.optional(fields, "type", |reader, value| {
+        reader.one_of(
+            value,
+            &[
+                ("roundrobin", Kind::RoundRobin),
+                ("chash", Kind::ConsistentHash),
+                ("least_conn", Kind::LeastConnections),
+                ("ewma", Kind::Ewma),
+            ],
+        )
+    });
+    let source = reader.optional(fields, "hash_on", |reader, value| {
+        reader.one_of(
+            value,
+            &[
+                ("vars", Source::Variable),
+                ("header", Source::Header),
+                ("cookie", Source::Cookie),
+                ("consumer", Source::Consumer),
+                ("vars_combinations", Source::Combination),
+            ],
+        )
+    });
+    match kind.unwrap_or(Kind::RoundRobin) {
+        Kind::RoundRobin => Balance::RoundRobin,
+        Kind::LeastConnections => Balance::LeastConnections,
+        Kind::Ewma => Balance::Ewma,
+        Kind::ConsistentHash => {
+            let hash_on = read_hash_on(reader, fields, source.unwrap_or(Source::Variable));
+            // A key that is wrong has been reported; the upstream does not serve.
+            hash_on.map_or(Balance::RoundRobin, Balance::ConsistentHash)
+        }
+    }
+}
+
+fn read_hash_on(reader: &mut Reader<'_>, fields: &Fields, source: Source) -> Option<HashOn> {
+    let key_is_optional = matches!(source, Source::Consumer | Source::Combination);
+    if !fields.contains_key("key") && !key_is_optional {
+        reader.error_unquoted("missing key", "say in \"key\" what to hash, such as remote_addr");
+        return None;
+    }
+    match source {
+        Source::Consumer => Some(HashOn::Consumer),
+        Source::Combination => {
+            if !fields.contains_key("key") {
+                return Some(HashOn::Variable(FALLBACK_VARIABLE.to_owned()));
+            }
+            let template = reader.optional(fields, "key", |reader, value| reader.text(value))?;
+            Some(HashOn::Combination(template.to_owned()))
+        }
+        Source::Variable => {
+            let name = key(reader, fields, VARIABLE_PATTERN, variable_is_valid)?;
+            Some(HashOn::Variable(name.to_owned()))
+        }
+        Source::Header => {
+            // The web server's variable for a header cannot tell `_` from `-`; neither can we.
+            let name = key(reader, fields, NAME_PATTERN, name_is_valid)?;
+            Some(HashOn::Header(name.to_ascii_lowercase().replace('_', "-")))
+        }
+        Source::Cookie => {
+            let name = key(reader, fields, NAME_PATTERN, name_is_valid)?;
+            Some(HashOn::Cookie(name.to_owned()))
+        }
+    }
+}
+
+fn key<'v>(
+    reader: &mut Reader<'_>,
+    fields: &'v Fields,
+    pattern: &str,
+    valid: fn(&str) -> bool,
+) -> Option<&'v str> {
+    reader.optional(fields, "key", |reader, value| reader.matching(value, pattern, valid))
+}
+
+fn variable_is_valid(text: &str) -> bool {
+    // The class `A-z` of the pattern also takes the six characters between `Z` and `a`.
+    let letter = |byte: u8| byte.is_ascii_digit() || (b'A'..=b'z').contains(&byte) || byte == b'-';
+    let argument = text.strip_prefix("arg_");
+    VARIABLES.contains(&text)
+        || argument.is_some_and(|name| !name.is_empty() && name.bytes().all(letter))
+}
+
+fn name_is_valid(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}

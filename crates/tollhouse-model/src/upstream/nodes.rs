@@ -1,0 +1,121 @@
+//! Reads the nodes of an upstream: a map of addresses to weights, or a list of objects.
+
+use serde_json::Value;
+
+use super::{Node, Scheme};
+use crate::reader::{Reader, Unknown, host_is_valid};
+
+const NODE_FIELDS: [&str; 5] = ["host", "port", "weight", "priority", "metadata"];
+
+const ADDRESS_HINT: &str = "write host:port, such as 10.0.0.1:8080 or [::1]:8080";
+
+const PORT_MAX: i64 = 65_535;
+
+pub(super) fn read(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<Vec<Node>> {
+    match value {
+        Value::Object(_) => read_map(reader, value, scheme),
+        Value::Array(items) => reader.items(items, |reader, item| read_node(reader, item, scheme)),
+        _ => {
+            reader.wrong_type(value, "one of object, array");
+            None
+        }
+    }
+}
+
+fn read_map(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<Vec<Node>> {
+    let entries = reader.map(value)?;
+    let mut nodes = Vec::with_capacity(entries.len());
+    for (address, weight) in entries {
+        nodes.extend(reader.in_field(address, |reader| {
+            let address = match parse_address(address) {
+                Ok(address) => Some(address),
+                Err(reason) => {
+                    reader.error_unquoted(reason, ADDRESS_HINT);
+                    None
+                }
+            };
+            let weight = read_weight(reader, weight)?;
+            let (host, port) = address?;
+            Some(Node { host, port: port.unwrap_or(scheme.default_port()), weight, priority: 0 })
+        }));
+    }
+    (nodes.len() == entries.len()).then_some(nodes)
+}
+
+fn read_node(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<Node> {
+    let fields = reader.object(value, &NODE_FIELDS, Unknown::Ignored)?;
+    let host = reader.required(fields, "host", Reader::host);
+    let port = reader.optional(fields, "port", read_port);
+    let weight = reader.required(fields, "weight", read_weight);
+    let priority = reader.optional(fields, "priority", |reader, value| {
+        reader.integer(value, i64::from(i32::MIN)..=i64::from(i32::MAX))
+    });
+    reader.optional(fields, "metadata", |reader, value| reader.map(value));
+    Some(Node {
+        host: without_brackets(host?).to_owned(),
+        port: port.unwrap_or(scheme.default_port()),
+        weight: weight?,
+        priority: priority.and_then(|priority| priority.try_into().ok()).unwrap_or_default(),
+    })
+}
+
+fn read_weight(reader: &mut Reader<'_>, value: &Value) -> Option<u32> {
+    reader.integer(value, 0..=i64::from(u32::MAX))?.try_into().ok()
+}
+
+fn read_port(reader: &mut Reader<'_>, value: &Value) -> Option<u16> {
+    reader.integer(value, 1..=PORT_MAX)?.try_into().ok()
+}
+
+impl Scheme {
+    /// The port that a node without one has.
+    pub fn default_port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
+}
+
+/// Takes `host`, `host:port`, `[v6]` or `[v6]:port` apart; the host comes without brackets.
+///
+/// # Errors
+/// The reason as a fragment, such as `invalid port 65536`.
+pub fn parse_address(text: &str) -> Result<(String, Option<u16>), String> {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let Some((host, after)) = rest.split_once(']') else {
+            return Err("IPv6 address must be enclosed with '[' and ']'".to_owned());
+        };
+        match after.strip_prefix(':') {
+            Some(port) => (host, Some(port)),
+            None if after.is_empty() => (host, None),
+            None => return Err(format!("unexpected text after ']': {after:?}")),
+        }
+    } else {
+        match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => {
+                return Err("IPv6 address must be enclosed with '[' and ']'".to_owned());
+            }
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        }
+    };
+    if !host_is_valid(host) {
+        return Err(format!("invalid host {host:?}"));
+    }
+    if text.starts_with('[') && host.parse::<std::net::Ipv6Addr>().is_err() {
+        return Err(format!("invalid IPv6 address {host:?}"));
+    }
+    let port = port.map(parse_port).transpose()?;
+    Ok((host.to_owned(), port))
+}
+
+fn parse_port(text: &str) -> Result<u16, String> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let port = if digits { text.parse::<u16>().ok().filter(|port| *port > 0) } else { None };
+    port.ok_or_else(|| format!("invalid port {text}"))
+}
+
+fn without_brackets(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
+}

@@ -1,0 +1,234 @@
+//! Reads an upstream from a document, by the schema of APISIX's Admin API.
+//!
+//! Nodes, balancing and health checks have files of their own beside this one.
+
+use serde_json::Value;
+
+use super::{Discovery, KeepalivePool, PassHost, Scheme, Upstream, UpstreamTls};
+use super::{balance, checks, nodes};
+use crate::limits::{CERTIFICATE_CHARS, NAME_CHARS_MAX, PRIVATE_KEY_CHARS};
+use crate::reader::{Fields, Reader, Unknown};
+use crate::{Id, Problems};
+
+const FIELDS: [&str; 22] = [
+    "id",
+    "nodes",
+    "service_name",
+    "discovery_type",
+    "discovery_args",
+    "type",
+    "hash_on",
+    "key",
+    "scheme",
+    "retries",
+    "retry_timeout",
+    "timeout",
+    "pass_host",
+    "upstream_host",
+    "keepalive_pool",
+    "tls",
+    "checks",
+    "name",
+    "desc",
+    "labels",
+    "create_time",
+    "update_time",
+];
+
+/// What begins a certificate or key in its text form.
+const PEM_MARK: &str = "-----BEGIN";
+
+#[derive(Clone, Copy)]
+enum PassHostMode {
+    Pass,
+    Node,
+    Rewrite,
+}
+
+impl Upstream {
+    /// Reads a document; `None` when any of its problems is an error. An upstream that stands
+    /// inline in a route or service has no id.
+    pub fn parse(id: Option<Id>, value: &Value, path: &str) -> (Option<Self>, Problems) {
+        let mut problems = Problems::new();
+        let upstream = read(&mut Reader::new(path, &mut problems), id, value);
+        (upstream.filter(|_| !problems.has_errors()), problems)
+    }
+
+    /// Reads the `upstream` of a route or service.
+    pub(crate) fn read_inline(reader: &mut Reader<'_>, value: &Value) -> Option<Self> {
+        read(reader, None, value)
+    }
+}
+
+fn read(reader: &mut Reader<'_>, id: Option<Id>, value: &Value) -> Option<Upstream> {
+    let fields = reader.object(value, &FIELDS, Unknown::Refused)?;
+    check_source(reader, fields);
+    reader.own_keys(fields, id.as_ref());
+    let description = reader.description(fields);
+    let scheme = reader.optional(fields, "scheme", read_scheme).unwrap_or(Scheme::Http);
+    Some(Upstream {
+        id,
+        nodes: reader
+            .optional(fields, "nodes", |reader, value| nodes::read(reader, value, scheme))
+            .unwrap_or_default(),
+        discovery: read_discovery(reader, fields),
+        balance: balance::read(reader, fields),
+        scheme,
+        retries: reader.optional(fields, "retries", |reader, value| {
+            reader.integer(value, 0..=i64::from(u32::MAX)).and_then(|count| count.try_into().ok())
+        }),
+        retry_timeout: reader
+            .optional(fields, "retry_timeout", Reader::seconds)
+            .filter(|time| !time.is_zero()),
+        timeout: reader.optional(fields, "timeout", Reader::timeouts),
+        pass_host: read_pass_host(reader, fields),
+        keepalive_pool: reader.optional(fields, "keepalive_pool", read_keepalive_pool),
+        tls: reader.optional(fields, "tls", read_tls).flatten(),
+        checks: reader.optional(fields, "checks", checks::read),
+        name: description.name,
+        desc: description.desc,
+        labels: description.labels,
+    })
+}
+
+/// Nodes are either listed or kept by somebody else.
+fn check_source(reader: &mut Reader<'_>, fields: &Fields) {
+    let listed = fields.contains_key("nodes");
+    let named = fields.contains_key("service_name") && fields.contains_key("discovery_type");
+    if listed && named {
+        let reason = "value should match only one schema, but matches both schemas 1 and 2";
+        reader.error_unquoted(reason, "give either \"nodes\" or a \"service_name\"");
+    }
+    if !listed && !named {
+        let reason = "value should match only one schema, but matches none";
+        let hint = "give \"nodes\", or \"service_name\" together with \"discovery_type\"";
+        reader.error_unquoted(reason, hint);
+    }
+}
+
+fn read_scheme(reader: &mut Reader<'_>, value: &Value) -> Option<Scheme> {
+    match reader.text(value)? {
+        "http" => Some(Scheme::Http),
+        "https" => Some(Scheme::Https),
+        other @ ("grpc" | "grpcs" | "tcp" | "tls" | "udp" | "kafka") => {
+            let reason = format!("scheme \"{other}\" is not served yet");
+            reader.error(value, reason, "schemes served are http and https");
+            None
+        }
+        _ => {
+            reader.error(value, "matches none of the enum values", "use http or https");
+            None
+        }
+    }
+}
+
+fn read_discovery(reader: &mut Reader<'_>, fields: &Fields) -> Option<Discovery> {
+    reader.optional(fields, "discovery_args", |reader, value| {
+        reader.warning(value, "has no effect", "discovery by dns takes no arguments");
+        Some(())
+    });
+    let service_name = reader.optional(fields, "service_name", |reader, value| {
+        reader.text_within(value, 1..=NAME_CHARS_MAX)
+    });
+    let kind = reader.optional(fields, "discovery_type", |reader, value| {
+        let kind = reader.text(value)?;
+        if kind != "dns" {
+            let reason = format!("discovery type \"{kind}\" does not exist here");
+            reader.error(value, reason, "the only kind is dns");
+            return None;
+        }
+        Some(kind)
+    });
+    Some(Discovery { kind: kind?.to_owned(), service_name: service_name?.to_owned() })
+}
+
+fn read_pass_host(reader: &mut Reader<'_>, fields: &Fields) -> PassHost {
+    let host = reader.optional(fields, "upstream_host", Reader::host);
+    let mode = reader.optional(fields, "pass_host", |reader, value| {
+        reader.one_of(
+            value,
+            &[
+                ("pass", PassHostMode::Pass),
+                ("node", PassHostMode::Node),
+                ("rewrite", PassHostMode::Rewrite),
+            ],
+        )
+    });
+    match (mode, host) {
+        (None | Some(PassHostMode::Pass), _) => PassHost::Pass,
+        (Some(PassHostMode::Node), _) => PassHost::Node,
+        (Some(PassHostMode::Rewrite), Some(host)) => PassHost::Rewrite(host.to_owned()),
+        (Some(PassHostMode::Rewrite), None) => {
+            // A host that is there but wrong has been reported where it stands.
+            if !fields.contains_key("upstream_host") {
+                let reason = "`upstream_host` can't be empty when `pass_host` is `rewrite`";
+                reader.error_unquoted(reason, "give the host that nodes shall see");
+            }
+            PassHost::Pass
+        }
+    }
+}
+
+fn read_keepalive_pool(reader: &mut Reader<'_>, value: &Value) -> Option<KeepalivePool> {
+    let fields = reader.object(value, &["size", "idle_timeout", "requests"], Unknown::Ignored)?;
+    let default = KeepalivePool::default();
+    let mut count = |name, default| {
+        let value = reader
+            .optional(fields, name, |reader, value| reader.integer(value, 1..=i64::from(u32::MAX)));
+        value.and_then(|count| count.try_into().ok()).unwrap_or(default)
+    };
+    Some(KeepalivePool {
+        size: count("size", default.size),
+        requests: count("requests", default.requests),
+        idle_timeout: reader
+            .optional(fields, "idle_timeout", Reader::seconds)
+            .unwrap_or(default.idle_timeout),
+    })
+}
+
+/// `Some(None)` where there is no certificate.
+fn read_tls(reader: &mut Reader<'_>, value: &Value) -> Option<Option<UpstreamTls>> {
+    let known = ["client_cert_id", "client_cert", "client_key", "verify"];
+    let fields = reader.object(value, &known, Unknown::Ignored)?;
+    reader.optional(fields, "client_cert_id", |reader, value| {
+        let reason = "certificates by id need the \"ssls\" objects, which are not served yet";
+        reader.error(value, reason, "give the pair itself as client_cert and client_key");
+        Some(())
+    });
+    reader.optional(fields, "verify", |reader, value| {
+        if reader.boolean(value)? {
+            let reason = "has no effect: it applies to the kafka scheme only";
+            reader.warning(value, reason, "certificates of nodes are not verified");
+        }
+        Some(())
+    });
+    for (one, other) in [("client_cert", "client_key"), ("client_key", "client_cert")] {
+        if fields.contains_key(one) && !fields.contains_key(other) {
+            reader.error_unquoted(
+                format!("property \"{other}\" is required when \"{one}\" is set"),
+                "",
+            );
+        }
+    }
+    let client_cert = reader.optional(fields, "client_cert", |reader, value| {
+        let text = reader.secret_within(value, CERTIFICATE_CHARS.0..=CERTIFICATE_CHARS.1)?;
+        pem(reader, text, "failed to parse cert: no PEM block")
+    });
+    let client_key = reader.optional(fields, "client_key", |reader, value| {
+        let text = reader.secret_within(value, PRIVATE_KEY_CHARS.0..=PRIVATE_KEY_CHARS.1)?;
+        pem(reader, text, "failed to decrypt previous encrypted key")
+    });
+    Some(
+        client_cert
+            .zip(client_key)
+            .map(|(client_cert, client_key)| UpstreamTls { client_cert, client_key }),
+    )
+}
+
+fn pem(reader: &mut Reader<'_>, text: &str, reason: &str) -> Option<String> {
+    if !text.contains(PEM_MARK) {
+        reader.error_unquoted(reason, "give the PEM text, from -----BEGIN to the end");
+        return None;
+    }
+    Some(text.to_owned())
+}

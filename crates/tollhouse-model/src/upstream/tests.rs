@@ -1,0 +1,303 @@
+//! Upstreams from documents: node forms, defaults and every rule.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::Problems;
+
+fn parse(value: &Value) -> (Option<Upstream>, Problems) {
+    Upstream::parse(None, value, "upstreams[0]")
+}
+
+fn good(value: &Value) -> Upstream {
+    let (upstream, problems) = parse(value);
+    assert_eq!(problems.to_string(), "");
+    upstream.expect("no problem was found")
+}
+
+/// The problems of an upstream that would be good without `extra`.
+fn problems_with(extra: Value) -> String {
+    let mut value = json!({"nodes": {"a:80": 1}});
+    let fields = value.as_object_mut().expect("it is written as an object");
+    for (name, field) in extra.as_object().expect("it is written as an object") {
+        fields.insert(name.clone(), field.clone());
+    }
+    let (upstream, problems) = parse(&value);
+    assert_eq!(upstream.is_none(), problems.has_errors());
+    problems.to_string()
+}
+
+fn node(host: &str, port: u16, weight: u32, priority: i32) -> Node {
+    Node { host: host.to_owned(), port, weight, priority }
+}
+
+#[test]
+fn nodes_come_in_several_forms() {
+    let table = [
+        (json!({}), vec![]),
+        (json!([]), vec![]),
+        (json!({"a:8080": 1}), vec![node("a", 8080, 1, 0)]),
+        (json!({"a": 0, "10.0.0.1": 2.0}), vec![node("a", 443, 0, 0), node("10.0.0.1", 443, 2, 0)]),
+        (
+            json!({"[::1]:80": 1, "[fe80::2]": 1}),
+            vec![node("::1", 80, 1, 0), node("fe80::2", 443, 1, 0)],
+        ),
+        (
+            json!([{"host": "a", "weight": 1}, {"host": "[::1]", "port": 1, "weight": 2, "priority": -1}]),
+            vec![node("a", 443, 1, 0), node("::1", 1, 2, -1)],
+        ),
+        (json!([{"host": "::1", "weight": 1, "metadata": {"a": 1}}]), vec![node("::1", 443, 1, 0)]),
+    ];
+    for (nodes, expected) in table {
+        assert_eq!(good(&json!({"scheme": "https", "nodes": nodes})).nodes, expected);
+    }
+}
+
+#[test]
+fn wrong_nodes_are_refused() {
+    let table = [
+        (json!(1), "nodes: wrong type: expected one of object, array, got number"),
+        (json!({"a:65536": 1}), "nodes[\"a:65536\"]: invalid port 65536"),
+        (json!({"a:0": 1}), "invalid port 0"),
+        (json!({"a:+1": 1}), "invalid port +1"),
+        (json!({"a:": 1}), "invalid port ;"),
+        (json!({":80": 1}), "invalid host \"\""),
+        (json!({"a b:80": 1}), "invalid host \"a b\""),
+        (json!({"::1": 1}), "IPv6 address must be enclosed with '[' and ']'"),
+        (json!({"[::1": 1}), "IPv6 address must be enclosed with '[' and ']'"),
+        (json!({"[::1]x": 1}), "unexpected text after ']'"),
+        (json!({"[a]:80": 1}), "invalid IPv6 address"),
+        (json!({"a:80": -1}), "expected -1 to be at least 0"),
+        (json!({"a:80": "1"}), "wrong type: expected integer, got string"),
+        (json!({"a:80": 4294967296u64}), "to be at most 4294967295"),
+        (json!([{"host": "a"}]), "nodes[0]: property \"weight\" is required"),
+        (json!([{"host": "a", "port": 0, "weight": 1}]), "expected 0 to be at least 1"),
+        (json!([{"host": "a", "port": 65536, "weight": 1}]), "expected 65536 to be at most 65535"),
+        (json!([{"host": "a b", "weight": 1}]), "failed to match pattern"),
+    ];
+    for (nodes, expected) in table {
+        let found = problems_with(json!({"nodes": nodes}));
+        assert!(found.contains(expected), "{found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+}
+
+#[test]
+fn a_small_upstream_has_the_documented_defaults() {
+    let upstream = good(&json!({"nodes": {}}));
+    assert_eq!(upstream.balance, Balance::RoundRobin);
+    assert_eq!(upstream.scheme, Scheme::Http);
+    assert_eq!(upstream.retries, None);
+    assert_eq!(upstream.retry_timeout, None);
+    assert_eq!(upstream.timeout, None);
+    assert_eq!(upstream.pass_host, PassHost::Pass);
+    assert_eq!(upstream.keepalive_pool, None);
+    assert_eq!(upstream.checks, None);
+}
+
+#[test]
+fn hashing_reads_its_key_by_its_source() {
+    let hash = |hash: HashOn| Balance::ConsistentHash(hash);
+    let table = [
+        (json!({"key": "arg_user-id"}), hash(HashOn::Variable("arg_user-id".into()))),
+        (json!({"hash_on": "vars", "key": "uri"}), hash(HashOn::Variable("uri".into()))),
+        (json!({"hash_on": "header", "key": "X_User"}), hash(HashOn::Header("x-user".into()))),
+        (json!({"hash_on": "cookie", "key": "Sid"}), hash(HashOn::Cookie("Sid".into()))),
+        (json!({"hash_on": "consumer"}), hash(HashOn::Consumer)),
+        (
+            json!({"hash_on": "vars_combinations", "key": "$host$uri"}),
+            hash(HashOn::Combination("$host$uri".into())),
+        ),
+        (json!({"hash_on": "vars_combinations"}), hash(HashOn::Variable("remote_addr".into()))),
+    ];
+    for (mut value, expected) in table {
+        value["type"] = json!("chash");
+        value["nodes"] = json!({});
+        assert_eq!(good(&value).balance, expected);
+    }
+}
+
+#[test]
+fn each_field_is_judged() {
+    let none = "matches none of the enum values";
+    let table = [
+        (json!({"type": "random"}), none),
+        (json!({"type": "chash"}), "missing key"),
+        (json!({"type": "chash", "hash_on": "header"}), "missing key"),
+        (json!({"type": "chash", "hash_on": "x", "key": "uri"}), none),
+        (json!({"type": "chash", "key": "http_x"}), "failed to match pattern \"^((uri|server_name"),
+        (json!({"type": "chash", "hash_on": "header", "key": "a b"}), "failed to match pattern"),
+        (json!({"scheme": "grpc"}), "scheme \"grpc\" is not served yet"),
+        (json!({"scheme": "ftp"}), none),
+        (json!({"service_name": "a", "discovery_type": "dns"}), "matches both schemas 1 and 2"),
+        (json!({"retries": -1}), "expected -1 to be at least 0"),
+        (json!({"retry_timeout": -1}), "expected -1 to be at least 0"),
+        (json!({"timeout": {}}), "property \"connect\" is required"),
+        (json!({"pass_host": "x"}), none),
+        (
+            json!({"pass_host": "rewrite"}),
+            "`upstream_host` can't be empty when `pass_host` is `rewrite`",
+        ),
+        (
+            json!({"pass_host": "rewrite", "upstream_host": ""}),
+            "upstream_host: failed to match pattern",
+        ),
+        (json!({"keepalive_pool": {"size": 0}}), "expected 0 to be at least 1"),
+        (json!({"keepalive_pool": {"requests": 0}}), "expected 0 to be at least 1"),
+        (json!({"tls": {"client_cert_id": "1"}}), "\"ssls\" objects"),
+        (
+            json!({"tls": {"client_key": "x".repeat(64)}}),
+            "property \"client_cert\" is required when \"client_key\" is set",
+        ),
+        (
+            json!({"checks": {}}),
+            "object matches none of the required: [\"active\"] or [\"active\",\"passive\"]",
+        ),
+        (json!({"checks": {"active": {}, "pasive": {}}}), "did you mean \"passive\"?"),
+        (json!({"checks": {"active": {"type": "udp"}}}), none),
+        (json!({"checks": {"active": {"timeout": 0}}}), "to be greater than 0"),
+        (json!({"checks": {"active": {"port": 65536}}}), "to be at most 65535"),
+        (json!({"checks": {"active": {"http_path": "/a b"}}}), "control character"),
+        (json!({"checks": {"active": {"req_headers": ["a: b\r\nc: d"]}}}), "no header line"),
+        (json!({"checks": {"active": {"req_headers": ["a"]}}}), "no header line"),
+        (
+            json!({"checks": {"active": {"healthy": {"interval": 0}}}}),
+            "expected 0 to be at least 1",
+        ),
+        (
+            json!({"checks": {"active": {"healthy": {"successes": 0}}}}),
+            "expected 0 to be at least 1",
+        ),
+        (
+            json!({"checks": {"active": {"unhealthy": {"timeouts": 255}}}}),
+            "expected 255 to be at most 254",
+        ),
+        (
+            json!({"checks": {"active": {"unhealthy": {"http_statuses": [199]}}}}),
+            "expected 199 to be at least 200",
+        ),
+        (
+            json!({"checks": {"active": {}, "passive": {"healthy": {"successes": -1}}}}),
+            "expected -1 to be at least 0",
+        ),
+        (json!({"nods": {}}), "did you mean \"nodes\"?"),
+    ];
+    for (extra, expected) in table {
+        let found = problems_with(extra);
+        assert!(found.contains(expected), "{found}");
+    }
+}
+
+#[test]
+fn one_mistake_is_one_problem() {
+    for extra in [
+        json!({"checks": {"active": {"healthy": {"interval": 0}}}}),
+        json!({"checks": {"active": {"healthy": 3}}}),
+        json!({"checks": {}}),
+        json!({"pass_host": "rewrite", "upstream_host": ""}),
+        json!({"type": "chash"}),
+    ] {
+        let found = problems_with(extra);
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+}
+
+#[test]
+fn discovery_stands_in_for_nodes() {
+    let upstream = good(&json!({"service_name": "a.b:8080", "discovery_type": "dns"}));
+    let discovery = upstream.discovery.expect("a service name was given");
+    assert_eq!((discovery.kind.as_str(), discovery.service_name.as_str()), ("dns", "a.b:8080"));
+    let (_, problems) = parse(&json!({"service_name": "a", "discovery_type": "nacos"}));
+    assert_eq!(
+        problems.to_string(),
+        "upstreams[0].discovery_type: discovery type \"nacos\" does not exist here (got \
+         \"nacos\"); the only kind is dns"
+    );
+    let (_, problems) = parse(&json!({"service_name": "a"}));
+    assert!(problems.to_string().contains("but matches none"), "{problems}");
+}
+
+#[test]
+fn checks_have_the_documented_defaults() {
+    let checks = good(&json!({"nodes": {}, "checks": {"active": {}, "passive": {}}}))
+        .checks
+        .expect("checks were given");
+    let active = checks.active;
+    assert_eq!(active.kind, CheckKind::Http);
+    assert_eq!(active.timeout, Duration::from_secs(1));
+    assert_eq!(active.concurrency, 10);
+    assert_eq!((active.http_method.as_str(), active.http_path.as_str()), ("GET", "/"));
+    assert!(active.https_verify_certificate);
+    assert_eq!(active.healthy_interval, Duration::from_secs(1));
+    assert_eq!(active.unhealthy_interval, Duration::from_secs(1));
+    assert_eq!(active.thresholds.healthy_statuses, [200, 302]);
+    assert_eq!(active.thresholds.unhealthy_statuses, [429, 404, 500, 501, 502, 503, 504, 505]);
+    let counts = |t: &Thresholds| [t.successes, t.http_failures, t.tcp_failures, t.timeouts];
+    assert_eq!(counts(&active.thresholds), [2, 5, 2, 3]);
+    let passive = checks.passive.expect("a passive check was given");
+    assert_eq!(counts(&passive.thresholds), [5, 5, 2, 7]);
+    assert_eq!(passive.thresholds.unhealthy_statuses, [429, 500, 503]);
+    assert_eq!(passive.thresholds.healthy_statuses.len(), 19);
+}
+
+#[test]
+fn checks_are_read_field_by_field() {
+    let checks = good(&json!({"nodes": {}, "checks": {
+        "active": {
+            "type": "https", "timeout": 0.5, "concurrency": 2, "host": "h", "port": 81,
+            "http_method": "POST", "http_path": "/live?x=1", "http_req_body": "b",
+            "https_verify_certificate": false, "req_headers": ["User-Agent: probe"],
+            "healthy": {"interval": 3, "successes": 4, "http_statuses": [204]},
+            "unhealthy": {"interval": 5, "http_failures": 6, "tcp_failures": 7, "timeouts": 8},
+        },
+        "passive": {"type": "tcp", "unhealthy": {"tcp_failures": 0, "http_statuses": [500]}},
+    }}))
+    .checks
+    .expect("checks were given");
+    let active = checks.active;
+    assert_eq!(active.kind, CheckKind::Https);
+    assert_eq!(active.timeout, Duration::from_millis(500));
+    assert_eq!((active.concurrency, active.port), (2, Some(81)));
+    assert_eq!((active.host.as_deref(), active.http_path.as_str()), (Some("h"), "/live?x=1"));
+    assert!(!active.https_verify_certificate);
+    assert_eq!(active.request_headers, ["User-Agent: probe"]);
+    assert_eq!(active.healthy_interval, Duration::from_secs(3));
+    assert_eq!(active.unhealthy_interval, Duration::from_secs(5));
+    assert_eq!(active.thresholds.healthy_statuses, [204]);
+    assert_eq!((active.thresholds.http_failures, active.thresholds.timeouts), (6, 8));
+    let passive = checks.passive.expect("a passive check was given");
+    assert_eq!((passive.kind, passive.thresholds.tcp_failures), (CheckKind::Tcp, 0));
+    assert_eq!(passive.thresholds.unhealthy_statuses, [500]);
+}
+
+#[test]
+fn private_keys_never_reach_a_message() {
+    let secret = "s3cret".repeat(20);
+    for extra in [
+        json!({"tls": {"client_cert": secret, "client_key": secret}}),
+        json!({"tls": {"client_cert": "c", "client_key": "s3cret"}}),
+        json!({"tls": {"client_key": [secret]}}),
+    ] {
+        let found = problems_with(extra);
+        assert!(!found.is_empty());
+        assert!(!found.contains("s3cret"), "{found}");
+    }
+    let text = format!("-----BEGIN PRIVATE KEY-----{secret}");
+    let tls = json!({"client_cert": text.repeat(2), "client_key": text});
+    let upstream = good(&json!({"nodes": {}, "scheme": "https", "tls": tls}));
+    assert!(!format!("{upstream:?}").contains("s3cret"));
+}
+
+#[test]
+fn fields_that_apisix_lets_pass_are_warnings() {
+    for extra in [
+        json!({"timeout": {"connect": 1, "send": 1, "read": 1, "total": 1}}),
+        json!({"keepalive_pool": {"sise": 1}}),
+        json!({"nodes": [{"host": "a", "weight": 1, "zone": "x"}]}),
+        json!({"tls": {"verify": true}}),
+    ] {
+        let found = problems_with(extra);
+        assert!(found.contains("no effect"), "{found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+}

@@ -197,6 +197,7 @@ fn nginx_configuration(port: u16, origin_port: u16, routes: usize) -> String {
              server 127.0.0.1:{origin_port}; keepalive 320; keepalive_requests 1000000000;\n\
            }}\n\
            proxy_http_version 1.1; proxy_set_header Connection \"\";\n\
+           proxy_buffers 8 64k; proxy_busy_buffers_size 128k; proxy_max_temp_file_size 0;\n\
            server {{ listen 127.0.0.1:{port} backlog=4096;\n{locations}}}\n\
          }}\n"
     )

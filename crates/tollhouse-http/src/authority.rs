@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 
 use crate::Span;
+use crate::grammar::byte_table;
 
 /// Splits an authority into its host and port parts, offsets relative to `text`. `None` when it
 /// could be read in two ways or is empty: user info, a stray colon, bytes outside of a name.
@@ -38,28 +39,14 @@ fn is_port(text: &[u8]) -> bool {
     text.len() <= 5 && text.iter().all(u8::is_ascii_digit) && number <= u32::from(u16::MAX)
 }
 
-/// Unreserved bytes and sub-delimiters of a registered name; `%` is left out on purpose, and so
-/// is `,`, which some readers take for a list.
 #[inline]
 fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'.' | b'-'
-                | b'_'
-                | b'~'
-                | b'!'
-                | b'$'
-                | b'&'
-                | b'\''
-                | b'('
-                | b')'
-                | b'*'
-                | b'+'
-                | b';'
-                | b'='
-        )
+    NAME_BYTES[usize::from(byte)]
 }
+
+/// Unreserved bytes and sub-delimiters of a registered name; `%` is left out on purpose, and so
+/// is `,`, which some readers take for a list.
+static NAME_BYTES: [bool; 256] = byte_table(b".-_~!$&'()*+;=");
 
 #[cfg(test)]
 mod tests {

@@ -84,8 +84,9 @@ impl Known {
     }
 }
 
-/// Whether `name` is `text`, which is in lower case, but for case. In a token, the one bit that is
-/// set here tells upper from lower case and nothing else that `text` may hold.
+/// Whether `name` is `text`, which is in lower case, but for case. The one bit that is set here
+/// tells upper from lower case; but for that, only CR would pass, for `-`, and no head with a CR
+/// inside of a line is accepted.
 #[inline]
 fn folds_to<const BYTES: usize>(name: &[u8], text: &[u8; BYTES]) -> bool {
     let Some(name) = name.first_chunk::<BYTES>() else { return false };
@@ -135,11 +136,10 @@ impl Fields {
         self.repeated = 0;
     }
 
-    /// Adds the header line that starts at `line_start` of `buffer`.
+    /// Adds the header line that starts `line_start` bytes into its head.
     #[inline]
-    pub(crate) fn push(&mut self, line: FieldLine, line_start: usize, buffer: &[u8]) {
-        let name_end = line_start + line.name_end;
-        let known = Known::of(&buffer[line_start..name_end]);
+    pub(crate) fn push(&mut self, line: FieldLine, line_start: usize) {
+        let known = line.known;
         let bit = 1 << known as u32;
         self.repeated |= self.present & bit;
         self.present |= bit;

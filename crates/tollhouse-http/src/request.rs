@@ -119,7 +119,7 @@ impl RequestHead {
             if self.fields.len() >= header_count_max(limits) {
                 return Err(HeadError::TooManyHeaders);
             }
-            self.fields.push(grammar::field_line(line)?, range.start, buffer);
+            self.fields.push(grammar::field_line(line)?, range.start);
         }
         Ok(false)
     }
@@ -211,6 +211,8 @@ pub(crate) struct ConnectionOptions {
     pub(crate) close: bool,
     pub(crate) keep_alive: bool,
     pub(crate) upgrade: bool,
+    /// How many options stand in lists.
+    count: usize,
 }
 
 /// Reads all `Connection` lines and marks the fields they name.
@@ -219,26 +221,42 @@ pub(crate) fn read_connection_options(
     buffer: &[u8],
 ) -> Result<ConnectionOptions, HeadError> {
     let mut options = ConnectionOptions::default();
-    let mut count = 0;
     for index in 0..fields.len() {
         let Some(value) = fields.value_at(index, Known::Connection) else { continue };
-        for option in list_elements(value.of_buffer(buffer)) {
-            count += 1;
-            if count > CONNECTION_OPTIONS_MAX {
+        match value.of_buffer(buffer) {
+            // What most messages say needs no splitting.
+            b"keep-alive" => options.keep_alive = true,
+            b"close" => options.close = true,
+            list => options.read_list(list, fields, buffer)?,
+        }
+    }
+    Ok(options)
+}
+
+impl ConnectionOptions {
+    fn read_list(
+        &mut self,
+        list: &[u8],
+        fields: &mut Fields,
+        buffer: &[u8],
+    ) -> Result<(), HeadError> {
+        for option in list_elements(list) {
+            self.count += 1;
+            if self.count > CONNECTION_OPTIONS_MAX {
                 return Err(HeadError::BadHeader);
             }
             if option.eq_ignore_ascii_case(b"close") {
-                options.close = true;
+                self.close = true;
             } else if option.eq_ignore_ascii_case(b"keep-alive") {
-                options.keep_alive = true;
+                self.keep_alive = true;
             } else if option.eq_ignore_ascii_case(b"upgrade") {
-                options.upgrade = true;
+                self.upgrade = true;
             } else {
                 fields.mark_connection_option(option, buffer);
             }
         }
+        Ok(())
     }
-    Ok(options)
 }
 
 #[cfg(test)]

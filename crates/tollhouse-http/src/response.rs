@@ -85,7 +85,7 @@ impl ResponseHead {
             if self.fields.len() >= header_count_max(limits) {
                 return Err(HeadError::TooManyHeaders);
             }
-            self.fields.push(grammar::field_line(line)?, range.start, buffer);
+            self.fields.push(grammar::field_line(line)?, range.start);
         }
         Ok(false)
     }

@@ -79,17 +79,45 @@ fn heads(starts: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+/// Heads that are mostly well-formed: odd names and values, and now and then a byte that is wrong.
+fn orderly_heads(starts: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![
+        30 => b' '..=b'~',
+        3 => 0x80..=0xffu8,
+        2 => Just(b'\t'),
+        1 => prop::sample::select(&b"\r\n\0\x7f\x0b"[..]),
+    ];
+    let name = "[!#-'*+.^-z|~0-9-]{1,12}";
+    let line = (name, "[ \t]{0,2}", prop::collection::vec(byte, 0..12), "[ \t]{0,2}");
+    (prop::sample::select(starts), prop::collection::vec(line, 0..5)).prop_map(|(start, lines)| {
+        let mut bytes = start.to_vec();
+        for (name, before, value, after) in lines {
+            let line =
+                [name.as_bytes(), b":", before.as_bytes(), &value, after.as_bytes(), b"\r\n"];
+            bytes.extend(line.concat());
+        }
+        bytes.extend_from_slice(b"\r\nrest");
+        bytes
+    })
+}
+
+/// How whole requests start, bytes of a head still to follow.
+const REQUEST_STARTS: &[&[u8]] = &[
+    b"GET / HTTP/1.1\r\nHost: a\r\n",
+    b"POST /x HTTP/1.0\r\n",
+    b"\r\nGET http://h/x?y HTTP/1.0\r\nA: b\r\n",
+];
+
+/// How whole responses start.
+const RESPONSE_STARTS: &[&[u8]] =
+    &[b"HTTP/1.1 200 OK\r\n", b"HTTP/1.0 404 x\r\nA: b\r\n", b"HTTP/1.1 100\r\n"];
+
 fn requests() -> impl Strategy<Value = Vec<u8>> {
-    heads(&[
-        b"",
-        b"GET / HTTP/1.1\r\nHost: a\r\n",
-        b"POST /x HTTP/1.0\r\n",
-        b"\r\nGET / HTTP/1.0\r\nA: b\r\n",
-    ])
+    prop_oneof![heads(&[b""]), heads(REQUEST_STARTS), orderly_heads(REQUEST_STARTS)]
 }
 
 fn responses() -> impl Strategy<Value = Vec<u8>> {
-    heads(&[b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.0 404 x\r\nA: b\r\n", b"HTTP/1.1 100\r\n"])
+    prop_oneof![heads(&[b""]), heads(RESPONSE_STARTS), orderly_heads(RESPONSE_STARTS)]
 }
 
 fn places(bytes: &[u8], cuts: &[Index]) -> Vec<usize> {

@@ -107,14 +107,19 @@ pub(crate) fn field_line(line: &[u8]) -> Result<FieldLine, HeadError> {
         return Err(HeadError::BadHeader);
     }
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let (mut value_start, mut value_end) = (name_end + 1, line.len());
-    while line.get(value_start).is_some_and(is_blank) {
-        value_start += 1;
+    let mut value = &line[name_end + 1..];
+    while let [first, rest @ ..] = value
+        && is_blank(first)
+    {
+        value = rest;
     }
-    while value_end > value_start && is_blank(&line[value_end - 1]) {
-        value_end -= 1;
+    let value_start = line.len() - value.len();
+    while let [rest @ .., last] = value
+        && is_blank(last)
+    {
+        value = rest;
     }
-    Ok(FieldLine { known, name_end, value_start, value_end })
+    Ok(FieldLine { known, name_end, value_start, value_end: value_start + value.len() })
 }
 
 /// Whether `head`, all of whose lines end in CRLF, holds a control byte that may not stand in any

@@ -72,6 +72,7 @@ impl HeadScan {
     }
 
     /// Remembers how far the search came.
+    #[cold]
     fn wait(&mut self, buffer: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {
         self.check(buffer.len(), limits)?;
         // A lone CR may be half of a leading empty line that the caller drops once it is whole;

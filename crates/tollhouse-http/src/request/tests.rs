@@ -276,6 +276,8 @@ fn transfer_encoding_is_recognised_in_no_disguise() {
         (b"Transfer-Encoding:\r\n chunked", Err(BadHeader)),
         (b"X: y\rTransfer-Encoding: chunked", Err(BadHeader)),
         (b"Transfer\0-Encoding: chunked", Err(BadHeader)),
+        // Differs from the name by the very bit that tells upper from lower case.
+        (b"Transfer\rEncoding: chunked", Err(BadHeader)),
         (b"Transfer-Encoding: \x0bchunked", Err(BadHeader)),
         (b"Transfer-Encoding: chunked\x0c", Err(BadHeader)),
         (b"Transfer-Encoding: chun\0ked", Err(BadHeader)),

@@ -1,1 +1,21 @@
-//! TODO
+//! What the gateway tells about itself: error codes, metrics, the access log.
+//!
+//! A worker pays a load and a store for a count and a copy into its own buffer for a log line; it
+//! never takes a lock and never waits for a disk. Adding things up, rendering and writing happen
+//! on other threads. Nothing here serves HTTP: the caller exposes the rendered text.
+
+#![forbid(unsafe_code)]
+
+pub mod access_log;
+pub mod catalogue;
+pub mod codes;
+pub mod counters;
+pub mod histogram;
+pub mod labels;
+pub mod prometheus;
+pub mod registry;
+
+pub use catalogue::{CoreMetrics, ProcessMetrics};
+pub use codes::ErrorCode;
+pub use labels::{ConnectionRefusal, StatusClass};
+pub use registry::{CoreHandle, Registry};

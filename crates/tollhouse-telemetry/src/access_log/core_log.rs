@@ -1,0 +1,157 @@
+//! The end of the access log that one core writes to: a buffer, and its hand-over when full.
+//!
+//! Nothing here waits. After warm-up nothing here allocates either: the writer sends emptied
+//! buffers back.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use tollhouse_stdx::civil::{CivilTime, ISO_DATE_BYTES, LOG_DATE_BYTES};
+
+use super::entry::Entry;
+use super::layout::Layout;
+use super::writer::{Batch, Command};
+use crate::catalogue::ProcessMetrics;
+
+/// Bytes of lines at which a buffer is handed over: some hundred lines, so that the cost of the
+/// hand-over and of the system call disappears, and a size the disk likes.
+pub const BUFFER_BYTES: usize = 32 * 1024;
+
+/// Buffers of one core, the one being filled included: bounds memory when the disk is slow.
+pub const BUFFERS_A_CORE: usize = 16;
+
+/// Room in a new buffer beyond [`BUFFER_BYTES`] for the line that passes it.
+const LAST_LINE_BYTES: usize = 4 * 1024;
+
+/// The access log as one core sees it; moves to the core's thread and stays there.
+pub struct CoreLog {
+    layout: Arc<Layout>,
+    metrics: Arc<ProcessMetrics>,
+    sender: SyncSender<Command>,
+    /// Where emptied buffers come back.
+    home: Receiver<Vec<u8>>,
+    way_home: SyncSender<Vec<u8>>,
+    state: RefCell<State>,
+}
+
+struct State {
+    buffer: Vec<u8>,
+    lines: u64,
+    /// Buffers that exist, with the writer or here.
+    buffers: usize,
+    times: Times,
+}
+
+impl CoreLog {
+    pub(super) fn new(
+        layout: Arc<Layout>,
+        sender: SyncSender<Command>,
+        metrics: Arc<ProcessMetrics>,
+    ) -> Self {
+        let (way_home, home) = sync_channel(BUFFERS_A_CORE);
+        let state = State { buffer: new_buffer(), lines: 0, buffers: 1, times: Times::of(0) };
+        Self { layout, metrics, sender, home, way_home, state: RefCell::new(state) }
+    }
+
+    /// Writes the line of one request into the buffer, and hands that over when it is full.
+    pub fn write(&self, entry: &Entry<'_>) {
+        let state = &mut *self.state.borrow_mut();
+        if state.times.unix_seconds != entry.unix_ms / 1_000 {
+            state.times = Times::of(entry.unix_ms / 1_000);
+        }
+        self.layout.write(entry, &state.times, &mut state.buffer);
+        state.lines += 1;
+        if state.buffer.len() >= BUFFER_BYTES {
+            self.hand_over(state);
+        }
+    }
+
+    /// Hands over what has been written, however little; called every second and when idle.
+    pub fn flush(&self) {
+        let state = &mut *self.state.borrow_mut();
+        if !state.buffer.is_empty() {
+            self.hand_over(state);
+        }
+    }
+
+    fn hand_over(&self, state: &mut State) {
+        let Some(spare) = self.spare_buffer(state) else {
+            // The writer has all the others: the disk cannot keep up.
+            self.drop_lines(state);
+            return;
+        };
+        let batch = Batch {
+            bytes: std::mem::replace(&mut state.buffer, spare),
+            lines: state.lines,
+            home: self.way_home.clone(),
+        };
+        match self.sender.try_send(Command::Lines(batch)) {
+            Ok(()) => state.lines = 0,
+            Err(TrySendError::Full(command) | TrySendError::Disconnected(command)) => {
+                if let Command::Lines(batch) = command {
+                    // There is room: this buffer is one of those that the way home was sized for.
+                    let _ =
+                        self.way_home.try_send(std::mem::replace(&mut state.buffer, batch.bytes));
+                }
+                self.drop_lines(state);
+            }
+        }
+    }
+
+    fn spare_buffer(&self, state: &mut State) -> Option<Vec<u8>> {
+        if let Ok(buffer) = self.home.try_recv() {
+            return Some(buffer);
+        }
+        if state.buffers == BUFFERS_A_CORE {
+            return None;
+        }
+        state.buffers += 1;
+        Some(new_buffer())
+    }
+
+    #[cold]
+    fn drop_lines(&self, state: &mut State) {
+        self.metrics.access_log_lines_dropped.add(state.lines);
+        state.buffer.clear();
+        state.lines = 0;
+    }
+}
+
+impl Drop for CoreLog {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+impl fmt::Debug for CoreLog {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("CoreLog").field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+fn new_buffer() -> Vec<u8> {
+    Vec::with_capacity(BUFFER_BYTES + LAST_LINE_BYTES)
+}
+
+/// Makes a written buffer fit to be filled again; one grown by an outsize line shrinks.
+pub(super) fn emptied(mut buffer: Vec<u8>) -> Vec<u8> {
+    buffer.clear();
+    buffer.shrink_to(BUFFER_BYTES + LAST_LINE_BYTES);
+    buffer
+}
+
+/// The texts of one second.
+pub(super) struct Times {
+    unix_seconds: u64,
+    pub(super) local: [u8; LOG_DATE_BYTES],
+    pub(super) iso: [u8; ISO_DATE_BYTES],
+}
+
+impl Times {
+    pub(super) fn of(unix_seconds: u64) -> Self {
+        let time = CivilTime::from_unix_seconds(i64::try_from(unix_seconds).unwrap_or(i64::MAX));
+        Self { unix_seconds, local: time.log_date(), iso: time.iso_date() }
+    }
+}

@@ -1,0 +1,182 @@
+//! Text from outside made harmless for a log line: the two ways nginx knows.
+//!
+//! Nearly all text has nothing to escape, so that eight bytes are judged at a time and runs are
+//! copied whole.
+
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// Every byte of a word set to `byte`.
+const fn repeat(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; WORD_BYTES])
+}
+
+const HIGH_BITS: u64 = repeat(0x80);
+
+/// A word with the high bit set in every byte that is zero, exact up to the first such byte.
+#[inline]
+fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(repeat(1)) & !word & HIGH_BITS
+}
+
+/// Whether any byte is a control character, a quote, a backslash, DEL or not ASCII.
+#[inline]
+fn word_needs_escape(word: u64) -> bool {
+    let control = word.wrapping_sub(repeat(0x20)) & !word;
+    let delete = (word & !HIGH_BITS).wrapping_add(repeat(1));
+    let quote = zero_bytes(word ^ repeat(b'"'));
+    let backslash = zero_bytes(word ^ repeat(b'\\'));
+    (word | control | delete) & HIGH_BITS | quote | backslash != 0
+}
+
+#[inline]
+fn byte_needs_escape(byte: u8) -> bool {
+    !(0x20..0x7f).contains(&byte) || byte == b'"' || byte == b'\\'
+}
+
+/// Length of the prefix that can be copied as it is, cautious by up to seven bytes.
+#[inline]
+fn clean_prefix(text: &[u8]) -> usize {
+    let (words, rest) = text.as_chunks::<WORD_BYTES>();
+    for (index, word) in words.iter().enumerate() {
+        if word_needs_escape(u64::from_ne_bytes(*word)) {
+            return index * WORD_BYTES;
+        }
+    }
+    if rest.iter().copied().any(byte_needs_escape) { words.len() * WORD_BYTES } else { text.len() }
+}
+
+/// Appends `text` with `\xHH` for quotes, backslashes, control and non-ASCII bytes.
+#[inline]
+pub(super) fn push_hex_escaped(text: &[u8], line: &mut Vec<u8>) {
+    let clean = clean_prefix(text);
+    line.extend_from_slice(&text[..clean]);
+    if clean < text.len() {
+        push_hex_escaped_slowly(&text[clean..], line);
+    }
+}
+
+#[cold]
+fn push_hex_escaped_slowly(text: &[u8], line: &mut Vec<u8>) {
+    for byte in text.iter().copied() {
+        if byte_needs_escape(byte) {
+            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            line.extend_from_slice(&[b'\\', b'x', high, low]);
+        } else {
+            line.push(byte);
+        }
+    }
+}
+
+/// Appends `text` as the inside of a JSON string; what is no UTF-8 becomes U+FFFD.
+#[inline]
+pub(super) fn push_json_escaped(text: &[u8], line: &mut Vec<u8>) {
+    let clean = clean_prefix(text);
+    line.extend_from_slice(&text[..clean]);
+    if clean < text.len() {
+        push_json_escaped_slowly(&text[clean..], line);
+    }
+}
+
+#[cold]
+fn push_json_escaped_slowly(text: &[u8], line: &mut Vec<u8>) {
+    for chunk in text.utf8_chunks() {
+        for byte in chunk.valid().bytes() {
+            push_json_byte(byte, line);
+        }
+        if !chunk.invalid().is_empty() {
+            line.extend_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+}
+
+fn push_json_byte(byte: u8, line: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        0x00..0x20 => {
+            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            line.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+            return;
+        }
+        _ => {
+            line.push(byte);
+            return;
+        }
+    };
+    line.extend_from_slice(&[b'\\', short]);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hex(text: &[u8]) -> String {
+        let mut line = Vec::new();
+        push_hex_escaped(text, &mut line);
+        String::from_utf8(line).expect("escaped text is ASCII")
+    }
+
+    fn json(text: &[u8]) -> String {
+        let mut line = Vec::new();
+        push_json_escaped(text, &mut line);
+        String::from_utf8(line).expect("escaped text is UTF-8")
+    }
+
+    #[test]
+    fn text_is_escaped_both_ways() {
+        let table: [(&[u8], &str, &str); 12] = [
+            (b"", "", ""),
+            (
+                b"plain text, longer than a word",
+                "plain text, longer than a word",
+                "plain text, longer than a word",
+            ),
+            (b"say \"hi\"", r"say \x22hi\x22", r#"say \"hi\""#),
+            (b"back\\slash", r"back\x5Cslash", r"back\\slash"),
+            (b"a\nb\rc\td", r"a\x0Ab\x0Dc\x09d", r"a\nb\rc\td"),
+            (b"\x08\x0c", r"\x08\x0C", r"\b\f"),
+            (b"\x00\x1f\x1b[31m", r"\x00\x1F\x1B[31m", r"\u0000\u001F\u001B[31m"),
+            (b"~\x7f", r"~\x7F", "~\x7f"),
+            ("caf\u{e9}".as_bytes(), r"caf\xC3\xA9", "caf\u{e9}"),
+            (b"bad \xff utf", r"bad \xFF utf", "bad \u{fffd} utf"),
+            (b"cut \xe2\x82", r"cut \xE2\x82", "cut \u{fffd}"),
+            (b"12345678\"", r"12345678\x22", r#"12345678\""#),
+        ];
+        for (text, expected_hex, expected_json) in table {
+            assert_eq!(hex(text), expected_hex);
+            assert_eq!(json(text), expected_json);
+        }
+    }
+
+    #[test]
+    fn a_word_needs_escape_when_one_of_its_bytes_does() {
+        for byte in 0..=u8::MAX {
+            for place in 0..WORD_BYTES {
+                let mut word = *b"harmless";
+                word[place] = byte;
+                let expected = byte_needs_escape(byte);
+                assert_eq!(word_needs_escape(u64::from_ne_bytes(word)), expected, "{word:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn no_text_can_end_its_field_or_line(text in prop::collection::vec(any::<u8>(), 0..80)) {
+            let escaped = hex(&text);
+            prop_assert!(escaped.bytes().all(|byte| (0x20..0x7f).contains(&byte) && byte != b'"'));
+            let parsed: String = serde_json::from_str(&format!("\"{}\"", json(&text)))
+                .expect("the escaped text is the inside of a JSON string");
+            prop_assert_eq!(parsed, String::from_utf8_lossy(&text));
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The shape of a line: a format read once into literal text and variables, and the writing of
+//! one line by it.
+
+use thiserror::Error;
+use tollhouse_stdx::edit_distance::nearest;
+
+use super::core_log::Times;
+use super::entry::{Attempt, Entry};
+use super::escape::{push_hex_escaped, push_json_escaped};
+use super::number::{push_number, push_seconds};
+use super::variable::{Value, Variable};
+
+/// The format that web servers agree on.
+pub const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
+                            $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
+
+/// The fields of a JSON line when none are chosen.
+pub const JSON_FIELDS: &[Variable] = &[
+    Variable::TimeIso8601,
+    Variable::RemoteAddr,
+    Variable::RequestMethod,
+    Variable::Host,
+    Variable::RequestUri,
+    Variable::ServerProtocol,
+    Variable::Status,
+    Variable::ErrorCode,
+    Variable::RequestLength,
+    Variable::BytesSent,
+    Variable::RequestTime,
+    Variable::UpstreamAddr,
+    Variable::UpstreamStatus,
+    Variable::UpstreamResponseTime,
+    Variable::HttpReferer,
+    Variable::HttpUserAgent,
+    Variable::RequestId,
+    Variable::RouteId,
+    Variable::ServiceId,
+    Variable::ConsumerName,
+];
+
+/// Longest format string, in bytes: several times the longest in use, and a bound on a line's
+/// literal text.
+pub const FORMAT_BYTES_MAX: usize = 4_096;
+
+/// How text from outside is made harmless in a format string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Escape {
+    /// `\xHH`; nothing is shown as `-`.
+    Default,
+    /// As inside a JSON string; nothing is shown as nothing.
+    Json,
+}
+
+/// Why a format cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FormatError {
+    /// A dollar sign without a name, or a brace that is not closed.
+    #[error("a variable name is missing or not closed after the dollar sign at byte {0}")]
+    NoName(usize),
+    /// A name that is none of ours.
+    #[error("unknown variable ${name}{}", did_you_mean(*suggestion))]
+    UnknownVariable {
+        /// As written.
+        name: String,
+        /// The most similar known name.
+        suggestion: Option<&'static str>,
+    },
+    /// A line break or another control character in the literal text.
+    #[error("the format has a control character at byte {0}; one request is one line")]
+    ControlCharacter(usize),
+    /// Longer than [`FORMAT_BYTES_MAX`].
+    #[error("the format is longer than {FORMAT_BYTES_MAX} bytes")]
+    TooLong,
+}
+
+fn did_you_mean(suggestion: Option<&str>) -> String {
+    suggestion.map_or_else(String::new, |name| format!("; did you mean ${name}?"))
+}
+
+/// A format, compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    pieces: Vec<Piece>,
+    style: Style,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Literal(Box<[u8]>),
+    Variable(Variable),
+}
+
+/// How values are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// Bare, escaped in one of two ways.
+    Text(Escape),
+    /// As JSON values: strings with their quotes, numbers, null.
+    JsonValues,
+}
+
+impl Layout {
+    /// What `access_log.format` says: `off` (`None`), `combined`, `json`, or a format string.
+    ///
+    /// # Errors
+    /// When a format string has a mistake.
+    pub fn parse(format: &str, escape: Escape) -> Result<Option<Self>, FormatError> {
+        match format {
+            "off" => Ok(None),
+            "combined" => Ok(Some(Self::combined())),
+            "json" => Ok(Some(Self::json(JSON_FIELDS))),
+            template => Self::template(template, escape).map(Some),
+        }
+    }
+
+    /// The [`COMBINED`] format.
+    pub fn combined() -> Self {
+        Self::template(COMBINED, Escape::Default).expect("a test compiles the combined format")
+    }
+
+    /// One JSON object a line with these fields, named like their variables.
+    pub fn json(fields: &[Variable]) -> Self {
+        let mut pieces = Vec::with_capacity(fields.len() * 2 + 1);
+        for (index, field) in fields.iter().enumerate() {
+            let before = if index == 0 { "{" } else { "," };
+            pieces.push(literal(&format!("{before}\"{}\":", field.name())));
+            pieces.push(Piece::Variable(*field));
+        }
+        pieces.push(literal(if fields.is_empty() { "{}\n" } else { "}\n" }));
+        Self { pieces, style: Style::JsonValues }
+    }
+
+    /// A format string with `$name` or `${name}` for each variable.
+    ///
+    /// # Errors
+    /// At the first mistake.
+    pub fn template(format: &str, escape: Escape) -> Result<Self, FormatError> {
+        if format.len() > FORMAT_BYTES_MAX {
+            return Err(FormatError::TooLong);
+        }
+        if let Some(at) = format.bytes().position(|byte| byte.is_ascii_control() && byte != b'\t') {
+            return Err(FormatError::ControlCharacter(at));
+        }
+        let mut pieces = Vec::new();
+        let mut rest = format;
+        while let Some(dollar) = rest.find('$') {
+            if dollar > 0 {
+                pieces.push(literal(&rest[..dollar]));
+            }
+            let (name, after) = split_name(&rest[dollar + 1..])
+                .ok_or(FormatError::NoName(format.len() - rest.len() + dollar))?;
+            pieces.push(Piece::Variable(variable(name)?));
+            rest = after;
+        }
+        pieces.push(literal(&format!("{rest}\n")));
+        Ok(Self { pieces, style: Style::Text(escape) })
+    }
+
+    /// Appends the line of one request, its line break included.
+    #[inline]
+    pub(super) fn write(&self, entry: &Entry<'_>, times: &Times, line: &mut Vec<u8>) {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Literal(text) => line.extend_from_slice(text),
+                Piece::Variable(variable) => {
+                    let value = variable.value(entry);
+                    match self.style {
+                        Style::Text(escape) => write_text(value, escape, entry, times, line),
+                        Style::JsonValues => write_json(value, entry, times, line),
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn literal(text: &str) -> Piece {
+    Piece::Literal(text.as_bytes().into())
+}
+
+/// The name at the start of `text`, in braces or not, and what follows it.
+fn split_name(text: &str) -> Option<(&str, &str)> {
+    if let Some(braced) = text.strip_prefix('{') {
+        return braced.split_once('}').filter(|(name, _)| !name.is_empty());
+    }
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let end = text.find(|letter| !is_name(letter)).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+fn variable(name: &str) -> Result<Variable, FormatError> {
+    Variable::from_name(name).ok_or_else(|| FormatError::UnknownVariable {
+        name: name.to_owned(),
+        suggestion: nearest(name, Variable::ALL.iter().map(|known| known.name())),
+    })
+}
+
+#[inline]
+fn write_text(
+    value: Value<'_>,
+    escape: Escape,
+    entry: &Entry<'_>,
+    times: &Times,
+    line: &mut Vec<u8>,
+) {
+    match value {
+        Value::Text([]) | Value::Nothing => line.extend_from_slice(nothing(escape)),
+        Value::Text(text) => push_escaped(text, escape, line),
+        Value::Number(number) => push_number(number, line),
+        Value::Seconds(milliseconds) => push_seconds(milliseconds, line),
+        Value::Request if entry.method.is_empty() => line.extend_from_slice(nothing(escape)),
+        Value::Request => push_request(entry, escape, line),
+        Value::TimeLocal => line.extend_from_slice(&times.local),
+        Value::TimeIso8601 => line.extend_from_slice(&times.iso),
+        Value::Attempts(attempts, of) => push_attempts(attempts, of, escape, line),
+    }
+}
+
+fn write_json(value: Value<'_>, entry: &Entry<'_>, times: &Times, line: &mut Vec<u8>) {
+    match value {
+        Value::Text([]) | Value::Nothing => line.extend_from_slice(b"null"),
+        Value::Number(_) | Value::Seconds(_) => {
+            write_text(value, Escape::Json, entry, times, line);
+        }
+        _ => {
+            line.push(b'"');
+            write_text(value, Escape::Json, entry, times, line);
+            line.push(b'"');
+        }
+    }
+}
+
+/// What stands for an absent value.
+fn nothing(escape: Escape) -> &'static [u8] {
+    match escape {
+        Escape::Default => b"-",
+        Escape::Json => b"",
+    }
+}
+
+#[inline]
+fn push_escaped(text: &[u8], escape: Escape, line: &mut Vec<u8>) {
+    match escape {
+        Escape::Default => push_hex_escaped(text, line),
+        Escape::Json => push_json_escaped(text, line),
+    }
+}
+
+fn push_request(entry: &Entry<'_>, escape: Escape, line: &mut Vec<u8>) {
+    push_escaped(entry.method, escape, line);
+    line.push(b' ');
+    push_escaped(entry.request_target, escape, line);
+    line.push(b' ');
+    push_escaped(entry.protocol.as_bytes(), escape, line);
+}
+
+/// One value an attempt, with commas between; an attempt without one shows as `-`, so that the
+/// lists of all variables stay in step.
+fn push_attempts(
+    attempts: &[Attempt<'_>],
+    of: for<'b> fn(&Attempt<'b>) -> Value<'b>,
+    escape: Escape,
+    line: &mut Vec<u8>,
+) {
+    for (index, attempt) in attempts.iter().enumerate() {
+        if index > 0 {
+            line.extend_from_slice(b", ");
+        }
+        match of(attempt) {
+            Value::Text(text) if !text.is_empty() => push_escaped(text, escape, line),
+            Value::Number(number) => push_number(number, line),
+            Value::Seconds(milliseconds) => push_seconds(milliseconds, line),
+            _ => line.push(b'-'),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! Decimal numbers appended to a byte buffer without the detour over `fmt`.
+
+/// Digits of the largest 64-bit number.
+const DIGITS_MAX: usize = 20;
+
+/// Appends `value` in decimal.
+#[inline]
+pub(super) fn push_number(mut value: u64, line: &mut Vec<u8>) {
+    if value < 10 {
+        line.push(b'0' + value as u8);
+        return;
+    }
+    let mut digits = [0_u8; DIGITS_MAX];
+    let mut start = DIGITS_MAX;
+    while value > 0 {
+        start -= 1;
+        digits[start] = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+    line.extend_from_slice(&digits[start..]);
+}
+
+/// Appends milliseconds as seconds with three decimals: `0.045`.
+#[inline]
+pub(super) fn push_seconds(milliseconds: u64, line: &mut Vec<u8>) {
+    push_number(milliseconds / 1_000, line);
+    let rest = (milliseconds % 1_000) as u16;
+    let digit = |value: u16| b'0' + (value % 10) as u8;
+    line.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_decimal() {
+        for value in [0, 1, 9, 10, 42, 99, 100, 65_535, 1_000_000, u64::MAX] {
+            let mut line = Vec::new();
+            push_number(value, &mut line);
+            assert_eq!(line, value.to_string().into_bytes());
+        }
+    }
+
+    #[test]
+    fn seconds_have_three_decimals() {
+        let table: [(u64, &[u8]); 5] =
+            [(0, b"0.000"), (5, b"0.005"), (45, b"0.045"), (999, b"0.999"), (61_234, b"61.234")];
+        for (milliseconds, expected) in table {
+            let mut line = Vec::new();
+            push_seconds(milliseconds, &mut line);
+            assert_eq!(line, expected);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Every metric of the gateway: one line each, with its name, its help and the field that counts
+//! it. The exposition and the reference page follow from these lists.
+//!
+//! Names are `tollhouse_<noun>_<unit>[_total]`; labels are closed sets of values. How a cell
+//! counts is not said here, nor how it is rendered.
+
+use crate::codes::ErrorCode;
+use crate::counters::{Counter, Family, Gauge, SharedCounter, SharedGauge};
+use crate::histogram::{Histogram, SharedHistogram};
+use crate::labels::{ConnectionRefusal, StatusClass};
+use crate::prometheus::{self, Measure};
+
+/// What is known about a metric without counting it.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// The full name.
+    pub name: &'static str,
+    /// What it counts, in one sentence.
+    pub help: &'static str,
+    /// Counter, gauge or histogram.
+    pub kind: &'static str,
+    /// The label's name, if it has one.
+    pub label: Option<&'static str>,
+}
+
+macro_rules! catalogue {
+    ($(#[$doc:meta])* $block:ident { $($field:ident: $cell:ty = $name:literal, $help:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub struct $block {
+            $(#[doc = $help] pub $field: $cell,)*
+        }
+
+        impl $block {
+            /// The metrics of this block, in the order of the page.
+            pub const METRICS: &'static [Metric] = &[$(Metric {
+                name: $name,
+                help: $help,
+                kind: <$cell as Measure>::KIND,
+                label: <$cell as Measure>::LABEL,
+            }),*];
+
+            /// Adds up all `blocks` and appends one group of lines a metric.
+            pub(crate) fn render(blocks: &[&Self], text: &mut String) {
+                $(
+                    prometheus::heading($name, $help, <$cell as Measure>::KIND, text);
+                    <$cell as Measure>::render($name, blocks.iter().map(|block| &block.$field), text);
+                )*
+            }
+        }
+    };
+}
+
+catalogue! {
+    /// What one core counts about its traffic. One writer: the core. Aligned to two cache lines,
+    /// which processors fetch in pairs, so that cores never contend for one.
+    #[repr(align(128))]
+    CoreMetrics {
+        requests: Family<StatusClass, { StatusClass::COUNT }> =
+            "tollhouse_requests_total", "Requests answered, by class of status.";
+        requests_failed: Family<ErrorCode, { ErrorCode::COUNT }> =
+            "tollhouse_requests_failed_total",
+            "Requests that the gateway refused or failed itself, by error code.";
+        request_duration: Histogram =
+            "tollhouse_request_duration_milliseconds",
+            "Time from the first byte of a request to the last byte of its answer.";
+        upstream_duration: Histogram =
+            "tollhouse_upstream_duration_milliseconds",
+            "Time an upstream took, from choosing a node to the last byte of its answer.";
+        downstream_connections_accepted: Counter =
+            "tollhouse_downstream_connections_accepted_total", "Client connections accepted.";
+        downstream_connections_open: Gauge =
+            "tollhouse_downstream_connections_open", "Client connections open now.";
+        downstream_connections_refused: Family<ConnectionRefusal, { ConnectionRefusal::COUNT }> =
+            "tollhouse_downstream_connections_refused_total",
+            "Client connections closed before their first request, by reason.";
+        downstream_received_bytes: Counter =
+            "tollhouse_downstream_received_bytes_total", "Bytes received from clients.";
+        downstream_sent_bytes: Counter =
+            "tollhouse_downstream_sent_bytes_total", "Bytes sent to clients.";
+        upstream_connections_opened: Counter =
+            "tollhouse_upstream_connections_opened_total", "Connections opened to nodes.";
+        upstream_connections_open: Gauge =
+            "tollhouse_upstream_connections_open", "Connections to nodes open now, idle ones included.";
+        upstream_connections_reused: Counter =
+            "tollhouse_upstream_connections_reused_total",
+            "Requests sent on a connection that had served another.";
+        upstream_connections_dead: Counter =
+            "tollhouse_upstream_connections_dead_total",
+            "Idle connections found closed by the node when they were to be reused.";
+        upstream_connections_failed: Counter =
+            "tollhouse_upstream_connections_failed_total",
+            "Connections to nodes that were refused, unreachable, too slow, or failed TLS.";
+        upstream_retries: Counter =
+            "tollhouse_upstream_retries_total", "Attempts after the first one of a request.";
+    }
+}
+
+catalogue! {
+    /// What the process counts beside its traffic; any thread may write.
+    ProcessMetrics {
+        access_log_lines: SharedCounter =
+            "tollhouse_access_log_lines_total", "Access-log lines written.";
+        access_log_lines_dropped: SharedCounter =
+            "tollhouse_access_log_lines_dropped_total",
+            "Access-log lines lost because the disk failed or could not keep up.";
+        access_log_write_failures: SharedCounter =
+            "tollhouse_access_log_write_failures_total",
+            "Times that writing or reopening the access log failed.";
+        snapshots_published: SharedCounter =
+            "tollhouse_snapshots_published_total", "Revisions of the configuration put into service.";
+        snapshots_live: SharedGauge =
+            "tollhouse_snapshots_live",
+            "Revisions of the configuration still held by some request; more than a few for long is a leak.";
+        snapshot_compile_duration: SharedHistogram =
+            "tollhouse_snapshot_compile_duration_milliseconds",
+            "Time from a change of the configuration to its publication.";
+        config_problems: SharedGauge =
+            "tollhouse_config_problems", "Objects of the configuration that are quarantined now.";
+        config_revision: SharedGauge =
+            "tollhouse_config_revision", "Revision of the configuration in service.";
+        start_time_seconds: SharedGauge =
+            "tollhouse_start_time_seconds", "When the process started, in seconds since 1970.";
+    }
+}
+
+/// Every metric, in the order of the page.
+pub fn metrics() -> impl Iterator<Item = &'static Metric> {
+    CoreMetrics::METRICS.iter().chain(ProcessMetrics::METRICS)
+}
+
+/// The reference page of the metrics.
+pub fn reference_markdown() -> String {
+    let mut page = String::from(
+        "# Metrics\n\n\
+         Generated from the source; do not edit.\n\n\
+         | name | type | label | what it counts |\n| --- | --- | --- | --- |\n",
+    );
+    for metric in metrics() {
+        let label = metric.label.map_or_else(String::new, |label| format!("`{label}`"));
+        page.push_str(&format!(
+            "| `{}` | {} | {label} | {} |\n",
+            metric.name, metric.kind, metric.help
+        ));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_follow_the_rule_and_are_unique() {
+        let mut seen = HashSet::new();
+        for metric in metrics() {
+            let name = metric.name;
+            assert!(seen.insert(name), "{name} twice");
+            assert!(name.starts_with("tollhouse_"), "{name}");
+            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+            assert_eq!(metric.kind == "counter", name.ends_with("_total"), "{name}");
+            assert!(metric.help.ends_with('.'), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_reference_page_has_every_metric() {
+        let page = reference_markdown();
+        for metric in metrics() {
+            assert!(page.contains(metric.name), "{}", metric.name);
+        }
+        assert!(page.contains("| `tollhouse_requests_failed_total` | counter | `code` |"));
+    }
+
+    #[test]
+    fn blocks_of_two_cores_share_no_cache_line() {
+        assert_eq!(align_of::<CoreMetrics>(), 128);
+        assert_eq!(size_of::<CoreMetrics>() % 128, 0);
+    }
+}

@@ -1,0 +1,292 @@
+//! The error codes: one stable word for every way a request ends badly, the same in the access
+//! log, the metrics and the reference page.
+//!
+//! A code is added by one entry of the list below. A word that was released never changes its
+//! meaning. Turning a code into an answer is not done here.
+
+use crate::counters::Label;
+
+/// Who caused an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The client sent something wrong, too much, too late, or left.
+    Downstream,
+    /// The origin server did.
+    Upstream,
+    /// The gateway, its configuration or its limits.
+    Gateway,
+}
+
+impl Origin {
+    /// The word for it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Downstream => "downstream",
+            Self::Upstream => "upstream",
+            Self::Gateway => "gateway",
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($variant:ident = $text:literal, $status:literal, $origin:ident, $meaning:literal, $remedy:literal;)*) => {
+        /// Why the gateway refused or failed a request.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum ErrorCode {
+            $(#[doc = $meaning] $variant,)*
+        }
+
+        impl ErrorCode {
+            /// Every code, in the order of the reference page.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// How many codes there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            const FACTS: [Facts; Self::COUNT] = [$(Facts {
+                text: $text,
+                status: $status,
+                origin: Origin::$origin,
+                meaning: $meaning,
+                remedy: $remedy,
+            }),*];
+        }
+    };
+}
+
+struct Facts {
+    text: &'static str,
+    status: u16,
+    origin: Origin,
+    meaning: &'static str,
+    remedy: &'static str,
+}
+
+codes! {
+    BadRequestLine = "bad_request_line", 400, Downstream,
+        "The first line of the request is not a method, a target and a version.",
+        "Look for a client that speaks another protocol on this port, TLS to the plain port for instance.";
+    BadHeader = "bad_header", 400, Downstream,
+        "A header line has a forbidden character, a folded value or no colon.",
+        "Fix the client; such lines are refused because servers disagree about their meaning.";
+    BadFraming = "bad_framing", 400, Downstream,
+        "The length of the body is ambiguous: lengths that conflict, repeat or do not parse, or a broken chunk.",
+        "Fix the client or the proxy before this one; ambiguous lengths are how requests are smuggled.";
+    BadHost = "bad_host", 400, Downstream,
+        "The Host header is missing, repeated or no host name.",
+        "Send exactly one Host header.";
+    BadPath = "bad_path", 400, Downstream,
+        "The path cannot be normalised: a broken percent escape, or dots that lead above the root.",
+        "Encode the path as RFC 3986 says.";
+    RequestLineTooLong = "request_line_too_long", 414, Downstream,
+        "The first line of the request is longer than the limit.",
+        "Shorten the URL, or raise the limit on the request line.";
+    HeaderTooLarge = "header_too_large", 431, Downstream,
+        "The header section is larger than the limit.",
+        "Look for cookies that pile up, or raise the limit on header bytes.";
+    TooManyHeaders = "too_many_headers", 431, Downstream,
+        "There are more header lines than the limit allows.",
+        "Send fewer lines, or raise the limit on header lines.";
+    BodyTooLarge = "body_too_large", 413, Downstream,
+        "The body is larger than the route or the gateway allows.",
+        "Send less, or raise the body limit where it is set.";
+    LengthRequired = "length_required", 411, Downstream,
+        "The route needs a body of known length and the request does not say one.",
+        "Send a Content-Length header.";
+    HeaderReadTimeout = "header_read_timeout", 408, Downstream,
+        "The header section did not arrive in time.",
+        "Expected from port scanners and stalled clients; raise the time-out for clients on slow links.";
+    BodyReadTimeout = "body_read_timeout", 408, Downstream,
+        "The body stopped arriving.",
+        "Look at the client's network, or raise the body time-out.";
+    ExpectationFailed = "expectation_failed", 417, Downstream,
+        "The Expect header asks for something other than 100-continue.",
+        "Remove the header.";
+    MethodNotImplemented = "method_not_implemented", 501, Downstream,
+        "The gateway does not serve this method.",
+        "Use another method; CONNECT in particular is not for a reverse proxy.";
+    TransferCodingNotImplemented = "transfer_coding_not_implemented", 501, Downstream,
+        "The body has a transfer coding other than chunked.",
+        "Send the body with Content-Length or chunked.";
+    VersionNotSupported = "version_not_supported", 505, Downstream,
+        "The HTTP version is none that this listener speaks.",
+        "Use HTTP/1.0, HTTP/1.1 or, where enabled, HTTP/2.";
+    ConnectionLimit = "connection_limit", 503, Gateway,
+        "The gateway has as many connections as it may.",
+        "Raise the limit together with the limit on open files, or add a node.";
+    ConnectionLimitPerAddress = "connection_limit_per_address", 503, Downstream,
+        "One client address has as many connections as it may.",
+        "Raise the limit when many clients share the address, behind a NAT or another proxy.";
+    RouteNotFound = "route_not_found", 404, Gateway,
+        "No route matches the request.",
+        "Run `tollhouse explain` with the same method, host and path.";
+    ServiceNotFound = "service_not_found", 404, Gateway,
+        "The route names a service that does not exist.",
+        "Create the service or correct the route's service_id.";
+    UpstreamNotFound = "upstream_not_found", 502, Gateway,
+        "The route or service names an upstream that does not exist, or has none.",
+        "Create the upstream or correct the upstream_id.";
+    PluginConfigNotFound = "plugin_config_not_found", 503, Gateway,
+        "The route names a plugin config that does not exist.",
+        "Create the plugin config or correct the route's plugin_config_id.";
+    NoNodes = "no_nodes", 503, Gateway,
+        "The upstream has no node that may receive requests.",
+        "Add nodes, give them a weight above zero, or look at the health page for why all are down.";
+    UpstreamUnresolved = "upstream_unresolved", 503, Upstream,
+        "The node's name has no address, or discovery knows no instance.",
+        "Check the name and the resolver, or whether instances are registered.";
+    UpstreamConnectFailed = "upstream_connect_failed", 502, Upstream,
+        "The connection to the node was refused, unreachable or failed its TLS handshake.",
+        "See whether the server listens at the address in the log line, and speaks the scheme configured.";
+    UpstreamConnectTimeout = "upstream_connect_timeout", 504, Upstream,
+        "The connection to the node did not stand in time.",
+        "Look for a firewall that drops packets or a server whose accept queue is full.";
+    UpstreamSendTimeout = "upstream_send_timeout", 504, Upstream,
+        "The node stopped taking the request.",
+        "Look at the load of the server, or raise timeout.send.";
+    UpstreamReadTimeout = "upstream_read_timeout", 504, Upstream,
+        "The node did not answer in time.",
+        "Look at the response times of the server, or raise timeout.read.";
+    UpstreamReset = "upstream_reset", 502, Upstream,
+        "The node closed the connection before its answer was complete.",
+        "Look in the server's log for a crash, a restart, or an idle time-out shorter than the pool's.";
+    UpstreamBadResponse = "upstream_bad_response", 502, Upstream,
+        "The node's answer is not HTTP, or its framing is ambiguous.",
+        "See whether the upstream's scheme is right; then fix the server.";
+    UpstreamResponseHeadTooLarge = "upstream_response_head_too_large", 502, Upstream,
+        "The header section of the answer is larger than the limit.",
+        "Shrink what the server sends, cookies mostly, or raise the limit.";
+    RetryBudgetExceeded = "retry_budget_exceeded", 502, Gateway,
+        "An attempt failed and the upstream's budget for retries is spent.",
+        "The upstream as a whole is failing: retries are held back so as not to add to its load.";
+    DownstreamGone = "downstream_gone", 499, Downstream,
+        "The client closed the connection before the answer was complete.",
+        "Nobody sees this status; many of them mean answers are slower than clients are patient.";
+    InternalPanic = "internal_panic", 500, Gateway,
+        "A defect of the gateway stopped this request; the others went on.",
+        "Report it with the message in the error log.";
+    Draining = "draining", 503, Gateway,
+        "The gateway is shutting down and takes no new requests.",
+        "Take the node out of the load balancer before stopping it, or wait longer before stopping.";
+}
+
+impl ErrorCode {
+    /// The stable word.
+    pub fn text(self) -> &'static str {
+        self.facts().text
+    }
+
+    /// The status of the answer, or of the log line where no answer can be sent.
+    pub fn status(self) -> u16 {
+        self.facts().status
+    }
+
+    /// Who caused it.
+    pub fn origin(self) -> Origin {
+        self.facts().origin
+    }
+
+    /// What it means, in one sentence.
+    pub fn meaning(self) -> &'static str {
+        self.facts().meaning
+    }
+
+    /// What to do about it, in one sentence.
+    pub fn remedy(self) -> &'static str {
+        self.facts().remedy
+    }
+
+    /// The code of a word.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.text() == text)
+    }
+
+    fn facts(self) -> &'static Facts {
+        &Self::FACTS[self as usize]
+    }
+}
+
+impl std::fmt::Display for ErrorCode {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.text())
+    }
+}
+
+impl Label for ErrorCode {
+    const NAME: &'static str = "code";
+    const ALL: &'static [Self] = Self::ALL;
+
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    fn text(self) -> &'static str {
+        self.text()
+    }
+}
+
+/// The reference page of the error codes.
+pub fn reference_markdown() -> String {
+    let mut page = String::from(
+        "# Error codes\n\n\
+         Generated from the source; do not edit.\n\n\
+         Every request that the gateway refuses or fails carries one of these words, in the \
+         access log (`$error_code`) and in the metric `tollhouse_requests_failed_total`.\n",
+    );
+    for code in ErrorCode::ALL {
+        page.push_str(&format!(
+            "\n## {}\n\nStatus {}, caused by: {}. {}\n\nWhat to do: {}\n",
+            code.text(),
+            code.status(),
+            code.origin().text(),
+            code.meaning(),
+            code.remedy(),
+        ));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_one_snake_case_word_of_its_own() {
+        for code in ErrorCode::ALL {
+            let word = code.text();
+            assert!(word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{word}");
+            assert_eq!(ErrorCode::from_text(word), Some(*code), "{word} is taken twice");
+            assert!((400..600).contains(&code.status()), "{word}");
+            assert!(code.meaning().ends_with('.') && code.remedy().ends_with('.'), "{word}");
+        }
+        assert_eq!(ErrorCode::from_text("no_such_code"), None);
+    }
+
+    #[test]
+    fn statuses_are_those_of_the_protocol() {
+        let table = [
+            (ErrorCode::RequestLineTooLong, 414),
+            (ErrorCode::HeaderTooLarge, 431),
+            (ErrorCode::BodyTooLarge, 413),
+            (ErrorCode::HeaderReadTimeout, 408),
+            (ErrorCode::RouteNotFound, 404),
+            (ErrorCode::NoNodes, 503),
+            (ErrorCode::UpstreamConnectFailed, 502),
+            (ErrorCode::UpstreamReadTimeout, 504),
+            (ErrorCode::DownstreamGone, 499),
+            (ErrorCode::InternalPanic, 500),
+        ];
+        for (code, status) in table {
+            assert_eq!(code.status(), status, "{code}");
+        }
+    }
+
+    #[test]
+    fn the_reference_page_has_every_code() {
+        let page = reference_markdown();
+        for code in ErrorCode::ALL {
+            assert!(page.contains(&format!("\n## {code}\n")), "{code}");
+        }
+    }
+}

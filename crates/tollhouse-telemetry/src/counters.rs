@@ -1,0 +1,181 @@
+//! The cells that metrics are made of.
+//!
+//! Two kinds: those of a core have one writer, which pays a plain load, add and store; `Shared`
+//! ones take writers from any thread and pay an atomic addition. Readers add up all cores.
+//! Which metrics exist is said in the catalogue, not here.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// A closed set of label values.
+pub trait Label: Copy + 'static {
+    /// The label's name.
+    const NAME: &'static str;
+    /// Every value, by index.
+    const ALL: &'static [Self];
+
+    /// The place of this value in [`ALL`](Self::ALL).
+    fn index(self) -> usize;
+
+    /// The value as text.
+    fn text(self) -> &'static str;
+}
+
+/// A number that only grows, with one writer.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one.
+    #[inline]
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// Adds `amount`. A load and a store: two writers would lose counts, never more.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
+    }
+
+    /// The count so far.
+    pub fn value(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// A number that comes and goes, with one writer; cores add up.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicI64);
+
+impl Gauge {
+    /// Adds one.
+    #[inline]
+    pub fn increment(&self) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Takes one away.
+    #[inline]
+    pub fn decrement(&self) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+
+    /// The number now.
+    pub fn value(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// One counter for every value of a label, with one writer. `N` is the number of values.
+#[derive(Debug)]
+pub struct Family<L, const N: usize> {
+    counters: [Counter; N],
+    label: PhantomData<L>,
+}
+
+impl<L: Label, const N: usize> Family<L, N> {
+    /// Adds one to the counter of `label`.
+    #[inline]
+    pub fn increment(&self, label: L) {
+        self.counters[label.index()].increment();
+    }
+
+    /// The counter of `label`.
+    pub fn get(&self, label: L) -> &Counter {
+        &self.counters[label.index()]
+    }
+}
+
+impl<L: Label, const N: usize> Default for Family<L, N> {
+    fn default() -> Self {
+        const { assert!(N == L::ALL.len(), "one counter for every value of the label") };
+        Self { counters: std::array::from_fn(|_| Counter::default()), label: PhantomData }
+    }
+}
+
+/// A number that only grows, counted by any thread.
+#[derive(Debug, Default)]
+pub struct SharedCounter(AtomicU64);
+
+impl SharedCounter {
+    /// Adds one.
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// Adds `amount`.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Relaxed);
+    }
+
+    /// The count so far.
+    pub fn value(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// A number that comes and goes, changed by any thread.
+#[derive(Debug, Default)]
+pub struct SharedGauge(AtomicI64);
+
+impl SharedGauge {
+    /// Replaces the number.
+    pub fn set(&self, value: i64) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// Adds one.
+    pub fn increment(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    /// Takes one away.
+    pub fn decrement(&self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+
+    /// The number now.
+    pub fn value(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::labels::{ConnectionRefusal, StatusClass};
+
+    #[test]
+    fn cells_count() {
+        let counter = Counter::default();
+        counter.increment();
+        counter.add(41);
+        assert_eq!(counter.value(), 42);
+
+        let gauge = Gauge::default();
+        gauge.increment();
+        gauge.decrement();
+        gauge.decrement();
+        assert_eq!(gauge.value(), -1);
+
+        let shared = SharedGauge::default();
+        shared.set(7);
+        shared.decrement();
+        assert_eq!(shared.value(), 6);
+    }
+
+    #[test]
+    fn a_family_counts_every_label_apart() {
+        let family = Family::<ConnectionRefusal, { ConnectionRefusal::COUNT }>::default();
+        family.increment(ConnectionRefusal::Limit);
+        family.increment(ConnectionRefusal::Limit);
+        family.increment(ConnectionRefusal::Accept);
+        assert_eq!(family.get(ConnectionRefusal::Limit).value(), 2);
+        assert_eq!(family.get(ConnectionRefusal::Accept).value(), 1);
+        assert_eq!(family.get(ConnectionRefusal::Draining).value(), 0);
+        let classes = Family::<StatusClass, { StatusClass::COUNT }>::default();
+        classes.increment(StatusClass::of(999));
+        assert_eq!(classes.get(StatusClass::Other).value(), 1);
+    }
+}

@@ -1,0 +1,138 @@
+//! Where the blocks of all cores are known, so that a scrape can add them up.
+//!
+//! The lock here is taken when a core starts and when someone scrapes, never by a core that serves.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::catalogue::{CoreMetrics, ProcessMetrics};
+
+/// All metrics of the process.
+#[derive(Debug, Default)]
+pub struct Registry {
+    cores: Mutex<Vec<Arc<CoreMetrics>>>,
+    process: Arc<ProcessMetrics>,
+}
+
+impl Registry {
+    /// A registry without cores.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A block for the core that calls, which becomes its only writer. The block of a core that
+    /// has ended is taken over with its counts, so that counters never fall and their number is
+    /// that of the cores that ran at once.
+    pub fn for_core(&self) -> CoreHandle {
+        let mut cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = cores.iter().find(|block| Arc::strong_count(block) == 1).cloned();
+        // Pairs with the release of the last handle: the counts of its thread are seen here.
+        fence(Ordering::Acquire);
+        let block = free.unwrap_or_else(|| {
+            let block = Arc::new(CoreMetrics::default());
+            cores.push(Arc::clone(&block));
+            block
+        });
+        CoreHandle { block, one_thread: PhantomData }
+    }
+
+    /// The block that any thread may write.
+    pub fn process(&self) -> &Arc<ProcessMetrics> {
+        &self.process
+    }
+
+    /// The Prometheus text of everything; see
+    /// [`CONTENT_TYPE`](crate::prometheus::CONTENT_TYPE).
+    pub fn render(&self) -> String {
+        /// What the page takes today, so that it is seldom copied while it grows.
+        const PAGE_BYTES: usize = 16 * 1024;
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        let blocks: Vec<&CoreMetrics> = cores.iter().map(|block| &**block).collect();
+        let mut text = String::with_capacity(PAGE_BYTES);
+        CoreMetrics::render(&blocks, &mut text);
+        ProcessMetrics::render(&[&self.process], &mut text);
+        text
+    }
+}
+
+/// The right to write one core's block; moves to the core's thread and stays there.
+pub struct CoreHandle {
+    block: Arc<CoreMetrics>,
+    /// Keeps a second thread from writing through a shared reference.
+    one_thread: PhantomData<Cell<()>>,
+}
+
+impl Deref for CoreHandle {
+    type Target = CoreMetrics;
+
+    #[inline]
+    fn deref(&self) -> &CoreMetrics {
+        &self.block
+    }
+}
+
+impl fmt::Debug for CoreHandle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.block.fmt(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes::ErrorCode;
+    use crate::labels::StatusClass;
+
+    #[test]
+    fn a_scrape_adds_up_all_cores() {
+        let registry = Registry::new();
+        let (first, second) = (registry.for_core(), registry.for_core());
+        first.requests.increment(StatusClass::of(200));
+        second.requests.increment(StatusClass::of(204));
+        second.requests_failed.increment(ErrorCode::NoNodes);
+        first.downstream_connections_open.increment();
+        registry.process().config_problems.set(3);
+        let text = registry.render();
+        for line in [
+            "# HELP tollhouse_requests_total Requests answered, by class of status.\n",
+            "# TYPE tollhouse_requests_total counter\n",
+            "tollhouse_requests_total{class=\"2xx\"} 2\n",
+            "tollhouse_requests_failed_total{code=\"no_nodes\"} 1\n",
+            "tollhouse_downstream_connections_open 1\n",
+            "tollhouse_config_problems 3\n",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+    }
+
+    #[test]
+    fn the_block_of_an_ended_core_is_taken_over_with_its_counts() {
+        let registry = Registry::new();
+        let first = registry.for_core();
+        first.upstream_retries.add(5);
+        drop(first);
+        let second = registry.for_core();
+        second.upstream_retries.add(1);
+        assert!(registry.render().contains("tollhouse_upstream_retries_total 6\n"));
+        let third = registry.for_core();
+        assert_eq!(third.upstream_retries.value(), 0);
+        assert_eq!(registry.cores.lock().map(|cores| cores.len()).ok(), Some(2));
+    }
+
+    #[test]
+    fn every_line_of_the_page_is_a_comment_or_a_sample() {
+        let registry = Registry::new();
+        let _core = registry.for_core();
+        for line in registry.render().lines() {
+            let is_comment = line.starts_with("# HELP ") || line.starts_with("# TYPE ");
+            let is_sample = line
+                .rsplit_once(' ')
+                .is_some_and(|(name, value)| !name.contains(' ') && value.parse::<f64>().is_ok());
+            assert!(is_comment || is_sample, "{line}");
+        }
+    }
+}

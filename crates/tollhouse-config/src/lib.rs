@@ -1,1 +1,19 @@
-//! TODO
+//! What an operator writes: the bootstrap file with its overrides, and the declarative file.
+//!
+//! The only crate that reads the environment, and it does so through a closure that the binary
+//! hands in. Judging the objects of a declarative file is the model's work; here they are only
+//! found, told apart and compared with the last file.
+
+#![forbid(unsafe_code)]
+
+pub mod declarative;
+pub mod diff;
+mod file;
+mod substitute;
+mod yaml;
+
+pub use declarative::{Document, Format, Item, Kind};
+pub use diff::{Changes, Fingerprints, diff};
+
+#[cfg(test)]
+mod golden;

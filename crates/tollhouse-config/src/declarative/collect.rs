@@ -1,0 +1,151 @@
+//! What both formats share: which keys mean what, ids, and items that stand twice.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tollhouse_model::{Id, Problem, Problems};
+use tollhouse_stdx::nearest;
+
+use super::{Document, Item, Kind, Withheld};
+
+/// Keys of APISIX's documents that have no effect here yet.
+const NOT_SERVED: [&str; 9] = [
+    "consumers",
+    "consumer_groups",
+    "plugin_metadata",
+    "ssls",
+    "protos",
+    "stream_routes",
+    "secrets",
+    "plugins",
+    "stream_plugins",
+];
+
+/// What a top-level key of a document is.
+pub(super) enum Key {
+    /// A list of items.
+    Items(Kind),
+    /// Something else, about which all has been said.
+    Ignored,
+}
+
+/// Gathers the items of a document.
+#[derive(Default)]
+pub(super) struct Collector {
+    document: Document,
+    /// Index into the items by kind and id.
+    seen: HashMap<(Kind, Id), usize>,
+    lists_seen: Vec<Kind>,
+}
+
+impl Collector {
+    /// Judges a top-level key.
+    pub(super) fn key(&mut self, name: &str) -> Key {
+        if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.plural() == name) {
+            if self.lists_seen.contains(&kind) {
+                let problem = Problem::error(name, "stands twice in the document");
+                self.problem(problem.with_hint("the first list is used; join the two"));
+                return Key::Ignored;
+            }
+            self.lists_seen.push(kind);
+            return Key::Items(kind);
+        }
+        // Versions of each list belong to the Admin API's documents and say nothing in a file.
+        if !name.ends_with("_conf_version") {
+            self.problem(unserved_key(name));
+        }
+        Key::Ignored
+    }
+
+    /// Adds a problem.
+    pub(super) fn problem(&mut self, problem: Problem) {
+        self.document.problems.push(problem);
+    }
+
+    /// Adds problems.
+    pub(super) fn problems(&mut self, problems: Problems) {
+        self.document.problems.extend(problems);
+    }
+
+    /// Refuses something that should be a list of items.
+    pub(super) fn no_list(&mut self, kind: Kind) {
+        self.document.withheld_kinds.push(kind);
+        let problem = Problem::error(kind.plural(), "wrong type: expected array");
+        self.problem(problem.with_hint("write one item a dash, or [] for none"));
+    }
+
+    /// Adds an item, unless its id is bad or stands in its kind already.
+    pub(super) fn item(&mut self, kind: Kind, index: usize, id: Option<&Value>, text: &str) {
+        let path = path_of(kind, index);
+        let id = match id {
+            None => numbered(index),
+            Some(id) => {
+                let id_path = format!("{path}.id");
+                match Id::parse(id, &id_path, &mut self.document.problems) {
+                    Some(id) => id,
+                    None => return,
+                }
+            }
+        };
+        let next = self.document.items.len();
+        let first = *self.seen.entry((kind, id.clone())).or_insert(next);
+        if first != next {
+            let first = &self.document.items[first].path;
+            let reason = format!("found duplicate id {id} in {kind}: {first} has it already");
+            let problem = Problem::error(path, reason);
+            self.problem(problem.with_hint("the first one is used; give this one another id"));
+            return;
+        }
+        self.document.items.push(Item { kind, id, path, text: Arc::from(text) });
+    }
+
+    /// Refuses an item that is no object.
+    pub(super) fn no_object(&mut self, kind: Kind, index: usize) {
+        let problem = Problem::error(path_of(kind, index), "wrong type: expected object");
+        self.problem(problem.with_hint("an item is a map of its fields"));
+        self.withhold(kind, index, None);
+    }
+
+    /// Leaves out an item whose problems have been added.
+    pub(super) fn withhold(&mut self, kind: Kind, index: usize, id: Option<&Value>) {
+        let id = match id {
+            None => numbered(index),
+            Some(id) => match Id::parse(id, "", &mut Problems::new()) {
+                Some(id) => id,
+                None => return,
+            },
+        };
+        let position = self.document.items.len();
+        self.document.withheld.push(Withheld { kind, id, position });
+    }
+
+    pub(super) fn finish(self) -> Document {
+        self.document
+    }
+}
+
+/// Where an item stands.
+pub(super) fn path_of(kind: Kind, index: usize) -> String {
+    format!("{kind}[{index}]")
+}
+
+/// The id of an item that gives none.
+fn numbered(index: usize) -> Id {
+    Id::new(format!("arr_{}", index + 1))
+}
+
+fn unserved_key(name: &str) -> Problem {
+    if NOT_SERVED.contains(&name) {
+        let problem = Problem::warning(name, format!("\"{name}\" is not served yet"));
+        return problem.with_hint("it has no effect");
+    }
+    let known = Kind::ALL.into_iter().map(Kind::plural).chain(NOT_SERVED);
+    let hint = match nearest(name, known.clone()) {
+        Some(near) => format!("it has no effect; did you mean \"{near}\"?"),
+        None => {
+            format!("it has no effect; known keys: {}", known.collect::<Vec<_>>().join(", "))
+        }
+    };
+    Problem::warning(name, format!("unknown key \"{name}\"")).with_hint(hint)
+}

@@ -1,0 +1,60 @@
+//! Takes YAML documents apart.
+
+use serde_json::Value;
+use tollhouse_model::{Problem, Problems};
+
+use super::collect::{Collector, Key, path_of};
+use super::{Document, Kind};
+use crate::substitute::{self, Environment};
+
+/// The last line of a whole document.
+const END: &str = "#END";
+
+pub(super) fn parse(text: &str, environment: Environment<'_>) -> Result<Document, Problem> {
+    if text.trim_end().lines().next_back().map(str::trim_end) != Some(END) {
+        let problem = Problem::error("document", "incomplete: its last line is not #END");
+        return Err(problem.with_hint("write #END as the last line, after everything else"));
+    }
+    let mut collector = Collector::default();
+    match crate::yaml::parse(text)? {
+        Value::Null => {}
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let Key::Items(kind) = collector.key(&name) {
+                    collect(&mut collector, kind, value, environment);
+                }
+            }
+        }
+        other => {
+            let reason = "wrong type: expected object";
+            let problem = Problem::error("document", reason).with_value(&other);
+            return Err(problem.with_hint("begin with a kind of objects, such as \"routes:\""));
+        }
+    }
+    Ok(collector.finish())
+}
+
+fn collect(collector: &mut Collector, kind: Kind, value: Value, environment: Environment<'_>) {
+    let items = match value {
+        Value::Null => return,
+        // Emitters that know only maps write an empty list so.
+        Value::Object(fields) if fields.is_empty() => return,
+        Value::Array(items) => items,
+        _ => return collector.no_list(kind),
+    };
+    for (index, mut item) in items.into_iter().enumerate() {
+        let mut problems = Problems::new();
+        substitute::substitute(&mut item, &path_of(kind, index), environment, &mut problems);
+        let complete = problems.is_empty();
+        collector.problems(problems);
+        let Some(fields) = item.as_object() else {
+            collector.no_object(kind, index);
+            continue;
+        };
+        if complete {
+            collector.item(kind, index, fields.get("id"), &item.to_string());
+        } else {
+            collector.withhold(kind, index, fields.get("id"));
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What changed from one document to the next, found by comparing text: no item is read.
+//!
+//! The cost is one look-up and one comparison of bytes an item, whatever the items say.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tollhouse_model::Id;
+
+use crate::declarative::{Document, Item, Kind};
+
+/// What is remembered of a document: each item's text, shared with the document, and its place.
+#[derive(Debug, Clone, Default)]
+pub struct Fingerprints {
+    items: HashMap<(Kind, Id), Fingerprint>,
+}
+
+#[derive(Debug, Clone)]
+struct Fingerprint {
+    text: Arc<str>,
+    position: usize,
+}
+
+impl Fingerprints {
+    /// Of no document at all: everything in the next one is new.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Of a document that follows no other.
+    pub fn of(document: &Document) -> Self {
+        Self::new().followed_by(document)
+    }
+
+    /// Of a document that follows the one these are of: what it withholds is remembered as it was.
+    pub fn followed_by(&self, document: &Document) -> Self {
+        let print = |(position, item): (usize, &Item)| {
+            let key = (item.kind, item.id.clone());
+            (key, Fingerprint { text: Arc::clone(&item.text), position })
+        };
+        let mut items: HashMap<_, _> = document.items.iter().enumerate().map(print).collect();
+        for withheld in &document.withheld {
+            let key = (withheld.kind, withheld.id.clone());
+            if let Some(before) = self.items.get(&key) {
+                let text = Arc::clone(&before.text);
+                let kept = Fingerprint { text, position: withheld.position };
+                items.entry(key).or_insert(kept);
+            }
+        }
+        for (key, before) in &self.items {
+            if document.withheld_kinds.contains(&key.0) {
+                items.insert(key.clone(), before.clone());
+            }
+        }
+        Self { items }
+    }
+
+    /// How many items it had.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether it had none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+/// What leads from one document to the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Items that are new or say something else, in the new document's order.
+    pub upserts: Vec<Item>,
+    /// Items that are gone, in the old document's order.
+    pub deletes: Vec<(Kind, Id)>,
+    /// Kinds whose order differs from what deletes and upserts alone lead to, when an upsert of a
+    /// known id keeps its place and one of a new id goes last. Where order matters, as among routes
+    /// of one path and priority, such a kind is to be built anew in the new document's order.
+    pub rearranged: Vec<Kind>,
+}
+
+impl Changes {
+    /// Whether the two documents mean the same.
+    pub fn is_empty(&self) -> bool {
+        self.upserts.is_empty() && self.deletes.is_empty() && self.rearranged.is_empty()
+    }
+}
+
+/// Compares a document with the one that `old` is of. What the document withholds is neither
+/// changed nor deleted.
+pub fn diff(old: &Fingerprints, new: &Document) -> Changes {
+    let mut changes = Changes::default();
+    let mut orders: HashMap<Kind, Order> = HashMap::new();
+    let mut kept = 0;
+    for item in &new.items {
+        let order = orders.entry(item.kind).or_default();
+        let before = old.items.get(&(item.kind, item.id.clone()));
+        kept += usize::from(before.is_some());
+        order.follow(before.map(|print| print.position));
+        // Where the text is literally the same one, the comparison ends at once.
+        let same = before.is_some_and(|print| print.text == item.text);
+        if !same {
+            changes.upserts.push(item.clone());
+        }
+    }
+    if kept < old.items.len() {
+        changes.deletes = deletes(old, new);
+    }
+    changes.rearranged =
+        Kind::ALL.into_iter().filter(|kind| orders.get(kind).is_some_and(|o| o.broken)).collect();
+    changes
+}
+
+fn deletes(old: &Fingerprints, new: &Document) -> Vec<(Kind, Id)> {
+    let present = old.followed_by(new);
+    let gone = |key: &&(Kind, Id)| !present.items.contains_key(*key);
+    let mut keys: Vec<&(Kind, Id)> = old.items.keys().filter(gone).collect();
+    // What was withheld shares its position with the item after it, so that the key decides.
+    keys.sort_by_key(|key| (old.items.get(*key).map(|print| print.position), *key));
+    keys.into_iter().cloned().collect()
+}
+
+/// Whether the items of one kind come as edits in place would have left them.
+#[derive(Default)]
+struct Order {
+    last_position: Option<usize>,
+    new_seen: bool,
+    broken: bool,
+}
+
+impl Order {
+    fn follow(&mut self, position: Option<usize>) {
+        let Some(position) = position else {
+            self.new_seen = true;
+            return;
+        };
+        self.broken |= self.new_seen || self.last_position.is_some_and(|last| position < last);
+        self.last_position = Some(position);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::declarative::{Format, parse};
+
+    fn document(routes: &[(&str, u32)]) -> Document {
+        let items: Vec<_> =
+            routes.iter().map(|(id, number)| json!({"id": id, "priority": number})).collect();
+        let text = json!({"upstreams": [{"id": "a"}], "routes": items}).to_string();
+        parse(&text, Format::Json, &|_| None).expect("it is a document")
+    }
+
+    fn described(changes: &Changes) -> String {
+        let upserts: Vec<&str> = changes.upserts.iter().map(|item| item.id.as_str()).collect();
+        let deletes: Vec<&str> = changes.deletes.iter().map(|(_, id)| id.as_str()).collect();
+        format!("+{} -{} {:?}", upserts.join(","), deletes.join(","), changes.rearranged)
+    }
+
+    #[test]
+    fn only_what_changed_is_named() {
+        let base = [("a", 1), ("b", 1), ("c", 1)];
+        let table = [
+            (vec![("a", 1), ("b", 1), ("c", 1)], "+ - []"),
+            (vec![("a", 1), ("b", 2), ("c", 1)], "+b - []"),
+            (vec![("a", 1), ("b", 1), ("c", 1), ("d", 1)], "+d - []"),
+            (vec![("c", 1)], "+ -a,b []"),
+            (vec![], "+ -a,b,c []"),
+            (vec![("d", 1), ("a", 1), ("b", 1), ("c", 1)], "+d - [Route]"),
+            (vec![("b", 1), ("a", 1), ("c", 1)], "+ - [Route]"),
+            (vec![("a", 1), ("d", 1), ("e", 2)], "+d,e -b,c []"),
+        ];
+        let old = Fingerprints::of(&document(&base));
+        for (routes, expected) in table {
+            assert_eq!(described(&diff(&old, &document(&routes))), expected, "{routes:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_keeps_serving_until_it_is_deleted() {
+        let parsed = |text: &str| parse(text, Format::Json, &|_| None).expect("it is a document");
+        let good = r#"{"routes":[{"id":"a"},{"id":"b"}],"upstreams":[{"id":"u"}]}"#;
+        let bad = r#"{"routes":[{"id":"a","uri":"${{NOT_SET}}"},{"id":"b"}],"upstreams":1}"#;
+        let first = Fingerprints::of(&parsed(good));
+        assert!(diff(&first, &parsed(bad)).is_empty());
+        let second = first.followed_by(&parsed(bad));
+        assert_eq!(second.len(), 3);
+        assert!(diff(&second, &parsed(good)).is_empty());
+        assert_eq!(described(&diff(&second, &parsed("{}"))), "+ -a,b,u []");
+    }
+
+    #[test]
+    fn against_nothing_everything_is_new() {
+        let changes = diff(&Fingerprints::new(), &document(&[("a", 1)]));
+        assert_eq!(described(&changes), "+a,a - []");
+        assert!(!changes.is_empty());
+    }
+
+    /// Deletes, then upserts that keep the place of a known id.
+    fn apply(mut routes: Vec<(Id, Arc<str>)>, changes: &Changes) -> Vec<(Id, Arc<str>)> {
+        routes.retain(|(id, _)| !changes.deletes.contains(&(Kind::Route, id.clone())));
+        for item in changes.upserts.iter().filter(|item| item.kind == Kind::Route) {
+            match routes.iter_mut().find(|(id, _)| *id == item.id) {
+                Some(place) => place.1 = Arc::clone(&item.text),
+                None => routes.push((item.id.clone(), Arc::clone(&item.text))),
+            }
+        }
+        routes
+    }
+
+    fn routes_of(document: &Document) -> Vec<(Id, Arc<str>)> {
+        let routes = document.items.iter().filter(|item| item.kind == Kind::Route);
+        routes.map(|item| (item.id.clone(), Arc::clone(&item.text))).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn changes_lead_from_one_document_to_the_other(
+            old in prop::collection::vec(("[a-f]", 0u32..3), 0..6),
+            new in prop::collection::vec(("[a-f]", 0u32..3), 0..6),
+        ) {
+            let borrowed = |routes: &[(String, u32)]| -> Document {
+                let routes: Vec<(&str, u32)> =
+                    routes.iter().map(|(id, number)| (id.as_str(), *number)).collect();
+                document(&routes)
+            };
+            let (old, new) = (borrowed(&old), borrowed(&new));
+            let changes = diff(&Fingerprints::of(&old), &new);
+            let (mut found, mut expected) = (apply(routes_of(&old), &changes), routes_of(&new));
+            let in_order = found == expected;
+            prop_assert_eq!(in_order, changes.rearranged.is_empty());
+            found.sort();
+            expected.sort();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Reads whole files of bounded size as text.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use tollhouse_model::Problem;
+
+/// Largest file read, in bytes: some 500,000 routes. More is no configuration, and reading it
+/// would take the memory that the gateway serves from.
+pub(crate) const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// The text of a file; a problem that names the file otherwise.
+pub(crate) fn read(path: &Path) -> Result<String, Problem> {
+    let name = path.display().to_string();
+    read_bounded(path, FILE_BYTES_MAX).map_err(|reason| {
+        let hint = "check the path and its permissions";
+        Problem::error(name, reason).with_hint(hint)
+    })
+}
+
+fn read_bounded(path: &Path, bytes_max: u64) -> Result<String, String> {
+    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
+    let file = File::open(path).map_err(cannot)?;
+    let mut bytes = Vec::new();
+    // The length may change while we read, so the reading itself is bounded, one byte past.
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(format!("larger than {}", tollhouse_stdx::bytes_size::format(bytes_max)));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        format!("not UTF-8: the first wrong byte is at {}", error.utf8_error().valid_up_to())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_whole_or_refused() {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let path = directory.path().join("a.yaml");
+        assert!(read_bounded(&path, 4).is_err_and(|reason| reason.starts_with("cannot be read")));
+        std::fs::write(&path, "four").expect("the file can be written");
+        assert_eq!(read_bounded(&path, 4), Ok("four".to_owned()));
+        assert_eq!(read_bounded(&path, 3), Err("larger than 3B".to_owned()));
+        std::fs::write(&path, b"a\xff").expect("the file can be written");
+        assert_eq!(
+            read_bounded(&path, 4),
+            Err("not UTF-8: the first wrong byte is at 1".to_owned())
+        );
+    }
+}

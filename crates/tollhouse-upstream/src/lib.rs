@@ -1,1 +1,22 @@
-//! TODO
+//! Upstreams at run time: their nodes, how one is chosen for a request, and which are healthy.
+//!
+//! [`UpstreamState`] is what the data side asks: [`UpstreamState::pick`] names a node and an
+//! address, [`UpstreamState::report`] tells how it went. [`HealthSupervisor`] sends the active
+//! probes, on the control side's runtime. Connections, their pools and the decision to try again
+//! live in `tollhouse-proxy`.
+
+#![forbid(unsafe_code)]
+
+pub mod balance;
+mod discovered;
+pub mod health;
+mod node;
+mod node_set;
+mod pick;
+mod state;
+
+pub use health::report::{HealthReport, NodeHealth};
+pub use health::supervisor::HealthSupervisor;
+pub use node::Node;
+pub use pick::{NodeIndex, Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
+pub use state::UpstreamState;

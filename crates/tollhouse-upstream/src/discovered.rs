@@ -1,0 +1,221 @@
+//! A node set that somebody else keeps: DNS here, any other registry through `publish`.
+//!
+//! The set is replaced whole while requests go on; nodes that stay keep their vitals.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::{Notify, watch};
+use tollhouse_model::upstream::{Checks, Discovery, Node, Scheme};
+use tollhouse_net::resolve::{Question, Record, Resolution, ResolvedName, Resolver};
+
+use crate::balance::Policy;
+use crate::node_set::{NodeSet, Recipe};
+
+/// The `discovery_type` that is served here.
+const KIND_DNS: &str = "dns";
+
+/// What a discovered set depends on; equal ones are shared across changes of the upstream.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Terms {
+    pub(crate) discovery: Discovery,
+    pub(crate) scheme: Scheme,
+    pub(crate) policy: Policy,
+    pub(crate) checks: Option<Arc<Checks>>,
+}
+
+/// See the module.
+pub(crate) struct Discovered {
+    terms: Terms,
+    set: ArcSwapOption<NodeSet>,
+    /// Whether a first answer, good or bad, is there.
+    settled: watch::Sender<bool>,
+    flips: Arc<AtomicU64>,
+    resolver: Arc<Resolver>,
+    /// Held while a new set is made of the last one.
+    publishing: Mutex<()>,
+    /// Ends the task that follows DNS.
+    dropped: Arc<Notify>,
+}
+
+impl Discovered {
+    /// Starts to follow; until the first answer, the nodes of a predecessor serve.
+    pub(crate) fn start(
+        terms: Terms,
+        previous: Option<Arc<NodeSet>>,
+        flips: Arc<AtomicU64>,
+        resolver: &Arc<Resolver>,
+    ) -> Arc<Self> {
+        let follows_dns = terms.discovery.kind == KIND_DNS;
+        let service = terms.discovery.service_name.clone();
+        let discovered = Arc::new(Self {
+            terms,
+            set: ArcSwapOption::empty(),
+            // Other registries publish when they have something; nobody waits for them.
+            settled: watch::Sender::new(!follows_dns || previous.is_some()),
+            flips,
+            resolver: Arc::clone(resolver),
+            publishing: Mutex::new(()),
+            dropped: Arc::default(),
+        });
+        if let Some(previous) = previous {
+            discovered.replace(previous.recipe().nodes.clone(), Some(&*previous));
+        }
+        if follows_dns {
+            let (name, port) = split_service_name(&service);
+            let follow = Follow {
+                name: resolver.watch(Question::Service(name.to_owned())),
+                port: port.unwrap_or(default_port(discovered.terms.scheme)),
+                discovered: Arc::downgrade(&discovered),
+                dropped: Arc::clone(&discovered.dropped),
+            };
+            resolver.runtime().spawn(follow.run());
+        }
+        discovered
+    }
+
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    pub(crate) fn set(&self) -> Option<Arc<NodeSet>> {
+        self.set.load_full()
+    }
+
+    pub(crate) fn load(&self) -> arc_swap::Guard<Option<Arc<NodeSet>>> {
+        self.set.load()
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        *self.settled.borrow()
+    }
+
+    pub(crate) async fn settled(&self) {
+        let mut settled = self.settled.subscribe();
+        // An error means that the sender is gone, which is ourselves.
+        let _ = settled.wait_for(|settled| *settled).await;
+    }
+
+    /// Replaces the nodes; equal ones change nothing.
+    pub(crate) fn publish(&self, nodes: Vec<Node>) {
+        let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        let previous = self.set.load_full();
+        if previous.as_ref().is_none_or(|previous| previous.recipe().nodes != nodes) {
+            self.replace(nodes, previous.as_deref());
+        }
+        self.settle();
+    }
+
+    fn replace(&self, nodes: Vec<Node>, previous: Option<&NodeSet>) {
+        let Terms { policy, checks, .. } = self.terms.clone();
+        let recipe = Recipe { nodes, policy, checks };
+        let set = NodeSet::new(recipe, previous, Arc::clone(&self.flips), &self.resolver);
+        self.set.store(Some(set));
+    }
+
+    fn settle(&self) {
+        self.settled.send_if_modified(|settled| !std::mem::replace(settled, true));
+    }
+}
+
+impl std::fmt::Debug for Discovered {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Discovered").field("terms", &self.terms).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Discovered {
+    fn drop(&mut self) {
+        self.dropped.notify_one();
+    }
+}
+
+/// The task that turns answers of DNS into nodes.
+struct Follow {
+    name: Arc<ResolvedName>,
+    port: u16,
+    discovered: Weak<Discovered>,
+    dropped: Arc<Notify>,
+}
+
+impl Follow {
+    async fn run(self) {
+        let mut changes = self.name.changes();
+        loop {
+            changes.mark_unchanged();
+            let Some(discovered) = self.discovered.upgrade() else { return };
+            match &**self.name.resolution() {
+                Resolution::Pending => {}
+                Resolution::Known(records) => {
+                    let node = |record| node_of(record, self.port);
+                    discovered.publish(records.iter().map(node).collect());
+                }
+                Resolution::Failed => discovered.publish(Vec::new()),
+            }
+            drop(discovered);
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return },
+                () = self.dropped.notified() => return,
+            }
+        }
+    }
+}
+
+fn node_of(record: &Record, port: u16) -> Node {
+    let address = SocketAddr::new(record.address, record.port.unwrap_or(port));
+    Node {
+        host: address.ip().to_string(),
+        port: address.port(),
+        weight: u32::from(record.weight),
+        // In DNS the lower number is preferred.
+        priority: -i32::from(record.priority),
+    }
+}
+
+/// `name` or `name:port`.
+fn split_service_name(service_name: &str) -> (&str, Option<u16>) {
+    match service_name.rsplit_once(':') {
+        Some((name, port)) => match port.parse() {
+            Ok(port) => (name, Some(port)),
+            Err(_) => (service_name, None),
+        },
+        None => (service_name, None),
+    }
+}
+
+fn default_port(scheme: Scheme) -> u16 {
+    match scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_name_may_carry_a_port() {
+        for (text, expected) in [
+            ("web.example", ("web.example", None)),
+            ("web.example:1980", ("web.example", Some(1980))),
+            ("web.example:x", ("web.example:x", None)),
+        ] {
+            assert_eq!(split_service_name(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_record_keeps_its_port_weight_and_priority() {
+        let plain = Record::plain("10.0.0.1".parse().unwrap());
+        let full = Record { port: Some(9000), priority: 10, weight: 5, ..plain };
+        for (record, expected) in
+            [(plain, ("10.0.0.1", 80, 1, 0)), (full, ("10.0.0.1", 9000, 5, -10))]
+        {
+            let node = node_of(&record, 80);
+            assert_eq!((node.host.as_str(), node.port, node.weight, node.priority), expected);
+        }
+    }
+}

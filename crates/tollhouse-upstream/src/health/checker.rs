@@ -1,0 +1,230 @@
+//! The active checker of one upstream: which node is probed when, and what comes of it.
+//!
+//! It follows the upstream through its snapshots: nodes that stay keep their rhythm, new ones
+//! wait one interval for their first probe. Starting and stopping checkers is in `supervisor.rs`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tollhouse_model::upstream::Checks;
+
+use super::probe::{Probe, ProbeOutcome, Prober, host_text};
+use super::state::Signal;
+use crate::balance::below;
+use crate::node::{Located, Node};
+use crate::node_set::NodeSet;
+use crate::pick::NodeIndex;
+use crate::state::UpstreamState;
+
+/// How soon a change of the nodes, or of a node's side of health, changes the rhythm.
+const ATTENTION: Duration = Duration::from_secs(1);
+
+/// The shortest interval: a document cannot make a busy loop.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// By how much of an interval first probes are spread, so that gateways which start together do
+/// not probe together: one part in this many.
+const JITTER_DIVISOR: u64 = 10;
+
+/// See the module.
+pub(crate) struct Checker {
+    pub(crate) upstream: Arc<ArcSwap<UpstreamState>>,
+    pub(crate) checks: Arc<Checks>,
+    pub(crate) prober: Arc<dyn Prober>,
+    /// State of the random numbers that jitter is made of.
+    pub(crate) seed: u64,
+}
+
+/// One node and its rhythm.
+struct Seat {
+    node: SeatName,
+    index: NodeIndex,
+    /// When the last probe began; for a new node, when its first interval began.
+    since: Instant,
+    probing: Probing,
+    /// Different for every probe, so that each one goes to another address of a name.
+    turn: u64,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct SeatName {
+    host: String,
+    port: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Probing {
+    No,
+    Yes,
+}
+
+/// A probe that has ended.
+struct Done {
+    set: Arc<NodeSet>,
+    index: NodeIndex,
+    name: SeatName,
+    outcome: ProbeOutcome,
+}
+
+/// The seats of a node set.
+#[derive(Default)]
+struct Seats {
+    set: Option<Arc<NodeSet>>,
+    seats: Vec<Seat>,
+}
+
+// === impl Checker ===
+
+impl Checker {
+    pub(crate) async fn run(mut self) {
+        let mut seats = Seats::default();
+        let mut probes: JoinSet<Done> = JoinSet::new();
+        loop {
+            let upstream = self.upstream.load_full();
+            self.follow(&mut seats, upstream.node_set());
+            let wake = self.start_due(&mut seats, &mut probes, &upstream);
+            drop(upstream);
+            tokio::select! {
+                Some(done) = probes.join_next() => {
+                    if let Ok(done) = done {
+                        self.settle(&mut seats, done);
+                    }
+                }
+                () = tokio::time::sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// Takes over the present nodes.
+    fn follow(&mut self, seats: &mut Seats, set: Option<Arc<NodeSet>>) {
+        let revision = |set: &Option<Arc<NodeSet>>| set.as_ref().map(|set| set.revision());
+        if revision(&seats.set) == revision(&set) {
+            return;
+        }
+        let now = Instant::now();
+        let mut earlier: Vec<Seat> = std::mem::take(&mut seats.seats);
+        for (node, index) in set.iter().flat_map(|set| set.nodes()).zip(0..) {
+            let name = SeatName { host: node.host().to_owned(), port: node.port() };
+            let index = NodeIndex(index);
+            let seat = match earlier.iter().position(|seat| seat.node == name) {
+                Some(place) => Seat { index, ..earlier.swap_remove(place) },
+                None => {
+                    let since = now + self.jitter(interval(&self.checks, node));
+                    Seat { node: name, index, since, probing: Probing::No, turn: self.random() }
+                }
+            };
+            seats.seats.push(seat);
+        }
+        seats.set = set;
+    }
+
+    /// Starts the probes whose time has come, as far as the concurrency allows; when to look
+    /// again.
+    fn start_due(
+        &mut self,
+        seats: &mut Seats,
+        probes: &mut JoinSet<Done>,
+        upstream: &UpstreamState,
+    ) -> Instant {
+        let now = Instant::now();
+        let mut wake = now + ATTENTION;
+        let Some(set) = &seats.set else { return wake };
+        let concurrency = (self.checks.active.concurrency as usize).max(1);
+        // The longest waiting first: with more nodes than probes at a time, all get their turn.
+        seats.seats.sort_by_key(|seat| seat.since);
+        for seat in &mut seats.seats {
+            let node = &set.nodes()[seat.index.as_usize()];
+            let due = seat.since + interval(&self.checks, node);
+            if seat.probing == Probing::Yes {
+                continue;
+            }
+            if due > now {
+                wake = wake.min(due);
+                continue;
+            }
+            if probes.len() >= concurrency {
+                // The end of a probe wakes us.
+                break;
+            }
+            seat.since = now;
+            seat.turn = seat.turn.wrapping_add(1);
+            let Some(probe) = self.probe(upstream, node, seat) else { continue };
+            seat.probing = Probing::Yes;
+            let (set, index, name) = (Arc::clone(set), seat.index, seat.node.clone());
+            let prober = Arc::clone(&self.prober);
+            probes.spawn(async move {
+                let outcome = match probe {
+                    Some(probe) => prober.probe(probe).await,
+                    None => ProbeOutcome::Failed,
+                };
+                Done { set, index, name, outcome }
+            });
+        }
+        wake
+    }
+
+    /// The probe of a node: none while its name is not looked up yet, an empty one when its name
+    /// has no address.
+    fn probe(&self, upstream: &UpstreamState, node: &Node, seat: &Seat) -> Option<Option<Probe>> {
+        let active = &self.checks.active;
+        let mut address = match node.locate(scatter(seat.turn)) {
+            Located::At(address) => address,
+            Located::Pending => return None,
+            Located::Failed => return Some(None),
+        };
+        if let Some(port) = active.port {
+            address.set_port(port);
+        }
+        let named = active.host.as_deref().or(node.domain()).or(upstream.probe_host());
+        let host = named.map_or_else(|| host_text(node.host()), str::to_owned);
+        Some(Some(Probe { address, host, checks: Arc::clone(&self.checks) }))
+    }
+
+    fn settle(&self, seats: &mut Seats, done: Done) {
+        if let Some(seat) = seats.seats.iter_mut().find(|seat| seat.node == done.name) {
+            seat.probing = Probing::No;
+        }
+        let thresholds = &self.checks.active.thresholds;
+        let signal = match done.outcome {
+            ProbeOutcome::Connected => Some(Signal::Success),
+            ProbeOutcome::Answered(status) => Signal::of_status(status, thresholds),
+            ProbeOutcome::Failed => Some(Signal::TcpFailure),
+            ProbeOutcome::TimedOut => Some(Signal::TimeoutFailure),
+        };
+        if let Some(signal) = signal {
+            done.set.observe(done.index, signal, thresholds);
+        }
+    }
+
+    fn jitter(&mut self, interval: Duration) -> Duration {
+        let millis = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX) / JITTER_DIVISOR;
+        let count = usize::try_from(millis).unwrap_or(usize::MAX);
+        Duration::from_millis(below(self.random(), count) as u64)
+    }
+
+    fn random(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(1);
+        scatter(self.seed)
+    }
+}
+
+/// How long a node waits between two probes, by its side of health.
+fn interval(checks: &Checks, node: &Node) -> Duration {
+    let active = &checks.active;
+    let interval = match node.health().status.serves() {
+        true => active.healthy_interval,
+        false => active.unhealthy_interval,
+    };
+    interval.max(INTERVAL_MIN)
+}
+
+/// Spreads consecutive numbers over all of them (the finish of splitmix64).
+fn scatter(number: u64) -> u64 {
+    let z = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

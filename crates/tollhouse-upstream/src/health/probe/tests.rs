@@ -1,0 +1,115 @@
+//! Bytes of probes, and probes over real sockets on the loop-back interface.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::health::simulation::checks;
+
+fn active(change: impl FnOnce(&mut ActiveCheck)) -> ActiveCheck {
+    let mut active = checks().active;
+    change(&mut active);
+    active
+}
+
+#[test]
+fn a_request_says_what_the_document_says() {
+    for (active, expected) in [
+        (active(|_| ()), "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n"),
+        (
+            active(|a| {
+                a.http_method = "POST".into();
+                a.http_path = "/live?x=1".into();
+                a.http_request_body = "ping".into();
+                a.request_headers = vec!["User-Agent: check".into()];
+            }),
+            "POST /live?x=1 HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\
+             User-Agent: check\r\nContent-Length: 4\r\n\r\nping",
+        ),
+        (
+            active(|a| {
+                a.http_path = "/ HTTP/1.1\r\nEvil: 1".into();
+                a.request_headers = vec!["A: 1\r\nB: 2".into(), "host: b.example".into()];
+            }),
+            "GET / HTTP/1.1\r\nConnection: close\r\nhost: b.example\r\n\r\n",
+        ),
+    ] {
+        assert_eq!(String::from_utf8(request(&active, "a.example")).unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_status_line_is_read_strictly() {
+    for (line, expected) in [
+        ("HTTP/1.1 200 OK\r\n", Some(200)),
+        ("HTTP/1.0 503\r\n", Some(503)),
+        ("HTTP/1.1 404", Some(404)),
+        ("HTTP/1.1 2000 OK\r\n", None),
+        ("HTTP/1.1 20", None),
+        ("HTTP/1.1 2x0 OK", None),
+        ("HTTP/1.1 099 No", None),
+        ("HTTP/2 200\r\n", None),
+        ("SSH-2.0-OpenSSH\r\n", None),
+        ("", None),
+    ] {
+        assert_eq!(parse_status(line.as_bytes()), expected, "{line}");
+    }
+}
+
+#[test]
+fn an_ipv6_host_stands_in_brackets() {
+    for (host, expected) in [("::1", "[::1]"), ("10.0.0.1", "10.0.0.1"), ("a.example", "a.example")]
+    {
+        assert_eq!(host_text(host), expected);
+    }
+}
+
+/// Answers one connection with this text, after the whole head was read.
+async fn probe_against(answer: Option<&'static str>, kind: CheckKind) -> ProbeOutcome {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let Some(answer) = answer else { return std::future::pending().await };
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") && stream.read_buf(&mut head).await.unwrap() > 0 {}
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    });
+    let mut checks = checks();
+    checks.active.kind = kind;
+    checks.active.https_verify_certificate = false;
+    let probe = Probe { address, host: "a.example".into(), checks: Arc::new(checks) };
+    let outcome = Arc::new(SocketProber::default()).probe(probe).await;
+    server.abort();
+    outcome
+}
+
+#[tokio::test]
+async fn probes_tell_what_the_node_did() {
+    for (answer, kind, expected) in [
+        (Some("HTTP/1.1 200 OK\r\n\r\n"), CheckKind::Http, ProbeOutcome::Answered(200)),
+        (Some("HTTP/1.1 503 No\r\n\r\n"), CheckKind::Http, ProbeOutcome::Answered(503)),
+        (Some("hello\r\n"), CheckKind::Http, ProbeOutcome::Failed),
+        (Some(""), CheckKind::Http, ProbeOutcome::Failed),
+        (Some(""), CheckKind::Tcp, ProbeOutcome::Connected),
+        (None, CheckKind::Tcp, ProbeOutcome::Connected),
+    ] {
+        assert_eq!(probe_against(answer, kind).await, expected, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_a_failure() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let probe = Probe { address, host: "a.example".into(), checks: Arc::new(checks()) };
+    let outcome = Arc::new(SocketProber::default()).probe(probe).await;
+    assert_eq!(outcome, ProbeOutcome::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_is_a_time_out() {
+    // Time passes by itself while nothing but the timer is awaited.
+    assert_eq!(probe_against(None, CheckKind::Http).await, ProbeOutcome::TimedOut);
+}

@@ -1,0 +1,200 @@
+//! The health of one node as a value: four states, four counters, and what a signal does to them.
+//!
+//! No time, no IO. Active and passive checks share the counters, each with its own thresholds.
+
+use serde::Serialize;
+use tollhouse_model::upstream::Thresholds;
+
+/// How a node is judged. Only the first two serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Nothing speaks against it.
+    #[default]
+    Healthy,
+    /// Serving, with some failures.
+    MostlyHealthy,
+    /// Not serving, with some successes.
+    MostlyUnhealthy,
+    /// Not serving.
+    Unhealthy,
+}
+
+impl Status {
+    /// Whether the node may be picked.
+    pub fn serves(self) -> bool {
+        matches!(self, Self::Healthy | Self::MostlyHealthy)
+    }
+}
+
+/// What a probe or a request said about a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Signal {
+    /// A good status, or a connection for tcp checks.
+    Success,
+    /// A bad status.
+    HttpFailure,
+    /// A refused or broken connection.
+    TcpFailure,
+    /// A time-out.
+    TimeoutFailure,
+}
+
+impl Signal {
+    /// What a status means; one that is in neither list means nothing.
+    pub fn of_status(status: u16, thresholds: &Thresholds) -> Option<Self> {
+        if thresholds.healthy_statuses.contains(&status) {
+            return Some(Self::Success);
+        }
+        thresholds.unhealthy_statuses.contains(&status).then_some(Self::HttpFailure)
+    }
+
+    /// How many of it flip a node; 0 ignores it.
+    pub fn limit(self, thresholds: &Thresholds) -> u8 {
+        match self {
+            Self::Success => thresholds.successes,
+            Self::HttpFailure => thresholds.http_failures,
+            Self::TcpFailure => thresholds.tcp_failures,
+            Self::TimeoutFailure => thresholds.timeouts,
+        }
+    }
+}
+
+/// Signals of each kind in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+pub struct Counters {
+    /// Successes.
+    pub success: u8,
+    /// Bad statuses.
+    pub http_failure: u8,
+    /// Refused or broken connections.
+    pub tcp_failure: u8,
+    /// Time-outs.
+    pub timeout_failure: u8,
+}
+
+impl Counters {
+    fn count(&mut self, signal: Signal) -> u8 {
+        let counter = match signal {
+            Signal::Success => &mut self.success,
+            Signal::HttpFailure => &mut self.http_failure,
+            Signal::TcpFailure => &mut self.tcp_failure,
+            Signal::TimeoutFailure => &mut self.timeout_failure,
+        };
+        *counter = counter.saturating_add(1);
+        *counter
+    }
+}
+
+/// The health of one node; a new one is healthy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Health {
+    /// The state.
+    pub status: Status,
+    /// The counters.
+    pub counters: Counters,
+}
+
+impl Health {
+    /// The health after a signal that flips at `limit`; 0 ignores it.
+    #[must_use]
+    pub fn after(self, signal: Signal, limit: u8) -> Self {
+        let settled = match signal {
+            Signal::Success => Status::Healthy,
+            _ => Status::Unhealthy,
+        };
+        if limit == 0 || self.status == settled {
+            return self;
+        }
+        let mut counters = match signal {
+            Signal::Success => Counters { success: self.counters.success, ..Counters::default() },
+            _ => Counters { success: 0, ..self.counters },
+        };
+        let status = match (counters.count(signal) >= limit, self.status) {
+            (true, _) => settled,
+            (false, Status::Healthy) => Status::MostlyHealthy,
+            (false, Status::Unhealthy) => Status::MostlyUnhealthy,
+            (false, between) => between,
+        };
+        Self { status, counters }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Thresholds = Thresholds {
+        healthy_statuses: Vec::new(),
+        successes: 2,
+        unhealthy_statuses: Vec::new(),
+        http_failures: 3,
+        tcp_failures: 2,
+        timeouts: 3,
+    };
+
+    /// `s`uccess, `h`ttp, `t`cp, time`o`ut; the status and the counters after them.
+    fn run(signals: &str, limits: &Thresholds) -> String {
+        let health = signals.chars().fold(Health::default(), |health, letter| {
+            let signal = match letter {
+                's' => Signal::Success,
+                'h' => Signal::HttpFailure,
+                't' => Signal::TcpFailure,
+                _ => Signal::TimeoutFailure,
+            };
+            health.after(signal, signal.limit(limits))
+        });
+        let c = health.counters;
+        let counters = [c.success, c.http_failure, c.tcp_failure, c.timeout_failure];
+        format!("{:?} {counters:?}", health.status)
+    }
+
+    #[test]
+    fn signals_move_a_node_through_its_states() {
+        for (signals, expected) in [
+            ("", "Healthy [0, 0, 0, 0]"),
+            ("sss", "Healthy [0, 0, 0, 0]"),
+            ("t", "MostlyHealthy [0, 0, 1, 0]"),
+            ("tt", "Unhealthy [0, 0, 2, 0]"),
+            ("ttt", "Unhealthy [0, 0, 2, 0]"),
+            ("hho", "MostlyHealthy [0, 2, 0, 1]"),
+            ("hhho", "Unhealthy [0, 3, 0, 0]"),
+            ("ooo", "Unhealthy [0, 0, 0, 3]"),
+            ("hhs", "MostlyHealthy [1, 0, 0, 0]"),
+            ("hhsh", "MostlyHealthy [0, 1, 0, 0]"),
+            ("hhss", "Healthy [2, 0, 0, 0]"),
+            ("hhssh", "MostlyHealthy [0, 1, 0, 0]"),
+            ("tts", "MostlyUnhealthy [1, 0, 0, 0]"),
+            ("ttst", "MostlyUnhealthy [0, 0, 1, 0]"),
+            ("ttstt", "Unhealthy [0, 0, 2, 0]"),
+            ("ttsts", "MostlyUnhealthy [1, 0, 0, 0]"),
+            ("ttss", "Healthy [2, 0, 0, 0]"),
+        ] {
+            assert_eq!(run(signals, &LIMITS), expected, "{signals}");
+        }
+    }
+
+    #[test]
+    fn a_threshold_of_zero_ignores_its_signal() {
+        let blind = Thresholds { tcp_failures: 0, successes: 0, ..LIMITS };
+        assert_eq!(run("tttttt", &blind), "Healthy [0, 0, 0, 0]");
+        assert_eq!(run("hss", &blind), "MostlyHealthy [0, 1, 0, 0]");
+        let high = Thresholds { http_failures: 255, ..LIMITS };
+        assert_eq!(run(&"h".repeat(254), &high), "MostlyHealthy [0, 254, 0, 0]");
+        assert_eq!(run(&"h".repeat(255), &high), "Unhealthy [0, 255, 0, 0]");
+    }
+
+    #[test]
+    fn a_status_in_neither_list_means_nothing() {
+        let limits = Thresholds {
+            healthy_statuses: vec![200],
+            unhealthy_statuses: vec![200, 500],
+            ..LIMITS
+        };
+        for (status, expected) in
+            [(200, Some(Signal::Success)), (500, Some(Signal::HttpFailure)), (404, None)]
+        {
+            assert_eq!(Signal::of_status(status, &limits), expected, "{status}");
+        }
+    }
+}

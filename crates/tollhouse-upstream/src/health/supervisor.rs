@@ -1,0 +1,152 @@
+//! Starts and stops the active checkers: one for each upstream object that has checks and that a
+//! request has used, shared across snapshots while its checks stay the same.
+//!
+//! Lives on the control side's runtime. What a checker does is in `checker.rs`.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
+use tollhouse_model::upstream::Checks;
+
+use super::checker::Checker;
+use super::probe::{Prober, SocketProber};
+use super::report::HealthReport;
+use crate::state::UpstreamState;
+
+/// How often upstreams are looked at for a first use.
+const START_PERIOD: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub struct HealthSupervisor {
+    prober: Arc<dyn Prober>,
+    inner: Mutex<Inner>,
+    seed: u64,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Upstreams with checks, by key.
+    upstreams: HashMap<String, Arc<UpstreamState>>,
+    checkers: HashMap<String, Running>,
+}
+
+/// A checker at work; dropping it stops it.
+struct Running {
+    upstream: Arc<ArcSwap<UpstreamState>>,
+    checks: Arc<Checks>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Default for HealthSupervisor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl HealthSupervisor {
+    /// A supervisor whose checkers probe over sockets.
+    pub fn new() -> Self {
+        Self::with_prober(Arc::new(SocketProber::default()), RandomState::new().hash_one(()))
+    }
+
+    /// A supervisor with another prober; `seed` determines the jitter.
+    pub fn with_prober(prober: Arc<dyn Prober>, seed: u64) -> Self {
+        Self { prober, inner: Mutex::default(), seed }
+    }
+
+    /// The upstreams of the snapshot that has just been published. Checkers of those that are
+    /// gone, or whose checks have changed, stop at once; the others go on with the new nodes.
+    pub fn set_upstreams(&self, upstreams: impl IntoIterator<Item = Arc<UpstreamState>>) {
+        let checked = upstreams.into_iter().filter(|upstream| upstream.checks().is_some());
+        let upstreams = checked.map(|upstream| (upstream.key().to_owned(), upstream)).collect();
+        let mut inner = self.lock();
+        inner.upstreams = upstreams;
+        let Inner { upstreams, checkers } = &mut *inner;
+        checkers.retain(|key, running| {
+            let Some(upstream) = upstreams.get(key) else { return false };
+            running.upstream.store(Arc::clone(upstream));
+            upstream.checks().is_some_and(|checks| *checks == running.checks)
+        });
+    }
+
+    /// Starts checkers as upstreams come into use, for ever; stops all of them when dropped.
+    pub async fn run(&self) {
+        let _stop = StopAll(self);
+        let mut ticks = tokio::time::interval(START_PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.start_used();
+        }
+    }
+
+    /// The health of all upstreams that are being checked, by name.
+    pub fn report(&self) -> Vec<HealthReport> {
+        let inner = self.lock();
+        let checked = inner.checkers.values();
+        let mut reports: Vec<HealthReport> =
+            checked.filter_map(|running| HealthReport::of(&running.upstream.load())).collect();
+        reports.sort_by(|one, other| one.name.cmp(&other.name));
+        reports
+    }
+
+    /// The health of the upstream of a key such as `routes/1`; `None` when it is not being
+    /// checked.
+    pub fn report_of(&self, key: &str) -> Option<HealthReport> {
+        let inner = self.lock();
+        HealthReport::of(&inner.checkers.get(key)?.upstream.load())
+    }
+
+    fn start_used(&self) {
+        let mut inner = self.lock();
+        let Inner { upstreams, checkers } = &mut *inner;
+        for (key, upstream) in upstreams {
+            let Some(checks) = upstream.checks() else { continue };
+            if !upstream.is_used() || checkers.contains_key(key) {
+                continue;
+            }
+            let slot = Arc::new(ArcSwap::new(Arc::clone(upstream)));
+            let checker = Checker {
+                upstream: Arc::clone(&slot),
+                checks: Arc::clone(checks),
+                prober: Arc::clone(&self.prober),
+                seed: self.seed ^ u64::from(crc32fast::hash(key.as_bytes())) << 32,
+            };
+            let task = Handle::current().spawn(checker.run());
+            let running = Running { upstream: slot, checks: Arc::clone(checks), task };
+            checkers.insert(key.clone(), running);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Both maps are whole between any two statements.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for HealthSupervisor {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("HealthSupervisor").finish_non_exhaustive()
+    }
+}
+
+/// Stops the checkers when `run` is given up.
+struct StopAll<'a>(&'a HealthSupervisor);
+
+impl Drop for StopAll<'_> {
+    fn drop(&mut self) {
+        self.0.lock().checkers.clear();
+    }
+}

@@ -1,0 +1,135 @@
+//! One node of an upstream: what the document says of it, where it is, and how it fares.
+//!
+//! The [`Vitals`] outlive the node: they are carried to its successor when the upstream changes.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tollhouse_model::upstream;
+use tollhouse_net::resolve::{Question, Resolution, ResolvedName, Resolver};
+
+use crate::balance::ewma::Ewma;
+use crate::health::cell::HealthCell;
+use crate::health::state::Health;
+
+/// A node, ready to be picked.
+#[derive(Debug)]
+pub struct Node {
+    conf: upstream::Node,
+    address: Address,
+    vitals: Arc<Vitals>,
+}
+
+/// What is learnt of a node while it serves; atomics only, shared by all cores.
+#[derive(Debug, Default)]
+pub(crate) struct Vitals {
+    pub(crate) health: HealthCell,
+    /// Requests under way; counted only where the policy reads it.
+    pub(crate) active: AtomicU32,
+    pub(crate) response_time: Ewma,
+}
+
+/// Where a node is.
+#[derive(Debug)]
+enum Address {
+    Literal(SocketAddr),
+    Named(Arc<ResolvedName>),
+}
+
+/// Where a node is for one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Located {
+    At(SocketAddr),
+    /// The first look-up of its name has not ended.
+    Pending,
+    /// Its name has no address.
+    Failed,
+}
+
+impl Node {
+    /// A node with vitals of its own or of its predecessor; a name starts being looked up.
+    pub(crate) fn new(conf: upstream::Node, vitals: Arc<Vitals>, resolver: &Resolver) -> Self {
+        let address = match conf.host.parse::<IpAddr>() {
+            Ok(ip) => Address::Literal(SocketAddr::new(ip, conf.port)),
+            Err(_) => Address::Named(resolver.watch(Question::Host(conf.host.clone()))),
+        };
+        Self { conf, address, vitals }
+    }
+
+    /// Its host as configured: a name or an address.
+    pub fn host(&self) -> &str {
+        &self.conf.host
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.conf.port
+    }
+
+    /// Its share of the traffic.
+    pub fn weight(&self) -> u32 {
+        self.conf.weight
+    }
+
+    /// Its priority; higher is used first.
+    pub fn priority(&self) -> i32 {
+        self.conf.priority
+    }
+
+    /// Its host where that is a name.
+    pub fn domain(&self) -> Option<&str> {
+        match self.address {
+            Address::Literal(_) => None,
+            Address::Named(_) => Some(&self.conf.host),
+        }
+    }
+
+    /// Its health as seen by the checks so far.
+    pub fn health(&self) -> Health {
+        self.vitals.health.load()
+    }
+
+    /// Requests under way; 0 unless the policy is least connections.
+    pub fn active_requests(&self) -> u32 {
+        self.vitals.active.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn vitals(&self) -> &Arc<Vitals> {
+        &self.vitals
+    }
+
+    /// Its address where that needs no look-up.
+    pub(crate) fn literal(&self) -> Option<SocketAddr> {
+        match self.address {
+            Address::Literal(address) => Some(address),
+            Address::Named(_) => None,
+        }
+    }
+
+    /// Its name, where it has one.
+    pub(crate) fn name(&self) -> Option<&Arc<ResolvedName>> {
+        match &self.address {
+            Address::Literal(_) => None,
+            Address::Named(name) => Some(name),
+        }
+    }
+
+    /// One of its addresses, by chance where the name has several.
+    pub(crate) fn locate(&self, random: u64) -> Located {
+        let name = match &self.address {
+            Address::Literal(address) => return Located::At(*address),
+            Address::Named(name) => name,
+        };
+        match &**name.resolution() {
+            Resolution::Pending => Located::Pending,
+            Resolution::Failed => Located::Failed,
+            Resolution::Known(records) => {
+                match records.get(crate::balance::below(random, records.len())) {
+                    Some(record) => Located::At(SocketAddr::new(record.address, self.conf.port)),
+                    None => Located::Failed,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The nodes of an upstream at one time, and who of them may be picked now.
+//!
+//! A set never changes; what follows from health (the tables of the serving nodes) is rebuilt on
+//! a flip and published whole. Priorities are settled here, the choice among equals in
+//! `balance/`.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use tollhouse_model::upstream::{self, Checks, Thresholds};
+use tollhouse_net::resolve::Resolver;
+
+use crate::balance::{Choice, Member, Policy, Table};
+use crate::health::cell::Shift;
+use crate::health::state::Signal;
+use crate::node::{Located, Node, Vitals};
+use crate::pick::{NodeIndex, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresolved};
+
+/// What a set is made of; two sets of equal recipes are interchangeable.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Recipe {
+    pub(crate) nodes: Vec<upstream::Node>,
+    pub(crate) policy: Policy,
+    pub(crate) checks: Option<Arc<Checks>>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct NodeSet {
+    recipe: Recipe,
+    /// The recipe's, but for a single node, which nobody need count or measure.
+    policy: Policy,
+    nodes: Box<[Node]>,
+    /// Tells this set from all others of the process.
+    revision: u64,
+    /// Tables over all nodes that may ever be picked, highest priority first.
+    groups: Box<[Group]>,
+    serving: ArcSwap<Serving>,
+    /// Held while `serving` is rebuilt.
+    rebuild: Mutex<()>,
+    /// Flips of health of any node of the upstream, in this set or another one of it.
+    flips: Arc<AtomicU64>,
+}
+
+/// The members of one priority.
+#[derive(Debug)]
+struct Group {
+    members: Box<[Member]>,
+    all: Arc<Table>,
+}
+
+/// One table for each group, over its serving members.
+#[derive(Debug)]
+struct Serving {
+    /// The count of flips this was made at.
+    flips: u64,
+    tables: Box<[Arc<Table>]>,
+}
+
+// === impl NodeSet ===
+
+impl NodeSet {
+    /// A set; nodes that were in the previous one keep their vitals.
+    pub(crate) fn new(
+        recipe: Recipe,
+        previous: Option<&Self>,
+        flips: Arc<AtomicU64>,
+        resolver: &Resolver,
+    ) -> Arc<Self> {
+        static REVISIONS: AtomicU64 = AtomicU64::new(1);
+        let inherited = previous.map(Self::vitals).unwrap_or_default();
+        let node = |conf: &upstream::Node| {
+            let vitals = inherited.get(&(conf.host.as_str(), conf.port)).copied();
+            Node::new(conf.clone(), vitals.cloned().unwrap_or_default(), resolver)
+        };
+        let nodes: Box<[Node]> = recipe.nodes.iter().map(node).collect();
+        if previous.is_some_and(|previous| previous.recipe.checks.is_none()) {
+            // What an earlier checker had found is out of date.
+            nodes.iter().for_each(|node| node.vitals().health.reset());
+        }
+        let policy = if nodes.len() == 1 { Policy::RoundRobin } else { recipe.policy };
+        let groups = groups(policy, &nodes);
+        let tables = groups.iter().map(|group| Arc::clone(&group.all)).collect();
+        let set = Self {
+            recipe,
+            policy,
+            nodes,
+            revision: REVISIONS.fetch_add(1, Ordering::Relaxed),
+            groups,
+            serving: ArcSwap::from_pointee(Serving { flips: 0, tables }),
+            rebuild: Mutex::new(()),
+            flips,
+        };
+        set.refresh();
+        Arc::new(set)
+    }
+
+    fn vitals(&self) -> HashMap<(&str, u16), &Arc<Vitals>> {
+        self.nodes.iter().map(|node| ((node.host(), node.port()), node.vitals())).collect()
+    }
+
+    pub(crate) fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    #[inline]
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    #[inline]
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The address of the only node, where it needs no look-up and no choice: the fast path.
+    pub(crate) fn only_address(&self) -> Option<SocketAddr> {
+        match &*self.nodes {
+            [node] if node.weight() > 0 => node.literal(),
+            _ => None,
+        }
+    }
+
+    /// Chooses a node; one look at the tables, and no lock unless a node has just flipped.
+    pub(crate) fn pick<'a>(
+        &self,
+        request: &PickRequest<'_>,
+        tried: &Tried,
+        hold: impl FnOnce() -> SetRef<'a>,
+    ) -> Pick<'a> {
+        match self.choose(request, tried.within(self.revision)) {
+            Chosen::Node(index, address) => Pick::Node(Picked::new(hold(), index, address)),
+            Chosen::NoNodes => Pick::NoNodes,
+            Chosen::AllTried => Pick::AllTried,
+            Chosen::Unresolved => Pick::Unresolved,
+        }
+    }
+
+    fn choose(&self, request: &PickRequest<'_>, tried: &Tried) -> Chosen {
+        // Nothing to choose from: neither health nor earlier attempts count.
+        let only = self.nodes.len() == 1;
+        let before = if only { &Tried::new() } else { tried };
+        // Names without an address are passed over like tried nodes; the copy is rare.
+        let mut passed: Option<Tried> = None;
+        loop {
+            let Some(index) = self.choose_index(request, passed.as_ref().unwrap_or(before)) else {
+                break;
+            };
+            match self.nodes[index as usize].locate(request.random) {
+                Located::At(address) => return Chosen::Node(NodeIndex(index), address),
+                Located::Pending if request.when_unresolved == WhenUnresolved::Wait => {
+                    return Chosen::Unresolved;
+                }
+                Located::Pending | Located::Failed => {
+                    let passed = passed.get_or_insert_with(|| before.clone());
+                    passed.insert_index(self.revision, NodeIndex(index));
+                }
+            }
+        }
+        if before.is_empty() { Chosen::NoNodes } else { Chosen::AllTried }
+    }
+
+    fn choose_index(&self, request: &PickRequest<'_>, tried: &Tried) -> Option<u32> {
+        let mut serving = self.serving.load();
+        if serving.flips != self.flips.load(Ordering::Relaxed) {
+            // Flipped through another set of this upstream, such as that of the last snapshot.
+            self.refresh();
+            serving = self.serving.load();
+        }
+        let choice = Choice { request, tried, nodes: &self.nodes };
+        serving.tables.iter().find_map(|table| table.pick(&choice))
+    }
+
+    /// Tells a node's health what was seen; a flip changes who serves, at once.
+    pub(crate) fn observe(&self, index: NodeIndex, signal: Signal, thresholds: &Thresholds) {
+        let Some(node) = self.nodes.get(index.as_usize()) else { return };
+        let shift = node.vitals().health.observe(signal, signal.limit(thresholds));
+        if shift == Shift::None {
+            return;
+        }
+        let status = node.health().status;
+        tracing::info!(host = node.host(), port = node.port(), ?status, "node changed its health");
+        self.flips.fetch_add(1, Ordering::AcqRel);
+        self.refresh();
+    }
+
+    /// Makes the tables of the serving nodes anew. A lock, and an allocation for each group with
+    /// nodes that do not serve; only after flips.
+    fn refresh(&self) {
+        let _rebuilding = self.rebuild.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read before the healths: a flip in between is then seen as one more to come.
+        let flips = self.flips.load(Ordering::Acquire);
+        let members: Vec<Vec<Member>> = self.groups.iter().map(|g| g.members(self)).collect();
+        let none_serves = members.iter().all(Vec::is_empty);
+        if none_serves && !self.groups.is_empty() {
+            tracing::warn!(nodes = self.nodes.len(), "no node is healthy: all of them serve");
+        }
+        let table = |(group, members): (&Group, Vec<Member>)| match none_serves {
+            true => Arc::clone(&group.all),
+            false => group.table(&members),
+        };
+        let tables = self.groups.iter().zip(members).map(table).collect();
+        self.serving.store(Arc::new(Serving { flips, tables }));
+    }
+
+    fn serves(&self, member: &Member) -> bool {
+        self.recipe.checks.is_none()
+            || self.nodes.len() == 1
+            || self.nodes[member.index as usize].health().status.serves()
+    }
+}
+
+/// A [`Pick`] without its hold on the set.
+enum Chosen {
+    Node(NodeIndex, SocketAddr),
+    NoNodes,
+    AllTried,
+    Unresolved,
+}
+
+// === impl Group ===
+
+impl Group {
+    /// Its members that serve now.
+    fn members(&self, set: &NodeSet) -> Vec<Member> {
+        self.members.iter().filter(|member| set.serves(member)).copied().collect()
+    }
+
+    fn table(&self, members: &[Member]) -> Arc<Table> {
+        if members.len() == self.members.len() {
+            return Arc::clone(&self.all);
+        }
+        Arc::new(self.all.narrowed(members))
+    }
+}
+
+/// The nodes by priority, without those of weight 0.
+fn groups(policy: Policy, nodes: &[Node]) -> Box<[Group]> {
+    let mut by_priority: BTreeMap<Reverse<i32>, Vec<Member>> = BTreeMap::new();
+    for (node, index) in nodes.iter().zip(0..) {
+        if node.weight() > 0 {
+            let member = Member { index, weight: node.weight() };
+            by_priority.entry(Reverse(node.priority())).or_default().push(member);
+        }
+    }
+    let group = |members: Vec<Member>| Group {
+        all: Arc::new(Table::new(policy, &members, nodes)),
+        members: members.into(),
+    };
+    by_priority.into_values().map(group).collect()
+}
+
+#[cfg(test)]
+mod tests;

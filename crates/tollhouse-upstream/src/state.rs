@@ -1,0 +1,268 @@
+//! The run-time side of one upstream, shared by all cores and carried from snapshot to snapshot.
+//!
+//! Building one from a changed document keeps what has been learnt: a change that does not touch
+//! the nodes, the policy or the checks shares the whole node set with its predecessor; any other
+//! keeps the counts and the health of the nodes that stay.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollhouse_model::Upstream;
+use tollhouse_model::upstream::{CheckKind, Checks, Node, PassHost};
+use tollhouse_net::resolve::{Resolution, Resolver};
+
+use crate::balance::Policy;
+use crate::discovered::{Discovered, Terms};
+use crate::health::state::Signal;
+use crate::node_set::{NodeSet, Recipe};
+use crate::pick::{NodeIndex, Outcome, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresolved};
+
+/// See the module.
+#[derive(Debug)]
+pub struct UpstreamState {
+    key: String,
+    members: Members,
+    /// The address of the only node, when the whole pick is that.
+    only: Option<std::net::SocketAddr>,
+    checks: Option<Arc<Checks>>,
+    /// `Host` of probes to nodes without a name.
+    probe_host: Option<String>,
+    ledger: Ledger,
+}
+
+#[derive(Debug)]
+enum Members {
+    Fixed(Arc<NodeSet>),
+    Discovered(Arc<Discovered>),
+}
+
+/// What all states of one upstream share.
+#[derive(Debug, Clone, Default)]
+struct Ledger {
+    /// Whether a request ever asked for a node: only then is it probed.
+    used: Arc<AtomicBool>,
+    /// Flips of health so far.
+    flips: Arc<AtomicU64>,
+}
+
+impl UpstreamState {
+    /// The state of an upstream. `key` names the object that holds it, such as `routes/1`;
+    /// `previous` is the state of the same key in the snapshot before.
+    pub fn build(
+        conf: &Upstream,
+        key: &str,
+        previous: Option<&Arc<Self>>,
+        resolver: &Arc<Resolver>,
+    ) -> Arc<Self> {
+        let ledger = previous.map(|previous| previous.ledger.clone()).unwrap_or_default();
+        let checks = shared_checks(conf, previous);
+        let policy = Policy::of(&conf.balance);
+        let flips = Arc::clone(&ledger.flips);
+        let members = match &conf.discovery {
+            None => {
+                let recipe = Recipe { nodes: conf.nodes.clone(), policy, checks: checks.clone() };
+                Members::Fixed(fixed(recipe, previous, flips, resolver))
+            }
+            Some(discovery) => {
+                let terms = Terms {
+                    discovery: discovery.clone(),
+                    scheme: conf.scheme,
+                    policy,
+                    checks: checks.clone(),
+                };
+                Members::Discovered(discovered(terms, previous, flips, resolver))
+            }
+        };
+        let only = match &members {
+            Members::Fixed(set) => set.only_address(),
+            Members::Discovered(_) => None,
+        };
+        let probe_host = match &conf.pass_host {
+            PassHost::Rewrite(host) => Some(host.clone()),
+            PassHost::Pass | PassHost::Node => None,
+        };
+        Arc::new(Self { key: key.to_owned(), members, only, checks, probe_host, ledger })
+    }
+
+    /// The key it was built with.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Its health checks.
+    pub fn checks(&self) -> Option<&Arc<Checks>> {
+        self.checks.as_ref()
+    }
+
+    /// How many nodes it has now; one less is the default of further attempts.
+    pub fn node_count(&self) -> usize {
+        match &self.members {
+            Members::Fixed(set) => set.nodes().len(),
+            Members::Discovered(discovered) => {
+                discovered.load().as_ref().map_or(0, |set| set.nodes().len())
+            }
+        }
+    }
+
+    /// Chooses a node for a request, other than those it has tried. No allocation; no lock unless
+    /// a node has just changed its health; for a single node with an address not even a shared
+    /// write.
+    #[inline]
+    pub fn pick(&self, request: &PickRequest<'_>, tried: &Tried) -> Pick<'_> {
+        if self.checks.is_some() {
+            self.mark_used();
+        }
+        match (&self.members, self.only) {
+            (Members::Fixed(set), Some(address)) => {
+                Pick::Node(Picked::new(SetRef::Fixed(set), NodeIndex(0), address))
+            }
+            _ => self.pick_one_of_several(request, tried),
+        }
+    }
+
+    fn pick_one_of_several(&self, request: &PickRequest<'_>, tried: &Tried) -> Pick<'_> {
+        let discovered = match &self.members {
+            Members::Fixed(set) => return set.pick(request, tried, || SetRef::Fixed(set)),
+            Members::Discovered(discovered) => discovered,
+        };
+        match &*discovered.load() {
+            Some(set) => set.pick(request, tried, || SetRef::Discovered(Arc::clone(set))),
+            None if discovered.is_settled() => Pick::NoNodes,
+            None => match request.when_unresolved {
+                WhenUnresolved::Wait => Pick::Unresolved,
+                WhenUnresolved::Skip => Pick::NoNodes,
+            },
+        }
+    }
+
+    fn mark_used(&self) {
+        // Read first: a line that all cores write is worth avoiding.
+        if !self.ledger.used.load(Ordering::Relaxed) {
+            self.ledger.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a request ever asked for a node; counted only for upstreams with checks.
+    pub fn is_used(&self) -> bool {
+        self.ledger.used.load(Ordering::Relaxed)
+    }
+
+    /// Tells how an attempt ended: moves the average of the response time and the passive checks.
+    /// `now_ms` is of the same clock as that of picks.
+    pub fn report(&self, picked: &Picked<'_>, outcome: Outcome, now_ms: u64) {
+        if let (Policy::Ewma, Outcome::Answered { response_time, .. }) =
+            (picked.set().policy(), outcome)
+        {
+            picked.node().vitals().response_time.observe(response_time, now_ms);
+        }
+        let Some(passive) = self.checks.as_ref().and_then(|checks| checks.passive.as_ref()) else {
+            return;
+        };
+        let signal = match outcome {
+            Outcome::Failed => Some(Signal::TcpFailure),
+            Outcome::TimedOut => Some(Signal::TimeoutFailure),
+            Outcome::Answered { .. } if passive.kind == CheckKind::Tcp => None,
+            Outcome::Answered { status, .. } => Signal::of_status(status, &passive.thresholds),
+        };
+        if let Some(signal) = signal {
+            picked.set().observe(picked.index(), signal, &passive.thresholds);
+        }
+    }
+
+    /// Whether the first look-up of every name has ended.
+    pub fn is_ready(&self) -> bool {
+        match &self.members {
+            Members::Fixed(set) => set
+                .nodes()
+                .iter()
+                .filter_map(|node| node.name())
+                .all(|name| !matches!(**name.resolution(), Resolution::Pending)),
+            Members::Discovered(discovered) => discovered.is_settled(),
+        }
+    }
+
+    /// Waits until [`is_ready`](Self::is_ready) or the time is over; tells which. Needs a runtime
+    /// with a timer; look-ups run elsewhere.
+    pub async fn ready(&self, timeout: Duration) -> bool {
+        let ready = async {
+            match &self.members {
+                Members::Fixed(set) => {
+                    for name in set.nodes().iter().filter_map(|node| node.name()) {
+                        name.ready().await;
+                    }
+                }
+                Members::Discovered(discovered) => discovered.settled().await,
+            }
+        };
+        tokio::time::timeout(timeout, ready).await.is_ok()
+    }
+
+    /// Replaces the nodes of an upstream with a `discovery`; others ignore it. Calling it with
+    /// equal nodes changes nothing.
+    pub fn publish_nodes(&self, nodes: Vec<Node>) {
+        if let Members::Discovered(discovered) = &self.members {
+            discovered.publish(nodes);
+        }
+    }
+
+    /// The nodes of now; `None` while a discovered set has none.
+    pub(crate) fn node_set(&self) -> Option<Arc<NodeSet>> {
+        match &self.members {
+            Members::Fixed(set) => Some(Arc::clone(set)),
+            Members::Discovered(discovered) => discovered.set(),
+        }
+    }
+
+    pub(crate) fn probe_host(&self) -> Option<&str> {
+        self.probe_host.as_deref()
+    }
+}
+
+/// The predecessor's checks where they are equal, so that comparing them later is cheap.
+fn shared_checks(conf: &Upstream, previous: Option<&Arc<UpstreamState>>) -> Option<Arc<Checks>> {
+    let checks = conf.checks.as_ref()?;
+    let earlier = previous.and_then(|previous| previous.checks.as_ref());
+    match earlier {
+        Some(earlier) if **earlier == *checks => Some(Arc::clone(earlier)),
+        _ => Some(Arc::new(checks.clone())),
+    }
+}
+
+fn fixed(
+    recipe: Recipe,
+    previous: Option<&Arc<UpstreamState>>,
+    flips: Arc<AtomicU64>,
+    resolver: &Resolver,
+) -> Arc<NodeSet> {
+    if let Some(Members::Fixed(set)) = previous.map(|previous| &previous.members)
+        && *set.recipe() == recipe
+    {
+        return Arc::clone(set);
+    }
+    let previous = previous.and_then(|previous| previous.node_set());
+    NodeSet::new(recipe, previous.as_deref(), flips, resolver)
+}
+
+fn discovered(
+    terms: Terms,
+    previous: Option<&Arc<UpstreamState>>,
+    flips: Arc<AtomicU64>,
+    resolver: &Arc<Resolver>,
+) -> Arc<Discovered> {
+    let earlier = previous.and_then(|previous| match &previous.members {
+        Members::Fixed(_) => None,
+        Members::Discovered(discovered) => Some(discovered),
+    });
+    match earlier {
+        Some(earlier) if *earlier.terms() == terms => Arc::clone(earlier),
+        // Another policy for the same service starts with the nodes already known.
+        Some(earlier) if earlier.terms().discovery == terms.discovery => {
+            Discovered::start(terms, earlier.set(), flips, resolver)
+        }
+        _ => Discovered::start(terms, None, flips, resolver),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,11 @@
 //! A hash map whose clone is one reference count: shards shared between versions.
 //!
 //! Made for snapshots: readers look up in an immutable version while the next version is derived
-//! from it. A change copies one shard of about [`SHARD_ENTRIES_TARGET`] entries and the table of
-//! shard pointers, never the map. Iteration order is not defined. Not a concurrent map: a version
-//! is changed through `&mut` only, and published by whoever owns it.
+//! from it. A change copies one shard of about [`SHARD_ENTRIES_TARGET`] entries, one branch of
+//! 64 shard pointers and the list of branches, never the map: so it also leaves the
+//! reference counts of the rest alone, which lie in cache lines that readers use. Iteration order
+//! is not defined. Not a concurrent map: a version is changed through `&mut` only, and published
+//! by whoever owns it.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -20,6 +22,9 @@ pub const SHARD_ENTRIES_TARGET: usize = 48;
 /// Mean entries of a shard below which the map halves its shards: far enough under half of
 /// [`SHARD_ENTRIES_TARGET`] that one entry coming and going cannot reshard each time.
 const SHARD_ENTRIES_LOW: usize = 6;
+
+/// Shards of a branch: about the square root of the shards that large maps have.
+const BRANCH_SHARDS: usize = 64;
 
 /// The lowest bit of a hash that chooses the shard: the table inside a shard indexes by the bits
 /// below and tags by the seven highest, so that the three uses do not overlap.
@@ -57,7 +62,7 @@ impl<K, V> CowMap<K, V> {
 
     /// Every entry, in no defined order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.root.shards.iter().flat_map(|shard| shard.iter()).map(|(key, value)| (key, value))
+        self.root.shards().flat_map(|shard| shard.iter()).map(|(key, value)| (key, value))
     }
 
     /// Every key, in no defined order.
@@ -88,8 +93,10 @@ impl<K: Hash + Eq, V> CowMap<K, V> {
     #[inline]
     pub fn get_key_value<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<(&K, &V)> {
         let hash = self.root.hasher.hash_one(key);
-        let shard = &self.root.shards[self.root.shard_of(hash)];
-        shard.find(hash, |(stored, _)| key.equivalent(stored)).map(|(key, value)| (key, value))
+        self.root
+            .shard(hash)
+            .find(hash, |(stored, _)| key.equivalent(stored))
+            .map(|(key, value)| (key, value))
     }
 
     /// Whether `key` has an entry.
@@ -104,15 +111,16 @@ impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let root = Arc::make_mut(&mut self.root);
         let hash = root.hasher.hash_one(&key);
-        let index = root.shard_of(hash);
-        let shard = Arc::make_mut(&mut root.shards[index]);
+        let hasher = root.hasher.clone();
+        let shard = root.shard_mut(hash);
         if let Some((_, stored)) = shard.find_mut(hash, |(stored, _)| *stored == key) {
             return Some(std::mem::replace(stored, value));
         }
-        shard.insert_unique(hash, (key, value), |(key, _)| root.hasher.hash_one(key));
+        shard.insert_unique(hash, (key, value), |(key, _)| hasher.hash_one(key));
         root.len += 1;
-        if root.len > root.shards.len() * SHARD_ENTRIES_TARGET && root.shards.len() < SHARDS_MAX {
-            root.reshard(root.shards.len() * 2);
+        let shards = root.shard_count();
+        if root.len > shards * SHARD_ENTRIES_TARGET && shards < SHARDS_MAX {
+            root.reshard(shards * 2);
         }
         None
     }
@@ -124,13 +132,13 @@ impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
         }
         let root = Arc::make_mut(&mut self.root);
         let hash = root.hasher.hash_one(key);
-        let index = root.shard_of(hash);
-        let shard = Arc::make_mut(&mut root.shards[index]);
+        let shard = root.shard_mut(hash);
         let entry = shard.find_entry(hash, |(stored, _)| key.equivalent(stored)).ok()?;
         let ((_, value), _) = entry.remove();
         root.len -= 1;
-        if root.shards.len() > 1 && root.len < root.shards.len() * SHARD_ENTRIES_LOW {
-            root.reshard(root.shards.len() / 2);
+        let shards = root.shard_count();
+        if shards > 1 && root.len < shards * SHARD_ENTRIES_LOW {
+            root.reshard(shards / 2);
         }
         Some(value)
     }
@@ -146,8 +154,7 @@ impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
         }
         let root = Arc::make_mut(&mut self.root);
         let hash = root.hasher.hash_one(key);
-        let index = root.shard_of(hash);
-        let shard = Arc::make_mut(&mut root.shards[index]);
+        let shard = root.shard_mut(hash);
         shard.find_mut(hash, |(stored, _)| key.equivalent(stored)).map(|(_, value)| change(value))
     }
 }
@@ -182,9 +189,13 @@ impl<K: Hash + Eq + Clone, V: Clone> FromIterator<(K, V)> for CowMap<K, V> {
 
 type Shard<K, V> = HashTable<(K, V)>;
 
+type Branch<K, V> = Arc<[Arc<Shard<K, V>>]>;
+
 struct Root<K, V> {
-    /// Always a power of two of them.
-    shards: Box<[Arc<Shard<K, V>>]>,
+    /// All of the same length, a power of two, and as many as another one.
+    branches: Box<[Branch<K, V>]>,
+    /// Number of shards less one.
+    mask: usize,
     len: usize,
     hasher: RandomState,
 }
@@ -193,38 +204,60 @@ impl<K, V> Root<K, V> {
     fn with_shards(shards: usize, hasher: RandomState) -> Self {
         // All start as the same empty shard; the first insertion into each parts it.
         let empty = Arc::new(Shard::new());
-        Self { shards: vec![empty; shards].into_boxed_slice(), len: 0, hasher }
+        let branch: Branch<K, V> = vec![empty; shards.min(BRANCH_SHARDS)].into();
+        let branches = vec![branch; shards.div_ceil(BRANCH_SHARDS)].into_boxed_slice();
+        Self { branches, mask: shards - 1, len: 0, hasher }
+    }
+
+    fn shard_count(&self) -> usize {
+        self.mask + 1
+    }
+
+    fn shards(&self) -> impl Iterator<Item = &Arc<Shard<K, V>>> {
+        self.branches.iter().flat_map(|branch| branch.iter())
     }
 
     #[inline]
-    fn shard_of(&self, hash: u64) -> usize {
-        (hash >> SHARD_HASH_SHIFT) as usize & (self.shards.len() - 1)
+    fn shard(&self, hash: u64) -> &Shard<K, V> {
+        let index = shard_index(hash, self.mask);
+        &self.branches[index / BRANCH_SHARDS][index % BRANCH_SHARDS]
     }
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Root<K, V> {
+    fn shard_mut(&mut self, hash: u64) -> &mut Shard<K, V> {
+        let index = shard_index(hash, self.mask);
+        let branch = Arc::make_mut(&mut self.branches[index / BRANCH_SHARDS]);
+        Arc::make_mut(&mut branch[index % BRANCH_SHARDS])
+    }
+
     fn reshard(&mut self, shards: usize) {
         let mut next: Vec<Shard<K, V>> = Vec::with_capacity(shards);
         next.resize_with(shards, Shard::new);
-        let mask = shards - 1;
         let hasher = &self.hasher;
         let hash_of = |entry: &(K, V)| hasher.hash_one(&entry.0);
-        for shard in std::mem::take(&mut self.shards) {
-            let entries = Arc::try_unwrap(shard).unwrap_or_else(|shared| (*shared).clone());
-            for entry in entries {
-                let hash = hash_of(&entry);
-                let index = (hash >> SHARD_HASH_SHIFT) as usize & mask;
-                next[index].insert_unique(hash, entry, hash_of);
+        for shard in self.shards() {
+            for entry in shard.iter() {
+                let hash = hash_of(entry);
+                next[shard_index(hash, shards - 1)].insert_unique(hash, entry.clone(), hash_of);
             }
         }
-        self.shards = next.into_iter().map(Arc::new).collect();
+        let next: Vec<Arc<Shard<K, V>>> = next.into_iter().map(Arc::new).collect();
+        self.branches = next.chunks(BRANCH_SHARDS).map(Arc::from).collect();
+        self.mask = shards - 1;
     }
 }
 
 impl<K, V> Clone for Root<K, V> {
     fn clone(&self) -> Self {
-        Self { shards: self.shards.clone(), len: self.len, hasher: self.hasher.clone() }
+        let hasher = self.hasher.clone();
+        Self { branches: self.branches.clone(), mask: self.mask, len: self.len, hasher }
     }
+}
+
+#[inline]
+fn shard_index(hash: u64, mask: usize) -> usize {
+    (hash >> SHARD_HASH_SHIFT) as usize & mask
 }
 
 #[cfg(test)]
@@ -274,13 +307,16 @@ mod tests {
     }
 
     #[test]
-    fn a_change_copies_one_shard() {
+    fn a_change_copies_one_shard_and_one_branch() {
         let map: CowMap<u32, u32> = (0..10_000).map(|key| (key, key)).collect();
         let mut next = map.clone();
         next.insert(5, 500);
-        let copied = std::iter::zip(&map.root.shards, &next.root.shards)
+        let copied = std::iter::zip(map.root.shards(), next.root.shards())
             .filter(|(before, after)| !Arc::ptr_eq(before, after));
         assert_eq!(copied.count(), 1);
+        let copied = std::iter::zip(&map.root.branches, &next.root.branches)
+            .filter(|(before, after)| !Arc::ptr_eq(before, after));
+        assert_eq!((map.root.branches.len(), copied.count()), (4, 1));
     }
 
     #[test]
@@ -295,24 +331,24 @@ mod tests {
     #[test]
     fn shards_follow_the_number_of_entries_both_ways() {
         let mut map: CowMap<u32, ()> = (0..10_000).map(|key| (key, ())).collect();
-        let fullest = map.root.shards.iter().map(|shard| shard.len()).max();
+        let fullest = map.root.shards().map(|shard| shard.len()).max();
         assert!(fullest < Some(2 * SHARD_ENTRIES_TARGET), "{fullest:?}");
-        assert!(map.root.shards.len() <= 512);
+        assert!(map.root.shard_count() <= 512);
         for key in 0..10_000 {
             map.remove(&key);
         }
-        assert_eq!(map.root.shards.len(), 1);
+        assert_eq!(map.root.shard_count(), 1);
         assert!(map.is_empty());
     }
 
     #[test]
     fn a_map_of_known_size_never_reshards() {
         let mut map = CowMap::with_capacity(1_000);
-        let shards = map.root.shards.len();
+        let shards = map.root.shard_count();
         for key in 0..1_000 {
             map.insert(key, ());
         }
-        assert_eq!(map.root.shards.len(), shards);
+        assert_eq!(map.root.shard_count(), shards);
     }
 
     #[derive(Debug, Clone)]

@@ -1,14 +1,18 @@
 //! A vector indexed by slot number whose clone is one reference count.
 //!
 //! The companion of the copy-on-write map for dense numbers: a change copies one chunk of
-//! [`CHUNK_SLOTS`] values and the table of chunk pointers. Slots are never removed from the
+//! [`CHUNK_SLOTS`] values, one branch of as many chunk pointers and the list of branches. Slots are never removed from the
 //! middle; a caller that frees slots keeps its own free list and stores an empty value.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Values of a chunk: the copy a change costs, against the length of the chunk table.
+/// Values of a chunk, and chunks of a branch: the copies a change costs, against the length of the
+/// list of branches.
 pub const CHUNK_SLOTS: usize = 64;
+
+/// Slots of a full branch.
+const BRANCH_SLOTS: usize = CHUNK_SLOTS * CHUNK_SLOTS;
 
 /// A persistent vector; see the module.
 pub struct CowVec<T> {
@@ -18,7 +22,7 @@ pub struct CowVec<T> {
 impl<T> CowVec<T> {
     /// An empty vector.
     pub fn new() -> Self {
-        Self { root: Arc::new(Root { chunks: Vec::new(), len: 0 }) }
+        Self { root: Arc::new(Root { branches: Vec::new(), len: 0 }) }
     }
 
     /// Number of slots.
@@ -35,12 +39,13 @@ impl<T> CowVec<T> {
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&T> {
         let slot = slot as usize;
-        self.root.chunks.get(slot / CHUNK_SLOTS)?.get(slot % CHUNK_SLOTS)
+        let branch = self.root.branches.get(slot / BRANCH_SLOTS)?;
+        branch.get(slot / CHUNK_SLOTS % CHUNK_SLOTS)?.get(slot % CHUNK_SLOTS)
     }
 
     /// Every value in slot order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.root.chunks.iter().flat_map(|chunk| chunk.iter())
+        self.root.chunks().flat_map(|chunk| chunk.iter())
     }
 
     /// Whether both are the same version; two vectors with equal values need not be.
@@ -55,14 +60,17 @@ impl<T: Clone> CowVec<T> {
         let root = Arc::make_mut(&mut self.root);
         let slot = root.len;
         root.len = slot.checked_add(1).expect("memory ends before four billion slots do");
-        match root.chunks.last_mut() {
-            Some(chunk) if chunk.len() < CHUNK_SLOTS => Arc::make_mut(chunk).push(value),
-            _ => {
-                let mut chunk = Vec::with_capacity(CHUNK_SLOTS);
-                chunk.push(value);
-                root.chunks.push(Arc::new(chunk));
-            }
+        let slot_index = slot as usize;
+        if slot_index.is_multiple_of(BRANCH_SLOTS) {
+            root.branches.push(Arc::default());
         }
+        let branch = root.branches.last_mut().expect("a branch was begun with its first slot");
+        let branch = Arc::make_mut(branch);
+        if slot_index.is_multiple_of(CHUNK_SLOTS) {
+            branch.push(Arc::default());
+        }
+        let chunk = branch.last_mut().expect("a chunk was begun with its first slot");
+        Arc::make_mut(chunk).push(value);
         slot
     }
 
@@ -74,9 +82,7 @@ impl<T: Clone> CowVec<T> {
         if slot >= self.root.len {
             return Err(value);
         }
-        let root = Arc::make_mut(&mut self.root);
-        let chunk = Arc::make_mut(&mut root.chunks[slot as usize / CHUNK_SLOTS]);
-        Ok(std::mem::replace(&mut chunk[slot as usize % CHUNK_SLOTS], value))
+        Ok(std::mem::replace(Arc::make_mut(&mut self.root).slot_mut(slot), value))
     }
 
     /// Changes the value of `slot` in place and returns what `change` returned; `None` and nothing
@@ -85,9 +91,7 @@ impl<T: Clone> CowVec<T> {
         if slot >= self.root.len {
             return None;
         }
-        let root = Arc::make_mut(&mut self.root);
-        let chunk = Arc::make_mut(&mut root.chunks[slot as usize / CHUNK_SLOTS]);
-        chunk.get_mut(slot as usize % CHUNK_SLOTS).map(change)
+        Some(change(Arc::make_mut(&mut self.root).slot_mut(slot)))
     }
 
     /// Takes the last slot away.
@@ -96,10 +100,14 @@ impl<T: Clone> CowVec<T> {
             return None;
         }
         let root = Arc::make_mut(&mut self.root);
-        let last = root.chunks.last_mut()?;
-        let value = Arc::make_mut(last).pop();
-        if last.is_empty() {
-            root.chunks.pop();
+        let branch = Arc::make_mut(root.branches.last_mut()?);
+        let chunk = Arc::make_mut(branch.last_mut()?);
+        let value = chunk.pop();
+        if chunk.is_empty() {
+            branch.pop();
+        }
+        if branch.is_empty() {
+            root.branches.pop();
         }
         root.len -= 1;
         value
@@ -134,15 +142,33 @@ impl<T: Clone> FromIterator<T> for CowVec<T> {
     }
 }
 
+type Chunk<T> = Arc<Vec<T>>;
+
 struct Root<T> {
-    /// All full but the last, which is never empty.
-    chunks: Vec<Arc<Vec<T>>>,
+    /// Branches and chunks are all full but the last, which is never empty.
+    branches: Vec<Arc<Vec<Chunk<T>>>>,
     len: u32,
+}
+
+impl<T> Root<T> {
+    fn chunks(&self) -> impl Iterator<Item = &Chunk<T>> {
+        self.branches.iter().flat_map(|branch| branch.iter())
+    }
+}
+
+impl<T: Clone> Root<T> {
+    /// The place of a slot that exists, in a chunk of this version's own.
+    fn slot_mut(&mut self, slot: u32) -> &mut T {
+        let slot = slot as usize;
+        let branch = Arc::make_mut(&mut self.branches[slot / BRANCH_SLOTS]);
+        let chunk = Arc::make_mut(&mut branch[slot / CHUNK_SLOTS % CHUNK_SLOTS]);
+        &mut chunk[slot % CHUNK_SLOTS]
+    }
 }
 
 impl<T> Clone for Root<T> {
     fn clone(&self) -> Self {
-        Self { chunks: self.chunks.clone(), len: self.len }
+        Self { branches: self.branches.clone(), len: self.len }
     }
 }
 
@@ -161,10 +187,10 @@ mod tests {
         assert_eq!(before.get(500), Some(&500));
         assert_eq!(before.len(), 1_000);
         assert_eq!(slots.get(500), Some(&7));
-        let shared = std::iter::zip(&before.root.chunks, &slots.root.chunks)
+        let shared = std::iter::zip(before.root.chunks(), slots.root.chunks())
             .filter(|(old, new)| Arc::ptr_eq(old, new))
             .count();
-        assert_eq!(shared, before.root.chunks.len() - 2, "one set, one grown");
+        assert_eq!(shared, before.root.chunks().count() - 2, "one set, one grown");
     }
 
     #[test]
@@ -175,6 +201,21 @@ mod tests {
         assert_eq!(slots.set(3, 9), Err(9));
         assert_eq!(slots.update(u32::MAX, |value| *value += 1), None);
         assert!(slots.is_same_version(&before));
+    }
+
+    #[test]
+    fn slots_pass_the_borders_of_chunks_and_branches_both_ways() {
+        let count = 2 * BRANCH_SLOTS as u32 + 1;
+        let mut slots: CowVec<u32> = (0..count).collect();
+        assert_eq!(slots.root.branches.len(), 3);
+        assert!((0..count).all(|slot| slots.get(slot) == Some(&slot)));
+        assert_eq!(slots.get(count), None);
+        assert_eq!(slots.update(count - 2, std::mem::take), Some(count - 2));
+        assert_eq!(slots.set(count - 2, count - 2), Ok(0));
+        for slot in (0..count).rev() {
+            assert_eq!(slots.pop(), Some(slot));
+        }
+        assert_eq!((slots.pop(), slots.root.branches.len()), (None, 0));
     }
 
     #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! What is known about a finished request when its line is written: borrowed, plain fields.
 //!
-//! Everything is optional but the status: an empty text, `None` or a status of zero prints as the
-//! format's word for nothing.
+//! Everything is optional: an empty text, `None`, a port or a status of zero prints as the format's
+//! word for nothing. Addresses, schemes, the protocol and the names of TLS are the gateway's own
+//! words and are not escaped; all other text is.
 
 use crate::codes::ErrorCode;
 

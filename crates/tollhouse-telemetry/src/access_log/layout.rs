@@ -86,9 +86,13 @@ pub struct Layout {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
-    Literal(Box<[u8]>),
+    /// Text of up to eight bytes and its length: one store instead of a copy of unknown length.
+    Short([u8; SHORT_BYTES], u8),
+    Long(Box<[u8]>),
     Variable(Variable),
 }
+
+const SHORT_BYTES: usize = 8;
 
 /// How values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +165,12 @@ impl Layout {
     pub(super) fn write(&self, entry: &Entry<'_>, times: &Times, line: &mut Vec<u8>) {
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(text) => line.extend_from_slice(text),
+                Piece::Short(text, len) => {
+                    let end = line.len() + usize::from(*len);
+                    line.extend_from_slice(text);
+                    line.truncate(end);
+                }
+                Piece::Long(text) => line.extend_from_slice(text),
                 Piece::Variable(variable) => {
                     let value = variable.value(entry);
                     match self.style {
@@ -175,7 +184,14 @@ impl Layout {
 }
 
 fn literal(text: &str) -> Piece {
-    Piece::Literal(text.as_bytes().into())
+    let mut short = [0; SHORT_BYTES];
+    match short.get_mut(..text.len()) {
+        Some(start) => {
+            start.copy_from_slice(text.as_bytes());
+            Piece::Short(short, text.len() as u8)
+        }
+        None => Piece::Long(text.as_bytes().into()),
+    }
 }
 
 /// The name at the start of `text`, in braces or not, and what follows it.
@@ -204,7 +220,10 @@ fn write_text(
     line: &mut Vec<u8>,
 ) {
     match value {
-        Value::Text([]) | Value::Nothing => line.extend_from_slice(nothing(escape)),
+        Value::Text([]) | Value::Own("") | Value::Nothing => {
+            line.extend_from_slice(nothing(escape));
+        }
+        Value::Own(text) => line.extend_from_slice(text.as_bytes()),
         Value::Text(text) => push_escaped(text, escape, line),
         Value::Number(number) => push_number(number, line),
         Value::Seconds(milliseconds) => push_seconds(milliseconds, line),
@@ -218,7 +237,7 @@ fn write_text(
 
 fn write_json(value: Value<'_>, entry: &Entry<'_>, times: &Times, line: &mut Vec<u8>) {
     match value {
-        Value::Text([]) | Value::Nothing => line.extend_from_slice(b"null"),
+        Value::Text([]) | Value::Own("") | Value::Nothing => line.extend_from_slice(b"null"),
         Value::Number(_) | Value::Seconds(_) => {
             write_text(value, Escape::Json, entry, times, line);
         }
@@ -251,7 +270,7 @@ fn push_request(entry: &Entry<'_>, escape: Escape, line: &mut Vec<u8>) {
     line.push(b' ');
     push_escaped(entry.request_target, escape, line);
     line.push(b' ');
-    push_escaped(entry.protocol.as_bytes(), escape, line);
+    line.extend_from_slice(entry.protocol.as_bytes());
 }
 
 /// One value an attempt, with commas between; an attempt without one shows as `-`, so that the

@@ -6,15 +6,21 @@ const DIGITS_MAX: usize = 20;
 /// Appends `value` in decimal.
 #[inline]
 pub(super) fn push_number(mut value: u64, line: &mut Vec<u8>) {
-    if value < 10 {
-        line.push(b'0' + value as u8);
-        return;
+    let digit = |value: u64| b'0' + (value % 10) as u8;
+    match value {
+        0..10 => return line.push(digit(value)),
+        10..100 => return line.extend_from_slice(&[digit(value / 10), digit(value)]),
+        // Statuses, nearly always.
+        100..1_000 => {
+            return line.extend_from_slice(&[digit(value / 100), digit(value / 10), digit(value)]);
+        }
+        _ => {}
     }
     let mut digits = [0_u8; DIGITS_MAX];
     let mut start = DIGITS_MAX;
     while value > 0 {
         start -= 1;
-        digits[start] = b'0' + (value % 10) as u8;
+        digits[start] = digit(value);
         value /= 10;
     }
     line.extend_from_slice(&digits[start..]);

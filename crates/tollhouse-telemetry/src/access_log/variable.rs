@@ -92,28 +92,28 @@ impl Variable {
     /// What the variable is for this request.
     #[inline]
     pub(super) fn value<'a>(self, entry: &Entry<'a>) -> Value<'a> {
-        use Value::{Number, Seconds, Text};
+        use Value::{Number, Own, Seconds, Text};
         match self {
-            Self::RemoteAddr => Text(entry.remote_addr.as_bytes()),
+            Self::RemoteAddr => Own(entry.remote_addr),
             Self::RemotePort => Value::of_number(entry.remote_port),
             Self::RemoteUser => Text(entry.remote_user),
-            Self::ServerAddr => Text(entry.server_addr.as_bytes()),
+            Self::ServerAddr => Own(entry.server_addr),
             Self::ServerPort => Value::of_number(entry.server_port),
             Self::TimeLocal => Value::TimeLocal,
             Self::TimeIso8601 => Value::TimeIso8601,
             Self::Msec => Seconds(entry.unix_ms),
             Self::Connection => Number(entry.connection),
             Self::ConnectionRequests => Number(entry.connection_requests),
-            Self::Scheme => Text(entry.scheme.as_bytes()),
-            Self::SslProtocol => Text(entry.ssl_protocol.as_bytes()),
-            Self::SslCipher => Text(entry.ssl_cipher.as_bytes()),
+            Self::Scheme => Own(entry.scheme),
+            Self::SslProtocol => Own(entry.ssl_protocol),
+            Self::SslCipher => Own(entry.ssl_cipher),
             Self::SslServerName => Text(entry.ssl_server_name.as_bytes()),
             Self::Request => Value::Request,
             Self::RequestMethod => Text(entry.method),
             Self::RequestUri => Text(entry.request_target),
             Self::Uri => Text(split_target(entry.request_target).0),
             Self::Args | Self::QueryString => Text(split_target(entry.request_target).1),
-            Self::ServerProtocol => Text(entry.protocol.as_bytes()),
+            Self::ServerProtocol => Own(entry.protocol),
             Self::Host => Text(entry.host),
             Self::HttpHost => Text(entry.http_host),
             Self::HttpReferer => Text(entry.http_referer),
@@ -125,7 +125,7 @@ impl Variable {
             Self::Status => Value::of_number(entry.status),
             Self::BytesSent => Number(entry.bytes_sent),
             Self::BodyBytesSent => Number(entry.body_bytes_sent),
-            Self::ErrorCode => Text(entry.error_code.map_or("", |code| code.text()).as_bytes()),
+            Self::ErrorCode => Own(entry.error_code.map_or("", |code| code.text())),
             Self::UpstreamAddr => attempts(entry, |attempt| Text(attempt.addr.as_bytes())),
             Self::UpstreamStatus => attempts(entry, |attempt| Value::of_number(attempt.status)),
             Self::UpstreamResponseTime => {
@@ -137,7 +137,7 @@ impl Variable {
             Self::UpstreamHeaderTime => {
                 attempts(entry, |attempt| Value::of_seconds(attempt.header_time_ms))
             }
-            Self::UpstreamScheme => Text(entry.upstream_scheme.as_bytes()),
+            Self::UpstreamScheme => Own(entry.upstream_scheme),
             Self::UpstreamHost => Text(entry.upstream_host),
             Self::UpstreamUri => Text(entry.upstream_uri),
             Self::RouteId => Text(entry.route_id.as_bytes()),
@@ -154,6 +154,8 @@ impl Variable {
 pub(super) enum Value<'a> {
     /// From outside, to be escaped; empty is nothing.
     Text(&'a [u8]),
+    /// Written by the gateway itself, with nothing to escape; empty is nothing.
+    Own(&'a str),
     Number(u64),
     /// Milliseconds to be shown as seconds.
     Seconds(u64),

@@ -1,7 +1,8 @@
 //! `cargo x fuzz`: runs the fuzz targets under `fuzz/`, each for a while, through cargo-fuzz.
 //!
-//! The targets themselves live in `fuzz/fuzz_targets/`, one a parser of bytes from outside. Needs
-//! cargo-fuzz and a nightly toolchain; without them it says so and succeeds.
+//! The targets themselves live in `fuzz/fuzz_targets/`, one a parser of bytes from outside, the words
+//! they start from in `fuzz/dictionaries/`. Needs cargo-fuzz and a nightly toolchain; without them it
+//! says so and succeeds.
 
 use crate::shell;
 use anyhow::{Context, Result, bail};
@@ -51,10 +52,15 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
 }
 
 fn run_target(target: &str, seconds: u32) -> Result<()> {
-    let duration = format!("-max_total_time={seconds}");
-    let length = format!("-max_len={INPUT_BYTES_MAX}");
+    let mut options =
+        vec![format!("-max_total_time={seconds}"), format!("-max_len={INPUT_BYTES_MAX}")];
+    let dictionary = shell::workspace_root().join(format!("fuzz/dictionaries/{target}.dict"));
+    if dictionary.is_file() {
+        options.push(format!("-dict={}", dictionary.display()));
+    }
     // Through rustup, because the running cargo is the pinned stable one.
-    let words = ["run", "nightly", "cargo", "fuzz", "run", target, "--", &duration, &length];
+    let mut words = vec!["run", "nightly", "cargo", "fuzz", "run", target, "--"];
+    words.extend(options.iter().map(String::as_str));
     shell::run(shell::command("rustup", &words).env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN"))
 }
 

@@ -122,21 +122,10 @@ fn common_divisor(members: &[Member]) -> u32 {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use tollhouse_stdx::random::Random;
+
     use super::*;
     use crate::pick::WhenUnresolved;
-
-    /// A repeatable source of random numbers (splitmix64).
-    pub(crate) struct Random(pub(crate) u64);
-
-    impl Random {
-        pub(crate) fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^ (z >> 31)
-        }
-    }
 
     pub(crate) fn members(weights: &[u32]) -> Vec<Member> {
         let all = weights.iter().zip(0..).map(|(&weight, index)| Member { index, weight });
@@ -149,9 +138,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_random_number_is_spread_evenly_below_the_count() {
-        let mut random = Random(1);
+        let mut random = Random::seeded(1);
         let mut hits = [0_u32; 3];
-        (0..30_000).for_each(|_| hits[below(random.next(), 3)] += 1);
+        (0..30_000).for_each(|_| hits[below(random.next_u64(), 3)] += 1);
         assert!(hits.iter().all(|&h| (9_700..10_300).contains(&h)), "{hits:?}");
         assert_eq!(below(u64::MAX, 0), 0);
         assert_eq!(below(u64::MAX, 1), 0);

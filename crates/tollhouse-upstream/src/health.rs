@@ -11,4 +11,4 @@ pub mod state;
 pub mod supervisor;
 
 #[cfg(test)]
-mod simulation;
+pub(crate) mod simulation;

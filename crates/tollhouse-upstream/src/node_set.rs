@@ -150,10 +150,7 @@ impl NodeSet {
         let before = if only { &Tried::new() } else { tried };
         // Names without an address are passed over like tried nodes; the copy is rare.
         let mut passed: Option<Tried> = None;
-        loop {
-            let Some(index) = self.choose_index(request, passed.as_ref().unwrap_or(before)) else {
-                break;
-            };
+        while let Some(index) = self.choose_index(request, passed.as_ref().unwrap_or(before)) {
             match self.nodes[index as usize].locate(request.random) {
                 Located::At(address) => return Chosen::Node(NodeIndex(index), address),
                 Located::Pending if request.when_unresolved == WhenUnresolved::Wait => {
@@ -257,6 +254,3 @@ fn groups(policy: Policy, nodes: &[Node]) -> Box<[Group]> {
     };
     by_priority.into_values().map(group).collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -198,8 +198,8 @@ impl UpstreamState {
         tokio::time::timeout(timeout, ready).await.is_ok()
     }
 
-    /// Replaces the nodes of an upstream with a `discovery`; others ignore it. Calling it with
-    /// equal nodes changes nothing.
+    /// Replaces the nodes of an upstream with a `discovery` other than `dns`, which keeps its nodes
+    /// itself; upstreams that list their nodes ignore it. Equal nodes change nothing.
     pub fn publish_nodes(&self, nodes: Vec<Node>) {
         if let Members::Discovered(discovered) = &self.members {
             discovered.publish(nodes);
@@ -265,4 +265,4 @@ fn discovered(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -103,16 +103,18 @@ impl EwmaTable {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Random, members, request};
+    use tollhouse_stdx::random::Random;
+
+    use super::super::tests::{members, request};
     use super::*;
     use crate::pick::{NodeIndex, Tried};
 
     fn shares(scores: &[f32], tried: &Tried) -> Vec<f64> {
         let table = EwmaTable::new(&members(&vec![1; scores.len()]));
-        let mut random = Random(11);
+        let mut random = Random::seeded(11);
         let mut hits = vec![0.0; scores.len()];
         for _ in 0..10_000 {
-            let choice = Choice { request: &request(random.next()), tried, nodes: &[] };
+            let choice = Choice { request: &request(random.next_u64()), tried, nodes: &[] };
             if let Some(index) = table.pick_by(&choice, |index| scores[index as usize]) {
                 hits[index as usize] += 1.0 / 10_000.0;
             }

@@ -47,7 +47,9 @@ impl LeastConnectionsTable {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Random, members, request};
+    use tollhouse_stdx::random::Random;
+
+    use super::super::tests::{members, request};
     use super::*;
     use crate::pick::{NodeIndex, Tried};
 
@@ -79,10 +81,10 @@ mod tests {
 
     #[test]
     fn requests_that_stay_settle_at_the_weights() {
-        let mut random = Random(7);
+        let mut random = Random::seeded(7);
         let mut active = [0; 3];
         for _ in 0..600 {
-            let index = run(&[1, 2, 3], &active, &[], random.next()).unwrap();
+            let index = run(&[1, 2, 3], &active, &[], random.next_u64()).unwrap();
             active[index as usize] += 1;
         }
         assert_eq!(active, [100, 200, 300]);
@@ -90,10 +92,10 @@ mod tests {
 
     #[test]
     fn ties_of_an_idle_upstream_spread() {
-        let mut random = Random(3);
+        let mut random = Random::seeded(3);
         let mut hits = [0; 4];
         for _ in 0..4_000 {
-            hits[run(&[1; 4], &[0; 4], &[], random.next()).unwrap() as usize] += 1;
+            hits[run(&[1; 4], &[0; 4], &[], random.next_u64()).unwrap() as usize] += 1;
         }
         assert!(hits.iter().all(|hit| (900..1_100).contains(hit)), "{hits:?}");
     }

@@ -3,6 +3,7 @@
 //! It follows the upstream through its snapshots: nodes that stay keep their rhythm, new ones
 //! wait one interval for their first probe. Starting and stopping checkers is in `supervisor.rs`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use arc_swap::ArcSwap;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tollhouse_model::upstream::Checks;
+use tollhouse_stdx::random::Random;
 
 use super::probe::{Probe, ProbeOutcome, Prober, host_text};
 use super::state::Signal;
-use crate::balance::below;
 use crate::node::{Located, Node};
 use crate::node_set::NodeSet;
 use crate::pick::NodeIndex;
@@ -34,8 +35,8 @@ pub(crate) struct Checker {
     pub(crate) upstream: Arc<ArcSwap<UpstreamState>>,
     pub(crate) checks: Arc<Checks>,
     pub(crate) prober: Arc<dyn Prober>,
-    /// State of the random numbers that jitter is made of.
-    pub(crate) seed: u64,
+    /// For jitter, and for the choice among the addresses of a name.
+    pub(crate) random: Random,
 }
 
 /// One node and its rhythm.
@@ -45,11 +46,9 @@ struct Seat {
     /// When the last probe began; for a new node, when its first interval began.
     since: Instant,
     probing: Probing,
-    /// Different for every probe, so that each one goes to another address of a name.
-    turn: u64,
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct SeatName {
     host: String,
     port: u16,
@@ -89,8 +88,10 @@ impl Checker {
             drop(upstream);
             tokio::select! {
                 Some(done) = probes.join_next() => {
-                    if let Ok(done) = done {
-                        self.settle(&mut seats, done);
+                    match done {
+                        Ok(done) => self.settle(&mut seats, done),
+                        // A panic does not say whose probe it was: all may be probed again.
+                        Err(_) => seats.free_all(),
                     }
                 }
                 () = tokio::time::sleep_until(wake) => {}
@@ -105,15 +106,17 @@ impl Checker {
             return;
         }
         let now = Instant::now();
-        let mut earlier: Vec<Seat> = std::mem::take(&mut seats.seats);
+        let earlier = std::mem::take(&mut seats.seats).into_iter();
+        let mut earlier: HashMap<SeatName, Seat> =
+            earlier.map(|seat| (seat.node.clone(), seat)).collect();
         for (node, index) in set.iter().flat_map(|set| set.nodes()).zip(0..) {
             let name = SeatName { host: node.host().to_owned(), port: node.port() };
             let index = NodeIndex(index);
-            let seat = match earlier.iter().position(|seat| seat.node == name) {
-                Some(place) => Seat { index, ..earlier.swap_remove(place) },
+            let seat = match earlier.remove(&name) {
+                Some(seat) => Seat { index, ..seat },
                 None => {
                     let since = now + self.jitter(interval(&self.checks, node));
-                    Seat { node: name, index, since, probing: Probing::No, turn: self.random() }
+                    Seat { node: name, index, since, probing: Probing::No }
                 }
             };
             seats.seats.push(seat);
@@ -150,8 +153,8 @@ impl Checker {
                 break;
             }
             seat.since = now;
-            seat.turn = seat.turn.wrapping_add(1);
-            let Some(probe) = self.probe(upstream, node, seat) else { continue };
+            let located = node.locate(self.random.next_u64());
+            let Some(probe) = self.probe(upstream, node, located) else { continue };
             seat.probing = Probing::Yes;
             let (set, index, name) = (Arc::clone(set), seat.index, seat.node.clone());
             let prober = Arc::clone(&self.prober);
@@ -168,9 +171,14 @@ impl Checker {
 
     /// The probe of a node: none while its name is not looked up yet, an empty one when its name
     /// has no address.
-    fn probe(&self, upstream: &UpstreamState, node: &Node, seat: &Seat) -> Option<Option<Probe>> {
+    fn probe(
+        &self,
+        upstream: &UpstreamState,
+        node: &Node,
+        located: Located,
+    ) -> Option<Option<Probe>> {
         let active = &self.checks.active;
-        let mut address = match node.locate(scatter(seat.turn)) {
+        let mut address = match located {
             Located::At(address) => address,
             Located::Pending => return None,
             Located::Failed => return Some(None),
@@ -201,13 +209,15 @@ impl Checker {
 
     fn jitter(&mut self, interval: Duration) -> Duration {
         let millis = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX) / JITTER_DIVISOR;
-        let count = usize::try_from(millis).unwrap_or(usize::MAX);
-        Duration::from_millis(below(self.random(), count) as u64)
+        Duration::from_millis(self.random.below(u32::try_from(millis).unwrap_or(u32::MAX)).into())
     }
+}
 
-    fn random(&mut self) -> u64 {
-        self.seed = self.seed.wrapping_add(1);
-        scatter(self.seed)
+// === impl Seats ===
+
+impl Seats {
+    fn free_all(&mut self) {
+        self.seats.iter_mut().for_each(|seat| seat.probing = Probing::No);
     }
 }
 
@@ -219,12 +229,4 @@ fn interval(checks: &Checks, node: &Node) -> Duration {
         false => active.unhealthy_interval,
     };
     interval.max(INTERVAL_MIN)
-}
-
-/// Spreads consecutive numbers over all of them (the finish of splitmix64).
-fn scatter(number: u64) -> u64 {
-    let z = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }

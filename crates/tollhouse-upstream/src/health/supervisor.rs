@@ -4,7 +4,6 @@
 //! Lives on the control side's runtime. What a checker does is in `checker.rs`.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use tollhouse_model::upstream::Checks;
+use tollhouse_stdx::random::Random;
 
 use super::checker::Checker;
 use super::probe::{Prober, SocketProber};
@@ -26,11 +26,11 @@ const START_PERIOD: Duration = Duration::from_secs(1);
 pub struct HealthSupervisor {
     prober: Arc<dyn Prober>,
     inner: Mutex<Inner>,
-    seed: u64,
 }
 
-#[derive(Default)]
 struct Inner {
+    /// Seeds those of the checkers.
+    random: Random,
     /// Upstreams with checks, by key.
     upstreams: HashMap<String, Arc<UpstreamState>>,
     checkers: HashMap<String, Running>,
@@ -58,12 +58,13 @@ impl Default for HealthSupervisor {
 impl HealthSupervisor {
     /// A supervisor whose checkers probe over sockets.
     pub fn new() -> Self {
-        Self::with_prober(Arc::new(SocketProber::default()), RandomState::new().hash_one(()))
+        Self::with_prober(Arc::new(SocketProber::default()), Random::from_process_entropy())
     }
 
-    /// A supervisor with another prober; `seed` determines the jitter.
-    pub fn with_prober(prober: Arc<dyn Prober>, seed: u64) -> Self {
-        Self { prober, inner: Mutex::default(), seed }
+    /// A supervisor with another prober; `random` determines the jitter.
+    pub fn with_prober(prober: Arc<dyn Prober>, random: Random) -> Self {
+        let inner = Inner { random, upstreams: HashMap::new(), checkers: HashMap::new() };
+        Self { prober, inner: Mutex::new(inner) }
     }
 
     /// The upstreams of the snapshot that has just been published. Checkers of those that are
@@ -73,7 +74,7 @@ impl HealthSupervisor {
         let upstreams = checked.map(|upstream| (upstream.key().to_owned(), upstream)).collect();
         let mut inner = self.lock();
         inner.upstreams = upstreams;
-        let Inner { upstreams, checkers } = &mut *inner;
+        let Inner { upstreams, checkers, .. } = &mut *inner;
         checkers.retain(|key, running| {
             let Some(upstream) = upstreams.get(key) else { return false };
             running.upstream.store(Arc::clone(upstream));
@@ -111,7 +112,7 @@ impl HealthSupervisor {
 
     fn start_used(&self) {
         let mut inner = self.lock();
-        let Inner { upstreams, checkers } = &mut *inner;
+        let Inner { upstreams, checkers, random } = &mut *inner;
         for (key, upstream) in upstreams {
             let Some(checks) = upstream.checks() else { continue };
             if !upstream.is_used() || checkers.contains_key(key) {
@@ -122,7 +123,7 @@ impl HealthSupervisor {
                 upstream: Arc::clone(&slot),
                 checks: Arc::clone(checks),
                 prober: Arc::clone(&self.prober),
-                seed: self.seed ^ u64::from(crc32fast::hash(key.as_bytes())) << 32,
+                random: Random::seeded(random.next_u64()),
             };
             let task = Handle::current().spawn(checker.run());
             let running = Running { upstream: slot, checks: Arc::clone(checks), task };
@@ -131,7 +132,7 @@ impl HealthSupervisor {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Both maps are whole between any two statements.
+        // The maps are whole between any two statements.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

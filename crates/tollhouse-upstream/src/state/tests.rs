@@ -1,1 +1,387 @@
+//! Picks, reports, names and changes of whole upstreams.
 
+use std::collections::BTreeMap;
+
+use tokio::runtime::Handle;
+use tollhouse_model::upstream::{Balance, Discovery, HashOn, PassiveCheck, Scheme, Thresholds};
+use tollhouse_net::resolve::{
+    Answer, Lookup, Question, Record, ResolveError, ResolverSettings, Source,
+};
+
+use super::*;
+use crate::health::simulation::checks;
+
+/// Names and what they resolve to; an empty list is a name that does not exist.
+struct Table(Vec<(String, Vec<Record>)>);
+
+impl Source for Table {
+    fn lookup<'a>(&'a self, question: &'a Question) -> Lookup<'a> {
+        let (Question::Host(name) | Question::Service(name)) = question;
+        let found = self.0.iter().find(|entry| entry.0 == *name).map(|entry| entry.1.clone());
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let records = found.ok_or(ResolveError::Denied)?;
+            Ok(Answer { records, time_to_live: Duration::from_secs(10) })
+        })
+    }
+}
+
+pub(crate) fn resolver(names: &[(&str, &[&str])]) -> Arc<Resolver> {
+    let plain = |address: &&str| Record::plain(address.parse().unwrap());
+    let entry = |(name, addresses): &(&str, &[&str])| {
+        (name.to_string(), addresses.iter().map(plain).collect())
+    };
+    resolver_of(names.iter().map(entry).collect())
+}
+
+fn resolver_of(table: Vec<(String, Vec<Record>)>) -> Arc<Resolver> {
+    let settings = ResolverSettings::default();
+    Resolver::with_source(Arc::new(Table(table)), settings, Handle::current())
+}
+
+/// An upstream of these nodes, everything else as the schema's defaults.
+pub(crate) fn upstream(nodes: &[(&str, u32)]) -> Upstream {
+    let node = |(text, weight): &(&str, u32)| {
+        let (host, port) = text.rsplit_once(':').unwrap();
+        let host = host.trim_matches(['[', ']']).to_owned();
+        Node { host, port: port.parse().unwrap(), weight: *weight, priority: 0 }
+    };
+    Upstream {
+        id: None,
+        nodes: nodes.iter().map(node).collect(),
+        discovery: None,
+        balance: Balance::RoundRobin,
+        scheme: Scheme::Http,
+        retries: None,
+        retry_timeout: None,
+        timeout: None,
+        pass_host: PassHost::Pass,
+        keepalive_pool: None,
+        tls: None,
+        checks: None,
+        name: None,
+        desc: None,
+        labels: BTreeMap::new(),
+    }
+}
+
+fn request(when_unresolved: WhenUnresolved) -> PickRequest<'static> {
+    PickRequest { hash_key: None, random: 0, now_ms: 0, when_unresolved }
+}
+
+fn pick<'a>(state: &'a UpstreamState, tried: &Tried) -> Pick<'a> {
+    state.pick(&request(WhenUnresolved::Skip), tried)
+}
+
+fn text(pick: Pick<'_>) -> String {
+    match pick {
+        Pick::Node(picked) => picked.address().to_string(),
+        Pick::NoNodes => "no nodes".into(),
+        Pick::AllTried => "all tried".into(),
+        Pick::Unresolved => "unresolved".into(),
+    }
+}
+
+/// One pick, dropped at once.
+pub(crate) fn ask(state: &UpstreamState) {
+    pick(state, &Tried::new());
+}
+
+/// The hosts of some picks.
+pub(crate) fn hosts(state: &UpstreamState, count: usize) -> Vec<String> {
+    let ip = |_| match pick(state, &Tried::new()) {
+        Pick::Node(picked) => picked.address().ip().to_string(),
+        other => text(other),
+    };
+    (0..count).map(ip).collect()
+}
+
+/// The picks of one request that fails everywhere.
+fn attempts(state: &UpstreamState) -> Vec<String> {
+    let mut tried = Tried::new();
+    let mut seen = Vec::new();
+    loop {
+        let pick = pick(state, &tried);
+        if let Pick::Node(picked) = &pick {
+            tried.insert(picked);
+            state.report(picked, Outcome::Failed, 0);
+            seen.push(picked.address().ip().to_string());
+        } else {
+            seen.push(text(pick));
+            return seen;
+        }
+    }
+}
+
+fn build(conf: &Upstream) -> Arc<UpstreamState> {
+    UpstreamState::build(conf, "routes/1", None, &resolver(&[]))
+}
+
+fn passive(conf: Upstream) -> Upstream {
+    let thresholds = Thresholds {
+        healthy_statuses: vec![200],
+        successes: 2,
+        unhealthy_statuses: vec![500],
+        http_failures: 2,
+        tcp_failures: 1,
+        timeouts: 1,
+    };
+    let passive = Some(PassiveCheck { kind: CheckKind::Http, thresholds });
+    Upstream { checks: Some(Checks { passive, ..checks() }), ..conf }
+}
+
+#[tokio::test]
+async fn equal_weights_alternate_from_the_first_node() {
+    let state = build(&upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1)]));
+    assert_eq!(hosts(&state, 4), ["10.0.0.1", "10.0.0.2", "10.0.0.1", "10.0.0.2"]);
+}
+
+#[tokio::test]
+async fn a_round_is_exact_over_several_threads() {
+    let state = build(&upstream(&[("10.0.0.1:80", 3), ("10.0.0.2:80", 1)]));
+    let one = || hosts(&state, 400);
+    let all: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(one)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(all.iter().filter(|host| *host == "10.0.0.1").count(), 900);
+}
+
+#[tokio::test]
+async fn a_single_node_is_picked_again_and_again_but_not_with_weight_zero() {
+    let single = build(&passive(upstream(&[("10.0.0.1:80", 1)])));
+    let mut tried = Tried::new();
+    for _ in 0..5 {
+        let Pick::Node(picked) = pick(&single, &tried) else { panic!("no node") };
+        tried.insert(&picked);
+        single.report(&picked, Outcome::TimedOut, 0);
+    }
+    assert!(!single.node_set().unwrap().nodes()[0].health().status.serves());
+    for conf in [upstream(&[]), upstream(&[("10.0.0.1:80", 0)])] {
+        assert_eq!(text(pick(&build(&conf), &Tried::new())), "no nodes");
+    }
+}
+
+#[tokio::test]
+async fn a_request_tries_every_node_once_and_lower_priorities_last() {
+    let mut conf = upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1), ("10.0.0.3:80", 1)]);
+    conf.nodes[0].priority = -1;
+    for balance in [
+        Balance::RoundRobin,
+        Balance::ConsistentHash(HashOn::Consumer),
+        Balance::LeastConnections,
+        Balance::Ewma,
+    ] {
+        conf.balance = balance;
+        let mut seen = attempts(&build(&conf));
+        assert_eq!(seen[2..], ["10.0.0.1", "all tried"], "{:?}", conf.balance);
+        seen[..2].sort_unstable();
+        assert_eq!(seen[..2], ["10.0.0.2", "10.0.0.3"], "{:?}", conf.balance);
+    }
+}
+
+#[tokio::test]
+async fn lower_priorities_serve_when_the_higher_ones_are_unhealthy() {
+    let mut conf = passive(upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1)]));
+    conf.nodes[1].priority = -1;
+    let state = build(&conf);
+    let Pick::Node(first) = pick(&state, &Tried::new()) else { panic!("no node") };
+    assert_eq!(first.node().host(), "10.0.0.1");
+    state.report(&first, Outcome::Failed, 0);
+    assert_eq!(hosts(&state, 3), ["10.0.0.2"; 3]);
+    let Pick::Node(second) = pick(&state, &Tried::new()) else { panic!("no node") };
+    state.report(&second, Outcome::TimedOut, 0);
+    // Nobody is healthy: health is ignored.
+    assert_eq!(hosts(&state, 2), ["10.0.0.1"; 2]);
+}
+
+#[tokio::test]
+async fn passive_reports_count_by_their_thresholds() {
+    let answered = |status| Outcome::Answered { status, response_time: Duration::ZERO };
+    for (outcomes, serves) in [
+        (&[answered(500)][..], true),
+        (&[answered(500), answered(500)], false),
+        (&[answered(500), answered(200), answered(500)], true),
+        (&[answered(404); 9], true),
+        (&[Outcome::Failed], false),
+        (&[Outcome::TimedOut], false),
+        (&[Outcome::TimedOut, answered(200), answered(200)], true),
+    ] {
+        let state = build(&passive(upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1)])));
+        let Pick::Node(picked) = pick(&state, &Tried::new()) else { panic!("no node") };
+        outcomes.iter().for_each(|outcome| state.report(&picked, *outcome, 0));
+        assert_eq!(picked.node().health().status.serves(), serves, "{outcomes:?}");
+        let expected = if serves { 2 } else { 0 };
+        let hosts = hosts(&state, 4);
+        assert_eq!(hosts.iter().filter(|h| *h == "10.0.0.1").count(), expected, "{outcomes:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_an_unrelated_field_shares_everything() {
+    let conf = passive(upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1), ("10.0.0.3:80", 1)]));
+    let before = build(&conf);
+    assert_eq!(hosts(&before, 1), ["10.0.0.1"]);
+    let Pick::Node(second) = pick(&before, &Tried::new()) else { panic!("no node") };
+    before.report(&second, Outcome::Failed, 0);
+
+    let changed = Upstream { name: Some("new".into()), retries: Some(9), ..conf.clone() };
+    let resolver = resolver(&[]);
+    let after = UpstreamState::build(&changed, "routes/1", Some(&before), &resolver);
+    assert!(Arc::ptr_eq(&before.node_set().unwrap(), &after.node_set().unwrap()));
+    assert!(!hosts(&after, 6).contains(&"10.0.0.2".to_owned()));
+
+    // A change of the nodes keeps the health of those that stay, also through the old state.
+    let mut fewer = conf;
+    fewer.nodes.remove(0);
+    let fewer = UpstreamState::build(&fewer, "routes/1", Some(&after), &resolver);
+    assert_eq!(hosts(&fewer, 2), ["10.0.0.3"; 2]);
+    let answered = Outcome::Answered { status: 200, response_time: Duration::ZERO };
+    (0..2).for_each(|_| before.report(&second, answered, 0));
+    let mut both = hosts(&fewer, 2);
+    both.sort_unstable();
+    assert_eq!(both, ["10.0.0.2", "10.0.0.3"]);
+}
+
+#[tokio::test]
+async fn least_connections_counts_while_a_pick_lives_and_across_changes() {
+    let mut conf = upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1)]);
+    conf.balance = Balance::LeastConnections;
+    let state = build(&conf);
+    let Pick::Node(held) = pick(&state, &Tried::new()) else { panic!("no node") };
+    assert_eq!(held.node().host(), "10.0.0.1");
+    assert_eq!(hosts(&state, 3), ["10.0.0.2"; 3]);
+    conf.nodes.push(upstream(&[("10.0.0.3:80", 1)]).nodes.remove(0));
+    let after = UpstreamState::build(&conf, "routes/1", Some(&state), &resolver(&[]));
+    assert_eq!(after.node_set().unwrap().nodes()[0].active_requests(), 1);
+    assert_eq!(hosts(&after, 2), ["10.0.0.2"; 2]);
+    drop(held);
+    assert_eq!(hosts(&after, 1), ["10.0.0.1"]);
+}
+
+#[tokio::test]
+async fn ewma_prefers_the_faster_node() {
+    let mut conf = upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1)]);
+    conf.balance = Balance::Ewma;
+    let state = build(&conf);
+    for random in [0, u64::MAX] {
+        let request = PickRequest { random, ..request(WhenUnresolved::Skip) };
+        let Pick::Node(picked) = state.pick(&request, &Tried::new()) else { panic!("no node") };
+        let slow = picked.node().host() == "10.0.0.1";
+        let response_time = Duration::from_millis(if slow { 900 } else { 10 });
+        state.report(&picked, Outcome::Answered { status: 200, response_time }, 0);
+    }
+    assert_eq!(hosts(&state, 5), ["10.0.0.2"; 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_waited_for_or_passed_over() {
+    let resolver = resolver(&[("a.example", &["10.0.0.7"])]);
+    let conf = upstream(&[("a.example:81", 1), ("10.0.0.2:80", 1)]);
+    let state = UpstreamState::build(&conf, "routes/1", None, &resolver);
+    assert!(!state.is_ready());
+    let waiting = request(WhenUnresolved::Wait);
+    assert_eq!(text(state.pick(&waiting, &Tried::new())), "unresolved");
+    assert_eq!(text(pick(&state, &Tried::new())), "10.0.0.2:80");
+    assert!(!state.ready(Duration::from_millis(1)).await);
+    assert!(state.ready(Duration::from_secs(1)).await);
+    assert!(state.is_ready());
+    let mut both = hosts(&state, 2);
+    both.sort_unstable();
+    assert_eq!(both, ["10.0.0.2", "10.0.0.7"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_without_an_address_leave_no_node() {
+    let resolver = resolver(&[]);
+    for nodes in [&[("a.example:80", 1)][..], &[("a.example:80", 1), ("b.example:80", 1)]] {
+        let state = UpstreamState::build(&upstream(nodes), "routes/1", None, &resolver);
+        assert!(state.ready(Duration::from_secs(10)).await);
+        assert_eq!(text(state.pick(&request(WhenUnresolved::Wait), &Tried::new())), "no nodes");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_addresses_of_a_name_are_used() {
+    let resolver = resolver(&[("a.example", &["10.0.0.1", "10.0.0.2"])]);
+    let state = UpstreamState::build(&upstream(&[("a.example:80", 1)]), "r", None, &resolver);
+    state.ready(Duration::from_secs(1)).await;
+    for (random, expected) in [(0, "10.0.0.1:80"), (u64::MAX, "10.0.0.2:80")] {
+        let request = PickRequest { random, ..request(WhenUnresolved::Wait) };
+        assert_eq!(text(state.pick(&request, &Tried::new())), expected);
+    }
+}
+
+fn discovered(kind: &str, service_name: &str) -> Upstream {
+    let discovery = Discovery { kind: kind.into(), service_name: service_name.into() };
+    Upstream { discovery: Some(discovery), ..upstream(&[]) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_over_dns_takes_ports_weights_and_priorities_of_the_records() {
+    let record = |address: &str, port, weight, priority| Record {
+        address: address.parse().unwrap(),
+        port: Some(port),
+        weight,
+        priority,
+    };
+    let members = vec![
+        record("10.0.0.1", 9001, 2, 1),
+        record("10.0.0.2", 9002, 1, 1),
+        record("10.0.0.3", 9003, 1, 5),
+    ];
+    let plain = vec![Record::plain("10.0.1.1".parse().unwrap())];
+    let resolver =
+        resolver_of(vec![("_web.example".into(), members), ("web.example".into(), plain)]);
+    let conf = discovered("dns", "_web.example");
+    let state = UpstreamState::build(&conf, "routes/1", None, &resolver);
+    assert_eq!(text(state.pick(&request(WhenUnresolved::Wait), &Tried::new())), "unresolved");
+    assert!(state.ready(Duration::from_secs(1)).await);
+    assert_eq!(state.node_count(), 3);
+    assert_eq!(attempts(&state), ["10.0.0.1", "10.0.0.2", "10.0.0.3", "all tried"]);
+    for (name, expected) in [
+        ("web.example:1980", "10.0.1.1:1980"),
+        ("web.example", "10.0.1.1:80"),
+        ("none.example", "no nodes"),
+    ] {
+        let state = UpstreamState::build(&discovered("dns", name), "r", None, &resolver);
+        state.ready(Duration::from_secs(1)).await;
+        assert_eq!(text(pick(&state, &Tried::new())), expected);
+    }
+}
+
+#[tokio::test]
+async fn published_nodes_replace_the_last_ones_and_keep_what_is_known() {
+    let conf = passive(discovered("registry", "web"));
+    let state = build(&conf);
+    assert_eq!(text(state.pick(&request(WhenUnresolved::Wait), &Tried::new())), "no nodes");
+    let nodes = upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1)]).nodes;
+    state.publish_nodes(nodes.clone());
+    let Pick::Node(held) = pick(&state, &Tried::new()) else { panic!("no node") };
+    state.report(&held, Outcome::Failed, 0);
+    let mut more = nodes;
+    more.push(upstream(&[("10.0.0.3:80", 1)]).nodes.remove(0));
+    state.publish_nodes(more);
+    // A pick outlives the set it was made from.
+    assert_eq!(held.node().host(), "10.0.0.1");
+    assert!(!hosts(&state, 6).contains(&"10.0.0.1".to_owned()));
+    assert!(hosts(&state, 6).contains(&"10.0.0.3".to_owned()));
+
+    // Another policy, the same service: its nodes stay.
+    let ewma = Upstream { balance: Balance::Ewma, ..conf };
+    let after = UpstreamState::build(&ewma, "routes/1", Some(&state), &resolver(&[]));
+    assert_eq!(after.node_count(), 3);
+    assert!(!hosts(&after, 6).contains(&"10.0.0.1".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_are_given_up_with_their_upstream() {
+    let resolver = resolver(&[("a.example", &["10.0.0.1"])]);
+    let first = UpstreamState::build(&upstream(&[("a.example:80", 1)]), "a", None, &resolver);
+    let second = UpstreamState::build(&discovered("dns", "a.example"), "b", None, &resolver);
+    assert_eq!(resolver.names_in_use(), 2);
+    drop((first, second));
+    // The task that follows DNS ends by itself.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(resolver.names_in_use(), 0);
+}

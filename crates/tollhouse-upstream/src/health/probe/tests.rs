@@ -1,7 +1,10 @@
 //! Bytes of probes, and probes over real sockets on the loop-back interface.
 
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use super::*;
 use crate::health::simulation::checks;
@@ -112,4 +115,45 @@ async fn a_refused_connection_is_a_failure() {
 async fn a_silent_node_is_a_time_out() {
     // Time passes by itself while nothing but the timer is awaited.
     assert_eq!(probe_against(None, CheckKind::Http).await, ProbeOutcome::TimedOut);
+}
+
+/// An https node with a certificate that nobody has signed.
+async fn https_node(listener: TcpListener) {
+    let chain = include_bytes!("../../../testdata/node_certificate.pem");
+    let key = include_bytes!("../../../testdata/node_key.pem");
+    let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>().unwrap();
+    let key = PrivateKeyDer::from_pem_slice(key).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    loop {
+        let (tcp, _) = listener.accept().await.unwrap();
+        let Ok(mut stream) = acceptor.accept(tcp).await else { continue };
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") && stream.read_buf(&mut head).await.unwrap() > 0 {}
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        stream.flush().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_https_probe_verifies_the_certificate_only_when_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(https_node(listener));
+    let prober = Arc::new(SocketProber::default());
+    for (verify, expected) in [(false, ProbeOutcome::Answered(204)), (true, ProbeOutcome::Failed)] {
+        let mut checks = checks();
+        checks.active.kind = CheckKind::Https;
+        checks.active.timeout = Duration::from_secs(10);
+        checks.active.https_verify_certificate = verify;
+        let probe = Probe { address, host: "a.example".into(), checks: Arc::new(checks) };
+        assert_eq!(Arc::clone(&prober).probe(probe).await, expected);
+    }
+    server.abort();
 }

@@ -1,6 +1,6 @@
 //! Policies: how one of several nodes is chosen. One file and one variant each.
 //!
-//! A [`Table`] covers the members of one priority group; it is immutable but for its counters and
+//! A `Table` covers the members of one priority group; it is immutable but for its counters and
 //! is narrowed, not changed, when nodes become unhealthy. Picking does not allocate or lock.
 //! Priorities, health and names are not decided here.
 

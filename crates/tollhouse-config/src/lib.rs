@@ -6,12 +6,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bootstrap;
 pub mod declarative;
 pub mod diff;
 mod file;
 mod substitute;
 mod yaml;
 
+pub use bootstrap::{Bootstrap, Loaded};
 pub use declarative::{Document, Format, Item, Kind};
 pub use diff::{Changes, Fingerprints, diff};
 

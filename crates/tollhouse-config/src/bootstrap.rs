@@ -1,0 +1,252 @@
+//! The bootstrap configuration: what the process is told once, at its start.
+//!
+//! Here is the resolved form, with the defaults; each field's meaning and the way it is written
+//! stand in the one table of `bootstrap/keys.rs`, from which reading, read-back and documentation
+//! follow. What routes and upstreams say is no part of it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tollhouse_model::upstream::KeepalivePool;
+
+mod check;
+mod keys;
+mod layers;
+mod load;
+mod parts;
+mod reference;
+mod shape;
+mod shape_net;
+
+pub use load::{Loaded, Source};
+pub use parts::{AccessLogFormat, AccessLogTarget, Peer, RouterMode, Secret, Workers};
+pub use reference::reference_markdown;
+
+/// Everything the process is told at its start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bootstrap {
+    /// Where the process keeps its files.
+    pub data_dir: PathBuf,
+    /// Serving threads.
+    pub workers: Workers,
+    /// Addresses listened on.
+    pub listen: Listen,
+    /// The Admin API.
+    pub admin: Admin,
+    /// A declarative file, watched.
+    pub resources: Option<PathBuf>,
+    /// The access log.
+    pub access_log: AccessLog,
+    /// Bounds on what clients may send and hold.
+    pub limits: Limits,
+    /// How long requests under way may take once the process is told to stop.
+    pub drain_time: Duration,
+    /// How routes are matched.
+    pub router: RouterMode,
+    /// Strips one trailing `/` before matching.
+    pub delete_uri_tail_slash: bool,
+    /// Drops `;parameters` of path segments before matching, and refuses suspicious escapes.
+    pub normalize_uri_like_servlet: bool,
+    /// Keeps `%2F` encoded while matching.
+    pub match_uri_encoded_slash: bool,
+    /// Shows the upstream's status in a response header, not only where it is 5xx.
+    pub show_upstream_status_in_response_header: bool,
+    /// Names the version in `Server`.
+    pub server_tokens: bool,
+    /// Peers whose `X-Forwarded-*` headers are kept.
+    pub trusted_addresses: Vec<IpNet>,
+    /// Whose word is taken for the client's address.
+    pub real_ip: RealIp,
+    /// Name resolution of nodes.
+    pub dns: Dns,
+    /// Idle connections to upstreams that have no pool of their own.
+    pub upstream_keepalive: KeepalivePool,
+    /// Turns all health checks off.
+    pub disable_upstream_healthcheck: bool,
+    /// What the process logs of itself.
+    pub log: String,
+}
+
+impl Default for Bootstrap {
+    fn default() -> Self {
+        let data_dir = PathBuf::from("./tollhouse-data");
+        Self {
+            workers: Workers::Auto,
+            listen: Listen::default(),
+            admin: Admin::default(),
+            resources: None,
+            access_log: AccessLog::in_folder(&data_dir),
+            data_dir,
+            limits: Limits::default(),
+            drain_time: Duration::from_secs(30),
+            router: RouterMode::HostUri,
+            delete_uri_tail_slash: false,
+            normalize_uri_like_servlet: false,
+            match_uri_encoded_slash: false,
+            show_upstream_status_in_response_header: false,
+            server_tokens: true,
+            trusted_addresses: Vec::new(),
+            real_ip: RealIp::default(),
+            dns: Dns::default(),
+            upstream_keepalive: KeepalivePool::default(),
+            disable_upstream_healthcheck: false,
+            log: "info".to_owned(),
+        }
+    }
+}
+
+/// Addresses listened on; none turns a listener off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// Data plane, plain.
+    pub http: Vec<SocketAddr>,
+    /// Data plane, TLS.
+    pub https: Vec<SocketAddr>,
+    /// Admin API and console.
+    pub admin: Vec<SocketAddr>,
+    /// Control API: introspection.
+    pub control: Vec<SocketAddr>,
+    /// Prometheus.
+    pub metrics: Vec<SocketAddr>,
+    /// Registry, Polaris gRPC.
+    pub registry_grpc: Vec<SocketAddr>,
+    /// Registry, Polaris HTTP.
+    pub registry_http: Vec<SocketAddr>,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        let anyone = |port| vec![SocketAddr::from(([0, 0, 0, 0], port))];
+        let this_host = |port| vec![SocketAddr::from(([127, 0, 0, 1], port))];
+        Self {
+            http: anyone(9080),
+            https: anyone(9443),
+            admin: this_host(9180),
+            control: this_host(9090),
+            metrics: this_host(9091),
+            registry_grpc: anyone(8091),
+            registry_http: anyone(8090),
+        }
+    }
+}
+
+/// The Admin API.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Admin {
+    /// What clients send as `X-API-KEY`.
+    pub key: Option<Secret>,
+}
+
+/// The access log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessLog {
+    /// What a line looks like.
+    pub format: AccessLogFormat,
+    /// Where lines go.
+    pub file: AccessLogTarget,
+    /// Fields of a JSON line; none is all of them.
+    pub fields: Vec<String>,
+}
+
+impl AccessLog {
+    /// Switched off, with its file's place in the data folder.
+    pub(crate) fn in_folder(data_dir: &std::path::Path) -> Self {
+        Self {
+            format: AccessLogFormat::Off,
+            file: AccessLogTarget::File(data_dir.join("access.log")),
+            fields: Vec::new(),
+        }
+    }
+}
+
+/// Bounds on what clients may send and hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest request line, in bytes.
+    pub request_line_bytes: usize,
+    /// Longest head but for the request line, in bytes.
+    pub header_bytes: usize,
+    /// Most header fields of a request.
+    pub header_count: usize,
+    /// Longest request body, in bytes; `None` is without limit.
+    pub body_bytes: Option<u64>,
+    /// From the first byte of a request to the end of its head.
+    pub header_read_time: Duration,
+    /// Between two requests of a connection.
+    pub idle_time: Duration,
+    /// Between two reads of a request body.
+    pub body_read_time: Duration,
+    /// Between two writes of a response.
+    pub send_time: Duration,
+    /// Requests over one connection, which then closes.
+    pub requests_per_connection: u32,
+    /// Connections of one worker at a time.
+    pub connections_per_worker: u32,
+    /// Connections of one client address at a time; `None` is without limit.
+    pub connections_per_address: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let minute = Duration::from_secs(60);
+        Self {
+            request_line_bytes: 8 << 10,
+            header_bytes: 32 << 10,
+            header_count: 100,
+            body_bytes: None,
+            header_read_time: minute,
+            idle_time: minute,
+            body_read_time: minute,
+            send_time: Duration::from_secs(10),
+            // Enough that closing costs a busy client nothing it can measure, yet bounded, so that
+            // connections spread anew over workers that came later.
+            requests_per_connection: 100_000,
+            connections_per_worker: 60_000,
+            connections_per_address: None,
+        }
+    }
+}
+
+/// Whose word is taken for the client's address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RealIp {
+    /// The header that carries the address.
+    pub header: String,
+    /// Peers that are believed.
+    pub from: Vec<Peer>,
+    /// Takes the last address in the header that is not itself of a believed peer.
+    pub recursive: bool,
+}
+
+impl Default for RealIp {
+    fn default() -> Self {
+        let this_host = IpNet::from(std::net::IpAddr::from([127, 0, 0, 1]));
+        Self {
+            header: "X-Real-IP".to_owned(),
+            from: vec![Peer::Network(this_host), Peer::UnixSocket],
+            recursive: false,
+        }
+    }
+}
+
+/// Name resolution of nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dns {
+    /// Servers asked; none is those of the system.
+    pub servers: Vec<SocketAddr>,
+    /// How long an answer holds, whatever it says itself.
+    pub valid: Option<Duration>,
+    /// How long to wait for an answer.
+    pub timeout: Duration,
+}
+
+impl Default for Dns {
+    fn default() -> Self {
+        Self { servers: Vec::new(), valid: None, timeout: Duration::from_secs(5) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

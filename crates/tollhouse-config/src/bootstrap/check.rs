@@ -1,0 +1,57 @@
+//! What no key can judge alone.
+
+use std::net::SocketAddr;
+
+use tollhouse_model::{Problem, Problems};
+
+use super::keys::find;
+use super::{AccessLogFormat, Bootstrap};
+
+/// Listeners that nothing serves yet.
+const NOT_SERVED: [&str; 4] =
+    ["listen.https", "listen.admin", "listen.registry_grpc", "listen.registry_http"];
+
+/// Adds what is wrong; `given` tells keys that somebody gave from those at their default.
+pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problems: &mut Problems) {
+    for name in NOT_SERVED {
+        let shown = find(name).map(|key| (key.show)(bootstrap)).unwrap_or_default();
+        if given(name) && shown != "off" {
+            let problem = Problem::warning(name, format!("{shown} is not served yet"));
+            problems.push(problem.with_hint("it has no effect; give \"\" to turn it off"));
+        }
+    }
+    if given("access_log.fields") && bootstrap.access_log.format != AccessLogFormat::Json {
+        let problem = Problem::warning("access_log.fields", "applies to the json format only");
+        problems.push(problem.with_hint("set access_log.format to json"));
+    }
+    check_addresses(bootstrap, problems);
+}
+
+/// No address may be listened on twice by what is served.
+fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
+    let listen = &bootstrap.listen;
+    let lists = [
+        ("listen.http", &listen.http),
+        ("listen.control", &listen.control),
+        ("listen.metrics", &listen.metrics),
+    ];
+    let mut seen: Vec<(&str, SocketAddr)> = Vec::new();
+    for (name, addresses) in lists {
+        for address in addresses {
+            let first = seen.iter().find(|(_, other)| collide(*other, *address));
+            if let Some((owner, other)) = first {
+                let reason = format!("{address} collides with {other} of {owner}");
+                let problem = Problem::error(name, reason);
+                problems.push(problem.with_hint("give each listener a port of its own"));
+            }
+            seen.push((name, *address));
+        }
+    }
+}
+
+/// Whether two addresses of one family cannot be listened on by two listeners; port 0 is any free
+/// one.
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let hosts = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.is_ipv4() == other.is_ipv4() && one.port() == other.port() && one.port() != 0 && hosts
+}

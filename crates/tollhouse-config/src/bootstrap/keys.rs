@@ -1,0 +1,146 @@
+//! The one table of keys: name, shape and meaning. Reading, read-back and documentation follow it.
+//!
+//! To add a key, add a field with its default to `bootstrap.rs` and a line here.
+
+use serde_json::Value;
+
+use super::Bootstrap;
+use super::shape::{
+    Count, CountOrNone, FilePath, HeaderName, LogFormat, LogTarget, OptionalPath, OptionalSecret,
+    OptionalTime, Read, Router, Shape, Size, SizeOrNone, Slots, Switch, Text, Time, TimeOrZero,
+    Words, WorkerCount,
+};
+use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, Peers};
+
+/// One key.
+pub(crate) struct Key {
+    /// As in the file, with dots between levels.
+    pub(crate) name: &'static str,
+    /// What it means.
+    pub(crate) doc: &'static str,
+    /// Whether its value must stay out of messages.
+    pub(crate) secret: bool,
+    /// What it takes.
+    pub(crate) takes: fn() -> String,
+    /// Reads a value into its field.
+    pub(crate) read: fn(&mut Bootstrap, &Value) -> Read<()>,
+    /// Writes its field back.
+    pub(crate) show: fn(&Bootstrap) -> String,
+}
+
+impl Key {
+    /// The variable that overrides it.
+    pub(crate) fn variable(&self) -> String {
+        format!("TOLLHOUSE_{}", self.name.replace('.', "_").to_ascii_uppercase())
+    }
+}
+
+/// The key of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+macro_rules! keys {
+    ($($first:ident $(. $rest:ident)* : $shape:ty, $doc:literal;)*) => {
+        /// All keys, in the order in which they are documented.
+        pub(crate) static KEYS: &[Key] = &[$(Key {
+            name: concat!(stringify!($first) $(, ".", stringify!($rest))*),
+            doc: $doc,
+            secret: <$shape as Shape>::SECRET,
+            takes: <$shape as Shape>::takes,
+            read: |bootstrap, value| {
+                bootstrap.$first $(.$rest)* = <$shape as Shape>::read(value)?;
+                Ok(())
+            },
+            show: |bootstrap| <$shape as Shape>::show(&bootstrap.$first $(.$rest)*),
+        },)*];
+    };
+}
+
+/// Shortest and longest bound on a request line, in bytes: below, plain paths with a token would
+/// fail; above, each idle connection could be made to hold that much.
+const LINE_MIN: usize = 512;
+const LINE_MAX: usize = 1 << 20;
+
+/// The same for all header fields together.
+const HEADERS_MIN: usize = 1 << 10;
+const HEADERS_MAX: usize = 4 << 20;
+
+/// Fewest and most header fields: browsers send some twenty; work for each is done before a route
+/// is known.
+const FIELDS_MIN: usize = 16;
+const FIELDS_MAX: usize = 4_096;
+
+keys! {
+    data_dir: FilePath, "Folder for what the process keeps; made when missing.";
+    workers: WorkerCount,
+        "Serving threads. `auto` is one for each core the process may use. Threads are pinned to \
+         cores when there are as many of both.";
+    resources: OptionalPath,
+        "A declarative file in APISIX's standalone shape, YAML or JSON by its ending; watched, \
+         and applied without a restart.";
+    listen.http: OpenAddresses, "Data plane, plain HTTP.";
+    listen.https: OpenAddresses, "Data plane, TLS. Not served yet.";
+    listen.admin: LoopbackAddresses, "Admin API. Not served yet.";
+    listen.control: LoopbackAddresses, "Control API: read-only introspection.";
+    listen.metrics: LoopbackAddresses, "Prometheus metrics.";
+    listen.registry_grpc: OpenAddresses, "Registry, Polaris gRPC. Not served yet.";
+    listen.registry_http: OpenAddresses, "Registry, Polaris HTTP. Not served yet.";
+    admin.key: OptionalSecret, "Key of the Admin API; generated at the first run when absent.";
+    access_log.format: LogFormat, "What a line looks like.";
+    access_log.file: LogTarget, "Where lines go. The default is `access.log` in `data_dir`.";
+    access_log.fields: Words, "Fields of a line in the `json` format; none is all of them.";
+    limits.request_line_bytes: Size<LINE_MIN, LINE_MAX>,
+        "Longest request line; a longer one is answered 414.";
+    limits.header_bytes: Size<HEADERS_MIN, HEADERS_MAX>,
+        "All header fields together; more is answered 431.";
+    limits.header_count: Slots<FIELDS_MIN, FIELDS_MAX>, "Most header fields; more is answered 431.";
+    limits.body_bytes: SizeOrNone, "Longest request body; a longer one is answered 413.";
+    limits.header_read_time: Time,
+        "From the first byte of a request to the end of its head; a slower one is answered 408.";
+    limits.idle_time: Time, "How long a connection may stay open between two requests.";
+    limits.body_read_time: Time,
+        "Between two reads of a request body; a slower one is answered 408.";
+    limits.send_time: Time,
+        "Between two writes to a client that does not read; then the connection closes.";
+    limits.requests_per_connection: Count<1>,
+        "Requests over one connection, which then closes: few enough that connections spread anew \
+         over workers, many enough that nobody notices.";
+    limits.connections_per_worker: Count<1>,
+        "Client connections of one worker at a time; further ones wait in the kernel.";
+    limits.connections_per_address: CountOrNone,
+        "Client connections of one address at a time; further ones are closed.";
+    drain_time: TimeOrZero,
+        "How long requests under way may still take once the process is told to stop.";
+    router: Router,
+        "How routes are matched: by host and then path, by path only, or by path with `:name` \
+         parameters.";
+    delete_uri_tail_slash: Switch, "Strips one trailing `/` of a path before matching.";
+    normalize_uri_like_servlet: Switch,
+        "Drops `;parameters` of path segments before matching and answers suspicious escapes with \
+         400.";
+    match_uri_encoded_slash: Switch, "Keeps `%2F` encoded while matching.";
+    show_upstream_status_in_response_header: Switch,
+        "Sends `X-APISIX-Upstream-Status` with every proxied response, not only with 5xx.";
+    server_tokens: Switch, "Sends `Server: APISIX/3.18.0`; without it, `Server: APISIX`.";
+    trusted_addresses: Networks,
+        "Peers whose `X-Forwarded-Proto`, `-Host`, `-Port` and `-For` are kept; those of others \
+         are overwritten.";
+    real_ip.header: HeaderName, "Header that carries the client's address.";
+    real_ip.from: Peers, "Peers whose header is believed.";
+    real_ip.recursive: Switch,
+        "Takes the last address in the header that is not itself of a believed peer, instead of \
+         the last one.";
+    dns.servers: NameServers, "Name servers; none is those of the system.";
+    dns.valid: OptionalTime, "How long an answer holds, whatever its own time to live.";
+    dns.timeout: Time, "How long to wait for an answer.";
+    upstream_keepalive.size: Count<1>,
+        "Idle connections that each worker keeps to an upstream without a pool of its own.";
+    upstream_keepalive.idle_timeout: TimeOrZero, "How long such a connection may idle.";
+    upstream_keepalive.requests: Count<1>, "Requests over one such connection.";
+    disable_upstream_healthcheck: Switch,
+        "Turns all health checks off: every node counts as healthy.";
+    log: Text,
+        "What the process logs of itself: a level (`error`, `warn`, `info`, `debug`, `trace`), or \
+         levels by part such as `info,tollhouse_proxy=debug`.";
+}

@@ -1,0 +1,177 @@
+//! From file, environment and flags to the resolved form: the later of them wins, key by key.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tollhouse_model::{Problem, Problems};
+
+use super::keys::{KEYS, Key, find};
+use super::{AccessLog, Bootstrap, check, layers};
+use crate::substitute::{Environment, substitute};
+use crate::{file, yaml};
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody gave it.
+    Default,
+    /// The bootstrap file.
+    File,
+    /// The variable of that name.
+    Environment(String),
+    /// The command line.
+    Flag,
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::Default => out.write_str("default"),
+            Source::File => out.write_str("file"),
+            Source::Environment(variable) => write!(out, "environment {variable}"),
+            Source::Flag => out.write_str("flag"),
+        }
+    }
+}
+
+/// A bootstrap configuration that can be used, and how it came about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// What it says.
+    pub bootstrap: Bootstrap,
+    /// What in it has no effect: warnings only.
+    pub problems: Problems,
+    sources: Vec<(&'static str, Source)>,
+}
+
+impl Loaded {
+    /// Each key with its source, in the table's order.
+    pub fn sources(&self) -> impl Iterator<Item = (&'static str, &Source)> {
+        self.sources.iter().map(|(name, source)| (*name, source))
+    }
+
+    /// Every key with its value and source, one a line: `listen.http = 0.0.0.0:9080 (default)`.
+    /// Secrets show as stars.
+    pub fn describe(&self) -> String {
+        let mut text = String::new();
+        for (key, (name, source)) in KEYS.iter().zip(&self.sources) {
+            text.push_str(&format!("{name} = {} ({source})\n", (key.show)(&self.bootstrap)));
+        }
+        text
+    }
+}
+
+impl Bootstrap {
+    /// Reads the file, if any, and puts the environment and the flags over it; a flag is a dotted
+    /// key and its value as text.
+    ///
+    /// # Errors
+    /// Every problem of every layer, when one of them is an error.
+    pub fn load(
+        file: Option<&Path>,
+        environment: &impl Fn(&str) -> Option<String>,
+        overrides: &[(String, String)],
+    ) -> Result<Loaded, Problems> {
+        let text = match file.map(file::read).transpose() {
+            Ok(text) => text,
+            Err(problem) => return Err(only(problem)),
+        };
+        Self::parse(text.as_deref(), environment, overrides)
+    }
+
+    /// As `load`, from a file's text.
+    ///
+    /// # Errors
+    /// Every problem of every layer, when one of them is an error.
+    pub fn parse(
+        text: Option<&str>,
+        environment: &impl Fn(&str) -> Option<String>,
+        overrides: &[(String, String)],
+    ) -> Result<Loaded, Problems> {
+        let mut value = yaml::parse(text.unwrap_or_default()).map_err(only)?;
+        let mut resolver = Resolver::new();
+        substitute(&mut value, "", environment, &mut resolver.problems);
+        let layer = layers::of_file(value, &mut resolver.problems);
+        resolver.apply(layer, |_| Source::File);
+        resolver.apply(environment_layer(environment), |key| Source::Environment(key.variable()));
+        let flags = resolver.flag_layer(overrides);
+        resolver.apply(flags, |_| Source::Flag);
+        resolver.finish()
+    }
+}
+
+/// Builds the resolved form, layer by layer.
+struct Resolver {
+    bootstrap: Bootstrap,
+    sources: Vec<(&'static str, Source)>,
+    problems: Problems,
+}
+
+impl Resolver {
+    fn new() -> Self {
+        Self {
+            bootstrap: Bootstrap::default(),
+            sources: KEYS.iter().map(|key| (key.name, Source::Default)).collect(),
+            problems: Problems::new(),
+        }
+    }
+
+    fn apply(&mut self, layer: layers::Layer, source: impl Fn(&Key) -> Source) {
+        for (name, value) in layer {
+            let Some(index) = KEYS.iter().position(|key| key.name == name) else { continue };
+            let key = &KEYS[index];
+            let source = source(key);
+            if let Err(refusals) = (key.read)(&mut self.bootstrap, &value) {
+                for refusal in refusals {
+                    let path = match &source {
+                        Source::Environment(variable) => variable.clone(),
+                        Source::Flag => format!("{name} (flag)"),
+                        Source::File | Source::Default => name.to_owned(),
+                    };
+                    let problem = Problem::error(path, refusal.reason).with_hint(refusal.hint);
+                    let problem = if key.secret { problem } else { problem.with_value(&value) };
+                    self.problems.push(problem);
+                }
+            }
+            self.sources[index].1 = source;
+        }
+    }
+
+    fn flag_layer(&mut self, overrides: &[(String, String)]) -> layers::Layer {
+        let mut layer = layers::Layer::new();
+        for (name, text) in overrides {
+            match find(name) {
+                Some(key) => layer.push((key.name, Value::from(text.as_str()))),
+                None => self.problems.push(layers::unknown(name)),
+            }
+        }
+        layer
+    }
+
+    fn finish(mut self) -> Result<Loaded, Problems> {
+        let given = |name: &str| {
+            let source = self.sources.iter().find(|(key, _)| *key == name);
+            source.is_some_and(|(_, source)| *source != Source::Default)
+        };
+        if !given("access_log.file") {
+            self.bootstrap.access_log.file = AccessLog::in_folder(&self.bootstrap.data_dir).file;
+        }
+        check::check(&self.bootstrap, given, &mut self.problems);
+        if self.problems.has_errors() {
+            return Err(self.problems);
+        }
+        Ok(Loaded { bootstrap: self.bootstrap, problems: self.problems, sources: self.sources })
+    }
+}
+
+fn environment_layer(environment: Environment<'_>) -> layers::Layer {
+    let value =
+        |key: &'static Key| environment(&key.variable()).map(|text| (key.name, Value::from(text)));
+    KEYS.iter().filter_map(value).collect()
+}
+
+fn only(problem: Problem) -> Problems {
+    let mut problems = Problems::new();
+    problems.push(problem);
+    problems
+}

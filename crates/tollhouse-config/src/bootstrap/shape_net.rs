@@ -1,0 +1,159 @@
+//! Shapes of addresses and networks.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use ipnet::IpNet;
+use serde_json::Value;
+
+use super::parts::Peer;
+use super::shape::{Read, Shape, collect, refuse, show_list, texts_of};
+
+/// Who is reached by a bare port.
+#[derive(Clone, Copy)]
+enum Reach {
+    Anyone,
+    ThisHost,
+}
+
+/// The port of name servers.
+const DNS_PORT: u16 = 53;
+
+/// What a Unix socket's peer is called, as the web server calls it.
+const UNIX_SOCKET: &str = "unix:";
+
+/// Addresses to listen on; a bare port is open to anyone.
+pub(crate) struct OpenAddresses;
+
+impl Shape for OpenAddresses {
+    type Value = Vec<SocketAddr>;
+    fn takes() -> String {
+        "addresses such as 9080, 0.0.0.0:9080 or [::]:9080; empty is off".to_owned()
+    }
+    fn read(value: &Value) -> Read<Vec<SocketAddr>> {
+        listen_addresses(value, Reach::Anyone)
+    }
+    fn show(value: &Vec<SocketAddr>) -> String {
+        show_list(value.iter().map(SocketAddr::to_string), "off")
+    }
+}
+
+/// Addresses to listen on; a bare port is open to this host only.
+pub(crate) struct LoopbackAddresses;
+
+impl Shape for LoopbackAddresses {
+    type Value = Vec<SocketAddr>;
+    fn takes() -> String {
+        "addresses such as 127.0.0.1:9090; a bare port is on 127.0.0.1; empty is off".to_owned()
+    }
+    fn read(value: &Value) -> Read<Vec<SocketAddr>> {
+        listen_addresses(value, Reach::ThisHost)
+    }
+    fn show(value: &Vec<SocketAddr>) -> String {
+        OpenAddresses::show(value)
+    }
+}
+
+/// Name servers.
+pub(crate) struct NameServers;
+
+impl Shape for NameServers {
+    type Value = Vec<SocketAddr>;
+    fn takes() -> String {
+        "addresses such as 10.0.0.2 or 10.0.0.2:5353".to_owned()
+    }
+    fn read(value: &Value) -> Read<Vec<SocketAddr>> {
+        collect(texts_of(value)?.iter().map(|text| {
+            let bare = text.parse::<IpAddr>().map(|host| SocketAddr::new(host, DNS_PORT));
+            bare.or_else(|_| text.parse()).or_else(|_| {
+                refuse(format!("{text:?} is no address"), "give an IP address, with a port or not")
+            })
+        }))
+    }
+    fn show(value: &Vec<SocketAddr>) -> String {
+        show_list(value.iter().map(SocketAddr::to_string), "[]")
+    }
+}
+
+/// Networks.
+pub(crate) struct Networks;
+
+impl Shape for Networks {
+    type Value = Vec<IpNet>;
+    fn takes() -> String {
+        "addresses and networks such as 10.0.0.0/8".to_owned()
+    }
+    fn read(value: &Value) -> Read<Vec<IpNet>> {
+        collect(texts_of(value)?.iter().map(|text| network(text)))
+    }
+    fn show(value: &Vec<IpNet>) -> String {
+        show_list(value.iter().map(show_network), "[]")
+    }
+}
+
+/// Networks and Unix sockets.
+pub(crate) struct Peers;
+
+impl Shape for Peers {
+    type Value = Vec<Peer>;
+    fn takes() -> String {
+        "addresses, networks such as 10.0.0.0/8, and unix:".to_owned()
+    }
+    fn read(value: &Value) -> Read<Vec<Peer>> {
+        collect(texts_of(value)?.iter().map(|text| {
+            if text == UNIX_SOCKET {
+                return Ok(Peer::UnixSocket);
+            }
+            network(text).map(Peer::Network)
+        }))
+    }
+    fn show(value: &Vec<Peer>) -> String {
+        let show = |peer: &Peer| match peer {
+            Peer::Network(network) => show_network(network),
+            Peer::UnixSocket => UNIX_SOCKET.to_owned(),
+        };
+        show_list(value.iter().map(show), "[]")
+    }
+}
+
+fn listen_addresses(value: &Value, reach: Reach) -> Read<Vec<SocketAddr>> {
+    let texts = texts_of(value)?;
+    if texts.len() == 1 && texts[0] == "off" {
+        return Ok(Vec::new());
+    }
+    let bare = texts.iter().filter(|text| !text.is_empty());
+    collect(bare.map(|text| listen_address(text.trim(), reach)))
+}
+
+fn listen_address(text: &str, reach: Reach) -> Read<SocketAddr> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits {
+        let hint = "write a port, or address:port such as 0.0.0.0:9080 or [::]:9080";
+        return text.parse().or_else(|_| refuse(format!("{text:?} is no listen address"), hint));
+    }
+    let host = match reach {
+        Reach::Anyone => Ipv4Addr::UNSPECIFIED,
+        Reach::ThisHost => Ipv4Addr::LOCALHOST,
+    };
+    match text.parse::<u16>() {
+        Ok(port) => Ok(SocketAddr::from((host, port))),
+        Err(_) => {
+            refuse(format!("invalid port {text}"), "ports go from 1 to 65535; 0 is any free one")
+        }
+    }
+}
+
+fn network(text: &str) -> Read<IpNet> {
+    let network = match text.parse::<IpAddr>() {
+        Ok(address) => Some(IpNet::from(address)),
+        Err(_) => text.parse::<IpNet>().ok().map(|network| network.trunc()),
+    };
+    let hint = "give an IPv4 or IPv6 address, or a network such as 10.0.0.0/8";
+    network.map_or_else(|| refuse(format!("{text:?} is no address or network"), hint), Ok)
+}
+
+fn show_network(network: &IpNet) -> String {
+    if network.prefix_len() == network.max_prefix_len() {
+        return network.addr().to_string();
+    }
+    network.to_string()
+}

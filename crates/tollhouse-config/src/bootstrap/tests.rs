@@ -1,0 +1,172 @@
+//! The table of keys, precedence, and golden problems.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use tollhouse_model::Problems;
+
+use super::keys::KEYS;
+use super::*;
+use crate::golden;
+
+fn nothing(_: &str) -> Option<String> {
+    None
+}
+
+fn load(text: &str) -> Result<Loaded, Problems> {
+    Bootstrap::parse(Some(text), &nothing, &[])
+}
+
+#[test]
+fn golden_bootstrap_files() {
+    golden::check("bootstrap", |input| {
+        match Bootstrap::parse(Some(input), &golden::environment, &[]) {
+            Err(problems) => format!("refused\n{problems}"),
+            Ok(loaded) => {
+                let lines = loaded.describe();
+                let given = lines.lines().filter(|line| !line.ends_with("(default)"));
+                let given: Vec<&str> = given.collect();
+                format!("{}\n{}", given.join("\n"), loaded.problems)
+            }
+        }
+    });
+}
+
+#[test]
+fn nothing_given_is_the_documented_default() {
+    let loaded = Bootstrap::load(None, &nothing, &[]).expect("defaults are good");
+    assert_eq!(loaded.bootstrap, Bootstrap::default());
+    assert_eq!(loaded.problems.to_string(), "");
+    assert!(loaded.sources().all(|(_, source)| *source == Source::Default));
+    assert!(loaded.describe().starts_with("data_dir = ./tollhouse-data (default)\n"));
+    assert!(loaded.describe().contains("listen.http = 0.0.0.0:9080 (default)\n"));
+}
+
+#[test]
+fn every_default_reads_back_as_it_is_shown() {
+    for key in KEYS {
+        let mut bootstrap = Bootstrap::default();
+        let shown = (key.show)(&bootstrap);
+        if shown == "null" {
+            continue;
+        }
+        let text = if shown == "[]" { String::new() } else { shown };
+        assert_eq!((key.read)(&mut bootstrap, &Value::from(text)), Ok(()), "{}", key.name);
+        assert_eq!(bootstrap, Bootstrap::default(), "{}", key.name);
+    }
+}
+
+#[test]
+fn names_and_variables_are_unique_and_documented() {
+    let names: HashSet<&str> = KEYS.iter().map(|key| key.name).collect();
+    let variables: HashSet<String> = KEYS.iter().map(|key| key.variable()).collect();
+    assert_eq!((names.len(), variables.len()), (KEYS.len(), KEYS.len()));
+    for key in KEYS {
+        assert!(key.doc.ends_with('.') && !key.doc.contains('|'), "{}", key.name);
+    }
+    assert_eq!(reference_markdown().matches("\n| `").count(), KEYS.len());
+}
+
+#[test]
+fn flags_beat_the_environment_which_beats_the_file() {
+    let file = Some("workers: 1\ndrain_time: 1s\nlog: warn\n");
+    let environment = |name: &str| match name {
+        "TOLLHOUSE_WORKERS" => Some("2".to_owned()),
+        "TOLLHOUSE_DRAIN_TIME" => Some("2s".to_owned()),
+        "TOLLHOUSE_LISTEN_HTTP" => Some("9080, [::1]:9081".to_owned()),
+        _ => None,
+    };
+    let flags = [("workers".to_owned(), "3".to_owned())];
+    let loaded = Bootstrap::parse(file, &environment, &flags).expect("all of it is good");
+    assert_eq!(loaded.bootstrap.workers, Workers::Count(3));
+    assert_eq!(loaded.bootstrap.drain_time, Duration::from_secs(2));
+    let text = loaded.describe();
+    for line in [
+        "workers = 3 (flag)",
+        "drain_time = 2s (environment TOLLHOUSE_DRAIN_TIME)",
+        "log = warn (file)",
+        "listen.http = 0.0.0.0:9080, [::1]:9081 (environment TOLLHOUSE_LISTEN_HTTP)",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+    }
+}
+
+#[test]
+fn a_listener_takes_several_forms_and_can_be_off() {
+    let table = [
+        ("9080", "0.0.0.0:9080"),
+        ("\"9080\"", "0.0.0.0:9080"),
+        ("[9080, '127.0.0.1:81']", "0.0.0.0:9080, 127.0.0.1:81"),
+        ("'[::]:9080'", "[::]:9080"),
+        ("['[::1]:1']", "[::1]:1"),
+        ("127.0.0.1:0", "127.0.0.1:0"),
+        ("[]", "off"),
+        ("''", "off"),
+        ("['']", "off"),
+        ("off", "off"),
+    ];
+    for (written, expected) in table {
+        let loaded = load(&format!("listen: {{http: {written}}}")).expect("the form is good");
+        let line = format!("listen.http = {expected} (file)");
+        assert!(loaded.describe().contains(&line), "{written}");
+    }
+    let loaded = load("listen: {control: 7}").expect("a bare port is good");
+    assert_eq!(loaded.bootstrap.listen.control, [SocketAddr::from(([127, 0, 0, 1], 7))]);
+}
+
+#[test]
+fn the_access_log_follows_the_data_folder() {
+    let loaded = load("data_dir: /d").expect("it is good");
+    let expected = AccessLogTarget::File("/d/access.log".into());
+    assert_eq!(loaded.bootstrap.access_log.file, expected);
+    let loaded = load("{data_dir: /d, access_log: {file: '-'}}").expect("it is good");
+    assert_eq!(loaded.bootstrap.access_log.file, AccessLogTarget::StandardOutput);
+}
+
+#[test]
+fn the_admin_key_never_reaches_a_message() {
+    for text in ["admin: {key: s3cret}", "admin: {key: {a: s3cret}}", "admin: {kye: s3cret}"] {
+        let shown = match load(text) {
+            Ok(loaded) => format!("{loaded:?} {}", loaded.describe()),
+            Err(problems) => format!("{problems} {problems:?}"),
+        };
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let missing = std::path::Path::new("no-such-folder/tollhouse.yaml");
+    let problems = Bootstrap::load(Some(missing), &nothing, &[]).expect_err("it is missing");
+    assert!(problems.to_string().starts_with("no-such-folder/tollhouse.yaml: cannot be read"));
+}
+
+#[test]
+fn an_unknown_flag_is_refused() {
+    let flags = [("listen.htp".to_owned(), "1".to_owned())];
+    let problems = Bootstrap::parse(None, &nothing, &flags).expect_err("there is no such key");
+    assert_eq!(
+        problems.to_string(),
+        "listen.htp: unknown key \"listen.htp\"; did you mean \"listen.http\"?"
+    );
+}
+
+/// Any characters, up to so many.
+fn any_text(chars_max: usize) -> impl Strategy<Value = String> {
+    prop::collection::vec(any::<char>(), 0..=chars_max)
+        .prop_map(|letters| letters.into_iter().collect())
+}
+
+proptest! {
+    #[test]
+    fn no_value_of_any_key_makes_it_panic(index in 0..KEYS.len(), text in any_text(20)) {
+        let flags = [(KEYS[index].name.to_owned(), text)];
+        let _ = Bootstrap::parse(None, &nothing, &flags);
+    }
+
+    #[test]
+    fn no_text_makes_it_panic(text in any_text(100)) {
+        let _ = load(&text);
+    }
+}

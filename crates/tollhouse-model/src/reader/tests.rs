@@ -88,7 +88,8 @@ fn integers_may_be_written_as_floats() {
         (
             json!(null),
             None,
-            "at: wrong type: expected integer, got null (got null); leave the field out instead of giving null",
+            "at: wrong type: expected integer, got null (got null); leave the field out \
+             instead of giving null",
         ),
     ];
     for (value, expected, text) in table {

@@ -43,7 +43,10 @@ fn nodes_come_in_several_forms() {
             vec![node("::1", 80, 1, 0), node("fe80::2", 443, 1, 0)],
         ),
         (
-            json!([{"host": "a", "weight": 1}, {"host": "[::1]", "port": 1, "weight": 2, "priority": -1}]),
+            json!([
+                {"host": "a", "weight": 1},
+                {"host": "[::1]", "port": 1, "weight": 2, "priority": -1},
+            ]),
             vec![node("a", 443, 1, 0), node("::1", 1, 2, -1)],
         ),
         (json!([{"host": "::1", "weight": 1, "metadata": {"a": 1}}]), vec![node("::1", 443, 1, 0)]),

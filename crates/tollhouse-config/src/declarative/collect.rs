@@ -22,6 +22,9 @@ const NOT_SERVED: [&str; 9] = [
     "stream_plugins",
 ];
 
+/// Digits of an index that a path has room for from the start.
+const INDEX_CHARS: usize = 6;
+
 /// What a top-level key of a document is.
 pub(super) enum Key {
     /// A list of items.
@@ -127,7 +130,14 @@ impl Collector {
 
 /// Where an item stands.
 pub(super) fn path_of(kind: Kind, index: usize) -> String {
-    format!("{kind}[{index}]")
+    // Built once for every item of every document: formatting the whole would cost as much as
+    // finding the item.
+    let mut path = String::with_capacity(kind.plural().len() + INDEX_CHARS + 2);
+    path.push_str(kind.plural());
+    path.push('[');
+    path.push_str(&index.to_string());
+    path.push(']');
+    path
 }
 
 /// The id of an item that gives none.

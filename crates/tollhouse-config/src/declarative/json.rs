@@ -1,12 +1,13 @@
 //! Takes JSON documents apart without building values: the path that a file with tens of thousands
 //! of routes and fifty changes a second takes.
 //!
-//! One pass finds where items begin and end; a second, over each item, finds its `id` and stops.
+//! One pass finds where items begin and end; a second, over each item, finds its `id` and stops
+//! there, so that documents which begin each item with its id are read little more than once.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tollhouse_model::{Problem, Problems};
@@ -51,40 +52,39 @@ impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
                 entries.next_value::<IgnoredAny>()?;
                 continue;
             };
-            let value: &RawValue = entries.next_value()?;
-            collect(self.collector, kind, value.get(), self.environment);
+            entries.next_value_seed(Items {
+                collector: &mut *self.collector,
+                kind,
+                environment: self.environment,
+            })?;
         }
         Ok(())
     }
 }
 
-fn collect(collector: &mut Collector, kind: Kind, text: &str, environment: Environment<'_>) {
-    if text == "null" {
-        return;
-    }
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let visitor = ItemsVisitor { collector: &mut *collector, kind, environment };
-    // The text is JSON, so that the only error is another type than a list; `{}` is an empty one.
-    let read = reader.deserialize_seq(visitor);
-    if read.is_err() && !is_empty_object(text) {
-        collector.no_list(kind);
-    }
-}
-
-fn is_empty_object(text: &str) -> bool {
-    text.strip_prefix('{')
-        .and_then(|rest| rest.strip_suffix('}'))
-        .is_some_and(|inside| inside.trim().is_empty())
-}
-
-/// A list of items.
-struct ItemsVisitor<'c, 'e> {
+/// A list of items; whatever else stands in its place is refused and passed over.
+struct Items<'c, 'e> {
     collector: &'c mut Collector,
     kind: Kind,
     environment: Environment<'e>,
 }
 
-impl<'de> Visitor<'de> for ItemsVisitor<'_, '_> {
+impl Items<'_, '_> {
+    fn refuse<E>(self) -> Result<(), E> {
+        self.collector.no_list(self.kind);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Items<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_, '_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,6 +98,39 @@ impl<'de> Visitor<'de> for ItemsVisitor<'_, '_> {
             index += 1;
         }
         Ok(())
+    }
+
+    /// Emitters that know only maps write an empty list as `{}`.
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        let mut empty = true;
+        while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+            empty = false;
+        }
+        if empty { Ok(()) } else { self.refuse() }
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        self.refuse()
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        self.refuse()
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        self.refuse()
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        self.refuse()
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        self.refuse()
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub mod expr;
 pub mod id;
+pub mod kind;
 pub mod limits;
 pub mod plugins;
 pub mod problem;
@@ -15,11 +16,13 @@ mod reader;
 pub mod route;
 pub mod rule;
 pub mod service;
+pub mod template;
 pub mod timeouts;
 pub mod upstream;
 pub mod variable;
 
 pub use id::Id;
+pub use kind::Kind;
 pub use plugins::{PluginConf, PluginMeta, PluginSet};
 pub use problem::{Problem, Problems};
 pub use route::{MethodSet, Route};

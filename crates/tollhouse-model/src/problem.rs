@@ -136,6 +136,12 @@ impl Problems {
     }
 }
 
+impl FromIterator<Problem> for Problems {
+    fn from_iter<I: IntoIterator<Item = Problem>>(problems: I) -> Self {
+        Self(problems.into_iter().collect())
+    }
+}
+
 impl IntoIterator for Problems {
     type Item = Problem;
     type IntoIter = std::vec::IntoIter<Problem>;

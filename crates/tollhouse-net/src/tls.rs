@@ -1,13 +1,13 @@
 //! TLS towards upstreams: one connector per client certificate.
 //!
-//! As in APISIX, the upstream's certificate is not verified: upstreams are named by address, and
-//! operators who need verification put it where names are known. Serving TLS lives elsewhere.
+//! As in APISIX, an upstream's certificate is not verified: upstreams are named by address. Probes may
+//! ask for verification. Serving TLS lives elsewhere.
 
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::TlsConnector;
@@ -26,11 +26,28 @@ pub enum TlsError {
     Pair(#[from] rustls::Error),
 }
 
+/// Opens TLS sessions towards upstreams; cheap to clone.
+#[derive(Clone)]
+pub struct Connector(TlsConnector);
+
+impl Connector {
+    /// The session layer's own connector.
+    pub(crate) fn inner(&self) -> &TlsConnector {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Connector")
+    }
+}
+
 /// A connector for https upstreams, with a client certificate (PEM chain, PEM key) or without.
 ///
 /// # Errors
 /// When the certificate or the key cannot be used.
-pub fn connector(client: Option<(&str, &str)>) -> Result<TlsConnector, TlsError> {
+pub fn connector(client: Option<(&str, &str)>) -> Result<Connector, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = Arc::new(AcceptAny(Arc::clone(&provider)));
     let builder = ClientConfig::builder_with_provider(provider)
@@ -43,7 +60,26 @@ pub fn connector(client: Option<(&str, &str)>) -> Result<TlsConnector, TlsError>
             builder.with_client_auth_cert(parse_chain(chain)?, parse_key(key)?)?
         }
     };
-    Ok(TlsConnector::from(Arc::new(config)))
+    Ok(Connector(TlsConnector::from(Arc::new(config))))
+}
+
+/// A connector that takes only certificates of the system's roots, for probes that ask for it.
+///
+/// # Errors
+/// When no protocol version is left.
+pub fn verifying_connector() -> Result<Connector, TlsError> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "some root certificates of the system cannot be read");
+    }
+    roots.add_parsable_certificates(found.certs);
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Connector(TlsConnector::from(Arc::new(config))))
 }
 
 fn parse_chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {

@@ -1,1 +1,26 @@
-fn main() {}
+//! The `tollhouse` binary: parse the arguments, run the command, turn the outcome into an exit code.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod control;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Frees little memory from other threads' heaps, which suits one thread per core.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let arguments = cli::Arguments::parse();
+    match cli::run(arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("tollhouse: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

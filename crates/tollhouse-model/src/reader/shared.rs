@@ -61,8 +61,8 @@ impl Reader<'_> {
 
     /// A condition on requests.
     pub(crate) fn expression(&mut self, value: &Value) -> Option<Expr> {
-        self.error(value, "conditions are not read yet", "leave them out");
-        None
+        let (path, problems) = self.parts();
+        Expr::parse(value, path, problems)
     }
 
     /// A text that matches a pattern, which `valid` decides and `pattern` names.

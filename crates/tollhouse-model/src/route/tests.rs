@@ -61,6 +61,27 @@ fn a_full_route_is_read_field_by_field() {
 }
 
 #[test]
+fn conditions_are_read_where_they_stand() {
+    let condition = json!([["arg_name", "==", "json"]]);
+    let (route, problems) = parse(&json!({
+        "uri": "/a", "upstream_id": 1, "vars": condition,
+        "plugins": {"cors": {"_meta": {"filter": condition}}},
+    }));
+    assert_eq!(problems.to_string(), "");
+    let route = route.expect("no problem was found");
+    assert!(route.vars.is_some());
+    assert_eq!(route.plugins["cors"].meta.filter, route.vars);
+
+    let wrong = json!([["arg_name", "=", "json"]]);
+    let found = problems_with(json!({
+        "vars": wrong, "plugins": {"cors": {"_meta": {"filter": wrong}}},
+    }));
+    assert_eq!(found.matches("invalid operator '='").count(), 2, "{found}");
+    assert!(found.starts_with("routes[0].vars"), "{found}");
+    assert!(found.contains("routes[0].plugins.cors._meta.filter"), "{found}");
+}
+
+#[test]
 fn a_list_without_methods_leaves_the_method_open() {
     let (route, _) = parse(&json!({"uri": "/a", "upstream_id": 1, "methods": []}));
     assert_eq!(route.expect("no problem was found").methods, None);

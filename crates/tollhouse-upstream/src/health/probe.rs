@@ -9,9 +9,8 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rustls::{ClientConfig, RootCertStore};
-use tokio_rustls::TlsConnector;
 use tollhouse_model::upstream::{ActiveCheck, CheckKind, Checks};
+use tollhouse_net::tls::Connector;
 use tollhouse_net::{Stream, connect, tls};
 
 /// Bytes read of an answer: the status is in the first 13, and a reason longer than this is no
@@ -60,8 +59,8 @@ pub trait Prober: Send + Sync + 'static {
 pub struct SocketProber {
     /// Made at the first https probe that wants a certificate to verify: reading the system's
     /// roots takes milliseconds.
-    verifying: OnceLock<Option<TlsConnector>>,
-    trusting: OnceLock<Option<TlsConnector>>,
+    verifying: OnceLock<Option<Connector>>,
+    trusting: OnceLock<Option<Connector>>,
 }
 
 impl Prober for SocketProber {
@@ -99,29 +98,14 @@ impl SocketProber {
         Ok(read_status(&mut stream).await?.map_or(ProbeOutcome::Failed, ProbeOutcome::Answered))
     }
 
-    fn connector(&self, active: &ActiveCheck) -> Option<&TlsConnector> {
+    fn connector(&self, active: &ActiveCheck) -> Option<&Connector> {
         let connector = if active.https_verify_certificate {
-            self.verifying.get_or_init(verifying_connector)
+            self.verifying.get_or_init(|| tls::verifying_connector().ok())
         } else {
             self.trusting.get_or_init(|| tls::connector(None).ok())
         };
         connector.as_ref()
     }
-}
-
-/// A connector that trusts the roots of the system.
-fn verifying_connector() -> Option<TlsConnector> {
-    let mut roots = RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    for error in &found.errors {
-        tracing::warn!(%error, "some root certificates of the system cannot be read");
-    }
-    roots.add_parsable_certificates(found.certs);
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = builder.ok()?.with_root_certificates(roots).with_no_client_auth();
-    Some(TlsConnector::from(Arc::new(config)))
 }
 
 /// The host as it stands in a `Host` header.

@@ -1,0 +1,140 @@
+//! One condition: a variable, an operator and what it compares with, ready to evaluate.
+//!
+//! How conditions are written is in `parse.rs`.
+
+use std::cmp::Ordering;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde_json::Value;
+
+use super::number::number_of;
+use super::pattern::Pattern;
+use crate::variable::{Lookup, Variable};
+
+/// A condition on one variable.
+#[derive(Debug, Clone)]
+pub(super) struct Condition {
+    pub(super) variable: Variable,
+    pub(super) sense: Sense,
+    pub(super) test: Test,
+}
+
+/// Whether a condition holds where its test does, or where it does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sense {
+    Plain,
+    Negated,
+}
+
+/// What is asked of a variable's value.
+#[derive(Debug, Clone)]
+pub(super) enum Test {
+    Equal(Right),
+    NotEqual(Right),
+    Order(Order, f64),
+    Pattern(Pattern),
+    /// `in`: sorted, for binary search.
+    OneOf(Box<[Box<[u8]>]>),
+    /// `has`: an array-valued variable holds this element.
+    Holds(Right),
+    Networks(Box<[IpNet]>),
+    /// A comparison that no value can pass, such as `>` with text that is no number.
+    Never,
+}
+
+/// The right side of an equality.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Right {
+    Absent,
+    Text(Box<str>),
+    Number(f64),
+    /// A boolean, array or object: no variable's value equals it.
+    Unequal,
+}
+
+/// A comparison of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    Above,
+    AtLeast,
+    Below,
+    AtMost,
+}
+
+impl Condition {
+    pub(super) fn matches(&self, request: &dyn Lookup) -> bool {
+        let value = request.variable(&self.variable);
+        let holds = self.test.holds(value.as_deref());
+        match self.sense {
+            Sense::Plain => holds,
+            Sense::Negated => !holds,
+        }
+    }
+}
+
+impl Test {
+    fn holds(&self, value: Option<&[u8]>) -> bool {
+        match (self, value) {
+            (Test::Equal(right), value) => right.equals(value),
+            (Test::NotEqual(right), value) => !right.equals(value),
+            (Test::Never, _) | (_, None) => false,
+            (Test::Order(order, right), Some(value)) => {
+                number_of(value).is_some_and(|left| order.holds(left, *right))
+            }
+            (Test::Pattern(pattern), Some(value)) => pattern.is_match(value),
+            (Test::OneOf(elements), Some(value)) => {
+                elements.binary_search_by(|element| (**element).cmp(value)).is_ok()
+            }
+            (Test::Holds(right), Some(value)) => holds_element(value, right),
+            (Test::Networks(networks), Some(value)) => is_within(value, networks),
+        }
+    }
+}
+
+impl Right {
+    /// A number here converts the value; nothing else converts.
+    fn equals(&self, value: Option<&[u8]>) -> bool {
+        match (self, value) {
+            (Right::Absent, value) => value.is_none(),
+            (Right::Text(text), Some(value)) => text.as_bytes() == value,
+            (Right::Number(right), Some(value)) => number_of(value) == Some(*right),
+            (Right::Text(_) | Right::Number(_), None) | (Right::Unequal, _) => false,
+        }
+    }
+
+    fn equals_element(&self, element: &Value) -> bool {
+        match (self, element) {
+            (Right::Text(text), Value::String(element)) => **text == **element,
+            (Right::Number(right), Value::Number(element)) => element.as_f64() == Some(*right),
+            _ => false,
+        }
+    }
+}
+
+impl Order {
+    fn holds(self, left: f64, right: f64) -> bool {
+        let Some(ordering) = left.partial_cmp(&right) else { return false };
+        match self {
+            Order::Above => ordering == Ordering::Greater,
+            Order::AtLeast => ordering != Ordering::Less,
+            Order::Below => ordering == Ordering::Less,
+            Order::AtMost => ordering != Ordering::Greater,
+        }
+    }
+}
+
+/// Variables are bytes; those that hold arrays give them as JSON. Allocates the array.
+fn holds_element(value: &[u8], right: &Right) -> bool {
+    if value.first() != Some(&b'[') {
+        return false;
+    }
+    let Ok(elements) = serde_json::from_slice::<Vec<Value>>(value) else { return false };
+    elements.iter().any(|element| right.equals_element(element))
+}
+
+fn is_within(value: &[u8], networks: &[IpNet]) -> bool {
+    let Some(text) = str::from_utf8(value).ok() else { return false };
+    let Ok(address) = text.parse::<IpAddr>() else { return false };
+    networks.iter().any(|network| network.contains(&address))
+}

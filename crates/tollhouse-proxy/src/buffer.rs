@@ -1,0 +1,197 @@
+//! Read buffers and the per-core shelf they are taken from.
+//!
+//! A connection holds a buffer only while it has something to read into it; idle connections hold
+//! none, which keeps their memory small.
+
+use std::cell::RefCell;
+
+/// Bytes of an ordinary buffer: holds nearly every head, and a 2 KB answer with room to spare.
+pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
+
+/// Bytes of a buffer for long bodies: fewer system calls for a megabyte, still small enough for
+/// the second-level cache.
+pub(crate) const BODY_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Ordinary buffers kept on the shelf of one core; more than this many requests under way at once
+/// on one core is rare, and 16 MiB is what it may cost.
+const SHELF_MAX: usize = 1024;
+
+/// Large buffers kept: 4 MiB a core.
+const LARGE_SHELF_MAX: usize = 64;
+
+/// A run of bytes read and not yet consumed, with room behind it.
+#[derive(Debug)]
+pub struct Buffer {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    fn new(size: usize) -> Self {
+        Self { bytes: vec![0; size].into_boxed_slice(), start: 0, end: 0 }
+    }
+
+    /// No buffer at all: what an idle connection holds. Costs no memory.
+    pub fn absent() -> Self {
+        Self { bytes: Box::default(), start: 0, end: 0 }
+    }
+
+    /// A buffer that holds `bytes` and has no room: what remains of a head while its connection
+    /// is a tunnel.
+    pub fn holding(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.into(), start: 0, end: bytes.len() }
+    }
+
+    /// Whether this is [`Self::absent`].
+    #[inline]
+    pub fn is_absent(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Bytes it can hold in all.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What has been read and not consumed.
+    #[inline]
+    pub fn filled(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Number of bytes in [`Self::filled`].
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether nothing is filled.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Room behind the filled bytes; may be empty.
+    #[inline]
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.end..]
+    }
+
+    /// Counts `bytes` of the room as filled.
+    #[inline]
+    pub fn add(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.bytes.len());
+    }
+
+    /// Drops `bytes` from the front.
+    #[inline]
+    pub fn consume(&mut self, bytes: usize) {
+        self.start = (self.start + bytes).min(self.end);
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+    }
+
+    /// Drops everything filled after the first `keep` bytes.
+    #[inline]
+    pub fn truncate(&mut self, keep: usize) {
+        self.end = self.end.min(self.start + keep);
+    }
+
+    /// Makes room: moves the filled bytes to the front or, when they begin there already, grows.
+    /// Returns `false` when that would pass `size_max` bytes in all.
+    pub fn make_room(&mut self, size_max: usize) -> bool {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            return true;
+        }
+        if self.bytes.len() >= size_max {
+            return false;
+        }
+        let size = (self.bytes.len() * 2).min(size_max);
+        let mut grown = vec![0; size].into_boxed_slice();
+        grown[..self.end].copy_from_slice(&self.bytes[..self.end]);
+        self.bytes = grown;
+        true
+    }
+}
+
+/// The buffers of one core that nobody uses right now.
+#[derive(Debug, Default)]
+pub struct BufferShelf {
+    ordinary: RefCell<Vec<Buffer>>,
+    large: RefCell<Vec<Buffer>>,
+}
+
+impl BufferShelf {
+    /// An empty ordinary buffer.
+    #[inline]
+    pub fn take(&self) -> Buffer {
+        self.ordinary.borrow_mut().pop().unwrap_or_else(|| Buffer::new(BUFFER_BYTES))
+    }
+
+    /// An empty buffer for long bodies.
+    pub fn take_large(&self) -> Buffer {
+        self.large.borrow_mut().pop().unwrap_or_else(|| Buffer::new(BODY_BUFFER_BYTES))
+    }
+
+    /// Takes a buffer back; one that had to grow, or that finds the shelf full, is freed.
+    #[inline]
+    pub fn give(&self, mut buffer: Buffer) {
+        buffer.start = 0;
+        buffer.end = 0;
+        let (shelf, kept_max) = match buffer.bytes.len() {
+            BUFFER_BYTES => (&self.ordinary, SHELF_MAX),
+            BODY_BUFFER_BYTES => (&self.large, LARGE_SHELF_MAX),
+            _ => return,
+        };
+        let mut shelf = shelf.borrow_mut();
+        if shelf.len() < kept_max {
+            shelf.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_consumed_and_moved() {
+        let shelf = BufferShelf::default();
+        let mut buffer = shelf.take();
+        buffer.room()[..5].copy_from_slice(b"abcde");
+        buffer.add(5);
+        buffer.consume(2);
+        assert_eq!(buffer.filled(), b"cde");
+        assert!(buffer.make_room(BUFFER_BYTES));
+        assert_eq!(buffer.room().len(), BUFFER_BYTES - 3);
+        buffer.truncate(1);
+        assert_eq!(buffer.filled(), b"c");
+    }
+
+    #[test]
+    fn growing_stops_at_the_bound() {
+        let mut buffer = Buffer::new(4);
+        buffer.add(4);
+        assert!(buffer.make_room(6));
+        assert_eq!(buffer.room().len(), 2);
+        buffer.add(2);
+        assert!(!buffer.make_room(6));
+    }
+
+    #[test]
+    fn a_grown_buffer_is_not_kept() {
+        let shelf = BufferShelf::default();
+        let mut buffer = shelf.take();
+        buffer.add(BUFFER_BYTES);
+        assert!(buffer.make_room(2 * BUFFER_BYTES));
+        shelf.give(buffer);
+        assert_eq!(shelf.take().room().len(), BUFFER_BYTES);
+    }
+}

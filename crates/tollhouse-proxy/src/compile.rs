@@ -1,0 +1,366 @@
+//! Turns changed objects into the next snapshot, touching only what the change touches.
+//!
+//! Control side: runs off the serving threads and owns the parsed objects. An object that does not
+//! parse is quarantined with its problems while its last good version keeps serving.
+
+mod dependents;
+mod upstreams;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use serde_json::Value;
+use tollhouse_model::{
+    GlobalRule, Id, Kind, PluginConfig, Problem, Problems, Route, Service, Upstream,
+};
+use tollhouse_net::resolve::Resolver;
+use tollhouse_router::{RouteSpec, Router};
+use tollhouse_stdx::CowVec;
+use tollhouse_upstream::UpstreamState;
+
+use crate::settings::Settings;
+use crate::snapshot::{PluginStep, Reference, RouteEntry, Snapshot, Target};
+use dependents::Dependents;
+use upstreams::Upstreams;
+
+/// One object that changed.
+#[derive(Debug)]
+pub enum Change {
+    /// It is new or has new content.
+    Upsert {
+        /// What it is.
+        kind: Kind,
+        /// Its id.
+        id: Id,
+        /// Its content, or why that cannot be read.
+        value: Result<Value, Problem>,
+        /// Where it stands, for problems.
+        path: String,
+    },
+    /// It stands elsewhere in the document; comes before anything that takes its old place.
+    Move {
+        /// What it is.
+        kind: Kind,
+        /// Its id.
+        id: Id,
+    },
+    /// It is gone.
+    Delete {
+        /// What it was.
+        kind: Kind,
+        /// Its id.
+        id: Id,
+    },
+}
+
+/// The parsed objects and the snapshot made of them.
+#[derive(Debug)]
+pub struct Compiler {
+    routes: HashMap<Id, Route>,
+    services: HashMap<Id, Arc<Service>>,
+    plugin_configs: HashMap<Id, PluginConfig>,
+    global_rules: BTreeMap<Id, GlobalRule>,
+    dependents: Dependents,
+    upstreams: Upstreams,
+    disables_checks: bool,
+    problems: BTreeMap<(Kind, Id), Problems>,
+    body_readers: HashMap<Id, ()>,
+    snapshot: Snapshot,
+}
+
+impl Compiler {
+    /// No objects; revision 0.
+    pub fn new(settings: &Settings, resolver: Arc<Resolver>) -> Self {
+        Self {
+            routes: HashMap::new(),
+            services: HashMap::new(),
+            plugin_configs: HashMap::new(),
+            global_rules: BTreeMap::new(),
+            dependents: Dependents::default(),
+            upstreams: Upstreams::new(resolver, settings.upstream_keepalive),
+            disables_checks: settings.disable_health_checks,
+            problems: BTreeMap::new(),
+            body_readers: HashMap::new(),
+            snapshot: Snapshot {
+                revision: 0,
+                router: Router::new(settings.router_mode),
+                upstreams: CowVec::new(),
+                reads_body: false,
+            },
+        }
+    }
+
+    /// Applies `changes` and returns the next snapshot, whole.
+    pub fn apply(&mut self, changes: impl IntoIterator<Item = Change>) -> Arc<Snapshot> {
+        let mut touched = Touched::default();
+        for change in changes {
+            match change {
+                Change::Upsert { kind, id, value, path } => {
+                    self.upsert(kind, id, value, &path, &mut touched);
+                }
+                Change::Move { kind, id } => self.take_out(kind, id, &mut touched),
+                Change::Delete { kind, id } => self.delete(kind, &id, &mut touched),
+            }
+        }
+        for id in touched.routes_in_order(&self.dependents) {
+            self.compile_route(&id);
+        }
+        self.snapshot.revision += 1;
+        self.snapshot.reads_body = !self.body_readers.is_empty();
+        Arc::new(self.snapshot.clone())
+    }
+
+    /// Every quarantined or only partly effective object, with what is wrong.
+    pub fn problems(&self) -> impl Iterator<Item = (&(Kind, Id), &Problems)> {
+        self.problems.iter()
+    }
+
+    /// The global rules, in the order of their ids.
+    pub fn global_rules(&self) -> impl Iterator<Item = &GlobalRule> {
+        self.global_rules.values()
+    }
+
+    /// Every upstream with health checks, inline ones included.
+    pub fn checked_upstreams(&self) -> impl Iterator<Item = Arc<UpstreamState>> {
+        self.upstreams.checked()
+    }
+
+    /// Takes a route out of the matcher to be put in again, behind those put in before it.
+    fn take_out(&mut self, kind: Kind, id: Id, touched: &mut Touched) {
+        if kind == Kind::Route {
+            self.snapshot.router.remove(&id);
+            touched.routes.push(id);
+        }
+    }
+
+    fn upsert(
+        &mut self,
+        kind: Kind,
+        id: Id,
+        value: Result<Value, Problem>,
+        path: &str,
+        touched: &mut Touched,
+    ) {
+        let key = (kind, id.clone());
+        let problems = match value {
+            Ok(value) => self.upsert_value(kind, id, &value, path, touched),
+            Err(problem) => Problems::from_iter([problem]),
+        };
+        if problems.is_empty() {
+            self.problems.remove(&key);
+        } else {
+            self.problems.insert(key, problems);
+        }
+    }
+
+    /// Parses and keeps the object; a bad one leaves its last good version in place.
+    fn upsert_value(
+        &mut self,
+        kind: Kind,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut Touched,
+    ) -> Problems {
+        match kind {
+            Kind::Route => {
+                let (route, problems) = Route::parse(id.clone(), value, path);
+                if let Some(route) = route {
+                    self.routes.insert(id.clone(), route);
+                    touched.routes.push(id);
+                }
+                problems
+            }
+            Kind::Service => {
+                let (service, problems) = Service::parse(id.clone(), value, path);
+                if let Some(service) = service {
+                    self.upstreams.set_service(&service);
+                    self.services.insert(id.clone(), Arc::new(service));
+                    touched.services.push(id);
+                }
+                problems
+            }
+            Kind::Upstream => {
+                let (upstream, problems) = Upstream::parse(Some(id.clone()), value, path);
+                if let Some(upstream) = upstream {
+                    self.upstreams.set(&id, upstream, &mut self.snapshot.upstreams);
+                }
+                problems
+            }
+            Kind::PluginConfig => {
+                let (config, problems) = PluginConfig::parse(id.clone(), value, path);
+                if let Some(config) = config {
+                    self.plugin_configs.insert(id.clone(), config);
+                    touched.plugin_configs.push(id);
+                }
+                problems
+            }
+            Kind::GlobalRule => {
+                let (rule, problems) = GlobalRule::parse(id.clone(), value, path);
+                if let Some(rule) = rule {
+                    self.global_rules.insert(id, rule);
+                }
+                problems
+            }
+        }
+    }
+
+    fn delete(&mut self, kind: Kind, id: &Id, touched: &mut Touched) {
+        self.problems.remove(&(kind, id.clone()));
+        match kind {
+            Kind::Route => {
+                self.routes.remove(id);
+                touched.routes.push(id.clone());
+            }
+            Kind::Service => {
+                self.services.remove(id);
+                self.upstreams.remove_service(id);
+                touched.services.push(id.clone());
+            }
+            Kind::Upstream => self.upstreams.remove(id, &mut self.snapshot.upstreams),
+            Kind::PluginConfig => {
+                self.plugin_configs.remove(id);
+                touched.plugin_configs.push(id.clone());
+            }
+            Kind::GlobalRule => {
+                self.global_rules.remove(id);
+            }
+        }
+    }
+
+    /// Brings the matcher in line with the route `id` and what it names.
+    fn compile_route(&mut self, id: &Id) {
+        let Some(route) = self.routes.get(id) else {
+            self.snapshot.router.remove(id);
+            self.dependents.forget(id);
+            self.body_readers.remove(id);
+            self.upstreams.remove_route(id);
+            return;
+        };
+        self.dependents.note(route);
+        let service = reference(route.service_id.as_ref(), |id| self.services.get(id).cloned());
+        let plugin_config = reference(route.plugin_config_id.as_ref(), |id| {
+            self.plugin_configs.contains_key(id).then_some(())
+        });
+        let target = self.target_of(id, &service);
+        let route = &self.routes[id];
+        let entry = RouteEntry {
+            websocket: websocket(route, &service),
+            plugins: self.plugin_steps(route, &service),
+            route: route.clone(),
+            plugin_config,
+            target,
+            service,
+        };
+        if route.vars.as_ref().is_some_and(|vars| vars.reads_body()) {
+            self.body_readers.insert(id.clone(), ());
+        } else {
+            self.body_readers.remove(id);
+        }
+        if route.enabled {
+            let spec = route_spec(&entry);
+            self.snapshot.router.insert(id, spec, Arc::new(entry));
+        } else {
+            self.snapshot.router.remove(id);
+        }
+    }
+
+    /// Inline beats ids, and the route beats its service (apisix.md §2.2).
+    fn target_of(&mut self, id: &Id, service: &Reference<Arc<Service>>) -> Target {
+        let route = &self.routes[id];
+        let slots = &mut self.snapshot.upstreams;
+        if let Some(upstream) = &route.upstream {
+            return Target::Inline(self.upstreams.set_route(id, upstream));
+        }
+        self.upstreams.remove_route(id);
+        if let Some(upstream_id) = &route.upstream_id {
+            return Target::Slot(self.upstreams.slot(upstream_id, slots));
+        }
+        let Reference::Found(service) = service else { return Target::None };
+        if let Some(upstream) = self.upstreams.service(&service.id) {
+            return Target::Inline(upstream);
+        }
+        match &service.upstream_id {
+            Some(upstream_id) => Target::Slot(self.upstreams.slot(upstream_id, slots)),
+            None => Target::None,
+        }
+    }
+
+    /// Route's own, then the plugin config's, then the service's; one of each name.
+    fn plugin_steps(&self, route: &Route, service: &Reference<Arc<Service>>) -> Vec<PluginStep> {
+        let mut steps: Vec<PluginStep> = Vec::new();
+        let mut add = |plugins: &tollhouse_model::PluginSet, owner: &'static str| {
+            for name in plugins.keys() {
+                if !steps.iter().any(|step| step.name == *name) {
+                    steps.push(PluginStep { name: name.clone(), owner });
+                }
+            }
+        };
+        add(&route.plugins, "route");
+        if let Some(config) =
+            route.plugin_config_id.as_ref().and_then(|id| self.plugin_configs.get(id))
+        {
+            add(&config.plugins, "plugin config");
+        }
+        if let Reference::Found(service) = service {
+            add(&service.plugins, "service");
+        }
+        steps
+    }
+}
+
+fn reference<T>(id: Option<&Id>, find: impl FnOnce(&Id) -> Option<T>) -> Reference<T> {
+    match id {
+        None => Reference::Unnamed,
+        Some(id) => find(id).map_or(Reference::Missing, Reference::Found),
+    }
+}
+
+fn websocket(route: &Route, service: &Reference<Arc<Service>>) -> bool {
+    let of_service = match service {
+        Reference::Found(service) => service.enable_websocket,
+        Reference::Unnamed | Reference::Missing => None,
+    };
+    route.enable_websocket.or(of_service).unwrap_or(false)
+}
+
+/// What the matcher needs; the service lends its hosts to a route without any.
+fn route_spec(entry: &RouteEntry) -> RouteSpec {
+    let route = &entry.route;
+    let hosts = match &entry.service {
+        Reference::Found(service) if route.hosts.is_empty() => service.hosts.clone(),
+        _ => route.hosts.clone(),
+    };
+    RouteSpec {
+        uris: route.uris.clone(),
+        hosts,
+        methods: route.methods,
+        remote_addrs: route.remote_addrs.clone(),
+        vars: route.vars.clone(),
+        priority: route.priority,
+    }
+}
+
+/// What a batch of changes touched.
+#[derive(Debug, Default)]
+struct Touched {
+    routes: Vec<Id>,
+    services: Vec<Id>,
+    plugin_configs: Vec<Id>,
+}
+
+impl Touched {
+    /// The routes to compile, each once: changed ones in the order of the document, then those
+    /// that depend on something changed.
+    fn routes_in_order(self, dependents: &Dependents) -> Vec<Id> {
+        let mut seen = hashbrown::HashSet::new();
+        let of_services = self.services.iter().flat_map(|id| dependents.of_service(id));
+        let of_configs = self.plugin_configs.iter().flat_map(|id| dependents.of_plugin_config(id));
+        let all = self.routes.into_iter().chain(of_services).chain(of_configs);
+        all.filter(|id| seen.insert(id.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Upstreams ready to serve: objects in slots, inline ones by the route or service they stand in.
+//!
+//! Node state (health, cursors, counts) is carried over from version to version, and connection
+//! pools are numbered here by what makes connections interchangeable.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use tollhouse_model::upstream::{KeepalivePool, Scheme, UpstreamTls};
+use tollhouse_model::{Id, Service, Upstream};
+use tollhouse_net::resolve::Resolver;
+use tollhouse_net::tls;
+use tollhouse_stdx::CowVec;
+use tollhouse_upstream::UpstreamState;
+
+use crate::hash_key::HashKey;
+use crate::snapshot::UpstreamEntry;
+
+/// Slots of upstream objects in a snapshot.
+type Slots = CowVec<Option<Arc<UpstreamEntry>>>;
+
+/// The upstreams of the configuration.
+#[derive(Debug)]
+pub(super) struct Upstreams {
+    resolver: Arc<Resolver>,
+    keepalive: KeepalivePool,
+    slots: HashMap<Id, u32>,
+    objects: HashMap<Id, Arc<UpstreamEntry>>,
+    of_routes: HashMap<Id, Arc<UpstreamEntry>>,
+    of_services: HashMap<Id, Arc<UpstreamEntry>>,
+    /// By key; kept apart so that publishing does not look at every upstream.
+    checked: HashMap<String, Arc<UpstreamState>>,
+    pools: HashMap<PoolIdentity, u32>,
+}
+
+/// What makes connections to one address interchangeable.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct PoolIdentity {
+    scheme: Scheme,
+    client_certificate: Option<(String, String)>,
+    /// An upstream with a pool of its own shares it with nobody else.
+    isolated: Option<(String, KeepalivePool)>,
+}
+
+impl Upstreams {
+    pub(super) fn new(resolver: Arc<Resolver>, keepalive: KeepalivePool) -> Self {
+        Self {
+            resolver,
+            keepalive,
+            slots: HashMap::new(),
+            objects: HashMap::new(),
+            of_routes: HashMap::new(),
+            of_services: HashMap::new(),
+            checked: HashMap::new(),
+            pools: HashMap::new(),
+        }
+    }
+
+    /// The states of upstreams with health checks.
+    pub(super) fn checked(&self) -> impl Iterator<Item = Arc<UpstreamState>> {
+        self.checked.values().cloned()
+    }
+
+    /// The slot of the object `id`, which may not exist yet.
+    pub(super) fn slot(&mut self, id: &Id, slots: &mut Slots) -> u32 {
+        *self.slots.entry(id.clone()).or_insert_with(|| slots.push(None))
+    }
+
+    /// Sets the object `id`.
+    pub(super) fn set(&mut self, id: &Id, upstream: Upstream, slots: &mut Slots) {
+        let previous = self.objects.get(id).cloned();
+        let entry = self.build(&format!("upstreams/{id}"), &upstream, previous.as_ref());
+        let slot = self.slot(id, slots);
+        self.objects.insert(id.clone(), Arc::clone(&entry));
+        slots.update(slot, |held| *held = Some(entry));
+    }
+
+    /// Removes the object `id`; its slot stays for routes that still name it.
+    pub(super) fn remove(&mut self, id: &Id, slots: &mut Slots) {
+        self.objects.remove(id);
+        self.checked.remove(&format!("upstreams/{id}"));
+        if let Some(slot) = self.slots.get(id) {
+            slots.update(*slot, |held| *held = None);
+        }
+    }
+
+    /// The inline upstream of a route; unchanged ones are kept as they are.
+    pub(super) fn set_route(&mut self, route: &Id, upstream: &Upstream) -> Arc<UpstreamEntry> {
+        let previous = self.of_routes.get(route).cloned();
+        let entry = self.build(&format!("routes/{route}"), upstream, previous.as_ref());
+        self.of_routes.insert(route.clone(), Arc::clone(&entry));
+        entry
+    }
+
+    /// Forgets the inline upstream of a route.
+    pub(super) fn remove_route(&mut self, route: &Id) {
+        if self.of_routes.remove(route).is_some() {
+            self.checked.remove(&format!("routes/{route}"));
+        }
+    }
+
+    /// Sets or forgets the inline upstream of a service.
+    pub(super) fn set_service(&mut self, service: &Service) {
+        let Some(upstream) = &service.upstream else { return self.remove_service(&service.id) };
+        let previous = self.of_services.get(&service.id).cloned();
+        let key = format!("services/{}", service.id);
+        let entry = self.build(&key, upstream, previous.as_ref());
+        self.of_services.insert(service.id.clone(), entry);
+    }
+
+    /// The inline upstream of a service.
+    pub(super) fn service(&self, id: &Id) -> Option<Arc<UpstreamEntry>> {
+        self.of_services.get(id).cloned()
+    }
+
+    /// Forgets the inline upstream of a service.
+    pub(super) fn remove_service(&mut self, id: &Id) {
+        if self.of_services.remove(id).is_some() {
+            self.checked.remove(&format!("services/{id}"));
+        }
+    }
+
+    fn build(
+        &mut self,
+        key: &str,
+        upstream: &Upstream,
+        previous: Option<&Arc<UpstreamEntry>>,
+    ) -> Arc<UpstreamEntry> {
+        if let Some(previous) = previous.filter(|previous| previous.conf == *upstream) {
+            return Arc::clone(previous);
+        }
+        let state = previous.map(|previous| &previous.state);
+        let state = UpstreamState::build(upstream, key, state, &self.resolver);
+        if state.checks().is_some() {
+            self.checked.insert(key.to_owned(), Arc::clone(&state));
+        } else {
+            self.checked.remove(key);
+        }
+        Arc::new(UpstreamEntry {
+            state,
+            pool: self.pool(key, upstream),
+            keepalive: upstream.keepalive_pool.unwrap_or(self.keepalive),
+            connector: connector(upstream),
+            hash_key: HashKey::compile(&upstream.balance),
+            timeouts: upstream.timeout.unwrap_or_default(),
+            conf: upstream.clone(),
+        })
+    }
+
+    fn pool(&mut self, key: &str, upstream: &Upstream) -> u32 {
+        let certificate = |tls: &UpstreamTls| (tls.client_cert.clone(), tls.client_key.clone());
+        let identity = PoolIdentity {
+            scheme: upstream.scheme,
+            client_certificate: upstream.tls.as_ref().map(certificate),
+            isolated: upstream.keepalive_pool.map(|pool| (key.to_owned(), pool)),
+        };
+        let next = u32::try_from(self.pools.len()).unwrap_or(u32::MAX);
+        *self.pools.entry(identity).or_insert(next)
+    }
+}
+
+/// TLS for https nodes. The certificate was checked when the upstream was validated; one that is
+/// unusable all the same leaves the upstream without TLS identity, and the node refuses it.
+fn connector(upstream: &Upstream) -> Option<tls::Connector> {
+    if upstream.scheme != Scheme::Https {
+        return None;
+    }
+    let client =
+        upstream.tls.as_ref().map(|tls| (tls.client_cert.as_str(), tls.client_key.as_str()));
+    let connector = tls::connector(client).or_else(|error| {
+        tracing::warn!(%error, "client certificate of an upstream cannot be used");
+        tls::connector(None)
+    });
+    connector.ok()
+}

@@ -1,0 +1,26 @@
+//! The moving parts of one exchange: request bytes up, response bytes down, both at once.
+//!
+//! Each part is a poll function over the two streams, so that one task drives both directions
+//! without splitting or sharing them. What to send is decided elsewhere.
+
+pub(crate) mod link;
+pub(crate) mod pump;
+pub(crate) mod relay;
+pub(crate) mod tunnel;
+
+pub(crate) use link::Link;
+pub(crate) use pump::{PumpError, RequestPump};
+pub(crate) use relay::{RelayError, ResponseRelay};
+
+/// Which side an exchange is waiting for; it decides which time-out applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// The client, to send more of the request.
+    DownstreamRead,
+    /// The client, to take more of the response.
+    DownstreamWrite,
+    /// The node, to take more of the request.
+    UpstreamWrite,
+    /// The node, to send more of the response.
+    UpstreamRead,
+}

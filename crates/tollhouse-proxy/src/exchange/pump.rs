@@ -1,0 +1,270 @@
+//! Passes a request on to a node: the head written for it, then the body as the client sends it.
+//!
+//! The body stays in the client's read buffer until it has been written, behind the head whose
+//! spans are still in use. While nothing of it has been overwritten, the request can be replayed
+//! to another node.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll, ready};
+
+use tollhouse_http::{BodyLength, ChunkError, ChunkedDecoder, Expectation};
+use tollhouse_net::Stream;
+
+use super::{Link, Waiting};
+use crate::buffer::BufferShelf;
+
+/// The interim response that invites the body (RFC 9110 §15.2.1).
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Why the request could not be passed on.
+#[derive(Debug)]
+pub(crate) enum PumpError {
+    /// The client went away, or its stream ended inside of the body.
+    DownstreamGone,
+    /// The body breaks the chunked grammar.
+    BadBody(ChunkError),
+    /// The body passes the limit.
+    BodyTooLarge,
+    /// The node took no more bytes; it may still have answered.
+    Upstream(io::Error),
+}
+
+/// A request on its way to a node.
+#[derive(Debug)]
+pub(crate) struct RequestPump {
+    /// Bytes of the written head that are sent.
+    head_sent: usize,
+    /// Offset in the client's buffer where the body starts.
+    body_start: usize,
+    /// Offset in the client's buffer of the next body byte to send.
+    position: usize,
+    /// Body bytes from there that have arrived and are in order.
+    ready: usize,
+    source: Source,
+    /// Bytes of [`CONTINUE`] still to send to the client.
+    continue_left: usize,
+    /// Whether body bytes have been overwritten, so that the request cannot be sent again.
+    overwritten: bool,
+    body_bytes_max: u64,
+    /// Body bytes received.
+    pub received: u64,
+    /// Counts all progress, for time-outs.
+    pub moved: u64,
+    /// Whom it waits for.
+    pub waiting: Waiting,
+    done: bool,
+}
+
+/// What of the body is still to come from the client.
+#[derive(Debug)]
+enum Source {
+    Remaining(u64),
+    Chunked(ChunkedDecoder),
+    Finished,
+}
+
+impl RequestPump {
+    /// For a request whose head takes `head_bytes` of the client's buffer.
+    pub(crate) fn new(
+        head_bytes: usize,
+        body: BodyLength,
+        expectation: Expectation,
+        body_bytes_max: u64,
+    ) -> Self {
+        let source = match body {
+            BodyLength::Known(bytes) => Source::Remaining(bytes),
+            BodyLength::Chunked => Source::Chunked(ChunkedDecoder::new()),
+            BodyLength::None | BodyLength::UntilClose => Source::Finished,
+        };
+        Self {
+            head_sent: 0,
+            body_start: head_bytes,
+            position: head_bytes,
+            ready: 0,
+            source,
+            continue_left: if expectation == Expectation::Continue { CONTINUE.len() } else { 0 },
+            overwritten: false,
+            body_bytes_max,
+            received: 0,
+            moved: 0,
+            waiting: Waiting::UpstreamWrite,
+            done: false,
+        }
+    }
+
+    /// Whether the whole request has been sent.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Whether the whole request has arrived from the client.
+    #[inline]
+    pub(crate) fn is_received(&self) -> bool {
+        matches!(self.source, Source::Finished)
+    }
+
+    /// Whether any byte has been sent to a node since the last [`Self::replay`].
+    #[inline]
+    pub(crate) fn has_sent(&self) -> bool {
+        self.head_sent > 0
+    }
+
+    /// Whether it can be sent again from its first byte.
+    #[inline]
+    pub(crate) fn is_replayable(&self) -> bool {
+        !self.overwritten
+    }
+
+    /// Starts over for another node; only while [`Self::is_replayable`].
+    pub(crate) fn replay(&mut self) {
+        self.ready += self.position - self.body_start;
+        self.position = self.body_start;
+        self.head_sent = 0;
+        self.done = false;
+    }
+
+    /// Never invites the body any more: the answer is about to begin.
+    pub(crate) fn withhold_continue(&mut self) {
+        if self.continue_left == CONTINUE.len() {
+            self.continue_left = 0;
+        }
+    }
+
+    /// The interim response, if it is still owed; it is then the caller's to send.
+    pub(crate) fn take_invitation(&mut self) -> &'static [u8] {
+        let left = std::mem::take(&mut self.continue_left);
+        &CONTINUE[CONTINUE.len() - left..]
+    }
+
+    /// Offset in the client's buffer just past this request.
+    pub(crate) fn end_in_buffer(&self) -> usize {
+        self.position + self.ready
+    }
+
+    /// Takes what has arrived of the body into account without sending it. Used before the first
+    /// node is chosen and by answers that need no node.
+    ///
+    /// # Errors
+    /// As [`Self::poll_send`].
+    #[inline]
+    pub(crate) fn admit(&mut self, filled: &[u8]) -> Result<(), PumpError> {
+        let fresh = &filled[self.position + self.ready..];
+        let taken = match &mut self.source {
+            Source::Finished => return Ok(()),
+            Source::Remaining(remaining) => {
+                let taken = fresh.len().min(usize::try_from(*remaining).unwrap_or(usize::MAX));
+                *remaining -= taken as u64;
+                if *remaining == 0 {
+                    self.source = Source::Finished;
+                }
+                taken
+            }
+            Source::Chunked(decoder) => {
+                let taken = decoder.skip(fresh).map_err(PumpError::BadBody)?;
+                if decoder.is_done() {
+                    self.source = Source::Finished;
+                }
+                taken
+            }
+        };
+        self.ready += taken;
+        self.received += taken as u64;
+        if self.received > self.body_bytes_max {
+            return Err(PumpError::BodyTooLarge);
+        }
+        Ok(())
+    }
+
+    /// Sends as much as both sides allow; ready once the whole request is sent.
+    ///
+    /// # Errors
+    /// [`PumpError`]; after `Upstream` the node may still have an answer to read.
+    pub(crate) fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        head: &[u8],
+        downstream: &mut Link,
+        upstream: &mut Stream,
+        shelf: &BufferShelf,
+    ) -> Poll<Result<(), PumpError>> {
+        loop {
+            while self.head_sent < head.len() || self.ready > 0 {
+                self.waiting = Waiting::UpstreamWrite;
+                let body = &downstream.buffer.filled()[self.position..self.position + self.ready];
+                let parts = [IoSlice::new(&head[self.head_sent..]), IoSlice::new(body)];
+                let written =
+                    ready!(upstream.poll_write(context, &parts)).map_err(PumpError::Upstream)?;
+                if written == 0 {
+                    return Poll::Ready(Err(PumpError::Upstream(io::ErrorKind::WriteZero.into())));
+                }
+                self.count_sent(written, head.len());
+            }
+            if self.is_received() {
+                ready!(upstream.poll_flush(context)).map_err(PumpError::Upstream)?;
+                self.done = true;
+                self.waiting = Waiting::UpstreamRead;
+                return Poll::Ready(Ok(()));
+            }
+            ready!(self.poll_receive(context, downstream, shelf))?;
+        }
+    }
+
+    /// Receives the rest of the body and forgets it, so that the connection can go on.
+    pub(crate) fn poll_discard(
+        &mut self,
+        context: &mut Context<'_>,
+        downstream: &mut Link,
+        shelf: &BufferShelf,
+    ) -> Poll<Result<(), PumpError>> {
+        loop {
+            self.position += self.ready;
+            self.ready = 0;
+            if self.is_received() {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(self.poll_receive(context, downstream, shelf))?;
+        }
+    }
+
+    #[inline]
+    fn count_sent(&mut self, written: usize, head_len: usize) {
+        self.moved += written as u64;
+        let of_head = written.min(head_len - self.head_sent);
+        self.head_sent += of_head;
+        self.position += written - of_head;
+        self.ready -= written - of_head;
+    }
+
+    /// Reads more of the body; everything that arrived before has been sent.
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        downstream: &mut Link,
+        shelf: &BufferShelf,
+    ) -> Poll<Result<(), PumpError>> {
+        let gone = |_| PumpError::DownstreamGone;
+        while self.continue_left > 0 {
+            self.waiting = Waiting::DownstreamWrite;
+            let left = &CONTINUE[CONTINUE.len() - self.continue_left..];
+            let written = ready!(downstream.stream.poll_write(context, &[IoSlice::new(left)]))
+                .map_err(gone)?;
+            self.continue_left -= written;
+        }
+        self.waiting = Waiting::DownstreamRead;
+        if downstream.buffer.room().is_empty() && !downstream.buffer.make_room(0) {
+            downstream.buffer.truncate(self.body_start);
+            self.position = self.body_start;
+            self.overwritten = true;
+            if downstream.buffer.room().is_empty() {
+                downstream.buffer.make_room(2 * downstream.buffer.size());
+            }
+        }
+        let read = ready!(downstream.poll_fill(context, shelf)).map_err(gone)?;
+        if read == 0 {
+            return Poll::Ready(Err(PumpError::DownstreamGone));
+        }
+        self.moved += read as u64;
+        Poll::Ready(self.admit(downstream.buffer.filled()))
+    }
+}

@@ -1,0 +1,242 @@
+//! Passes a response on to the client: the head written for it, then the body as it arrives.
+//!
+//! Every byte that is read is written before more is read, so memory stays constant however long
+//! the body and however slow the client, and an event stream passes chunk by chunk.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll, ready};
+
+use tollhouse_http::chunked::{LAST_CHUNK, write_chunk_size};
+use tollhouse_http::{BodyLength, ChunkError, ChunkedDecoder};
+use tollhouse_net::Stream;
+
+use super::{Link, Waiting};
+use crate::buffer::{BUFFER_BYTES, BufferShelf};
+
+/// Why the response could not be passed on to its end; its head may have been sent already.
+#[derive(Debug)]
+pub(crate) enum RelayError {
+    /// The client went away.
+    DownstreamGone,
+    /// The node's stream ended or failed inside of the body.
+    UpstreamTruncated,
+    /// The node's body breaks the chunked grammar.
+    BadBody(ChunkError),
+}
+
+/// How the body is framed towards the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reframe {
+    /// As it arrives.
+    Keep,
+    /// Cut into chunks: the node closes at the end, the client keeps the connection.
+    Encode,
+    /// Chunks undone, for HTTP/1.0.
+    Decode,
+}
+
+/// A response on its way to the client.
+#[derive(Debug)]
+pub(crate) struct ResponseRelay {
+    /// Bytes of the written head, or of chunk framing, that are sent.
+    out_sent: usize,
+    /// Body bytes at the front of the node's buffer to be sent as they stand.
+    ready: usize,
+    source: Source,
+    reframe: Reframe,
+    /// Whether a chunk of our own is open, whose line end is still owed.
+    chunk_open: bool,
+    /// Body bytes sent, framing included.
+    pub sent: u64,
+    /// Counts all progress, for time-outs.
+    pub moved: u64,
+    /// Whom it waits for.
+    pub waiting: Waiting,
+}
+
+#[derive(Debug)]
+enum Source {
+    Remaining(u64),
+    Chunked(ChunkedDecoder),
+    UntilClose,
+    /// Our own last chunk is still to be written.
+    Closing,
+    Finished,
+}
+
+impl ResponseRelay {
+    /// For a response body delimited as `body` and sent on as `reframe` says.
+    pub(crate) fn new(body: BodyLength, reframe: Reframe) -> Self {
+        let source = match body {
+            BodyLength::None => Source::Finished,
+            BodyLength::Known(bytes) => Source::Remaining(bytes),
+            BodyLength::Chunked => Source::Chunked(ChunkedDecoder::new()),
+            BodyLength::UntilClose => Source::UntilClose,
+        };
+        Self {
+            out_sent: 0,
+            ready: 0,
+            source,
+            reframe,
+            chunk_open: false,
+            sent: 0,
+            moved: 0,
+            waiting: Waiting::DownstreamWrite,
+        }
+    }
+
+    /// Whether anything has reached the client.
+    #[inline]
+    pub(crate) fn has_sent(&self) -> bool {
+        self.moved > 0
+    }
+
+    /// Sends `out` (the head), then the body, of which the start may be in `upstream`'s buffer.
+    ///
+    /// # Errors
+    /// [`RelayError`]; the client's connection cannot be used further.
+    pub(crate) fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        upstream: &mut Link,
+        downstream: &mut Stream,
+        shelf: &BufferShelf,
+    ) -> Poll<Result<(), RelayError>> {
+        loop {
+            if self.ready == 0 {
+                self.admit(out, upstream)?;
+            }
+            ready!(self.poll_write(context, out, upstream, downstream))?;
+            match self.source {
+                Source::Finished => {
+                    let flushed = ready!(downstream.poll_flush(context));
+                    return Poll::Ready(flushed.map_err(|_| RelayError::DownstreamGone));
+                }
+                Source::Closing => {}
+                _ if upstream.buffer.is_empty() => {
+                    // What has been sent so far must not wait in the TLS layer.
+                    ready!(downstream.poll_flush(context))
+                        .map_err(|_| RelayError::DownstreamGone)?;
+                    ready!(self.poll_receive(context, upstream, shelf))?;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Writes everything that is waiting in `out` and ready in the buffer.
+    #[inline]
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        upstream: &mut Link,
+        downstream: &mut Stream,
+    ) -> Poll<Result<(), RelayError>> {
+        let gone = |_: io::Error| RelayError::DownstreamGone;
+        while self.out_sent < out.len() || self.ready > 0 {
+            self.waiting = Waiting::DownstreamWrite;
+            let body = &upstream.buffer.filled()[..self.ready];
+            let parts = [IoSlice::new(&out[self.out_sent..]), IoSlice::new(body)];
+            let written = ready!(downstream.poll_write(context, &parts)).map_err(gone)?;
+            if written == 0 {
+                return Poll::Ready(Err(RelayError::DownstreamGone));
+            }
+            self.moved += written as u64;
+            let of_out = written.min(out.len() - self.out_sent);
+            self.out_sent += of_out;
+            self.ready -= written - of_out;
+            self.sent += (written - of_out) as u64;
+            upstream.buffer.consume(written - of_out);
+        }
+        out.clear();
+        self.out_sent = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        upstream: &mut Link,
+        shelf: &BufferShelf,
+    ) -> Poll<Result<(), RelayError>> {
+        self.waiting = Waiting::UpstreamRead;
+        if self.is_long() && upstream.buffer.size() == BUFFER_BYTES {
+            upstream.drop_buffer(shelf);
+            upstream.buffer = shelf.take_large();
+        }
+        let read = ready!(upstream.poll_fill(context, shelf));
+        match read {
+            Ok(0) if matches!(self.source, Source::UntilClose) => {
+                self.source = self.after_last_byte();
+            }
+            Ok(0) | Err(_) => return Poll::Ready(Err(RelayError::UpstreamTruncated)),
+            Ok(read) => self.moved += read as u64,
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether enough is to come to be worth a large buffer.
+    fn is_long(&self) -> bool {
+        matches!(self.source, Source::Remaining(bytes) if bytes > BUFFER_BYTES as u64)
+    }
+
+    fn after_last_byte(&self) -> Source {
+        if self.reframe == Reframe::Encode { Source::Closing } else { Source::Finished }
+    }
+
+    /// Decides what of the node's buffer may be sent, and writes framing of our own to `out`.
+    #[inline]
+    fn admit(&mut self, out: &mut Vec<u8>, upstream: &mut Link) -> Result<(), RelayError> {
+        let arrived = upstream.buffer.len();
+        match &mut self.source {
+            Source::Finished => {}
+            Source::Closing => {
+                self.close_chunk(out);
+                out.extend_from_slice(LAST_CHUNK);
+                self.source = Source::Finished;
+            }
+            Source::Remaining(remaining) => {
+                self.ready = arrived.min(usize::try_from(*remaining).unwrap_or(usize::MAX));
+                *remaining -= self.ready as u64;
+                if *remaining == 0 {
+                    self.source = Source::Finished;
+                }
+            }
+            Source::UntilClose => {
+                self.ready = arrived;
+                if self.reframe == Reframe::Encode && arrived > 0 {
+                    self.close_chunk(out);
+                    write_chunk_size(out, arrived);
+                    self.chunk_open = true;
+                }
+            }
+            Source::Chunked(_) => self.admit_chunked(upstream)?,
+        }
+        Ok(())
+    }
+
+    fn admit_chunked(&mut self, upstream: &mut Link) -> Result<(), RelayError> {
+        let Source::Chunked(decoder) = &mut self.source else { return Ok(()) };
+        if self.reframe == Reframe::Keep {
+            self.ready = decoder.skip(upstream.buffer.filled()).map_err(RelayError::BadBody)?;
+        } else {
+            while !upstream.buffer.is_empty() && !decoder.is_done() && self.ready == 0 {
+                let step = decoder.step(upstream.buffer.filled()).map_err(RelayError::BadBody)?;
+                upstream.buffer.consume(step.data.start);
+                self.ready = step.data.len();
+            }
+        }
+        if decoder.is_done() {
+            self.source = Source::Finished;
+        }
+        Ok(())
+    }
+
+    fn close_chunk(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.chunk_open) {
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}

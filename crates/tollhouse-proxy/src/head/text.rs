@@ -1,0 +1,100 @@
+//! Small texts written on every request: decimal numbers and addresses, without the formatter.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// Longest text of an address: an IPv6 address with an embedded IPv4 one.
+const ADDRESS_CHARS_MAX: usize = 45;
+
+/// Appends `number` in decimal.
+#[inline]
+pub(crate) fn write_decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// An IP address as text, kept with the connection so that it is made once.
+#[derive(Debug, Clone, Copy)]
+pub struct AddressText {
+    bytes: [u8; ADDRESS_CHARS_MAX],
+    len: u8,
+}
+
+impl AddressText {
+    /// The text of `address`; an IPv4-mapped one is written as IPv4.
+    pub fn new(address: IpAddr) -> Self {
+        let mut text = Vec::with_capacity(ADDRESS_CHARS_MAX);
+        match address.to_canonical() {
+            IpAddr::V4(v4) => {
+                for (index, octet) in v4.octets().into_iter().enumerate() {
+                    if index > 0 {
+                        text.push(b'.');
+                    }
+                    write_decimal(&mut text, u64::from(octet));
+                }
+            }
+            IpAddr::V6(v6) => text.extend_from_slice(v6.to_string().as_bytes()),
+        }
+        let mut bytes = [0; ADDRESS_CHARS_MAX];
+        let len = text.len().min(ADDRESS_CHARS_MAX);
+        bytes[..len].copy_from_slice(&text[..len]);
+        Self { bytes, len: len as u8 }
+    }
+
+    /// The text.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+}
+
+/// Appends `address` as `ip:port`, IPv6 in brackets.
+pub(crate) fn write_socket_address(out: &mut Vec<u8>, address: SocketAddr) {
+    let text = AddressText::new(address.ip());
+    if address.ip().to_canonical().is_ipv6() {
+        out.push(b'[');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b']');
+    } else {
+        out.extend_from_slice(text.as_bytes());
+    }
+    out.push(b':');
+    write_decimal(out, u64::from(address.port()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_addresses_read_as_usual() {
+        let mut out = Vec::new();
+        for number in [0, 7, 10, 65_535, u64::MAX] {
+            out.clear();
+            write_decimal(&mut out, number);
+            assert_eq!(out, number.to_string().as_bytes());
+        }
+        for (address, expected) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("[::1]:8080", "[::1]:8080"),
+            ("[::ffff:10.0.0.1]:1", "10.0.0.1:1"),
+        ] {
+            out.clear();
+            write_socket_address(&mut out, address.parse().expect("an address"));
+            assert_eq!(out, expected.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The life of a request, top to bottom. Each step is one call; its comment says why it stands
+//! where it stands.
+
+use tollhouse_http::BodyLength;
+use tollhouse_router::MatchRequest;
+use tollhouse_telemetry::ErrorCode;
+
+use crate::client::Client;
+use crate::error::GatewayError;
+use crate::exchange::RequestPump;
+use crate::forward::Forward;
+use crate::request::{Request, Work, is_idempotent};
+use crate::serve::After;
+use crate::snapshot::{Reference, RouteEntry, Snapshot, Target, UpstreamEntry};
+use crate::worker::Worker;
+use crate::{client_address, normalise, post_args, server_options};
+
+/// Serves one request whose head has been read.
+///
+/// # Errors
+/// When nothing has been sent to the client; `rescue` answers.
+pub(crate) async fn serve(
+    worker: &Worker,
+    client: &mut Client,
+    work: &mut Work,
+    body: &mut RequestPump,
+) -> Result<After, GatewayError> {
+    // Limits come first: a request that is too large costs nothing further.
+    check_limits(worker, work)?;
+    body.admit(client.link.buffer.filled()).map_err(|_| ErrorCode::BadFraming)?;
+
+    // `OPTIONS *` asks about the server as a whole; no route can be meant.
+    if work.head.parts.is_asterisk(client.link.buffer.filled()) {
+        return Ok(Box::pin(server_options::answer(worker, client, work, body)).await);
+    }
+
+    // Normalised once, before anything looks at the path, the host or the client's address, so
+    // that every later step sees the same.
+    describe(worker, client, work)?;
+
+    // The snapshot taken here is the one the request keeps: one revision answers all of it.
+    let snapshot = worker.snapshot.take();
+    if snapshot.reads_body && body_is_of_interest(work) {
+        work.post_args = Box::pin(post_args::read(worker, client, work, body)).await?;
+    }
+
+    // Which route, with every condition checked.
+    let route = find_route(&snapshot, client, work)?;
+    note_route(route, work);
+
+    // What the route names must exist; a route whose parts are missing refuses rather than guesses.
+    let upstream = upstream_of(&snapshot, route)?;
+
+    // Up to a node and back again; the answer's body is on its way when this returns.
+    Forward { worker, route, upstream }.run(client, work, body).await
+}
+
+/// Refuses by what the head alone tells.
+#[inline]
+fn check_limits(worker: &Worker, work: &Work) -> Result<(), GatewayError> {
+    match work.head.body {
+        BodyLength::Known(bytes) if bytes > worker.settings.limits.body_bytes => {
+            Err(ErrorCode::BodyTooLarge.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fills in what matching and forwarding need to know about the request.
+#[inline]
+fn describe(worker: &Worker, client: &Client, work: &mut Work) -> Result<(), GatewayError> {
+    let bytes = client.link.buffer.filled();
+    work.is_idempotent = is_idempotent(work.head.method.of_buffer(bytes));
+    normalise::host(work, bytes);
+    normalise::path(worker, work, bytes)?;
+    let settings = &worker.settings;
+    work.reported_address =
+        client_address::reported(&settings.real_ip, client.peer.ip(), &work.head.fields, bytes)
+            .map(|address| (address, crate::head::text::AddressText::new(address)));
+    Ok(())
+}
+
+fn body_is_of_interest(work: &Work) -> bool {
+    work.head.body != BodyLength::None
+}
+
+#[inline]
+fn find_route<'a>(
+    snapshot: &'a Snapshot,
+    client: &Client,
+    work: &mut Work,
+) -> Result<&'a RouteEntry, GatewayError> {
+    let mut captures = std::mem::take(&mut work.captures);
+    let found = {
+        let request = Request::new(client, work, None);
+        snapshot.router.find(
+            &MatchRequest {
+                path: work.matched_path(client),
+                host: &work.host[..work.host_bytes],
+                host_with_port: &work.host,
+                method: work.head.method.of_buffer(client.link.buffer.filled()),
+                remote_addr: work.remote_address(client),
+                variables: &request,
+            },
+            &mut captures,
+        )
+    };
+    work.captures = captures;
+    found.map(|found| &**found.value).ok_or(ErrorCode::RouteNotFound.into())
+}
+
+/// Notes the route for log and metrics.
+#[inline]
+fn note_route(route: &RouteEntry, work: &mut Work) {
+    work.record.route_id.extend_from_slice(route.route.id.as_str().as_bytes());
+    if let Some(service_id) = &route.route.service_id {
+        work.record.service_id.extend_from_slice(service_id.as_str().as_bytes());
+    }
+}
+
+/// The upstream of `route`, by the precedence of apisix.md §2.2: inline, by id, the service's.
+#[inline]
+fn upstream_of<'a>(
+    snapshot: &'a Snapshot,
+    route: &'a RouteEntry,
+) -> Result<&'a std::sync::Arc<UpstreamEntry>, GatewayError> {
+    if route.service == Reference::Missing {
+        return Err(ErrorCode::ServiceNotFound.into());
+    }
+    if route.plugin_config == Reference::Missing {
+        return Err(ErrorCode::PluginConfigNotFound.into());
+    }
+    match &route.target {
+        Target::Inline(upstream) => Ok(upstream),
+        Target::Slot(slot) => snapshot
+            .upstreams
+            .get(*slot)
+            .and_then(Option::as_ref)
+            .ok_or(ErrorCode::UpstreamNotFound.into()),
+        Target::None => Err(ErrorCode::NoNodes.into()),
+    }
+}

@@ -1,0 +1,249 @@
+//! What is known about the request under way: reused buffers, the record for log and metrics, and
+//! the variables that expressions may ask for.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+
+use tollhouse_http::{RequestHead, ResponseHead, Version};
+use tollhouse_model::variable::{Lookup, Variable, cookie_value, query_argument};
+use tollhouse_router::Captures;
+use tollhouse_telemetry::ErrorCode;
+
+use crate::client::Client;
+use crate::head::text::{AddressText, write_decimal};
+use crate::post_args::PostArgs;
+use crate::snapshot::{Reference, RouteEntry};
+
+/// Everything a request needs while it is under way; one value serves many requests, so that its
+/// vectors grow once.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// The client's head; spans point into the client's buffer.
+    pub head: RequestHead,
+    /// The node's head; spans point into the node's buffer.
+    pub response: ResponseHead,
+    /// The head written for the node.
+    pub out_up: Vec<u8>,
+    /// The head written for the client, and chunk framing.
+    pub out_down: Vec<u8>,
+    /// The normalised path, where it differs from the one sent.
+    pub path: Vec<u8>,
+    /// Whether `path` is in use.
+    pub path_is_rewritten: bool,
+    /// The lower-cased `Host`, with its port.
+    pub host: Vec<u8>,
+    /// Bytes of `host` before the port.
+    pub host_bytes: usize,
+    /// The `Host` that the node gets.
+    pub host_up: Vec<u8>,
+    /// What the route's pattern captured.
+    pub captures: Captures,
+    /// Whether the method may be repeated (RFC 9110 §9.2.2).
+    pub is_idempotent: bool,
+    /// The client's address where a proxy in front reports another one than the peer's.
+    pub reported_address: Option<(IpAddr, AddressText)>,
+    /// The request body's arguments, where a route asks for them.
+    pub post_args: Option<PostArgs>,
+    /// What log and metrics will say.
+    pub record: Record,
+}
+
+impl Work {
+    /// The client's address after real-ip processing.
+    #[inline]
+    pub fn remote_address(&self, client: &Client) -> IpAddr {
+        self.reported_address.map_or_else(|| client.peer.ip().to_canonical(), |(ip, _)| ip)
+    }
+
+    /// The same as text.
+    #[inline]
+    pub fn remote_text<'a>(&'a self, client: &'a Client) -> &'a [u8] {
+        self.reported_address
+            .as_ref()
+            .map_or_else(|| client.peer_text.as_bytes(), |(_, text)| text.as_bytes())
+    }
+
+    /// The path that routes are matched against.
+    #[inline]
+    pub fn matched_path<'a>(&'a self, client: &'a Client) -> &'a [u8] {
+        if self.path_is_rewritten {
+            return &self.path;
+        }
+        self.head.parts.path.of_buffer(client.link.buffer.filled())
+    }
+
+    /// Drops what could keep a configuration alive or take much memory between requests.
+    pub fn finish(&mut self) {
+        self.post_args = None;
+        self.reported_address = None;
+        self.record.reset();
+    }
+}
+
+/// What log and metrics say about one request.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Milliseconds of the core's clock when its head was read.
+    pub started_ms: u64,
+    /// The status sent; 0 while none has been.
+    pub status: u16,
+    /// Why the gateway answered itself, or broke off.
+    pub code: Option<ErrorCode>,
+    /// Body bytes sent to the client.
+    pub body_bytes_sent: u64,
+    /// All bytes sent to the client.
+    pub bytes_sent: u64,
+    /// Body bytes received from the client.
+    pub bytes_received: u64,
+    last_failure: Option<ErrorCode>,
+    /// Nodes tried, in order.
+    pub attempts: Vec<AttemptRecord>,
+    /// Milliseconds until the node's head had arrived.
+    pub upstream_response_ms: Option<u64>,
+    /// Id of the route; copied, since counting a shared one would cost every core.
+    pub route_id: Vec<u8>,
+    /// Id of its service.
+    pub service_id: Vec<u8>,
+}
+
+/// One node tried.
+#[derive(Debug, Clone, Copy)]
+pub struct AttemptRecord {
+    /// The node.
+    pub address: SocketAddr,
+    /// Its status, or the one that stands for its failure.
+    pub status: u16,
+}
+
+impl Record {
+    /// Forgets the request, keeps what its vectors have grown to.
+    fn reset(&mut self) {
+        let mut next = Record {
+            attempts: std::mem::take(&mut self.attempts),
+            route_id: std::mem::take(&mut self.route_id),
+            service_id: std::mem::take(&mut self.service_id),
+            ..Record::default()
+        };
+        next.attempts.clear();
+        next.route_id.clear();
+        next.service_id.clear();
+        *self = next;
+    }
+
+    /// Notes a node that brought no answer.
+    pub fn fail_attempt(&mut self, address: SocketAddr, code: ErrorCode) {
+        self.attempts.push(AttemptRecord { address, status: code.status() });
+        self.last_failure = Some(code);
+    }
+
+    /// What the last node tried failed with.
+    pub fn last_code(&self) -> ErrorCode {
+        self.last_failure.unwrap_or(ErrorCode::NoNodes)
+    }
+
+    /// `X-APISIX-Upstream-Status`: all statuses in order, such as `502, 200`.
+    pub fn upstream_statuses(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (index, attempt) in self.attempts.iter().enumerate() {
+            if index > 0 {
+                out.extend_from_slice(b", ");
+            }
+            write_decimal(&mut out, u64::from(attempt.status));
+        }
+        out
+    }
+}
+
+/// Whether a method may be repeated without the client's asking (RFC 9110 §9.2.2).
+#[inline]
+pub(crate) fn is_idempotent(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE" | b"TRACE")
+}
+
+/// The variables of a request.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    client: &'a Client,
+    work: &'a Work,
+    route: Option<&'a RouteEntry>,
+}
+
+impl<'a> Request<'a> {
+    /// The request under way; `route` once one is chosen.
+    #[inline]
+    pub(crate) fn new(client: &'a Client, work: &'a Work, route: Option<&'a RouteEntry>) -> Self {
+        Self { client, work, route }
+    }
+
+    fn bytes(&self) -> &'a [u8] {
+        self.client.link.buffer.filled()
+    }
+
+    fn query(&self) -> Option<&'a [u8]> {
+        self.work.head.parts.query.map(|query| query.of_buffer(self.bytes()))
+    }
+
+    fn named(&self, name: &str) -> Option<Cow<'a, [u8]>> {
+        let text = |value: &str| Some(Cow::Owned(value.as_bytes().to_vec()));
+        let route = self.route.map(|entry| &entry.route);
+        match name {
+            "route_id" => text(route?.id.as_str()),
+            "route_name" => text(route?.name.as_deref()?),
+            "service_id" => text(route?.service_id.as_ref()?.as_str()),
+            "service_name" => match &self.route?.service {
+                Reference::Found(service) => text(service.name.as_deref()?),
+                Reference::Unnamed | Reference::Missing => None,
+            },
+            "query_string" => self.query().map(Cow::Borrowed),
+            "is_args" => Some(Cow::Borrowed(if self.query().is_some() { b"?" } else { b"" })),
+            "request" => {
+                let end = self.bytes().iter().position(|&byte| byte == b'\r')?;
+                Some(Cow::Borrowed(&self.bytes()[..end]))
+            }
+            "content_type" | "content_length" => {
+                let name = name.replace('_', "-");
+                self.work.head.fields.find(name.as_bytes(), self.bytes()).map(Cow::Borrowed)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Lookup for Request<'_> {
+    fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        let (client, work, bytes) = (self.client, self.work, self.bytes());
+        let number = |number: u16| Some(Cow::Owned(number.to_string().into_bytes()));
+        match variable {
+            Variable::Uri => Some(Cow::Borrowed(work.matched_path(client))),
+            Variable::RequestUri => Some(Cow::Borrowed(work.head.target.of_buffer(bytes))),
+            Variable::Args => self.query().map(Cow::Borrowed),
+            Variable::Host => Some(Cow::Borrowed(&work.host[..work.host_bytes])),
+            Variable::Scheme => Some(Cow::Borrowed(b"http")),
+            Variable::RequestMethod => Some(Cow::Borrowed(work.head.method.of_buffer(bytes))),
+            Variable::RemoteAddr => Some(Cow::Borrowed(work.remote_text(client))),
+            Variable::RemotePort => number(client.peer.port()),
+            Variable::ServerAddr => {
+                Some(Cow::Owned(AddressText::new(client.local.ip()).as_bytes().to_vec()))
+            }
+            Variable::ServerPort => number(client.local.port()),
+            Variable::ServerProtocol => Some(Cow::Borrowed(match work.head.version {
+                Version::Http10 => b"HTTP/1.0",
+                Version::Http11 => b"HTTP/1.1",
+            })),
+            Variable::Arg(name) => query_argument(self.query()?, name),
+            Variable::Header(name) => {
+                work.head.fields.find(name.as_bytes(), bytes).map(Cow::Borrowed)
+            }
+            Variable::Cookie(name) => {
+                let header = work.head.fields.first(tollhouse_http::Known::Cookie)?;
+                cookie_value(header.of_buffer(bytes), name).map(Cow::Borrowed)
+            }
+            Variable::PostArg(name) => work.post_args.as_ref()?.argument(name).map(Cow::Owned),
+            Variable::PostJson(path) => work.post_args.as_ref()?.path(path).map(Cow::Owned),
+            Variable::UriParam(name) => {
+                work.captures.get(name, work.matched_path(client)).map(Cow::Borrowed)
+            }
+            Variable::Named(name) => self.named(name),
+        }
+    }
+}

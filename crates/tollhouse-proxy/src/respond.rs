@@ -1,0 +1,272 @@
+//! Turns a node's answer into the client's: head policy, body framing, and what becomes of both
+//! connections afterwards.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tollhouse_http::{BodyLength, Version};
+use tollhouse_model::Timeouts;
+use tollhouse_telemetry::ErrorCode;
+use tollhouse_upstream::Outcome;
+
+use crate::attempt::Attempt;
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::exchange::relay::Reframe;
+use crate::exchange::tunnel::Tunnel;
+use crate::exchange::{RelayError, RequestPump, ResponseRelay, Waiting};
+use crate::head::response::{ConnectionNote, RelayedResponse, ServerFacts};
+use crate::pool::{PoolKey, UpstreamConnection};
+use crate::request::{AttemptRecord, Work};
+use crate::serve::After;
+
+/// An answer whose head has been parsed.
+#[derive(Debug)]
+pub(crate) struct Respond<'a> {
+    /// The attempt that brought it.
+    pub attempt: &'a Attempt<'a>,
+    /// Where the connection goes when it is free again.
+    pub key: PoolKey,
+}
+
+impl Respond<'_> {
+    /// Relays the answer and tells what becomes of the client's connection.
+    pub(crate) async fn run(
+        self,
+        client: &mut Client,
+        mut connection: UpstreamConnection,
+        work: &mut Work,
+        body: &mut RequestPump,
+    ) -> After {
+        let worker = self.attempt.forward.worker;
+        body.withhold_continue();
+        self.note_answer(work);
+        let reframe = reframe(work);
+        let keep = self.keeps_client(client, work, reframe);
+        self.write_head(&connection, work, reframe, keep);
+        connection.link.buffer.consume(work.response.head_bytes);
+        if work.response.status == 101 {
+            return Box::pin(self.tunnel(client, connection, work)).await;
+        }
+        let mut relay = ResponseRelay::new(work.response.body, reframe);
+        let head_bytes = work.out_down.len() as u64;
+        let timeouts = self.attempt.timeouts();
+        let mut exchange = Relaying { relay: &mut relay, moved: 0, send_failed: false, timeouts };
+        let done =
+            poll_fn(|context| exchange.poll(context, worker, client, &mut connection, work, body))
+                .await;
+        work.record.body_bytes_sent = relay.sent;
+        work.record.bytes_sent = relay.sent + head_bytes;
+        if let Err(code) = done {
+            work.record.code = Some(code);
+            return After::Close;
+        }
+        self.release(connection, work, body);
+        if keep && body.is_received() && body.is_done() { After::KeepAlive } else { After::Linger }
+    }
+
+    /// Tells health and records what the node said.
+    #[inline]
+    fn note_answer(&self, work: &mut Work) {
+        let worker = self.attempt.forward.worker;
+        let now_ms = worker.clock.refresh();
+        let picked = self.attempt.picked;
+        let status = work.response.status;
+        let response_ms = now_ms.saturating_sub(work.record.started_ms);
+        work.record.upstream_response_ms = Some(response_ms);
+        work.record.attempts.push(AttemptRecord { address: picked.address(), status });
+        work.record.status = status;
+        let response_time = Duration::from_millis(response_ms);
+        let outcome = Outcome::Answered { status, response_time };
+        self.attempt.forward.upstream.state.report(picked, outcome, now_ms);
+    }
+
+    /// Whether the client's connection goes on after this exchange.
+    #[inline]
+    fn keeps_client(&self, client: &Client, work: &Work, reframe: Reframe) -> bool {
+        let worker = self.attempt.forward.worker;
+        let ends_by_close = match work.response.body {
+            BodyLength::UntilClose => reframe != Reframe::Encode,
+            BodyLength::Chunked => reframe == Reframe::Decode,
+            BodyLength::None | BodyLength::Known(_) => false,
+        };
+        work.head.keep_alive
+            && !ends_by_close
+            && !worker.is_draining()
+            && client.requests < worker.settings.limits.requests_per_connection
+    }
+
+    #[inline]
+    fn write_head(
+        &self,
+        connection: &UpstreamConnection,
+        work: &mut Work,
+        reframe: Reframe,
+        keep: bool,
+    ) {
+        let worker = self.attempt.forward.worker;
+        let date = worker.clock.http_date();
+        let shows = work.response.status >= 500 || worker.settings.show_upstream_status;
+        let statuses = shows.then(|| work.record.upstream_statuses());
+        let mut out = std::mem::take(&mut work.out_down);
+        out.clear();
+        RelayedResponse {
+            head: &work.response,
+            bytes: connection.link.buffer.filled(),
+            reframe,
+            facts: ServerFacts {
+                server: worker.settings.server.as_bytes(),
+                date: &date,
+                connection: connection_note(work, keep),
+            },
+            upstream_status: statuses.as_deref(),
+        }
+        .write(&mut out);
+        work.out_down = out;
+    }
+
+    /// Puts the node's connection back where the next request finds it, if it is of use.
+    #[inline]
+    fn release(&self, mut connection: UpstreamConnection, work: &Work, body: &RequestPump) {
+        let worker = self.attempt.forward.worker;
+        let upstream = self.attempt.forward.upstream;
+        let clean = body.is_done() && connection.link.buffer.is_empty();
+        let keeps = work.response.keep_alive && connection.requests < upstream.keepalive.requests;
+        if clean && keeps && !worker.is_draining() {
+            connection.link.rest(&worker.shelf);
+            worker.pools.give(&self.key, connection, &upstream.keepalive, worker.clock.now_ms());
+        } else {
+            connection.link.drop_buffer(&worker.shelf);
+        }
+    }
+
+    /// Sends the 101 and passes bytes both ways until both sides have ended.
+    async fn tunnel(
+        &self,
+        client: &mut Client,
+        mut connection: UpstreamConnection,
+        work: &mut Work,
+    ) -> After {
+        let worker = self.attempt.forward.worker;
+        // The log will ask for the head; a tunnel may last for days and should not hold a buffer.
+        let head = Buffer::holding(&client.link.buffer.filled()[..work.head.head_bytes]);
+        client.link.buffer.consume(work.head.head_bytes);
+        if client.write_all(worker, &work.out_down).await.is_err() {
+            work.record.code = Some(ErrorCode::DownstreamGone);
+            return After::Close;
+        }
+        let idle_time = self.attempt.timeouts().read;
+        let mut tunnel = Tunnel::default();
+        let mut moved = None;
+        let ended = poll_fn(|context| {
+            let flow = tunnel.poll(context, &mut client.link, &mut connection.link, &worker.shelf);
+            if flow.is_ready() {
+                return flow;
+            }
+            if moved != Some(tunnel.bytes()) {
+                moved = Some(tunnel.bytes());
+                client.arm(worker, idle_time);
+                return Poll::Pending;
+            }
+            if client.is_late(worker) { Poll::Ready(Ok(())) } else { Poll::Pending }
+        })
+        .await;
+        let (up, down) = tunnel.bytes();
+        work.record.bytes_received = up;
+        work.record.body_bytes_sent = down;
+        work.record.bytes_sent = down + work.out_down.len() as u64;
+        if let Err(error) = ended {
+            tracing::debug!(%error, "tunnel broke off");
+        }
+        connection.link.drop_buffer(&worker.shelf);
+        client.link.drop_buffer(&worker.shelf);
+        client.link.buffer = head;
+        After::Close
+    }
+}
+
+/// How the body must be framed for this client.
+#[inline]
+fn reframe(work: &Work) -> Reframe {
+    match (work.response.body, work.head.version) {
+        (BodyLength::UntilClose, Version::Http11) => Reframe::Encode,
+        (BodyLength::Chunked, Version::Http10) => Reframe::Decode,
+        _ => Reframe::Keep,
+    }
+}
+
+/// What the client is told about its connection.
+#[inline]
+pub(crate) fn connection_note(work: &Work, keep: bool) -> ConnectionNote {
+    match (keep, work.head.version) {
+        (true, Version::Http11) => ConnectionNote::None,
+        (true, Version::Http10) => ConnectionNote::KeepAlive,
+        (false, _) if work.response.status == 101 => ConnectionNote::None,
+        (false, _) => ConnectionNote::Close,
+    }
+}
+
+/// Relays the answer while the request may still be on its way.
+struct Relaying<'a> {
+    relay: &'a mut ResponseRelay,
+    moved: u64,
+    send_failed: bool,
+    timeouts: Timeouts,
+}
+
+impl Relaying<'_> {
+    #[inline]
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        worker: &crate::worker::Worker,
+        client: &mut Client,
+        connection: &mut UpstreamConnection,
+        work: &mut Work,
+        body: &mut RequestPump,
+    ) -> Poll<Result<(), ErrorCode>> {
+        if !body.is_done() && !self.send_failed {
+            let stream = &mut connection.link.stream;
+            let sent =
+                body.poll_send(context, &work.out_up, &mut client.link, stream, &worker.shelf);
+            // A client that stops sending may still want the answer; a node that stops reading
+            // may still give it.
+            self.send_failed = matches!(sent, Poll::Ready(Err(_)));
+        }
+        let downstream = &mut client.link.stream;
+        let out = &mut work.out_down;
+        match self.relay.poll_send(context, out, &mut connection.link, downstream, &worker.shelf) {
+            Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(relay_code(&error))),
+            Poll::Pending => {}
+        }
+        let moved = self.relay.moved + body.moved + 1;
+        if self.moved != moved {
+            self.moved = moved;
+            client.arm(
+                worker,
+                match self.relay.waiting {
+                    Waiting::DownstreamWrite => worker.settings.limits.send_time,
+                    _ => self.timeouts.read,
+                },
+            );
+            return Poll::Pending;
+        }
+        if !client.is_late(worker) {
+            return Poll::Pending;
+        }
+        Poll::Ready(Err(match self.relay.waiting {
+            Waiting::DownstreamWrite => ErrorCode::DownstreamGone,
+            _ => ErrorCode::UpstreamReadTimeout,
+        }))
+    }
+}
+
+fn relay_code(error: &RelayError) -> ErrorCode {
+    match error {
+        RelayError::DownstreamGone => ErrorCode::DownstreamGone,
+        RelayError::UpstreamTruncated => ErrorCode::UpstreamReset,
+        RelayError::BadBody(_) => ErrorCode::UpstreamBadResponse,
+    }
+}

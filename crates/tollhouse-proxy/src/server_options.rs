@@ -1,0 +1,40 @@
+//! The answer to `OPTIONS *` (RFC 9110 §9.3.7): the gateway is there, and speaks HTTP/1.1.
+
+use tollhouse_http::Version;
+
+use crate::client::Client;
+use crate::exchange::RequestPump;
+use crate::head::response::{ConnectionNote, LocalResponse};
+use crate::request::Work;
+use crate::rescue;
+use crate::serve::After;
+use crate::worker::Worker;
+
+/// Methods that some route could take.
+const ALLOW: &[u8] = b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE, PURGE";
+
+/// Answers 200 without a body.
+pub(crate) async fn answer(
+    worker: &Worker,
+    client: &mut Client,
+    work: &mut Work,
+    body: &RequestPump,
+) -> After {
+    let keep = work.head.keep_alive && body.is_received() && !worker.is_draining();
+    let note = match (keep, work.head.version) {
+        (true, Version::Http11) => ConnectionNote::None,
+        (true, Version::Http10) => ConnectionNote::KeepAlive,
+        (false, _) => ConnectionNote::Close,
+    };
+    work.record.status = 200;
+    let date = worker.clock.http_date();
+    let response = LocalResponse {
+        status: 200,
+        content_type: "",
+        headers: &[("Allow", ALLOW)],
+        body_bytes: 0,
+        facts: rescue::facts(worker, note, &date),
+    };
+    rescue::send(worker, client, work, &response, &[]).await;
+    if keep { After::KeepAlive } else { After::Linger }
+}

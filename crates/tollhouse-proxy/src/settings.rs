@@ -1,0 +1,112 @@
+//! What the data plane is told at start and never again: limits, header policy, trust.
+//!
+//! Filled in from the bootstrap file by the binary; the data plane reads no file and no variable.
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tollhouse_http::HeadLimits;
+use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_router::{Mode, NormalizeOptions};
+
+/// The data plane's settings.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How routes are looked up.
+    pub router_mode: Mode,
+    /// How paths are normalised before they are matched.
+    pub normalize: NormalizeOptions,
+    /// Bounds of what a client may send and hold.
+    pub limits: Limits,
+    /// The `Server` header.
+    pub server: String,
+    /// Whether `X-APISIX-Upstream-Status` is shown for every status, not only 5xx.
+    pub show_upstream_status: bool,
+    /// Peers whose forwarding headers are believed; `None` is not configured.
+    pub trusted_addresses: Option<Vec<IpNet>>,
+    /// How the client's address is found behind other proxies.
+    pub real_ip: RealIp,
+    /// Keep-alive pool of upstreams that have none of their own; per core.
+    pub upstream_keepalive: KeepalivePool,
+    /// Whether health checks are switched off everywhere.
+    pub disable_health_checks: bool,
+    /// How long a request may wait for the first DNS answer of its upstream.
+    pub resolve_timeout: Duration,
+    /// How long a drain may take before connections are cut.
+    pub drain_time: Duration,
+}
+
+/// Bounds of what a client may send and hold. Every one is a key under `limits` in the bootstrap
+/// file, where its default and its reason stand.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bounds of a request head.
+    pub head: HeadLimits,
+    /// Longest request body in bytes; `u64::MAX` is without limit.
+    pub body_bytes: u64,
+    /// Longest body read into memory for `post_arg` variables, in bytes.
+    pub post_args_bytes: usize,
+    /// For a whole head to arrive after its first byte.
+    pub header_read_time: Duration,
+    /// Between two requests on a connection.
+    pub idle_time: Duration,
+    /// Between two reads of a request body.
+    pub body_read_time: Duration,
+    /// Between two writes of a response.
+    pub send_time: Duration,
+    /// Requests over one connection.
+    pub requests_per_connection: u64,
+    /// Connections of one worker.
+    pub connections_per_worker: usize,
+    /// Connections of one client address to one worker; 0 is without limit.
+    pub connections_per_address: usize,
+}
+
+/// How the client's address is found behind other proxies.
+#[derive(Debug, Clone)]
+pub struct RealIp {
+    /// The header that carries it, lower-cased.
+    pub header: String,
+    /// Peers that may set it.
+    pub from: Vec<IpNet>,
+    /// Whether trusted addresses inside of the header are passed over from the right.
+    pub recursive: bool,
+}
+
+/// Bounds of a response head of a node: twice what clients may send, since cookies and policies
+/// grow on that side.
+pub const RESPONSE_HEAD: HeadLimits =
+    HeadLimits { line_bytes: 8 * 1024, head_bytes: 64 * 1024 - 1, header_count: 200 };
+
+/// Interim responses passed on for one request: a node that sends more is not making progress.
+pub const INTERIM_RESPONSES_MAX: u32 = 16;
+
+/// Bytes of an unread request body that are read and forgotten to keep a connection or to let
+/// the answer arrive before the socket closes.
+pub const DISCARD_BYTES_MAX: u64 = 256 * 1024;
+
+/// How long a closing connection is read from, so that a client still sending sees the answer
+/// instead of a reset.
+pub const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// How long an idle connection lives on while draining: a request that is already on its way
+/// is still served.
+pub const DRAIN_IDLE_TIME: Duration = Duration::from_secs(1);
+
+impl Default for Limits {
+    fn default() -> Self {
+        let minute = Duration::from_secs(60);
+        Self {
+            head: HeadLimits::default(),
+            body_bytes: u64::MAX,
+            post_args_bytes: 64 * 1024 * 1024,
+            header_read_time: minute,
+            idle_time: minute,
+            body_read_time: minute,
+            send_time: Duration::from_secs(10),
+            requests_per_connection: 100_000,
+            connections_per_worker: 60_000,
+            connections_per_address: 0,
+        }
+    }
+}

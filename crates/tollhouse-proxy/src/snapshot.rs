@@ -1,0 +1,159 @@
+//! The configuration as the data plane sees it: immutable, published whole, shared by all cores.
+//!
+//! Clones share structure, so a snapshot that differs in one route costs that route. What must
+//! outlive a snapshot (pools, health, counters) is owned elsewhere and only referred to here.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_model::{Route, Service, Timeouts, Upstream};
+use tollhouse_net::tls::Connector;
+use tollhouse_router::Router;
+use tollhouse_stdx::CowVec;
+use tollhouse_upstream::UpstreamState;
+
+use crate::hash_key::HashKey;
+
+/// One whole revision of the configuration.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Counts up with every published change.
+    pub revision: u64,
+    /// Which route a request takes.
+    pub router: Router<Arc<RouteEntry>>,
+    /// Upstream objects by slot, so that one change does not touch the routes that name it.
+    pub upstreams: CowVec<Option<Arc<UpstreamEntry>>>,
+    /// Whether any route looks into request bodies before it is chosen.
+    pub reads_body: bool,
+}
+
+/// A route, ready to serve.
+#[derive(Debug)]
+pub struct RouteEntry {
+    /// The route as configured.
+    pub route: Route,
+    /// Its service.
+    pub service: Reference<Arc<Service>>,
+    /// Its plugin config, whose absence answers 503.
+    pub plugin_config: Reference<()>,
+    /// Where its requests go.
+    pub target: Target,
+    /// Whether upgrades pass.
+    pub websocket: bool,
+    /// Names of its plugins, in the order they would run, with the object each comes from.
+    pub plugins: Vec<PluginStep>,
+}
+
+/// One plugin of a route as `explain` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginStep {
+    /// Its name.
+    pub name: String,
+    /// The object that brings it: `route`, `service`, `plugin config`.
+    pub owner: &'static str,
+}
+
+/// Something named by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference<T> {
+    /// Nothing is named.
+    Unnamed,
+    /// An object is named that does not exist.
+    Missing,
+    /// The object.
+    Found(T),
+}
+
+/// Where a route's requests go.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// Nowhere: plugins answer, or nobody does.
+    None,
+    /// An upstream that stands in the route or its service.
+    Inline(Arc<UpstreamEntry>),
+    /// An upstream object, by its slot in the snapshot.
+    Slot(u32),
+}
+
+/// An upstream, ready to serve.
+#[derive(Debug)]
+pub struct UpstreamEntry {
+    /// The upstream as configured.
+    pub conf: Upstream,
+    /// Its nodes and their health; outlives this entry.
+    pub state: Arc<UpstreamState>,
+    /// Which connections its requests may share, as a number.
+    pub pool: u32,
+    /// Bounds of its keep-alive pool.
+    pub keepalive: KeepalivePool,
+    /// TLS towards https nodes.
+    pub connector: Option<Connector>,
+    /// What consistent hashing hashes.
+    pub hash_key: Option<HashKey>,
+    /// Time-outs, defaults filled in.
+    pub timeouts: Timeouts,
+}
+
+/// Where snapshots are published, and where every core finds the newest.
+#[derive(Debug)]
+pub struct SnapshotCell {
+    current: ArcSwap<Snapshot>,
+    generation: AtomicU64,
+}
+
+impl SnapshotCell {
+    /// Publishes the first one.
+    pub fn new(first: Arc<Snapshot>) -> Self {
+        Self { current: ArcSwap::new(first), generation: AtomicU64::new(1) }
+    }
+
+    /// Publishes `next` to every core's next request.
+    pub fn publish(&self, next: Arc<Snapshot>) {
+        self.current.store(next);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// The newest.
+    pub fn load(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+}
+
+/// One core's view of a [`SnapshotCell`]: taking it for a request costs one load and a count that
+/// no other core touches.
+#[derive(Debug)]
+pub struct SnapshotView {
+    cell: Arc<SnapshotCell>,
+    generation: Cell<u64>,
+    held: RefCell<Rc<Arc<Snapshot>>>,
+}
+
+impl SnapshotView {
+    /// A view of `cell`.
+    pub fn new(cell: Arc<SnapshotCell>) -> Self {
+        let generation = cell.generation.load(Ordering::Acquire);
+        let held = RefCell::new(Rc::new(cell.load()));
+        Self { cell, generation: Cell::new(generation), held }
+    }
+
+    /// The newest snapshot, to be kept for one request.
+    #[inline]
+    pub fn take(&self) -> Rc<Arc<Snapshot>> {
+        self.refresh();
+        Rc::clone(&self.held.borrow())
+    }
+
+    /// Lets go of an old snapshot even when no request comes by.
+    #[inline]
+    pub fn refresh(&self) {
+        let generation = self.cell.generation.load(Ordering::Acquire);
+        if generation != self.generation.get() {
+            self.generation.set(generation);
+            *self.held.borrow_mut() = Rc::new(self.cell.load());
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Accepts connections of one listener and starts a task for each.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tollhouse_net::Stream;
+use tollhouse_telemetry::{ConnectionRefusal, ErrorCode};
+
+use super::{Phase, Worker};
+use crate::client::Client;
+use crate::error::GatewayError;
+use crate::{rescue, serve};
+
+/// Pause after an error that only time mends, such as no file descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts until the drain begins, then takes what the kernel has already queued: those clients
+/// have a connection and would see a reset.
+pub(super) async fn run(
+    worker: Rc<Worker>,
+    listener: TcpListener,
+    mut phase: watch::Receiver<Phase>,
+) {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = phase.wait_for(|phase| *phase == Phase::Draining) => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => start(&worker, stream, peer),
+            Err(error) => pause(&worker, &error).await,
+        }
+    }
+    let mut context = Context::from_waker(Waker::noop());
+    while let Poll::Ready(Ok((stream, peer))) = listener.poll_accept(&mut context) {
+        start(&worker, stream, peer);
+    }
+}
+
+async fn pause(worker: &Worker, error: &io::Error) {
+    // A client that left while it was queued is nobody's failure.
+    if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
+        return;
+    }
+    tracing::warn!(%error, "connections cannot be accepted; check the limit of open files");
+    worker.metrics.downstream_connections_refused.increment(ConnectionRefusal::Accept);
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+    worker.metrics.downstream_connections_accepted.increment();
+    worker.metrics.downstream_connections_open.increment();
+    let refusal = refusal(worker, peer);
+    let local = stream.local_addr().unwrap_or(peer);
+    let client = Client::new(worker, Stream::Plain(stream), peer, local);
+    let task = connection(Rc::clone(worker), client, refusal);
+    tokio::task::spawn_local(task);
+}
+
+/// Why a connection gets an answer and nothing else.
+fn refusal(worker: &Worker, peer: SocketAddr) -> Option<ErrorCode> {
+    let admitted = worker.open.admit(peer.ip());
+    if worker.open.len() >= worker.settings.limits.connections_per_worker {
+        return Some(ErrorCode::ConnectionLimit);
+    }
+    (!admitted).then_some(ErrorCode::ConnectionLimitPerAddress)
+}
+
+async fn connection(worker: Rc<Worker>, mut client: Client, refusal: Option<ErrorCode>) {
+    let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let _entry =
+        Entry { worker: Rc::clone(&worker), number: worker.open.enter(task), client: client.peer };
+    match refusal {
+        None => serve::connection(Rc::clone(&worker), client).await,
+        Some(code) => {
+            client.attach().await;
+            let mut work = worker.take_work();
+            let error = GatewayError::from(code);
+            Box::pin(rescue::refuse(&worker, &mut client, &mut work, error)).await;
+            crate::account::refused(&worker, &client, &work);
+            worker.give_work(work);
+            Box::pin(client.linger(&worker)).await;
+        }
+    }
+}
+
+/// Counts the connection as open until its task ends, however it ends.
+struct Entry {
+    worker: Rc<Worker>,
+    number: u64,
+    client: SocketAddr,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.worker.open.exit(self.number);
+        self.worker.open.leave(self.client.ip());
+        self.worker.metrics.downstream_connections_open.decrement();
+    }
+}

@@ -1,0 +1,1 @@
+//! Tables and a naive matcher to compare with.

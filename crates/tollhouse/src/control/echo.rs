@@ -1,0 +1,42 @@
+//! The built-in echo upstream: a small HTTP server on loopback that answers with what it was sent.
+//!
+//! It exists so that a first start has something to proxy to. Requests reach it through the data
+//! plane like those of any other upstream.
+
+use std::net::SocketAddr;
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, Method, Uri};
+use axum::{Json, Router};
+use serde_json::{json, Map, Value};
+
+/// Longest body echoed, in bytes; more is refused with 413.
+const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Starts the server on a port of the kernel's choice and returns its address.
+///
+/// # Errors
+/// When loopback cannot be listened on.
+pub async fn start() -> std::io::Result<SocketAddr> {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+    let address = listener.local_addr()?;
+    let app = Router::new()
+        .fallback(echo)
+        .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    Ok(address)
+}
+
+/// The request as JSON: what a gateway's upstream gets to see.
+async fn echo(method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Json<Value> {
+    let headers: Map<String, Value> = headers
+        .iter()
+        .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into()))
+        .collect();
+    Json(json!({
+        "method": method.as_str(),
+        "uri": uri.to_string(),
+        "headers": headers,
+        "body": String::from_utf8_lossy(&body),
+    }))
+}

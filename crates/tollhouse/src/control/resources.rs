@@ -1,0 +1,181 @@
+//! From the declarative file to the published snapshot: read, compare, compile, publish, report.
+//!
+//! The one code path for the start, for a change of the file and for SIGHUP. A file that cannot be
+//! read at all changes nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::json;
+use tollhouse_config::{declarative, diff, Changes, Document, Fingerprints, Format};
+use tollhouse_model::{Kind, Problems};
+use tollhouse_net::resolve::Resolver;
+use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
+use tollhouse_telemetry::Registry;
+use tollhouse_upstream::HealthSupervisor;
+
+use super::server::Configuration;
+
+/// Problems written to the log after one change; the control API lists all of them.
+const PROBLEMS_LOGGED_MAX: usize = 20;
+
+/// Where resources come from.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// A file, watched.
+    File(PathBuf),
+    /// A document that the binary made up itself.
+    BuiltIn(String),
+}
+
+/// The configuration's way into service.
+#[derive(Debug)]
+pub struct Resources {
+    source: Source,
+    fingerprints: Fingerprints,
+    compiler: Compiler,
+    metrics: Arc<Registry>,
+    health: Arc<HealthSupervisor>,
+    configuration: Arc<Configuration>,
+    document_problems: Problems,
+}
+
+/// What the control side shares with the resources.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// Counters.
+    pub metrics: Arc<Registry>,
+    /// Health checks, told about every snapshot.
+    pub health: Arc<HealthSupervisor>,
+    /// What the control API tells.
+    pub configuration: Arc<Configuration>,
+}
+
+impl Resources {
+    /// Reads the source for the first time.
+    ///
+    /// # Errors
+    /// The document cannot be read at all; single bad objects are no error.
+    pub fn open(
+        source: Source,
+        settings: &Settings,
+        resolver: Arc<Resolver>,
+        shared: Shared,
+    ) -> Result<(Self, Arc<Snapshot>), Problems> {
+        let mut resources = Self {
+            source,
+            fingerprints: Fingerprints::new(),
+            compiler: Compiler::new(settings, resolver),
+            metrics: shared.metrics,
+            health: shared.health,
+            configuration: shared.configuration,
+            document_problems: Problems::new(),
+        };
+        let document = read(&resources.source)?;
+        let snapshot = resources.apply(document).unwrap_or_else(|| resources.compiler.apply([]));
+        resources.report(&snapshot);
+        Ok((resources, snapshot))
+    }
+
+    /// The file to watch, if there is one.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.source {
+            Source::File(path) => Some(path),
+            Source::BuiltIn(_) => None,
+        }
+    }
+
+    /// Reads the source again and publishes what changed.
+    ///
+    /// # Errors
+    /// The document cannot be read at all: everything keeps serving as it was.
+    pub fn reload(&mut self, cell: &SnapshotCell) -> Result<(), Problems> {
+        let started = Instant::now();
+        let document = read(&self.source)?;
+        let Some(snapshot) = self.apply(document) else { return Ok(()) };
+        cell.publish(Arc::clone(&snapshot));
+        let elapsed_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.metrics.process().snapshot_compile_duration.observe_us(elapsed_us);
+        self.report(&snapshot);
+        Ok(())
+    }
+
+    /// Compiles what differs from the last document; `None` when nothing does.
+    fn apply(&mut self, document: Document) -> Option<Arc<Snapshot>> {
+        let changes = diff(&self.fingerprints, &document);
+        let problems_changed = self.document_problems != document.problems;
+        self.document_problems = document.problems.clone();
+        if changes.is_empty() && !problems_changed {
+            return None;
+        }
+        let changes = expand(changes, &document);
+        self.fingerprints = self.fingerprints.followed_by(&document);
+        Some(self.compiler.apply(changes))
+    }
+
+    /// Tells log, metrics, control API and health checks about a new snapshot.
+    fn report(&self, snapshot: &Snapshot) {
+        self.health.set_upstreams(self.compiler.checked_upstreams());
+        let problems: Vec<_> = self.all_problems().collect();
+        for problem in problems.iter().take(PROBLEMS_LOGGED_MAX) {
+            tracing::warn!("{problem}");
+        }
+        if let Some(more) = problems.len().checked_sub(PROBLEMS_LOGGED_MAX).filter(|more| *more > 0) {
+            tracing::warn!(more, "further problems are listed by the control API");
+        }
+        let process = self.metrics.process();
+        process.snapshots_published.increment();
+        process.config_revision.set(i64::try_from(snapshot.revision).unwrap_or(i64::MAX));
+        process.config_problems.set(i64::try_from(problems.len()).unwrap_or(i64::MAX));
+        let listed: Vec<_> = problems.iter().map(|problem| json!({
+            "path": problem.path, "value": problem.value,
+            "reason": problem.reason, "hint": problem.hint,
+        })).collect();
+        self.configuration.set(json!({
+            "revision": snapshot.revision,
+            "routes": snapshot.router.len(),
+            "problems": listed,
+        }));
+        tracing::info!(
+            revision = snapshot.revision,
+            routes = snapshot.router.len(),
+            problems = problems.len(),
+            "configuration in service"
+        );
+    }
+
+    fn all_problems(&self) -> impl Iterator<Item = &tollhouse_model::Problem> {
+        let of_objects = self.compiler.problems().flat_map(|(_, problems)| problems.iter());
+        self.document_problems.iter().chain(of_objects)
+    }
+}
+
+fn read(source: &Source) -> Result<Document, Problems> {
+    let environment = |name: &str| std::env::var(name).ok();
+    match source {
+        Source::File(path) => declarative::read(path, &environment),
+        Source::BuiltIn(text) => declarative::parse(text, Format::Json, &environment),
+    }
+}
+
+/// The compiler's changes. A kind whose order changed is taken out and put in anew, since the order
+/// of insertion decides between routes that are otherwise alike.
+fn expand(changes: Changes, document: &Document) -> Vec<Change> {
+    let is_rearranged = |kind: Kind| changes.rearranged.contains(&kind);
+    let mut expanded: Vec<Change> = Vec::new();
+    for (kind, id) in &changes.deletes {
+        expanded.push(Change::Delete { kind: *kind, id: id.clone() });
+    }
+    let rearranged = document.items.iter().filter(|item| is_rearranged(item.kind));
+    expanded.extend(rearranged.clone().map(|item| Change::Move { kind: item.kind, id: item.id.clone() }));
+    for item in &changes.upserts {
+        expanded.push(Change::Upsert {
+            kind: item.kind,
+            id: item.id.clone(),
+            value: item.value(),
+            path: item.path.clone(),
+        });
+    }
+    expanded
+}

@@ -1,0 +1,43 @@
+//! Signals: the ones that end the process, and the one that reloads.
+
+use tokio::signal::unix::{signal, Signal, SignalKind};
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// SIGTERM or SIGINT: drain, then exit.
+    Drain,
+    /// SIGHUP: read the resources again and reopen the log.
+    Reload,
+}
+
+/// The signals of this process.
+#[derive(Debug)]
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    /// Starts to receive them.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) -> Request {
+        tokio::select! {
+            _ = self.terminate.recv() => Request::Drain,
+            _ = self.interrupt.recv() => Request::Drain,
+            _ = self.hang_up.recv() => Request::Reload,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Notices that a file has changed, by looking at it.
+//!
+//! Looking is used instead of kernel notifications because it also sees files that are replaced,
+//! mounted over, or kept on a network: at this interval it costs nothing that can be measured.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// How often the file is looked at; a change serves well within 100 ms.
+pub const INTERVAL: Duration = Duration::from_millis(25);
+
+/// How long after its last change a file is read again although it looks the same: time stamps
+/// are coarser than writes, so a second write may hide behind the first.
+const SETTLING_TIME: Duration = Duration::from_millis(200);
+
+/// A file and how it looked when it was last read.
+#[derive(Debug)]
+pub struct Watched {
+    path: PathBuf,
+    seen: Option<Look>,
+}
+
+#[derive(Debug, PartialEq, Eq, Clone)]
+struct Look {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: SystemTime,
+}
+
+impl Look {
+    fn at(path: &Path) -> Option<Look> {
+        let metadata: Metadata = std::fs::metadata(path).ok()?;
+        Some(Look {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified: metadata.modified().ok()?,
+        })
+    }
+
+    fn is_settling(&self) -> bool {
+        self.modified.elapsed().is_ok_and(|age| age < SETTLING_TIME)
+    }
+}
+
+impl Watched {
+    /// Watches `path`, which is about to be read.
+    pub fn new(path: PathBuf) -> Self {
+        let seen = Look::at(&path);
+        Self { path, seen }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file should be read again. A file that is gone is no change: what was read
+    /// last keeps serving.
+    pub fn has_changed(&mut self) -> bool {
+        let Some(look) = Look::at(&self.path) else { return false };
+        let changed = self.seen.as_ref() != Some(&look) || look.is_settling();
+        self.seen = Some(look);
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_file_is_noticed_and_a_missing_one_is_not_a_change() {
+        let directory = std::env::temp_dir().join(format!("tollhouse-watch-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a temporary directory");
+        let path = directory.join("file");
+        std::fs::write(&path, "one").expect("a file");
+        let mut watched = Watched::new(path.clone());
+        std::fs::write(&path, "three").expect("a file");
+        assert!(watched.has_changed());
+        std::fs::remove_file(&path).expect("the file");
+        assert!(!watched.has_changed());
+        std::fs::remove_dir_all(&directory).expect("the directory");
+    }
+}

@@ -48,21 +48,20 @@ fn check_tree() -> Result<Vec<Finding>> {
     let vocabulary = words::Vocabulary::parse(tree.text(VOCABULARY_PATH).unwrap_or_default());
     let mut findings = Vec::new();
     let mut long_functions = Vec::new();
+    for source in read_sources(&tree) {
+        findings.extend(layout::check(&source));
+        findings.extend(words::check(&source));
+        findings.extend(vocabulary.check(&source));
+        findings.extend(test_rules::check(&source));
+        long_functions.extend(functions::long_functions(&source));
+    }
     for file in &tree.files {
         match file.kind {
-            Kind::Rust => {
-                let source = Source::parse(&file.path, &file.text);
-                findings.extend(layout::check(&source));
-                findings.extend(words::check(&source));
-                findings.extend(vocabulary.check(&source));
-                findings.extend(test_rules::check(&source));
-                long_functions.extend(functions::long_functions(&source));
-            }
             Kind::Markdown => {
                 findings.extend(links::check(&file.path, &file.text, &|path| tree.has(path)));
             }
             Kind::Manifest => findings.extend(manifest::check(&file.path, &file.text)),
-            Kind::Other => {}
+            Kind::Rust | Kind::Other => {}
         }
         findings.extend(changelog::check(&file.path));
     }
@@ -70,6 +69,18 @@ fn check_tree() -> Result<Vec<Finding>> {
     findings.extend(functions::check(&long_functions, RATCHET_PATH, ratchet));
     findings.extend(direction::check(&read_packages()?));
     Ok(findings)
+}
+
+/// The Rust files, with test modules known as such even where only their parent says so.
+fn read_sources(tree: &Tree) -> Vec<Source> {
+    let files = tree.files.iter().filter(|file| file.kind == Kind::Rust);
+    let mut sources: Vec<Source> =
+        files.map(|file| Source::parse(&file.path, &file.text)).collect();
+    let test_modules: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
+    for source in &mut sources {
+        source.mark_if_below(&test_modules);
+    }
+    sources
 }
 
 fn read_packages() -> Result<Vec<direction::Package>> {

@@ -54,6 +54,32 @@ impl Source {
         lines.join("\n")
     }
 
+    /// The modules in other files that are declared for tests only, as paths without `.rs`.
+    pub(crate) fn test_modules(&self) -> Vec<String> {
+        let folder = match self.path.strip_suffix(".rs") {
+            Some(stem) if ["lib", "main", "mod"].iter().any(|name| ends_with_part(stem, name)) => {
+                stem.rsplit_once('/').map_or("", |(folder, _)| folder)
+            }
+            stem => stem.unwrap_or_default(),
+        };
+        let declared = self.lines.iter().filter(|line| line.in_test).filter_map(|line| {
+            let (_, name) = line.code.trim().strip_suffix(';')?.rsplit_once("mod ")?;
+            Some(format!("{folder}/{name}"))
+        });
+        declared.collect()
+    }
+
+    /// Marks the whole file as test code when it is one of these modules, or below one.
+    pub(crate) fn mark_if_below(&mut self, modules: &[String]) {
+        let is_below = modules.iter().any(|module| {
+            let rest = self.path.strip_prefix(module.as_str());
+            rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        });
+        if is_below {
+            self.lines.iter_mut().for_each(|line| line.in_test = true);
+        }
+    }
+
     /// Marks each item under `#[cfg(test)]`, to its closing brace.
     fn mark_test_items(&mut self) {
         let code = self.code();
@@ -106,7 +132,11 @@ pub(crate) fn closing_brace(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// Whether everything in the file is test code.
+fn ends_with_part(path: &str, name: &str) -> bool {
+    path.rsplit('/').next() == Some(name)
+}
+
+/// Whether everything in the file is test code, judged by its path alone.
 fn is_test_path(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs") || path.contains("/benches/")
 }
@@ -264,6 +294,24 @@ mod tests {
         let source = Source::parse("crates/a/src/b.rs", text);
         let marks: Vec<bool> = source.lines.iter().map(|line| line.in_test).collect();
         assert_eq!(marks, [true, true, false]);
+    }
+
+    #[test]
+    fn modules_declared_for_tests_are_test_throughout() {
+        let cases = [
+            ("crates/a/src/lib.rs", "crates/a/src/model.rs", true),
+            ("crates/a/src/b.rs", "crates/a/src/b/model.rs", true),
+            ("crates/a/src/b.rs", "crates/a/src/b/model/deep.rs", true),
+            ("crates/a/src/b.rs", "crates/a/src/b/models.rs", false),
+            ("crates/a/src/b.rs", "crates/a/src/model.rs", false),
+        ];
+        for (parent, path, expected) in cases {
+            let declared =
+                Source::parse(parent, "mod other;\n#[cfg(test)]\nmod model;\n").test_modules();
+            let mut source = Source::parse(path, "fn a() {}");
+            source.mark_if_below(&declared);
+            assert_eq!(source.lines[0].in_test, expected, "{parent} {path}");
+        }
     }
 
     #[test]

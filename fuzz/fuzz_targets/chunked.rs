@@ -1,0 +1,33 @@
+//! Chunked bodies: no panic, progress at every step, and the same data however the bytes arrive.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tollhouse_http::{ChunkError, ChunkedDecoder};
+
+fuzz_target!(|data: &[u8]| {
+    // The first byte says how many bytes a read brings.
+    let Some((&read_bytes, bytes)) = data.split_first() else { return };
+    let whole = decode(bytes, bytes.len().max(1));
+    let piecewise = decode(bytes, usize::from(read_bytes).max(1));
+    assert_eq!(whole, piecewise, "the body depends on how the bytes arrive");
+});
+
+/// The data of a body, whether it ended, and what was wrong with it.
+fn decode(bytes: &[u8], read_bytes: usize) -> (Vec<u8>, bool, Option<ChunkError>) {
+    let mut decoder = ChunkedDecoder::new();
+    let mut data = Vec::new();
+    for read in bytes.chunks(read_bytes) {
+        let mut rest = read;
+        while !rest.is_empty() && !decoder.is_done() {
+            match decoder.step(rest) {
+                Ok(step) => {
+                    assert!(step.consumed > 0, "a step without progress");
+                    data.extend_from_slice(&rest[step.data]);
+                    rest = &rest[step.consumed..];
+                }
+                Err(error) => return (data, false, Some(error)),
+            }
+        }
+    }
+    (data, decoder.is_done(), None)
+}

@@ -1,0 +1,23 @@
+//! Declarative files in both formats: no panic, and no item that cannot be read afterwards.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tollhouse_config::Format;
+use tollhouse_config::declarative;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&choice, bytes)) = data.split_first() else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (format, text) = match choice % 2 {
+        0 => (Format::Json, text.to_owned()),
+        // A file that does not end so is refused at once, which teaches nothing.
+        _ => (Format::Yaml, format!("{text}\n#END\n")),
+    };
+    let environment = |name: &str| (name.len() < 4).then(|| format!("value of {name}"));
+    if let Ok(document) = declarative::parse(&text, format, &environment) {
+        for item in &document.items {
+            // May fail, with a problem; must not panic.
+            let _read = item.value();
+        }
+    }
+});

@@ -1,0 +1,25 @@
+//! Paths: no panic, and no normalised path that climbs or has lost its root.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tollhouse_router::{NormalizeOptions, Normalized, normalize_path};
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&choice, rest)) = data.split_first() else { return };
+    let options = NormalizeOptions {
+        servlet_params: choice & 1 != 0,
+        encoded_slash: choice & 2 != 0,
+        delete_tail_slash: choice & 4 != 0,
+    };
+    // The head's parser hands over paths from their first slash on.
+    let path = [b"/", rest].concat();
+    let mut out = Vec::new();
+    let normal = match normalize_path(&path, &options, &mut out) {
+        Ok(Normalized::InOut) => out.as_slice(),
+        Ok(Normalized::Borrowed) => path.as_slice(),
+        Err(_) => return,
+    };
+    assert_eq!(normal.first(), Some(&b'/'), "a path without its root");
+    let climbs = normal.split(|byte| *byte == b'/').any(|part| part == b"." || part == b"..");
+    assert!(!climbs, "a path that still climbs");
+});

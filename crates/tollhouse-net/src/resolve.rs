@@ -9,7 +9,7 @@ pub mod system;
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -103,8 +103,8 @@ pub trait Source: Send + Sync + 'static {
 /// How names are looked up.
 #[derive(Debug, Clone)]
 pub struct ResolverSettings {
-    /// Name servers to ask on port 53; none means those of the system.
-    pub servers: Vec<IpAddr>,
+    /// Name servers to ask; none means those of the system.
+    pub servers: Vec<SocketAddr>,
     /// How long one look-up may take.
     pub timeout: Duration,
     /// Replaces every time to live (`dns_resolver_valid`).

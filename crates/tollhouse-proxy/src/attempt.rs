@@ -228,7 +228,7 @@ impl HeadReader<'_> {
         if !body.is_done() && !self.send_failed {
             let stream = &mut connection.link.stream;
             match body.poll_send(context, &work.out_up, &mut client.link, stream, &worker.shelf) {
-                Poll::Ready(Err(PumpError::Upstream(_))) => self.send_failed = true,
+                Poll::Ready(Err(PumpError::Upstream)) => self.send_failed = true,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(client_failure(&error))),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
@@ -322,8 +322,8 @@ fn broken(silent: bool, work: &Work, body: &RequestPump) -> AttemptError {
 
 fn client_failure(error: &PumpError) -> AttemptError {
     AttemptError::last(match error {
-        PumpError::BadBody(_) => ErrorCode::BadFraming,
+        PumpError::BadBody => ErrorCode::BadFraming,
         PumpError::BodyTooLarge => ErrorCode::BodyTooLarge,
-        PumpError::DownstreamGone | PumpError::Upstream(_) => ErrorCode::DownstreamGone,
+        PumpError::DownstreamGone | PumpError::Upstream => ErrorCode::DownstreamGone,
     })
 }

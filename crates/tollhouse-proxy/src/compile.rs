@@ -63,7 +63,6 @@ pub struct Compiler {
     global_rules: BTreeMap<Id, GlobalRule>,
     dependents: Dependents,
     upstreams: Upstreams,
-    disables_checks: bool,
     problems: BTreeMap<(Kind, Id), Problems>,
     body_readers: HashMap<Id, ()>,
     snapshot: Snapshot,
@@ -78,8 +77,7 @@ impl Compiler {
             plugin_configs: HashMap::new(),
             global_rules: BTreeMap::new(),
             dependents: Dependents::default(),
-            upstreams: Upstreams::new(resolver, settings.upstream_keepalive),
-            disables_checks: settings.disable_health_checks,
+            upstreams: Upstreams::new(resolver, settings),
             problems: BTreeMap::new(),
             body_readers: HashMap::new(),
             snapshot: Snapshot {

@@ -267,6 +267,6 @@ fn relay_code(error: &RelayError) -> ErrorCode {
     match error {
         RelayError::DownstreamGone => ErrorCode::DownstreamGone,
         RelayError::UpstreamTruncated => ErrorCode::UpstreamReset,
-        RelayError::BadBody(_) => ErrorCode::UpstreamBadResponse,
+        RelayError::BadBody => ErrorCode::UpstreamBadResponse,
     }
 }

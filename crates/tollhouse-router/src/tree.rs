@@ -128,11 +128,6 @@ impl<T> Node<T> {
             _ => {}
         }
     }
-
-    /// Whether nothing is held here or below.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.candidates.is_none() && self.children.is_empty()
-    }
 }
 
 fn common_bytes(one: &[u8], other: &[u8]) -> usize {

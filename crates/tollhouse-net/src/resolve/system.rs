@@ -2,7 +2,7 @@
 //!
 //! Caching, repetition and stale answers are not here; every look-up asks anew.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use hickory_resolver::TokioResolver;
@@ -39,7 +39,7 @@ impl SystemSource {
         let mut builder = if settings.servers.is_empty() {
             TokioResolver::builder_tokio().map_err(setup)?
         } else {
-            let servers = settings.servers.iter().copied().map(NameServerConfig::udp_and_tcp);
+            let servers = settings.servers.iter().copied().map(name_server);
             let config = ResolverConfig::from_name_servers(servers.collect());
             TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
         };
@@ -116,6 +116,15 @@ fn tune(options: &mut ResolverOpts, timeout: Duration) {
     options.timeout = timeout / u32::try_from(ATTEMPTS + 1).unwrap_or(u32::MAX);
 }
 
+/// A name server on a port of its own.
+fn name_server(address: SocketAddr) -> NameServerConfig {
+    let mut server = NameServerConfig::udp_and_tcp(address.ip());
+    for connection in &mut server.connections {
+        connection.port = address.port();
+    }
+    server
+}
+
 fn literal(address: IpAddr) -> Answer {
     Answer { records: vec![Record::plain(address)], time_to_live: super::REFRESH_MAX }
 }
@@ -138,7 +147,7 @@ mod tests {
     #[tokio::test]
     async fn names_of_the_hosts_file_and_literals_need_no_server() {
         // A server that cannot answer: the documentation network of RFC 5737.
-        let servers = vec!["192.0.2.1".parse().unwrap()];
+        let servers = vec!["192.0.2.1:53".parse().unwrap()];
         let settings = ResolverSettings { servers, ..ResolverSettings::default() };
         let source = SystemSource::open(&settings).unwrap();
         for (name, expected) in [("localhost", "127.0.0.1"), ("10.1.2.3", "10.1.2.3")] {

@@ -14,6 +14,7 @@ use tollhouse_stdx::CowVec;
 use tollhouse_upstream::UpstreamState;
 
 use crate::hash_key::HashKey;
+use crate::settings::Settings;
 use crate::snapshot::UpstreamEntry;
 
 /// Slots of upstream objects in a snapshot.
@@ -24,6 +25,7 @@ type Slots = CowVec<Option<Arc<UpstreamEntry>>>;
 pub(super) struct Upstreams {
     resolver: Arc<Resolver>,
     keepalive: KeepalivePool,
+    disables_checks: bool,
     slots: HashMap<Id, u32>,
     objects: HashMap<Id, Arc<UpstreamEntry>>,
     of_routes: HashMap<Id, Arc<UpstreamEntry>>,
@@ -43,10 +45,11 @@ struct PoolIdentity {
 }
 
 impl Upstreams {
-    pub(super) fn new(resolver: Arc<Resolver>, keepalive: KeepalivePool) -> Self {
+    pub(super) fn new(resolver: Arc<Resolver>, settings: &Settings) -> Self {
         Self {
             resolver,
-            keepalive,
+            keepalive: settings.upstream_keepalive,
+            disables_checks: settings.disable_health_checks,
             slots: HashMap::new(),
             objects: HashMap::new(),
             of_routes: HashMap::new(),
@@ -130,7 +133,12 @@ impl Upstreams {
             return Arc::clone(previous);
         }
         let state = previous.map(|previous| &previous.state);
-        let state = UpstreamState::build(upstream, key, state, &self.resolver);
+        let state = if self.disables_checks && upstream.checks.is_some() {
+            let unchecked = Upstream { checks: None, ..upstream.clone() };
+            UpstreamState::build(&unchecked, key, state, &self.resolver)
+        } else {
+            UpstreamState::build(upstream, key, state, &self.resolver)
+        };
         if state.checks().is_some() {
             self.checked.insert(key.to_owned(), Arc::clone(&state));
         } else {

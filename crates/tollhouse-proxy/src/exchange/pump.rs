@@ -4,10 +4,10 @@
 //! spans are still in use. While nothing of it has been overwritten, the request can be replayed
 //! to another node.
 
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 
-use tollhouse_http::{BodyLength, ChunkError, ChunkedDecoder, Expectation};
+use tollhouse_http::{BodyLength, ChunkedDecoder, Expectation};
 use tollhouse_net::Stream;
 
 use super::{Link, Waiting};
@@ -22,11 +22,11 @@ pub(crate) enum PumpError {
     /// The client went away, or its stream ended inside of the body.
     DownstreamGone,
     /// The body breaks the chunked grammar.
-    BadBody(ChunkError),
+    BadBody,
     /// The body passes the limit.
     BodyTooLarge,
     /// The node took no more bytes; it may still have answered.
-    Upstream(io::Error),
+    Upstream,
 }
 
 /// A request on its way to a node.
@@ -161,7 +161,7 @@ impl RequestPump {
                 taken
             }
             Source::Chunked(decoder) => {
-                let taken = decoder.skip(fresh).map_err(PumpError::BadBody)?;
+                let taken = decoder.skip(fresh).map_err(|_| PumpError::BadBody)?;
                 if decoder.is_done() {
                     self.source = Source::Finished;
                 }
@@ -193,34 +193,17 @@ impl RequestPump {
                 self.waiting = Waiting::UpstreamWrite;
                 let body = &downstream.buffer.filled()[self.position..self.position + self.ready];
                 let parts = [IoSlice::new(&head[self.head_sent..]), IoSlice::new(body)];
-                let written =
-                    ready!(upstream.poll_write(context, &parts)).map_err(PumpError::Upstream)?;
+                let written = ready!(upstream.poll_write(context, &parts))
+                    .map_err(|_| PumpError::Upstream)?;
                 if written == 0 {
-                    return Poll::Ready(Err(PumpError::Upstream(io::ErrorKind::WriteZero.into())));
+                    return Poll::Ready(Err(PumpError::Upstream));
                 }
                 self.count_sent(written, head.len());
             }
             if self.is_received() {
-                ready!(upstream.poll_flush(context)).map_err(PumpError::Upstream)?;
+                ready!(upstream.poll_flush(context)).map_err(|_| PumpError::Upstream)?;
                 self.done = true;
                 self.waiting = Waiting::UpstreamRead;
-                return Poll::Ready(Ok(()));
-            }
-            ready!(self.poll_receive(context, downstream, shelf))?;
-        }
-    }
-
-    /// Receives the rest of the body and forgets it, so that the connection can go on.
-    pub(crate) fn poll_discard(
-        &mut self,
-        context: &mut Context<'_>,
-        downstream: &mut Link,
-        shelf: &BufferShelf,
-    ) -> Poll<Result<(), PumpError>> {
-        loop {
-            self.position += self.ready;
-            self.ready = 0;
-            if self.is_received() {
                 return Poll::Ready(Ok(()));
             }
             ready!(self.poll_receive(context, downstream, shelf))?;

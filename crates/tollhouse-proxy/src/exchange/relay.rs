@@ -7,7 +7,7 @@ use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use tollhouse_http::chunked::{LAST_CHUNK, write_chunk_size};
-use tollhouse_http::{BodyLength, ChunkError, ChunkedDecoder};
+use tollhouse_http::{BodyLength, ChunkedDecoder};
 use tollhouse_net::Stream;
 
 use super::{Link, Waiting};
@@ -21,7 +21,7 @@ pub(crate) enum RelayError {
     /// The node's stream ended or failed inside of the body.
     UpstreamTruncated,
     /// The node's body breaks the chunked grammar.
-    BadBody(ChunkError),
+    BadBody,
 }
 
 /// How the body is framed towards the client.
@@ -83,12 +83,6 @@ impl ResponseRelay {
             moved: 0,
             waiting: Waiting::DownstreamWrite,
         }
-    }
-
-    /// Whether anything has reached the client.
-    #[inline]
-    pub(crate) fn has_sent(&self) -> bool {
-        self.moved > 0
     }
 
     /// Sends `out` (the head), then the body, of which the start may be in `upstream`'s buffer.
@@ -220,10 +214,11 @@ impl ResponseRelay {
     fn admit_chunked(&mut self, upstream: &mut Link) -> Result<(), RelayError> {
         let Source::Chunked(decoder) = &mut self.source else { return Ok(()) };
         if self.reframe == Reframe::Keep {
-            self.ready = decoder.skip(upstream.buffer.filled()).map_err(RelayError::BadBody)?;
+            self.ready = decoder.skip(upstream.buffer.filled()).map_err(|_| RelayError::BadBody)?;
         } else {
             while !upstream.buffer.is_empty() && !decoder.is_done() && self.ready == 0 {
-                let step = decoder.step(upstream.buffer.filled()).map_err(RelayError::BadBody)?;
+                let step =
+                    decoder.step(upstream.buffer.filled()).map_err(|_| RelayError::BadBody)?;
                 upstream.buffer.consume(step.data.start);
                 self.ready = step.data.len();
             }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, Uri};
 use axum::{Json, Router};
-use serde_json::{json, Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Longest body echoed, in bytes; more is refused with 413.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -20,11 +20,23 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 pub async fn start() -> std::io::Result<SocketAddr> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
-    let app = Router::new()
-        .fallback(echo)
-        .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX));
+    let app =
+        Router::new().fallback(echo).layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX));
     tokio::spawn(async move { axum::serve(listener, app).await });
     Ok(address)
+}
+
+/// The demonstration's resources: one route to the echo server.
+pub fn demonstration(echo: SocketAddr) -> String {
+    json!({
+        "routes": [{
+            "id": "hello",
+            "name": "demonstration",
+            "uri": "/hello*",
+            "upstream": { "type": "roundrobin", "nodes": { (echo.to_string()): 1 } },
+        }]
+    })
+    .to_string()
 }
 
 /// The request as JSON: what a gateway's upstream gets to see.

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc;
-use tollhouse_net::handover;
+use tollhouse_net::{Listeners, handover};
 
 /// The file in the data directory that a successor connects to.
 pub const FILE: &str = "handover.sock";
@@ -15,6 +15,14 @@ pub const FILE: &str = "handover.sock";
 /// Path of that file.
 pub fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
+}
+
+/// Second handles on all sockets, to be handed over later.
+///
+/// # Errors
+/// When the process is out of descriptors.
+pub fn duplicates(listeners: &[Listeners]) -> std::io::Result<Vec<TcpListener>> {
+    listeners.iter().flat_map(|listeners| &listeners.sockets).map(TcpListener::try_clone).collect()
 }
 
 /// Serves successors until one has taken over; then sends one message and ends.

@@ -2,6 +2,7 @@
 //!
 //! One runtime on the main thread; nothing here is on the path of a request.
 
+pub mod banner;
 pub mod echo;
 pub mod handover;
 pub mod resources;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::json;
-use tollhouse_config::{declarative, diff, Changes, Document, Fingerprints, Format};
+use tollhouse_config::{Changes, Document, Fingerprints, Format, declarative, diff};
 use tollhouse_model::{Kind, Problems};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
@@ -27,6 +27,16 @@ pub enum Source {
     File(PathBuf),
     /// A document that the binary made up itself.
     BuiltIn(String),
+}
+
+impl Source {
+    /// What people call it.
+    pub fn name(&self) -> String {
+        match self {
+            Source::File(path) => path.display().to_string(),
+            Source::BuiltIn(_) => "built-in demonstration (name a file with --resources)".into(),
+        }
+    }
 }
 
 /// The configuration's way into service.
@@ -121,17 +131,23 @@ impl Resources {
         for problem in problems.iter().take(PROBLEMS_LOGGED_MAX) {
             tracing::warn!("{problem}");
         }
-        if let Some(more) = problems.len().checked_sub(PROBLEMS_LOGGED_MAX).filter(|more| *more > 0) {
+        if let Some(more) = problems.len().checked_sub(PROBLEMS_LOGGED_MAX).filter(|more| *more > 0)
+        {
             tracing::warn!(more, "further problems are listed by the control API");
         }
         let process = self.metrics.process();
         process.snapshots_published.increment();
         process.config_revision.set(i64::try_from(snapshot.revision).unwrap_or(i64::MAX));
         process.config_problems.set(i64::try_from(problems.len()).unwrap_or(i64::MAX));
-        let listed: Vec<_> = problems.iter().map(|problem| json!({
-            "path": problem.path, "value": problem.value,
-            "reason": problem.reason, "hint": problem.hint,
-        })).collect();
+        let listed: Vec<_> = problems
+            .iter()
+            .map(|problem| {
+                json!({
+                    "path": problem.path, "value": problem.value,
+                    "reason": problem.reason, "hint": problem.hint,
+                })
+            })
+            .collect();
         self.configuration.set(json!({
             "revision": snapshot.revision,
             "routes": snapshot.router.len(),
@@ -168,7 +184,9 @@ fn expand(changes: Changes, document: &Document) -> Vec<Change> {
         expanded.push(Change::Delete { kind: *kind, id: id.clone() });
     }
     let rearranged = document.items.iter().filter(|item| is_rearranged(item.kind));
-    expanded.extend(rearranged.clone().map(|item| Change::Move { kind: item.kind, id: item.id.clone() }));
+    expanded.extend(
+        rearranged.clone().map(|item| Change::Move { kind: item.kind, id: item.id.clone() }),
+    );
     for item in &changes.upserts {
         expanded.push(Change::Upsert {
             kind: item.kind,

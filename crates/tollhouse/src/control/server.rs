@@ -6,14 +6,20 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use std::time::Duration;
+
+use anyhow::Context;
 use axum::extract::{Path, State};
-use axum::http::{header, StatusCode};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
+use tollhouse_config::Bootstrap;
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::HealthSupervisor;
+
+use crate::wire::first;
 
 /// Text format 0.0.4 of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -44,6 +50,43 @@ impl Configuration {
     fn get(&self) -> Value {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// Where the side listeners stand; `None` where one is off.
+#[derive(Debug, Default)]
+pub struct SideListeners {
+    /// The control API.
+    pub control: Option<SocketAddr>,
+    /// The metrics.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// How long a side port that is still held is waited for: a predecessor lets go of it while it
+/// drains.
+const PORT_WAIT: Duration = Duration::from_secs(5);
+
+/// Starts every side listener of the bootstrap file.
+///
+/// # Errors
+/// The first address that cannot be listened on, with the remedy.
+pub async fn start_all(
+    bootstrap: &Bootstrap,
+    introspection: &Introspection,
+) -> anyhow::Result<SideListeners> {
+    let mut side = SideListeners::default();
+    if let Some(address) = first(&bootstrap.listen.control) {
+        let bound = serve_control(address, introspection.clone()).await;
+        side.control = Some(bound.with_context(|| in_use("listen.control", address))?);
+    }
+    if let Some(address) = first(&bootstrap.listen.metrics) {
+        let bound = serve_metrics(address, introspection.clone()).await;
+        side.metrics = Some(bound.with_context(|| in_use("listen.metrics", address))?);
+    }
+    Ok(side)
+}
+
+fn in_use(key: &str, address: SocketAddr) -> String {
+    format!("cannot listen on {address}; set {key} to another address, or to an empty one for none")
 }
 
 /// Serves the metrics on `address`; returns the address bound.
@@ -78,10 +121,25 @@ pub async fn serve_control(
 }
 
 async fn start(address: SocketAddr, app: Router) -> std::io::Result<SocketAddr> {
-    let listener = tokio::net::TcpListener::bind(address).await?;
+    let listener = bind(address).await?;
     let bound = listener.local_addr()?;
     tokio::spawn(async move { axum::serve(listener, app).await });
     Ok(bound)
+}
+
+/// Binds, waiting a little for a predecessor that is just leaving.
+async fn bind(address: SocketAddr) -> std::io::Result<tokio::net::TcpListener> {
+    let deadline = tokio::time::Instant::now() + PORT_WAIT;
+    let mut attempts = tokio::time::interval(Duration::from_millis(50));
+    loop {
+        attempts.tick().await;
+        match tokio::net::TcpListener::bind(address).await {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::AddrInUse
+                    && tokio::time::Instant::now() < deadline => {}
+            bound => return bound,
+        }
+    }
 }
 
 async fn metrics(State(introspection): State<Introspection>) -> impl IntoResponse {
@@ -93,8 +151,8 @@ async fn configuration(State(introspection): State<Introspection>) -> Json<Value
 }
 
 async fn health(State(introspection): State<Introspection>) -> Json<Value> {
-    let reports = introspection.health.reports();
-    Json(reports.iter().map(|report| report.to_json()).collect())
+    let reports = introspection.health.report();
+    Json(serde_json::to_value(reports).unwrap_or_default())
 }
 
 /// One checker, or APISIX's words for why there is none.
@@ -106,9 +164,8 @@ async fn health_of(
         let error = json!({ "error_msg": format!("invalid src type {kind}") });
         return (StatusCode::BAD_REQUEST, Json(error)).into_response();
     }
-    let name = format!("/apisix/{kind}/{id}");
-    match introspection.health.reports().iter().find(|report| report.name == name) {
-        Some(report) => Json(report.to_json()).into_response(),
+    match introspection.health.report_of(&format!("{kind}/{id}")) {
+        Some(report) => Json(report).into_response(),
         None => {
             let error = json!({ "error_msg": format!("no checker for {kind}[{id}]") });
             (StatusCode::NOT_FOUND, Json(error)).into_response()

@@ -53,11 +53,6 @@ impl Watched {
         Self { path, seen }
     }
 
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether the file should be read again. A file that is gone is no change: what was read
     /// last keeps serving.
     pub fn has_changed(&mut self) -> bool {
@@ -74,7 +69,8 @@ mod tests {
 
     #[test]
     fn a_changed_file_is_noticed_and_a_missing_one_is_not_a_change() {
-        let directory = std::env::temp_dir().join(format!("tollhouse-watch-{}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("tollhouse-watch-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a temporary directory");
         let path = directory.join("file");
         std::fs::write(&path, "one").expect("a file");

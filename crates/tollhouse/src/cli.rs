@@ -1,0 +1,69 @@
+//! The command line: what can be said, and which file carries it out.
+
+mod check;
+mod completions;
+mod explain;
+mod problems;
+mod reference;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// API gateway in one binary: proxies HTTP by APISIX's routes, services and upstreams.
+///
+/// Without a command it runs with embedded defaults, which is the quickest way to see it work.
+#[derive(Debug, Parser)]
+#[command(name = "tollhouse", version, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve traffic; the default.
+    Run(run::RunArguments),
+    /// Judge files without serving: every problem with path, value, reason and hint.
+    Check(check::CheckArguments),
+    /// Tell which route, plugins and upstream a request would get, and why others lost.
+    Explain(explain::ExplainArguments),
+    /// Print completions for a shell.
+    Completions(completions::CompletionsArguments),
+    /// Print a page of the generated reference.
+    #[command(hide = true)]
+    Reference(reference::ReferenceArguments),
+}
+
+/// Where the bootstrap configuration comes from; the same for every command that needs it.
+#[derive(Debug, Args, Default)]
+pub struct Configuration {
+    /// Bootstrap file (YAML). Every key is optional.
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Override one key, such as `--set listen.http=127.0.0.1:8080`; may be repeated. Flags beat
+    /// TOLLHOUSE_* variables, which beat the file.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub overrides: Vec<(String, String)>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// What keeps it from doing its work; problems of documents are printed, not returned.
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    match arguments.command.unwrap_or_else(|| Command::Run(run::RunArguments::default())) {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Completions(arguments) => Ok(completions::run(&arguments)),
+        Command::Reference(arguments) => Ok(reference::run(&arguments)),
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}

@@ -1,0 +1,200 @@
+//! `tollhouse run`: start, serve until told to stop, drain.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use tokio::sync::mpsc;
+use tollhouse_config::Bootstrap;
+use tollhouse_net::handover::Inheritance;
+use tollhouse_net::resolve::Resolver;
+use tollhouse_proxy::SnapshotCell;
+use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::access_log::AccessLog;
+use tollhouse_upstream::HealthSupervisor;
+
+use super::{Configuration, problems};
+use crate::control::resources::{Resources, Shared, Source};
+use crate::control::server::{self, Introspection};
+use crate::control::signals::{Request, Signals};
+use crate::control::watch::{self, Watched};
+use crate::control::{banner, echo, handover};
+use crate::wire::{self, CoreParts, Cores};
+
+/// Arguments of `run`.
+#[derive(Debug, Args, Default)]
+pub struct RunArguments {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Declarative file of routes, services, upstreams and global rules (APISIX's standalone shape,
+    /// YAML ending in #END, or JSON); short for `--set resources=FILE`.
+    #[arg(short, long, value_name = "FILE")]
+    resources: Option<std::path::PathBuf>,
+    /// Take the listening sockets over from the tollhouse that runs with the same data_dir; it
+    /// drains and exits once this one serves. No connection is lost.
+    #[arg(long)]
+    upgrade: bool,
+}
+
+/// Runs the gateway to its end.
+///
+/// # Errors
+/// What keeps it from starting: a port in use, no permission, a file that cannot be read.
+pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let mut loaded = match problems::load(&arguments.configuration) {
+        Ok(loaded) => loaded,
+        Err(code) => return Ok(code),
+    };
+    if let Some(resources) = &arguments.resources {
+        loaded.bootstrap.resources = Some(resources.clone());
+    }
+    start_log(&loaded.bootstrap.log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("control")
+        .enable_all()
+        .build()
+        .context("the control runtime cannot be started")?;
+    runtime.block_on(serve(&loaded.bootstrap, arguments.upgrade))
+}
+
+fn start_log(filter: &str) -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)
+        .with_context(|| format!("log: `{filter}` is no filter; try info, warn or debug"))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    Ok(())
+}
+
+/// What runs beside the cores.
+struct Control {
+    resources: Resources,
+    snapshots: Arc<SnapshotCell>,
+    log: Option<AccessLog>,
+}
+
+async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode> {
+    let data_dir = &bootstrap.data_dir;
+    std::fs::create_dir_all(data_dir).with_context(|| {
+        format!("data_dir {} cannot be made; set data_dir to a writable folder", data_dir.display())
+    })?;
+    let mut inheritance = match upgrade {
+        true => Some(Inheritance::receive(&handover::path(data_dir)).with_context(|| {
+            format!(
+                "no running tollhouse answers in {}; start without --upgrade",
+                data_dir.display()
+            )
+        })?),
+        false => None,
+    };
+    let metrics = Arc::new(Registry::new());
+    let health = Arc::new(HealthSupervisor::new());
+    let settings = Arc::new(wire::settings(bootstrap));
+    let resolver =
+        Resolver::open(wire::resolver_settings(bootstrap), tokio::runtime::Handle::current())?;
+    let source = source(bootstrap).await?;
+    let shared = Shared {
+        metrics: Arc::clone(&metrics),
+        health: Arc::clone(&health),
+        configuration: Arc::default(),
+    };
+    let introspection = Introspection {
+        metrics: Arc::clone(&metrics),
+        health: Arc::clone(&health),
+        configuration: Arc::clone(&shared.configuration),
+    };
+    let (resources, snapshot) = match Resources::open(source.clone(), &settings, resolver, shared) {
+        Ok(opened) => opened,
+        Err(found) => {
+            problems::print(&source.name(), &found);
+            return Ok(ExitCode::from(problems::BAD_DOCUMENT));
+        }
+    };
+    let snapshots = Arc::new(SnapshotCell::new(snapshot));
+    let log = wire::access_log(bootstrap, &metrics)?;
+    let workers = wire::worker_count(bootstrap);
+    let listeners = wire::listen(bootstrap, workers, inheritance.as_mut())?;
+    let addresses: Vec<_> = listeners.iter().map(|listeners| listeners.address).collect();
+    let sockets = handover::duplicates(&listeners)?;
+    let parts =
+        CoreParts { settings, snapshots: Arc::clone(&snapshots), metrics, log: log.as_ref() };
+    let cores = Cores::start(workers, listeners, &parts)?;
+    if let Some(inheritance) = inheritance {
+        // The predecessor lets go of its side listeners only now.
+        if inheritance.confirm().is_err() {
+            tracing::info!("the predecessor is gone already");
+        }
+    }
+    let (taken_over, takeover) = mpsc::channel(1);
+    if let Err(error) = handover::offer(data_dir, sockets, taken_over) {
+        tracing::warn!(%error, "no successor can take over: data_dir cannot hold a socket");
+    }
+    let side = server::start_all(bootstrap, &introspection).await?;
+    tokio::spawn(async move { health.run().await });
+    banner::print(&addresses, &side, &source, workers);
+    let control = Control { resources, snapshots, log };
+    control.run(cores, takeover).await
+}
+
+/// The resources file, or the demonstration when none is named.
+async fn source(bootstrap: &Bootstrap) -> anyhow::Result<Source> {
+    if let Some(path) = &bootstrap.resources {
+        return Ok(Source::File(path.clone()));
+    }
+    let address = echo::start().await.context("the built-in echo upstream cannot listen")?;
+    Ok(Source::BuiltIn(echo::demonstration(address)))
+}
+
+impl Control {
+    /// Watches file and signals until the end, then drains.
+    async fn run(
+        mut self,
+        cores: Cores,
+        mut takeover: mpsc::Receiver<()>,
+    ) -> anyhow::Result<ExitCode> {
+        let mut signals = Signals::new()?;
+        let mut watched = self.resources.file().map(|path| Watched::new(path.to_owned()));
+        let mut ticks = tokio::time::interval(watch::INTERVAL);
+        loop {
+            tokio::select! {
+                request = signals.next() => match request {
+                    Request::Drain => break,
+                    Request::Reload => {
+                        self.reload();
+                        if let Some(log) = &self.log {
+                            log.reopen();
+                        }
+                    }
+                },
+                Some(()) = takeover.recv() => {
+                    tracing::info!("a successor has taken over");
+                    break;
+                }
+                _ = ticks.tick() => {
+                    if watched.as_mut().is_some_and(Watched::has_changed) {
+                        self.reload();
+                    }
+                    if cores.any_ended() {
+                        tracing::error!("a core has ended; stopping");
+                        break;
+                    }
+                }
+            }
+        }
+        tracing::info!("draining: requests under way are finished");
+        tokio::task::spawn_blocking(move || cores.drain()).await?;
+        if let Some(log) = self.log.take() {
+            log.shutdown();
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Reads the resources again; a document that cannot be read changes nothing.
+    fn reload(&mut self) {
+        if let Err(found) = self.resources.reload(&self.snapshots) {
+            for problem in found.iter() {
+                tracing::error!("resources not changed: {problem}");
+            }
+        }
+    }
+}

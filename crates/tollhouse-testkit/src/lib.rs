@@ -1,1 +1,26 @@
-//! TODO
+//! What tests share: origins that do exactly what a test says, clients that send exactly the bytes
+//! a test gives, and a gateway of its own for each test that wants one.
+//!
+//! Threads and blocking sockets throughout, on ports of the kernel's choice. Nothing sleeps; every
+//! wait is for an event and ends at one deadline. A helper that is let down panics with what it saw,
+//! since its caller is a test. Nothing here ships.
+
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod gateway;
+pub mod load;
+pub mod memory;
+pub mod message;
+pub mod origin;
+pub mod patience;
+pub mod ports;
+pub mod program;
+pub mod wire;
+
+pub use client::RawClient;
+pub use gateway::{Gateway, GatewayBuilder};
+pub use load::{Load, LoadReport};
+pub use message::Message;
+pub use origin::{Connection, Origin};
+pub use ports::{ClosedPort, StuckPort};

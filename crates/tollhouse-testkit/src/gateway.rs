@@ -1,0 +1,171 @@
+//! A gateway of a test's own: a process with a folder of its own, on ports of the kernel's choice.
+//!
+//! Built by a [`GatewayBuilder`], killed when dropped. What it prints is read by `output`; what can
+//! be asked of it beside the data plane is in `introspection`.
+
+mod builder;
+mod introspection;
+mod output;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub use builder::{Failure, GatewayBuilder};
+pub use output::Output;
+
+use crate::client::RawClient;
+use crate::memory;
+use crate::patience::wait_for;
+
+/// The file of resources inside of a gateway's folder.
+const RESOURCES: &str = "resources";
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    child: Child,
+    folder: Folder,
+    data_plane: Vec<SocketAddr>,
+    control: SocketAddr,
+    metrics: SocketAddr,
+    output: Output,
+}
+
+/// The folder of a gateway; a successor lives in the same.
+#[derive(Debug, Clone)]
+struct Folder {
+    held: std::sync::Arc<TempDir>,
+    /// Ending of the file of resources: `json` or `yaml`.
+    ending: &'static str,
+}
+
+impl Folder {
+    fn path(&self) -> &Path {
+        self.held.path()
+    }
+
+    fn resources(&self) -> PathBuf {
+        self.path().join(format!("{RESOURCES}.{}", self.ending))
+    }
+
+    /// Puts a whole new file in the place of the old one, as editors and deployments do.
+    fn replace_resources(&self, text: &str) {
+        let fresh = self.path().join("fresh");
+        std::fs::write(&fresh, text).expect("the folder takes files");
+        std::fs::rename(&fresh, self.resources()).expect("files of one folder can be renamed");
+    }
+}
+
+impl Gateway {
+    /// Describes a gateway that runs `program`.
+    pub fn of(program: impl Into<PathBuf>) -> GatewayBuilder {
+        GatewayBuilder::new(program.into())
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.data_plane[0]
+    }
+
+    /// A new connection of a client.
+    pub fn client(&self) -> RawClient {
+        RawClient::connect(self.address())
+    }
+
+    /// Its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it prints.
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// Its folder: `data_dir`, and the file of resources.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The file of resources.
+    pub fn resources(&self) -> PathBuf {
+        self.folder.resources()
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn memory_bytes(&self) -> u64 {
+        memory::resident_bytes(self.process())
+    }
+
+    /// The most bytes of memory that it ever held.
+    pub fn memory_bytes_max(&self) -> u64 {
+        memory::resident_bytes_max(self.process())
+    }
+
+    /// Replaces the file of resources and does not wait.
+    pub fn write_resources(&self, text: &str) {
+        self.folder.replace_resources(text);
+    }
+
+    /// Replaces the file of resources by something different and waits until it serves; the new
+    /// revision.
+    pub fn reload(&self, resources: &Value) -> u64 {
+        let before = self.revision();
+        self.write_resources(&resources.to_string());
+        wait_for("the next revision", || Some(self.revision()).filter(|now| *now > before))
+    }
+
+    /// Asks it to read its files again.
+    pub fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = i32::try_from(self.process()).ok().and_then(Pid::from_raw);
+        let process = process.expect("a process has a number");
+        kill_process(process, signal).expect("the process is running");
+    }
+
+    /// Asks it to stop and does not wait.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Kills it at once, as a crash would; a new one may be started in the same folder.
+    pub fn kill(mut self) -> GatewayBuilder {
+        self.child.kill().expect("the process is running");
+        let builder = self.successor();
+        self.wait_exit();
+        builder
+    }
+
+    /// A description of a gateway that serves the same addresses out of the same folder.
+    pub fn successor(&self) -> GatewayBuilder {
+        GatewayBuilder::beside(self)
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_exit(&mut self) -> ExitStatus {
+        self.output.wait_end();
+        self.child.wait().expect("a child can be waited for")
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // Both fail only when the process has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- the gateway printed:\n{}", self.output.text());
+        }
+    }
+}

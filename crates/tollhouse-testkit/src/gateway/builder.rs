@@ -1,0 +1,158 @@
+//! Describes a gateway, starts it, and learns its addresses from what it prints.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Folder, Gateway, Output};
+
+/// A gateway to be started.
+#[derive(Debug)]
+pub struct GatewayBuilder {
+    program: PathBuf,
+    folder: Folder,
+    data_plane: String,
+    settings: Vec<(String, String)>,
+    flags: Vec<String>,
+    has_resources: bool,
+}
+
+/// How a gateway failed to start.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub text: String,
+}
+
+impl GatewayBuilder {
+    pub(super) fn new(program: PathBuf) -> Self {
+        let held = Arc::new(tempfile::tempdir().expect("a temporary folder"));
+        Self {
+            program,
+            folder: Folder { held, ending: "json" },
+            data_plane: "127.0.0.1:0".to_owned(),
+            settings: Vec::new(),
+            flags: Vec::new(),
+            has_resources: true,
+        }
+    }
+
+    pub(super) fn beside(gateway: &Gateway) -> Self {
+        let program = std::fs::read_link(format!("/proc/{}/exe", gateway.process()))
+            .expect("the process is running, or is a child not waited for");
+        let mut builder = Self::new(program);
+        builder.folder = gateway.folder.clone();
+        builder.data_plane = gateway.address().to_string();
+        builder
+    }
+
+    /// Sets a key of the bootstrap configuration.
+    pub fn set(mut self, key: &str, value: &str) -> Self {
+        self.settings.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds an argument of the command line.
+    pub fn flag(mut self, flag: &str) -> Self {
+        self.flags.push(flag.to_owned());
+        self
+    }
+
+    /// Has it write the access log to the standard output, as JSON.
+    pub fn log_requests(self) -> Self {
+        self.set("access_log.format", "json").set("access_log.file", "-")
+    }
+
+    /// The resources, as JSON.
+    pub fn resources(self, resources: &Value) -> Self {
+        self.folder.replace_resources(&resources.to_string());
+        self
+    }
+
+    /// The resources, as YAML.
+    pub fn yaml(mut self, text: &str) -> Self {
+        self.folder.ending = "yaml";
+        self.folder.replace_resources(text);
+        self
+    }
+
+    /// No resources at all: the gateway shows its demonstration.
+    pub fn without_resources(mut self) -> Self {
+        self.has_resources = false;
+        self
+    }
+
+    /// Starts it and waits until it serves.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn start(self) -> Gateway {
+        let (mut child, output) = self.spawn();
+        let first = output.try_line(|line| address_in(line, "data plane"));
+        let Some(first) = first else {
+            // It may have ended by itself.
+            let _ = child.kill();
+            panic!("the gateway does not start; it printed:\n{}", output.text());
+        };
+        let control = output.wait_line("the control API", |line| address_in(line, "control"));
+        let metrics = output.wait_line("the metrics", |line| address_in(line, "metrics"));
+        output.wait_line("the resources", |line| line.contains("  resources").then_some(()));
+        Gateway { child, folder: self.folder, data_plane: vec![first], control, metrics, output }
+    }
+
+    /// Starts it and waits for its end.
+    ///
+    /// # Panics
+    /// When it serves instead.
+    pub fn fail(self) -> Failure {
+        let (mut child, output) = self.spawn();
+        output.wait_end();
+        let status = child.wait().expect("a child can be waited for");
+        Failure { code: status.code(), text: output.text() }
+    }
+
+    fn spawn(&self) -> (std::process::Child, Output) {
+        let path = self.folder.path().join("bootstrap.yaml");
+        // JSON is YAML.
+        std::fs::write(&path, self.bootstrap().to_string()).expect("the folder takes files");
+        let mut command = Command::new(&self.program);
+        command.arg("run").arg("--config").arg(&path);
+        for (key, value) in &self.settings {
+            command.arg("--set").arg(format!("{key}={value}"));
+        }
+        command.args(&self.flags).stdin(Stdio::null());
+        let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = spawned.expect("the program can be started");
+        let output = Output::default();
+        output.follow(child.stdout.take().expect("the output is piped"));
+        output.follow(child.stderr.take().expect("the errors are piped"));
+        (child, output)
+    }
+
+    /// One worker, so that turns are taken in an order that a test can know.
+    fn bootstrap(&self) -> Value {
+        let mut bootstrap = json!({
+            "data_dir": self.folder.path(),
+            "workers": 1,
+            "listen": {
+                "http": [self.data_plane], "control": "127.0.0.1:0", "metrics": "127.0.0.1:0",
+                "https": [], "admin": [], "registry_grpc": [], "registry_http": [],
+            },
+        });
+        if self.has_resources {
+            bootstrap["resources"] = json!(self.folder.resources());
+        }
+        bootstrap
+    }
+}
+
+/// The address in a line such as `  control     http://127.0.0.1:9090/v1/configuration`.
+fn address_in(line: &str, name: &str) -> Option<SocketAddr> {
+    let rest = line.trim_start().strip_prefix(name)?.trim_start();
+    rest.strip_prefix("http://")?.split('/').next()?.parse().ok()
+}

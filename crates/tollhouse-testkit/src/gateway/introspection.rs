@@ -1,0 +1,65 @@
+//! What can be asked of a running gateway beside the data plane: control API, metrics, access log.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+
+use super::Gateway;
+use crate::client::RawClient;
+use crate::patience::wait_for;
+
+impl Gateway {
+    /// What the control API answers under `path`.
+    ///
+    /// # Panics
+    /// When it answers no JSON.
+    pub fn control(&self, path: &str) -> Value {
+        let text = fetch(self.control, path);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"))
+    }
+
+    /// The configuration in service: `revision`, `routes`, `problems`.
+    pub fn configuration(&self) -> Value {
+        self.control("/v1/configuration")
+    }
+
+    /// The revision in service.
+    pub fn revision(&self) -> u64 {
+        self.configuration()["revision"].as_u64().expect("revisions are numbers")
+    }
+
+    /// Waits until the configuration in service pleases `check`.
+    pub fn wait_configuration(&self, what: &str, check: impl Fn(&Value) -> bool) -> Value {
+        wait_for(what, || Some(self.configuration()).filter(|now| check(now)))
+    }
+
+    /// The value of a metric, with its labels as they stand on the page; 0 when it has no line.
+    pub fn metric(&self, name: &str) -> f64 {
+        let page = fetch(self.metrics, "/metrics");
+        let values = page.lines().filter_map(|line| {
+            let value = line.strip_prefix(name)?.strip_prefix(' ')?;
+            value.trim().parse::<f64>().ok()
+        });
+        values.sum()
+    }
+
+    /// How many requests failed with an error code.
+    pub fn failures(&self, code: &str) -> f64 {
+        self.metric(&format!("tollhouse_requests_failed_total{{code=\"{code}\"}}"))
+    }
+
+    /// Waits for the JSON access-log line of a request to `target`; the log goes to the standard
+    /// output (see [`super::GatewayBuilder::log_requests`]).
+    pub fn log_line(&self, target: &str) -> Value {
+        self.output.wait_line(target, |line| {
+            let line: Value = serde_json::from_str(line).ok()?;
+            (line["request_uri"] == target).then_some(line)
+        })
+    }
+}
+
+fn fetch(address: SocketAddr, path: &str) -> String {
+    let mut client = RawClient::connect(address);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: control\r\nConnection: close\r\n\r\n");
+    client.ask(request).text()
+}

@@ -1,0 +1,93 @@
+//! What a program prints, line by line, and waiting for a line of it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::patience::DEADLINE;
+
+/// The lines of both streams of a program, in the order in which they came.
+#[derive(Debug, Clone, Default)]
+pub struct Output {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lines: Vec<String>,
+    open_streams: usize,
+}
+
+impl Output {
+    /// Reads a stream to its end, on a thread of its own.
+    pub(crate) fn follow(&self, stream: impl Read + Send + 'static) {
+        self.lock().open_streams += 1;
+        let output = self.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+                output.lock().lines.push(String::from_utf8_lossy(&line).into_owned());
+                output.shared.changed.notify_all();
+            }
+            output.lock().open_streams -= 1;
+            output.shared.changed.notify_all();
+        });
+    }
+
+    /// Everything printed so far.
+    pub fn text(&self) -> String {
+        self.lock().lines.join("\n")
+    }
+
+    /// Waits for a line of which `pick` makes something; lines of the past count.
+    ///
+    /// # Panics
+    /// When the program ends or the deadline passes before.
+    pub fn wait_line<T>(&self, what: &str, pick: impl Fn(&str) -> Option<T>) -> T {
+        self.try_line(&pick)
+            .unwrap_or_else(|| panic!("no line with {what}; it printed:\n{}", self.text()))
+    }
+
+    /// The same, without a panic.
+    pub(super) fn try_line<T>(&self, pick: impl Fn(&str) -> Option<T>) -> Option<T> {
+        self.wait(|state| match state.lines.iter().find_map(|line| pick(line)) {
+            Some(found) => Some(Some(found)),
+            None => (state.open_streams == 0).then_some(None),
+        })
+        .flatten()
+    }
+
+    /// Waits until the program has closed both streams, which it does by ending.
+    ///
+    /// # Panics
+    /// When the deadline passes before.
+    pub fn wait_end(&self) {
+        let ended = self.wait(|state| (state.open_streams == 0).then_some(()));
+        ended.unwrap_or_else(|| panic!("it does not end; it printed:\n{}", self.text()));
+    }
+
+    fn wait<T>(&self, check: impl Fn(&State) -> Option<T>) -> Option<T> {
+        let end = Instant::now() + DEADLINE;
+        let mut state = self.lock();
+        loop {
+            if let Some(value) = check(&state) {
+                return Some(value);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

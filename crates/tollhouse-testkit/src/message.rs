@@ -1,0 +1,162 @@
+//! One HTTP/1 message as it came over the wire, taken apart by a reader of its own: tests that read
+//! answers with the code under test would find what it finds.
+//!
+//! Strict where it matters to a test: chunked framing must be exact, line ends must be CR LF.
+
+use std::io;
+
+use crate::wire::Wire;
+
+/// A message: a request at an origin, an answer at a client.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Message {
+    /// The first line, without its end.
+    pub start_line: String,
+    /// Name and value of each line, as sent.
+    pub fields: Vec<(String, String)>,
+    /// The body, without chunk framing.
+    pub body: Vec<u8>,
+    /// The lines after the last chunk.
+    pub trailers: Vec<(String, String)>,
+}
+
+/// How the end of a body is told where the head alone does not say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// A request without a length has no body.
+    Request,
+    /// An answer without a length ends with the connection.
+    Answer,
+    /// An answer to HEAD has no body whatever it says.
+    AnswerToHead,
+}
+
+impl Message {
+    /// Reads one message; `None` when the stream ends before its first byte.
+    ///
+    /// # Errors
+    /// When it breaks off, takes too long, or is malformed.
+    pub fn read(wire: &mut Wire, side: Side) -> io::Result<Option<Message>> {
+        let Some(mut message) = Self::read_head(wire)? else { return Ok(None) };
+        message.read_body(wire, side)?;
+        Ok(Some(message))
+    }
+
+    /// Reads the head alone and leaves the body where it is.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_head(wire: &mut Wire) -> io::Result<Option<Message>> {
+        let Some(head) = wire.take_through(b"\r\n\r\n")? else { return Ok(None) };
+        let head = String::from_utf8_lossy(&head).into_owned();
+        let mut lines = head.split("\r\n");
+        let start_line = lines.next().unwrap_or_default().to_owned();
+        let fields = lines.filter(|line| !line.is_empty()).map(field).collect::<io::Result<_>>()?;
+        Ok(Some(Message { start_line, fields, ..Message::default() }))
+    }
+
+    /// Reads the body that belongs to the head.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_body(&mut self, wire: &mut Wire, side: Side) -> io::Result<()> {
+        if side == Side::AnswerToHead || side == Side::Answer && self.is_bodiless_answer() {
+            return Ok(());
+        }
+        if self.field("transfer-encoding").is_some() {
+            return self.read_chunks(wire);
+        }
+        if let Some(length) = self.field("content-length") {
+            let length = length.parse().map_err(|_| bad("content-length"))?;
+            self.body = wire.take(length)?;
+            return Ok(());
+        }
+        if side == Side::Answer {
+            self.body = wire.take_all()?;
+        }
+        Ok(())
+    }
+
+    fn is_bodiless_answer(&self) -> bool {
+        matches!(self.status(), 100..=199 | 204 | 304)
+    }
+
+    fn read_chunks(&mut self, wire: &mut Wire) -> io::Result<()> {
+        loop {
+            let size = read_chunk_size(wire)?;
+            if size == 0 {
+                break;
+            }
+            self.body.extend(wire.take(size)?);
+            if wire.take(2)? != b"\r\n" {
+                return Err(bad("end of chunk"));
+            }
+        }
+        loop {
+            let line = wire.take_through(b"\r\n")?.ok_or_else(|| bad("trailers"))?;
+            if line == b"\r\n" {
+                return Ok(());
+            }
+            let line = String::from_utf8_lossy(&line).into_owned();
+            self.trailers.push(field(line.trim_end_matches("\r\n"))?);
+        }
+    }
+
+    /// The status of an answer; 0 for what is none.
+    pub fn status(&self) -> u16 {
+        self.word(1).parse().unwrap_or(0)
+    }
+
+    /// The method of a request.
+    pub fn method(&self) -> &str {
+        self.word(0)
+    }
+
+    /// The target of a request.
+    pub fn target(&self) -> &str {
+        self.word(1)
+    }
+
+    fn word(&self, index: usize) -> &str {
+        self.start_line.split(' ').nth(index).unwrap_or_default()
+    }
+
+    /// The first value of that name, whatever its case.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.all(name).first().copied()
+    }
+
+    /// All values of that name, whatever its case.
+    pub fn all(&self, name: &str) -> Vec<&str> {
+        let same = self.fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        same.map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// Reads the line in front of a chunk.
+///
+/// # Errors
+/// When it is no size.
+pub fn read_chunk_size(wire: &mut Wire) -> io::Result<usize> {
+    let line = wire.take_through(b"\r\n")?.ok_or_else(|| bad("chunk size"))?;
+    let text = String::from_utf8_lossy(&line[..line.len() - 2]).into_owned();
+    let digits = text.split(';').next().unwrap_or_default();
+    usize::from_str_radix(digits, 16).map_err(|_| bad("chunk size"))
+}
+
+fn field(line: &str) -> io::Result<(String, String)> {
+    let (name, value) = line.split_once(':').ok_or_else(|| bad("header line"))?;
+    if line.contains(['\r', '\n']) {
+        return Err(bad("line end"));
+    }
+    Ok((name.to_owned(), value.trim().to_owned()))
+}
+
+fn bad(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("bad {what}"))
+}

@@ -1,0 +1,111 @@
+//! Other people's programs: whether a test can have them, and running one to its end.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use crate::gateway::Output;
+
+/// Names of the programs that this machine lacks, comma separated; set by `cargo x test`.
+const SKIP_VARIABLE: &str = "TOLLHOUSE_TEST_SKIP_PEERS";
+
+/// The Python that has the client libraries; set by `cargo x test`.
+const PYTHON_VARIABLE: &str = "TOLLHOUSE_TEST_PYTHON";
+
+/// Folders that hold servers and are not on everybody's path.
+const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/local/go/bin"];
+
+/// Where `name` is; `None`, with a message, when the test has to do without.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let skipped = std::env::var(SKIP_VARIABLE).unwrap_or_default();
+    let found = if skipped.split(',').any(|skipped| skipped == name) { None } else { look(name) };
+    if found.is_none() {
+        println!("skipped: {name} is not installed (`cargo x test` installs what it can)");
+    }
+    found
+}
+
+/// The Python that has the client libraries; `None`, with a message, when there is none.
+pub fn python() -> Option<PathBuf> {
+    let python = std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
+    if python.is_none() {
+        println!("skipped: no Python with client libraries (`cargo x test` makes one)");
+    }
+    python
+}
+
+fn look(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// What a program did.
+#[derive(Debug)]
+pub struct Ran {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed, on both streams.
+    pub text: String,
+}
+
+/// Runs a program to its end.
+///
+/// # Panics
+/// When it cannot be started or does not end in time.
+pub fn run(command: &mut Command) -> Ran {
+    let (mut child, output) = spawn(command);
+    output.wait_end();
+    let status = child.wait().expect("a child can be waited for");
+    Ran { status, text: output.text() }
+}
+
+/// The same; what it printed, of a program that is happy.
+///
+/// # Panics
+/// As [`run`], and when it ends with an error.
+pub fn run_well(command: &mut Command) -> String {
+    let ran = run(command);
+    assert!(ran.status.success(), "{command:?} ended with {}:\n{}", ran.status, ran.text);
+    ran.text
+}
+
+/// A program that runs until it is dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    output: Output,
+}
+
+impl Running {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start(command: &mut Command) -> Self {
+        let (child, output) = spawn(command);
+        Self { child, output }
+    }
+
+    /// What it prints.
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(command: &mut Command) -> (Child, Output) {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let spawned = command.spawn();
+    let mut child = spawned.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = Output::default();
+    output.follow(child.stdout.take().expect("the output is piped"));
+    output.follow(child.stderr.take().expect("the errors are piped"));
+    (child, output)
+}

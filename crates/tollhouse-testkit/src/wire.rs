@@ -1,0 +1,149 @@
+//! A socket with what was read from it: the ground that client and origin stand on.
+//!
+//! Bytes go out as given and come in as they are; taking messages apart is `message`'s work.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use crate::patience::DEADLINE;
+
+/// Bytes asked for in one read.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A socket and the bytes that were read and not yet taken.
+#[derive(Debug)]
+pub struct Wire {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Wire {
+    /// Wraps a socket; every wait on it ends at the deadline.
+    ///
+    /// # Errors
+    /// When the socket is broken already.
+    pub fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.set_write_timeout(Some(DEADLINE))?;
+        Ok(Self { stream, buffer: Vec::new() })
+    }
+
+    /// The socket itself, for options.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Our address.
+    ///
+    /// # Errors
+    /// When the socket is broken.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
+    /// Sends all of `bytes`.
+    ///
+    /// # Errors
+    /// When the other side is gone, or takes nothing until the deadline.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Ends our direction; the other goes on.
+    ///
+    /// # Errors
+    /// When the socket is broken.
+    pub fn half_close(&self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Write)
+    }
+
+    /// Ends the connection with a reset instead of an orderly end.
+    ///
+    /// # Errors
+    /// When the socket is broken.
+    pub fn reset(self) -> io::Result<()> {
+        socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO))
+    }
+
+    /// What was read and not yet taken.
+    pub fn pending(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Reads once; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// As the socket's, a passed deadline among them.
+    pub fn fill(&mut self) -> io::Result<usize> {
+        let filled = self.buffer.len();
+        self.buffer.resize(filled + READ_BYTES, 0);
+        let read = self.stream.read(&mut self.buffer[filled..]);
+        self.buffer.truncate(filled + read.as_ref().copied().unwrap_or(0));
+        read
+    }
+
+    /// The bytes up to and including the first `end`; `None` when the stream ends before any byte.
+    ///
+    /// # Errors
+    /// When the stream ends or the deadline passes inside.
+    pub fn take_through(&mut self, end: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        let mut searched = 0;
+        loop {
+            let found = self.buffer[searched..].windows(end.len()).position(|window| window == end);
+            if let Some(at) = found {
+                return Ok(Some(self.take_pending(searched + at + end.len())));
+            }
+            searched = self.buffer.len().saturating_sub(end.len());
+            if self.fill()? == 0 {
+                let nothing = self.buffer.is_empty();
+                return if nothing { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+            }
+        }
+    }
+
+    /// Exactly `count` bytes.
+    ///
+    /// # Errors
+    /// When the stream ends or the deadline passes inside.
+    pub fn take(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        while self.buffer.len() < count {
+            if self.fill()? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(self.take_pending(count))
+    }
+
+    /// Reads `count` bytes and forgets them, in constant memory.
+    ///
+    /// # Errors
+    /// When the stream ends or the deadline passes inside.
+    pub fn discard(&mut self, mut count: u64) -> io::Result<()> {
+        loop {
+            let here = self.buffer.len().min(usize::try_from(count).unwrap_or(usize::MAX));
+            self.take_pending(here);
+            count -= here as u64;
+            if count == 0 {
+                return Ok(());
+            }
+            if self.fill()? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Everything until the stream ends.
+    ///
+    /// # Errors
+    /// A reset, or a passed deadline.
+    pub fn take_all(&mut self) -> io::Result<Vec<u8>> {
+        while self.fill()? > 0 {}
+        Ok(std::mem::take(&mut self.buffer))
+    }
+
+    fn take_pending(&mut self, count: usize) -> Vec<u8> {
+        let rest = self.buffer.split_off(count);
+        std::mem::replace(&mut self.buffer, rest)
+    }
+}

@@ -43,6 +43,9 @@ pub(crate) struct BenchArguments {
     /// Count user instructions a request under valgrind, and fail past the budget.
     #[arg(long)]
     gate: bool,
+    /// Measure this program instead of building one: an older release, for example.
+    #[arg(long)]
+    binary: Option<PathBuf>,
 }
 
 /// What every case needs to know.
@@ -62,8 +65,12 @@ const QUICK_ROUND: Duration = Duration::from_secs(2);
 
 /// Runs `cargo x bench`.
 pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
+    if arguments.gate && !gate::is_possible() {
+        println!("skipped: valgrind is not installed");
+        return Ok(());
+    }
     if arguments.gate {
-        return gate::run();
+        return gate::run(&arguments.program()?);
     }
     let plan = Plan::new(arguments)?;
     let cases: Vec<Case> =
@@ -100,7 +107,8 @@ impl Plan {
         }
         let wanted = if arguments.peer.is_empty() { Peer::all() } else { arguments.peer.clone() };
         let peers: Vec<Peer> = wanted.into_iter().filter(|peer| peer.is_installed()).collect();
-        let binary = if peers.contains(&Peer::Tollhouse) { build()? } else { PathBuf::new() };
+        let binary =
+            if peers.contains(&Peer::Tollhouse) { arguments.program()? } else { PathBuf::new() };
         process::raise_open_files_limit();
         let cores = Cores::choose()?;
         // What this program does during a measurement belongs to the side of the load.
@@ -115,8 +123,13 @@ impl Plan {
     }
 }
 
-/// Builds the release binary and says where it is.
-fn build() -> Result<PathBuf> {
-    shell::run(&mut shell::cargo(&["build", "--release", "--package", "tollhouse"]))?;
-    Ok(shell::target_directory()?.join("release/tollhouse"))
+impl BenchArguments {
+    /// The program under test; the release binary is built when none was named.
+    fn program(&self) -> Result<PathBuf> {
+        if let Some(binary) = &self.binary {
+            return binary.canonicalize().with_context(|| binary.display().to_string());
+        }
+        shell::run(&mut shell::cargo(&["build", "--release", "--package", "tollhouse"]))?;
+        Ok(shell::target_directory()?.join("release/tollhouse"))
+    }
 }

@@ -9,7 +9,7 @@ mod origin;
 use super::budget::{Figure, INSTRUCTIONS_PER_REQUEST};
 use super::client::Connection;
 use super::peer::{routes_json, write_tollhouse};
-use super::process::{Running, free_port};
+use super::process::{self, Running, free_port};
 use crate::shell;
 use anyhow::{Context, Result, bail};
 use origin::Origin;
@@ -35,16 +35,16 @@ const REQUEST: &str = "GET /r/0?page=2 HTTP/1.1\r\n\
     X-Request-Id: 5f1d7a3c-8a39-4f56-9a34-0d2f8f0b6d11\r\n\
     Cache-Control: no-cache\r\n\r\n";
 
-/// Runs the gate.
-pub(crate) fn run() -> Result<()> {
-    if shell::find_program("valgrind").is_none() {
-        println!("skipped: valgrind is not installed");
-        return Ok(());
-    }
-    let binary = super::build()?;
+/// Whether instructions can be counted here.
+pub(crate) fn is_possible() -> bool {
+    shell::find_program("valgrind").is_some()
+}
+
+/// Counts, prints the figure, and fails past the budget.
+pub(crate) fn run(binary: &Path) -> Result<()> {
     let origin = Origin::start()?;
-    let short = count(&binary, origin.port(), REQUESTS_SHORT)?;
-    let long = count(&binary, origin.port(), REQUESTS_LONG)?;
+    let short = count(binary, origin.port(), REQUESTS_SHORT)?;
+    let long = count(binary, origin.port(), REQUESTS_LONG)?;
     let figure = Figure::judged(
         "user instructions per plain proxied request",
         slope(short, long),
@@ -68,7 +68,7 @@ fn slope(short: u64, long: u64) -> f64 {
 
 /// Starts the program under callgrind, sends so many requests, ends it, and reads the total.
 fn count(binary: &Path, origin_port: u16, requests: usize) -> Result<u64> {
-    let folder = tempfile::tempdir()?;
+    let folder = process::fresh_folder()?;
     let port = free_port()?;
     write_tollhouse(&folder, port, &routes_json(origin_port, 1))?;
     let profile = shell::target_directory()?.join(format!("callgrind.out.{requests}"));

@@ -3,7 +3,7 @@
 
 use super::machine::Cores;
 use super::peer::nginx_command;
-use super::process::{Running, free_port};
+use super::process::{self, Running, free_port};
 use anyhow::Result;
 
 /// nginx holds a literal body in its configuration up to this size; larger ones come from a file.
@@ -17,7 +17,7 @@ pub(crate) struct Origin {
 
 /// Starts an origin that answers with `body_bytes`.
 pub(crate) fn start(cores: &Cores, body_bytes: usize) -> Result<Origin> {
-    let folder = tempfile::tempdir()?;
+    let folder = process::fresh_folder()?;
     let port = free_port()?;
     let body = "x".repeat(body_bytes);
     let location = if body_bytes <= LITERAL_BYTES_MAX {

@@ -2,7 +2,7 @@
 //! write: one worker, kept connections on both sides, no access log.
 
 use super::machine::{Cores, first_line};
-use super::process::{Running, free_port};
+use super::process::{self, Running, free_port};
 use crate::shell;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -93,7 +93,7 @@ impl Peer {
         origin_port: u16,
         routes: usize,
     ) -> Result<Proxy> {
-        let folder = tempfile::tempdir()?;
+        let folder = process::fresh_folder()?;
         let port = free_port()?;
         let command = match self {
             Self::Tollhouse => {
@@ -137,17 +137,17 @@ pub(crate) fn route_path(number: usize) -> String {
 }
 
 /// One route in APISIX's standalone shape; the priority is what the churn case changes.
-pub(crate) fn route_json(origin_port: u16, number: usize, priority: u64) -> String {
+pub(crate) fn route_json(origin_port: u16, number: usize) -> String {
     let path = route_path(number);
     format!(
-        "{{\"id\":\"{number}\",\"uri\":\"{path}\",\"priority\":{priority},\"upstream\":\
+        "{{\"id\":\"{number}\",\"uri\":\"{path}\",\"priority\":0,\"upstream\":\
          {{\"type\":\"roundrobin\",\"nodes\":{{\"127.0.0.1:{origin_port}\":1}}}}}}"
     )
 }
 
 /// A resources file of so many routes.
 pub(crate) fn routes_json(origin_port: u16, routes: usize) -> String {
-    let list: Vec<String> = (0..routes).map(|n| route_json(origin_port, n, 0)).collect();
+    let list: Vec<String> = (0..routes).map(|n| route_json(origin_port, n)).collect();
     format!("{{\"routes\":[{}]}}", list.join(",\n"))
 }
 

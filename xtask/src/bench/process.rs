@@ -170,6 +170,12 @@ fn proportional_kib(pid: u32) -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
+/// A folder in memory where the system has one, so that no disk takes part in a measurement.
+pub(crate) fn fresh_folder() -> Result<TempDir> {
+    let in_memory = tempfile::tempdir_in("/dev/shm");
+    in_memory.or_else(|_| tempfile::tempdir()).context("making a folder")
+}
+
 /// A port that the kernel says is free. Another program could take it before ours does; then the
 /// start fails and says so.
 pub(crate) fn free_port() -> Result<u16> {

@@ -7,7 +7,7 @@ use tollhouse_telemetry::ErrorCode;
 
 use crate::client::Client;
 use crate::error::GatewayError;
-use crate::exchange::RequestPump;
+use crate::exchange::{PumpError, RequestPump};
 use crate::forward::Forward;
 use crate::request::{Request, Work, is_idempotent};
 use crate::serve::After;
@@ -27,7 +27,10 @@ pub(crate) async fn serve(
 ) -> Result<After, GatewayError> {
     // Limits come first: a request that is too large costs nothing further.
     check_limits(worker, work)?;
-    body.admit(client.link.buffer.filled()).map_err(|_| ErrorCode::BadFraming)?;
+    body.admit(client.link.buffer.filled()).map_err(|error| match error {
+        PumpError::BodyTooLarge => ErrorCode::BodyTooLarge,
+        _ => ErrorCode::BadFraming,
+    })?;
 
     // `OPTIONS *` asks about the server as a whole; no route can be meant.
     if work.head.parts.is_asterisk(client.link.buffer.filled()) {

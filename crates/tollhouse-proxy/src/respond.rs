@@ -19,6 +19,7 @@ use crate::exchange::{RelayError, RequestPump, ResponseRelay, Waiting};
 use crate::head::response::{ConnectionNote, RelayedResponse, ServerFacts};
 use crate::pool::{PoolKey, UpstreamConnection};
 use crate::request::{AttemptRecord, Work};
+use crate::rescue;
 use crate::serve::After;
 
 /// An answer whose head has been parsed.
@@ -59,6 +60,10 @@ impl Respond<'_> {
         work.record.body_bytes_sent = relay.sent;
         work.record.bytes_sent = relay.sent + head_bytes;
         if let Err(code) = done {
+            // A body that is broken from its first byte has kept even the head back.
+            if relay.moved == 0 && code != ErrorCode::DownstreamGone {
+                return Box::pin(rescue::answer(worker, client, work, body, code.into())).await;
+            }
             work.record.code = Some(code);
             return After::Close;
         }

@@ -58,11 +58,11 @@ impl Wire {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// Ends the connection with a reset instead of an orderly end.
+    /// Has the connection end with a reset instead of an orderly end, once it is dropped.
     ///
     /// # Errors
     /// When the socket is broken.
-    pub fn reset(self) -> io::Result<()> {
+    pub fn reset(&self) -> io::Result<()> {
         socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO))
     }
 

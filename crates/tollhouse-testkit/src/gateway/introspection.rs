@@ -48,6 +48,14 @@ impl Gateway {
         self.metric(&format!("tollhouse_requests_failed_total{{code=\"{code}\"}}"))
     }
 
+    /// Waits until `count` requests have failed with an error code; they are counted a moment after
+    /// their answers were sent.
+    pub fn wait_failures(&self, code: &str, count: u32) {
+        wait_for(&format!("{count} failures with {code}"), || {
+            (self.failures(code) >= f64::from(count)).then_some(())
+        });
+    }
+
     /// Waits for the JSON access-log line of a request to `target`; the log goes to the standard
     /// output (see [`super::GatewayBuilder::log_requests`]).
     pub fn log_line(&self, target: &str) -> Value {

@@ -1,0 +1,12 @@
+//! The running gateway, from outside: real sockets, real processes, one binary for all of it.
+//!
+//! Each module takes one side of the behaviour; what they share is in `support` and in the testkit.
+//! A test is a gateway, some bytes, and what must come of them.
+
+mod bodies;
+mod connections;
+mod headers;
+mod refusals;
+mod streaming;
+mod support;
+mod upgrades;

@@ -1,7 +1,6 @@
 //! The lines of a head (RFC 9112 §3, §4, §5), taken apart strictly.
 //!
-//! Works on whole lines without their CRLF. Control bytes are looked for once a head is complete,
-//! over all of it at once, because that is several times cheaper than value by value.
+//! Works on whole lines without their CRLF, in which `scan.rs` has found no control byte but HTAB.
 
 use crate::{HeadError, Known, Version};
 
@@ -120,28 +119,6 @@ pub(crate) fn field_line(line: &[u8]) -> Result<FieldLine, HeadError> {
         value = rest;
     }
     Ok(FieldLine { known, name_end, value_start, value_end: value_start + value.len() })
-}
-
-/// Whether `head`, all of whose lines end in CRLF, holds a control byte that may not stand in any
-/// line: anything below space but HTAB, DEL, and CR that does not end a line (RFC 9110 §5.5).
-#[inline]
-pub(crate) fn has_stray_control(head: &[u8]) -> bool {
-    let Some((_, nexts)) = head.split_first() else { return false };
-    // Written without branches, so that it becomes vector instructions.
-    head.iter().zip(nexts).fold(false, |stray, (&byte, &next)| {
-        let is_line_end = (byte == b'\n') | ((byte == b'\r') & (next == b'\n'));
-        stray | ((byte < b' ') & (byte != b'\t') & !is_line_end) | (byte == 0x7f)
-    })
-}
-
-/// Names the line that [`has_stray_control`] objected to, by its kind.
-#[cold]
-pub(crate) fn stray_control_error(first_line: &[u8]) -> HeadError {
-    if first_line.iter().any(|&byte| byte.is_ascii_control() && byte != b'\t') {
-        HeadError::BadLine
-    } else {
-        HeadError::BadHeader
-    }
 }
 
 /// Where the first colon stands. Eight bytes at a time: names are too short for a call to a search

@@ -86,10 +86,6 @@ impl RequestHead {
         }
         self.head_bytes = self.scan.bytes();
         let head = buffer.get(..self.head_bytes).unwrap_or_default();
-        if grammar::has_stray_control(head) {
-            // What the first line is made of was looked at when it was taken apart.
-            return Err(HeadError::BadHeader);
-        }
         self.read_host(head)?;
         self.body = match framing::declared(&self.fields, head, self.version)? {
             Declared::Chunked => BodyLength::Chunked,

@@ -57,9 +57,6 @@ impl ResponseHead {
         }
         self.head_bytes = self.scan.bytes();
         let head = buffer.get(..self.head_bytes).unwrap_or_default();
-        if grammar::has_stray_control(head) {
-            return Err(grammar::stray_control_error(self.reason.of_buffer(head)));
-        }
         self.read_framing(head, request_method)?;
         self.read_connection(head)?;
         Ok(true)

@@ -6,8 +6,6 @@
 
 use std::ops::Range;
 
-use memchr::memchr;
-
 use crate::HeadError;
 use crate::limits::{HEAD_BYTES_MAX, HEADER_COUNT_MAX, HeadLimits, LEADING_EMPTY_LINES_MAX};
 
@@ -45,20 +43,46 @@ impl HeadScan {
         buffer: &[u8],
         limits: &HeadLimits,
     ) -> Result<Option<Range<usize>>, HeadError> {
-        let unread = buffer.get(self.scanned..).unwrap_or_default();
-        let Some(offset) = memchr(b'\n', unread) else {
-            return self.wait(buffer, limits).map(|()| None);
+        let Some(end) = self.find_control(buffer) else {
+            return self.wait(buffer, limits, buffer.len()).map(|()| None);
         };
-        let line_feed = self.scanned + offset;
-        self.check(line_feed + 1, limits)?;
-        if line_feed == self.line_start || buffer[line_feed - 1] != b'\r' {
-            return Err(HeadError::BareLineFeed);
+        match (buffer[end], buffer.get(end + 1)) {
+            (b'\r', Some(b'\n')) => {}
+            // Whether this CR ends the line, the next byte tells.
+            (b'\r', None) => return self.wait(buffer, limits, end).map(|()| None),
+            (byte, _) => return Err(self.stray(byte, end, limits)),
         }
-        let line = self.line_start..line_feed - 1;
-        self.line_start = line_feed + 1;
-        self.scanned = line_feed + 1;
+        self.check(end + CRLF_BYTES, limits)?;
+        let line = self.line_start..end;
+        self.line_start = end + CRLF_BYTES;
+        self.scanned = self.line_start;
         self.lines += 1;
         Ok(Some(line))
+    }
+
+    /// The next byte that no line may hold: a control byte other than HTAB (RFC 9110 §5.5).
+    #[inline]
+    fn find_control(&mut self, buffer: &[u8]) -> Option<usize> {
+        loop {
+            let found = self.scanned + control_position(buffer.get(self.scanned..)?)?;
+            if buffer[found] != b'\t' {
+                return Some(found);
+            }
+            self.scanned = found + 1;
+        }
+    }
+
+    /// What a control byte at `at` that does not end a line is refused as.
+    #[cold]
+    fn stray(&self, byte: u8, at: usize, limits: &HeadLimits) -> HeadError {
+        if let Err(error) = self.check(at + 1, limits) {
+            return error;
+        }
+        match (byte, self.lines) {
+            (b'\n', _) => HeadError::BareLineFeed,
+            (_, 0) => HeadError::BadLine,
+            _ => HeadError::BadHeader,
+        }
     }
 
     /// Takes back an empty line that stood before the first line (RFC 9112 §2.2).
@@ -73,13 +97,14 @@ impl HeadScan {
 
     /// Remembers how far the search came.
     #[cold]
-    fn wait(&mut self, buffer: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {
+    fn wait(
+        &mut self,
+        buffer: &[u8],
+        limits: &HeadLimits,
+        scanned: usize,
+    ) -> Result<(), HeadError> {
         self.check(buffer.len(), limits)?;
-        // A lone CR may be half of a leading empty line that the caller drops once it is whole;
-        // progress must then not point past the dropped bytes.
-        if buffer != b"\r" {
-            self.scanned = self.scanned.max(buffer.len());
-        }
+        self.scanned = self.scanned.max(scanned);
         Ok(())
     }
 
@@ -96,6 +121,30 @@ impl HeadScan {
         }
         if end > head_bytes_max { Err(HeadError::HeadTooLong) } else { Ok(()) }
     }
+}
+
+/// Where the first byte below space, or DEL, stands. Eight bytes at a time: lines are too short for
+/// a call to a search routine, and too long to go byte by byte.
+#[inline]
+fn control_position(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
+    const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
+    const DELETES: u64 = u64::from_ne_bytes([0x7f; 8]);
+    let (blocks, rest) = bytes.as_chunks::<8>();
+    for (index, block) in blocks.iter().enumerate() {
+        // The lowest high bit that stays set marks the first of them; those above it may lie.
+        let word = u64::from_le_bytes(*block);
+        let difference = word ^ DELETES;
+        let below = word.wrapping_sub(SPACES) & !word;
+        let deletes = difference.wrapping_sub(ONES) & !difference;
+        let found = (below | deletes) & HIGH_BITS;
+        if found != 0 {
+            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let found = rest.iter().position(u8::is_ascii_control)?;
+    Some(blocks.len() * 8 + found)
 }
 
 /// The number of header lines that `limits` allow.

@@ -2,7 +2,7 @@
 //!
 //! An enum instead of a trait object: the plain arm is the hot path and costs one branch.
 
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -34,16 +34,6 @@ impl Stream {
             Stream::Tls(tls) => Pin::new(tls).poll_read(context, &mut read),
         })?;
         Poll::Ready(Ok(read.filled().len()))
-    }
-
-    /// Waits until a read would find something, without needing a buffer. TLS answers at once:
-    /// whether its bytes are a record's whole is only known by reading.
-    #[inline]
-    pub fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Stream::Plain(tcp) => tcp.poll_read_ready(context),
-            Stream::Tls(_) => Poll::Ready(Ok(())),
-        }
     }
 
     /// Writes from `parts` in order; returns the number of bytes taken.
@@ -81,8 +71,14 @@ impl Stream {
     #[inline]
     pub fn is_quiet(&mut self) -> bool {
         let mut byte = [0];
-        let mut context = Context::from_waker(Waker::noop());
-        self.poll_read(&mut context, &mut byte).is_pending()
+        match self {
+            Stream::Plain(tcp) => {
+                tcp.try_read(&mut byte).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+            }
+            Stream::Tls(_) => {
+                self.poll_read(&mut Context::from_waker(Waker::noop()), &mut byte).is_pending()
+            }
+        }
     }
 
     /// The peer's address.

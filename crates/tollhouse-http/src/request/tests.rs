@@ -91,7 +91,7 @@ fn request_lines_are_taken_apart_or_refused() {
         (b"GET / HTTP/1.1\nHost: a\r\n\r\n", Err(BareLineFeed)),
         (b"\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", Err(BareLineFeed)),
         (b"GET / HTTP/1.1\r\r\nHost: a\r\n\r\n", Err(BadLine)),
-        (b"GET /\r HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadTarget)),
+        (b"GET /\r HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
         (b"GET\r / HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
         (b"\rGET / HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
         (b"\0\r\n\r\n", Err(BadLine)),
@@ -126,9 +126,9 @@ fn targets_fit_their_methods_or_are_refused() {
         (b"GET /a?#b HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadTarget)),
         (b"GET /\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadTarget)),
         (b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadTarget)),
-        (b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadTarget)),
-        (b"GET /\x7f HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadTarget)),
-        (b"GET /\x1f HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadTarget)),
+        (b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
+        (b"GET /\x7f HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
+        (b"GET /\x1f HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
         (b"GET /a\tb HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadTarget)),
         (b"GET http://b/ c HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadLine)),
         (b"GET /a|b\"{}<>^`\\ HTTP/1.0\r\n\r\n", Ok("GET /a|b\\\"{}<>^`\\\\ 1.0 @ - |")),
@@ -512,7 +512,7 @@ fn a_value_is_ready_for_the_next_request_after_reset() {
 #[test]
 fn a_refused_head_is_refused_before_its_end() {
     for (bytes, expected) in [
-        (&b"\x16\x03\x01\x02\x00\n"[..], HeadError::BareLineFeed),
+        (&b"\x16\x03\x01\x02\x00\n"[..], HeadError::BadLine),
         (b"GET / HTTP/3.0\r\n", HeadError::VersionNotSupported),
         (b"GET / HTTP/1.1\r\nA : b\r\n", HeadError::BadHeader),
     ] {

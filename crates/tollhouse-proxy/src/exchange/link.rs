@@ -1,7 +1,7 @@
 //! A stream with its read buffer: one side of an exchange.
 
 use std::io;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tollhouse_net::Stream;
 
@@ -31,15 +31,19 @@ impl Link {
         shelf: &BufferShelf,
     ) -> Poll<io::Result<usize>> {
         if self.buffer.is_absent() {
-            ready!(self.stream.poll_readable(context))?;
             self.buffer = shelf.take();
         }
         if self.buffer.room().is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let read = ready!(self.stream.poll_read(context, self.buffer.room()))?;
-        self.buffer.add(read);
-        Poll::Ready(Ok(read))
+        let read = self.stream.poll_read(context, self.buffer.room());
+        if let Poll::Ready(Ok(bytes)) = &read {
+            self.buffer.add(*bytes);
+        } else {
+            // Nothing to read yet: whoever has something may use the buffer meanwhile.
+            self.rest(shelf);
+        }
+        read
     }
 
     /// Gives an empty buffer back to the shelf.

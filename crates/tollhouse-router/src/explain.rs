@@ -2,11 +2,13 @@
 
 use tollhouse_model::Id;
 
-use crate::entry::MatchRequest;
-use crate::pattern::Captures;
+use crate::bucket::Candidate;
+use crate::host::{HostPattern, Shape};
+use crate::pattern::Rest;
 use crate::router::Router;
+use crate::spec::MatchRequest;
 
-/// Which condition a candidate failed; conditions are checked in this order.
+/// Why a candidate is not the answer; conditions are checked in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// The method is not among the route's.
@@ -19,7 +21,7 @@ pub enum Loss {
     Vars,
     /// The rest of the pattern does not match the path.
     Path,
-    /// It might have matched, but an earlier candidate had won.
+    /// All of that holds, but an earlier candidate had won.
     Later,
 }
 
@@ -37,6 +39,26 @@ impl Loss {
     }
 }
 
+/// The host level at which a candidate was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostLevel {
+    /// Routes of exactly this host.
+    Exact,
+    /// Routes of a wildcard host.
+    Wildcard,
+    /// Routes without a host; in the modes without host levels, all of them.
+    Any,
+}
+
+/// How a candidate's pattern was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoundBy {
+    /// It is the path itself.
+    ExactPath,
+    /// Its text before the first wildcard or parameter begins the path.
+    Prefix,
+}
+
 /// What became of one candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
@@ -44,8 +66,12 @@ pub struct Verdict {
     pub id: Id,
     /// The pattern that made it a candidate.
     pub uri: String,
-    /// The hosts it is bound to.
-    pub hosts: Vec<String>,
+    /// The host pattern under which it was tried; `None` at the level of any host.
+    pub host: Option<String>,
+    /// The host level at which it was tried.
+    pub level: HostLevel,
+    /// How its pattern was found.
+    pub found_by: FoundBy,
     /// Its priority.
     pub priority: i64,
     /// Why it lost; `None` for the winner.
@@ -53,28 +79,40 @@ pub struct Verdict {
 }
 
 impl<T> Router<T> {
-    /// Every route whose host and path could match, in the order tried.
+    /// Every route whose host and path could match, in the order tried. At most one has no loss:
+    /// the one that [`Router::find`] returns.
     pub fn explain(&self, request: &MatchRequest<'_>) -> Vec<Verdict> {
         let mut verdicts: Vec<Verdict> = Vec::new();
-        let mut captures = Captures::default();
-        let mut won = false;
-        self.visit(request, |candidate| {
-            captures.clear();
-            let loss = match candidate.check(request, &mut captures) {
-                Err(loss) => Some(loss),
-                Ok(()) if won => Some(Loss::Later),
-                Ok(()) => None,
-            };
-            won |= loss.is_none();
-            verdicts.push(Verdict {
-                id: candidate.entry.id.clone(),
-                uri: candidate.pattern().text().to_owned(),
-                hosts: candidate.entry.spec.hosts.clone(),
-                priority: candidate.entry.spec.priority,
-                loss,
-            });
+        let mut has_won = false;
+        self.walk(request, |candidate| {
+            let loss = candidate.refusal(request).or(has_won.then_some(Loss::Later));
+            has_won |= loss.is_none();
+            verdicts.push(verdict(candidate, loss));
             None::<()>
         });
         verdicts
+    }
+}
+
+fn verdict<T>(candidate: &Candidate<T>, loss: Option<Loss>) -> Verdict {
+    let origin = &candidate.origin;
+    let host = candidate.host.map(|index| origin.spec.hosts[index as usize].clone());
+    let level = match host.as_deref().map(|host| HostPattern::parse(host).shape) {
+        Some(Shape::Exact) => HostLevel::Exact,
+        Some(Shape::Suffix) => HostLevel::Wildcard,
+        None => HostLevel::Any,
+    };
+    let found_by = match candidate.rest {
+        Rest::Nothing => FoundBy::ExactPath,
+        Rest::Anything(_) | Rest::Wildcards(_) => FoundBy::Prefix,
+    };
+    Verdict {
+        id: origin.id.clone(),
+        uri: candidate.uri().to_owned(),
+        host,
+        level,
+        found_by,
+        priority: origin.spec.priority,
+        loss,
     }
 }

@@ -1,29 +1,42 @@
 //! Which route a request takes: routes compiled to an immutable matcher that changes by sharing.
 //!
-//! The order of choice (APISIX's `radixtree_host_uri`, apisix.md §3.1–3.3):
+//! The order of choice, which is that of APISIX's routers:
 //!
-//! 1. **Host level**: the exact host, then wildcard hosts by longest suffix, then routes without a
-//!    host. A level without a match falls through to the next. In the `uri` modes there is one
-//!    level, and the host is a condition like the others.
-//! 2. **Path**: the exact path, whatever its priority; then patterns by longest literal prefix.
-//! 3. **Candidates** that share that key: higher priority, longer pattern, earlier insertion.
-//! 4. Each candidate's conditions in turn: method, client address, host, `vars`, then the rest of
-//!    the pattern. The first that holds them all wins.
+//! 1. **Host level** ([`Mode::HostUri`]): routes of exactly this host (named with its port first),
+//!    then those of wildcard hosts, longest suffix first, then those that name no host. A level in
+//!    which nothing matches falls through to the next. In the other modes there is one level, and
+//!    hosts are a condition like the others.
+//! 2. **Path** within a level: the exact path first, whatever its priority; then patterns, longest
+//!    literal prefix (the text before the first `*` or `:name`) first. Priority never lifts a route
+//!    over a longer prefix.
+//! 3. **Candidates** that share a level and a path or prefix: higher priority first, then the longer
+//!    pattern, then the one inserted earlier; a replaced route keeps its place.
+//! 4. **Conditions** of each candidate in turn: methods, client addresses, hosts, `vars`, and last
+//!    what its pattern asks beyond the prefix. The first candidate to pass them all is the answer;
+//!    an exact path whose conditions fail does not keep prefixes from being tried.
 //!
-//! `Router` is cheap to clone; a change copies only what it touches. No IO, no runtime.
+//! Exact paths of all levels stand in one hash table, patterns in one radix tree a level, both
+//! shared between clones: a change copies the few nodes that it touches, however many routes there
+//! are. Finding a route costs the length of the host and path, not the number of routes. Nothing
+//! here does IO or knows a runtime.
 
 #![forbid(unsafe_code)]
 
-mod entry;
+mod bucket;
+mod captures;
+mod conditions;
+mod exact;
 mod explain;
+mod host;
 mod levels;
 mod normalize;
 mod pattern;
 mod router;
+mod spec;
 mod tree;
 
-pub use entry::{MatchRequest, RouteSpec};
-pub use explain::{Loss, Verdict};
+pub use captures::Captures;
+pub use explain::{FoundBy, HostLevel, Loss, Verdict};
 pub use normalize::{BadPath, NormalizeOptions, Normalized, normalize_path};
-pub use pattern::Captures;
-pub use router::{Found, Mode, Router};
+pub use router::{Found, Router};
+pub use spec::{MatchRequest, Mode, RouteSpec};

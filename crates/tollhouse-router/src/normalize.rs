@@ -1,16 +1,23 @@
-//! Brings a path into the form that routes are matched against (apisix.md §3.5, RFC 3986 §6.2.2).
+//! Brings a path into the form that routes are matched against (RFC 3986 §6.2.2, apisix.md §3.5).
 //!
-//! Percent-escapes are decoded once, repeated slashes merged, dot segments resolved. A path that
-//! needs none of this is recognised in one scan and left where it is.
+//! Percent-escapes are decoded once, repeated slashes merged, dot segments resolved, decoded ones
+//! included. A path that needs none of this is recognised in one scan and left where it is.
+//! The query string is not looked at: it is not part of a path.
+
+use thiserror::Error;
+
+#[cfg(test)]
+mod tests;
 
 /// What is done beside the ordinary.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NormalizeOptions {
-    /// `;params` of a segment are cut off, and escapes that hide path syntax are refused.
+    /// `;params` of segments are cut off, and segments that would become dots are refused
+    /// (`normalize_uri_like_servlet`).
     pub servlet_params: bool,
-    /// `%2F` stays encoded while matching.
+    /// `%2F` stays as it was sent (`match_uri_encoded_slash`).
     pub encoded_slash: bool,
-    /// One trailing slash is cut off.
+    /// One trailing slash is cut off, unless it is all there is (`delete_uri_tail_slash`).
     pub delete_tail_slash: bool,
 }
 
@@ -23,196 +30,172 @@ pub enum Normalized {
     InOut,
 }
 
-/// A path that leads above its root, is badly encoded, or holds a NUL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BadPath;
+/// Why a path is refused; the answer is 400.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum BadPath {
+    /// It does not begin with a slash.
+    #[error("path does not begin with a slash")]
+    NotAbsolute,
+    /// Its dot segments lead above the root.
+    #[error("path leads above its root")]
+    AboveRoot,
+    /// A `%` is not followed by two hexadecimal digits.
+    #[error("path has an incomplete percent-escape")]
+    Escape,
+    /// It has a NUL byte, which nothing behind us can be trusted to see alike.
+    #[error("path has a NUL byte")]
+    Nul,
+    /// Cutting off the parameters of a segment would change what the other segments mean.
+    #[error("path hides a dot segment or a slash behind parameters")]
+    HiddenSegment,
+}
 
-/// Normalises `path`, which begins with `/`; `out` is overwritten when something had to change.
+/// Normalises `path`. `out` is overwritten when something had to change, and unspecified after an
+/// error.
 ///
 /// # Errors
-/// [`BadPath`]: the request is to be refused with 400.
+/// [`BadPath`]: the request is to be refused.
 #[inline]
 pub fn normalize_path(
     path: &[u8],
     options: &NormalizeOptions,
     out: &mut Vec<u8>,
 ) -> Result<Normalized, BadPath> {
-    if is_normal(path, options) {
+    if is_plain(path) && !options.concern(path) {
         return Ok(Normalized::Borrowed);
     }
-    out.clear();
-    decode(path, options, out)?;
-    if options.servlet_params {
-        cut_params(out);
-    }
-    resolve_dots(out)?;
-    if options.delete_tail_slash && out.len() > 1 && out.last() == Some(&b'/') {
-        out.pop();
-    }
-    Ok(Normalized::InOut)
+    rewrite(path, options, out).map(|()| Normalized::InOut)
 }
 
-/// One scan: no escapes, no empty or dot-led segments, nothing that the options touch.
+impl NormalizeOptions {
+    /// Whether an option changes a path that is otherwise in order.
+    #[inline]
+    fn concern(&self, path: &[u8]) -> bool {
+        (self.delete_tail_slash && path.len() > 1 && path.ends_with(b"/"))
+            || (self.servlet_params && memchr::memchr(b';', path).is_some())
+    }
+}
+
+/// Whether `path` begins with a slash and has no escape, no empty segment, no NUL, and no segment
+/// that begins with a dot. One pass without branches, so that it runs many bytes at a time.
 #[inline]
-fn is_normal(path: &[u8], options: &NormalizeOptions) -> bool {
-    let mut previous = 0;
-    for &byte in path {
-        let is_special = byte == b'%'
-            || (previous == b'/' && (byte == b'/' || byte == b'.'))
-            || (byte == b';' && options.servlet_params);
-        if is_special {
-            return false;
-        }
-        previous = byte;
-    }
-    !(options.delete_tail_slash && path.len() > 1 && previous == b'/')
+fn is_plain(path: &[u8]) -> bool {
+    let Some((b'/', rest)) = path.split_first() else { return false };
+    let is_special = |before: u8, byte: u8| {
+        (byte == b'%') | (byte == 0) | ((before == b'/') & ((byte == b'/') | (byte == b'.')))
+    };
+    !std::iter::zip(path, rest).fold(false, |any, (before, byte)| any | is_special(*before, *byte))
 }
 
-fn decode(path: &[u8], options: &NormalizeOptions, out: &mut Vec<u8>) -> Result<(), BadPath> {
-    let mut rest = path;
-    while let Some((&byte, after)) = rest.split_first() {
+#[cold]
+fn rewrite(path: &[u8], options: &NormalizeOptions, out: &mut Vec<u8>) -> Result<(), BadPath> {
+    out.clear();
+    let Some((b'/', mut rest)) = path.split_first() else { return Err(BadPath::NotAbsolute) };
+    out.push(b'/');
+    let mut segment_start = 1;
+    while let Some((&first, after)) = rest.split_first() {
         rest = after;
-        if byte != b'%' {
-            out.push(byte);
-            continue;
+        let byte = if first == b'%' {
+            let (high, low) = escape(after).ok_or(BadPath::Escape)?;
+            rest = &after[2..];
+            high << 4 | low
+        } else {
+            first
+        };
+        match byte {
+            0 => return Err(BadPath::Nul),
+            b'/' if first == b'%' && options.encoded_slash => {
+                out.extend_from_slice(&[b'%', after[0], after[1]]);
+            }
+            b'/' => segment_start = end_segment(out, segment_start, Ending::Slash)?,
+            byte => out.push(byte),
         }
-        let digits = after.get(..2).ok_or(BadPath)?;
-        let decoded = hex(digits[0])? << 4 | hex(digits[1])?;
-        rest = &after[2..];
-        match decoded {
-            0 => return Err(BadPath),
-            b'/' if options.encoded_slash => out.extend_from_slice(&[b'%', digits[0], digits[1]]),
-            b'/' | b'\\' | b'.' | b'%' | b';' if options.servlet_params => return Err(BadPath),
-            decoded => out.push(decoded),
-        }
+    }
+    end_segment(out, segment_start, Ending::Path)?;
+    if options.servlet_params {
+        cut_params(out)?;
+    }
+    if options.delete_tail_slash && out.len() > 1 && out.ends_with(b"/") {
+        out.pop();
     }
     Ok(())
 }
 
-fn hex(digit: u8) -> Result<u8, BadPath> {
-    match digit {
-        b'0'..=b'9' => Ok(digit - b'0'),
-        b'a'..=b'f' => Ok(digit - b'a' + 10),
-        b'A'..=b'F' => Ok(digit - b'A' + 10),
-        _ => Err(BadPath),
+/// What a segment ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Slash,
+    Path,
+}
+
+/// Ends the segment that begins at `start`, resolving it where it is empty or dots; returns where
+/// the next one begins.
+fn end_segment(out: &mut Vec<u8>, start: usize, ending: Ending) -> Result<usize, BadPath> {
+    match &out[start..] {
+        b"" => Ok(start),
+        b"." => {
+            out.truncate(start);
+            Ok(start)
+        }
+        b".." => {
+            // The byte before a segment is its slash; the root's has nothing before it.
+            let above = &out[..start - 1];
+            let parent = above.iter().rposition(|&byte| byte == b'/').ok_or(BadPath::AboveRoot)?;
+            out.truncate(parent + 1);
+            Ok(parent + 1)
+        }
+        _ => {
+            if ending == Ending::Slash {
+                out.push(b'/');
+            }
+            Ok(out.len())
+        }
     }
 }
 
-/// Cuts `;…` off every segment.
-fn cut_params(path: &mut Vec<u8>) {
+fn escape(after_percent: &[u8]) -> Option<(u8, u8)> {
+    let [high, low, ..] = after_percent else { return None };
+    // At most 15, so the casts keep the values.
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|value| value as u8);
+    digit(*high).zip(digit(*low))
+}
+
+/// Cuts `;…` off every segment of a path that is otherwise normal.
+fn cut_params(path: &mut Vec<u8>) -> Result<(), BadPath> {
+    let mut segments = path.split(|&byte| byte == b'/').peekable();
+    while let Some(segment) = segments.next() {
+        let Some(cut) = memchr::memchr(b';', segment) else { continue };
+        let is_inner = segments.peek().is_some();
+        let kept = &segment[..cut];
+        if is_dots(kept) || hides_slash(kept) || (kept.is_empty() && is_inner) {
+            return Err(BadPath::HiddenSegment);
+        }
+    }
     let mut in_params = false;
     path.retain(|&byte| {
         in_params = byte != b'/' && (in_params || byte == b';');
         !in_params
     });
-}
-
-/// Merges slashes and resolves `.` and `..` in place.
-fn resolve_dots(path: &mut Vec<u8>) -> Result<(), BadPath> {
-    let bytes = std::mem::take(path);
-    let mut segments = bytes.split(|&byte| byte == b'/').peekable();
-    // The path begins with a slash: what stands before it is empty.
-    segments.next();
-    while let Some(segment) = segments.next() {
-        let is_last = segments.peek().is_none();
-        match segment {
-            b"" | b"." => {
-                if is_last {
-                    path.push(b'/');
-                }
-            }
-            b".." => {
-                let parent = path.iter().rposition(|&byte| byte == b'/').ok_or(BadPath)?;
-                path.truncate(parent);
-                if is_last {
-                    path.push(b'/');
-                }
-            }
-            _ => {
-                path.push(b'/');
-                path.extend_from_slice(segment);
-            }
-        }
-    }
-    if path.is_empty() {
-        path.push(b'/');
-    }
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(path: &str, options: NormalizeOptions, expected: Result<&str, BadPath>) {
-        let mut out = Vec::new();
-        let found = normalize_path(path.as_bytes(), &options, &mut out);
-        let text = found.map(|normalized| match normalized {
-            Normalized::Borrowed => path.to_owned(),
-            Normalized::InOut => String::from_utf8_lossy(&out).into_owned(),
-        });
-        assert_eq!(text.as_deref().map_err(|bad| *bad), expected, "{path}");
+/// Whether a segment is `.` or `..`, or would be after one more round of decoding.
+fn is_dots(segment: &[u8]) -> bool {
+    let mut dots = 0;
+    let mut rest = segment;
+    while !rest.is_empty() {
+        rest = match rest {
+            [b'.', after @ ..] | [b'%', b'2', b'e' | b'E', after @ ..] => after,
+            _ => return false,
+        };
+        dots += 1;
     }
+    (1..=2).contains(&dots)
+}
 
-    #[test]
-    fn paths_are_normalised_or_refused() {
-        for (path, expected) in [
-            ("/", Ok("/")),
-            ("/a/b", Ok("/a/b")),
-            ("/a.b/c..d", Ok("/a.b/c..d")),
-            ("/a%20b", Ok("/a b")),
-            ("/%61", Ok("/a")),
-            ("/a%2Fb", Ok("/a/b")),
-            ("/a%2fb", Ok("/a/b")),
-            ("/%2e%2e/a", Err(BadPath)),
-            ("/a/%2e%2e/b", Ok("/b")),
-            ("//a///b", Ok("/a/b")),
-            ("/a/./b", Ok("/a/b")),
-            ("/a/.", Ok("/a/")),
-            ("/a/..", Ok("/")),
-            ("/a/../b/", Ok("/b/")),
-            ("/a/b/../..", Ok("/")),
-            ("/..", Err(BadPath)),
-            ("/a/../..", Err(BadPath)),
-            ("/a%2", Err(BadPath)),
-            ("/a%", Err(BadPath)),
-            ("/a%zz", Err(BadPath)),
-            ("/a%00", Err(BadPath)),
-            ("/a%2541", Ok("/a%41")),
-            ("/...", Ok("/...")),
-            ("/a;b/c", Ok("/a;b/c")),
-        ] {
-            check(path, NormalizeOptions::default(), expected);
-        }
-    }
-
-    #[test]
-    fn options_change_single_rules() {
-        let servlet = NormalizeOptions { servlet_params: true, ..Default::default() };
-        check("/a;x=1/b;y", servlet, Ok("/a/b"));
-        check("/a%2e/b", servlet, Err(BadPath));
-        check("/a%20/b", servlet, Ok("/a /b"));
-        let slash = NormalizeOptions { encoded_slash: true, ..Default::default() };
-        check("/a%2Fb%20", slash, Ok("/a%2Fb "));
-        let tail = NormalizeOptions { delete_tail_slash: true, ..Default::default() };
-        check("/a/", tail, Ok("/a"));
-        check("/", tail, Ok("/"));
-        check("/a//", tail, Ok("/a"));
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn a_normal_path_stays_as_it_is(path in "/[a-z./%0-9A-F]{0,30}") {
-            let mut out = Vec::new();
-            let options = NormalizeOptions::default();
-            if normalize_path(path.as_bytes(), &options, &mut out) == Ok(Normalized::InOut)
-                && !out.contains(&b'%')
-            {
-                let mut again = Vec::new();
-                let second = normalize_path(&out, &options, &mut again);
-                let text = if second == Ok(Normalized::Borrowed) { &out } else { &again };
-                proptest::prop_assert_eq!(text, &out);
-            }
-        }
-    }
+/// Whether a segment has a slash or backslash after one more round of decoding.
+fn hides_slash(segment: &[u8]) -> bool {
+    segment
+        .windows(3)
+        .any(|part| part.eq_ignore_ascii_case(b"%2f") || part.eq_ignore_ascii_case(b"%5c"))
 }

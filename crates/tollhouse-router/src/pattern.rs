@@ -1,41 +1,42 @@
-//! Path patterns: the literal part that indexes them and the rest that is matched afterwards.
+//! Path patterns: the literal start that finds them, and what is matched after it.
 //!
-//! `/a` is exact, `/a*` and `/a/*` are prefixes; anything after the first `*` (or `:name` where
-//! parameters are on) is compiled to an anchored regular expression, which runs in linear time.
+//! `/a` is exact; `/a*` and `/a/*` take everything that begins so; a `*` elsewhere takes anything,
+//! slashes too, as much as it can; `:name`, where parameters are on, takes one segment. Matching
+//! is deterministic but for the place of the texts between stars, which are laid from the right:
+//! that is what greedy stars mean, and it needs no backtracking.
 
-use std::ops::Range;
+use std::sync::Arc;
 
-use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
+use crate::captures::REMAINDER;
 
-/// Compiled size of one pattern, in bytes: far above what 4,096 characters of path need.
-const REGEX_BYTES_MAX: usize = 1024 * 1024;
+#[cfg(test)]
+mod tests;
 
-/// A path pattern.
-#[derive(Debug)]
+/// A path pattern, taken apart.
+#[derive(Debug, Clone)]
 pub(crate) struct Pattern {
-    text: String,
-    key: Key,
-    rest: Rest,
+    pub(crate) key: Key,
+    pub(crate) rest: Rest,
 }
 
 /// How a pattern is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
     /// By the whole path.
-    Exact(Box<[u8]>),
+    Exact(Arc<[u8]>),
     /// By the start of the path.
     Prefix(Box<[u8]>),
 }
 
 /// What is left to match once the key has.
-#[derive(Debug)]
-enum Rest {
-    /// Nothing.
+#[derive(Debug, Clone)]
+pub(crate) enum Rest {
+    /// Nothing: the path was the key.
     Nothing,
-    /// Anything; captured under this name.
-    Anything(Box<str>),
-    /// A regular expression over the whole path.
-    Regex(Box<Regex>),
+    /// Anything; the key was so many bytes.
+    Anything(u32),
+    /// Wildcards and parameters.
+    Wildcards(Arc<Wildcards>),
 }
 
 /// Whether `:name` stands for a segment.
@@ -46,211 +47,181 @@ pub(crate) enum Parameters {
 }
 
 impl Pattern {
-    /// Takes `text` apart.
-    pub(crate) fn parse(text: &str, parameters: Parameters) -> Pattern {
-        let Some(special) = first_special(text, parameters) else {
-            let key = Key::Exact(text.as_bytes().into());
-            return Pattern { text: text.to_owned(), key, rest: Rest::Nothing };
+    pub(crate) fn parse(text: &str, parameters: Parameters) -> Self {
+        let is_special =
+            |letter: char| letter == '*' || (letter == ':' && parameters == Parameters::On);
+        let Some(special) = text.find(is_special) else {
+            return Self { key: Key::Exact(text.as_bytes().into()), rest: Rest::Nothing };
         };
-        let key = Key::Prefix(text.as_bytes()[..special].into());
-        let rest = match text[special..].strip_prefix('*') {
-            Some(name) if !name.contains(['/', '*']) => Rest::Anything(capture_name(name).into()),
-            _ => compile(text, special, parameters),
+        let (prefix, after) = text.split_at(special);
+        let rest = match after {
+            "*" => Rest::Anything(offset(special)),
+            _ => Rest::Wildcards(Arc::new(Wildcards::parse(text, special, parameters))),
         };
-        Pattern { text: text.to_owned(), key, rest }
-    }
-
-    /// The pattern as written.
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// How it is found.
-    pub(crate) fn key(&self) -> &Key {
-        &self.key
-    }
-
-    /// Whether `path`, which its key has found, matches; fills `captures`.
-    #[inline]
-    pub(crate) fn matches(&self, path: &[u8], captures: &mut Captures) -> bool {
-        match (&self.rest, &self.key) {
-            (Rest::Nothing, _) => true,
-            (Rest::Anything(name), Key::Prefix(prefix)) => {
-                captures.push(name, prefix.len()..path.len());
-                true
-            }
-            (Rest::Anything(_), Key::Exact(_)) => true,
-            (Rest::Regex(regex), _) => captures.read(regex, path),
-        }
+        Self { key: Key::Prefix(prefix.as_bytes().into()), rest }
     }
 }
 
-/// Byte offset of the first `*`, or of the first segment that is a parameter.
-fn first_special(text: &str, parameters: Parameters) -> Option<usize> {
-    let star = text.find('*');
-    let colon = match parameters {
-        Parameters::On => text.find("/:").map(|slash| slash + 1),
-        Parameters::Off => None,
-    };
-    match (star, colon) {
-        (Some(star), Some(colon)) => Some(star.min(colon)),
-        (star, colon) => star.or(colon),
-    }
+/// The part of a pattern from its first wildcard or parameter on: blocks of text and parameters,
+/// with a star between each two.
+#[derive(Debug)]
+pub(crate) struct Wildcards {
+    /// How many bytes of the path the key has settled.
+    key_bytes: usize,
+    first: Block,
+    /// Each stands after a star.
+    after_stars: Box<[Block]>,
+    /// Names of all captures, in the order of the pattern.
+    names: Box<[Box<str>]>,
 }
 
-/// The name of a capture; an unnamed `*` is `:ext`, as APISIX calls it.
-fn capture_name(name: &str) -> &str {
-    if name.is_empty() { ":ext" } else { name }
-}
-
-/// Compiles the whole pattern, its captures as named groups.
-fn compile(text: &str, special: usize, parameters: Parameters) -> Rest {
-    let mut source = String::from("(?s-u)\\A");
-    source.push_str(&regex::escape(&text[..special]));
-    let mut rest = &text[special..];
-    let mut at_segment_start = text[..special].ends_with('/');
-    let mut names: Vec<&str> = Vec::new();
-    while let Some(first) = rest.chars().next() {
-        let is_parameter = parameters == Parameters::On && at_segment_start && first == ':';
-        if first == '*' || is_parameter {
-            let end = rest[1..].find(['/', '*']).map_or(rest.len(), |end| end + 1);
-            let inner = if first == '*' { ".*" } else { "[^/]+" };
-            source.push_str(&group(&rest[1..end], &mut names, inner));
-            rest = &rest[end..];
-            at_segment_start = false;
-        } else {
-            source.push_str(&regex::escape(first.encode_utf8(&mut [0; 4])));
-            at_segment_start = first == '/';
-            rest = &rest[first.len_utf8()..];
-        }
-    }
-    source.push_str("\\z");
-    // Too large to compile: a pattern cut short would take requests it should not, so this one
-    // takes none.
-    let regex = RegexBuilder::new(&source).size_limit(REGEX_BYTES_MAX).build();
-    let nothing = || Regex::new("[^\\s\\S]").expect("an empty class is valid");
-    Rest::Regex(Box::new(regex.unwrap_or_else(|_| nothing())))
-}
-
-/// A capturing group, named where the name can be one and is the first of its kind.
-fn group<'a>(name: &'a str, names: &mut Vec<&'a str>, inner: &str) -> String {
-    let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
-    if !is_word || names.contains(&name) {
-        return format!("({inner})");
-    }
-    names.push(name);
-    format!("(?<{name}>{inner})")
-}
-
-/// What a pattern captured, by name; one value serves many requests.
+/// Text and parameters without a star in between: where it begins decides where it ends.
 #[derive(Debug, Default)]
-pub struct Captures {
-    ranges: Vec<(String, Range<usize>)>,
-    used: usize,
-    locations: Option<(String, CaptureLocations)>,
+struct Block {
+    pieces: Vec<Piece>,
+    /// Index of the capture of the star before it; meaningless in the first block.
+    star: usize,
 }
 
-impl Captures {
-    /// Forgets what was captured.
-    #[inline]
-    pub fn clear(&mut self) {
-        self.used = 0;
-    }
+#[derive(Debug)]
+enum Piece {
+    Text(Vec<u8>),
+    /// A whole segment, and the index of its capture.
+    Segment(usize),
+}
 
-    /// The value captured as `name`, out of the path that was matched.
-    pub fn get<'a>(&self, name: &str, path: &'a [u8]) -> Option<&'a [u8]> {
-        let captured = self.ranges[..self.used].iter().find(|(known, _)| known == name);
-        captured.and_then(|(_, range)| path.get(range.clone()))
-    }
-
-    #[inline]
-    fn push(&mut self, name: &str, range: Range<usize>) {
-        if self.used == self.ranges.len() {
-            self.ranges.push((String::new(), 0..0));
-        }
-        let (known, held) = &mut self.ranges[self.used];
-        known.clear();
-        known.push_str(name);
-        *held = range;
-        self.used += 1;
-    }
-
-    /// Runs `regex` and keeps its groups.
-    fn read(&mut self, regex: &Regex, path: &[u8]) -> bool {
-        let mut locations = match self.locations.take() {
-            Some((source, locations)) if source == regex.as_str() => locations,
-            _ => regex.capture_locations(),
-        };
-        let matched = regex.captures_read(&mut locations, path).is_some();
-        if matched {
-            for (index, name) in regex.capture_names().enumerate().skip(1) {
-                if let Some((start, end)) = locations.get(index) {
-                    self.push(name.unwrap_or(":ext"), start..end);
-                }
+impl Wildcards {
+    fn parse(text: &str, special: usize, parameters: Parameters) -> Self {
+        let mut blocks = vec![Block::default()];
+        let mut names: Vec<Box<str>> = Vec::new();
+        let mut at = special;
+        while let Some(letter) = text[at..].chars().next() {
+            let starts_segment = text[..at].ends_with('/');
+            let word = text[at + letter.len_utf8()..].split('/').next().unwrap_or_default();
+            let block = blocks.last_mut().expect("there is always a block");
+            at += letter.len_utf8();
+            if letter == '*' {
+                blocks.push(Block { pieces: Vec::new(), star: names.len() });
+                let is_named = starts_segment && is_name(word);
+                names.push(if is_named { word } else { REMAINDER }.into());
+                at += if is_named { word.len() } else { 0 };
+            } else if letter == ':' && starts_segment && parameters == Parameters::On {
+                block.pieces.push(Piece::Segment(names.len()));
+                names.push(word.into());
+                at += word.len();
+            } else {
+                block.push_text(letter);
             }
         }
-        self.locations = Some((regex.as_str().to_owned(), locations));
-        matched
+        let mut blocks = blocks.into_iter();
+        let first = blocks.next().unwrap_or_default();
+        Self { key_bytes: special, first, after_stars: blocks.collect(), names: names.into() }
+    }
+
+    /// Names of all captures, in the order of the pattern.
+    pub(crate) fn names(&self) -> &[Box<str>] {
+        &self.names
+    }
+
+    /// Whether `path`, which begins with the key, matches; leaves each capture's range in `ranges`.
+    pub(crate) fn matches(&self, path: &[u8], ranges: &mut Vec<(u32, u32)>) -> bool {
+        ranges.clear();
+        ranges.resize(self.names.len(), (0, 0));
+        let Some(first_end) = self.first.end_from(self.key_bytes, path, ranges) else {
+            return false;
+        };
+        let Some((last, between)) = self.after_stars.split_last() else {
+            return first_end == path.len();
+        };
+        let Some((mut start, _)) = last.find_last(path, first_end, End::At(path.len()), ranges)
+        else {
+            return false;
+        };
+        let mut star = last.star;
+        for block in between.iter().rev() {
+            let found = block.find_last(path, first_end, End::Within(start), ranges);
+            let Some((block_start, block_end)) = found else { return false };
+            ranges[star] = (offset(block_end), offset(start));
+            (start, star) = (block_start, block.star);
+        }
+        ranges[star] = (offset(first_end), offset(start));
+        true
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Where a block has to end.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    At(usize),
+    Within(usize),
+}
 
-    fn check(pattern: &str, parameters: Parameters, path: &str, expected: Option<&[(&str, &str)]>) {
-        let pattern = Pattern::parse(pattern, parameters);
-        let by_key = match pattern.key() {
-            Key::Exact(exact) => path.as_bytes() == &**exact,
-            Key::Prefix(prefix) => path.as_bytes().starts_with(prefix),
-        };
-        let mut captures = Captures::default();
-        let matched = by_key && pattern.matches(path.as_bytes(), &mut captures);
-        assert_eq!(matched, expected.is_some(), "{} against {path}", pattern.text());
-        for (name, value) in expected.unwrap_or_default() {
-            let found = captures.get(name, path.as_bytes());
-            assert_eq!(found, Some(value.as_bytes()), "{name} of {}", pattern.text());
+impl Block {
+    fn push_text(&mut self, letter: char) {
+        let mut buffer = [0; 4];
+        let bytes = letter.encode_utf8(&mut buffer).as_bytes();
+        match self.pieces.last_mut() {
+            Some(Piece::Text(text)) => text.extend_from_slice(bytes),
+            _ => self.pieces.push(Piece::Text(bytes.to_vec())),
         }
     }
 
-    #[test]
-    fn exact_and_prefix_patterns() {
-        use Parameters::Off;
-        check("/foo", Off, "/foo", Some(&[]));
-        check("/foo", Off, "/foo/", None);
-        check("/foo*", Off, "/foo", Some(&[(":ext", "")]));
-        check("/foo*", Off, "/foobar", Some(&[(":ext", "bar")]));
-        check("/foo*", Off, "/foo/bar", Some(&[]));
-        check("/foo/*", Off, "/foo/", Some(&[(":ext", "")]));
-        check("/foo/*", Off, "/foo/a/b", Some(&[(":ext", "a/b")]));
-        check("/foo/*", Off, "/foo", None);
-        check("/*", Off, "/", Some(&[(":ext", "")]));
-        check("/a/*rest", Off, "/a/b", Some(&[("rest", "b")]));
+    /// Where the block ends when it begins at `start`; `None` when it does not match there.
+    #[inline]
+    fn end_from(&self, start: usize, path: &[u8], ranges: &mut [(u32, u32)]) -> Option<usize> {
+        let mut at = start;
+        for piece in &self.pieces {
+            let rest = path.get(at..)?;
+            let length = match piece {
+                Piece::Text(text) => rest.starts_with(text).then_some(text.len())?,
+                Piece::Segment(capture) => {
+                    let length = memchr::memchr(b'/', rest).unwrap_or(rest.len());
+                    ranges[*capture] = (offset(at), offset(at + length));
+                    (length > 0).then_some(length)?
+                }
+            };
+            at += length;
+        }
+        Some(at)
     }
 
-    #[test]
-    fn a_star_in_the_middle_is_greedy_across_slashes() {
-        use Parameters::Off;
-        check("/a/*/b", Off, "/a/x/b", Some(&[]));
-        check("/a/*/b", Off, "/a/x/y/b", Some(&[]));
-        check("/a/*/b", Off, "/a/b", None);
-        check("/a/*/b", Off, "/a/x/b/c", None);
-        check("/a/*name/b", Off, "/a/x/y/b", Some(&[("name", "x/y")]));
-        check("/a/*x/b/*y", Off, "/a/1/b/2", Some(&[("x", "1"), ("y", "2")]));
-        check("/a.c/*/b", Off, "/abc/x/b", None);
+    /// Start and end of the block's last place in `path` that begins at `from` or later and ends
+    /// as `end` says. Costs at most the length of the path times that of the block.
+    fn find_last(
+        &self,
+        path: &[u8],
+        from: usize,
+        end: End,
+        ranges: &mut [(u32, u32)],
+    ) -> Option<(usize, usize)> {
+        let (End::At(limit) | End::Within(limit)) = end;
+        // Only a star or the end of the pattern follows an empty block.
+        let Some(Piece::Text(text)) = self.pieces.first() else {
+            return (from <= limit).then_some((limit, limit));
+        };
+        let mut before = limit;
+        while let Some(hit) = memchr::memrchr(text[0], path.get(from..before)?) {
+            let start = from + hit;
+            let ends_well = |block_end: &usize| match end {
+                End::At(limit) => *block_end == limit,
+                End::Within(limit) => *block_end <= limit,
+            };
+            if let Some(block_end) = self.end_from(start, path, ranges).filter(ends_well) {
+                return Some((start, block_end));
+            }
+            before = start;
+        }
+        None
     }
+}
 
-    #[test]
-    fn parameters_take_one_segment_where_they_are_on() {
-        use Parameters::{Off, On};
-        check("/user/:id", On, "/user/7", Some(&[("id", "7")]));
-        check("/user/:id", On, "/user/7/x", None);
-        check("/user/:id", On, "/user/", None);
-        check("/user/:id/x", On, "/user/7/x", Some(&[("id", "7")]));
-        check("/:a/:b/*c", On, "/1/2/3/4", Some(&[("a", "1"), ("b", "2"), ("c", "3/4")]));
-        check("/user/:id", Off, "/user/:id", Some(&[]));
-        check("/user/:id", Off, "/user/7", None);
-        check("/a:b", On, "/a:b", Some(&[]));
-    }
+/// Whether the rest of a segment after `*` is a name, rather than text to be matched.
+fn is_name(word: &str) -> bool {
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    !word.is_empty() && word.bytes().all(is_name_byte)
+}
+
+/// Paths and patterns are kilobytes; an offset that did not fit would only cut a capture short.
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -1,64 +1,33 @@
-//! The matcher: exact paths in one table, patterns in one tree a host level.
+//! The matcher: puts routes in and out, and finds the one that a request takes.
 
 use std::sync::Arc;
 
 use tollhouse_model::Id;
-use tollhouse_stdx::{CowMap, CowVec, Equivalent};
+use tollhouse_stdx::CowMap;
 
-use crate::entry::{Candidate, Entry, MatchRequest, RouteSpec};
-use crate::levels::{Level, Levels, NO_HOST};
-use crate::pattern::{Captures, Key, Parameters, Pattern};
-use crate::tree::{Candidates, Node};
+use crate::bucket::{Candidate, Origin};
+use crate::captures::Captures;
+use crate::conditions::Conditions;
+use crate::exact::{Effect, ExactTable};
+use crate::host::HostPattern;
+use crate::levels::{Level, Levels};
+use crate::pattern::{Key, Parameters, Pattern};
+use crate::spec::{MatchRequest, Mode, RouteSpec};
+use crate::tree::Prefixes;
 
-/// How routes are looked up (`apisix.router.http`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// Host first, then path: `radixtree_host_uri`.
-    #[default]
-    HostUri,
-    /// Path; the host is a condition: `radixtree_uri`.
-    Uri,
-    /// As `Uri`, with `:name` for a segment: `radixtree_uri_with_parameter`.
-    UriWithParameter,
-}
+#[cfg(test)]
+mod tests;
 
 /// An immutable matcher; a clone shares everything with its original until one of them changes.
+///
+/// `T` is what a route stands for, cheap to clone: an `Arc` in practice.
 #[derive(Debug)]
 pub struct Router<T> {
     mode: Mode,
-    entries: CowMap<Id, Arc<Entry<T>>>,
-    levels: Levels,
-    exact: CowMap<ExactKey, Candidates<T>>,
-    trees: CowVec<LevelTree<T>>,
-    free_levels: Vec<Level>,
+    origins: CowMap<Id, Arc<Origin<T>>>,
+    levels: Levels<T>,
+    exact: ExactTable<T>,
     next_sequence: u64,
-}
-
-/// The patterns of one host level.
-#[derive(Debug)]
-struct LevelTree<T> {
-    root: Node<T>,
-    /// Candidates of this level, exact ones included.
-    used: usize,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct ExactKey {
-    level: Level,
-    path: Box<[u8]>,
-}
-
-#[derive(Hash)]
-struct ExactRef<'a> {
-    level: Level,
-    path: &'a [u8],
-}
-
-impl Equivalent<ExactKey> for ExactRef<'_> {
-    #[inline]
-    fn equivalent(&self, key: &ExactKey) -> bool {
-        self.level == key.level && *self.path == *key.path
-    }
 }
 
 /// A route that was found.
@@ -66,100 +35,112 @@ impl Equivalent<ExactKey> for ExactRef<'_> {
 pub struct Found<'a, T> {
     /// What was put in for the route.
     pub value: &'a T,
-    /// The pattern that matched, as written.
-    pub uri: &'a str,
+    candidate: &'a Candidate<T>,
+}
+
+impl<'a, T> Found<'a, T> {
+    /// The path pattern that matched, as written.
+    pub fn uri(&self) -> &'a str {
+        self.candidate.uri()
+    }
+
+    /// The host pattern that matched, as written; `None` where the route names no host.
+    pub fn host(&self, request: &MatchRequest<'_>) -> Option<&'a str> {
+        let hosts = &self.candidate.origin.spec.hosts;
+        let host = match self.candidate.host {
+            Some(index) => hosts.get(index as usize),
+            None => hosts.iter().find(|host| HostPattern::parse(host).matches(request)),
+        };
+        host.map(String::as_str)
+    }
 }
 
 impl<T> Clone for Router<T> {
     fn clone(&self) -> Self {
         Self {
             mode: self.mode,
-            entries: self.entries.clone(),
+            origins: self.origins.clone(),
             levels: self.levels.clone(),
             exact: self.exact.clone(),
-            trees: self.trees.clone(),
-            free_levels: self.free_levels.clone(),
             next_sequence: self.next_sequence,
         }
-    }
-}
-
-impl<T> Clone for LevelTree<T> {
-    fn clone(&self) -> Self {
-        Self { root: self.root.clone(), used: self.used }
-    }
-}
-
-impl<T> Default for LevelTree<T> {
-    fn default() -> Self {
-        Self { root: Node::default(), used: 0 }
     }
 }
 
 impl<T> Router<T> {
     /// Without routes.
     pub fn new(mode: Mode) -> Self {
-        let mut trees = CowVec::new();
-        trees.push(LevelTree::default());
         Self {
             mode,
-            entries: CowMap::new(),
-            levels: Levels::default(),
-            exact: CowMap::new(),
-            trees,
-            free_levels: Vec::new(),
+            origins: CowMap::new(),
+            levels: Levels::new(),
+            exact: ExactTable::new(),
             next_sequence: 0,
         }
     }
 
     /// How many routes it holds.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.origins.len()
     }
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.origins.is_empty()
     }
 
     /// What was put in for the route `id`.
     pub fn get(&self, id: &Id) -> Option<&T> {
-        self.entries.get(id).map(|entry| &entry.value)
+        self.origins.get(id).map(|origin| &origin.value)
     }
 
-    /// The route that `request` takes. Allocates nothing for ordinary trees and patterns.
+    /// The route that `request` takes; `captures` then holds what its pattern captured. Allocates
+    /// nothing, unless more captures or nested prefixes come together than ever before.
     #[inline]
     pub fn find<'a>(
         &'a self,
         request: &MatchRequest<'_>,
         captures: &mut Captures,
     ) -> Option<Found<'a, T>> {
-        self.visit(request, |candidate| {
-            captures.clear();
-            candidate.check(request, captures).ok()?;
-            Some(Found { value: &candidate.entry.value, uri: candidate.pattern().text() })
+        self.walk(request, |candidate| {
+            let is_taken = candidate.admits(request, captures);
+            is_taken.then_some(Found { value: &candidate.value, candidate })
         })
     }
 
-    /// Shows candidates in the order they are tried until `accept` takes one.
+    /// Shows candidates in the order they are tried until `visit` returns something.
     #[inline]
-    pub(crate) fn visit<'a, R>(
+    pub(crate) fn walk<'a, R>(
         &'a self,
         request: &MatchRequest<'_>,
-        mut accept: impl FnMut(&'a Candidate<T>) -> Option<R>,
+        mut visit: impl FnMut(&'a Candidate<T>) -> Option<R>,
     ) -> Option<R> {
-        for level in self.levels.of(request) {
-            let key = ExactRef { level, path: request.path };
-            if let Some(candidates) = self.exact.get(&key) {
-                if let Some(found) = candidates.iter().find_map(&mut accept) {
-                    return Some(found);
-                }
+        self.levels.walk(request, |level| self.walk_level(level, request, &mut visit))
+    }
+
+    #[inline]
+    fn walk_level<'a, R>(
+        &'a self,
+        level: &'a Level<T>,
+        request: &MatchRequest<'_>,
+        visit: &mut impl FnMut(&'a Candidate<T>) -> Option<R>,
+    ) -> Option<R> {
+        if level.exact_paths > 0 {
+            let candidates = self.exact.get(level.number, request.path);
+            let found = candidates.iter().find_map(&mut *visit);
+            if found.is_some() {
+                return found;
             }
-            let Some(tree) = self.trees.get(level) else { continue };
-            for candidates in tree.root.find(request.path) {
-                if let Some(found) = candidates.iter().find_map(&mut accept) {
-                    return Some(found);
-                }
+        }
+        if level.tree.is_empty() {
+            return None;
+        }
+        let mut prefixes = Prefixes::new();
+        level.tree.prefixes_of(request.path, &mut prefixes);
+        while let Some(bucket) = prefixes.pop() {
+            let found = bucket.candidates().iter().find_map(&mut *visit);
+            if found.is_some() {
+                return found;
             }
         }
         None
@@ -169,7 +150,7 @@ impl<T> Router<T> {
 impl<T: Clone> Router<T> {
     /// Puts a route in, or replaces it at its place in the order of insertion.
     pub fn insert(&mut self, id: &Id, spec: RouteSpec, value: T) {
-        let sequence = match self.entries.get(id).cloned() {
+        let sequence = match self.origins.get(id).cloned() {
             Some(previous) => {
                 self.unlink(&previous);
                 previous.sequence
@@ -179,125 +160,86 @@ impl<T: Clone> Router<T> {
                 self.next_sequence
             }
         };
-        let parameters = match self.mode {
-            Mode::UriWithParameter => Parameters::On,
-            Mode::HostUri | Mode::Uri => Parameters::Off,
-        };
-        let entry = Arc::new(Entry {
-            id: id.clone(),
-            patterns: spec.uris.iter().map(|uri| Pattern::parse(uri, parameters)).collect(),
-            checks_host: self.mode != Mode::HostUri && !spec.hosts.is_empty(),
-            spec,
-            value,
-            sequence,
-        });
-        self.link(&entry);
-        self.entries.insert(id.clone(), entry);
+        let origin = Arc::new(Origin { id: id.clone(), spec, value, sequence });
+        self.link(&origin);
+        self.origins.insert(id.clone(), origin);
     }
 
     /// Takes a route out; `false` when there was none.
     pub fn remove(&mut self, id: &Id) -> bool {
-        let Some(entry) = self.entries.remove(id) else { return false };
-        self.unlink(&entry);
+        let Some(origin) = self.origins.remove(id) else { return false };
+        self.unlink(&origin);
         true
     }
 
-    fn link(&mut self, entry: &Arc<Entry<T>>) {
-        for host in self.host_keys(entry) {
-            let level = self.level_for(host.as_deref());
-            for pattern in 0..entry.patterns.len() {
-                let candidate = Candidate { entry: Arc::clone(entry), pattern };
-                self.update_key(level, entry.patterns[pattern].key(), |held| {
-                    Some(with(held, candidate))
-                });
-            }
-            self.trees.update(level, |tree| tree.used += entry.patterns.len());
-        }
-    }
-
-    fn unlink(&mut self, entry: &Arc<Entry<T>>) {
-        for host in self.host_keys(entry) {
-            let Some(level) = host.as_deref().map_or(Some(NO_HOST), |host| self.levels.get(host))
-            else {
-                continue;
-            };
-            for pattern in &entry.patterns {
-                self.update_key(level, pattern.key(), |held| without(held, entry));
-            }
-            let unused = self.trees.update(level, |tree| {
-                tree.used -= entry.patterns.len();
-                tree.used == 0
-            });
-            if let (Some(host), Some(true)) = (host.as_deref(), unused) {
-                self.levels.remove(host);
-                self.free_levels.push(level);
-            }
-        }
-    }
-
-    /// The host patterns that lead to the route; `None` stands for no host. Each once.
-    fn host_keys(&self, entry: &Entry<T>) -> Vec<Option<String>> {
-        if self.mode != Mode::HostUri || entry.spec.hosts.is_empty() {
-            return vec![None];
-        }
-        let mut hosts = entry.spec.hosts.clone();
-        hosts.sort_unstable();
-        hosts.dedup();
-        hosts.into_iter().map(Some).collect()
-    }
-
-    fn level_for(&mut self, host: Option<&str>) -> Level {
-        let Some(host) = host else { return NO_HOST };
-        if let Some(level) = self.levels.get(host) {
-            return level;
-        }
-        let level = self.free_levels.pop().unwrap_or_else(|| self.trees.push(LevelTree::default()));
-        self.levels.insert(host, level);
-        level
-    }
-
-    fn update_key(
-        &mut self,
-        level: Level,
-        key: &Key,
-        change: impl FnOnce(Option<&Candidates<T>>) -> Option<Candidates<T>>,
-    ) {
-        match key {
-            Key::Exact(path) => {
-                let held = self.exact.get(&ExactRef { level, path });
-                match change(held) {
-                    Some(next) => {
-                        self.exact.insert(ExactKey { level, path: path.clone() }, next);
-                    }
-                    None => {
-                        self.exact.remove(&ExactRef { level, path });
+    fn link(&mut self, origin: &Arc<Origin<T>>) {
+        let conditions = Conditions::of(&origin.spec, self.mode).map(Arc::new);
+        let patterns = self.patterns(&origin.spec);
+        for host in self.hosts(&origin.spec) {
+            let name = host.map(|index| origin.spec.hosts[index].as_str());
+            let exact = &mut self.exact;
+            self.levels.update(name, |level| {
+                for (uri, pattern) in patterns.iter().enumerate() {
+                    let candidate = Candidate {
+                        value: origin.value.clone(),
+                        conditions: conditions.clone(),
+                        rest: pattern.rest.clone(),
+                        origin: Arc::clone(origin),
+                        uri: index(uri),
+                        host: host.map(index),
+                    };
+                    match &pattern.key {
+                        Key::Exact(path) => {
+                            let effect = exact.insert(level.number, path, candidate);
+                            level.exact_paths += usize::from(effect == Effect::PathsChanged);
+                        }
+                        Key::Prefix(prefix) => level.tree.insert(prefix, candidate),
                     }
                 }
-            }
-            Key::Prefix(prefix) => {
-                self.trees.update(level, |tree| tree.root.update(prefix, change));
-            }
+            });
         }
+    }
+
+    fn unlink(&mut self, origin: &Origin<T>) {
+        let patterns = self.patterns(&origin.spec);
+        for host in self.hosts(&origin.spec) {
+            let name = host.map(|index| origin.spec.hosts[index].as_str());
+            let exact = &mut self.exact;
+            self.levels.update(name, |level| {
+                for pattern in &patterns {
+                    match &pattern.key {
+                        Key::Exact(path) => {
+                            let effect = exact.remove(level.number, path, origin.sequence);
+                            level.exact_paths -= usize::from(effect == Effect::PathsChanged);
+                        }
+                        Key::Prefix(prefix) => level.tree.remove(prefix, origin.sequence),
+                    }
+                }
+            });
+        }
+    }
+
+    fn patterns(&self, spec: &RouteSpec) -> Vec<Pattern> {
+        let parameters = match self.mode {
+            Mode::UriWithParameter => Parameters::On,
+            Mode::HostUri | Mode::Uri => Parameters::Off,
+        };
+        spec.uris.iter().map(|uri| Pattern::parse(uri, parameters)).collect()
+    }
+
+    /// The levels that a route stands in, each once: the indexes of its hosts, or that of no host.
+    fn hosts(&self, spec: &RouteSpec) -> Vec<Option<usize>> {
+        if self.mode != Mode::HostUri || spec.hosts.is_empty() {
+            return vec![None];
+        }
+        let mut indexes: Vec<usize> = (0..spec.hosts.len()).collect();
+        indexes.sort_by_key(|index| &spec.hosts[*index]);
+        indexes.dedup_by_key(|index| &spec.hosts[*index]);
+        indexes.into_iter().map(Some).collect()
     }
 }
 
-/// `held` and one more, in the order they are tried.
-fn with<T>(held: Option<&Candidates<T>>, candidate: Candidate<T>) -> Candidates<T> {
-    let held = held.map(|held| &**held).unwrap_or_default();
-    let at = held.partition_point(|other| other.order(&candidate).is_lt());
-    let mut next = Vec::with_capacity(held.len() + 1);
-    next.extend_from_slice(&held[..at]);
-    next.push(candidate);
-    next.extend_from_slice(&held[at..]);
-    next.into()
+/// A route's lists are bounded by the size of a document, far below where this would cut.
+fn index(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
 }
-
-/// `held` without any of `entry`; `None` when nothing is left.
-fn without<T>(held: Option<&Candidates<T>>, entry: &Arc<Entry<T>>) -> Option<Candidates<T>> {
-    let kept: Vec<Candidate<T>> =
-        held?.iter().filter(|other| !Arc::ptr_eq(&other.entry, entry)).cloned().collect();
-    (!kept.is_empty()).then(|| kept.into())
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,139 @@
+//! Candidates that share a host level and a path or prefix, in the order they are tried.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollhouse_model::Id;
+
+use crate::captures::Captures;
+use crate::conditions::Conditions;
+use crate::explain::Loss;
+use crate::pattern::Rest;
+use crate::spec::{MatchRequest, RouteSpec};
+
+/// A route as it was put in.
+#[derive(Debug)]
+pub(crate) struct Origin<T> {
+    pub(crate) id: Id,
+    pub(crate) spec: RouteSpec,
+    pub(crate) value: T,
+    /// Place in the order of insertion; kept when the route is replaced, and no two have the same.
+    pub(crate) sequence: u64,
+}
+
+/// One path pattern of a route under one of its hosts. What a look-up reads stands in it, so that
+/// a route without conditions is found without following a further pointer.
+#[derive(Debug)]
+pub(crate) struct Candidate<T> {
+    pub(crate) value: T,
+    pub(crate) conditions: Option<Arc<Conditions>>,
+    pub(crate) rest: Rest,
+    pub(crate) origin: Arc<Origin<T>>,
+    /// Index of the path pattern in the route.
+    pub(crate) uri: u32,
+    /// Index of the host pattern in the route; `None` in the level of no host.
+    pub(crate) host: Option<u32>,
+}
+
+impl<T: Clone> Clone for Candidate<T> {
+    fn clone(&self) -> Self {
+        Self {
+            value: self.value.clone(),
+            conditions: self.conditions.clone(),
+            rest: self.rest.clone(),
+            origin: Arc::clone(&self.origin),
+            uri: self.uri,
+            host: self.host,
+        }
+    }
+}
+
+impl<T> Candidate<T> {
+    /// The path pattern as written.
+    pub(crate) fn uri(&self) -> &str {
+        &self.origin.spec.uris[self.uri as usize]
+    }
+
+    /// Whether `request`, whose path the key has found, takes this route; fills `captures` then.
+    #[inline]
+    pub(crate) fn admits(&self, request: &MatchRequest<'_>, captures: &mut Captures) -> bool {
+        if let Some(conditions) = &self.conditions
+            && conditions.refusal(request).is_some()
+        {
+            return false;
+        }
+        match &self.rest {
+            Rest::Nothing => captures.clear(),
+            Rest::Anything(key_bytes) => captures.set_remainder(*key_bytes),
+            Rest::Wildcards(wildcards) => return captures.set_from(wildcards, request.path),
+        }
+        true
+    }
+
+    /// Why `request` does not take this route, if it does not.
+    pub(crate) fn refusal(&self, request: &MatchRequest<'_>) -> Option<Loss> {
+        let by_conditions = self.conditions.as_ref().and_then(|held| held.refusal(request));
+        let by_pattern = || match &self.rest {
+            Rest::Nothing | Rest::Anything(_) => None,
+            Rest::Wildcards(wildcards) => {
+                (!wildcards.matches(request.path, &mut Vec::new())).then_some(Loss::Path)
+            }
+        };
+        by_conditions.or_else(by_pattern)
+    }
+
+    /// Which of two candidates of a bucket is tried first.
+    fn order(&self, other: &Self) -> Ordering {
+        let by_priority = other.origin.spec.priority.cmp(&self.origin.spec.priority);
+        let by_length = other.uri().len().cmp(&self.uri().len());
+        let by_age = self.origin.sequence.cmp(&other.origin.sequence);
+        by_priority.then(by_length).then(by_age).then(self.uri.cmp(&other.uri))
+    }
+}
+
+/// Candidates in the order they are tried; most often one. Shared between versions of the matcher.
+#[derive(Debug)]
+pub(crate) struct Bucket<T>(Arc<SmallVec<[Candidate<T>; 1]>>);
+
+impl<T> Clone for Bucket<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Default for Bucket<T> {
+    fn default() -> Self {
+        Self(Arc::new(SmallVec::new()))
+    }
+}
+
+impl<T> Bucket<T> {
+    #[inline]
+    pub(crate) fn candidates(&self) -> &[Candidate<T>] {
+        &self.0
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether both are the same, not only alike.
+    #[cfg(test)]
+    pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<T: Clone> Bucket<T> {
+    pub(crate) fn insert(&mut self, candidate: Candidate<T>) {
+        let candidates = Arc::make_mut(&mut self.0);
+        let at = candidates.partition_point(|held| held.order(&candidate) != Ordering::Greater);
+        candidates.insert(at, candidate);
+    }
+
+    /// Takes every candidate of a route out.
+    pub(crate) fn remove(&mut self, sequence: u64) {
+        Arc::make_mut(&mut self.0).retain(|candidate| candidate.origin.sequence != sequence);
+    }
+}

@@ -1,0 +1,62 @@
+//! What a route asks of a request beside its path, checked in a fixed order.
+
+use ipnet::IpNet;
+use tollhouse_model::MethodSet;
+use tollhouse_model::expr::Expr;
+
+use crate::explain::Loss;
+use crate::host::HostPattern;
+use crate::spec::{MatchRequest, Mode, RouteSpec};
+
+/// The conditions of a route, shared by all its candidates.
+#[derive(Debug)]
+pub(crate) struct Conditions {
+    methods: Option<MethodSet>,
+    remote_addrs: Box<[IpNet]>,
+    /// Empty where the host level has settled the question.
+    hosts: Box<[String]>,
+    vars: Option<Expr>,
+}
+
+impl Conditions {
+    /// The conditions of `spec`; `None` when it has none, so that most candidates are taken
+    /// without looking any further.
+    pub(crate) fn of(spec: &RouteSpec, mode: Mode) -> Option<Self> {
+        let hosts = if mode == Mode::HostUri { &[][..] } else { &spec.hosts };
+        let conditions = Self {
+            methods: spec.methods,
+            remote_addrs: spec.remote_addrs.clone().into(),
+            hosts: hosts.into(),
+            vars: spec.vars.clone(),
+        };
+        let is_needed = conditions.methods.is_some()
+            || !conditions.remote_addrs.is_empty()
+            || !conditions.hosts.is_empty()
+            || conditions.vars.is_some();
+        is_needed.then_some(conditions)
+    }
+
+    /// The first condition that `request` fails.
+    pub(crate) fn refusal(&self, request: &MatchRequest<'_>) -> Option<Loss> {
+        if self.methods.is_some_and(|methods| !methods.contains(request.method)) {
+            return Some(Loss::Method);
+        }
+        if !self.remote_addrs.is_empty() && !self.takes_client(request) {
+            return Some(Loss::RemoteAddr);
+        }
+        let takes_host = |host: &String| HostPattern::parse(host).matches(request);
+        if !self.hosts.is_empty() && !self.hosts.iter().any(takes_host) {
+            return Some(Loss::Host);
+        }
+        if self.vars.as_ref().is_some_and(|vars| !vars.matches(request.variables)) {
+            return Some(Loss::Vars);
+        }
+        None
+    }
+
+    fn takes_client(&self, request: &MatchRequest<'_>) -> bool {
+        // A dual-stack socket shows IPv4 clients as mapped addresses.
+        let address = request.remote_addr.to_canonical();
+        self.remote_addrs.iter().any(|network| network.contains(&address))
+    }
+}

@@ -1,0 +1,106 @@
+//! The table of exact paths of all host levels.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use tollhouse_stdx::{CowMap, Equivalent};
+
+use crate::bucket::{Bucket, Candidate};
+
+/// From level and path to candidates; a clone is one reference count.
+#[derive(Debug)]
+pub(crate) struct ExactTable<T> {
+    map: CowMap<ExactKey, Bucket<T>>,
+}
+
+/// What a change did to the number of paths in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It is the same.
+    SamePaths,
+    /// One more, or one less.
+    PathsChanged,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ExactKey {
+    level: u64,
+    path: Arc<[u8]>,
+}
+
+struct ExactRef<'a> {
+    level: u64,
+    path: &'a [u8],
+}
+
+impl Hash for ExactKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        ExactRef { level: self.level, path: &self.path }.hash(state);
+    }
+}
+
+impl Hash for ExactRef<'_> {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // One part of variable length needs no length before it.
+        state.write(self.path);
+        state.write_u64(self.level);
+    }
+}
+
+impl Equivalent<ExactKey> for ExactRef<'_> {
+    #[inline]
+    fn equivalent(&self, key: &ExactKey) -> bool {
+        self.level == key.level && *self.path == *key.path
+    }
+}
+
+impl<T> Clone for ExactTable<T> {
+    fn clone(&self) -> Self {
+        Self { map: self.map.clone() }
+    }
+}
+
+impl<T> ExactTable<T> {
+    pub(crate) fn new() -> Self {
+        Self { map: CowMap::new() }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, level: u64, path: &[u8]) -> &[Candidate<T>] {
+        self.map.get(&ExactRef { level, path }).map_or(&[], Bucket::candidates)
+    }
+}
+
+impl<T: Clone> ExactTable<T> {
+    pub(crate) fn insert(
+        &mut self,
+        level: u64,
+        path: &Arc<[u8]>,
+        candidate: Candidate<T>,
+    ) -> Effect {
+        let key = ExactRef { level, path };
+        if self.map.contains_key(&key) {
+            self.map.update(&key, |bucket| bucket.insert(candidate));
+            return Effect::SamePaths;
+        }
+        let mut bucket = Bucket::default();
+        bucket.insert(candidate);
+        self.map.insert(ExactKey { level, path: Arc::clone(path) }, bucket);
+        Effect::PathsChanged
+    }
+
+    /// Takes every candidate of a route out of the bucket of one path.
+    pub(crate) fn remove(&mut self, level: u64, path: &[u8], sequence: u64) -> Effect {
+        let key = ExactRef { level, path };
+        let is_left_empty = self.map.update(&key, |bucket| {
+            bucket.remove(sequence);
+            bucket.is_empty()
+        });
+        if is_left_empty == Some(true) {
+            self.map.remove(&key);
+            return Effect::PathsChanged;
+        }
+        Effect::SamePaths
+    }
+}

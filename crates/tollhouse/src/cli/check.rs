@@ -1,11 +1,30 @@
 //! `tollhouse check`: judges files without serving.
+//!
+//! What a file is (bootstrap or resources) is told by its keys in `check/kind.rs`; the judging of
+//! resources is the model's work, joined in `check/resources.rs` by what only the whole document
+//! shows: names that lead nowhere. The report is made here and in `check/report.rs`.
 
-use std::path::PathBuf;
+mod kind;
+mod references;
+mod report;
+mod resources;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use tollhouse_config::{Bootstrap, Format, Loaded};
+use tollhouse_model::{Problem, Problems};
 
-use super::Configuration;
+use self::kind::FileKind;
+use self::report::Report;
+use super::problems::BAD_DOCUMENT;
+use super::{Configuration, reference};
+
+/// Largest file judged, in bytes; the gateway reads none that is larger.
+const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
@@ -15,17 +34,141 @@ pub struct CheckArguments {
     /// Print every effective bootstrap key with the place its value comes from.
     #[arg(long)]
     show: bool,
-    /// Files to judge: bootstrap files or declarative files of resources, told apart by their
-    /// keys. Without any, the configured bootstrap and the resources it names are judged.
+    /// Files to judge: bootstrap files and files of resources, told apart by their keys. Without
+    /// any, the configured bootstrap and the resources it names are judged.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
-/// Judges the files and prints what was found.
+/// Where variables come from.
+type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
+
+/// Judges the files and prints what was found; the exit code is 0 when nothing is an error.
 ///
 /// # Errors
 /// When the report cannot be written.
 pub fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
-    let _ = arguments;
-    Ok(ExitCode::SUCCESS)
+    let environment = |name: &str| std::env::var(name).ok();
+    let report = judge(arguments, &environment);
+    reference::print(&report.text())?;
+    Ok(if report.has_errors() { ExitCode::from(BAD_DOCUMENT) } else { ExitCode::SUCCESS })
 }
+
+/// The whole report, without printing it.
+fn judge(arguments: &CheckArguments, environment: Environment<'_>) -> Report {
+    let mut judge = Judge { arguments, environment, report: Report::default(), shown: false };
+    let configured = &arguments.configuration.config;
+    if configured.is_some() || arguments.files.is_empty() {
+        judge.configured();
+    }
+    for path in &arguments.files {
+        judge.file(path);
+    }
+    if arguments.show && !judge.shown {
+        judge.configured();
+    }
+    judge.report
+}
+
+/// A judgement under way.
+struct Judge<'a> {
+    arguments: &'a CheckArguments,
+    environment: Environment<'a>,
+    report: Report,
+    /// Whether effective keys have been shown.
+    shown: bool,
+}
+
+impl Judge<'_> {
+    /// The configured bootstrap and, where no other file is named, its resources.
+    fn configured(&mut self) {
+        let file = self.arguments.configuration.config.as_deref();
+        let name =
+            file.map_or_else(|| "configuration".to_owned(), |path| path.display().to_string());
+        let text = match file.map(read).transpose() {
+            Ok(text) => text,
+            Err(problem) => return self.report.unreadable(&name, problem),
+        };
+        let Some(loaded) = self.bootstrap(&name, text.as_deref()) else { return };
+        match loaded.bootstrap.resources {
+            Some(path) if self.arguments.files.is_empty() => self.resources_at(&path),
+            _ => {}
+        }
+    }
+
+    fn file(&mut self, path: &Path) {
+        let name = path.display().to_string();
+        let text = match read(path) {
+            Ok(text) => text,
+            Err(problem) => return self.report.unreadable(&name, problem),
+        };
+        match kind::of(path, &text) {
+            FileKind::Bootstrap => {
+                self.bootstrap(&name, Some(&text));
+            }
+            FileKind::Resources => self.resources(&name, &text, Format::of(path)),
+        }
+    }
+
+    fn resources_at(&mut self, path: &Path) {
+        let name = path.display().to_string();
+        match read(path) {
+            Ok(text) => self.resources(&name, &text, Format::of(path)),
+            Err(problem) => self.report.unreadable(&name, problem),
+        }
+    }
+
+    fn resources(&mut self, name: &str, text: &str, format: Format) {
+        let judged = resources::judge(text, format, self.environment);
+        self.report.resources(name, &judged);
+    }
+
+    /// Judges a bootstrap as the gateway would read it: with the environment and the flags over it.
+    fn bootstrap(&mut self, name: &str, text: Option<&str>) -> Option<Loaded> {
+        let overrides = &self.arguments.configuration.overrides;
+        match Bootstrap::parse(text, &self.environment, overrides) {
+            Ok(loaded) => {
+                self.report.bootstrap(name, &loaded.problems);
+                if self.arguments.show {
+                    self.report.keys(&loaded);
+                    self.shown = true;
+                }
+                Some(loaded)
+            }
+            Err(problems) => {
+                self.report.bootstrap(name, &problems);
+                self.shown = true;
+                None
+            }
+        }
+    }
+}
+
+/// The text of a file, of bounded size.
+fn read(path: &Path) -> Result<String, Problem> {
+    let hint = "name a file that exists and may be read; without any, the configuration is judged";
+    let problem = |reason: String| Problem::error("file", reason).with_hint(hint);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| problem(format!("cannot be opened: {error}")))?;
+    file.take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| problem(format!("cannot be read: {error}")))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(problem(format!("larger than {} MiB", FILE_BYTES_MAX >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        problem(format!("not UTF-8 from byte {} on", error.utf8_error().valid_up_to()))
+    })
+}
+
+/// Number of errors and of warnings.
+fn count(problems: &Problems) -> (usize, usize) {
+    let errors = problems
+        .iter()
+        .filter(|problem| problem.severity == tollhouse_model::problem::Severity::Error)
+        .count();
+    (errors, problems.len() - errors)
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::Arguments;
+use super::{Arguments, reference};
 
 /// Arguments of `completions`.
 #[derive(Debug, Args)]
@@ -17,7 +17,30 @@ pub struct CompletionsArguments {
 
 /// Prints the script to standard output.
 pub fn run(arguments: &CompletionsArguments) -> ExitCode {
-    let mut command = Arguments::command();
-    clap_complete::generate(arguments.shell, &mut command, "tollhouse", &mut std::io::stdout());
-    ExitCode::SUCCESS
+    if reference::print(&script(arguments.shell)).is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn script(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "tollhouse", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shell_gets_a_script_with_the_commands() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
+            let script = script(shell);
+            for word in ["tollhouse", "explain", "check"] {
+                assert!(script.contains(word), "{shell}: {word}");
+            }
+        }
+    }
 }

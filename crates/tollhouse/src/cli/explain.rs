@@ -1,11 +1,33 @@
-//! `tollhouse explain`: which route, plugins and upstream a request would get.
+//! `tollhouse explain`: which route, plugins and upstream a request would get, and why.
+//!
+//! The question is put to the data plane's own parts: the head is parsed by the codec, the path
+//! normalised and the route found by the router, over a snapshot made by the compiler. Nothing
+//! listens, nothing is sent, no name is resolved.
 
+mod body;
+mod decision;
+mod near;
+mod offline;
+mod question;
+mod render;
+
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use tokio::runtime::Handle;
+use tollhouse_config::{Document, declarative};
+use tollhouse_model::problem::Severity;
+use tollhouse_model::{Problem, Problems};
+use tollhouse_proxy::Settings;
 
-use super::Configuration;
+use self::decision::Decision;
+use self::offline::{Offline, View};
+use self::question::{HeaderLine, Question, Url};
+use super::problems::{self, BAD_DOCUMENT};
+use super::{Configuration, reference};
+use crate::wire;
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
@@ -15,13 +37,88 @@ pub struct ExplainArguments {
     /// Declarative file of resources; short for `--set resources=FILE`.
     #[arg(short, long, value_name = "FILE")]
     resources: Option<PathBuf>,
+    /// The request's address, such as `http://api.example.com:9080/v1/users?id=7`.
+    #[arg(short, long)]
+    url: Url,
+    /// Method; GET, or POST where there is a body.
+    #[arg(short = 'X', long, value_name = "METHOD")]
+    method: Option<String>,
+    /// A header line, such as `Authorization: Bearer x`; may be repeated. `Host` replaces the
+    /// address's.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<HeaderLine>,
+    /// The client's address, as it is once the headers of trusted proxies have been looked at.
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    remote_addr: IpAddr,
+    /// Body, for routes that look into it. Its type is that of a form unless a `Content-Type`
+    /// header says otherwise.
+    #[arg(short = 'd', long, value_name = "TEXT")]
+    body: Option<String>,
 }
 
-/// Prints the decision.
+/// Prints the decision; the exit code is 0 when a route matches and 1 when none does.
 ///
 /// # Errors
-/// When the resources cannot be read.
+/// When the answer cannot be written or no runtime started.
 pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
-    let _ = arguments;
-    Ok(ExitCode::SUCCESS)
+    let (settings, document) = match load(arguments) {
+        Ok(loaded) => loaded,
+        Err(code) => return Ok(code),
+    };
+    // Upstreams want a runtime to refresh names on; this one never runs.
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let (text, matched) = answer(arguments, &settings, &document, runtime.handle());
+    reference::print(&text)?;
+    Ok(if matched { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
+
+/// The decision as text, and whether a route matches.
+fn answer(
+    arguments: &ExplainArguments,
+    settings: &Settings,
+    document: &Document,
+    runtime: &Handle,
+) -> (String, bool) {
+    let offline = Offline::compile(document, settings, runtime, View::AsServed);
+    problems::print("resources", &errors_of(document, &offline));
+    let question = match Question::ask(arguments, settings) {
+        Ok(question) => question,
+        Err(refused) => return (render::refusal(&refused), false),
+    };
+    let decision = Decision::make(&offline, &question);
+    let mut text = render::decision(&question, &decision);
+    let matched = decision.winner.is_some();
+    if !matched {
+        let everything = Offline::compile(document, settings, runtime, View::Revealing);
+        text.push_str(&near::text(&everything, &question));
+    }
+    (text, matched)
+}
+
+/// The settings and the document; what is wrong with either is printed.
+fn load(arguments: &ExplainArguments) -> Result<(Settings, Document), ExitCode> {
+    let loaded = problems::load(&arguments.configuration)?;
+    let settings = wire::settings(&loaded.bootstrap);
+    let Some(path) = arguments.resources.clone().or(loaded.bootstrap.resources) else {
+        let problem = Problem::error("resources", "no file of resources is named");
+        let problem = problem.with_hint("give one with --resources, or in the bootstrap file");
+        problems::print("configuration", &Problems::from_iter([problem]));
+        return Err(ExitCode::from(BAD_DOCUMENT));
+    };
+    let environment = |name: &str| std::env::var(name).ok();
+    let document = declarative::read(&path, &environment).map_err(|found| {
+        problems::print(&path.display().to_string(), &found);
+        ExitCode::from(BAD_DOCUMENT)
+    })?;
+    Ok((settings, document))
+}
+
+/// Objects with errors take no part in the decision, which a reader must know.
+fn errors_of(document: &Document, offline: &Offline) -> Problems {
+    let of_objects = offline.compiler.problems().flat_map(|(_, problems)| problems.iter());
+    let all = document.problems.iter().chain(of_objects);
+    all.filter(|problem| problem.severity == Severity::Error).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests;

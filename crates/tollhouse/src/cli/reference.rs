@@ -3,9 +3,26 @@
 //! `cargo x gen` writes what is printed here to `docs/reference`. The pages on keys, codes and
 //! metrics are made beside their tables; the one on the command line is made here.
 
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, CommandFactory, ValueEnum};
+use tollhouse_config::bootstrap;
+use tollhouse_telemetry::{catalogue, codes};
+
+use super::Arguments;
+
+/// Width of help texts, whatever the terminal: the page must not depend on who prints it.
+const WIDTH: usize = 96;
+
+const CLI_OPENING: &str = "# Command line
+
+Generated from the source; do not edit.
+
+Exit codes: 0 for success; 1 when something kept the command from its work (for `explain`: when no
+route matches); 2 for documents or arguments that cannot be used.
+";
 
 /// Arguments of `reference`.
 #[derive(Debug, Args)]
@@ -30,6 +47,67 @@ enum Page {
 
 /// Prints the page to standard output.
 pub fn run(arguments: &ReferenceArguments) -> ExitCode {
-    let _ = arguments;
-    ExitCode::SUCCESS
+    let page = match arguments.page {
+        Page::Config => bootstrap::reference_markdown(),
+        Page::Errors => codes::reference_markdown(),
+        Page::Metrics => catalogue::reference_markdown(),
+        Page::Cli => cli_markdown(),
+    };
+    if print(&page).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Writes `text` to standard output. A reader that has seen enough and left is no error.
+///
+/// # Errors
+/// When it cannot be written otherwise.
+pub(super) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// Every command's long help.
+fn cli_markdown() -> String {
+    let mut command = Arguments::command().term_width(WIDTH);
+    command.build();
+    let mut page = String::from(CLI_OPENING);
+    add_section(&mut page, "tollhouse", &command);
+    for subcommand in command.get_subcommands().filter(|command| is_listed(command)) {
+        let name = format!("tollhouse {}", subcommand.get_name());
+        add_section(&mut page, &name, subcommand);
+    }
+    page
+}
+
+fn is_listed(command: &Command) -> bool {
+    !command.is_hide_set() && command.get_name() != "help"
+}
+
+fn add_section(page: &mut String, name: &str, command: &Command) {
+    let help = command.clone().term_width(WIDTH).render_long_help().to_string();
+    write!(page, "\n## {name}\n\n```text\n").expect("writing to a string cannot fail");
+    for line in help.trim_end().lines() {
+        page.push_str(line.trim_end());
+        page.push('\n');
+    }
+    page.push_str("```\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_page_has_every_command_a_user_sees() {
+        let page = cli_markdown();
+        for command in Arguments::command().get_subcommands().filter(|it| is_listed(it)) {
+            let heading = format!("\n## tollhouse {}\n", command.get_name());
+            assert!(page.contains(&heading), "{heading}");
+        }
+        assert!(!page.contains("## tollhouse reference"));
+        assert!(page.contains("Usage: tollhouse explain"));
+        assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
+    }
 }

@@ -1,0 +1,96 @@
+//! Tells bootstrap files from files of resources by the keys at their top.
+//!
+//! Only keys are looked at, so that a file is told even where it cannot be parsed: the parser's
+//! message is then about the right kind of file.
+
+use std::path::Path;
+
+use tollhouse_config::{Bootstrap, Format};
+use tollhouse_model::Kind;
+
+/// Further lists of a file of resources, which are no kinds of their own yet.
+const FURTHER_LISTS: [&str; 9] = [
+    "consumers",
+    "consumer_groups",
+    "plugin_metadata",
+    "ssls",
+    "protos",
+    "stream_routes",
+    "secrets",
+    "plugins",
+    "stream_plugins",
+];
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileKind {
+    /// What the process is told once.
+    Bootstrap,
+    /// Routes, services, upstreams and their like.
+    Resources,
+}
+
+/// What the file at `path` is by its text: whichever it has more keys of. A tie, such as a file
+/// without any known key, is resources when it closes as such a file does.
+pub(super) fn of(path: &Path, text: &str) -> FileKind {
+    let keys = match serde_json::from_str(text) {
+        Ok(serde_json::Value::Object(fields)) => fields.keys().cloned().collect(),
+        _ => keys_of_lines(text),
+    };
+    let sections = bootstrap_sections();
+    let count = |is_known: &dyn Fn(&str) -> bool| keys.iter().filter(|key| is_known(key)).count();
+    let of_resources = count(&is_list);
+    let of_bootstrap = count(&|key| sections.iter().any(|section| section == key));
+    let closes_as_resources = Format::of(path) == Format::Json || text.trim_end().ends_with("#END");
+    let is_resources =
+        of_resources > of_bootstrap || (of_resources == of_bootstrap && closes_as_resources);
+    if is_resources { FileKind::Resources } else { FileKind::Bootstrap }
+}
+
+fn is_list(key: &str) -> bool {
+    Kind::ALL.into_iter().any(|kind| kind.plural() == key) || FURTHER_LISTS.contains(&key)
+}
+
+/// The first parts of all bootstrap keys.
+fn bootstrap_sections() -> Vec<String> {
+    let Ok(defaults) = Bootstrap::parse(None, &|_| None, &[]) else { return Vec::new() };
+    let first = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
+    defaults.sources().map(|(name, _)| first(name)).collect()
+}
+
+/// Keys that begin a line of YAML.
+fn keys_of_lines(text: &str) -> Vec<String> {
+    let key = |line: &str| {
+        let (key, _) = line.split_once(':')?;
+        let begins = line.starts_with(|first: char| !first.is_whitespace() && first != '#');
+        begins.then(|| key.trim_matches(['"', '\'', ' ']).to_owned())
+    };
+    text.lines().filter_map(key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_told_apart_by_their_keys() {
+        let table = [
+            ("a.yaml", "workers: 2\nlisten:\n  http: []\n", FileKind::Bootstrap),
+            ("a.yaml", "routes: []\n#END\n", FileKind::Resources),
+            ("a.yaml", "routes:\n  - [\n", FileKind::Resources),
+            ("a.yaml", "\"upstreams\": []\n", FileKind::Resources),
+            ("a.yaml", "consumers: []\n", FileKind::Resources),
+            ("a.yaml", "resources: apisix.yaml\nroutes: []\n#END\nlog: x\n", FileKind::Bootstrap),
+            ("a.yaml", "", FileKind::Bootstrap),
+            ("a.yaml", "#END", FileKind::Resources),
+            ("a.yaml", "wrokers: 2\n", FileKind::Bootstrap),
+            ("a.json", "{\"routes\": []}", FileKind::Resources),
+            ("a.json", "{\"workers\": 2}", FileKind::Bootstrap),
+            ("a.json", "{\"rotues\": []}", FileKind::Resources),
+            ("a.yaml", "{routes: []}", FileKind::Bootstrap),
+        ];
+        for (path, text, expected) in table {
+            assert_eq!(of(Path::new(path), text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What objects name that is not there: services, upstreams, plugin configs, plugins, nodes.
+//!
+//! All of it is a warning: the objects serve, as they do in APISIX, and the requests that need
+//! what is missing are refused, or pass without it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tollhouse_config::Document;
+use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Route, Service, Upstream};
+use tollhouse_stdx::nearest;
+use tollhouse_telemetry::ErrorCode;
+
+/// The ids of a document, by kind.
+#[derive(Debug, Default)]
+pub(super) struct References {
+    ids: BTreeMap<Kind, Vec<Id>>,
+    /// Kinds whose list cannot be told: nothing is said about names into them.
+    unknown: Vec<Kind>,
+    /// Services that name no upstream.
+    bare_services: Vec<Id>,
+}
+
+/// One name that is followed.
+struct Name<'a> {
+    kind: Kind,
+    id: Option<&'a Id>,
+    field: &'a str,
+    code: ErrorCode,
+}
+
+impl References {
+    /// The ids of `document`; objects with errors of their own count as there.
+    pub(super) fn of(document: &Document) -> Self {
+        let mut ids: BTreeMap<Kind, Vec<Id>> = BTreeMap::new();
+        for item in &document.items {
+            ids.entry(item.kind).or_default().push(item.id.clone());
+        }
+        for withheld in &document.withheld {
+            ids.entry(withheld.kind).or_default().push(withheld.id.clone());
+        }
+        ids.values_mut().for_each(|ids| ids.sort());
+        let services = document.items.iter().filter(|item| item.kind == Kind::Service);
+        let bare = services.filter(|item| item.value().is_ok_and(|value| is_bare(&value)));
+        let mut bare_services: Vec<Id> = bare.map(|item| item.id.clone()).collect();
+        bare_services.sort();
+        Self { ids, unknown: document.withheld_kinds.clone(), bare_services }
+    }
+
+    /// What a route names. Of the ways to an upstream only the one that counts is followed.
+    pub(super) fn route(&self, route: &Route, path: &str, problems: &mut Problems) {
+        let service = Name {
+            kind: Kind::Service,
+            id: route.service_id.as_ref(),
+            field: "service_id",
+            code: ErrorCode::ServiceNotFound,
+        };
+        let config = Name {
+            kind: Kind::PluginConfig,
+            id: route.plugin_config_id.as_ref(),
+            field: "plugin_config_id",
+            code: ErrorCode::PluginConfigNotFound,
+        };
+        self.follow(&service, path, problems);
+        self.follow(&config, path, problems);
+        self.upstream_of((&route.upstream, &route.upstream_id), path, problems);
+        if self.leads_nowhere(route) {
+            let reason = "it leads to no upstream, and no plugin of this build can answer";
+            let hint = answered(ErrorCode::NoNodes);
+            problems.push(Problem::warning(path, reason).with_hint(hint));
+        }
+        self.plugins(&route.plugins, path, problems);
+    }
+
+    /// Whether neither the route nor its service names an upstream.
+    fn leads_nowhere(&self, route: &Route) -> bool {
+        let is_bare = |service: &Id| self.bare_services.binary_search(service).is_ok();
+        let names_none = route.upstream.is_none() && route.upstream_id.is_none();
+        names_none && route.service_id.as_ref().is_none_or(is_bare)
+    }
+
+    /// What a service names.
+    pub(super) fn service(&self, service: &Service, path: &str, problems: &mut Problems) {
+        self.upstream_of((&service.upstream, &service.upstream_id), path, problems);
+        self.plugins(&service.plugins, path, problems);
+    }
+
+    /// Whether an upstream has any node to send to.
+    pub(super) fn upstream(&self, upstream: &Upstream, path: &str, problems: &mut Problems) {
+        if upstream.discovery.is_some() || upstream.nodes.iter().any(|node| node.weight > 0) {
+            return;
+        }
+        let reason = "no node with a weight above 0";
+        let hint = answered(ErrorCode::NoNodes);
+        problems.push(Problem::warning(format!("{path}.nodes"), reason).with_hint(hint));
+    }
+
+    /// Plugins that this build does not have, which today is all of them.
+    pub(super) fn plugins(&self, plugins: &PluginSet, path: &str, problems: &mut Problems) {
+        for (name, _) in plugins.iter().filter(|(_, plugin)| !plugin.meta.disable) {
+            let reason = format!("plugin \"{name}\" is not part of this build");
+            let hint = "it has no effect: requests pass as if it were not there";
+            let path = format!("{path}.plugins.{name}");
+            problems.push(Problem::warning(path, reason).with_hint(hint));
+        }
+    }
+
+    /// An inline upstream hides the id beside it.
+    fn upstream_of(
+        &self,
+        (inline, id): (&Option<Upstream>, &Option<Id>),
+        path: &str,
+        problems: &mut Problems,
+    ) {
+        if let Some(inline) = inline {
+            return self.upstream(inline, &format!("{path}.upstream"), problems);
+        }
+        let name = Name {
+            kind: Kind::Upstream,
+            id: id.as_ref(),
+            field: "upstream_id",
+            code: ErrorCode::UpstreamNotFound,
+        };
+        self.follow(&name, path, problems);
+    }
+
+    fn follow(&self, name: &Name<'_>, path: &str, problems: &mut Problems) {
+        let Some(id) = name.id else { return };
+        let ids = self.ids.get(&name.kind).map(Vec::as_slice).unwrap_or_default();
+        if ids.binary_search(id).is_ok() || self.unknown.contains(&name.kind) {
+            return;
+        }
+        let reason = format!("no object of that id in {}", name.kind);
+        let mut hint = answered(name.code);
+        if let Some(near) = nearest(id.as_str(), ids.iter().map(Id::as_str)) {
+            hint = format!("did you mean \"{near}\"? {hint}");
+        }
+        let problem = Problem::warning(format!("{path}.{}", name.field), reason);
+        problems.push(problem.with_value(&id.as_str().into()).with_hint(hint));
+    }
+}
+
+/// Whether a service names no upstream.
+fn is_bare(service: &Value) -> bool {
+    service.get("upstream").is_none() && service.get("upstream_id").is_none()
+}
+
+/// What clients get.
+fn answered(code: ErrorCode) -> String {
+    format!("its requests are answered {} ({code})", code.status())
+}

@@ -1,0 +1,143 @@
+//! Reports on small documents, word for word.
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: CheckArguments,
+}
+
+/// A folder of files, gone at the end of the test.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn of(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory can be made");
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).expect("the file can be written");
+        }
+        Self(folder)
+    }
+
+    /// The report on a command line whose `@name` is a file of the folder.
+    fn check(&self, line: &[&str]) -> (String, bool) {
+        let root = self.0.path().display().to_string();
+        let words = line.iter().map(|word| word.replace('@', &format!("{root}/")));
+        let line = Line::parse_from(std::iter::once("check".to_owned()).chain(words));
+        let report = judge(&line.arguments, &|_| None);
+        (report.text().replace(&format!("{root}/"), ""), report.has_errors())
+    }
+}
+
+const GOOD: &str = r#"
+routes:
+  - id: 1
+    uri: /a
+    upstream_id: 1
+upstreams:
+  - id: 1
+    nodes: {"127.0.0.1:1980": 1}
+#END
+"#;
+
+#[test]
+fn a_good_file_is_one_line() {
+    let folder = Folder::of(&[("apisix.yaml", GOOD)]);
+    let expected = "apisix.yaml (resources): 1 route, 1 upstream, 0 errors, 0 warnings\n";
+    assert_eq!(folder.check(&["@apisix.yaml"]), (expected.to_owned(), false));
+}
+
+#[test]
+fn every_problem_is_told_with_path_value_and_hint() {
+    let text = r#"{
+        "routes": [
+            {"id": "a", "uri": 7, "upstream_id": "u"},
+            {"id": "b", "uri": "/b", "service_id": "webb", "plugins": {"key-auth": {}}},
+            {"id": "c", "uri": "/c", "upstream_id": "nowhere", "plugin_config_id": "p"},
+            {"id": "d", "uri": "/d", "upstream": {"nodes": {"127.0.0.1:1": 0}}, "upstream_id": "x"},
+            {"id": "e", "uri": "/e", "service_id": "bare"},
+            {"id": "f", "uri": "/f", "plugins": {"mocking": {"_meta": {"disable": true}}}}
+        ],
+        "services": [{"id": "web", "upstream_id": "gone"}, {"id": "bare"}],
+        "ssls": []
+    }"#;
+    let folder = Folder::of(&[("apisix.json", text)]);
+    let (report, has_errors) = folder.check(&["@apisix.json"]);
+    assert!(has_errors);
+    let expected = "\
+warning: apisix.json: ssls: \"ssls\" is not served yet
+    hint:  it has no effect
+error: apisix.json: routes[0].uri: wrong type: expected string, got number
+    value: 7
+warning: apisix.json: routes[1].service_id: no object of that id in services
+    value: \"webb\"
+    hint:  did you mean \"web\"? its requests are answered 404 (service_not_found)
+warning: apisix.json: routes[1].plugins.key-auth: plugin \"key-auth\" is not part of this build
+    hint:  it has no effect: requests pass as if it were not there
+warning: apisix.json: routes[2].plugin_config_id: no object of that id in plugin_configs
+    value: \"p\"
+    hint:  its requests are answered 503 (plugin_config_not_found)
+warning: apisix.json: routes[2].upstream_id: no object of that id in upstreams
+    value: \"nowhere\"
+    hint:  its requests are answered 502 (upstream_not_found)
+warning: apisix.json: routes[3].upstream.nodes: no node with a weight above 0
+    hint:  its requests are answered 503 (no_nodes)
+warning: apisix.json: routes[4]: it leads to no upstream, and no plugin of this build can answer
+    hint:  its requests are answered 503 (no_nodes)
+warning: apisix.json: routes[5]: it leads to no upstream, and no plugin of this build can answer
+    hint:  its requests are answered 503 (no_nodes)
+warning: apisix.json: services[0].upstream_id: no object of that id in upstreams
+    value: \"gone\"
+    hint:  its requests are answered 502 (upstream_not_found)
+apisix.json (resources): 6 routes, 2 services, 1 error, 9 warnings
+";
+    assert_eq!(report, expected);
+}
+
+#[test]
+fn bootstrap_files_are_judged_with_the_flags_over_them() {
+    let folder = Folder::of(&[("tollhouse.yaml", "wrokers: 2\n"), ("good.yaml", "workers: 2\n")]);
+    let (report, has_errors) = folder.check(&["@tollhouse.yaml"]);
+    assert!(has_errors);
+    assert!(report.contains("did you mean \"workers\"?"), "{report}");
+    assert!(report.ends_with("tollhouse.yaml (bootstrap): 1 error, 0 warnings\n"), "{report}");
+
+    let (report, has_errors) = folder.check(&["--show", "--set", "log=warn", "@good.yaml"]);
+    assert!(!has_errors, "{report}");
+    assert!(report.contains("  workers = 2 (file)\n"), "{report}");
+    assert!(report.contains("  log = warn (flag)\n"), "{report}");
+}
+
+#[test]
+fn without_files_the_configuration_and_its_resources_are_judged() {
+    let folder = Folder::of(&[("apisix.yaml", GOOD)]);
+    let resources = format!("resources={}", folder.0.path().join("apisix.yaml").display());
+    let (report, has_errors) = folder.check(&["--set", &resources]);
+    assert!(!has_errors);
+    assert!(report.contains("configuration (bootstrap): 0 errors"), "{report}");
+    assert!(report.contains("apisix.yaml (resources): 1 route, 1 upstream, 0 errors"), "{report}");
+}
+
+#[test]
+fn a_missing_file_is_an_error_with_its_remedy() {
+    let folder = Folder::of(&[]);
+    for line in
+        [&["@none.yaml"][..], &["--config", "@none.yaml"], &["--set", "resources=@none.yaml"]]
+    {
+        let (report, has_errors) = folder.check(line);
+        assert!(has_errors);
+        assert!(report.contains("error: none.yaml: file: cannot be opened"), "{report}");
+        assert!(report.contains("hint:  name a file that exists"), "{report}");
+    }
+}
+
+#[test]
+fn an_unfinished_file_is_an_error() {
+    let folder = Folder::of(&[("apisix.yaml", "routes: []\n")]);
+    let (report, has_errors) = folder.check(&["@apisix.yaml"]);
+    assert!(has_errors);
+    assert!(report.contains("incomplete: its last line is not #END"), "{report}");
+}

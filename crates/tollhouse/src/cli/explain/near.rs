@@ -1,0 +1,99 @@
+//! What a request that matches nothing came nearest to.
+
+use std::fmt::Write;
+
+use tollhouse_model::Id;
+use tollhouse_router::Loss;
+use tollhouse_stdx::nearest;
+
+use super::decision::{Candidate, candidates, candidates_at};
+use super::offline::Offline;
+use super::question::Question;
+use super::render::{lossy, reason};
+
+/// Routes listed: the nearest few are what one looks for.
+const ROUTES_SHOWN_MAX: usize = 5;
+
+/// Patterns compared with the path in search of a misspelling; comparing is quadratic in their
+/// length.
+const PATTERNS_COMPARED_MAX: usize = 10_000;
+
+/// Says which routes came nearest, and what would let them match. `everything` is the
+/// configuration in the revealing view.
+pub(super) fn text(everything: &Offline, question: &Question) -> String {
+    let mut near = candidates(&everything.snapshot, question);
+    if near.is_empty() {
+        return other_path(everything, question);
+    }
+    // Stable, so that routes alike stay in the order tried.
+    near.sort_by_key(|candidate| distance(everything, candidate));
+    let mut text = String::from("\nnearest\n");
+    for candidate in near.iter().take(ROUTES_SHOWN_MAX) {
+        let verdict = &candidate.verdict;
+        let why = if is_switched_off(everything, &verdict.id) && is_held_back_by_nothing(candidate)
+        {
+            "it is switched off (status: 0)".to_owned()
+        } else {
+            reason(candidate)
+        };
+        line(&mut text, &format!("  {}  {}  {why}", verdict.id, verdict.uri));
+    }
+    if let Some(more @ 1..) = near.len().checked_sub(ROUTES_SHOWN_MAX) {
+        line(&mut text, &format!("  and {more} more"));
+    }
+    text
+}
+
+fn line(text: &mut String, line: &str) {
+    writeln!(text, "{line}").expect("writing to a string cannot fail");
+}
+
+fn is_switched_off(everything: &Offline, id: &Id) -> bool {
+    everything.switched_off.contains(id)
+}
+
+fn is_held_back_by_nothing(candidate: &Candidate) -> bool {
+    matches!(candidate.verdict.loss, None | Some(Loss::Later))
+}
+
+/// Conditions are checked in one order, so the later one failed, the more had held.
+fn distance(everything: &Offline, candidate: &Candidate) -> u8 {
+    let own = match candidate.verdict.loss {
+        None | Some(Loss::Later) => 0,
+        Some(Loss::Path) => 1,
+        Some(Loss::Vars) => 2,
+        Some(Loss::Host) => 3,
+        Some(Loss::RemoteAddr) => 4,
+        Some(Loss::Method) => 5,
+    };
+    let switched_off = is_switched_off(everything, &candidate.verdict.id) && own > 0;
+    if switched_off { own + 6 } else { own }
+}
+
+/// No route has this path: one that differs by its last slash, or by a letter.
+fn other_path(everything: &Offline, question: &Question) -> String {
+    let mut toggled = question.path.clone();
+    if toggled.len() > 1 && toggled.ends_with(b"/") {
+        toggled.pop();
+    } else {
+        toggled.push(b'/');
+    }
+    let mut text = String::from("\nnearest\n");
+    if let Some(candidate) = candidates_at(&everything.snapshot, question, &toggled).first() {
+        let id = &candidate.verdict.id;
+        let path = lossy(&toggled);
+        line(&mut text, &format!("  {id} would take {path}: a last slash makes another path"));
+        return text;
+    }
+    let patterns = everything.patterns().take(PATTERNS_COMPARED_MAX);
+    let path = lossy(&question.path);
+    match nearest(&path, patterns.map(|(_, uri)| uri)) {
+        Some(uri) => {
+            let owner = everything.patterns().find(|(_, known)| *known == uri);
+            let id = owner.map(|(id, _)| id.as_str()).unwrap_or_default();
+            line(&mut text, &format!("  {id}  {uri}  is spelt much like it"));
+        }
+        None => line(&mut text, "  nothing: no route has a path like it"),
+    }
+    text
+}

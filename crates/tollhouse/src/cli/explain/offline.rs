@@ -1,0 +1,95 @@
+//! A configuration compiled as for serving, without anything that serves.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tollhouse_config::{Document, Item};
+use tollhouse_model::{Id, Kind};
+use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
+use tollhouse_proxy::{Change, Compiler, Settings, Snapshot};
+use tollhouse_router::Mode;
+
+/// How the configuration is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    /// As the data plane serves it.
+    AsServed,
+    /// With routes that are switched off, and hosts as a condition among the others: it tells
+    /// what keeps a route from matching.
+    Revealing,
+}
+
+/// The compiled configuration.
+#[derive(Debug)]
+pub(super) struct Offline {
+    /// Holds the global rules and the problems of single objects.
+    pub(super) compiler: Compiler,
+    /// What a core would serve from.
+    pub(super) snapshot: Arc<Snapshot>,
+    /// Routes switched on for this view only.
+    pub(super) switched_off: Vec<Id>,
+    /// All routes of the document, in its order.
+    routes: Vec<Id>,
+}
+
+impl Offline {
+    /// Compiles a document; names of nodes stay unresolved.
+    pub(super) fn compile(
+        document: &Document,
+        settings: &Settings,
+        runtime: &Handle,
+        view: View,
+    ) -> Self {
+        let mut settings = settings.clone();
+        if view == View::Revealing && settings.router_mode == Mode::HostUri {
+            settings.router_mode = Mode::Uri;
+        }
+        let resolver =
+            Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), runtime.clone());
+        let mut compiler = Compiler::new(&settings, resolver);
+        let mut switched_off = Vec::new();
+        let changes = document.items.iter().map(|item| {
+            let mut change = change(item);
+            if view == View::Revealing && switch_on(&mut change) {
+                switched_off.push(item.id.clone());
+            }
+            change
+        });
+        let snapshot = compiler.apply(changes);
+        let routes = document.items.iter().filter(|item| item.kind == Kind::Route);
+        let routes = routes.map(|item| item.id.clone()).collect();
+        Self { compiler, snapshot, switched_off, routes }
+    }
+
+    /// The path patterns of all routes, with the route each belongs to.
+    pub(super) fn patterns(&self) -> impl Iterator<Item = (&Id, &str)> {
+        let entries = self.routes.iter().filter_map(|id| self.snapshot.router.get(id));
+        entries.flat_map(|entry| entry.route.uris.iter().map(|uri| (&entry.route.id, uri.as_str())))
+    }
+}
+
+fn change(item: &Item) -> Change {
+    Change::Upsert {
+        kind: item.kind,
+        id: item.id.clone(),
+        value: item.value(),
+        path: item.path.clone(),
+    }
+}
+
+/// Turns `status: 0` of a route round; false when there is nothing to turn.
+fn switch_on(change: &mut Change) -> bool {
+    let Change::Upsert { kind: Kind::Route, value: Ok(value), .. } = change else { return false };
+    let status = value.get_mut("status").filter(|status| **status == Value::from(0));
+    status.map(|status| *status = Value::from(1)).is_some()
+}
+
+/// Knows no name: nothing may be asked of the network here.
+struct NoNames;
+
+impl Source for NoNames {
+    fn lookup<'a>(&'a self, _: &'a Question) -> Lookup<'a> {
+        Box::pin(std::future::ready(Err(ResolveError::Denied)))
+    }
+}

@@ -1,0 +1,285 @@
+//! The request that is asked about, as the data plane would see it.
+//!
+//! It is written down as bytes and parsed by the codec, so that what the codec refuses is refused
+//! here. The variables are those of `tollhouse-proxy/src/request.rs`; a test holds the two against
+//! each other.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use tollhouse_http::{BodyLength, HeadError, Known, RequestHead, authority};
+use tollhouse_model::variable::{Lookup, Variable, cookie_value, query_argument};
+use tollhouse_proxy::Settings;
+use tollhouse_router::{MatchRequest, Normalized, normalize_path};
+use tollhouse_telemetry::ErrorCode;
+
+use super::ExplainArguments;
+use super::body::BodyArguments;
+
+/// `http://host[:port]/path?query`, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Url {
+    /// `host[:port]` as it goes into `Host`.
+    authority: String,
+    /// The port asked.
+    port: u16,
+    /// Path and query.
+    target: String,
+}
+
+impl FromStr for Url {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some(rest) = text.strip_prefix("http://") else {
+            return Err("write it as http://host/path; TLS is not served yet".to_owned());
+        };
+        if text.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+            return Err("encode spaces and control characters as %20 and the like".to_owned());
+        }
+        // A fragment stays with the client.
+        let rest = rest.split('#').next().unwrap_or(rest);
+        let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let (_, port) = authority::split(host.as_bytes()).ok_or("its host cannot be read")?;
+        let port = port.map(|span| span.of_buffer(host.as_bytes())).unwrap_or_default();
+        let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
+        let target = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        // Clients leave the scheme's own port out.
+        let host = host.strip_suffix(":80").unwrap_or(host);
+        Ok(Self { authority: host.to_owned(), port: port.unwrap_or(80), target })
+    }
+}
+
+/// `Name: value`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HeaderLine {
+    name: String,
+    value: String,
+}
+
+impl HeaderLine {
+    fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+impl FromStr for HeaderLine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once(':').ok_or("write it as 'Name: value'")?;
+        if text.contains(['\r', '\n', '\0']) {
+            return Err("a header is one line".to_owned());
+        }
+        Ok(Self { name: name.trim().to_owned(), value: value.trim().to_owned() })
+    }
+}
+
+/// Why a request is answered before any route is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The codec does not take its head.
+    Head(HeadError),
+    /// Something else, by its code.
+    Code(ErrorCode),
+}
+
+/// A request that routes can be matched against.
+#[derive(Debug)]
+pub(super) struct Question {
+    bytes: Vec<u8>,
+    head: RequestHead,
+    /// The normalised path.
+    pub(super) path: Vec<u8>,
+    /// Lower-cased, with its port.
+    host: Vec<u8>,
+    remote_addr: IpAddr,
+    server_port: u16,
+    body: Option<BodyArguments>,
+}
+
+impl Question {
+    /// Writes the request down and takes it through everything that comes before the routes.
+    ///
+    /// # Errors
+    /// When the data plane would answer at once.
+    pub(super) fn ask(arguments: &ExplainArguments, settings: &Settings) -> Result<Self, Refused> {
+        let bytes = head_text(arguments).into_bytes();
+        let mut head = RequestHead::default();
+        let is_whole = head.parse(&bytes, &settings.limits.head).map_err(Refused::Head)?;
+        if !is_whole {
+            return Err(Refused::Head(HeadError::BadLine));
+        }
+        if matches!(head.body, BodyLength::Known(length) if length > settings.limits.body_bytes) {
+            return Err(Refused::Code(ErrorCode::BodyTooLarge));
+        }
+        let sent = head.parts.path.of_buffer(&bytes);
+        let mut path = Vec::new();
+        let normalized = normalize_path(sent, &settings.normalize, &mut path)
+            .map_err(|_| Refused::Code(ErrorCode::BadPath))?;
+        if normalized == Normalized::Borrowed {
+            path = sent.to_vec();
+        }
+        let host = head.authority.of_buffer(&bytes).to_ascii_lowercase();
+        let body = BodyArguments::read(
+            arguments.body.as_deref().unwrap_or_default(),
+            head.fields.first(Known::ContentType).map(|span| span.of_buffer(&bytes)),
+            settings.limits.post_args_bytes,
+        );
+        Ok(Self {
+            path,
+            host,
+            remote_addr: arguments.remote_addr.to_canonical(),
+            server_port: arguments.url.port,
+            body,
+            bytes,
+            head,
+        })
+    }
+
+    /// The same request for another path, which must be normalised.
+    pub(super) fn at<'a>(&'a self, path: &'a [u8]) -> MatchRequest<'a> {
+        MatchRequest {
+            path,
+            host: self.host(),
+            host_with_port: &self.host,
+            method: self.method(),
+            remote_addr: self.remote_addr,
+            variables: self,
+        }
+    }
+
+    /// The method.
+    pub(super) fn method(&self) -> &[u8] {
+        self.head.method.of_buffer(&self.bytes)
+    }
+
+    /// `host[:port]` as sent.
+    pub(super) fn authority(&self) -> &[u8] {
+        self.head.authority.of_buffer(&self.bytes)
+    }
+
+    /// The path as sent.
+    pub(super) fn sent_path(&self) -> &[u8] {
+        self.head.parts.path.of_buffer(&self.bytes)
+    }
+
+    /// The client's address.
+    pub(super) fn remote_addr(&self) -> IpAddr {
+        self.remote_addr
+    }
+
+    fn host(&self) -> &[u8] {
+        &self.host[..self.head.host_bytes as usize]
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        self.head.parts.query.map(|query| query.of_buffer(&self.bytes))
+    }
+
+    fn named(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        match name {
+            "is_args" => Some(Cow::Borrowed(if self.query().is_some() { b"?" } else { b"" })),
+            "request" => {
+                let end = self.bytes.iter().position(|&byte| byte == b'\r')?;
+                Some(Cow::Borrowed(&self.bytes[..end]))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The bytes of the head, with what a client adds itself.
+pub(super) fn head_text(arguments: &ExplainArguments) -> String {
+    let default_method = if arguments.body.is_some() { "POST" } else { "GET" };
+    let method = arguments.method.as_deref().unwrap_or(default_method);
+    let mut text = format!("{method} {} HTTP/1.1\r\n", arguments.url.target);
+    let has = |name: &str| arguments.headers.iter().any(|header| header.is(name));
+    if !has("host") {
+        text.push_str(&format!("Host: {}\r\n", arguments.url.authority));
+    }
+    for HeaderLine { name, value } in &arguments.headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if let Some(body) = &arguments.body {
+        if !has("content-type") {
+            text.push_str("Content-Type: application/x-www-form-urlencoded\r\n");
+        }
+        if !has("content-length") && !has("transfer-encoding") {
+            text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+    }
+    text.push_str("\r\n");
+    text
+}
+
+impl Lookup for Question {
+    fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        let text = |text: String| Some(Cow::Owned(text.into_bytes()));
+        match variable {
+            Variable::Uri => Some(Cow::Borrowed(&self.path)),
+            Variable::RequestUri => Some(Cow::Borrowed(self.head.target.of_buffer(&self.bytes))),
+            Variable::Args => self.query().map(Cow::Borrowed),
+            Variable::Host => Some(Cow::Borrowed(self.host())),
+            Variable::Scheme => Some(Cow::Borrowed(b"http")),
+            Variable::RequestMethod => Some(Cow::Borrowed(self.method())),
+            Variable::RemoteAddr => text(self.remote_addr.to_string()),
+            Variable::ServerPort => text(self.server_port.to_string()),
+            Variable::ServerProtocol => Some(Cow::Borrowed(b"HTTP/1.1")),
+            // Only a connection has these, and only a chosen route has captured anything.
+            Variable::RemotePort | Variable::ServerAddr | Variable::UriParam(_) => None,
+            Variable::Arg(name) => query_argument(self.query()?, name),
+            Variable::Header(name) => {
+                self.head.fields.find(name.as_bytes(), &self.bytes).map(Cow::Borrowed)
+            }
+            Variable::Cookie(name) => {
+                let header = self.head.fields.first(Known::Cookie)?;
+                cookie_value(header.of_buffer(&self.bytes), name).map(Cow::Borrowed)
+            }
+            Variable::PostArg(name) => self.body.as_ref()?.argument(name).map(Cow::Owned),
+            Variable::PostJson(path) => self.body.as_ref()?.path(path).map(Cow::Owned),
+            Variable::Named(name) => self.named(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_apart_or_refused() {
+        let table = [
+            ("http://a.com/x?y=1#z", Ok(("a.com", 80, "/x?y=1"))),
+            ("http://a.com:80", Ok(("a.com", 80, "/"))),
+            ("http://a.com:9080?q", Ok(("a.com:9080", 9080, "/?q"))),
+            ("http://[::1]:9080/", Ok(("[::1]:9080", 9080, "/"))),
+            ("https://a.com/", Err("TLS is not served yet")),
+            ("a.com/x", Err("http://host/path")),
+            ("http:///x", Err("host cannot be read")),
+            ("http://u@a.com/", Err("host cannot be read")),
+            ("http://a.com/a b", Err("%20")),
+        ];
+        for (text, expected) in table {
+            match (Url::from_str(text), expected) {
+                (Ok(url), Ok((authority, port, target))) => {
+                    assert_eq!(
+                        (&*url.authority, url.port, &*url.target),
+                        (authority, port, target)
+                    );
+                }
+                (Err(error), Err(part)) => assert!(error.contains(part), "{text}: {error}"),
+                (found, expected) => panic!("{text}: {found:?}, expected {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_is_one_line() {
+        let line = HeaderLine::from_str("X-A:  b:c ").expect("a good line");
+        assert_eq!((line.name.as_str(), line.value.as_str()), ("X-A", "b:c"));
+        assert!(HeaderLine::from_str("X-A").is_err());
+        assert!(HeaderLine::from_str("X-A: b\r\nHost: c").is_err());
+    }
+}

@@ -1,0 +1,292 @@
+//! A decision as text, to be read at a glance.
+
+use std::fmt::Write;
+
+use tollhouse_model::Upstream;
+use tollhouse_model::upstream::{Balance, HashOn, Node, PassHost, Scheme};
+use tollhouse_proxy::snapshot::{PluginStep, Reference, RouteEntry, UpstreamEntry};
+use tollhouse_router::Loss;
+use tollhouse_telemetry::ErrorCode;
+
+use super::decision::{Candidate, Decision, Destination, Winner};
+use super::question::{Question, Refused};
+
+/// Candidates listed; thousands may share one path.
+const CANDIDATES_SHOWN_MAX: usize = 20;
+
+/// Nodes listed of one upstream.
+const NODES_SHOWN_MAX: usize = 50;
+
+/// Width of the column of labels.
+const LABEL_CHARS: usize = 12;
+
+/// Lines of a label and a text.
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    /// Adds a line; an empty label goes on with the one above.
+    fn line(&mut self, label: &str, text: &str) {
+        writeln!(self.text, "{label:LABEL_CHARS$}{text}").expect("writing to a string cannot fail");
+    }
+
+    /// Adds a line without a label, and without the blanks at its end.
+    fn plain(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+}
+
+/// A request that is answered before any route is looked for.
+pub(super) fn refusal(refused: &Refused) -> String {
+    let mut page = Page::default();
+    match refused {
+        Refused::Head(error) => page.line("answer", &format!("an error at once: {error}")),
+        Refused::Code(code) => page.line("answer", &answer(*code, code.meaning())),
+    }
+    page.line("", "no route is looked for");
+    page.text
+}
+
+/// The decision on a request.
+pub(super) fn decision(question: &Question, decision: &Decision) -> String {
+    let mut page = Page::default();
+    request(&mut page, question);
+    match &decision.winner {
+        Some(winner) => route(&mut page, question, decision, winner),
+        None => {
+            page.line("route", "none");
+            let code = ErrorCode::RouteNotFound;
+            page.line("answer", &answer(code, code.meaning()));
+        }
+    }
+    candidates(&mut page, &decision.candidates);
+    page.text
+}
+
+/// Bytes from outside for a terminal: what could steer it is written as an escape.
+pub(super) fn lossy(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for letter in String::from_utf8_lossy(bytes).chars() {
+        if letter.is_control() { text.extend(letter.escape_default()) } else { text.push(letter) }
+    }
+    text
+}
+
+/// Why a candidate lost, with the condition that failed; empty for the winner.
+pub(super) fn reason(candidate: &Candidate) -> String {
+    let Some(loss) = candidate.verdict.loss else { return String::new() };
+    let entry = &candidate.entry;
+    let condition = match loss {
+        Loss::Method => entry.route.methods.map(|set| set.names().collect::<Vec<_>>().join(", ")),
+        Loss::RemoteAddr => Some(joined(entry.route.remote_addrs.iter().map(ToString::to_string))),
+        Loss::Host => Some(joined(hosts(entry).iter().cloned())),
+        Loss::Vars => entry.route.vars.as_ref().map(ToString::to_string),
+        Loss::Path | Loss::Later => None,
+    };
+    match condition {
+        Some(condition) => format!("{}: {}", loss.text(), lossy(condition.as_bytes())),
+        None => loss.text().to_owned(),
+    }
+}
+
+/// A service lends its hosts to a route without any.
+fn hosts(entry: &RouteEntry) -> &[String] {
+    match &entry.service {
+        Reference::Found(service) if entry.route.hosts.is_empty() => &service.hosts,
+        _ => &entry.route.hosts,
+    }
+}
+
+fn joined(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+fn answer(code: ErrorCode, why: &str) -> String {
+    format!("{} {code}: {why}", code.status())
+}
+
+fn request(page: &mut Page, question: &Question) {
+    let (method, host) = (lossy(question.method()), lossy(question.authority()));
+    let path = lossy(&question.path);
+    page.line("request", &format!("{method} {path} of {host}, from {}", question.remote_addr()));
+    if question.path != question.sent_path() {
+        page.line("", &format!("path normalised, sent as {}", lossy(question.sent_path())));
+    }
+}
+
+fn route(page: &mut Page, question: &Question, decision: &Decision, winner: &Winner) {
+    let route = &winner.entry.route;
+    let name = route.name.as_ref().map(|name| format!(" ({})", lossy(name.as_bytes())));
+    let name = name.unwrap_or_default();
+    page.line("route", &format!("{}{name}, pattern {}", route.id, lossy(winner.uri.as_bytes())));
+    for (name, value) in &winner.captured {
+        page.line("", &format!("{name} = {}", lossy(value)));
+    }
+    plugins(page, decision, &winner.entry);
+    match &winner.destination {
+        Destination::Upstream { place, entry } => upstream(page, question, winner, place, entry),
+        Destination::Refused { code, missing } => page.line("answer", &answer(*code, missing)),
+    }
+}
+
+fn plugins(page: &mut Page, decision: &Decision, entry: &RouteEntry) {
+    let rules = decision.global_rules.iter();
+    let mut lines: Vec<String> =
+        rules.map(|(id, names)| format!("global_rules/{id}: {}", names.join(", "))).collect();
+    for steps in entry.plugins.chunk_by(|one, next| one.owner == next.owner) {
+        let names = joined(steps.iter().map(|step| step.name.clone()));
+        lines.push(format!("{}: {names}", owner(entry, &steps[0])));
+    }
+    if lines.is_empty() {
+        return page.line("plugins", "none");
+    }
+    lines.push("not part of this build: without effect".to_owned());
+    for (index, line) in lines.iter().enumerate() {
+        page.line(if index == 0 { "plugins" } else { "" }, line);
+    }
+}
+
+/// The object that brings a plugin.
+fn owner(entry: &RouteEntry, step: &PluginStep) -> String {
+    let service = match &entry.service {
+        Reference::Found(service) => service.id.to_string(),
+        Reference::Unnamed | Reference::Missing => String::new(),
+    };
+    let config = entry.route.plugin_config_id.as_ref().map(ToString::to_string);
+    match step.owner {
+        "route" => format!("routes/{}", entry.route.id),
+        "service" => format!("services/{service}"),
+        "plugin config" => format!("plugin_configs/{}", config.unwrap_or_default()),
+        other => other.to_owned(),
+    }
+}
+
+fn upstream(
+    page: &mut Page,
+    question: &Question,
+    winner: &Winner,
+    place: &str,
+    entry: &UpstreamEntry,
+) {
+    let conf = &entry.conf;
+    let scheme = scheme(conf.scheme);
+    page.line("upstream", &format!("{place}: {} over {scheme}, {}", balance(conf), retries(conf)));
+    if let Some(discovery) = &conf.discovery {
+        let (kind, name) = (&discovery.kind, lossy(discovery.service_name.as_bytes()));
+        page.line("", &format!("nodes of {name}, from {kind}; {}", host_rule(conf)));
+    }
+    for node in conf.nodes.iter().take(NODES_SHOWN_MAX) {
+        page.line("", &node_line(question, conf, node));
+    }
+    if let Some(more @ 1..) = conf.nodes.len().checked_sub(NODES_SHOWN_MAX) {
+        page.line("", &format!("and {more} more nodes"));
+    }
+    let timeouts = winner.entry.route.timeout.unwrap_or(entry.timeouts);
+    let (connect, send, read) = (timeouts.connect, timeouts.send, timeouts.read);
+    page.line("timeouts", &format!("connect {connect:?}, send {send:?}, read {read:?}"));
+    if winner.entry.websocket {
+        page.line("upgrades", "pass (enable_websocket)");
+    }
+}
+
+fn scheme(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Http => "http",
+        Scheme::Https => "https",
+    }
+}
+
+fn balance(conf: &Upstream) -> String {
+    let hashed = match &conf.balance {
+        Balance::RoundRobin => return "roundrobin".to_owned(),
+        Balance::LeastConnections => return "least_conn".to_owned(),
+        Balance::Ewma => return "ewma".to_owned(),
+        Balance::ConsistentHash(hash_on) => match hash_on {
+            HashOn::Variable(name) => format!("variable {name}"),
+            HashOn::Header(name) => format!("header {name}"),
+            HashOn::Cookie(name) => format!("cookie {name}"),
+            HashOn::Consumer => "the consumer".to_owned(),
+            HashOn::Combination(template) => lossy(template.as_bytes()),
+        },
+    };
+    format!("chash on {hashed}")
+}
+
+fn retries(conf: &Upstream) -> String {
+    match (conf.retries, &conf.discovery) {
+        (Some(retries), _) => counted(retries as usize),
+        (None, Some(_)) => "a retry for each other node".to_owned(),
+        (None, None) => counted(conf.nodes.len().saturating_sub(1)),
+    }
+}
+
+fn counted(retries: usize) -> String {
+    match retries {
+        0 => "no retries".to_owned(),
+        1 => "1 retry".to_owned(),
+        more => format!("{more} retries"),
+    }
+}
+
+fn host_rule(conf: &Upstream) -> String {
+    match &conf.pass_host {
+        PassHost::Pass => "Host as the client sent it".to_owned(),
+        PassHost::Node => "Host of the node".to_owned(),
+        PassHost::Rewrite(host) => format!("Host: {host}"),
+    }
+}
+
+fn node_line(question: &Question, conf: &Upstream, node: &Node) -> String {
+    let host = match &conf.pass_host {
+        PassHost::Pass => lossy(question.authority()),
+        PassHost::Rewrite(host) => host.clone(),
+        PassHost::Node if node.port == conf.scheme.default_port() => bracketed(&node.host),
+        PassHost::Node => format!("{}:{}", bracketed(&node.host), node.port),
+    };
+    let priority = match node.priority {
+        0 => String::new(),
+        priority => format!("  priority {priority}"),
+    };
+    let weight = match node.weight {
+        0 => "weight 0, never picked".to_owned(),
+        weight => format!("weight {weight}"),
+    };
+    format!("{}:{}  {weight}{priority}  Host: {host}", bracketed(&node.host), node.port)
+}
+
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
+fn candidates(page: &mut Page, candidates: &[Candidate]) {
+    if candidates.is_empty() {
+        return;
+    }
+    page.text.push_str("\ncandidates, in the order tried\n");
+    let listed = &candidates[..candidates.len().min(CANDIDATES_SHOWN_MAX)];
+    let width = |text: &dyn Fn(&Candidate) -> usize| listed.iter().map(text).max().unwrap_or(0);
+    let id_chars = width(&|candidate| candidate.verdict.id.as_str().chars().count());
+    let uri_chars = width(&|candidate| candidate.verdict.uri.chars().count());
+    for (index, candidate) in listed.iter().enumerate() {
+        let verdict = &candidate.verdict;
+        let outcome = if verdict.loss.is_none() { "won " } else { "lost" };
+        let priority = match verdict.priority {
+            0 => String::new(),
+            priority => format!("priority {priority}  "),
+        };
+        let line = format!(
+            "{:>3}  {outcome}  {:id_chars$}  {:uri_chars$}  {priority}{}",
+            index + 1,
+            verdict.id.as_str(),
+            lossy(verdict.uri.as_bytes()),
+            reason(candidate),
+        );
+        page.plain(&line);
+    }
+    if let Some(more @ 1..) = candidates.len().checked_sub(CANDIDATES_SHOWN_MAX) {
+        page.plain(&format!("     and {more} more"));
+    }
+}

@@ -1,4 +1,4 @@
-//! Brings a path into the form that routes are matched against (RFC 3986 §6.2.2, apisix.md §3.5).
+//! Brings a path into the form that routes are matched against (RFC 3986 §6.2.2), as nginx does.
 //!
 //! Percent-escapes are decoded once, repeated slashes merged, dot segments resolved, decoded ones
 //! included. A path that needs none of this is recognised in one scan and left where it is.

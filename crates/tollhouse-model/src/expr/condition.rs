@@ -136,5 +136,7 @@ fn holds_element(value: &[u8], right: &Right) -> bool {
 fn is_within(value: &[u8], networks: &[IpNet]) -> bool {
     let Some(text) = str::from_utf8(value).ok() else { return false };
     let Ok(address) = text.parse::<IpAddr>() else { return false };
+    // A dual-stack socket shows IPv4 clients as mapped addresses.
+    let address = address.to_canonical();
     networks.iter().any(|network| network.contains(&address))
 }

@@ -3,10 +3,13 @@
 //! Each module takes one side of the behaviour; what they share is in `support` and in the testkit.
 //! A test is a gateway, some bytes, and what must come of them.
 
+mod balancing;
 mod bodies;
 mod connections;
 mod headers;
+mod health;
 mod refusals;
+mod retries;
 mod streaming;
 mod support;
 mod upgrades;

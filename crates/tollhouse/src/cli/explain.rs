@@ -61,26 +61,30 @@ pub struct ExplainArguments {
 /// # Errors
 /// When the answer cannot be written or no runtime started.
 pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
-    let (settings, document) = match load(arguments) {
+    let loaded = match load(arguments) {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
     // Upstreams want a runtime to refresh names on; this one never runs.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let (text, matched) = answer(arguments, &settings, &document, runtime.handle());
+    let (text, matched) = answer(arguments, &loaded, runtime.handle());
     reference::print(&text)?;
     Ok(if matched { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// What a question is put to.
+struct Loaded {
+    settings: Settings,
+    /// The name of the file of resources.
+    name: String,
+    document: Document,
+}
+
 /// The decision as text, and whether a route matches.
-fn answer(
-    arguments: &ExplainArguments,
-    settings: &Settings,
-    document: &Document,
-    runtime: &Handle,
-) -> (String, bool) {
+fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (String, bool) {
+    let Loaded { settings, name, document } = loaded;
     let offline = Offline::compile(document, settings, runtime, View::AsServed);
-    problems::print("resources", &errors_of(document, &offline));
+    problems::print(name, &errors_of(document, &offline));
     let question = match Question::ask(arguments, settings) {
         Ok(question) => question,
         Err(refused) => return (render::refusal(&refused), false),
@@ -96,7 +100,7 @@ fn answer(
 }
 
 /// The settings and the document; what is wrong with either is printed.
-fn load(arguments: &ExplainArguments) -> Result<(Settings, Document), ExitCode> {
+fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
     let loaded = problems::load(&arguments.configuration)?;
     let settings = wire::settings(&loaded.bootstrap);
     let Some(path) = arguments.resources.clone().or(loaded.bootstrap.resources) else {
@@ -105,12 +109,13 @@ fn load(arguments: &ExplainArguments) -> Result<(Settings, Document), ExitCode> 
         problems::print("configuration", &Problems::from_iter([problem]));
         return Err(ExitCode::from(BAD_DOCUMENT));
     };
+    let name = path.display().to_string();
     let environment = |name: &str| std::env::var(name).ok();
     let document = declarative::read(&path, &environment).map_err(|found| {
-        problems::print(&path.display().to_string(), &found);
+        problems::print(&name, &found);
         ExitCode::from(BAD_DOCUMENT)
     })?;
-    Ok((settings, document))
+    Ok(Loaded { settings, name, document })
 }
 
 /// Objects with errors take no part in the decision, which a reader must know.

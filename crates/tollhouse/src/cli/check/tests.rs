@@ -1,5 +1,7 @@
 //! Reports on small documents, word for word.
 
+mod documents;
+
 use clap::Parser;
 
 use super::*;

@@ -81,7 +81,7 @@ fn change(item: &Item) -> Change {
 /// Turns `status: 0` of a route round; false when there is nothing to turn.
 fn switch_on(change: &mut Change) -> bool {
     let Change::Upsert { kind: Kind::Route, value: Ok(value), .. } = change else { return false };
-    let status = value.get_mut("status").filter(|status| **status == Value::from(0));
+    let status = value.get_mut("status").filter(|status| status.as_i64() == Some(0));
     status.map(|status| *status = Value::from(1)).is_some()
 }
 

@@ -30,10 +30,10 @@ fn settings(overrides: &[(&str, &str)]) -> Settings {
 
 /// What `explain` prints, and whether a route matched.
 fn explain(text: &str, line: &[&str]) -> (String, bool) {
-    let (document, settings) = (document(text), settings(&[]));
-    let arguments = arguments(line);
+    let document = document(text);
+    let loaded = Loaded { settings: settings(&[]), name: "test".to_owned(), document };
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    answer(&arguments, &settings, &document, runtime.handle())
+    answer(&arguments(line), &loaded, runtime.handle())
 }
 
 fn check(text: &str, line: &[&str], expected: &str) {

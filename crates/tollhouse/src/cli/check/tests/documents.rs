@@ -1,0 +1,72 @@
+//! The examples of README.md and docs/ are files that can be used as they stand.
+
+use std::path::{Path, PathBuf};
+
+use super::super::*;
+
+/// A block of code in a document.
+struct Example {
+    place: String,
+    text: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn documents() -> Vec<PathBuf> {
+    let mut found = vec![root().join("README.md")];
+    let mut folders = vec![root().join("docs")];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(&folder).expect("the folder can be listed");
+        for path in entries.map(|entry| entry.expect("an entry").path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The blocks marked as YAML, without the indentation of the list they may stand in.
+fn examples(path: &Path) -> Vec<Example> {
+    let text = std::fs::read_to_string(path).expect("the document can be read");
+    let mut found: Vec<Example> = Vec::new();
+    let mut indentation = None;
+    for (number, line) in text.lines().enumerate() {
+        let fence = line.trim_start();
+        match indentation {
+            None if fence == "```yaml" => {
+                let place = format!("{}:{}", path.display(), number + 1);
+                found.push(Example { place, text: String::new() });
+                indentation = Some(line.len() - fence.len());
+            }
+            Some(_) if fence == "```" => indentation = None,
+            Some(blanks) => {
+                let example = found.last_mut().expect("a block has begun");
+                example.text.push_str(line.get(blanks..).unwrap_or_default());
+                example.text.push('\n');
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn every_yaml_example_is_free_of_problems() {
+    let examples: Vec<Example> = documents().iter().flat_map(|path| examples(path)).collect();
+    assert!(examples.len() >= 8, "{} examples found", examples.len());
+    for Example { place, text } in &examples {
+        let problems = match kind::of(Path::new("example.yaml"), text) {
+            FileKind::Resources => resources::judge(text, Format::Yaml, &|_| None).problems,
+            FileKind::Bootstrap => match Bootstrap::parse(Some(text), &|_| None, &[]) {
+                Ok(loaded) => loaded.problems,
+                Err(problems) => problems,
+            },
+        };
+        assert!(problems.is_empty(), "{place}: {problems}");
+    }
+}

@@ -146,8 +146,11 @@ impl Worker {
         Ok(())
     }
 
+    /// Whoever learns of the phase first calls this: no listener closes before answers say so.
     fn begin_drain(&self) {
-        self.draining.set(true);
+        if self.draining.replace(true) {
+            return;
+        }
         self.pools.clear();
         self.open.wake_all();
     }

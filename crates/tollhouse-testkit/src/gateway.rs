@@ -28,9 +28,10 @@ const RESOURCES: &str = "resources";
 /// A running gateway.
 #[derive(Debug)]
 pub struct Gateway {
+    program: PathBuf,
     child: Child,
     folder: Folder,
-    data_plane: Vec<SocketAddr>,
+    data_plane: SocketAddr,
     control: SocketAddr,
     metrics: SocketAddr,
     output: Output,
@@ -69,7 +70,7 @@ impl Gateway {
 
     /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
-        self.data_plane[0]
+        self.data_plane
     }
 
     /// A new connection of a client.

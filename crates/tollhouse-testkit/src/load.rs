@@ -171,7 +171,9 @@ impl Client {
                 }
                 Err(error) => {
                     let kind = error.kind();
-                    self.report.lost.push(format!("{kind} after {asked} on this connection"));
+                    self.report
+                        .lost
+                        .push(format!("{kind} after answers: {asked} on this connection"));
                     return;
                 }
             }

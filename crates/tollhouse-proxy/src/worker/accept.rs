@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -38,9 +38,16 @@ pub(super) async fn run(
             Err(error) => pause(&worker, &error).await,
         }
     }
-    let mut context = Context::from_waker(Waker::noop());
-    while let Poll::Ready(Ok((stream, peer))) = listener.poll_accept(&mut context) {
-        start(&worker, stream, peer);
+    worker.begin_drain();
+    // Asked of the kernel itself: the reactor knows only of those that came before its last look.
+    let Ok(listener) = listener.into_std() else { return };
+    while let Ok((stream, peer)) = listener.accept() {
+        if stream.set_nonblocking(true).is_err() {
+            continue;
+        }
+        if let Ok(stream) = TcpStream::from_std(stream) {
+            start(&worker, stream, peer);
+        }
     }
 }
 

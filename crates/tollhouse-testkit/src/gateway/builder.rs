@@ -18,6 +18,7 @@ pub struct GatewayBuilder {
     settings: Vec<(String, String)>,
     flags: Vec<String>,
     has_resources: bool,
+    bootstrap_text: Option<String>,
 }
 
 /// How a gateway failed to start.
@@ -39,13 +40,12 @@ impl GatewayBuilder {
             settings: Vec::new(),
             flags: Vec::new(),
             has_resources: true,
+            bootstrap_text: None,
         }
     }
 
     pub(super) fn beside(gateway: &Gateway) -> Self {
-        let program = std::fs::read_link(format!("/proc/{}/exe", gateway.process()))
-            .expect("the process is running, or is a child not waited for");
-        let mut builder = Self::new(program);
+        let mut builder = Self::new(gateway.program.clone());
         builder.folder = gateway.folder.clone();
         builder.data_plane = gateway.address().to_string();
         builder
@@ -87,6 +87,12 @@ impl GatewayBuilder {
         self
     }
 
+    /// A bootstrap file in place of the one that this builder writes.
+    pub fn bootstrap_text(mut self, text: &str) -> Self {
+        self.bootstrap_text = Some(text.to_owned());
+        self
+    }
+
     /// Starts it and waits until it serves.
     ///
     /// # Panics
@@ -102,7 +108,8 @@ impl GatewayBuilder {
         let control = output.wait_line("the control API", |line| address_in(line, "control"));
         let metrics = output.wait_line("the metrics", |line| address_in(line, "metrics"));
         output.wait_line("the resources", |line| line.contains("  resources").then_some(()));
-        Gateway { child, folder: self.folder, data_plane: vec![first], control, metrics, output }
+        let (program, folder) = (self.program, self.folder);
+        Gateway { program, child, folder, data_plane: first, control, metrics, output }
     }
 
     /// Starts it and waits for its end.
@@ -119,7 +126,8 @@ impl GatewayBuilder {
     fn spawn(&self) -> (std::process::Child, Output) {
         let path = self.folder.path().join("bootstrap.yaml");
         // JSON is YAML.
-        std::fs::write(&path, self.bootstrap().to_string()).expect("the folder takes files");
+        let text = self.bootstrap_text.clone().unwrap_or_else(|| self.bootstrap().to_string());
+        std::fs::write(&path, text).expect("the folder takes files");
         let mut command = Command::new(&self.program);
         command.arg("run").arg("--config").arg(&path);
         for (key, value) in &self.settings {

@@ -27,9 +27,14 @@ impl Connection {
     /// Reads a whole request and remembers it; `None` when the peer ends the connection or breaks
     /// off.
     pub fn request(&mut self) -> Option<Message> {
-        let message = Message::read(&mut self.wire, Side::Request).ok().flatten()?;
+        let message = self.request_unremembered()?;
         self.remember(&message);
         Some(message)
+    }
+
+    /// The same without remembering it, for scripts under long load.
+    pub fn request_unremembered(&mut self) -> Option<Message> {
+        Message::read(&mut self.wire, Side::Request).ok().flatten()
     }
 
     /// Reads a request's head, remembers it, and leaves the body unread.

@@ -1,5 +1,6 @@
 //! `tollhouse run`: start, serve until told to stop, drain.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use tollhouse_upstream::HealthSupervisor;
 
 use super::{Configuration, problems};
 use crate::control::resources::{Resources, Shared, Source};
-use crate::control::server::{self, Introspection};
+use crate::control::server::{self, Introspection, Predecessor, SideListeners};
 use crate::control::signals::{Request, Signals};
 use crate::control::watch::{self, Watched};
 use crate::control::{banner, echo, handover};
@@ -62,7 +63,10 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
 fn start_log(filter: &str) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(filter)
         .with_context(|| format!("log: `{filter}` is no filter; try info, warn or debug"))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // Colours are for eyes; in a file they would stand between the words that are searched for.
+    let colours = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    log.with_writer(std::io::stderr).init();
     Ok(())
 }
 
@@ -71,9 +75,14 @@ struct Control {
     resources: Resources,
     snapshots: Arc<SnapshotCell>,
     log: Option<AccessLog>,
+    spares: handover::Spares,
+    signals: Signals,
+    side: SideListeners,
 }
 
 async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode> {
+    // Before anything else: a signal that comes during the start must wait, not kill.
+    let signals = Signals::new()?;
     let data_dir = &bootstrap.data_dir;
     std::fs::create_dir_all(data_dir).with_context(|| {
         format!("data_dir {} cannot be made; set data_dir to a writable folder", data_dir.display())
@@ -115,7 +124,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let workers = wire::worker_count(bootstrap);
     let listeners = wire::listen(bootstrap, workers, inheritance.as_mut())?;
     let addresses: Vec<_> = listeners.iter().map(|listeners| listeners.address).collect();
-    let sockets = handover::duplicates(&listeners)?;
+    let spares = handover::Spares::of(&listeners)?;
     let parts =
         CoreParts { settings, snapshots: Arc::clone(&snapshots), metrics, log: log.as_ref() };
     let cores = Cores::start(workers, listeners, &parts)?;
@@ -126,13 +135,14 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         }
     }
     let (taken_over, takeover) = mpsc::channel(1);
-    if let Err(error) = handover::offer(data_dir, sockets, taken_over) {
+    if let Err(error) = handover::offer(data_dir, spares.clone(), taken_over) {
         tracing::warn!(%error, "no successor can take over: data_dir cannot hold a socket");
     }
-    let side = server::start_all(bootstrap, &introspection).await?;
+    let predecessor = if upgrade { Predecessor::Leaving } else { Predecessor::None };
+    let side = server::start_all(bootstrap, &introspection, predecessor).await?;
     tokio::spawn(async move { health.run().await });
     banner::print(&addresses, &side, &source, workers);
-    let control = Control { resources, snapshots, log };
+    let control = Control { resources, snapshots, log, spares, signals, side };
     control.run(cores, takeover).await
 }
 
@@ -152,12 +162,11 @@ impl Control {
         cores: Cores,
         mut takeover: mpsc::Receiver<()>,
     ) -> anyhow::Result<ExitCode> {
-        let mut signals = Signals::new()?;
         let mut watched = self.resources.file().map(|path| Watched::new(path.to_owned()));
         let mut ticks = tokio::time::interval(watch::INTERVAL);
         loop {
             tokio::select! {
-                request = signals.next() => match request {
+                request = self.signals.next() => match request {
                     Request::Drain => break,
                     Request::Reload => {
                         self.reload();
@@ -168,6 +177,7 @@ impl Control {
                 },
                 Some(()) = takeover.recv() => {
                     tracing::info!("a successor has taken over");
+                    self.side.stop();
                     break;
                 }
                 _ = ticks.tick() => {
@@ -182,6 +192,7 @@ impl Control {
             }
         }
         tracing::info!("draining: requests under way are finished");
+        self.spares.release();
         tokio::task::spawn_blocking(move || cores.drain()).await?;
         if let Some(log) = self.log.take() {
             log.shutdown();

@@ -5,6 +5,7 @@
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
 use tollhouse_net::{Listeners, handover};
@@ -17,28 +18,48 @@ pub fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
 }
 
-/// Second handles on all sockets, to be handed over later.
+/// Second handles on the listening sockets, kept for a successor.
 ///
-/// # Errors
-/// When the process is out of descriptors.
-pub fn duplicates(listeners: &[Listeners]) -> std::io::Result<Vec<TcpListener>> {
-    listeners.iter().flat_map(|listeners| &listeners.sockets).map(TcpListener::try_clone).collect()
+/// While one exists, the kernel goes on to queue connections; so they are let go of when a drain
+/// begins, and clients are refused instead of queued for nobody.
+#[derive(Debug, Clone, Default)]
+pub struct Spares {
+    sockets: Arc<Mutex<Vec<Arc<TcpListener>>>>,
+}
+
+impl Spares {
+    /// Duplicates all sockets.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    pub fn of(listeners: &[Listeners]) -> std::io::Result<Self> {
+        let sockets = listeners.iter().flat_map(|listeners| &listeners.sockets);
+        let spares: std::io::Result<Vec<_>> =
+            sockets.map(|socket| socket.try_clone().map(Arc::new)).collect();
+        Ok(Self { sockets: Arc::new(Mutex::new(spares?)) })
+    }
+
+    /// Lets go of all of them; a successor that is being served keeps its own.
+    pub fn release(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<TcpListener>>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Serves successors until one has taken over; then sends one message and ends.
 ///
 /// # Errors
 /// When the file cannot be made or the thread not be started.
-pub fn offer(
-    data_dir: &Path,
-    sockets: Vec<TcpListener>,
-    taken_over: mpsc::Sender<()>,
-) -> std::io::Result<()> {
+pub fn offer(data_dir: &Path, spares: Spares, taken_over: mpsc::Sender<()>) -> std::io::Result<()> {
     let server = handover::listen(&path(data_dir))?;
     std::thread::Builder::new().name("handover".into()).spawn(move || {
         for successor in server.incoming() {
             let Ok(mut successor) = successor else { continue };
-            let descriptors: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+            let sockets = spares.lock().clone();
+            let descriptors: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
             match handover::give(&mut successor, &descriptors) {
                 Ok(()) => {
                     let _ = taken_over.blocking_send(());

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use tokio::task::AbortHandle;
 use tollhouse_config::Bootstrap;
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::HealthSupervisor;
@@ -59,10 +60,26 @@ pub struct SideListeners {
     pub control: Option<SocketAddr>,
     /// The metrics.
     pub metrics: Option<SocketAddr>,
+    tasks: Vec<AbortHandle>,
 }
 
-/// How long a side port that is still held is waited for: a predecessor lets go of it while it
-/// drains.
+impl SideListeners {
+    /// Stops listening, so that a successor finds the ports free.
+    pub fn stop(&self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// Whether another process is about to leave the side ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Predecessor {
+    /// A port in use is somebody else's.
+    None,
+    /// It lets go of them once it knows that this process serves.
+    Leaving,
+}
+
+/// How long a side port that a predecessor still holds is waited for.
 const PORT_WAIT: Duration = Duration::from_secs(5);
 
 /// Starts every side listener of the bootstrap file.
@@ -72,14 +89,17 @@ const PORT_WAIT: Duration = Duration::from_secs(5);
 pub async fn start_all(
     bootstrap: &Bootstrap,
     introspection: &Introspection,
+    predecessor: Predecessor,
 ) -> anyhow::Result<SideListeners> {
     let mut side = SideListeners::default();
     if let Some(address) = first(&bootstrap.listen.control) {
-        let bound = serve_control(address, introspection.clone()).await;
+        let app = control_api(introspection.clone());
+        let bound = side.start(address, app, predecessor).await;
         side.control = Some(bound.with_context(|| in_use("listen.control", address))?);
     }
     if let Some(address) = first(&bootstrap.listen.metrics) {
-        let bound = serve_metrics(address, introspection.clone()).await;
+        let app = metrics_page(introspection.clone());
+        let bound = side.start(address, app, predecessor).await;
         side.metrics = Some(bound.with_context(|| in_use("listen.metrics", address))?);
     }
     Ok(side)
@@ -89,54 +109,49 @@ fn in_use(key: &str, address: SocketAddr) -> String {
     format!("cannot listen on {address}; set {key} to another address, or to an empty one for none")
 }
 
-/// Serves the metrics on `address`; returns the address bound.
-///
-/// # Errors
-/// When the address cannot be listened on.
-pub async fn serve_metrics(
-    address: SocketAddr,
-    introspection: Introspection,
-) -> std::io::Result<SocketAddr> {
-    let app = Router::new()
+fn metrics_page(introspection: Introspection) -> Router {
+    Router::new()
         .route("/apisix/prometheus/metrics", get(metrics))
         .route("/metrics", get(metrics))
-        .with_state(introspection);
-    start(address, app).await
+        .with_state(introspection)
 }
 
-/// Serves the control API on `address`; returns the address bound.
-///
-/// # Errors
-/// When the address cannot be listened on.
-pub async fn serve_control(
-    address: SocketAddr,
-    introspection: Introspection,
-) -> std::io::Result<SocketAddr> {
-    let app = Router::new()
+fn control_api(introspection: Introspection) -> Router {
+    Router::new()
         .route("/v1/healthcheck", get(health))
         .route("/v1/healthcheck/{kind}/{id}", get(health_of))
         .route("/v1/configuration", get(configuration))
-        .with_state(introspection);
-    start(address, app).await
+        .with_state(introspection)
 }
 
-async fn start(address: SocketAddr, app: Router) -> std::io::Result<SocketAddr> {
-    let listener = bind(address).await?;
-    let bound = listener.local_addr()?;
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    Ok(bound)
+impl SideListeners {
+    /// Serves `app` on `address`; returns the address bound.
+    async fn start(
+        &mut self,
+        address: SocketAddr,
+        app: Router,
+        predecessor: Predecessor,
+    ) -> std::io::Result<SocketAddr> {
+        let listener = bind(address, predecessor).await?;
+        let bound = listener.local_addr()?;
+        let task = tokio::spawn(async move { axum::serve(listener, app).await });
+        self.tasks.push(task.abort_handle());
+        Ok(bound)
+    }
 }
 
 /// Binds, waiting a little for a predecessor that is just leaving.
-async fn bind(address: SocketAddr) -> std::io::Result<tokio::net::TcpListener> {
+async fn bind(
+    address: SocketAddr,
+    predecessor: Predecessor,
+) -> std::io::Result<tokio::net::TcpListener> {
     let deadline = tokio::time::Instant::now() + PORT_WAIT;
+    let may_wait = || predecessor == Predecessor::Leaving && tokio::time::Instant::now() < deadline;
     let mut attempts = tokio::time::interval(Duration::from_millis(50));
     loop {
         attempts.tick().await;
         match tokio::net::TcpListener::bind(address).await {
-            Err(error)
-                if error.kind() == std::io::ErrorKind::AddrInUse
-                    && tokio::time::Instant::now() < deadline => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && may_wait() => {}
             bound => return bound,
         }
     }

@@ -8,6 +8,8 @@ mod bodies;
 mod connections;
 mod headers;
 mod health;
+mod lifecycle;
+mod live;
 mod refusals;
 mod retries;
 mod streaming;

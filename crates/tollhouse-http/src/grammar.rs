@@ -105,20 +105,26 @@ pub(crate) fn field_line(line: &[u8]) -> Result<FieldLine, HeadError> {
     if known == Known::Other && !is_token(&line[..name_end]) {
         return Err(HeadError::BadHeader);
     }
-    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let mut value = &line[name_end + 1..];
-    while let [first, rest @ ..] = value
-        && is_blank(first)
+    let (value_start, value_end) = trimmed(line, name_end + 1);
+    Ok(FieldLine { known, name_end, value_start, value_end })
+}
+
+/// Where the value that begins at `from` starts and ends without the blanks around it.
+#[inline]
+fn trimmed(line: &[u8], from: usize) -> (usize, usize) {
+    let is_blank = |byte: u8| matches!(byte, b' ' | b'\t');
+    // Nearly every line has one space before its value, and none behind it.
+    let start = from + usize::from(line.get(from) == Some(&b' '));
+    if let (Some(&first), Some(&last)) = (line.get(start), line.last())
+        && !is_blank(first)
+        && !is_blank(last)
     {
-        value = rest;
+        return (start, line.len());
     }
-    let value_start = line.len() - value.len();
-    while let [rest @ .., last] = value
-        && is_blank(last)
-    {
-        value = rest;
-    }
-    Ok(FieldLine { known, name_end, value_start, value_end: value_start + value.len() })
+    let value = &line[from..];
+    let blanks = value.iter().take_while(|&&byte| is_blank(byte)).count();
+    let tail = value[blanks..].iter().rev().take_while(|&&byte| is_blank(byte)).count();
+    (from + blanks, line.len() - tail)
 }
 
 /// Where the first colon stands. Eight bytes at a time: names are too short for a call to a search
@@ -149,7 +155,8 @@ fn token_bytes(text: &[u8]) -> usize {
 
 #[inline]
 fn is_token(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|&byte| is_token_byte(byte))
+    // Without an early end: names are short, and most are tokens.
+    !text.is_empty() && text.iter().fold(true, |token, &byte| token & is_token_byte(byte))
 }
 
 /// A byte of a token, such as a method or a field name (RFC 9110 §5.6.2).

@@ -4,7 +4,8 @@
 //! it has spoken unasked, is dropped here and never handed out.
 
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use hashbrown::HashMap;
@@ -14,7 +15,7 @@ use tollhouse_telemetry::CoreHandle;
 use crate::exchange::Link;
 
 /// Which connections may stand for each other.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolKey {
     /// The node.
     pub address: SocketAddr,
@@ -22,6 +23,22 @@ pub struct PoolKey {
     pub pool: u32,
     /// The name the TLS session was opened for.
     pub server_name: Option<Box<str>>,
+}
+
+impl Hash for PoolKey {
+    /// One word for the usual case; the rest is told apart by comparison.
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let ip = match self.address.ip() {
+            IpAddr::V4(ip) => u64::from(ip.to_bits()),
+            IpAddr::V6(ip) => ip.to_bits() as u64,
+        };
+        let rest = u64::from(self.pool) << 16 | u64::from(self.address.port());
+        state.write_u64(ip << 32 ^ ip ^ rest << 8);
+        if let Some(name) = &self.server_name {
+            state.write(name.as_bytes());
+        }
+    }
 }
 
 /// A connection to a node.

@@ -124,7 +124,8 @@ fn process_start() -> Instant {
 }
 
 fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    // Not `as_millis`, which works in 128 bits.
+    duration.as_secs().saturating_mul(1_000).saturating_add(u64::from(duration.subsec_millis()))
 }
 
 #[cfg(test)]

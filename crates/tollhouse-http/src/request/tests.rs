@@ -32,7 +32,7 @@ fn check_fields(rows: &[(&[u8], Result<&str, HeadError>)]) {
 
 #[test]
 fn request_lines_are_taken_apart_or_refused() {
-    use HeadError::{BadLine, BadTarget, BareLineFeed, MethodNotImplemented, VersionNotSupported};
+    use HeadError::{BadLine, BareLineFeed, MethodNotImplemented, VersionNotSupported};
     check(&[
         (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", Ok("GET / 1.1 @a - keep | Host=a")),
         (b"GET / HTTP/1.0\r\n\r\n", Ok("GET / 1.0 @ - |")),

@@ -84,16 +84,24 @@ impl UpstreamRequest<'_> {
         out.extend_from_slice(b" HTTP/1.1\r\n");
     }
 
+    /// Written in few pieces: this is done for every request.
     fn write_client(&self, out: &mut Vec<u8>) {
         let client = &self.client;
         let keeps = |known| client.trust == Trust::Trusted && self.head.fields.has(known);
-        write_line(out, "X-Real-IP", client.remote_address);
+        out.extend_from_slice(b"X-Real-IP: ");
+        out.extend_from_slice(client.remote_address);
+        out.extend_from_slice(b"\r\nX-Forwarded-For: ");
         self.write_forwarded_for(out);
+        out.extend_from_slice(b"\r\n");
         if !keeps(Known::XForwardedProto) {
-            write_line(out, "X-Forwarded-Proto", client.scheme.as_bytes());
+            out.extend_from_slice(b"X-Forwarded-Proto: ");
+            out.extend_from_slice(client.scheme.as_bytes());
+            out.extend_from_slice(b"\r\n");
         }
         if !keeps(Known::XForwardedHost) {
-            write_line(out, "X-Forwarded-Host", client.host);
+            out.extend_from_slice(b"X-Forwarded-Host: ");
+            out.extend_from_slice(client.host);
+            out.extend_from_slice(b"\r\n");
         }
         if !keeps(Known::XForwardedPort) {
             out.extend_from_slice(b"X-Forwarded-Port: ");
@@ -102,8 +110,8 @@ impl UpstreamRequest<'_> {
         }
     }
 
+    /// The chain so far, unless it is not to be believed, and the client at its end.
     fn write_forwarded_for(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"X-Forwarded-For: ");
         if self.client.trust != Trust::Untrusted && self.head.fields.has(Known::XForwardedFor) {
             let lines = self.head.fields.iter().filter(|f| f.known == Known::XForwardedFor);
             for line in lines {
@@ -112,7 +120,6 @@ impl UpstreamRequest<'_> {
             }
         }
         out.extend_from_slice(self.client.remote_address);
-        out.extend_from_slice(b"\r\n");
     }
 }
 

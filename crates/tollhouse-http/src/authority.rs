@@ -14,8 +14,8 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
         str::from_utf8(&text[1..close]).ok()?.parse::<Ipv6Addr>().ok()?;
         close + 1
     } else {
-        let end = text.iter().position(|&byte| !is_name_byte(byte)).unwrap_or(text.len());
-        if end == 0 {
+        let end = text.iter().position(|&byte| byte == b':').unwrap_or(text.len());
+        if end == 0 || !text[..end].iter().fold(true, |name, &byte| name & is_name_byte(byte)) {
             return None;
         }
         end

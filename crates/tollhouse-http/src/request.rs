@@ -217,14 +217,18 @@ pub(crate) fn read_connection_options(
     buffer: &[u8],
 ) -> Result<ConnectionOptions, HeadError> {
     let mut options = ConnectionOptions::default();
-    for index in 0..fields.len() {
-        let Some(value) = fields.value_at(index, Known::Connection) else { continue };
-        match value.of_buffer(buffer) {
-            // What most messages say needs no splitting.
+    if !fields.is_repeated(Known::Connection) {
+        // What most messages say needs no splitting.
+        match fields.first(Known::Connection).unwrap_or_default().of_buffer(buffer) {
             b"keep-alive" => options.keep_alive = true,
             b"close" => options.close = true,
             list => options.read_list(list, fields, buffer)?,
         }
+        return Ok(options);
+    }
+    for index in 0..fields.len() {
+        let Some(value) = fields.value_at(index, Known::Connection) else { continue };
+        options.read_list(value.of_buffer(buffer), fields, buffer)?;
     }
     Ok(options)
 }

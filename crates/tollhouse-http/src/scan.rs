@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use tollhouse_stdx::control_bytes::control_position;
+
 use crate::HeadError;
 use crate::limits::{HEAD_BYTES_MAX, HEADER_COUNT_MAX, HeadLimits, LEADING_EMPTY_LINES_MAX};
 
@@ -121,34 +123,6 @@ impl HeadScan {
         }
         if end > head_bytes_max { Err(HeadError::HeadTooLong) } else { Ok(()) }
     }
-}
-
-/// Where the first byte below space, or DEL, stands. Sixteen bytes at a time: lines are too short
-/// for a call to a search routine, and too long to go byte by byte.
-#[inline]
-fn control_position(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
-    const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
-    const DELETES: u64 = u64::from_ne_bytes([0x7f; 8]);
-    // The lowest high bit that is set marks the first of them; those above it may lie.
-    let controls = |block: &[u8]| {
-        let word = block.iter().rev().fold(0u64, |word, &byte| word << 8 | u64::from(byte));
-        let difference = word ^ DELETES;
-        let below = word.wrapping_sub(SPACES) & !word;
-        let deletes = difference.wrapping_sub(ONES) & !difference;
-        (below | deletes) & HIGH_BITS
-    };
-    let (blocks, rest) = bytes.as_chunks::<16>();
-    for (index, block) in blocks.iter().enumerate() {
-        let (low, high) = (controls(&block[..8]), controls(&block[8..]));
-        if low | high != 0 {
-            let bit = if low != 0 { low.trailing_zeros() } else { 64 + high.trailing_zeros() };
-            return Some(index * 16 + bit as usize / 8);
-        }
-    }
-    let found = rest.iter().position(u8::is_ascii_control)?;
-    Some(blocks.len() * 16 + found)
 }
 
 /// The number of header lines that `limits` allow.

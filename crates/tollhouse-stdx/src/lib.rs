@@ -3,11 +3,10 @@
 //! Nothing here knows the product, does IO or starts a thread; every module can be understood and
 //! tested alone. Types marked "one thread" are not `Send` and cost no atomic operation.
 
-#![forbid(unsafe_code)]
-
 pub mod bytes_size;
 pub mod civil;
 pub mod clock;
+pub mod control_bytes;
 pub mod cow_map;
 pub mod duration;
 pub mod edit_distance;

@@ -14,8 +14,11 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
         str::from_utf8(&text[1..close]).ok()?.parse::<Ipv6Addr>().ok()?;
         close + 1
     } else {
-        let end = text.iter().position(|&byte| byte == b':').unwrap_or(text.len());
-        if end == 0 || !text[..end].iter().fold(true, |name, &byte| name & is_name_byte(byte)) {
+        let mut end = 0;
+        while text.get(end).is_some_and(|&byte| is_name_byte(byte)) {
+            end += 1;
+        }
+        if end == 0 {
             return None;
         }
         end
@@ -33,10 +36,11 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
 
 /// Nothing, or digits of a number that a port can be.
 fn is_port(text: &[u8]) -> bool {
-    let number = text.iter().fold(0u32, |sum, digit| {
-        sum.saturating_mul(10).saturating_add(u32::from(digit.wrapping_sub(b'0')))
-    });
-    text.len() <= 5 && text.iter().all(u8::is_ascii_digit) && number <= u32::from(u16::MAX)
+    if text.len() > 5 || !text.iter().all(u8::is_ascii_digit) {
+        return false;
+    }
+    let number = text.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    number <= u32::from(u16::MAX)
 }
 
 #[inline]

@@ -43,6 +43,9 @@ pub(crate) fn declared(
     }
 }
 
+/// So many digits are a number below 2^64, whatever they are.
+const LENGTH_DIGITS_SAFE: usize = 19;
+
 /// One `Content-Length` of digits only; a repeated or list-valued one is refused even if equal.
 fn content_length(fields: &Fields, buffer: &[u8]) -> Result<u64, HeadError> {
     let only = fields.first(Known::ContentLength).unwrap_or_default();
@@ -52,6 +55,9 @@ fn content_length(fields: &Fields, buffer: &[u8]) -> Result<u64, HeadError> {
     let digits = only.of_buffer(buffer);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(HeadError::BadFraming);
+    }
+    if digits.len() <= LENGTH_DIGITS_SAFE {
+        return Ok(digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')));
     }
     digits
         .iter()

@@ -7,7 +7,8 @@ use std::io;
 
 use crate::wire::Wire;
 
-/// A message: a request at an origin, an answer at a client.
+/// A message: a request at an origin, an answer at a client. Each byte of the head is the character
+/// of its number, so that none is lost.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
     /// The first line, without its end.
@@ -48,7 +49,7 @@ impl Message {
     /// As [`Self::read`].
     pub fn read_head(wire: &mut Wire) -> io::Result<Option<Message>> {
         let Some(head) = wire.take_through(b"\r\n\r\n")? else { return Ok(None) };
-        let head = String::from_utf8_lossy(&head).into_owned();
+        let head: String = head.into_iter().map(char::from).collect();
         let mut lines = head.split("\r\n");
         let start_line = lines.next().unwrap_or_default().to_owned();
         let fields = lines.filter(|line| !line.is_empty()).map(field).collect::<io::Result<_>>()?;

@@ -4,8 +4,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// A port that is taken but not listened on: connections to it are refused, and nobody else can
-/// get it meanwhile.
+/// A port that is taken but not listened on: connections to it are refused, and nobody gets it by
+/// chance. A program that is told its number and shares ports (`SO_REUSEPORT`) can listen on it.
 #[derive(Debug)]
 pub struct ClosedPort {
     socket: Socket,
@@ -18,6 +18,7 @@ impl ClosedPort {
     /// When loopback cannot be bound.
     pub fn new() -> Self {
         let socket = unbound();
+        socket.set_reuse_port(true).expect("a fresh socket takes its options");
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         socket.bind(&any.into()).expect("loopback can be bound");
         Self { socket }

@@ -59,7 +59,8 @@ fn weights_are_kept_in_every_round() {
 fn one_key_stays_with_one_node() {
     let origins = [Origin::named("a"), Origin::named("b"), Origin::named("c")];
     let addresses = origins.each_ref().map(Origin::address);
-    let hashes: [(Value, fn(usize) -> String); 4] = [
+    type WithKey = fn(usize) -> String;
+    let hashes: [(Value, WithKey); 4] = [
         (json!({ "hash_on": "header", "key": "X-Session" }), |n| {
             format!("/ HTTP/1.1\r\nX-Session: s{n}")
         }),

@@ -146,7 +146,7 @@ impl Pair {
     /// Resources in which route, upstream and unrelated objects all change with the number.
     fn resources(&self, number: u64) -> Value {
         let (origin, name) =
-            if number % 2 == 0 { (&self.even, "even") } else { (&self.odd, "odd") };
+            if number.is_multiple_of(2) { (&self.even, "even") } else { (&self.odd, "odd") };
         let rewritten = crate::support::with(
             upstream([origin.address()]),
             json!({ "id": "u", "pass_host": "rewrite", "upstream_host": format!("{name}.test") }),

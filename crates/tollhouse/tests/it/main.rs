@@ -10,6 +10,7 @@ mod headers;
 mod health;
 mod lifecycle;
 mod live;
+mod peers;
 mod refusals;
 mod retries;
 mod streaming;

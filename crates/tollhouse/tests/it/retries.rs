@@ -18,6 +18,9 @@ fn first_then(first: u16, second: &Origin, members: Value) -> Gateway {
     gateway().resources(&everything_with(upstream, members)).start()
 }
 
+/// What a failing node does with a connection.
+type Script = fn(&mut Connection);
+
 fn reads_and_closes(connection: &mut Connection) {
     connection.request();
 }
@@ -55,8 +58,7 @@ fn a_node_that_refuses_is_passed_over() {
 
 #[test]
 fn a_request_that_may_be_repeated_goes_to_the_next_node() {
-    let scripts: [fn(&mut Connection); 4] =
-        [reads_and_closes, reads_and_resets, says_nonsense, says_nothing];
+    let scripts: [Script; 4] = [reads_and_closes, reads_and_resets, says_nonsense, says_nothing];
     let methods = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"];
     for script in scripts {
         let (failing, good) = (Origin::script(script), Origin::named("good"));
@@ -76,7 +78,7 @@ fn a_request_that_may_be_repeated_goes_to_the_next_node() {
 
 #[test]
 fn a_request_that_may_not_be_repeated_is_sent_once() {
-    let scripts: [(fn(&mut Connection), u16); 4] = [
+    let scripts: [(Script, u16); 4] = [
         (reads_and_closes, 502),
         (reads_and_resets, 502),
         (says_nonsense, 502),

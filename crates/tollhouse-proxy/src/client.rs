@@ -15,7 +15,7 @@ use crate::buffer::BUFFER_BYTES;
 use crate::error::GatewayError;
 use crate::exchange::Link;
 use crate::head::text::AddressText;
-use crate::settings::{DISCARD_BYTES_MAX, DRAIN_IDLE_TIME, LINGER_TIME};
+use crate::settings::{DRAIN_IDLE_TIME, LINGER_TIME};
 use crate::worker::Worker;
 
 /// A client's connection and its one deadline.
@@ -189,25 +189,19 @@ impl Client {
     pub async fn linger(&mut self, worker: &Worker) {
         worker.clock.refresh();
         self.arm(worker, LINGER_TIME);
-        let mut discarded = 0;
-        poll_fn(|context| self.poll_linger(context, worker, &mut discarded)).await;
+        poll_fn(|context| self.poll_linger(context, worker)).await;
     }
 
-    fn poll_linger(
-        &mut self,
-        context: &mut Context<'_>,
-        worker: &Worker,
-        discarded: &mut u64,
-    ) -> Poll<()> {
+    /// Bounded by time alone: many clients look at an answer only once they have sent everything,
+    /// and the reactor has a fast sender pause often enough for the deadline to be seen.
+    fn poll_linger(&mut self, context: &mut Context<'_>, worker: &Worker) -> Poll<()> {
         if ready!(self.link.stream.poll_shutdown(context)).is_err() {
             return Poll::Ready(());
         }
         loop {
             self.link.buffer.truncate(0);
             match self.link.poll_fill(context, &worker.shelf) {
-                Poll::Ready(Ok(read)) if read > 0 && *discarded < DISCARD_BYTES_MAX => {
-                    *discarded += read as u64;
-                }
+                Poll::Ready(Ok(read)) if read > 0 => {}
                 Poll::Ready(_) => return Poll::Ready(()),
                 Poll::Pending if self.is_late(worker) => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,

@@ -81,10 +81,6 @@ pub const RESPONSE_HEAD: HeadLimits =
 /// Interim responses passed on for one request: a node that sends more is not making progress.
 pub const INTERIM_RESPONSES_MAX: u32 = 16;
 
-/// Bytes of an unread request body that are read and forgotten to keep a connection or to let
-/// the answer arrive before the socket closes.
-pub const DISCARD_BYTES_MAX: u64 = 256 * 1024;
-
 /// How long a closing connection is read from, so that a client still sending sees the answer
 /// instead of a reset.
 pub const LINGER_TIME: Duration = Duration::from_secs(2);

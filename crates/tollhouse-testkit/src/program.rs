@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use crate::gateway::Output;
+use crate::patience::DEADLINE;
 
 /// Names of the programs that this machine lacks, comma separated; set by `cargo x test`.
 const SKIP_VARIABLE: &str = "TOLLHOUSE_TEST_SKIP_PEERS";
@@ -53,8 +55,16 @@ pub struct Ran {
 /// # Panics
 /// When it cannot be started or does not end in time.
 pub fn run(command: &mut Command) -> Ran {
+    run_within(command, DEADLINE)
+}
+
+/// The same with a deadline of its own, for what may have to be built first.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_within(command: &mut Command, time: Duration) -> Ran {
     let (mut child, output) = spawn(command);
-    output.wait_end();
+    output.wait_end_within(time);
     let status = child.wait().expect("a child can be waited for");
     Ran { status, text: output.text() }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::patience::DEADLINE;
 
@@ -55,7 +55,7 @@ impl Output {
 
     /// The same, without a panic.
     pub(super) fn try_line<T>(&self, pick: impl Fn(&str) -> Option<T>) -> Option<T> {
-        self.wait(|state| match state.lines.iter().find_map(|line| pick(line)) {
+        self.wait(DEADLINE, |state| match state.lines.iter().find_map(|line| pick(line)) {
             Some(found) => Some(Some(found)),
             None => (state.open_streams == 0).then_some(None),
         })
@@ -67,12 +67,17 @@ impl Output {
     /// # Panics
     /// When the deadline passes before.
     pub fn wait_end(&self) {
-        let ended = self.wait(|state| (state.open_streams == 0).then_some(()));
+        self.wait_end_within(DEADLINE);
+    }
+
+    /// The same with a deadline of its own.
+    pub(crate) fn wait_end_within(&self, time: Duration) {
+        let ended = self.wait(time, |state| (state.open_streams == 0).then_some(()));
         ended.unwrap_or_else(|| panic!("it does not end; it printed:\n{}", self.text()));
     }
 
-    fn wait<T>(&self, check: impl Fn(&State) -> Option<T>) -> Option<T> {
-        let end = Instant::now() + DEADLINE;
+    fn wait<T>(&self, time: Duration, check: impl Fn(&State) -> Option<T>) -> Option<T> {
+        let end = Instant::now() + time;
         let mut state = self.lock();
         loop {
             if let Some(value) = check(&state) {

@@ -5,6 +5,7 @@
 
 mod balancing;
 mod bodies;
+mod clients;
 mod connections;
 mod headers;
 mod health;

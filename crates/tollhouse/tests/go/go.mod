@@ -1,0 +1,3 @@
+module tollhouse.test/peer
+
+go 1.21

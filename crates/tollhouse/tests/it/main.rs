@@ -14,6 +14,7 @@ mod live;
 mod peers;
 mod refusals;
 mod retries;
+mod routing;
 mod streaming;
 mod support;
 mod upgrades;

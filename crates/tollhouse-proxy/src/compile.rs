@@ -251,7 +251,7 @@ impl Compiler {
             target,
             service,
         };
-        if route.vars.as_ref().is_some_and(|vars| vars.reads_body()) {
+        if route.enabled && route.vars.as_ref().is_some_and(|vars| vars.reads_body()) {
             self.body_readers.insert(id.clone(), ());
         } else {
             self.body_readers.remove(id);

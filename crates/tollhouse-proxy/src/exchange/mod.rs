@@ -6,6 +6,8 @@
 pub(crate) mod link;
 pub(crate) mod pump;
 pub(crate) mod relay;
+#[cfg(test)]
+mod testing;
 pub(crate) mod tunnel;
 
 pub(crate) use link::Link;

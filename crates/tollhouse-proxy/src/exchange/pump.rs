@@ -251,3 +251,6 @@ impl RequestPump {
         Poll::Ready(self.admit(downstream.buffer.filled()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -77,3 +77,6 @@ impl Flow {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests;

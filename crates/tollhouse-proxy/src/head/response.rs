@@ -79,7 +79,8 @@ impl RelayedResponse<'_> {
 
 /// Appends an interim response (RFC 9110 §15.2) of a node.
 pub(crate) fn write_interim(out: &mut Vec<u8>, head: &ResponseHead, bytes: &[u8]) {
-    out.extend_from_slice(&bytes[..head.fields_start]);
+    out.extend_from_slice(b"HTTP/1.1");
+    out.extend_from_slice(&bytes[b"HTTP/1.1".len()..head.fields_start]);
     let end = head.head_bytes - 2;
     copy_lines(out, &head.fields, bytes, end, |field| !field.known.is_hop_by_hop());
     out.extend_from_slice(b"\r\n");

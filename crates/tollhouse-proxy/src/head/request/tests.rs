@@ -1,1 +1,282 @@
-//! Tables for the module above.
+//! Golden tables: the client's head and what the gateway knows, to the exact head for the node.
+
+use tollhouse_http::HeadLimits;
+
+use super::*;
+
+/// Header lines of the gateway's own when nothing is trusted and nothing is known beforehand.
+const OWN: &[&str] = &[
+    "Host: node.example",
+    "X-Real-IP: 10.0.0.9",
+    "X-Forwarded-For: 10.0.0.9",
+    "X-Forwarded-Proto: http",
+    "X-Forwarded-Host: a.example",
+    "X-Forwarded-Port: 9080",
+];
+
+fn head_text(lines: &[&str]) -> String {
+    lines.iter().map(|line| format!("{line}\r\n")).chain(["\r\n".to_owned()]).collect()
+}
+
+fn written(client: &[&str], trust: Trust, passes_upgrades: bool) -> String {
+    let mut text = head_text(client);
+    let mut head = RequestHead::default();
+    assert!(head.parse(text.as_bytes(), &HeadLimits::default()).expect("a good head"));
+    // What follows in the buffer is not part of the head.
+    text.push_str("BODY: not a header\r\n");
+    let mut out = b"kept|".to_vec();
+    UpstreamRequest {
+        head: &head,
+        bytes: text.as_bytes(),
+        host: b"node.example",
+        client: ClientFacts {
+            remote_address: b"10.0.0.9",
+            scheme: "http",
+            host: b"a.example",
+            port: 9080,
+            trust,
+        },
+        upgrade: head.upgrade && passes_upgrades,
+    }
+    .write(&mut out);
+    let out = String::from_utf8(out).expect("text");
+    out.strip_prefix("kept|").expect("the head is appended").to_owned()
+}
+
+/// Whole heads, line by line.
+fn check_whole(client: &[&str], trust: Trust, node: &[&str]) {
+    assert_eq!(written(client, trust, false), head_text(node), "{client:?} {trust:?}");
+}
+
+/// A request line and what follows the gateway's own lines.
+fn check(client: &[&str], request_line: &str, copied: &[&str]) {
+    let node = [&[request_line], OWN, copied].concat();
+    check_whole(client, Trust::Unconfigured, &node);
+}
+
+#[test]
+fn the_request_line_is_in_origin_form_and_speaks_http_1_1() {
+    for (line, expected) in [
+        ("GET / HTTP/1.1", "GET / HTTP/1.1"),
+        ("GET /a/b%2Fc?d=e&f HTTP/1.1", "GET /a/b%2Fc?d=e&f HTTP/1.1"),
+        ("GET /a? HTTP/1.1", "GET /a? HTTP/1.1"),
+        ("GET //a/../b HTTP/1.1", "GET //a/../b HTTP/1.1"),
+        ("GET / HTTP/1.0", "GET / HTTP/1.1"),
+        ("PURGE /x HTTP/1.1", "PURGE /x HTTP/1.1"),
+        ("GET http://a.example/x?y HTTP/1.1", "GET /x?y HTTP/1.1"),
+        ("GET http://a.example HTTP/1.1", "GET / HTTP/1.1"),
+        ("GET http://a.example?q=1 HTTP/1.1", "GET /?q=1 HTTP/1.1"),
+        ("GET HTTPS://a.example:8443/z HTTP/1.1", "GET /z HTTP/1.1"),
+    ] {
+        check(&[line, "Host: a.example"], expected, &[]);
+    }
+}
+
+#[test]
+fn ordinary_lines_are_copied_as_they_stand_and_in_order() {
+    check(
+        &[
+            "GET / HTTP/1.1",
+            "accept:*/*",
+            "Host: a.example",
+            "X-Twice: 1",
+            "Cookie:   a=b; c  ",
+            "X-Twice: 2",
+            "X-Empty:",
+            "User-Agent: \u{fc}ml\u{e4}ut",
+            "Trailer: X-Sum",
+        ],
+        "GET / HTTP/1.1",
+        &[
+            "accept:*/*",
+            "X-Twice: 1",
+            "Cookie:   a=b; c  ",
+            "X-Twice: 2",
+            "X-Empty:",
+            "User-Agent: \u{fc}ml\u{e4}ut",
+            "Trailer: X-Sum",
+        ],
+    );
+}
+
+#[test]
+fn hop_by_hop_lines_stay_behind_wherever_they_stand() {
+    for dropped in [
+        "Connection: keep-alive",
+        "CONNECTION: close",
+        "Connection: keep-alive, ,close",
+        "Keep-Alive: timeout=5",
+        "Proxy-Connection: keep-alive",
+        "TE: trailers",
+        "Upgrade: websocket",
+        "Host: a.example",
+        "X-Real-IP: 6.6.6.6",
+    ] {
+        let host = if dropped.starts_with("Host") { "B: 0" } else { "Host: a.example" };
+        let kept: &[&str] = if dropped.starts_with("Host") { &["B: 0"] } else { &[] };
+        let line = "GET / HTTP/1.1";
+        check(&[line, dropped, host, "A: 1", "C: 2"], line, &[kept, &["A: 1", "C: 2"]].concat());
+        check(&[line, host, "A: 1", dropped, "C: 2"], line, &[kept, &["A: 1", "C: 2"]].concat());
+        check(&[line, host, "A: 1", "C: 2", dropped], line, &[kept, &["A: 1", "C: 2"]].concat());
+    }
+}
+
+#[test]
+fn fields_named_by_connection_stay_behind() {
+    check(
+        &[
+            "GET / HTTP/1.1",
+            "X-One: 1",
+            "Connection: x-one, X-TWO",
+            "Host: a.example",
+            "x-two: 2",
+            "Connection: X-Three",
+            "X-Three: 3",
+            "X-Four: 4",
+        ],
+        "GET / HTTP/1.1",
+        &["X-Four: 4"],
+    );
+}
+
+#[test]
+fn what_the_node_must_have_cannot_be_named_away_by_connection() {
+    let line = "POST / HTTP/1.1";
+    check(
+        &[line, "Host: a.example", "Connection: host, content-length", "Content-Length: 2"],
+        line,
+        &["Content-Length: 2"],
+    );
+    check(
+        &[line, "Host: a.example", "Connection: transfer-encoding", "Transfer-Encoding: chunked"],
+        line,
+        &["Transfer-Encoding: chunked"],
+    );
+    let forwarding = "Connection: x-forwarded-for, x-real-ip, x-forwarded-proto";
+    check(&["GET / HTTP/1.1", "Host: a.example", forwarding], "GET / HTTP/1.1", &[]);
+}
+
+#[test]
+fn the_expectation_is_the_gateways_to_meet() {
+    check(
+        &["PUT / HTTP/1.1", "Host: a.example", "Expect: 100-continue", "Content-Length: 9"],
+        "PUT / HTTP/1.1",
+        &["Content-Length: 9"],
+    );
+}
+
+#[test]
+fn framing_is_said_once_and_plainly() {
+    let line = "POST / HTTP/1.1";
+    check(
+        &[line, "Transfer-Encoding: Chunked", "Host: a.example", "A: 1"],
+        line,
+        &["A: 1", "Transfer-Encoding: chunked"],
+    );
+    check(&[line, "Content-Length: 0", "Host: a.example"], line, &["Content-Length: 0"]);
+    check(&[line, "Host: a.example"], line, &[]);
+}
+
+#[test]
+fn a_client_of_http_1_0_may_name_no_host() {
+    check(&["GET / HTTP/1.0", "Connection: keep-alive"], "GET / HTTP/1.1", &[]);
+}
+
+/// What a proxy in front may have sent.
+const FORWARDED: &[&str] = &[
+    "GET / HTTP/1.1",
+    "Host: a.example",
+    "X-Real-IP: 6.6.6.6",
+    "X-Forwarded-For: 1.1.1.1",
+    "X-Forwarded-Proto: https",
+    "X-Forwarded-Host: front.example",
+    "X-Forwarded-Port: 443",
+    "Forwarded: for=1.1.1.1;proto=https",
+    "X-Forwarded-For: 2.2.2.2, 3.3.3.3",
+    "Accept: */*",
+];
+
+#[test]
+fn without_trusted_addresses_the_chain_grows_and_the_rest_is_overwritten() {
+    check_whole(
+        FORWARDED,
+        Trust::Unconfigured,
+        &[
+            "GET / HTTP/1.1",
+            "Host: node.example",
+            "X-Real-IP: 10.0.0.9",
+            "X-Forwarded-For: 1.1.1.1, 2.2.2.2, 3.3.3.3, 10.0.0.9",
+            "X-Forwarded-Proto: http",
+            "X-Forwarded-Host: a.example",
+            "X-Forwarded-Port: 9080",
+            "Accept: */*",
+        ],
+    );
+}
+
+#[test]
+fn a_trusted_peer_keeps_what_it_said() {
+    check_whole(
+        FORWARDED,
+        Trust::Trusted,
+        &[
+            "GET / HTTP/1.1",
+            "Host: node.example",
+            "X-Real-IP: 10.0.0.9",
+            "X-Forwarded-For: 1.1.1.1, 2.2.2.2, 3.3.3.3, 10.0.0.9",
+            "X-Forwarded-Proto: https",
+            "X-Forwarded-Host: front.example",
+            "X-Forwarded-Port: 443",
+            "Forwarded: for=1.1.1.1;proto=https",
+            "Accept: */*",
+        ],
+    );
+}
+
+#[test]
+fn what_a_trusted_peer_left_out_is_filled_in() {
+    check_whole(
+        &["GET / HTTP/1.1", "Host: a.example", "X-Forwarded-Proto: https"],
+        Trust::Trusted,
+        &[
+            "GET / HTTP/1.1",
+            "Host: node.example",
+            "X-Real-IP: 10.0.0.9",
+            "X-Forwarded-For: 10.0.0.9",
+            "X-Forwarded-Host: a.example",
+            "X-Forwarded-Port: 9080",
+            "X-Forwarded-Proto: https",
+        ],
+    );
+}
+
+#[test]
+fn nothing_that_an_untrusted_peer_says_about_the_client_passes() {
+    let own = [&["GET / HTTP/1.1"], OWN, &["Accept: */*"]].concat();
+    check_whole(FORWARDED, Trust::Untrusted, &own);
+}
+
+#[test]
+fn an_upgrade_is_asked_for_where_the_route_lets_it_pass() {
+    let client = [
+        "GET /chat HTTP/1.1",
+        "Host: a.example",
+        "Connection: keep-alive, Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Key: x",
+    ];
+    let node =
+        [&["GET /chat HTTP/1.1"], OWN, &["Sec-WebSocket-Key: x"], &UPGRADE_LINES[..]].concat();
+    assert_eq!(written(&client, Trust::Unconfigured, true), head_text(&node));
+    let plain = [&["GET /chat HTTP/1.1"], OWN, &["Sec-WebSocket-Key: x"]].concat();
+    assert_eq!(written(&client, Trust::Unconfigured, false), head_text(&plain));
+}
+
+const UPGRADE_LINES: [&str; 2] = ["Upgrade: websocket", "Connection: upgrade"];
+
+#[test]
+fn an_upgrade_that_connection_does_not_name_is_none() {
+    let client = ["GET /chat HTTP/1.1", "Host: a.example", "Upgrade: websocket"];
+    let plain = [&["GET /chat HTTP/1.1"], OWN].concat();
+    assert_eq!(written(&client, Trust::Unconfigured, true), head_text(&plain));
+}

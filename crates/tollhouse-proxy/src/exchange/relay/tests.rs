@@ -1,0 +1,327 @@
+//! Responses over loopback sockets: what the client gets of what the node sends, piece by piece.
+
+use std::future::poll_fn;
+
+use super::*;
+use crate::buffer::BODY_BUFFER_BYTES;
+use crate::exchange::testing::{Bench, Far, fill, pattern, run};
+
+/// The head written for the client.
+const HEAD: &[u8] = b"client's head|";
+
+/// A response: how its body is delimited and framed, what arrived with its head, then pairs of
+/// what the node sends and what the client sees of it before more is sent.
+struct Case<'a> {
+    body: BodyLength,
+    reframe: Reframe,
+    early: &'a str,
+    head_and: &'a str,
+    pieces: &'a [(&'a str, &'a str)],
+    /// What the client sees when the node ends the stream; `None` when the response ends before.
+    at_end: Option<&'a str>,
+}
+
+/// Plays a response that ends well; the relay and what is left in the node's buffer.
+async fn play(case: &Case<'_>) -> (ResponseRelay, Vec<u8>) {
+    let Bench { shelf, mut downstream, mut upstream, mut client, mut node } = Bench::new().await;
+    fill(&mut upstream, &shelf, case.early.as_bytes());
+    let mut relay = ResponseRelay::new(case.body, case.reframe);
+    let mut out = HEAD.to_vec();
+    let sending = poll_fn(|context| {
+        relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf)
+    });
+    let playing = async {
+        client.expect(&[HEAD, case.head_and.as_bytes()].concat()).await;
+        for (sent, seen) in case.pieces {
+            node.send(sent.as_bytes()).await;
+            client.expect(seen.as_bytes()).await;
+        }
+        if let Some(seen) = case.at_end {
+            node.finish().await;
+            client.expect(seen.as_bytes()).await;
+        }
+    };
+    let (sent, ()) = tokio::join!(sending, playing);
+    assert!(sent.is_ok(), "{sent:?} {:?}", case.pieces);
+    assert!(client.is_quiet().await, "nothing follows {:?}", case.pieces);
+    assert!(out.is_empty(), "the head's buffer is free again");
+    (relay, upstream.buffer.filled().to_vec())
+}
+
+async fn check(case: Case<'_>) {
+    play(&case).await;
+}
+
+/// A response that breaks off after the head and `seen`.
+async fn check_broken(
+    body: BodyLength,
+    early: &str,
+    end: impl AsyncFnOnce(Far),
+    is_expected: fn(&RelayError) -> bool,
+) -> ResponseRelay {
+    let Bench { shelf, mut downstream, mut upstream, client: _client, node } = Bench::new().await;
+    fill(&mut upstream, &shelf, early.as_bytes());
+    let mut relay = ResponseRelay::new(body, Reframe::Keep);
+    let mut out = HEAD.to_vec();
+    let sending = poll_fn(|context| {
+        relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf)
+    });
+    let (sent, ()) = tokio::join!(sending, end(node));
+    assert!(sent.as_ref().is_err_and(is_expected), "{sent:?} {body:?} {early:?}");
+    relay
+}
+
+fn is_truncated(error: &RelayError) -> bool {
+    matches!(error, RelayError::UpstreamTruncated)
+}
+
+fn is_bad_body(error: &RelayError) -> bool {
+    matches!(error, RelayError::BadBody)
+}
+
+#[test]
+fn a_response_without_a_body_is_its_head() {
+    run(async {
+        let case = Case {
+            body: BodyLength::None,
+            reframe: Reframe::Keep,
+            early: "not its own",
+            head_and: "",
+            pieces: &[],
+            at_end: None,
+        };
+        let (relay, left) = play(&case).await;
+        assert_eq!(left, b"not its own");
+        assert_eq!((relay.sent, relay.moved), (0, HEAD.len() as u64));
+    });
+}
+
+#[test]
+fn a_body_of_known_length_passes_as_it_arrives_and_ends_where_it_says() {
+    run(async {
+        let known = |early, head_and, pieces| Case {
+            body: BodyLength::Known(10),
+            reframe: Reframe::Keep,
+            early,
+            head_and,
+            pieces,
+            at_end: None,
+        };
+        check(known("0123456789", "0123456789", &[])).await;
+        check(known("01234", "01234", &[("56789", "56789")])).await;
+        check(known("", "", &[("0", "0"), ("12345678", "12345678"), ("9", "9")])).await;
+        let (relay, left) = play(&known("0123456789extra", "0123456789", &[])).await;
+        assert_eq!((relay.sent, left.as_slice()), (10, &b"extra"[..]));
+    });
+}
+
+#[test]
+fn chunks_pass_as_they_stand_up_to_the_end_of_the_trailers() {
+    run(async {
+        let chunked = |early, head_and, pieces| Case {
+            body: BodyLength::Chunked,
+            reframe: Reframe::Keep,
+            early,
+            head_and,
+            pieces,
+            at_end: None,
+        };
+        let whole = "5;x=y\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n";
+        check(chunked(whole, whole, &[])).await;
+        check(chunked("5", "5", &[("\r\nhe", "\r\nhe"), ("llo\r\n0\r\n\r\n", "llo\r\n0\r\n\r\n")]))
+            .await;
+        let (relay, left) = play(&chunked("0\r\n\r\nextra", "0\r\n\r\n", &[])).await;
+        assert_eq!((relay.sent, left.as_slice()), (5, &b"extra"[..]));
+    });
+}
+
+#[test]
+fn chunks_are_undone_for_a_client_that_knows_none() {
+    run(async {
+        let decoded = |early, head_and, pieces| Case {
+            body: BodyLength::Chunked,
+            reframe: Reframe::Decode,
+            early,
+            head_and,
+            pieces,
+            at_end: None,
+        };
+        check(decoded("5;x\r\nhello\r\n3\r\nyou\r\n0\r\nX: 1\r\n\r\n", "helloyou", &[])).await;
+        check(decoded("0\r\n\r\n", "", &[])).await;
+        let pieces = &[("he", "he"), ("llo\r\n1\r\n", "llo"), ("!\r\n0\r\n", "!"), ("\r\n", "")];
+        check(decoded("5\r\n", "", pieces)).await;
+        let (relay, left) = play(&decoded("1\r\na\r\n0\r\n\r\nextra", "a", &[])).await;
+        assert_eq!((relay.sent, left.as_slice()), (1, &b"extra"[..]));
+    });
+}
+
+#[test]
+fn a_body_that_ends_with_its_connection_is_cut_into_chunks_as_it_arrives() {
+    run(async {
+        let encoded = |early, head_and, pieces, at_end| Case {
+            body: BodyLength::UntilClose,
+            reframe: Reframe::Encode,
+            early,
+            head_and,
+            pieces,
+            at_end: Some(at_end),
+        };
+        check(encoded("", "", &[], "0\r\n\r\n")).await;
+        check(encoded("hello", "5\r\nhello", &[], "\r\n0\r\n\r\n")).await;
+        let pieces = &[("0123456789abcdef", "10\r\n0123456789abcdef"), ("\r\n", "\r\n2\r\n\r\n")];
+        check(encoded("", "", pieces, "\r\n0\r\n\r\n")).await;
+    });
+}
+
+#[test]
+fn without_chunks_the_end_of_the_connection_is_the_end_of_the_body() {
+    run(async {
+        check(Case {
+            body: BodyLength::UntilClose,
+            reframe: Reframe::Keep,
+            early: "he",
+            head_and: "he",
+            pieces: &[("llo", "llo")],
+            at_end: Some(""),
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_node_that_ends_inside_of_its_body_is_found_out() {
+    run(async {
+        for (body, early) in [
+            (BodyLength::Known(10), ""),
+            (BodyLength::Known(10), "012345678"),
+            (BodyLength::Chunked, ""),
+            (BodyLength::Chunked, "5\r\nhel"),
+            (BodyLength::Chunked, "5\r\nhello\r\n"),
+            (BodyLength::Chunked, "0\r\n"),
+        ] {
+            let finish = async |mut node: Far| node.finish().await;
+            let relay = check_broken(body, early, finish, is_truncated).await;
+            assert_eq!(relay.sent, early.len() as u64, "what came before was passed on");
+        }
+    });
+}
+
+#[test]
+fn a_reset_is_never_taken_for_the_end_of_a_body() {
+    run(async {
+        let Bench { shelf, mut downstream, mut upstream, client: _client, node } =
+            Bench::new().await;
+        // Bytes that the node has not read when it closes make it a reset.
+        let unread = [IoSlice::new(b"unread")];
+        poll_fn(|context| upstream.stream.poll_write(context, &unread)).await.expect("sent");
+        node.close();
+        let mut relay = ResponseRelay::new(BodyLength::UntilClose, Reframe::Encode);
+        let mut out = HEAD.to_vec();
+        let sent = poll_fn(|context| {
+            relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf)
+        })
+        .await;
+        assert!(sent.as_ref().is_err_and(is_truncated), "{sent:?}");
+    });
+}
+
+#[test]
+fn a_body_that_is_broken_from_its_first_byte_keeps_even_the_head_back() {
+    run(async {
+        let wait = async |_node: Far| {};
+        let relay = check_broken(BodyLength::Chunked, "zz\r\n", wait, is_bad_body).await;
+        assert_eq!(relay.moved, 0);
+    });
+}
+
+#[test]
+fn a_body_that_breaks_later_ends_there() {
+    run(async {
+        let break_it = async |mut node: Far| node.send(b"Xhello").await;
+        let relay = check_broken(BodyLength::Chunked, "5\r\nhello", break_it, is_bad_body).await;
+        assert_eq!(relay.sent, 8);
+    });
+}
+
+#[test]
+fn a_client_that_has_left_ends_the_response() {
+    run(async {
+        let body = pattern(64 * BUFFER_BYTES);
+        let Bench { shelf, mut downstream, mut upstream, client, mut node } = Bench::new().await;
+        client.close();
+        let mut relay = ResponseRelay::new(BodyLength::UntilClose, Reframe::Keep);
+        let mut out = HEAD.to_vec();
+        let sending = poll_fn(|context| {
+            relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf)
+        });
+        let sent = tokio::select! {
+            sent = sending => sent,
+            () = node.send_and_wait(&body) => unreachable!("it waits for ever"),
+        };
+        assert!(matches!(sent, Err(RelayError::DownstreamGone)), "{sent:?}");
+    });
+}
+
+#[test]
+fn a_long_body_passes_whole_through_one_large_buffer() {
+    run(async {
+        let body = pattern(40 * BODY_BUFFER_BYTES + 3);
+        let Bench { shelf, mut downstream, mut upstream, mut client, mut node } =
+            Bench::new().await;
+        let mut relay = ResponseRelay::new(BodyLength::Known(body.len() as u64), Reframe::Keep);
+        let mut out = HEAD.to_vec();
+        let mut sizes = Vec::new();
+        let sending = poll_fn(|context| {
+            let sent =
+                relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf);
+            sizes.push(upstream.buffer.size());
+            sent
+        });
+        let whole = [HEAD, &body].concat();
+        let (sent, (), ()) = tokio::join!(sending, node.send(&body), client.expect(&whole));
+        assert!(sent.is_ok(), "{sent:?}");
+        assert_eq!(relay.sent, body.len() as u64);
+        assert!(sizes.contains(&BODY_BUFFER_BYTES), "{sizes:?}");
+        assert!(sizes.iter().all(|&size| size <= BODY_BUFFER_BYTES), "{sizes:?}");
+    });
+}
+
+#[test]
+fn a_slow_client_stops_the_node_and_then_loses_nothing() {
+    run(async {
+        // More than the kernel's buffers of both connections take.
+        let body = pattern(65_537).repeat(1000);
+        let Bench { shelf, mut downstream, mut upstream, mut client, mut node } =
+            Bench::new().await;
+        let mut relay = ResponseRelay::new(BodyLength::UntilClose, Reframe::Keep);
+        let mut out = HEAD.to_vec();
+        let mut sending_node = Box::pin(async {
+            node.send(&body).await;
+            node.finish().await;
+        });
+        // Both are pending when the client's side is full.
+        let mut quiet_polls = 0;
+        poll_fn(|context| {
+            let moved = relay.moved;
+            assert!(sending_node.as_mut().poll(context).is_pending(), "the node is held up");
+            let sent =
+                relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf);
+            assert!(sent.is_pending());
+            let is_full = relay.waiting == Waiting::DownstreamWrite && relay.moved == moved;
+            quiet_polls = if is_full { quiet_polls + 1 } else { 0 };
+            if quiet_polls == 3 {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        assert!(upstream.buffer.size() <= BODY_BUFFER_BYTES);
+        let sending = poll_fn(|context| {
+            relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf)
+        });
+        let whole = [HEAD, &body].concat();
+        let (sent, (), ()) = tokio::join!(sending, sending_node, client.expect(&whole));
+        assert!(sent.is_ok(), "{sent:?}");
+    });
+}

@@ -44,7 +44,8 @@ impl Respond<'_> {
         body.withhold_continue();
         self.note_answer(work);
         let reframe = reframe(work);
-        let keep = self.keeps_client(client, work, reframe);
+        // What the client has not sent yet would stand before its next request.
+        let keep = body.is_received() && self.keeps_client(client, work, reframe);
         self.write_head(&connection, work, reframe, keep);
         connection.link.buffer.consume(work.response.head_bytes);
         if work.response.status == 101 {
@@ -68,7 +69,7 @@ impl Respond<'_> {
             return After::Close;
         }
         self.release(connection, work, body);
-        if keep && body.is_received() && body.is_done() { After::KeepAlive } else { After::Linger }
+        if keep { After::KeepAlive } else { After::Linger }
     }
 
     /// Tells health and records what the node said.

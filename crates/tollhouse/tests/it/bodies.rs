@@ -136,7 +136,8 @@ fn endless_interim_answers_are_no_answer() {
     assert_eq!(answer.status(), 502);
 }
 
-const TOO_LARGE: &str = "HTTP/1.1 413 Too Large\r\nContent-Length: 9\r\n\r\ntoo large";
+const TOO_LARGE: &str =
+    "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 9\r\n\r\ntoo large";
 const UPLOAD_BYTES: usize = 16 << 20;
 
 fn refuses_uploads(connection: &mut Connection) {
@@ -156,6 +157,7 @@ fn an_answer_may_come_while_the_request_is_still_being_sent() {
     client.send(vec![b'x'; 100_000]);
     let answer = client.answer();
     assert_eq!((answer.status(), answer.text().as_str()), (413, "too large"));
+    assert_eq!(answer.field("connection"), Some("close"));
     client.expect_end();
 }
 
@@ -181,6 +183,27 @@ fn an_early_answer_arrives_although_the_client_does_not_stop() {
         assert_eq!((answer.status(), answer.text().as_str()), (413, "too large"));
         drop(client);
         upload.join().expect("the upload ends");
+    }
+}
+
+#[test]
+fn an_early_answer_tells_whether_the_connection_goes_on() {
+    let origin = Origin::script(|connection| {
+        if connection.head().is_some() {
+            connection.send(TOO_LARGE);
+        }
+    });
+    let gateway = gateway_to(&origin);
+    for length in [1, 10_000, 20_000, 100_000, 1_000_000] {
+        let mut client = gateway.client();
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"));
+        client.send(vec![b'x'; length]);
+        let answer = client.answer();
+        assert_eq!((answer.status(), answer.text().as_str()), (413, "too large"), "{length}");
+        match answer.field("connection") {
+            Some(_) => client.expect_end(),
+            None => assert_eq!(client.get("/").status(), 413, "{length}"),
+        }
     }
 }
 

@@ -11,6 +11,9 @@ const JUDGES: [&str; 4] = ["tollhouse", "nginx", "haproxy", "h11"];
 /// Nobody has asked yet.
 const UNKNOWN: &str = "?";
 
+/// The reason for which no verdict is listed: it depends on who is faster.
+pub(crate) const WAVERS: &str = "wavers";
+
 /// One request.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Case {
@@ -87,7 +90,9 @@ impl Corpus {
         let mut lines = Vec::new();
         for line in self.text.lines() {
             name = line.strip_prefix("== ").unwrap_or(name);
-            match found.get(name).filter(|_| line.starts_with(&prefix)) {
+            let is_open = line.strip_prefix(&prefix) == Some(UNKNOWN);
+            let wavers = is_open && lines.last() == Some(&format!("# {judge}: {WAVERS}"));
+            match found.get(name).filter(|_| line.starts_with(&prefix) && !wavers) {
                 Some(verdict) => lines.push(format!("{prefix}{verdict}")),
                 None => lines.push(line.to_owned()),
             }

@@ -3,11 +3,15 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use smallvec::SmallVec;
 use tollhouse_http::field::list_elements;
 use tollhouse_http::{Fields, Known};
 
 use crate::head::request::Trust;
 use crate::settings::{RealIp, Settings};
+
+/// Elements of a chain of proxies that are looked at without allocating; more are rare.
+const HOPS_INLINE: usize = 8;
 
 /// The address that a trusted proxy in front reports; `None` when the peer itself is the client.
 #[inline]
@@ -26,7 +30,7 @@ pub(crate) fn reported(
         return None;
     }
     let mut reported = None;
-    let elements: Vec<&[u8]> = list_elements(value).collect();
+    let elements: SmallVec<[&[u8]; HOPS_INLINE]> = list_elements(value).collect();
     for element in elements.into_iter().rev() {
         let Some(address) = parse_address(element) else { break };
         reported = Some(address);

@@ -1,5 +1,6 @@
 //! Small texts written on every request: decimal numbers and addresses, without the formatter.
 
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
 /// Longest text of an address: an IPv6 address with an embedded IPv4 one.
@@ -31,21 +32,29 @@ pub struct AddressText {
 impl AddressText {
     /// The text of `address`; an IPv4-mapped one is written as IPv4.
     pub fn new(address: IpAddr) -> Self {
-        let mut text = Vec::with_capacity(ADDRESS_CHARS_MAX);
+        let mut bytes = [0; ADDRESS_CHARS_MAX];
+        let mut len = 0;
         match address.to_canonical() {
             IpAddr::V4(v4) => {
                 for (index, octet) in v4.octets().into_iter().enumerate() {
                     if index > 0 {
-                        text.push(b'.');
+                        bytes[len] = b'.';
+                        len += 1;
                     }
-                    write_decimal(&mut text, u64::from(octet));
+                    for unit in [100, 10, 1].into_iter().filter(|&unit| octet >= unit || unit == 1)
+                    {
+                        bytes[len] = b'0' + octet / unit % 10;
+                        len += 1;
+                    }
                 }
             }
-            IpAddr::V6(v6) => text.extend_from_slice(v6.to_string().as_bytes()),
+            IpAddr::V6(v6) => {
+                let mut room = &mut bytes[..];
+                // The room suffices for every address.
+                let _ = write!(room, "{v6}");
+                len = ADDRESS_CHARS_MAX - room.len();
+            }
         }
-        let mut bytes = [0; ADDRESS_CHARS_MAX];
-        let len = text.len().min(ADDRESS_CHARS_MAX);
-        bytes[..len].copy_from_slice(&text[..len]);
         Self { bytes, len: len as u8 }
     }
 
@@ -91,6 +100,12 @@ mod tests {
             ("127.0.0.1:80", "127.0.0.1:80"),
             ("[::1]:8080", "[::1]:8080"),
             ("[::ffff:10.0.0.1]:1", "10.0.0.1:1"),
+            ("0.9.10.99:1", "0.9.10.99:1"),
+            ("100.101.200.255:1", "100.101.200.255:1"),
+            (
+                "[1111:2222:3333:4444:5555:6666:7777:8888]:65535",
+                "[1111:2222:3333:4444:5555:6666:7777:8888]:65535",
+            ),
         ] {
             out.clear();
             write_socket_address(&mut out, address.parse().expect("an address"));

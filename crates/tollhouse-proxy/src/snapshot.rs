@@ -129,6 +129,7 @@ impl SnapshotCell {
 pub struct SnapshotView {
     cell: Arc<SnapshotCell>,
     generation: Cell<u64>,
+    #[expect(clippy::redundant_allocation, reason = "a request's count must stay on its core")]
     held: RefCell<Rc<Arc<Snapshot>>>,
 }
 

@@ -77,6 +77,7 @@ pub struct Worker {
     /// The access log; `None` when it is off.
     pub log: Option<CoreLog>,
     open: OpenConnections,
+    #[expect(clippy::vec_box, reason = "a work is handed to a connection without being copied")]
     works: RefCell<Vec<Box<Work>>>,
     random: RefCell<Random>,
     draining: Cell<bool>,

@@ -219,6 +219,17 @@ fn pin(core: usize) {
     }
 }
 
+/// How much the control side steps back where it shares a core with serving threads.
+const CONTROL_NICENESS: i32 = 10;
+
+/// Lets serving threads go first: compiling a configuration can wait, a request cannot. For the
+/// calling thread alone; failing is harmless.
+pub fn give_way() {
+    if let Err(error) = rustix::process::setpriority_process(None, CONTROL_NICENESS) {
+        tracing::debug!(%error, "priority of the control side cannot be lowered");
+    }
+}
+
 /// Opens the access log; `None` when it is off.
 ///
 /// # Errors

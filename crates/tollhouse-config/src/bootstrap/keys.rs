@@ -107,9 +107,9 @@ keys! {
         "Requests over one connection, which then closes: few enough that connections spread anew \
          over workers, many enough that nobody notices.";
     limits.connections_per_worker: Count<1>,
-        "Client connections of one worker at a time; further ones wait in the kernel.";
+        "Client connections of one worker at a time; further ones are answered 503.";
     limits.connections_per_address: CountOrNone,
-        "Client connections of one address at a time; further ones are closed.";
+        "Client connections of one address to one worker at a time; further ones are answered 503.";
     drain_time: TimeOrZero,
         "How long requests under way may still take once the process is told to stop.";
     router: Router,

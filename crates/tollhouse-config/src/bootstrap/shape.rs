@@ -55,6 +55,8 @@ pub(crate) fn texts_of(value: &Value) -> Read<Vec<String>> {
         return collect(items.iter().map(text_of));
     }
     let text = text_of(value)?;
+    // Flags and variables write an empty list as it is shown.
+    let text = if text.trim() == "[]" { "" } else { text.as_str() };
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     Ok(parts.map(str::to_owned).collect())
 }

@@ -54,6 +54,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("control")
+        .on_thread_start(wire::give_way)
         .enable_all()
         .build()
         .context("the control runtime cannot be started")?;
@@ -128,6 +129,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let parts =
         CoreParts { settings, snapshots: Arc::clone(&snapshots), metrics, log: log.as_ref() };
     let cores = Cores::start(workers, listeners, &parts)?;
+    wire::give_way();
     if let Some(inheritance) = inheritance {
         // The predecessor lets go of its side listeners only now.
         if inheritance.confirm().is_err() {
@@ -169,7 +171,7 @@ impl Control {
                 request = self.signals.next() => match request {
                     Request::Drain => break,
                     Request::Reload => {
-                        self.reload();
+                        self.resources.reload(&self.snapshots);
                         if let Some(log) = &self.log {
                             log.reopen();
                         }
@@ -182,7 +184,7 @@ impl Control {
                 }
                 _ = ticks.tick() => {
                     if watched.as_mut().is_some_and(Watched::has_changed) {
-                        self.reload();
+                        self.resources.reload(&self.snapshots);
                     }
                     if cores.any_ended() {
                         tracing::error!("a core has ended; stopping");
@@ -198,14 +200,5 @@ impl Control {
             log.shutdown();
         }
         Ok(ExitCode::SUCCESS)
-    }
-
-    /// Reads the resources again; a document that cannot be read changes nothing.
-    fn reload(&mut self) {
-        if let Err(found) = self.resources.reload(&self.snapshots) {
-            for problem in found.iter() {
-                tracing::error!("resources not changed: {problem}");
-            }
-        }
     }
 }

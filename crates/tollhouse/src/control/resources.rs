@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tollhouse_config::{Changes, Document, Fingerprints, Format, declarative, diff};
-use tollhouse_model::{Kind, Problems};
+use tollhouse_model::{Kind, Problem, Problems};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
 use tollhouse_telemetry::Registry;
@@ -49,6 +49,10 @@ pub struct Resources {
     health: Arc<HealthSupervisor>,
     configuration: Arc<Configuration>,
     document_problems: Problems,
+    /// Why the last document could not be read at all; empty when it could.
+    refused: Problems,
+    /// Revision and number of routes.
+    in_service: (u64, usize),
 }
 
 /// What the control side shares with the resources.
@@ -81,6 +85,8 @@ impl Resources {
             health: shared.health,
             configuration: shared.configuration,
             document_problems: Problems::new(),
+            refused: Problems::new(),
+            in_service: (0, 0),
         };
         let document = read(&resources.source)?;
         let snapshot = resources.apply(document).unwrap_or_else(|| resources.compiler.apply([]));
@@ -96,19 +102,38 @@ impl Resources {
         }
     }
 
-    /// Reads the source again and publishes what changed.
-    ///
-    /// # Errors
-    /// The document cannot be read at all: everything keeps serving as it was.
-    pub fn reload(&mut self, cell: &SnapshotCell) -> Result<(), Problems> {
+    /// Reads the source again and publishes what changed. When it cannot be read at all, everything
+    /// keeps serving as it was.
+    pub fn reload(&mut self, cell: &SnapshotCell) {
         let started = Instant::now();
-        let document = read(&self.source)?;
-        let Some(snapshot) = self.apply(document) else { return Ok(()) };
+        let document = match read(&self.source) {
+            Ok(document) => document,
+            Err(problems) => return self.refuse(problems),
+        };
+        let was_refused = !std::mem::take(&mut self.refused).is_empty();
+        let Some(snapshot) = self.apply(document) else {
+            if was_refused {
+                tracing::info!("resources can be read again, and say what is in service");
+                self.tell();
+            }
+            return;
+        };
         cell.publish(Arc::clone(&snapshot));
         let elapsed_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.metrics.process().snapshot_compile_duration.observe_us(elapsed_us);
         self.report(&snapshot);
-        Ok(())
+    }
+
+    /// Tells about a document that cannot be read at all, once for each reason.
+    fn refuse(&mut self, problems: Problems) {
+        if problems == self.refused {
+            return;
+        }
+        for problem in problems.iter() {
+            tracing::error!("resources not changed: {problem}");
+        }
+        self.refused = problems;
+        self.tell();
     }
 
     /// Compiles what differs from the last document; `None` when nothing does.
@@ -125,7 +150,9 @@ impl Resources {
     }
 
     /// Tells log, metrics, control API and health checks about a new snapshot.
-    fn report(&self, snapshot: &Snapshot) {
+    fn report(&mut self, snapshot: &Snapshot) {
+        self.in_service = (snapshot.revision, snapshot.router.len());
+        self.tell();
         self.health.set_upstreams(self.compiler.checked_upstreams());
         let problems: Vec<_> = self.all_problems().collect();
         for problem in problems.iter().take(PROBLEMS_LOGGED_MAX) {
@@ -139,20 +166,6 @@ impl Resources {
         process.snapshots_published.increment();
         process.config_revision.set(i64::try_from(snapshot.revision).unwrap_or(i64::MAX));
         process.config_problems.set(i64::try_from(problems.len()).unwrap_or(i64::MAX));
-        let listed: Vec<_> = problems
-            .iter()
-            .map(|problem| {
-                json!({
-                    "path": problem.path, "value": problem.value,
-                    "reason": problem.reason, "hint": problem.hint,
-                })
-            })
-            .collect();
-        self.configuration.set(json!({
-            "revision": snapshot.revision,
-            "routes": snapshot.router.len(),
-            "problems": listed,
-        }));
         tracing::info!(
             revision = snapshot.revision,
             routes = snapshot.router.len(),
@@ -161,10 +174,31 @@ impl Resources {
         );
     }
 
-    fn all_problems(&self) -> impl Iterator<Item = &tollhouse_model::Problem> {
+    /// Brings what the control API tells up to date.
+    fn tell(&self) {
+        let (revision, routes) = self.in_service;
+        self.configuration.set(json!({
+            "revision": revision,
+            "routes": routes,
+            "problems": listed(self.all_problems()),
+            "refused": listed(self.refused.iter()),
+        }));
+    }
+
+    fn all_problems(&self) -> impl Iterator<Item = &Problem> {
         let of_objects = self.compiler.problems().flat_map(|(_, problems)| problems.iter());
         self.document_problems.iter().chain(of_objects)
     }
+}
+
+fn listed<'a>(problems: impl Iterator<Item = &'a Problem>) -> Vec<Value> {
+    let object = |problem: &Problem| {
+        json!({
+            "path": problem.path, "value": problem.value,
+            "reason": problem.reason, "hint": problem.hint,
+        })
+    };
+    problems.map(object).collect()
 }
 
 fn read(source: &Source) -> Result<Document, Problems> {

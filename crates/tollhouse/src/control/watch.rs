@@ -11,15 +11,17 @@ use std::time::{Duration, SystemTime};
 /// How often the file is looked at; a change serves well within 100 ms.
 pub const INTERVAL: Duration = Duration::from_millis(25);
 
-/// How long after its last change a file is read again although it looks the same: time stamps
-/// are coarser than writes, so a second write may hide behind the first.
-const SETTLING_TIME: Duration = Duration::from_millis(200);
+/// How coarse time stamps may be: a file that was looked at this soon after its last change is read
+/// once more, since a second write may hide behind the first.
+const STAMP_GRAIN: Duration = Duration::from_millis(20);
 
 /// A file and how it looked when it was last read.
 #[derive(Debug)]
 pub struct Watched {
     path: PathBuf,
     seen: Option<Look>,
+    /// Whether the last look came too soon after a change to tell.
+    was_fresh: bool,
 }
 
 #[derive(Debug, PartialEq, Eq, Clone)]
@@ -41,8 +43,9 @@ impl Look {
         })
     }
 
-    fn is_settling(&self) -> bool {
-        self.modified.elapsed().is_ok_and(|age| age < SETTLING_TIME)
+    /// Whether a later write could leave the file looking the same.
+    fn is_fresh(&self) -> bool {
+        self.modified.elapsed().is_ok_and(|age| age < STAMP_GRAIN)
     }
 }
 
@@ -50,14 +53,16 @@ impl Watched {
     /// Watches `path`, which is about to be read.
     pub fn new(path: PathBuf) -> Self {
         let seen = Look::at(&path);
-        Self { path, seen }
+        let was_fresh = seen.as_ref().is_some_and(Look::is_fresh);
+        Self { path, seen, was_fresh }
     }
 
     /// Whether the file should be read again. A file that is gone is no change: what was read
     /// last keeps serving.
     pub fn has_changed(&mut self) -> bool {
         let Some(look) = Look::at(&self.path) else { return false };
-        let changed = self.seen.as_ref() != Some(&look) || look.is_settling();
+        let changed = self.seen.as_ref() != Some(&look) || self.was_fresh;
+        self.was_fresh = look.is_fresh();
         self.seen = Some(look);
         changed
     }

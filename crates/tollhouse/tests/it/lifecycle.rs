@@ -134,9 +134,9 @@ fn a_successor_takes_over_under_load_and_nothing_is_lost() {
     let mut gateway = gateway_to(&origin);
     let kept = Load::start(gateway.address(), 4, Reuse::KeepAlive, "/kept");
     let fresh = Load::start(gateway.address(), 4, Reuse::Never, "/fresh");
-    for _ in 0..3 {
+    for workers in ["1", "3", "2"] {
         fresh.wait_answers(200);
-        let successor = gateway.successor().flag("--upgrade").start();
+        let successor = gateway.successor().flag("--upgrade").set("workers", workers).start();
         assert_eq!(gateway.wait_exit().code(), Some(0), "the predecessor ends");
         gateway = successor;
     }

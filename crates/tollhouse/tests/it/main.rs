@@ -11,6 +11,7 @@ mod headers;
 mod health;
 mod lifecycle;
 mod live;
+mod observability;
 mod peers;
 mod refusals;
 mod retries;

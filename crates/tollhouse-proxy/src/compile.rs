@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde_json::Value;
 use tollhouse_model::{
-    GlobalRule, Id, Kind, PluginConfig, Problem, Problems, Route, Service, Upstream,
+    GlobalRule, Id, Kind, PluginConfig, PluginSet, Problem, Problems, Route, Service, Upstream,
 };
 use tollhouse_net::resolve::Resolver;
 use tollhouse_router::{RouteSpec, Router};
@@ -163,16 +163,18 @@ impl Compiler {
     ) -> Problems {
         match kind {
             Kind::Route => {
-                let (route, problems) = Route::parse(id.clone(), value, path);
+                let (route, mut problems) = Route::parse(id.clone(), value, path);
                 if let Some(route) = route {
+                    plugins_without_effect(&route.plugins, path, &mut problems);
                     self.routes.insert(id.clone(), route);
                     touched.routes.push(id);
                 }
                 problems
             }
             Kind::Service => {
-                let (service, problems) = Service::parse(id.clone(), value, path);
+                let (service, mut problems) = Service::parse(id.clone(), value, path);
                 if let Some(service) = service {
+                    plugins_without_effect(&service.plugins, path, &mut problems);
                     self.upstreams.set_service(&service);
                     self.services.insert(id.clone(), Arc::new(service));
                     touched.services.push(id);
@@ -187,16 +189,18 @@ impl Compiler {
                 problems
             }
             Kind::PluginConfig => {
-                let (config, problems) = PluginConfig::parse(id.clone(), value, path);
+                let (config, mut problems) = PluginConfig::parse(id.clone(), value, path);
                 if let Some(config) = config {
+                    plugins_without_effect(&config.plugins, path, &mut problems);
                     self.plugin_configs.insert(id.clone(), config);
                     touched.plugin_configs.push(id);
                 }
                 problems
             }
             Kind::GlobalRule => {
-                let (rule, problems) = GlobalRule::parse(id.clone(), value, path);
+                let (rule, mut problems) = GlobalRule::parse(id.clone(), value, path);
                 if let Some(rule) = rule {
+                    plugins_without_effect(&rule.plugins, path, &mut problems);
                     self.global_rules.insert(id, rule);
                 }
                 problems
@@ -305,6 +309,17 @@ impl Compiler {
             add(&service.plugins, "service");
         }
         steps
+    }
+}
+
+/// Warns of plugins that this build does not have, which today is all of them: an operator must not
+/// believe that one protects a route.
+pub fn plugins_without_effect(plugins: &PluginSet, path: &str, problems: &mut Problems) {
+    for (name, _) in plugins.iter().filter(|(_, plugin)| !plugin.meta.disable) {
+        let reason = format!("plugin \"{name}\" is not part of this build");
+        let hint = "it has no effect: requests pass as if it were not there";
+        let path = format!("{path}.plugins.{name}");
+        problems.push(Problem::warning(path, reason).with_hint(hint));
     }
 }
 

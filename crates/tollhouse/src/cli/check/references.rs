@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tollhouse_config::Document;
-use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Route, Service, Upstream};
+use tollhouse_model::{Id, Kind, Problem, Problems, Route, Service, Upstream};
+use tollhouse_proxy::compile::plugins_without_effect;
 use tollhouse_stdx::nearest;
 use tollhouse_telemetry::ErrorCode;
 
@@ -69,7 +70,7 @@ impl References {
             let hint = answered(ErrorCode::NoNodes);
             problems.push(Problem::warning(path, reason).with_hint(hint));
         }
-        self.plugins(&route.plugins, path, problems);
+        plugins_without_effect(&route.plugins, path, problems);
     }
 
     /// Whether neither the route nor its service names an upstream.
@@ -82,7 +83,7 @@ impl References {
     /// What a service names.
     pub(super) fn service(&self, service: &Service, path: &str, problems: &mut Problems) {
         self.upstream_of((&service.upstream, &service.upstream_id), path, problems);
-        self.plugins(&service.plugins, path, problems);
+        plugins_without_effect(&service.plugins, path, problems);
     }
 
     /// Whether an upstream has any node to send to.
@@ -93,16 +94,6 @@ impl References {
         let reason = "no node with a weight above 0";
         let hint = answered(ErrorCode::NoNodes);
         problems.push(Problem::warning(format!("{path}.nodes"), reason).with_hint(hint));
-    }
-
-    /// Plugins that this build does not have, which today is all of them.
-    pub(super) fn plugins(&self, plugins: &PluginSet, path: &str, problems: &mut Problems) {
-        for (name, _) in plugins.iter().filter(|(_, plugin)| !plugin.meta.disable) {
-            let reason = format!("plugin \"{name}\" is not part of this build");
-            let hint = "it has no effect: requests pass as if it were not there";
-            let path = format!("{path}.plugins.{name}");
-            problems.push(Problem::warning(path, reason).with_hint(hint));
-        }
     }
 
     /// An inline upstream hides the id beside it.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tollhouse_config::{Document, Format, Item, declarative};
 use tollhouse_model::{GlobalRule, Kind, PluginConfig, Problems, Route, Service, Upstream};
+use tollhouse_proxy::compile::plugins_without_effect;
 
 use super::Environment;
 use super::references::References;
@@ -63,12 +64,12 @@ fn judge_item(item: &Item, references: &References) -> Problems {
         }
         Kind::PluginConfig => {
             let (config, mut problems) = PluginConfig::parse(id, &value, path);
-            config.iter().for_each(|it| references.plugins(&it.plugins, path, &mut problems));
+            config.iter().for_each(|it| plugins_without_effect(&it.plugins, path, &mut problems));
             problems
         }
         Kind::GlobalRule => {
             let (rule, mut problems) = GlobalRule::parse(id, &value, path);
-            rule.iter().for_each(|it| references.plugins(&it.plugins, path, &mut problems));
+            rule.iter().for_each(|it| plugins_without_effect(&it.plugins, path, &mut problems));
             problems
         }
     }

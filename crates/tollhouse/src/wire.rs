@@ -220,7 +220,7 @@ fn pin(core: usize) {
 }
 
 /// How much the control side steps back where it shares a core with serving threads.
-const CONTROL_NICENESS: i32 = 10;
+const CONTROL_NICENESS: i32 = 19;
 
 /// Lets serving threads go first: compiling a configuration can wait, a request cannot. For the
 /// calling thread alone; failing is harmless.

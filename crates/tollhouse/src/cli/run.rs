@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
@@ -183,8 +184,12 @@ impl Control {
                     break;
                 }
                 _ = ticks.tick() => {
-                    if watched.as_mut().is_some_and(Watched::has_changed) {
+                    if let Some(watched) = &mut watched
+                        && watched.has_changed()
+                    {
+                        let started = Instant::now();
                         self.resources.reload(&self.snapshots);
+                        watched.reloaded(started.elapsed());
                     }
                     if cores.any_ended() {
                         tracing::error!("a core has ended; stopping");

@@ -6,10 +6,14 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often the file is looked at; a change serves well within 100 ms.
 pub const INTERVAL: Duration = Duration::from_millis(25);
+
+/// How many times as long as a reload took nothing is looked at after it: a file that changes all the
+/// time then costs at most a tenth of a core, however large it is.
+const REST_AFTER_RELOAD: u32 = 9;
 
 /// How coarse time stamps may be: a file that was looked at this soon after its last change is read
 /// once more, since a second write may hide behind the first.
@@ -22,6 +26,8 @@ pub struct Watched {
     seen: Option<Look>,
     /// Whether the last look came too soon after a change to tell.
     was_fresh: bool,
+    /// Not looked at before then.
+    rests_until: Instant,
 }
 
 #[derive(Debug, PartialEq, Eq, Clone)]
@@ -54,17 +60,25 @@ impl Watched {
     pub fn new(path: PathBuf) -> Self {
         let seen = Look::at(&path);
         let was_fresh = seen.as_ref().is_some_and(Look::is_fresh);
-        Self { path, seen, was_fresh }
+        Self { path, seen, was_fresh, rests_until: Instant::now() }
     }
 
     /// Whether the file should be read again. A file that is gone is no change: what was read
     /// last keeps serving.
     pub fn has_changed(&mut self) -> bool {
+        if Instant::now() < self.rests_until {
+            return false;
+        }
         let Some(look) = Look::at(&self.path) else { return false };
         let changed = self.seen.as_ref() != Some(&look) || self.was_fresh;
         self.was_fresh = look.is_fresh();
         self.seen = Some(look);
         changed
+    }
+
+    /// Says how long the reload took that a change led to.
+    pub fn reloaded(&mut self, took: Duration) {
+        self.rests_until = Instant::now() + took * REST_AFTER_RELOAD;
     }
 }
 

@@ -3,7 +3,6 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
@@ -187,9 +186,9 @@ impl Control {
                     if let Some(watched) = &mut watched
                         && watched.has_changed()
                     {
-                        let started = Instant::now();
+                        let before = watch::thread_time();
                         self.resources.reload(&self.snapshots);
-                        watched.reloaded(started.elapsed());
+                        watched.reloaded(watch::thread_time().saturating_sub(before));
                     }
                     if cores.any_ended() {
                         tracing::error!("a core has ended; stopping");

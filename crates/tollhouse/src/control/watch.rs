@@ -76,10 +76,19 @@ impl Watched {
         changed
     }
 
-    /// Says how long the reload took that a change led to.
+    /// Says how much processor time the reload took that a change led to.
     pub fn reloaded(&mut self, took: Duration) {
         self.rests_until = Instant::now() + took * REST_AFTER_RELOAD;
     }
+}
+
+/// Processor time of the calling thread: unlike the time on the wall, it does not grow where serving
+/// threads go first.
+pub fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
+    Duration::new(seconds, nanoseconds)
 }
 
 #[cfg(test)]

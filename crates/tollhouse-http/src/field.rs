@@ -32,6 +32,9 @@ pub enum Known {
     Referer,
     Cookie,
     ContentType,
+    /// `X-Consumer-Username`, `X-Credential-Identifier` or `X-Consumer-Custom-ID`: what the gateway tells
+    /// a node about an authenticated client, and nobody else may.
+    ConsumerIdentity,
     /// Named by the message's own `Connection` header (RFC 9110 §7.6.1).
     ConnectionOption,
 }
@@ -64,6 +67,9 @@ impl Known {
             (16, b'x') if folds_to(name, b"x-forwarded-port") => Known::XForwardedPort,
             (17, b't') if folds_to(name, b"transfer-encoding") => Known::TransferEncoding,
             (17, b'x') if folds_to(name, b"x-forwarded-proto") => Known::XForwardedProto,
+            (19, b'x') if folds_to(name, b"x-consumer-username") => Known::ConsumerIdentity,
+            (20, b'x') if folds_to(name, b"x-consumer-custom-id") => Known::ConsumerIdentity,
+            (23, b'x') if folds_to(name, b"x-credential-identifier") => Known::ConsumerIdentity,
             _ => Known::Other,
         }
     }

@@ -128,6 +128,7 @@ impl UpstreamRequest<'_> {
 fn passes(field: &Field, trusted: bool) -> bool {
     match field.known {
         Known::Host | Known::Expect | Known::XRealIp | Known::XForwardedFor => false,
+        Known::ConsumerIdentity => false,
         Known::XForwardedProto
         | Known::XForwardedHost
         | Known::XForwardedPort

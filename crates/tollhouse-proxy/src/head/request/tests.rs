@@ -280,3 +280,19 @@ fn an_upgrade_that_connection_does_not_name_is_none() {
     let plain = [&["GET /chat HTTP/1.1"], OWN].concat();
     assert_eq!(written(&client, Trust::Unconfigured, true), head_text(&plain));
 }
+
+#[test]
+fn a_client_cannot_say_who_the_consumer_is() {
+    check(
+        &[
+            "GET / HTTP/1.1",
+            "Host: a",
+            "X-Consumer-Username: admin",
+            "x-credential-identifier: 1",
+            "X-Consumer-Custom-ID: 2",
+            "X-Consumer: stays",
+        ],
+        "GET / HTTP/1.1",
+        &["X-Consumer: stays"],
+    );
+}

@@ -18,6 +18,19 @@ mod collect;
 mod json;
 mod yaml;
 
+/// Keys of APISIX's documents that have no effect here yet.
+pub const NOT_SERVED: [&str; 9] = [
+    "consumers",
+    "consumer_groups",
+    "plugin_metadata",
+    "ssls",
+    "protos",
+    "stream_routes",
+    "secrets",
+    "plugins",
+    "stream_plugins",
+];
+
 /// How a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {

@@ -7,20 +7,7 @@ use serde_json::Value;
 use tollhouse_model::{Id, Problem, Problems};
 use tollhouse_stdx::nearest;
 
-use super::{Document, Item, Kind, Withheld};
-
-/// Keys of APISIX's documents that have no effect here yet.
-const NOT_SERVED: [&str; 9] = [
-    "consumers",
-    "consumer_groups",
-    "plugin_metadata",
-    "ssls",
-    "protos",
-    "stream_routes",
-    "secrets",
-    "plugins",
-    "stream_plugins",
-];
+use super::{Document, Item, Kind, NOT_SERVED, Withheld};
 
 /// Digits of an index that a path has room for from the start.
 const INDEX_CHARS: usize = 6;

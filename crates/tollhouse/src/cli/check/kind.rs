@@ -5,21 +5,9 @@
 
 use std::path::Path;
 
+use tollhouse_config::declarative::NOT_SERVED;
 use tollhouse_config::{Bootstrap, Format};
 use tollhouse_model::Kind;
-
-/// Further lists of a file of resources, which are no kinds of their own yet.
-const FURTHER_LISTS: [&str; 9] = [
-    "consumers",
-    "consumer_groups",
-    "plugin_metadata",
-    "ssls",
-    "protos",
-    "stream_routes",
-    "secrets",
-    "plugins",
-    "stream_plugins",
-];
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +36,7 @@ pub(super) fn of(path: &Path, text: &str) -> FileKind {
 }
 
 fn is_list(key: &str) -> bool {
-    Kind::ALL.into_iter().any(|kind| kind.plural() == key) || FURTHER_LISTS.contains(&key)
+    Kind::ALL.into_iter().any(|kind| kind.plural() == key) || NOT_SERVED.contains(&key)
 }
 
 /// The first parts of all bootstrap keys.

@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
 use tollhouse_testkit::origin::answer;
+use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::{ClosedPort, Gateway, Origin, RawClient};
 
 use crate::support::{everything_with, gateway, nodes, upstream};
@@ -118,17 +119,23 @@ fn the_node_with_fewest_requests_under_way_is_chosen() {
     let mut least = upstream([slow.address(), quick.address()]);
     least["type"] = json!("least_conn");
     let gateway = start(least, json!({}));
-    let mut clients = [gateway.client(), gateway.client()];
-    for client in &mut clients {
-        client.send("GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
+    // Between idle nodes chance decides: one client asks until its request waits at the slow one. Its
+    // earlier requests have ended by then, since they went over the same connection.
+    let mut waiting = gateway.client();
+    for sent in 1.. {
+        waiting.send("GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
+        wait_for("a node sees it", || {
+            (slow.requests().len() + quick.requests().len() == sent).then_some(())
+        });
+        if slow.requests().len() == 1 {
+            break;
+        }
+        assert_eq!(waiting.answer().text(), "quick");
     }
-    slow.wait_requests(1);
     let bodies = bodies(&mut gateway.client(), 10);
     assert_eq!(counts(&bodies), BTreeMap::from([("quick", 10)]));
     drop(finish);
-    let mut first: Vec<_> = clients.iter_mut().map(|client| client.answer().text()).collect();
-    first.sort();
-    assert_eq!(first, ["quick", "slow"]);
+    assert_eq!(waiting.answer().text(), "slow");
 }
 
 #[test]

@@ -1,0 +1,166 @@
+//! What a transaction means, once for all backends that hold their entries themselves.
+//!
+//! A backend gives the [`Table`]; conditions, revisions, previous entries and events come from here.
+//! Durability, order and the way back after a failure are the backend's.
+
+use crate::changes::{Changes, Event};
+use crate::clock::to_ms;
+use crate::entry::{Entry, Revision};
+use crate::error::StoreError;
+use crate::transaction::{Committed, Condition, Operation, Transaction};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// Entries by key.
+pub(crate) trait Table {
+    /// The entry of a key.
+    fn get(&mut self, key: &str) -> Result<Option<Entry>, StoreError>;
+    /// Creates or replaces the entry of its key.
+    fn put(&mut self, entry: &Entry) -> Result<(), StoreError>;
+    /// Removes the entry of a key that is there.
+    fn remove(&mut self, key: &str) -> Result<(), StoreError>;
+    /// Removes all entries under a prefix and returns their keys in order.
+    fn remove_prefix(&mut self, prefix: &str) -> Result<Vec<Box<str>>, StoreError>;
+}
+
+/// A transaction that was applied.
+pub(crate) struct Applied {
+    /// What its author learns.
+    pub(crate) committed: Committed,
+    /// What watchers learn; none when nothing changed, and then no revision was made.
+    pub(crate) changes: Option<Changes>,
+}
+
+/// Applies a transaction that comes after the commit of `newest`. After an error the table may hold
+/// a part of it, unless the error is a conflict.
+pub(crate) fn apply(
+    table: &mut impl Table,
+    transaction: Transaction,
+    newest: Revision,
+    now_ms: u64,
+) -> Result<Applied, StoreError> {
+    check_conditions(table, &transaction.conditions)?;
+    let mut step = Step {
+        table,
+        revision: newest.next(),
+        now_ms,
+        events: Vec::with_capacity(transaction.operations.len()),
+        removed: 0,
+    };
+    let mut previous = Vec::with_capacity(transaction.operations.len());
+    for operation in transaction.operations {
+        previous.push(step.run(operation)?);
+    }
+    let Step { revision, events, removed, .. } = step;
+    if events.is_empty() {
+        let committed = Committed { revision: newest, previous, removed };
+        return Ok(Applied { committed, changes: None });
+    }
+    let committed = Committed { revision, previous, removed };
+    Ok(Applied { committed, changes: Some(Changes { revision, events }) })
+}
+
+fn check_conditions(table: &mut impl Table, conditions: &[Condition]) -> Result<(), StoreError> {
+    for condition in conditions {
+        let current = table.get(condition.key())?;
+        if !condition.holds(current.as_ref()) {
+            return Err(StoreError::Conflict { key: condition.key().into() });
+        }
+    }
+    Ok(())
+}
+
+/// A transaction under way.
+struct Step<'a, T> {
+    table: &'a mut T,
+    revision: Revision,
+    now_ms: u64,
+    events: Vec<Event>,
+    removed: usize,
+}
+
+impl<T: Table> Step<'_, T> {
+    /// Does one operation and returns what stood at its key.
+    fn run(&mut self, operation: Operation) -> Result<Option<Entry>, StoreError> {
+        match operation {
+            Operation::Put { key, value, ttl } => self.put(key, value, ttl),
+            Operation::Delete { key } => self.delete(key),
+            Operation::DeletePrefix { prefix } => {
+                let keys = self.table.remove_prefix(&prefix)?;
+                self.removed += keys.len();
+                let revision = self.revision;
+                self.events.extend(keys.into_iter().map(|key| Event::Delete { key, revision }));
+                Ok(None)
+            }
+        }
+    }
+
+    fn put(
+        &mut self,
+        key: Box<str>,
+        value: Bytes,
+        ttl: Option<Duration>,
+    ) -> Result<Option<Entry>, StoreError> {
+        let previous = self.table.get(&key)?;
+        let entry = Entry {
+            key,
+            value,
+            create_revision: previous.as_ref().map_or(self.revision, |old| old.create_revision),
+            mod_revision: self.revision,
+            expires_at_ms: ttl.map(|ttl| self.now_ms.saturating_add(to_ms(ttl))),
+        };
+        self.table.put(&entry)?;
+        self.events.push(Event::Put(entry));
+        Ok(previous)
+    }
+
+    fn delete(&mut self, key: Box<str>) -> Result<Option<Entry>, StoreError> {
+        let previous = self.table.get(&key)?;
+        if previous.is_some() {
+            self.table.remove(&key)?;
+            self.removed += 1;
+            self.events.push(Event::Delete { key, revision: self.revision });
+        }
+        Ok(previous)
+    }
+}
+
+/// The transaction that removes what has expired.
+pub(crate) fn expiry_of(keys: Vec<Box<str>>) -> Transaction {
+    let operations = keys.into_iter().map(|key| Operation::Delete { key }).collect();
+    Transaction { conditions: Vec::new(), operations }
+}
+
+/// The first key after all that start with the prefix; none when there is no such key.
+pub(crate) fn end_of_prefix(prefix: &str) -> Option<String> {
+    let mut end = prefix.to_owned();
+    while let Some(last) = end.pop() {
+        // The order of UTF-8 is the order of code points. The step leaves out the surrogates.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            end.push(next);
+            return Some(end);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_is_the_next_string_of_its_length_or_less() {
+        let cases = [
+            ("", None),
+            ("a", Some("b")),
+            ("/routes/", Some("/routes0")),
+            ("a\u{10FFFF}", Some("b")),
+            ("\u{10FFFF}\u{10FFFF}", None),
+            ("\u{D7FF}", Some("\u{E000}")),
+            ("\u{7F}", Some("\u{80}")),
+        ];
+        for (prefix, expected) in cases {
+            assert_eq!(end_of_prefix(prefix).as_deref(), expected, "{prefix:?}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The store in memory: for tests, and for a gateway that is configured by files alone.
+//!
+//! Commits happen at once, under a lock that is held for the commit only; one thread waits for what
+//! expires. How much it holds is bounded by what is put into it.
+
+use super::Options;
+use super::apply::{Applied, Table, apply, end_of_prefix, expiry_of};
+use crate::clock::Clock;
+use crate::entry::{Entry, Listing, Revision};
+use crate::error::StoreError;
+use crate::limits::{EXPIRED_PER_COMMIT_MAX, EXPIRY_WAIT_MAX};
+use crate::store::{BoxFuture, Store};
+use crate::transaction::{Committed, Transaction};
+use crate::watch::{History, Watch};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A store in memory.
+pub(super) struct MemoryStore {
+    shared: Arc<Shared>,
+    expiry: Option<JoinHandle<()>>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub(super) fn open(options: &Options) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            woken: Condvar::new(),
+            history: Arc::new(History::new(Revision::ZERO)),
+            clock: options.clock.clone(),
+        });
+        let weak = Arc::downgrade(&shared);
+        options.clock.on_jump(move || {
+            if let Some(shared) = weak.upgrade() {
+                shared.wake();
+            }
+        });
+        let for_thread = Arc::clone(&shared);
+        let expiry = thread::Builder::new()
+            .name("store-expiry".to_owned())
+            .spawn(move || for_thread.expire_until_closed())
+            .map_err(|error| StoreError::from_io(Path::new("store-expiry"), &error))?;
+        Ok(Self { shared, expiry: Some(expiry) })
+    }
+}
+
+impl Drop for MemoryStore {
+    fn drop(&mut self) {
+        self.shared.lock().is_closed = true;
+        self.shared.history.close();
+        self.shared.wake();
+        if let Some(thread) = self.expiry.take() {
+            // A panic of that thread has been reported by it; there is nothing to add here.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+        Box::pin(async move { Ok(self.shared.lock().entries.get(key).cloned()) })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        Box::pin(async move {
+            let state = self.shared.lock();
+            let entries = state.under(prefix).cloned().collect();
+            Ok(Listing { revision: state.revision, entries })
+        })
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
+        Box::pin(async move {
+            transaction.check()?;
+            let mut state = self.shared.lock();
+            self.shared.expire(&mut state);
+            self.shared.commit(&mut state, transaction)
+        })
+    }
+
+    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
+        Box::pin(async move { self.shared.history.watch(after) })
+    }
+
+    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let listing = self.list("").await?;
+            super::sqlite::export(listing, file.to_owned()).await
+        })
+    }
+
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        Box::pin(async move { Ok(self.shared.lock().revision) })
+    }
+}
+
+/// What the store and its thread have in common.
+struct Shared {
+    state: Mutex<State>,
+    /// The first expiry, the time or the life of the store changed.
+    woken: Condvar,
+    history: Arc<History>,
+    clock: Clock,
+}
+
+#[derive(Default)]
+struct State {
+    entries: BTreeMap<Box<str>, Entry>,
+    /// When which key expires, soonest first.
+    expiries: BTreeSet<(u64, Box<str>)>,
+    revision: Revision,
+    is_closed: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the thread look again. Taking the lock first means that it is not between looking and
+    /// sleeping.
+    fn wake(&self) {
+        drop(self.lock());
+        self.woken.notify_all();
+    }
+
+    /// Commits under the lock, so that watchers see commits in their order.
+    fn commit(&self, state: &mut State, transaction: Transaction) -> Result<Committed, StoreError> {
+        let first_expiry = state.first_expiry_ms();
+        let newest = state.revision;
+        let Applied { committed, changes } =
+            apply(state, transaction, newest, self.clock.now_ms())?;
+        if let Some(changes) = changes {
+            state.revision = changes.revision;
+            self.history.publish(changes);
+        }
+        if state.first_expiry_ms() != first_expiry {
+            self.woken.notify_all();
+        }
+        Ok(committed)
+    }
+
+    /// Removes what has expired by now.
+    fn expire(&self, state: &mut State) {
+        loop {
+            let now_ms = self.clock.now_ms();
+            let due = state.expiries.iter().take_while(|(at_ms, _)| *at_ms <= now_ms);
+            let keys: Vec<_> =
+                due.take(EXPIRED_PER_COMMIT_MAX).map(|(_, key)| key.clone()).collect();
+            if keys.is_empty() {
+                return;
+            }
+            self.commit(state, expiry_of(keys)).expect("removing from memory does not fail");
+        }
+    }
+
+    fn expire_until_closed(&self) {
+        let mut state = self.lock();
+        while !state.is_closed {
+            self.expire(&mut state);
+            state = match state.first_expiry_ms() {
+                None => self.woken.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(at_ms) => {
+                    let wait = Duration::from_millis(at_ms.saturating_sub(self.clock.now_ms()));
+                    let waited = self.woken.wait_timeout(state, wait.min(EXPIRY_WAIT_MAX));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}
+
+impl State {
+    fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Entry> {
+        let end = end_of_prefix(prefix);
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.entries.range::<str, _>((Bound::Included(prefix), end)).map(|(_, entry)| entry)
+    }
+
+    fn first_expiry_ms(&self) -> Option<u64> {
+        self.expiries.first().map(|(at_ms, _)| *at_ms)
+    }
+}
+
+impl Table for State {
+    fn get(&mut self, key: &str) -> Result<Option<Entry>, StoreError> {
+        Ok(self.entries.get(key).cloned())
+    }
+
+    fn put(&mut self, entry: &Entry) -> Result<(), StoreError> {
+        if let Some(at_ms) = entry.expires_at_ms {
+            self.expiries.insert((at_ms, entry.key.clone()));
+        }
+        let old = self.entries.insert(entry.key.clone(), entry.clone());
+        let old_expiry = old.and_then(|old| old.expires_at_ms);
+        if let Some(at_ms) = old_expiry.filter(|_| old_expiry != entry.expires_at_ms) {
+            self.expiries.remove(&(at_ms, entry.key.clone()));
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &str) -> Result<(), StoreError> {
+        let old = self.entries.remove(key);
+        if let Some((at_ms, key)) = old.and_then(|old| Some((old.expires_at_ms?, old.key))) {
+            self.expiries.remove(&(at_ms, key));
+        }
+        Ok(())
+    }
+
+    fn remove_prefix(&mut self, prefix: &str) -> Result<Vec<Box<str>>, StoreError> {
+        let keys: Vec<Box<str>> = self.under(prefix).map(|entry| entry.key.clone()).collect();
+        for key in &keys {
+            self.remove(key)?;
+        }
+        Ok(keys)
+    }
+}

@@ -1,0 +1,72 @@
+//! The time by which entries expire: Unix time from the system, or from a hand in tests.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Where a store has the time from.
+#[derive(Clone, Debug, Default)]
+pub enum Clock {
+    /// The system's wall clock: entries must keep their time over a restart.
+    #[default]
+    System,
+    /// A clock that stands until it is moved.
+    Manual(Arc<ManualClock>),
+}
+
+impl Clock {
+    /// Now, in milliseconds of Unix time.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        match self {
+            Self::System => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                to_ms(since)
+            }
+            Self::Manual(clock) => clock.now_ms.load(Ordering::Acquire),
+        }
+    }
+
+    /// Has this called whenever time jumps, so that who waits for a time looks again.
+    pub(crate) fn on_jump(&self, wake: impl Fn() + Send + Sync + 'static) {
+        if let Self::Manual(clock) = self {
+            clock.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(wake));
+        }
+    }
+}
+
+/// A clock moved by hand.
+#[derive(Default)]
+pub struct ManualClock {
+    now_ms: AtomicU64,
+    wakes: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
+}
+
+impl ManualClock {
+    /// A clock that shows this time.
+    #[must_use]
+    pub fn at_ms(now_ms: u64) -> Arc<Self> {
+        Arc::new(Self { now_ms: AtomicU64::new(now_ms), wakes: Mutex::default() })
+    }
+
+    /// Moves the clock forward; entries whose time has come expire soon after, each store in its own
+    /// thread.
+    pub fn advance(&self, by: Duration) {
+        self.now_ms.fetch_add(to_ms(by), Ordering::AcqRel);
+        for wake in self.wakes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            wake();
+        }
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualClock").field("now_ms", &self.now_ms).finish_non_exhaustive()
+    }
+}
+
+/// Whole milliseconds; what is beyond 64 bits is the end of time.
+pub(crate) fn to_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

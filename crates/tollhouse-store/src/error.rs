@@ -1,0 +1,140 @@
+//! What can go wrong with a store. Each variant names its cause, the place, and what to do about it,
+//! in words that read after "failed to …:".
+
+use crate::entry::Revision;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a store did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// A condition of the transaction did not hold; nothing was changed.
+    #[error("{key} is not as the transaction expects; read it again and retry")]
+    Conflict {
+        /// The key of the first condition that failed.
+        key: Box<str>,
+    },
+    /// The transaction passes a limit; nothing was changed.
+    #[error("{what} is {actual}, more than the {max} that the store takes; split it")]
+    TooLarge {
+        /// What is too large, with its unit.
+        what: &'static str,
+        /// How large it is.
+        actual: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// A key has no bytes.
+    #[error("the key is empty; give it at least one character")]
+    EmptyKey,
+    /// The watcher asked for commits that are no longer kept, or that this store never made.
+    #[error(
+        "commits after revision {after} are not kept (the store has those after {oldest} up to \
+         {newest}); list again and watch from there"
+    )]
+    Compacted {
+        /// The revision after which commits were asked for.
+        after: Revision,
+        /// The revision after which commits are kept.
+        oldest: Revision,
+        /// The newest revision.
+        newest: Revision,
+    },
+    /// Another process has the store open.
+    #[error(
+        "{} is in use by another process; stop that one, or give this one a data directory of \
+         its own", path.display()
+    )]
+    InUse {
+        /// The file that the other process holds.
+        path: PathBuf,
+    },
+    /// The place of the store cannot be written to.
+    #[error(
+        "{} cannot be written ({reason}); give the user of this process the right to write \
+         there, or choose another data directory", path.display()
+    )]
+    ReadOnly {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// The disk has no room for the write; nothing was changed.
+    #[error(
+        "the disk that holds {} is full, nothing was written; make room and repeat the \
+         change", path.display()
+    )]
+    Full {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// The file is damaged. It was left as it is.
+    #[error(
+        "{} is damaged ({reason}) and was left untouched; put a backup in its place, or move \
+         it away to start with an empty store", path.display()
+    )]
+    Corrupt {
+        /// The store's file.
+        path: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// A newer version of the program wrote the file. It was left as it is.
+    #[error(
+        "{} has format {found}, written by a newer version (this one reads up to {supported}), \
+         and was left untouched; run that version, or put a backup of this one in its place",
+        path.display()
+    )]
+    NewerVersion {
+        /// The store's file.
+        path: PathBuf,
+        /// The format of the file.
+        found: u32,
+        /// The newest format that this version reads.
+        supported: u32,
+    },
+    /// The file belongs to another program. It was left as it is.
+    #[error(
+        "{} is not a store of this program and was left untouched; move it away, or choose \
+         another data directory", path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file that a backup should go to is there already.
+    #[error("{} exists and is never overwritten; name another file", path.display())]
+    FileExists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Reading or writing failed for a reason that has no variant of its own.
+    #[error("{} cannot be used: {reason}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// The store was closed while the request was under way.
+    #[error("the store is closed; the process is ending")]
+    Closed,
+}
+
+impl StoreError {
+    /// What an error of the file system at this path means.
+    pub(crate) fn from_io(path: &Path, error: &io::Error) -> Self {
+        let path = path.to_owned();
+        let reason = error.to_string();
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::ReadOnly { path, reason }
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
+            io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy => Self::InUse { path },
+            io::ErrorKind::AlreadyExists => Self::FileExists { path },
+            _ => Self::Io { path, reason },
+        }
+    }
+}

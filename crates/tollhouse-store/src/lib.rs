@@ -1,0 +1,28 @@
+//! The configuration store: revisioned keys and values, committed in transactions, watched.
+//!
+//! [`Store`] is the trait, [`open`] gives one. The semantics are etcd's: every commit gets one
+//! revision that all of its operations share, a watcher sees whole commits in order, and a ttl ends
+//! in a commit of its own. Backends live under `backend/`, one file or folder each, and all pass the
+//! suite in `conformance`. Values are bytes here: what they mean is the business of those who write
+//! them.
+
+#![forbid(unsafe_code)]
+
+mod backend;
+mod changes;
+mod clock;
+mod entry;
+mod error;
+pub mod limits;
+mod store;
+mod transaction;
+mod watch;
+
+pub use backend::{Location, Options, open, open_with};
+pub use changes::{Changes, Event};
+pub use clock::{Clock, ManualClock};
+pub use entry::{Entry, Listing, Revision};
+pub use error::StoreError;
+pub use store::{BoxFuture, Store};
+pub use transaction::{Committed, Condition, Operation, Transaction};
+pub use watch::Watch;

@@ -1,0 +1,305 @@
+//! Transactions: conditions, and the operations to do together when all of them hold.
+//!
+//! What a transaction means for a table of entries stands in `backend/apply.rs`.
+
+use crate::entry::{Entry, Revision};
+use crate::error::StoreError;
+use crate::limits::{KEY_BYTES_MAX, OPERATIONS_MAX, TRANSACTION_BYTES_MAX, VALUE_BYTES_MAX};
+use bytes::Bytes;
+use std::fmt;
+use std::time::Duration;
+
+/// A change to one key, or to all under a prefix.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Creates the key or replaces its value; a ttl that it had ends with the old value.
+    Put {
+        /// The key.
+        key: Box<str>,
+        /// The value.
+        value: Bytes,
+        /// How long the entry lives; for ever when absent.
+        ttl: Option<Duration>,
+    },
+    /// Removes the key, if it is there.
+    Delete {
+        /// The key.
+        key: Box<str>,
+    },
+    /// Removes all keys that start with the prefix; an empty prefix removes all there are.
+    DeletePrefix {
+        /// The prefix.
+        prefix: Box<str>,
+    },
+}
+
+impl Operation {
+    fn key(&self) -> &str {
+        match self {
+            Self::Put { key, .. } | Self::Delete { key } => key,
+            Self::DeletePrefix { prefix } => prefix,
+        }
+    }
+
+    fn value_bytes(&self) -> usize {
+        match self {
+            Self::Put { value, .. } => value.len(),
+            Self::Delete { .. } | Self::DeletePrefix { .. } => 0,
+        }
+    }
+}
+
+// As for `Entry`: values do not appear in logs.
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Put { key, value, ttl } => f
+                .debug_struct("Put")
+                .field("key", key)
+                .field("value", &format_args!("*** ({} bytes)", value.len()))
+                .field("ttl", ttl)
+                .finish(),
+            Self::Delete { key } => f.debug_struct("Delete").field("key", key).finish(),
+            Self::DeletePrefix { prefix } => {
+                f.debug_struct("DeletePrefix").field("prefix", prefix).finish()
+            }
+        }
+    }
+}
+
+/// What must hold for a transaction to be done. All conditions are judged before any operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// There is no entry of this key.
+    Absent {
+        /// The key.
+        key: Box<str>,
+    },
+    /// There is an entry of this key.
+    Exists {
+        /// The key.
+        key: Box<str>,
+    },
+    /// The value of this key was put by this commit.
+    ModifiedAt {
+        /// The key.
+        key: Box<str>,
+        /// The revision of the commit.
+        revision: Revision,
+    },
+}
+
+impl Condition {
+    /// The key that is judged.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Absent { key } | Self::Exists { key } | Self::ModifiedAt { key, .. } => key,
+        }
+    }
+
+    /// Whether the condition holds for what stands at its key.
+    pub(crate) fn holds(&self, current: Option<&Entry>) -> bool {
+        match self {
+            Self::Absent { .. } => current.is_none(),
+            Self::Exists { .. } => current.is_some(),
+            Self::ModifiedAt { revision, .. } => {
+                current.is_some_and(|entry| entry.mod_revision == *revision)
+            }
+        }
+    }
+}
+
+/// Operations that are done together, in their order, or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// What must hold.
+    pub conditions: Vec<Condition>,
+    /// What is then done; a later operation sees the earlier ones.
+    pub operations: Vec<Operation>,
+}
+
+impl Transaction {
+    /// A transaction that does nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Also creates a key or replaces its value.
+    #[must_use]
+    pub fn put(self, key: impl Into<Box<str>>, value: impl Into<Bytes>) -> Self {
+        self.then(Operation::Put { key: key.into(), value: value.into(), ttl: None })
+    }
+
+    /// Also creates a key or replaces its value; the entry ends after the ttl.
+    #[must_use]
+    pub fn put_for(self, ttl: Duration, key: impl Into<Box<str>>, value: impl Into<Bytes>) -> Self {
+        self.then(Operation::Put { key: key.into(), value: value.into(), ttl: Some(ttl) })
+    }
+
+    /// Also removes a key.
+    #[must_use]
+    pub fn delete(self, key: impl Into<Box<str>>) -> Self {
+        self.then(Operation::Delete { key: key.into() })
+    }
+
+    /// Also removes all keys that start with a prefix.
+    #[must_use]
+    pub fn delete_prefix(self, prefix: impl Into<Box<str>>) -> Self {
+        self.then(Operation::DeletePrefix { prefix: prefix.into() })
+    }
+
+    /// Also does this operation.
+    #[must_use]
+    pub fn then(mut self, operation: Operation) -> Self {
+        self.operations.push(operation);
+        self
+    }
+
+    /// Only if there is no entry of this key.
+    #[must_use]
+    pub fn when_absent(self, key: impl Into<Box<str>>) -> Self {
+        self.when(Condition::Absent { key: key.into() })
+    }
+
+    /// Only if there is an entry of this key.
+    #[must_use]
+    pub fn when_exists(self, key: impl Into<Box<str>>) -> Self {
+        self.when(Condition::Exists { key: key.into() })
+    }
+
+    /// Only if the value of this key is the one of this revision.
+    #[must_use]
+    pub fn when_modified_at(self, key: impl Into<Box<str>>, revision: Revision) -> Self {
+        self.when(Condition::ModifiedAt { key: key.into(), revision })
+    }
+
+    /// Only if this holds too.
+    #[must_use]
+    pub fn when(mut self, condition: Condition) -> Self {
+        self.conditions.push(condition);
+        self
+    }
+
+    /// Bytes of all keys and values.
+    pub(crate) fn bytes(&self) -> usize {
+        let conditions: usize = self.conditions.iter().map(|c| c.key().len()).sum();
+        let operations: usize =
+            self.operations.iter().map(|o| o.key().len() + o.value_bytes()).sum();
+        conditions + operations
+    }
+
+    /// Checks the limits; a backend does this before anything else.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        at_most("the number of operations", self.operations.len(), OPERATIONS_MAX)?;
+        at_most("the number of conditions", self.conditions.len(), OPERATIONS_MAX)?;
+        at_most("the transaction in bytes", self.bytes(), TRANSACTION_BYTES_MAX)?;
+        for condition in &self.conditions {
+            check_key(condition.key())?;
+        }
+        for operation in &self.operations {
+            match operation {
+                // An empty prefix means all keys; an empty key means nothing.
+                Operation::DeletePrefix { prefix } => {
+                    at_most("the prefix in bytes", prefix.len(), KEY_BYTES_MAX)?;
+                }
+                Operation::Put { key, .. } | Operation::Delete { key } => check_key(key)?,
+            }
+            at_most("the value in bytes", operation.value_bytes(), VALUE_BYTES_MAX)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_key(key: &str) -> Result<(), StoreError> {
+    if key.is_empty() {
+        return Err(StoreError::EmptyKey);
+    }
+    at_most("the key in bytes", key.len(), KEY_BYTES_MAX)
+}
+
+fn at_most(what: &'static str, actual: usize, max: usize) -> Result<(), StoreError> {
+    if actual > max {
+        return Err(StoreError::TooLarge { what, actual, max });
+    }
+    Ok(())
+}
+
+/// A transaction that was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The revision it made; that of the store as it was, when the transaction changed nothing.
+    pub revision: Revision,
+    /// For each operation what stood at its key before it; always absent for a prefix.
+    pub previous: Vec<Option<Entry>>,
+    /// How many entries were removed by all operations.
+    pub removed: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_a_limit_is_refused() {
+        let long_key = "k".repeat(KEY_BYTES_MAX + 1);
+        let large = vec![b'v'; VALUE_BYTES_MAX + 1];
+        let delete_all = Operation::Delete { key: "k".into() };
+        let cases = [
+            (Transaction::new().put("", "v"), Some(StoreError::EmptyKey)),
+            (Transaction::new().delete(""), Some(StoreError::EmptyKey)),
+            (Transaction::new().when_absent(""), Some(StoreError::EmptyKey)),
+            (Transaction::new().delete_prefix(""), None),
+            (Transaction::new(), None),
+            (
+                Transaction::new().put(long_key.clone(), "v"),
+                Some(too_large("the key in bytes", KEY_BYTES_MAX)),
+            ),
+            (
+                Transaction::new().when_exists(long_key.clone()),
+                Some(too_large("the key in bytes", KEY_BYTES_MAX)),
+            ),
+            (
+                Transaction::new().delete_prefix(long_key.clone()),
+                Some(too_large("the prefix in bytes", KEY_BYTES_MAX)),
+            ),
+            (Transaction::new().put(&long_key[1..], large[1..].to_vec()), None),
+            (
+                Transaction::new().put("k", large),
+                Some(too_large("the value in bytes", VALUE_BYTES_MAX)),
+            ),
+            (
+                Transaction {
+                    conditions: vec![],
+                    operations: vec![delete_all; OPERATIONS_MAX + 1],
+                },
+                Some(too_large("the number of operations", OPERATIONS_MAX)),
+            ),
+        ];
+        for (number, (transaction, expected)) in cases.into_iter().enumerate() {
+            assert_eq!(transaction.check().err(), expected, "case {number}");
+        }
+    }
+
+    fn too_large(what: &'static str, max: usize) -> StoreError {
+        StoreError::TooLarge { what, actual: max + 1, max }
+    }
+
+    #[test]
+    fn the_bytes_of_all_values_together_are_bounded() {
+        let value = Bytes::from(vec![0_u8; VALUE_BYTES_MAX]);
+        let count = TRANSACTION_BYTES_MAX / VALUE_BYTES_MAX;
+        let transaction = (0..count).fold(Transaction::new(), |transaction, number| {
+            transaction.put(format!("{number}"), value.clone())
+        });
+        assert!(matches!(transaction.check(), Err(StoreError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn values_do_not_appear_in_debug_output() {
+        let transaction = Transaction::new().put("/consumers/jack", "secret-of-jack");
+        let text = format!("{transaction:?}");
+        assert!(text.contains("/consumers/jack") && !text.contains("secret-of-jack"), "{text}");
+    }
+}

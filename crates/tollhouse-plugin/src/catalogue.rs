@@ -1,0 +1,244 @@
+//! The plugins that exist: their facts, their schemas, and how a conf becomes a handler.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Value, json};
+use tollhouse_model::schema::Schema;
+
+use crate::consumer::ConsumerSpec;
+use crate::handler::{Handler, SharedHandler};
+use crate::plugin::{Category, Phases, Plugin, RunPolicy};
+use crate::scope::Scope;
+
+pub use crate::schema::SchemaOf;
+
+/// What is known about a plugin without configuring it.
+pub struct PluginType {
+    /// Its name.
+    pub name: &'static str,
+    /// Higher runs earlier.
+    pub priority: i32,
+    /// As `/plugins?all=true` reports.
+    pub version: f32,
+    /// What it is for.
+    pub category: Category,
+    /// The phases it takes part in.
+    pub phases: Phases,
+    /// What happens when both a global rule and the route have it.
+    pub run_policy: RunPolicy,
+    /// Dotted paths of the fields that are encrypted at rest.
+    pub encrypted: &'static [&'static str],
+    /// What a consumer may say for it.
+    pub consumer: Option<ConsumerSpec>,
+    conf: Rules,
+    metadata: Option<Rules>,
+    identity: Option<Rules>,
+    build: fn(&Value, &Scope<'_>) -> Result<SharedHandler, String>,
+}
+
+/// A schema, as a document and compiled.
+struct Rules {
+    document: Value,
+    compiled: Schema,
+}
+
+impl Rules {
+    fn new(document: Value) -> Self {
+        let compiled = Schema::compile(&document).expect("schemas of plugins are tested");
+        Self { document, compiled }
+    }
+
+    /// Checks `conf` and fills in defaults.
+    fn complete(&self, conf: &Value) -> Result<Value, String> {
+        self.compiled.validate(conf)?;
+        let mut conf = conf.clone();
+        self.compiled.apply_defaults(&mut conf);
+        whole_numbers(&mut conf);
+        Ok(conf)
+    }
+}
+
+/// JSON does not tell `1` from `1.0` (apisix.md §10.3 trap 10); Rust does.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|float| {
+                !number.is_i64() && !number.is_u64() && float.fract() == 0.0 && float.abs() < 2e15
+            });
+            if let Some(whole) = whole {
+                *value = json!(whole as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}
+
+impl std::fmt::Debug for PluginType {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.name)
+    }
+}
+
+impl PluginType {
+    /// What is known about `P`.
+    pub fn of<P: Plugin>() -> Self {
+        let mut schema = SchemaOf::<P::Config>::value();
+        P::adjust_schema(&mut schema);
+        let consumer = P::consumer();
+        Self {
+            name: P::NAME,
+            priority: P::PRIORITY,
+            version: P::VERSION,
+            category: P::CATEGORY,
+            phases: P::PHASES,
+            run_policy: P::RUN_POLICY,
+            encrypted: P::ENCRYPTED,
+            conf: Rules::new(schema),
+            metadata: P::metadata().map(|spec| Rules::new((spec.schema)())),
+            identity: consumer.map(|spec| Rules::new((spec.schema)())),
+            consumer,
+            build: |conf, scope| {
+                let config = serde_json::from_value(conf.clone()).map_err(|e| e.to_string())?;
+                let handler: SharedHandler = Arc::new(P::compile(config, scope)?);
+                Ok(handler)
+            },
+        }
+    }
+
+    /// Whether it finds out who asks.
+    pub fn is_auth(&self) -> bool {
+        self.category == Category::Authentication && self.consumer.is_some()
+    }
+
+    /// `type` as `/plugins?all=true` shows it.
+    pub fn type_name(&self) -> Option<&'static str> {
+        (self.is_auth() || self.name == "multi-auth").then_some("auth")
+    }
+
+    /// The schema of its conf.
+    pub fn schema(&self) -> &Value {
+        &self.conf.document
+    }
+
+    /// The schema of its metadata.
+    pub fn metadata_schema(&self) -> Option<&Value> {
+        self.metadata.as_ref().map(|rules| &rules.document)
+    }
+
+    /// The schema of what a consumer says for it.
+    pub fn consumer_schema(&self) -> Option<&Value> {
+        self.identity.as_ref().map(|rules| &rules.document)
+    }
+
+    /// Builds a handler.
+    ///
+    /// # Errors
+    /// What is wrong with `conf`, in APISIX's words (apisix.md §1.8).
+    pub fn compile(&self, conf: &Value, scope: &Scope<'_>) -> Result<SharedHandler, String> {
+        let conf = self.conf.complete(conf)?;
+        (self.build)(&conf, &Scope { conf: &conf, ..*scope })
+    }
+
+    /// Checks what a consumer says for it, and returns its identity with the value it is found by.
+    ///
+    /// # Errors
+    /// What is wrong with `conf`.
+    pub fn identify(&self, conf: &Value) -> Result<Identified, String> {
+        let (Some(rules), Some(spec)) = (&self.identity, &self.consumer) else {
+            return Err("the plugin has no consumer schema".into());
+        };
+        let conf = rules.complete(conf)?;
+        let key = conf.get(spec.key_field).and_then(Value::as_str).unwrap_or_default();
+        Ok(Identified { key: key.into(), identity: (spec.compile)(&conf)? })
+    }
+
+    /// Checks metadata.
+    ///
+    /// # Errors
+    /// What is wrong with `conf`.
+    pub fn check_metadata(&self, conf: &Value) -> Result<(), String> {
+        match &self.metadata {
+            Some(rules) => rules.compiled.validate(conf),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Who a credential identifies, as one auth plugin sees it.
+pub struct Identified {
+    /// The value that requests are matched by.
+    pub key: String,
+    /// What verifying needs.
+    pub identity: Arc<dyn std::any::Any + Send + Sync>,
+}
+
+/// All plugins.
+#[derive(Debug)]
+pub struct Catalogue {
+    by_priority: Vec<PluginType>,
+    by_name: HashMap<&'static str, usize>,
+}
+
+impl Catalogue {
+    /// Of these types.
+    pub fn new(types: impl IntoIterator<Item = PluginType>) -> Self {
+        let mut by_priority: Vec<PluginType> = types.into_iter().collect();
+        by_priority.sort_by(|a, b| b.priority.cmp(&a.priority).then(a.name.cmp(b.name)));
+        let names = by_priority.iter().enumerate();
+        let by_name = names.map(|(index, plugin)| (plugin.name, index)).collect();
+        Self { by_priority, by_name }
+    }
+
+    /// None at all.
+    pub fn empty() -> Self {
+        Self::new([])
+    }
+
+    /// The plugin of that name.
+    pub fn get(&self, name: &str) -> Option<&PluginType> {
+        self.by_name.get(name).map(|index| &self.by_priority[*index])
+    }
+
+    /// All, by descending priority.
+    pub fn iter(&self) -> impl Iterator<Item = &PluginType> {
+        self.by_priority.iter()
+    }
+
+    /// Checks a conf in the words of the Admin API: `unknown plugin [x]`, `failed to check the
+    /// configuration of plugin x err: …`.
+    ///
+    /// # Errors
+    /// The text.
+    pub fn check(&self, name: &str, conf: &Value, scope: &Scope<'_>) -> Result<(), String> {
+        let Some(plugin) = self.get(name) else { return Err(format!("unknown plugin [{name}]")) };
+        plugin.compile(conf, scope).map(drop).map_err(|error| refused(name, &error))
+    }
+
+    /// Checks what a consumer says for an auth plugin, in the same words; returns the value that
+    /// requests are matched by.
+    ///
+    /// # Errors
+    /// The text.
+    pub fn check_identity(&self, name: &str, conf: &Value) -> Result<String, String> {
+        let Some(plugin) = self.get(name) else { return Err(format!("unknown plugin [{name}]")) };
+        let identified = plugin.identify(conf).map_err(|error| refused(name, &error))?;
+        Ok(identified.key)
+    }
+}
+
+fn refused(name: &str, error: &str) -> String {
+    format!("failed to check the configuration of plugin {name} err: {error}")
+}
+
+/// Makes a catalogue once and lends it for ever.
+pub fn shared(cell: &'static OnceLock<Catalogue>, make: fn() -> Catalogue) -> &'static Catalogue {
+    cell.get_or_init(make)
+}
+
+/// A handler's name and phases, for tests and `explain`.
+pub fn describe(handler: &dyn Handler) -> String {
+    format!("{} {}", handler.name(), handler.phases().names().join(","))
+}

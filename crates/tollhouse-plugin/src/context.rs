@@ -1,0 +1,230 @@
+//! What a plugin sees of a request, and may change about it, before a node is asked.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollhouse_model::variable::{Lookup, cookie_value, query_argument};
+
+use crate::consumer::{Consumer, ConsumerIndex, Credential};
+use crate::edits::RequestEdits;
+use crate::exchange::{BodyError, Exchange, Moment};
+use crate::shelf::Shelf;
+
+/// What nodes are told about who asks (apisix.md §3.7).
+const CONSUMER_HEADERS: [&str; 3] =
+    ["X-Consumer-Username", "X-Credential-Identifier", "X-Consumer-Custom-ID"];
+
+/// A request in its rewrite, access or before_proxy phase.
+pub struct RequestContext<'r> {
+    exchange: &'r mut (dyn Exchange + 'r),
+    consumers: &'r (dyn ConsumerIndex + 'r),
+    shelf: &'r mut Shelf,
+    consumer: Option<&'r Arc<Consumer>>,
+    instance: usize,
+}
+
+impl<'r> RequestContext<'r> {
+    /// For the request behind `exchange`.
+    pub fn new(
+        exchange: &'r mut (dyn Exchange + 'r),
+        consumers: &'r (dyn ConsumerIndex + 'r),
+        shelf: &'r mut Shelf,
+    ) -> Self {
+        Self { exchange, consumers, shelf, consumer: None, instance: 0 }
+    }
+
+    /// Names the instance that runs next, for what it remembers.
+    #[inline]
+    pub fn enter(&mut self, instance: usize) {
+        self.instance = instance;
+    }
+
+    /// The method as sent.
+    pub fn method(&self) -> &[u8] {
+        self.exchange.method()
+    }
+
+    /// The normalised path.
+    pub fn path(&self) -> &[u8] {
+        self.exchange.path()
+    }
+
+    /// The query string without `?`.
+    pub fn query(&self) -> Option<&[u8]> {
+        self.exchange.query()
+    }
+
+    /// Path and query as sent.
+    pub fn request_uri(&self) -> &[u8] {
+        self.exchange.request_uri()
+    }
+
+    /// The first header line of that name, with what plugins have changed.
+    pub fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        self.exchange.header(name.as_bytes())
+    }
+
+    /// Every header line of that name that the client sent, in order.
+    pub fn headers_named(&self, name: &str) -> Vec<Vec<u8>> {
+        let mut values = Vec::new();
+        self.each_header(&mut |other, value| {
+            if other.eq_ignore_ascii_case(name.as_bytes()) {
+                values.push(value.to_vec());
+            }
+        });
+        values
+    }
+
+    /// Calls `visit` with every header line, with what plugins have changed.
+    pub fn each_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        let edits = &self.exchange.edits().headers;
+        self.exchange.each_client_header(&mut |name, value| {
+            if !edits.hides(name) {
+                visit(name, value);
+            }
+        });
+        edits.lines().for_each(|(name, value)| visit(name, value));
+    }
+
+    /// The first value of a query argument, decoded; the name's case counts.
+    pub fn argument(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        query_argument(self.query()?, name)
+    }
+
+    /// The value of a cookie.
+    pub fn cookie(&self, name: &str) -> Option<Vec<u8>> {
+        let header = self.header("cookie")?;
+        cookie_value(&header, name).map(<[u8]>::to_vec)
+    }
+
+    /// The client's address after real-ip processing.
+    pub fn remote_address(&self) -> IpAddr {
+        match self.exchange.edits().remote {
+            Some((address, _)) => address,
+            None => self.exchange.remote_address(),
+        }
+    }
+
+    /// The other end of the connection.
+    pub fn peer_address(&self) -> IpAddr {
+        self.exchange.peer_address()
+    }
+
+    /// Whether the client came over TLS.
+    pub fn is_tls(&self) -> bool {
+        self.exchange.is_tls()
+    }
+
+    /// The request as the source of variables, for templates and expressions.
+    pub fn variables(&self) -> &dyn Lookup {
+        self.exchange.as_lookup()
+    }
+
+    /// What plugins change about the request.
+    pub fn edits(&mut self) -> &mut RequestEdits {
+        self.exchange.edits_mut()
+    }
+
+    /// Sets a header line for the node, and for plugins that follow.
+    pub fn set_header(&mut self, name: &str, value: &[u8]) {
+        self.exchange.edits_mut().headers.set(name, value);
+    }
+
+    /// Removes a header.
+    pub fn remove_header(&mut self, name: &str) {
+        self.exchange.edits_mut().headers.remove(name);
+    }
+
+    /// Sends the request to one of the plugin's own upstreams
+    /// ([`Plugin::upstreams`](crate::Plugin::upstreams)).
+    pub fn choose_upstream(&mut self, index: usize) {
+        self.exchange.edits_mut().upstream = Some(index);
+    }
+
+    /// Reads the whole body, of at most `bytes_max` bytes; it still reaches the node.
+    ///
+    /// # Errors
+    /// A longer one, or a client that fails to send it.
+    pub async fn read_body(&mut self, bytes_max: u64) -> Result<&[u8], BodyError> {
+        self.exchange.read_body(bytes_max).await?;
+        Ok(self.body())
+    }
+
+    /// The body as read before; empty when it has not been read. A plugin's replacement counts.
+    pub fn body(&self) -> &[u8] {
+        match &self.exchange.edits().body {
+            Some(body) => body,
+            None => self.exchange.body().unwrap_or_default(),
+        }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Moment {
+        self.exchange.now()
+    }
+
+    /// A random number; not for secrets.
+    pub fn random(&self) -> u64 {
+        self.exchange.random()
+    }
+
+    /// Waits.
+    pub async fn sleep(&mut self, time: Duration) {
+        self.exchange.sleep(time).await;
+    }
+
+    /// Finds who has `key` with the auth plugin `plugin`.
+    pub fn find_credential(&self, plugin: &str, key: &[u8]) -> Option<&'r Credential> {
+        self.consumers.credential(plugin, key)
+    }
+
+    /// Finds a consumer by name, such as the anonymous one.
+    pub fn find_consumer(&self, username: &str) -> Option<&'r Arc<Consumer>> {
+        self.consumers.consumer(username)
+    }
+
+    /// Who asks, once an auth plugin knows.
+    pub fn consumer(&self) -> Option<&'r Arc<Consumer>> {
+        self.consumer
+    }
+
+    /// The request comes from whom `credential` identifies: nodes are told, and that consumer's
+    /// plugins join in.
+    pub fn authenticate(&mut self, credential: &'r Credential) {
+        self.admit(&credential.consumer, credential.credential_id.as_deref());
+    }
+
+    /// The request counts as the consumer's, without a credential.
+    pub fn authenticate_as(&mut self, consumer: &'r Arc<Consumer>) {
+        self.admit(consumer, None);
+    }
+
+    fn admit(&mut self, consumer: &'r Arc<Consumer>, credential_id: Option<&str>) {
+        let known_before = self.consumer.replace(consumer).is_some();
+        self.exchange.note_consumer(&consumer.username, consumer.group_id.as_deref());
+        let headers = &mut self.exchange.edits_mut().headers;
+        if known_before {
+            CONSUMER_HEADERS.iter().for_each(|name| headers.remove(name));
+        }
+        // The client's own copies never pass, so there is nothing to hide.
+        headers.add("X-Consumer-Username", consumer.username.as_bytes());
+        if let Some(id) = credential_id {
+            headers.add("X-Credential-Identifier", id.as_bytes());
+        }
+        if let Some(id) = &consumer.custom_id {
+            headers.add("X-Consumer-Custom-ID", id.as_bytes());
+        }
+    }
+
+    /// Leaves `value` for a later phase of this instance; dropped when the request ends.
+    pub fn remember<T: 'static>(&mut self, value: T) {
+        self.shelf.put(self.instance, value);
+    }
+
+    /// What this instance left.
+    pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
+        self.shelf.get(self.instance)
+    }
+}

@@ -1,0 +1,177 @@
+//! What plugins change about a message: an overlay over a head that stays as it was read.
+//!
+//! Kept in flat buffers that are reused from request to request, so that setting a header costs a
+//! copy of its bytes.
+
+use std::net::IpAddr;
+
+/// Changes to the header lines of a message.
+#[derive(Debug, Default)]
+pub struct HeaderEdits {
+    bytes: Vec<u8>,
+    lines: Vec<Line>,
+    /// Names whose lines in the message itself do not count any more.
+    hidden: Vec<Line>,
+}
+
+/// A name and a value in `bytes`; hidden names have no value.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    start: u32,
+    name_bytes: u32,
+    value_bytes: u32,
+}
+
+impl HeaderEdits {
+    /// Forgets everything, keeps the room.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.lines.clear();
+        self.hidden.clear();
+    }
+
+    /// Whether nothing changes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.hidden.is_empty()
+    }
+
+    /// Whether lines of the message itself are hidden.
+    #[inline]
+    pub fn hides_any(&self) -> bool {
+        !self.hidden.is_empty()
+    }
+
+    /// One more line of that name.
+    pub fn add(&mut self, name: &str, value: &[u8]) {
+        let line = self.keep(name, value);
+        self.lines.push(line);
+    }
+
+    /// The only line of that name.
+    pub fn set(&mut self, name: &str, value: &[u8]) {
+        self.remove(name);
+        self.add(name, value);
+    }
+
+    /// No line of that name.
+    pub fn remove(&mut self, name: &str) {
+        let bytes = &self.bytes;
+        self.lines.retain(|line| !line.is_named(bytes, name.as_bytes()));
+        if !self.hides(name.as_bytes()) {
+            let line = self.keep(name, b"");
+            self.hidden.push(line);
+        }
+    }
+
+    /// Whether the message's own lines of that name are hidden.
+    pub fn hides(&self, name: &[u8]) -> bool {
+        self.hidden.iter().any(|line| line.is_named(&self.bytes, name))
+    }
+
+    /// The first line of that name among those added.
+    pub fn find(&self, name: &[u8]) -> Option<&[u8]> {
+        let line = self.lines.iter().find(|line| line.is_named(&self.bytes, name))?;
+        Some(line.value(&self.bytes))
+    }
+
+    /// The lines added, in order.
+    pub fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.lines.iter().map(|line| (line.name(&self.bytes), line.value(&self.bytes)))
+    }
+
+    /// The names whose lines in the message itself do not count.
+    pub fn hidden_names(&self) -> impl Iterator<Item = &[u8]> {
+        self.hidden.iter().map(|line| line.name(&self.bytes))
+    }
+
+    fn keep(&mut self, name: &str, value: &[u8]) -> Line {
+        // Bounded by what a head may hold, far below 4 GiB.
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(name.as_bytes());
+        // A line end inside of a value would make two lines of one.
+        self.bytes.extend(value.iter().map(|byte| match byte {
+            b'\r' | b'\n' | 0 => b' ',
+            byte => *byte,
+        }));
+        Line { start, name_bytes: name.len() as u32, value_bytes: value.len() as u32 }
+    }
+}
+
+impl Line {
+    fn name<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        &bytes[self.start as usize..][..self.name_bytes as usize]
+    }
+
+    fn value<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        &bytes[(self.start + self.name_bytes) as usize..][..self.value_bytes as usize]
+    }
+
+    fn is_named(&self, bytes: &[u8], name: &[u8]) -> bool {
+        self.name_bytes as usize == name.len() && self.name(bytes).eq_ignore_ascii_case(name)
+    }
+}
+
+/// Changes to a request on its way to a node.
+#[derive(Debug, Default)]
+pub struct RequestEdits {
+    /// Header lines.
+    pub headers: HeaderEdits,
+    /// Path and query to ask the node for, instead of the client's.
+    pub upstream_uri: Option<Vec<u8>>,
+    /// `Host` for the node.
+    pub host: Option<Vec<u8>>,
+    /// The method for the node.
+    pub method: Option<&'static str>,
+    /// The client's address and port, as a plugin believes them.
+    pub remote: Option<(IpAddr, Option<u16>)>,
+    /// A body instead of the client's, which has been read to its end.
+    pub body: Option<Vec<u8>>,
+    /// Most bytes that the client's body may have.
+    pub body_bytes_max: Option<u64>,
+    /// The upstream chosen: index into what the plugin that chose it has.
+    pub upstream: Option<usize>,
+}
+
+impl RequestEdits {
+    /// Forgets everything, keeps the room of the headers.
+    pub fn clear(&mut self) {
+        let mut headers = std::mem::take(&mut self.headers);
+        headers.clear();
+        *self = Self { headers, ..Self::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(edits: &HeaderEdits) -> String {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        edits.lines().map(|(name, value)| format!("{}={};", text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn lines_are_added_replaced_and_removed_by_name_whatever_its_case() {
+        let mut edits = HeaderEdits::default();
+        edits.add("X-A", b"1");
+        edits.add("x-a", b"2");
+        edits.set("X-B", b"3");
+        assert_eq!(shown(&edits), "X-A=1;x-a=2;X-B=3;");
+        assert!(!edits.hides(b"x-a") && edits.hides(b"x-b"));
+        edits.set("X-a", b"4");
+        assert_eq!(shown(&edits), "X-B=3;X-a=4;");
+        edits.remove("x-b");
+        assert_eq!(shown(&edits), "X-a=4;");
+        assert_eq!(edits.find(b"X-A"), Some(&b"4"[..]));
+        edits.clear();
+        assert!(edits.is_empty());
+    }
+
+    #[test]
+    fn a_value_cannot_begin_a_line_of_its_own() {
+        let mut edits = HeaderEdits::default();
+        edits.set("X-A", b"1\r\nX-B: 2\0");
+        assert_eq!(shown(&edits), "X-A=1  X-B: 2 ;");
+    }
+}

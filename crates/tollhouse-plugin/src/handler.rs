@@ -1,0 +1,71 @@
+//! A plugin as the data plane runs it: configured, and of no particular type.
+
+use std::sync::Arc;
+
+use crate::context::RequestContext;
+use crate::log::LogContext;
+use crate::plugin::{Phases, Plugin, Step, UpstreamRef};
+use crate::response::ResponseContext;
+
+/// A configured plugin.
+pub trait Handler: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+    /// The phases to call.
+    fn phases(&self) -> Phases;
+    /// [`Plugin::upstreams`].
+    fn upstreams(&self) -> Vec<UpstreamRef<'_>>;
+    /// [`Plugin::rewrite`].
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
+    /// [`Plugin::access`].
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
+    /// [`Plugin::before_proxy`].
+    fn before_proxy<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
+    /// [`Plugin::response`].
+    fn response(&self, cx: &mut ResponseContext<'_>);
+    /// [`Plugin::log`].
+    fn log(&self, cx: &mut LogContext<'_>);
+}
+
+impl<P: Plugin> Handler for P {
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+
+    fn phases(&self) -> Phases {
+        P::PHASES
+    }
+
+    fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
+        Plugin::upstreams(self)
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        Plugin::rewrite(self, cx)
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        Plugin::access(self, cx)
+    }
+
+    fn before_proxy<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        Plugin::before_proxy(self, cx)
+    }
+
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        Plugin::response(self, cx);
+    }
+
+    fn log(&self, cx: &mut LogContext<'_>) {
+        Plugin::log(self, cx);
+    }
+}
+
+impl std::fmt::Debug for dyn Handler {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+/// A shared handler.
+pub type SharedHandler = Arc<dyn Handler>;

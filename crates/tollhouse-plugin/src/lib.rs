@@ -1,0 +1,37 @@
+//! The plugin contract: what a plugin is, which phases it may take part in, what it sees and may
+//! change there.
+//!
+//! A plugin implements [`Plugin`] in one file of `tollhouse-plugins`; the data plane and the Admin
+//! API know it as a [`PluginType`] in a [`Catalogue`], and run it as a [`Handler`]. No plugin lives
+//! here, and nothing here knows how a request travels: the data plane lends its side as an
+//! [`Exchange`].
+
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod catalogue;
+pub mod consumer;
+pub mod context;
+pub mod edits;
+pub mod exchange;
+pub mod handler;
+pub mod log;
+pub mod plugin;
+pub mod response;
+pub mod schema;
+pub mod scope;
+pub mod shelf;
+pub mod testing;
+
+pub use answer::{Answer, AnswerBody};
+pub use catalogue::{Catalogue, PluginType, SchemaOf};
+pub use consumer::{Consumer, ConsumerIndex, ConsumerSpec, Credential, NoConsumers};
+pub use context::RequestContext;
+pub use edits::{HeaderEdits, RequestEdits};
+pub use exchange::{BodyError, Exchange, LocalFuture, Moment};
+pub use handler::Handler;
+pub use log::{LogContext, Transfer};
+pub use plugin::{Category, Flow, MetadataSpec, Phases, Plugin, RunPolicy, Step, UpstreamRef};
+pub use response::{BodyFilter, Effect, ResponseContext, ResponseHead};
+pub use scope::{Scope, Services};
+pub use shelf::Shelf;

@@ -1,0 +1,227 @@
+//! What a plugin sees of an answer, and may change about it, before the client gets its head.
+
+use std::borrow::Cow;
+
+use tollhouse_model::variable::Lookup;
+
+use crate::edits::HeaderEdits;
+use crate::exchange::Moment;
+use crate::shelf::Shelf;
+
+/// The head of an answer as it arrived or was made up.
+pub trait ResponseHead {
+    /// The first line of that name.
+    fn find(&self, name: &[u8]) -> Option<&[u8]>;
+    /// Calls `visit` with every header line.
+    fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
+}
+
+/// Sees every byte of a body on its way to the client.
+pub trait BodyFilter {
+    /// Takes `input`, the next piece of the body, and appends to `out` what goes on; `is_last` with
+    /// the last piece, which may be empty. What is not appended is gone.
+    ///
+    /// A filter installed as [`Effect::Observes`] appends nothing: the body passes unchanged.
+    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>);
+}
+
+/// What a filter does to the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It looks; length and bytes stay.
+    Observes,
+    /// It rewrites; the length is not known beforehand.
+    Rewrites,
+}
+
+/// Where an answer comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A node.
+    Upstream,
+    /// A plugin, or the gateway itself.
+    Gateway,
+}
+
+/// An answer whose head is about to be sent.
+pub struct ResponseContext<'r> {
+    request: &'r dyn Lookup,
+    head: &'r dyn ResponseHead,
+    client: &'r dyn crate::exchange::Exchange,
+    edits: &'r mut HeaderEdits,
+    filters: &'r mut Vec<(Effect, Box<dyn BodyFilter>)>,
+    shelf: &'r mut Shelf,
+    facts: ResponseFacts,
+    instance: usize,
+}
+
+/// What is known about an answer besides its headers.
+#[derive(Debug, Clone, Copy)]
+pub struct ResponseFacts {
+    /// The status; plugins may change it.
+    pub status: u16,
+    /// Where it comes from.
+    pub source: Source,
+    /// Whether a body follows: not for HEAD, 204, 304.
+    pub has_body: bool,
+    /// The body's length, where the head tells it.
+    pub content_length: Option<u64>,
+    /// Whether the client speaks HTTP/1.1 or later.
+    pub client_is_http11: bool,
+}
+
+impl<'r> ResponseContext<'r> {
+    /// For an answer to the request behind `client`.
+    pub fn new(
+        client: &'r dyn crate::exchange::Exchange,
+        head: &'r dyn ResponseHead,
+        edits: &'r mut HeaderEdits,
+        filters: &'r mut Vec<(Effect, Box<dyn BodyFilter>)>,
+        shelf: &'r mut Shelf,
+        facts: ResponseFacts,
+    ) -> Self {
+        Self {
+            request: client.as_lookup(),
+            head,
+            client,
+            edits,
+            filters,
+            shelf,
+            facts,
+            instance: 0,
+        }
+    }
+
+    /// Names the instance that runs next, for what it remembers.
+    #[inline]
+    pub fn enter(&mut self, instance: usize) {
+        self.instance = instance;
+    }
+
+    /// What is known besides the headers, with what plugins have changed.
+    pub fn facts(&self) -> ResponseFacts {
+        self.facts
+    }
+
+    /// The status.
+    pub fn status(&self) -> u16 {
+        self.facts.status
+    }
+
+    /// Changes the status.
+    pub fn set_status(&mut self, status: u16) {
+        self.facts.status = status;
+    }
+
+    /// Where the answer comes from.
+    pub fn source(&self) -> Source {
+        self.facts.source
+    }
+
+    /// The first header line of that name, with what plugins have changed.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        if let Some(value) = self.edits.find(name.as_bytes()) {
+            return Some(value);
+        }
+        if self.edits.hides(name.as_bytes()) {
+            return None;
+        }
+        self.head.find(name.as_bytes())
+    }
+
+    /// Calls `visit` with every header line, with what plugins have changed.
+    pub fn each_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        self.head.each(&mut |name, value| {
+            if !self.edits.hides(name) {
+                visit(name, value);
+            }
+        });
+        self.edits.lines().for_each(|(name, value)| visit(name, value));
+    }
+
+    /// The only line of that name.
+    pub fn set_header(&mut self, name: &str, value: &[u8]) {
+        // Hiding costs a pass over the head, so it is done only where there is something to hide.
+        if self.header(name).is_some() || is_own(name) {
+            self.edits.set(name, value);
+        } else {
+            self.edits.add(name, value);
+        }
+    }
+
+    /// One more line of that name.
+    pub fn add_header(&mut self, name: &str, value: &[u8]) {
+        self.edits.add(name, value);
+    }
+
+    /// No line of that name.
+    pub fn remove_header(&mut self, name: &str) {
+        if self.header(name).is_some() || is_own(name) {
+            self.edits.remove(name);
+        }
+    }
+
+    /// Looks at the body, or rewrites it; filters run in the order they are installed.
+    pub fn filter_body(&mut self, effect: Effect, filter: Box<dyn BodyFilter>) {
+        self.filters.push((effect, filter));
+    }
+
+    /// The request as the source of variables; those of the answer, such as `status`, included.
+    pub fn variables(&self) -> ResponseVariables<'_> {
+        ResponseVariables { request: self.request, status: self.facts.status, response: self }
+    }
+
+    /// The request.
+    pub fn request(&self) -> &'r dyn crate::exchange::Exchange {
+        self.client
+    }
+
+    /// A header of the request, with what plugins have changed.
+    pub fn request_header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        self.client.header(name.as_bytes())
+    }
+
+    /// Now.
+    pub fn now(&self) -> Moment {
+        self.client.now()
+    }
+
+    /// Leaves `value` for a later phase of this instance.
+    pub fn remember<T: 'static>(&mut self, value: T) {
+        self.shelf.put(self.instance, value);
+    }
+
+    /// What this instance left.
+    pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
+        self.shelf.get(self.instance)
+    }
+}
+
+/// Lines that the gateway writes itself, which no head that it read holds.
+fn is_own(name: &str) -> bool {
+    let own = ["server", "date", "content-type", "content-length", "x-apisix-upstream-status"];
+    own.iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
+/// Variables once the answer is known: `status`, `sent_http_<name>`, `upstream_http_<name>`, and all
+/// of the request.
+pub struct ResponseVariables<'a> {
+    request: &'a dyn Lookup,
+    status: u16,
+    response: &'a ResponseContext<'a>,
+}
+
+impl Lookup for ResponseVariables<'_> {
+    fn variable(&self, variable: &tollhouse_model::variable::Variable) -> Option<Cow<'_, [u8]>> {
+        if let tollhouse_model::variable::Variable::Named(name) = variable {
+            if name == "status" {
+                return Some(Cow::Owned(self.status.to_string().into_bytes()));
+            }
+            let header = name.strip_prefix("sent_http_").or(name.strip_prefix("upstream_http_"));
+            if let Some(header) = header {
+                return self.response.header(&header.replace('_', "-")).map(Cow::Borrowed);
+            }
+        }
+        self.request.variable(variable)
+    }
+}

@@ -1,0 +1,79 @@
+//! JSON schemas of configuration types, in the plain form that APISIX's clients know: draft 7, no
+//! references, no `null` for fields that may be absent.
+
+use std::marker::PhantomData;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+/// The schema of `T`.
+#[derive(Debug)]
+pub struct SchemaOf<T>(PhantomData<T>);
+
+/// What generators add for programs and people do not need.
+const NOISE: [&str; 3] = ["$schema", "title", "format"];
+
+impl<T: JsonSchema> SchemaOf<T> {
+    /// Makes it.
+    pub fn value() -> Value {
+        let mut settings = SchemaSettings::draft07();
+        settings.inline_subschemas = true;
+        let schema = settings.into_generator().into_root_schema_for::<T>();
+        let mut schema = Value::from(schema);
+        simplify(&mut schema);
+        schema
+    }
+}
+
+/// Brings a schema, and all inside of it, into the plain form.
+fn simplify(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.contains_key("type") || fields.contains_key("$schema") {
+                for noise in NOISE {
+                    // `format: ipv4` and the like are rules; those of numbers are not.
+                    let is_rule = fields.get("format").is_some_and(|format| {
+                        noise == "format" && matches!(format.as_str(), Some("ipv4" | "ipv6"))
+                    });
+                    if !is_rule && fields.get(noise).is_none_or(Value::is_string) {
+                        fields.shift_remove(noise);
+                    }
+                }
+            }
+            drop_null(fields);
+            fields.values_mut().for_each(simplify);
+        }
+        Value::Array(items) => items.iter_mut().for_each(simplify),
+        _ => {}
+    }
+}
+
+/// A field that may be absent is not one that may be `null`.
+fn drop_null(fields: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = fields.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            fields.insert("type".into(), only);
+        }
+    }
+    if let Some(Value::Array(values)) = fields.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+    if fields.get("default").is_some_and(Value::is_null) {
+        fields.shift_remove("default");
+    }
+    let Some(Value::Array(branches)) = fields.get_mut("anyOf") else { return };
+    let before = branches.len();
+    branches.retain(|branch| branch["type"] != "null");
+    if branches.len() == 1 && before == 2 {
+        let only = branches.pop();
+        fields.shift_remove("anyOf");
+        if let Some(Value::Object(only)) = only {
+            for (name, value) in only {
+                fields.entry(name).or_insert(value);
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! A request and an answer made of text, for the tests of plugins: no sockets, virtual time.
+//!
+//! `Harness::of::<KeyAuth>(conf)` configures one plugin; `request` sends it through the rewrite,
+//! access and before_proxy phases, `respond` sends an answer through the response phase. What
+//! comes out reads as text.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::catalogue::{Catalogue, PluginType};
+use crate::consumer::{Consumer, ConsumerIndex, Credential};
+use crate::context::RequestContext;
+use crate::handler::SharedHandler;
+use crate::log::{LogContext, Transfer};
+use crate::plugin::{Flow, Phases, Plugin, Step};
+use crate::response::{ResponseContext, ResponseFacts, ResponseHead, Source};
+use crate::scope::{Scope, Services};
+
+pub use fake::FakeExchange;
+pub use outcome::{Outcome, Reply};
+
+mod fake;
+mod outcome;
+
+/// One plugin and what surrounds it.
+pub struct Harness {
+    /// The plugin as configured.
+    pub handler: SharedHandler,
+    /// What the process offers.
+    pub services: Arc<Services>,
+    consumers: TestConsumers,
+    /// Virtual time in milliseconds; sleeping moves it.
+    pub now_ms: u64,
+}
+
+#[derive(Default)]
+struct TestConsumers {
+    by_name: HashMap<String, Arc<Consumer>>,
+    by_key: HashMap<(String, Vec<u8>), Credential>,
+}
+
+impl ConsumerIndex for TestConsumers {
+    fn credential(&self, plugin: &str, key: &[u8]) -> Option<&Credential> {
+        self.by_key.get(&(plugin.to_owned(), key.to_vec()))
+    }
+
+    fn consumer(&self, username: &str) -> Option<&Arc<Consumer>> {
+        self.by_name.get(username)
+    }
+}
+
+/// Configures `P` in a route.
+///
+/// # Errors
+/// What is wrong with `conf`, as the Admin API words it after `err: `.
+pub fn configure<P: Plugin>(
+    conf: &Value,
+    services: &Arc<Services>,
+) -> Result<SharedHandler, String> {
+    configure_among::<P>(conf, services, &Catalogue::new([PluginType::of::<P>()]), None)
+}
+
+/// The same with other plugins around, and with metadata.
+///
+/// # Errors
+/// What is wrong with `conf`.
+pub fn configure_among<P: Plugin>(
+    conf: &Value,
+    services: &Arc<Services>,
+    catalogue: &Catalogue,
+    metadata: Option<&Value>,
+) -> Result<SharedHandler, String> {
+    let scope = Scope { owner: "routes/1", conf, metadata, catalogue, services };
+    PluginType::of::<P>().compile(conf, &scope)
+}
+
+impl Harness {
+    /// With a good conf.
+    pub fn of<P: Plugin>(conf: &Value) -> Self {
+        let services = Arc::new(Services::new("APISIX/3.18.0"));
+        let handler = configure::<P>(conf, &services).expect("the conf is good");
+        Self::with(handler, services)
+    }
+
+    /// The error text of a bad conf; empty for a good one.
+    pub fn refusal<P: Plugin>(conf: &Value) -> String {
+        let services = Arc::new(Services::new("APISIX/3.18.0"));
+        configure::<P>(conf, &services).err().unwrap_or_default()
+    }
+
+    /// Around a handler that exists.
+    pub fn with(handler: SharedHandler, services: Arc<Services>) -> Self {
+        Self { handler, services, consumers: TestConsumers::default(), now_ms: 1_700_000_000_000 }
+    }
+
+    /// Adds a consumer with what it says for the auth plugin `P`.
+    #[must_use]
+    pub fn consumer<P: Plugin>(mut self, username: &str, conf: &Value) -> Self {
+        let identified = PluginType::of::<P>().identify(conf).expect("the consumer is good");
+        let consumer = Arc::new(Consumer {
+            username: username.into(),
+            group_id: None,
+            custom_id: None,
+            labels: Default::default(),
+            has_plugins: false,
+        });
+        let credential = Credential {
+            consumer: Arc::clone(&consumer),
+            credential_id: None,
+            identity: identified.identity,
+        };
+        self.consumers.by_name.insert(username.to_owned(), consumer);
+        let key = (P::NAME.to_owned(), identified.key.into_bytes());
+        self.consumers.by_key.insert(key, credential);
+        self
+    }
+
+    /// Adds a consumer known by name alone.
+    #[must_use]
+    pub fn plain_consumer(mut self, consumer: Consumer) -> Self {
+        self.consumers.by_name.insert(consumer.username.to_string(), Arc::new(consumer));
+        self
+    }
+
+    /// Sends `text`, such as `GET /a?b=c HTTP/1.1\nHost: x\n\nbody`, through the request phases.
+    pub fn request(&mut self, text: &str) -> Outcome {
+        let mut exchange = FakeExchange::of(text, self.now_ms);
+        self.run(&mut exchange)
+    }
+
+    /// The same for a request of which more is said than text can.
+    pub fn run(&mut self, exchange: &mut FakeExchange) -> Outcome {
+        exchange.now_ms = exchange.now_ms.max(self.now_ms);
+        self.run_as(exchange, None)
+    }
+
+    /// The same as if an auth plugin had found `username` before.
+    pub fn run_as(&mut self, exchange: &mut FakeExchange, username: Option<&str>) -> Outcome {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build_local(Default::default())
+            .expect("a runtime");
+        let mut shelf = std::mem::take(&mut exchange.shelf);
+        let mut answer = None;
+        let consumer = {
+            let mut cx = RequestContext::new(exchange, &self.consumers, &mut shelf);
+            if let Some(consumer) = username.and_then(|name| cx.find_consumer(name)) {
+                cx.authenticate_as(consumer);
+            }
+            cx.enter(1);
+            for phase in [Phases::REWRITE, Phases::ACCESS, Phases::BEFORE_PROXY] {
+                if !self.handler.phases().has(phase) || answer.is_some() {
+                    continue;
+                }
+                let step = match phase {
+                    Phases::REWRITE => self.handler.rewrite(&mut cx),
+                    Phases::ACCESS => self.handler.access(&mut cx),
+                    _ => self.handler.before_proxy(&mut cx),
+                };
+                let flow = match step {
+                    Step::Continue => Flow::Continue,
+                    Step::Answer(answer) => Flow::Answer(answer),
+                    Step::Wait(future) => runtime.block_on(future),
+                };
+                if let Flow::Answer(given) = flow {
+                    answer = Some(Reply::of(&given));
+                }
+            }
+            cx.consumer().map(|consumer| consumer.username.to_string())
+        };
+        exchange.shelf = shelf;
+        self.now_ms = exchange.now_ms;
+        Outcome { answer, consumer, edits: outcome::shown(&exchange.edits), slept: exchange.slept }
+    }
+
+    /// Sends an answer of a node through the response phase: `head` such as
+    /// `200\nContent-Type: text/html`, and the pieces of the body.
+    pub fn respond(&mut self, exchange: &mut FakeExchange, head: &str, body: &[&str]) -> Reply {
+        let head = fake::FakeHead::of(head);
+        let has_body = exchange.method != "HEAD" && !matches!(head.status, 204 | 304);
+        let facts = ResponseFacts {
+            status: head.status,
+            source: Source::Upstream,
+            has_body,
+            content_length: head.find(b"content-length").and_then(fake::number),
+            client_is_http11: exchange.is_http11,
+        };
+        let mut edits = crate::edits::HeaderEdits::default();
+        let mut filters = Vec::new();
+        let mut shelf = std::mem::take(&mut exchange.shelf);
+        let facts = {
+            let mut cx =
+                ResponseContext::new(exchange, &head, &mut edits, &mut filters, &mut shelf, facts);
+            cx.enter(1);
+            self.handler.response(&mut cx);
+            cx.facts()
+        };
+        exchange.shelf = shelf;
+        let pieces = if has_body { body } else { &[] };
+        let body = outcome::filtered(&mut filters, pieces);
+        Reply::of_head(facts.status, &head, &edits, body)
+    }
+
+    /// Ends the exchange: the log phase.
+    pub fn log(&mut self, exchange: &mut FakeExchange, transfer: Transfer<'_>) {
+        let mut shelf = std::mem::take(&mut exchange.shelf);
+        {
+            let mut cx = LogContext::new(exchange, &mut shelf, transfer);
+            cx.enter(1);
+            self.handler.log(&mut cx);
+        }
+        shelf.clear();
+        exchange.shelf = shelf;
+    }
+}
+
+/// The peer's address in tests.
+pub const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

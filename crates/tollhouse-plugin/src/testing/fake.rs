@@ -1,0 +1,248 @@
+//! A request and an answer's head made of text.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tollhouse_model::variable::{Lookup, Variable, cookie_value, query_argument};
+
+use crate::edits::RequestEdits;
+use crate::exchange::{BodyError, Exchange, LocalFuture, Moment};
+use crate::response::ResponseHead;
+use crate::shelf::Shelf;
+
+/// A request made of text.
+#[derive(Debug)]
+pub struct FakeExchange {
+    /// The method.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// Header lines.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// Whether a plugin has asked for the body.
+    pub body_was_read: bool,
+    /// Who sends it.
+    pub remote: IpAddr,
+    /// Whether over TLS.
+    pub is_tls: bool,
+    /// Whether it is HTTP/1.1.
+    pub is_http11: bool,
+    /// What plugins changed.
+    pub edits: RequestEdits,
+    /// Variables that only the data plane knows, such as `route_id`.
+    pub variables: Vec<(String, String)>,
+    /// What plugins left for later phases.
+    pub shelf: Shelf,
+    /// Virtual time.
+    pub now_ms: u64,
+    /// How long plugins waited.
+    pub slept: Duration,
+    /// What `random` returns next.
+    pub random: u64,
+}
+
+impl FakeExchange {
+    /// Reads `GET /a HTTP/1.1\nName: value\n\nbody`; `Host: test.com` is added where absent.
+    pub fn of(text: &str, now_ms: u64) -> Self {
+        let text = text.replace("\r\n", "\n");
+        let (head, body) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let mut lines = head.lines();
+        let mut first = lines.next().unwrap_or_default().split(' ');
+        let mut word = |default: &str| first.next().unwrap_or(default).to_owned();
+        let (method, target, version) = (word("GET"), word("/"), word("HTTP/1.1"));
+        let mut headers: Vec<(String, String)> = lines.filter_map(header_line).collect();
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            headers.insert(0, ("Host".into(), "test.com".into()));
+        }
+        Self {
+            method,
+            target,
+            headers,
+            body: body.as_bytes().to_vec(),
+            body_was_read: false,
+            remote: super::PEER,
+            is_tls: false,
+            is_http11: version == "HTTP/1.1",
+            edits: RequestEdits::default(),
+            variables: Vec::new(),
+            shelf: Shelf::default(),
+            now_ms,
+            slept: Duration::ZERO,
+            random: 0x9E37_79B9_7F4A_7C15,
+        }
+    }
+
+    /// The same from another address.
+    #[must_use]
+    pub fn from(mut self, address: &str) -> Self {
+        self.remote = address.parse().expect("an address");
+        self
+    }
+
+    /// The same with a variable that only the data plane knows.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    fn host(&self) -> &str {
+        let host = self.client_header(b"host").unwrap_or_default();
+        let host = std::str::from_utf8(host).unwrap_or_default();
+        host.split(':').next().unwrap_or_default()
+    }
+}
+
+fn header_line(line: &str) -> Option<(String, String)> {
+    let (name, value) = line.split_once(':')?;
+    Some((name.to_owned(), value.trim().to_owned()))
+}
+
+/// A decimal number.
+pub(super) fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+impl Lookup for FakeExchange {
+    fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        let owned = |text: String| Some(Cow::Owned(text.into_bytes()));
+        match variable {
+            Variable::Uri => Some(Cow::Borrowed(self.path())),
+            Variable::RequestUri => Some(Cow::Borrowed(self.target.as_bytes())),
+            Variable::Args => self.query().map(Cow::Borrowed),
+            Variable::Host => owned(self.host().to_ascii_lowercase()),
+            Variable::Scheme => owned(if self.is_tls { "https" } else { "http" }.into()),
+            Variable::RequestMethod => owned(self.method.clone()),
+            Variable::RemoteAddr => {
+                let edited = self.edits.remote.map(|(address, _)| address);
+                owned(edited.unwrap_or(self.remote).to_string())
+            }
+            Variable::RemotePort => owned("40000".into()),
+            Variable::ServerAddr => owned("127.0.0.1".into()),
+            Variable::ServerPort => owned("9080".into()),
+            Variable::ServerProtocol => owned("HTTP/1.1".into()),
+            Variable::Arg(name) => query_argument(self.query()?, name),
+            Variable::Header(name) => self.header(name.as_bytes()),
+            Variable::Cookie(name) => {
+                cookie_value(self.client_header(b"cookie")?, name).map(Cow::Borrowed)
+            }
+            Variable::PostArg(name) => query_argument(&self.body, name),
+            Variable::PostJson(_) | Variable::UriParam(_) => None,
+            Variable::Named(name) => {
+                let found = self.variables.iter().rev().find(|(other, _)| other == name)?;
+                Some(Cow::Borrowed(found.1.as_bytes()))
+            }
+        }
+    }
+}
+
+impl Exchange for FakeExchange {
+    fn method(&self) -> &[u8] {
+        self.method.as_bytes()
+    }
+
+    fn path(&self) -> &[u8] {
+        self.target.split('?').next().unwrap_or_default().as_bytes()
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        self.target.split_once('?').map(|(_, query)| query.as_bytes())
+    }
+
+    fn request_uri(&self) -> &[u8] {
+        self.target.as_bytes()
+    }
+
+    fn client_header(&self, name: &[u8]) -> Option<&[u8]> {
+        let named = |other: &str| other.as_bytes().eq_ignore_ascii_case(name);
+        self.headers.iter().find(|(other, _)| named(other)).map(|(_, value)| value.as_bytes())
+    }
+
+    fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        self.headers.iter().for_each(|(name, value)| visit(name.as_bytes(), value.as_bytes()));
+    }
+
+    fn remote_address(&self) -> IpAddr {
+        self.remote
+    }
+
+    fn peer_address(&self) -> IpAddr {
+        self.remote
+    }
+
+    fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    fn edits(&self) -> &RequestEdits {
+        &self.edits
+    }
+
+    fn edits_mut(&mut self) -> &mut RequestEdits {
+        &mut self.edits
+    }
+
+    fn read_body<'a>(&'a mut self, bytes_max: u64) -> LocalFuture<'a, Result<(), BodyError>> {
+        self.body_was_read = true;
+        let fits = self.body.len() as u64 <= bytes_max;
+        Box::pin(async move { if fits { Ok(()) } else { Err(BodyError::TooLarge) } })
+    }
+
+    fn body(&self) -> Option<&[u8]> {
+        self.body_was_read.then_some(&self.body)
+    }
+
+    fn note_consumer(&mut self, username: &str, group: Option<&str>) {
+        self.variables.push(("consumer_name".into(), username.into()));
+        if let Some(group) = group {
+            self.variables.push(("consumer_group_id".into(), group.into()));
+        }
+    }
+
+    fn now(&self) -> Moment {
+        Moment { monotonic_ms: self.now_ms, unix_ms: self.now_ms }
+    }
+
+    fn random(&self) -> u64 {
+        self.random
+    }
+
+    fn sleep<'a>(&'a mut self, time: Duration) -> LocalFuture<'a, ()> {
+        self.slept += time;
+        self.now_ms += u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn as_lookup(&self) -> &dyn Lookup {
+        self
+    }
+}
+
+/// The head of an answer made of text.
+pub(super) struct FakeHead {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+}
+
+impl FakeHead {
+    /// Reads `200\nName: value`.
+    pub fn of(text: &str) -> Self {
+        let mut lines = text.lines();
+        let status = lines.next().and_then(|line| line.trim().parse().ok()).unwrap_or(200);
+        Self { status, headers: lines.filter_map(header_line).collect() }
+    }
+}
+
+impl ResponseHead for FakeHead {
+    fn find(&self, name: &[u8]) -> Option<&[u8]> {
+        let named = |other: &str| other.as_bytes().eq_ignore_ascii_case(name);
+        self.headers.iter().find(|(other, _)| named(other)).map(|(_, value)| value.as_bytes())
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        self.headers.iter().for_each(|(name, value)| visit(name.as_bytes(), value.as_bytes()));
+    }
+}

@@ -1,0 +1,227 @@
+//! Lets requests pass that carry a key which some consumer has, and tells nodes whose it is.
+//!
+//! The key is looked for in a header, then in a query argument.
+//!
+//! # Example
+//! ```json
+//! {"header": "apikey", "hide_credentials": true}
+//! ```
+//!
+//! # Answers
+//! - 401 `Missing API key in request`, 401 `Invalid API key in request`
+//! - 401 `Invalid user authorization` when the anonymous consumer does not exist
+//!
+//! # Notes
+//! Finding the consumer is one hash look-up at any number of consumers.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollhouse_plugin::consumer::Identity;
+use tollhouse_plugin::{
+    Answer, Category, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step,
+};
+
+use crate::shared::credentials;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// The header that carries the key.
+    #[serde(default = "default_name")]
+    pub header: String,
+    /// The query argument that carries the key where the header does not.
+    #[serde(default = "default_name")]
+    pub query: String,
+    /// Whether the key is removed before the request goes to a node.
+    #[serde(default)]
+    pub hide_credentials: bool,
+    /// Consumer that requests without a good key count as.
+    #[schemars(length(min = 1))]
+    pub anonymous_consumer: Option<String>,
+    /// What clients are told that the key is for.
+    #[serde(default = "default_realm")]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r#"^[^"\\]+$"#))]
+    pub realm: String,
+}
+
+fn default_name() -> String {
+    "apikey".into()
+}
+
+fn default_realm() -> String {
+    "key".into()
+}
+
+/// What a consumer says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Key {
+    /// The key.
+    pub key: String,
+}
+
+impl Identity for Key {
+    const KEY_FIELD: &'static str = "key";
+    const ENCRYPTED: &'static [&'static str] = &["key"];
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct KeyAuth {
+    config: Config,
+    challenge: String,
+}
+
+/// Where a key was found.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Header,
+    Query,
+}
+
+impl Plugin for KeyAuth {
+    const NAME: &'static str = "key-auth";
+    const PRIORITY: i32 = 2500;
+    const CATEGORY: Category = Category::Authentication;
+    const PHASES: Phases = Phases::REWRITE;
+    type Config = Config;
+
+    fn consumer() -> Option<ConsumerSpec> {
+        Some(ConsumerSpec::of::<Key>())
+    }
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let challenge = format!("apikey realm=\"{}\"", config.realm);
+        Ok(Self { config, challenge })
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        let place = match self.authenticate(cx) {
+            Ok(place) => Some(place),
+            Err(message) => match self.admit_anonymous(cx, message) {
+                Ok(place) => place,
+                Err(message) => return self.refusal(message).into(),
+            },
+        };
+        if let (true, Some(place)) = (self.config.hide_credentials, place) {
+            self.hide(cx, place);
+        }
+        Step::Continue
+    }
+}
+
+impl KeyAuth {
+    fn authenticate(&self, cx: &mut RequestContext<'_>) -> Result<Place, &'static str> {
+        let (key, place) = self.key(cx).ok_or("Missing API key in request")?;
+        let credential =
+            cx.find_credential(Self::NAME, &key).ok_or("Invalid API key in request")?;
+        cx.authenticate(credential);
+        Ok(place)
+    }
+
+    fn key<'c>(&self, cx: &'c RequestContext<'_>) -> Option<(Cow<'c, [u8]>, Place)> {
+        let header = cx.header(&self.config.header).map(|key| (key, Place::Header));
+        header.or_else(|| cx.argument(&self.config.query).map(|key| (key, Place::Query)))
+    }
+
+    /// Counts the request as the anonymous consumer's; tells where a bad key stood.
+    fn admit_anonymous(
+        &self,
+        cx: &mut RequestContext<'_>,
+        message: &'static str,
+    ) -> Result<Option<Place>, &'static str> {
+        let place = self.key(cx).map(|(_, place)| place);
+        let name = self.config.anonymous_consumer.as_deref().ok_or(message)?;
+        let consumer = cx.find_consumer(name).ok_or("Invalid user authorization")?;
+        cx.authenticate_as(consumer);
+        Ok(place)
+    }
+
+    fn hide(&self, cx: &mut RequestContext<'_>, place: Place) {
+        match place {
+            Place::Header => cx.remove_header(&self.config.header),
+            Place::Query => credentials::hide_argument(cx, &self.config.query),
+        }
+    }
+
+    fn refusal(&self, message: &str) -> Answer<'_> {
+        Answer::message(401, message).with_header("WWW-Authenticate", self.challenge.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tollhouse_plugin::testing::Harness;
+
+    use super::*;
+
+    fn harness(conf: serde_json::Value) -> Harness {
+        Harness::of::<KeyAuth>(&conf).consumer::<KeyAuth>("jack", &json!({"key": "auth-one"}))
+    }
+
+    #[test]
+    fn a_known_key_passes_and_names_its_consumer() {
+        let cases = [
+            "GET /hello HTTP/1.1\napikey: auth-one\n\n",
+            "GET /hello HTTP/1.1\nAPIKEY: auth-one\n\n",
+            "GET /hello?apikey=auth-one HTTP/1.1\n\n",
+            "GET /hello?apikey=auth%2done HTTP/1.1\n\n",
+        ];
+        for request in cases {
+            let outcome = harness(json!({})).request(request);
+            assert_eq!(outcome.consumer.as_deref(), Some("jack"), "{request}");
+            assert_eq!(outcome.edits, "+X-Consumer-Username: jack\n", "{request}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_a_challenge() {
+        let cases = [
+            ("GET /hello HTTP/1.1\n\n", "Missing API key in request"),
+            ("GET /hello HTTP/1.1\napikey: other\n\n", "Invalid API key in request"),
+            ("GET /hello?apikey= HTTP/1.1\n\n", "Invalid API key in request"),
+            // The header decides where there is one.
+            ("GET /?apikey=auth-one HTTP/1.1\napikey: x\n\n", "Invalid API key in request"),
+        ];
+        for (request, message) in cases {
+            let outcome = harness(json!({})).request(request);
+            assert_eq!(outcome.status(), 401, "{request}");
+            assert_eq!(outcome.body(), format!("{{\"message\":\"{message}\"}}\n"), "{request}");
+            assert_eq!(outcome.header("www-authenticate"), Some("apikey realm=\"key\""));
+        }
+    }
+
+    #[test]
+    fn hidden_credentials_do_not_reach_the_node() {
+        let conf = json!({"hide_credentials": true});
+        let outcome = harness(conf.clone()).request("GET / HTTP/1.1\napikey: auth-one\n\n");
+        assert_eq!(outcome.edits, "+X-Consumer-Username: jack\n-apikey\n");
+        let outcome = harness(conf).request("GET /a?x=1&apikey=auth-one&y=2 HTTP/1.1\n\n");
+        assert_eq!(outcome.edits, "+X-Consumer-Username: jack\nuri /a?x=1&y=2\n");
+    }
+
+    #[test]
+    fn without_a_good_key_the_anonymous_consumer_steps_in() {
+        let conf = json!({"anonymous_consumer": "jack"});
+        let outcome = harness(conf).request("GET / HTTP/1.1\napikey: other\n\n");
+        assert_eq!(outcome.consumer.as_deref(), Some("jack"));
+        let conf = json!({"anonymous_consumer": "nobody"});
+        let outcome = harness(conf).request("GET / HTTP/1.1\n\n");
+        assert_eq!(outcome.body(), "{\"message\":\"Invalid user authorization\"}\n");
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        let cases = [
+            (json!({"header": 1}), "wrong type: expected string, got number"),
+            (json!({"realm": ""}), "string too short, expected at least 1, got 0"),
+            (json!({"realm": "a\"b"}), "failed to match pattern \"^[^\"\\\\]+$\" with \"a\"b\""),
+        ];
+        for (conf, inner) in cases {
+            let refusal = Harness::refusal::<KeyAuth>(&conf);
+            assert!(refusal.ends_with(inner), "{refusal}");
+        }
+    }
+}

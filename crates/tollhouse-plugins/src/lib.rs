@@ -1,0 +1,35 @@
+//! The plugins, one file each; the file's doc comment is the plugin's manual page.
+//!
+//! Adding one means a file here and a line in the list below: the catalogue, the schemas of the
+//! Admin API and the reference pages follow. What a plugin may do is said by `tollhouse-plugin`;
+//! nothing here knows the data plane.
+
+#![forbid(unsafe_code)]
+
+use tollhouse_plugin::{Catalogue, PluginType};
+
+mod shared;
+
+macro_rules! plugins {
+    ($($module:ident::$plugin:ident,)*) => {
+        $(pub mod $module;)*
+
+        /// All plugins.
+        pub fn catalogue() -> Catalogue {
+            Catalogue::new([$(PluginType::of::<$module::$plugin>()),*])
+        }
+
+        /// The manual page of each plugin: its name, and its module's source.
+        pub const PAGES: &[(&str, &str)] = &[$((
+            <$module::$plugin as tollhouse_plugin::Plugin>::NAME,
+            include_str!(concat!(stringify!($module), ".rs")),
+        )),*];
+    };
+}
+
+plugins! {
+    key_auth::KeyAuth,
+}
+
+#[cfg(test)]
+mod tests;

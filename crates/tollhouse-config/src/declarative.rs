@@ -16,20 +16,11 @@ use crate::substitute::Environment;
 
 mod collect;
 mod json;
+mod key;
 mod yaml;
 
 /// Keys of APISIX's documents that have no effect here yet.
-pub const NOT_SERVED: [&str; 9] = [
-    "consumers",
-    "consumer_groups",
-    "plugin_metadata",
-    "ssls",
-    "protos",
-    "stream_routes",
-    "secrets",
-    "plugins",
-    "stream_plugins",
-];
+pub const NOT_SERVED: [&str; 2] = ["plugins", "stream_plugins"];
 
 /// How a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +44,8 @@ impl Format {
 pub struct Item {
     /// What it is.
     pub kind: Kind,
-    /// Its id; `arr_<n>`, counted from 1, where the document gives none.
+    /// Its id; of a consumer the username; `arr_<n>`, counted from 1, where the document gives
+    /// none.
     pub id: Id,
     /// Where it stands, such as `routes[3]`.
     pub path: String,

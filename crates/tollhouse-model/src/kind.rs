@@ -2,6 +2,13 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
+use crate::{
+    Consumer, ConsumerGroup, Credential, GlobalRule, Id, PluginConfig, PluginMetadata, Problems,
+    Proto, Route, Secret, Service, Ssl, StreamRoute, Upstream,
+};
+
 /// What an object is; ordered as a configuration is best read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -15,14 +22,45 @@ pub enum Kind {
     PluginConfig,
     /// A global rule.
     GlobalRule,
+    /// A consumer; its id is the username.
+    Consumer,
+    /// A credential; its id is `<username>/credentials/<id>`.
+    Credential,
+    /// A consumer group.
+    ConsumerGroup,
+    /// What a plugin is told once for all its confs; its id is the plugin's name.
+    PluginMetadata,
+    /// A protocol-buffers definition.
+    Proto,
+    /// A certificate with its key.
+    Ssl,
+    /// A route of connections below HTTP.
+    StreamRoute,
+    /// A keeper of secrets; its id is `<manager>/<id>`.
+    Secret,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 5] =
-        [Kind::Route, Kind::Service, Kind::Upstream, Kind::PluginConfig, Kind::GlobalRule];
+    pub const ALL: [Kind; 13] = [
+        Kind::Route,
+        Kind::Service,
+        Kind::Upstream,
+        Kind::PluginConfig,
+        Kind::GlobalRule,
+        Kind::Consumer,
+        Kind::Credential,
+        Kind::ConsumerGroup,
+        Kind::PluginMetadata,
+        Kind::Proto,
+        Kind::Ssl,
+        Kind::StreamRoute,
+        Kind::Secret,
+    ];
 
     /// The name of its collection, as in documents and paths: `routes`, `plugin_configs`, ….
+    /// Credentials have no list of their own: in documents they stand among the consumers, in
+    /// paths below them.
     pub fn plural(self) -> &'static str {
         match self {
             Kind::Route => "routes",
@@ -30,6 +68,44 @@ impl Kind {
             Kind::Upstream => "upstreams",
             Kind::PluginConfig => "plugin_configs",
             Kind::GlobalRule => "global_rules",
+            Kind::Consumer => "consumers",
+            Kind::Credential => "credentials",
+            Kind::ConsumerGroup => "consumer_groups",
+            Kind::PluginMetadata => "plugin_metadata",
+            Kind::Proto => "protos",
+            Kind::Ssl => "ssls",
+            Kind::StreamRoute => "stream_routes",
+            Kind::Secret => "secrets",
+        }
+    }
+
+    /// The kind whose list a document holds under `name`. Credentials have none: see
+    /// [`Kind::plural`].
+    pub fn of_list(name: &str) -> Option<Kind> {
+        Self::lists().find(|kind| kind.plural() == name)
+    }
+
+    /// The kinds that have a list of their own in documents.
+    pub fn lists() -> impl Iterator<Item = Kind> + Clone {
+        Self::ALL.into_iter().filter(|kind| *kind != Kind::Credential)
+    }
+
+    /// What is wrong with an object of this kind, by itself.
+    pub fn problems_of(self, id: Id, value: &Value, path: &str) -> Problems {
+        match self {
+            Kind::Route => Route::parse(id, value, path).1,
+            Kind::Service => Service::parse(id, value, path).1,
+            Kind::Upstream => Upstream::parse(Some(id), value, path).1,
+            Kind::PluginConfig => PluginConfig::parse(id, value, path).1,
+            Kind::GlobalRule => GlobalRule::parse(id, value, path).1,
+            Kind::Consumer => Consumer::parse(id, value, path).1,
+            Kind::Credential => Credential::parse(id, value, path).1,
+            Kind::ConsumerGroup => ConsumerGroup::parse(id, value, path).1,
+            Kind::PluginMetadata => PluginMetadata::parse(id, value, path).1,
+            Kind::Proto => Proto::parse(id, value, path).1,
+            Kind::Ssl => Ssl::parse(id, value, path).1,
+            Kind::StreamRoute => StreamRoute::parse(id, value, path).1,
+            Kind::Secret => Secret::parse(id, value, path).1,
         }
     }
 }
@@ -37,5 +113,19 @@ impl Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.plural())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_list_is_found_by_its_name_and_credentials_have_none() {
+        for kind in Kind::ALL {
+            let expected = (kind != Kind::Credential).then_some(kind);
+            assert_eq!(Kind::of_list(kind.plural()), expected, "{kind}");
+        }
+        assert_eq!(Kind::of_list("route"), None);
     }
 }

@@ -33,3 +33,6 @@ pub const CHECK_THRESHOLD_MAX: i64 = 254;
 
 /// Statuses that a health check may list: APISIX's schema.
 pub const CHECK_STATUSES: (i64, i64) = (200, 599);
+
+/// Longest definition of a proto, in characters: APISIX's schema.
+pub const PROTO_CHARS_MAX: usize = 1 << 20;

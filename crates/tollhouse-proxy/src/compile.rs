@@ -205,6 +205,18 @@ impl Compiler {
                 }
                 problems
             }
+            Kind::Consumer
+            | Kind::Credential
+            | Kind::ConsumerGroup
+            | Kind::PluginMetadata
+            | Kind::Proto
+            | Kind::Ssl
+            | Kind::StreamRoute
+            | Kind::Secret => {
+                let mut problems = kind.problems_of(id, value, path);
+                problems.push(kind_without_effect(kind, path));
+                problems
+            }
         }
     }
 
@@ -228,6 +240,15 @@ impl Compiler {
             Kind::GlobalRule => {
                 self.global_rules.remove(id);
             }
+            // What `upsert_value` does not keep.
+            Kind::Consumer
+            | Kind::Credential
+            | Kind::ConsumerGroup
+            | Kind::PluginMetadata
+            | Kind::Proto
+            | Kind::Ssl
+            | Kind::StreamRoute
+            | Kind::Secret => {}
         }
     }
 
@@ -310,6 +331,11 @@ impl Compiler {
         }
         steps
     }
+}
+
+/// Warns of an object whose kind this build reads but does not serve.
+pub fn kind_without_effect(kind: Kind, path: &str) -> Problem {
+    Problem::warning(path, format!("{kind} are not served yet")).with_hint("it has no effect")
 }
 
 /// Warns of plugins that this build does not have, which today is all of them: an operator must not

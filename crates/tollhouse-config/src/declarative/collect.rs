@@ -1,12 +1,12 @@
-//! What both formats share: which keys mean what, ids, and items that stand twice.
+//! What both formats share: which keys mean what, and items that stand twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::Value;
 use tollhouse_model::{Id, Problem, Problems};
 use tollhouse_stdx::nearest;
 
+use super::key::{self, Head};
 use super::{Document, Item, Kind, NOT_SERVED, Withheld};
 
 /// Digits of an index that a path has room for from the start.
@@ -32,7 +32,7 @@ pub(super) struct Collector {
 impl Collector {
     /// Judges a top-level key.
     pub(super) fn key(&mut self, name: &str) -> Key {
-        if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.plural() == name) {
+        if let Some(kind) = Kind::of_list(name) {
             if self.lists_seen.contains(&kind) {
                 let problem = Problem::error(name, "stands twice in the document");
                 self.problem(problem.with_hint("the first list is used; join the two"));
@@ -59,53 +59,42 @@ impl Collector {
     }
 
     /// Refuses something that should be a list of items.
-    pub(super) fn no_list(&mut self, kind: Kind) {
-        self.document.withheld_kinds.push(kind);
-        let problem = Problem::error(kind.plural(), "wrong type: expected array");
+    pub(super) fn no_list(&mut self, list: Kind) {
+        self.document.withheld_kinds.extend(key::kinds_in(list));
+        let problem = Problem::error(list.plural(), "wrong type: expected array");
         self.problem(problem.with_hint("write one item a dash, or [] for none"));
     }
 
-    /// Adds an item, unless its id is bad or stands in its kind already.
-    pub(super) fn item(&mut self, kind: Kind, index: usize, id: Option<&Value>, text: &str) {
-        let path = path_of(kind, index);
-        let id = match id {
-            None => numbered(index),
-            Some(id) => {
-                let id_path = format!("{path}.id");
-                match Id::parse(id, &id_path, &mut self.document.problems) {
-                    Some(id) => id,
-                    None => return,
-                }
-            }
-        };
+    /// Adds an item of a list, unless its id is bad or stands in its kind already.
+    pub(super) fn item(&mut self, list: Kind, index: usize, head: &Head, text: &str) {
+        let path = path_of(list, index);
+        let found = key::of(list, index, head, &path, &mut self.document.problems);
+        let Some((kind, id)) = found else { return };
         let next = self.document.items.len();
         let first = *self.seen.entry((kind, id.clone())).or_insert(next);
         if first != next {
             let first = &self.document.items[first].path;
-            let reason = format!("found duplicate id {id} in {kind}: {first} has it already");
+            let what = key::called(kind);
+            let reason = format!("found duplicate {what} {id} in {list}: {first} has it already");
             let problem = Problem::error(path, reason);
-            self.problem(problem.with_hint("the first one is used; give this one another id"));
+            let hint = format!("the first one is used; give this one another {what}");
+            self.problem(problem.with_hint(hint));
             return;
         }
         self.document.items.push(Item { kind, id, path, text: Arc::from(text) });
     }
 
     /// Refuses an item that is no object.
-    pub(super) fn no_object(&mut self, kind: Kind, index: usize) {
-        let problem = Problem::error(path_of(kind, index), "wrong type: expected object");
+    pub(super) fn no_object(&mut self, list: Kind, index: usize) {
+        let problem = Problem::error(path_of(list, index), "wrong type: expected object");
         self.problem(problem.with_hint("an item is a map of its fields"));
-        self.withhold(kind, index, None);
+        self.withhold(list, index, &Head::default());
     }
 
     /// Leaves out an item whose problems have been added.
-    pub(super) fn withhold(&mut self, kind: Kind, index: usize, id: Option<&Value>) {
-        let id = match id {
-            None => numbered(index),
-            Some(id) => match Id::parse(id, "", &mut Problems::new()) {
-                Some(id) => id,
-                None => return,
-            },
-        };
+    pub(super) fn withhold(&mut self, list: Kind, index: usize, head: &Head) {
+        let found = key::of(list, index, head, "", &mut Problems::new());
+        let Some((kind, id)) = found else { return };
         let position = self.document.items.len();
         self.document.withheld.push(Withheld { kind, id, position });
     }
@@ -127,17 +116,12 @@ pub(super) fn path_of(kind: Kind, index: usize) -> String {
     path
 }
 
-/// The id of an item that gives none.
-fn numbered(index: usize) -> Id {
-    Id::new(format!("arr_{}", index + 1))
-}
-
 fn unserved_key(name: &str) -> Problem {
     if NOT_SERVED.contains(&name) {
         let problem = Problem::warning(name, format!("\"{name}\" is not served yet"));
         return problem.with_hint("it has no effect");
     }
-    let known = Kind::ALL.into_iter().map(Kind::plural).chain(NOT_SERVED);
+    let known = Kind::lists().map(Kind::plural).chain(NOT_SERVED);
     let hint = match nearest(name, known.clone()) {
         Some(near) => format!("it has no effect; did you mean \"{near}\"?"),
         None => {

@@ -1,18 +1,18 @@
 //! Takes JSON documents apart without building values: the path that a file with tens of thousands
 //! of routes and fifty changes a second takes.
 //!
-//! One pass finds where items begin and end; a second, over each item, finds its `id` and stops
-//! there, so that documents which begin each item with its id are read little more than once.
+//! One pass finds where items begin and end; a second, over each item, finds what it is kept under
+//! and stops there, so that documents which begin each item so are read little more than once.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use tollhouse_model::{Problem, Problems};
 
 use super::collect::{Collector, Key, path_of};
+use super::key::Head;
 use super::{Document, Kind};
 use crate::substitute::{self, Environment};
 
@@ -146,8 +146,7 @@ fn add(
         return;
     }
     if !substitute::is_needed(text) {
-        let id = id_of(text);
-        collector.item(kind, index, id.as_ref(), text);
+        collector.item(kind, index, &head_of(kind, text), text);
         return;
     }
     let mut problems = Problems::new();
@@ -155,33 +154,34 @@ fn add(
         Ok(mut value) => {
             substitute::substitute(&mut value, &path_of(kind, index), environment, &mut problems);
             if problems.is_empty() {
-                collector.item(kind, index, value.get("id"), &value.to_string());
+                collector.item(kind, index, &Head::of(&value), &value.to_string());
             } else {
-                collector.withhold(kind, index, value.get("id"));
+                collector.withhold(kind, index, &Head::of(&value));
             }
         }
         Err(error) => {
             problems.push(Problem::error(path_of(kind, index), format!("cannot be read: {error}")));
-            collector.withhold(kind, index, id_of(text).as_ref());
+            collector.withhold(kind, index, &head_of(kind, text));
         }
     }
     collector.problems(problems);
 }
 
-/// The `id` of an object, read no further than to it.
-fn id_of(text: &str) -> Option<Value> {
-    let mut found = None;
+/// What an item is kept under, read no further than to it.
+fn head_of(list: Kind, text: &str) -> Head {
+    let mut head = Head::default();
     let mut reader = serde_json::Deserializer::from_str(text);
     // Stopping early is an error to the reader and none to us: the text is known to be JSON.
-    let _ = reader.deserialize_map(IdVisitor { found: &mut found });
-    found
+    let _ = reader.deserialize_map(HeadVisitor { head: &mut head, list });
+    head
 }
 
-struct IdVisitor<'f> {
-    found: &'f mut Option<Value>,
+struct HeadVisitor<'h> {
+    head: &'h mut Head,
+    list: Kind,
 }
 
-impl<'de> Visitor<'de> for IdVisitor<'_> {
+impl<'de> Visitor<'de> for HeadVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -189,12 +189,19 @@ impl<'de> Visitor<'de> for IdVisitor<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        let named = self.list == Kind::Consumer;
         while let Some(name) = entries.next_key::<Cow<'de, str>>()? {
-            if name == "id" {
-                *self.found = Some(entries.next_value()?);
+            match &*name {
+                "id" => self.head.id = Some(entries.next_value()?),
+                "username" if named => self.head.username = Some(entries.next_value()?),
+                _ => {
+                    entries.next_value::<IgnoredAny>()?;
+                }
+            }
+            // A consumer's username may still follow its id.
+            if self.head.id.is_some() && (!named || self.head.username.is_some()) {
                 return Ok(());
             }
-            entries.next_value::<IgnoredAny>()?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use serde_json::Value;
 use tollhouse_model::{Problem, Problems};
 
 use super::collect::{Collector, Key, path_of};
+use super::key::Head;
 use super::{Document, Kind};
 use crate::substitute::{self, Environment};
 
@@ -47,14 +48,15 @@ fn collect(collector: &mut Collector, kind: Kind, value: Value, environment: Env
         substitute::substitute(&mut item, &path_of(kind, index), environment, &mut problems);
         let complete = problems.is_empty();
         collector.problems(problems);
-        let Some(fields) = item.as_object() else {
+        if !item.is_object() {
             collector.no_object(kind, index);
             continue;
-        };
+        }
+        let head = Head::of(&item);
         if complete {
-            collector.item(kind, index, fields.get("id"), &item.to_string());
+            collector.item(kind, index, &head, &item.to_string());
         } else {
-            collector.withhold(kind, index, fields.get("id"));
+            collector.withhold(kind, index, &head);
         }
     }
 }

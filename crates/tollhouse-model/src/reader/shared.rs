@@ -48,6 +48,28 @@ impl Reader<'_> {
             }
             Some(())
         });
+        self.own_times(fields);
+    }
+
+    /// `id`, where given, of an object whose key has several parts, such as `vault/1`: the whole
+    /// key or its last part.
+    pub(crate) fn own_parted_key(&mut self, fields: &Fields, own: &Id) {
+        self.optional(fields, "id", |reader, value| {
+            let parted = value.as_str().filter(|text| text.contains('/'));
+            let id = match parted {
+                Some(text) => Id::new(text),
+                None => reader.id(value)?,
+            };
+            let last = own.as_str().rsplit('/').next();
+            if id != *own && Some(id.as_str()) != last {
+                reader.error(value, "wrong id", "the id in the object differs from its key");
+            }
+            Some(())
+        });
+    }
+
+    /// When an object was made and changed, in whole seconds.
+    pub(crate) fn own_times(&mut self, fields: &Fields) {
         for name in ["create_time", "update_time"] {
             self.optional(fields, name, |reader, value| reader.integer(value, 0..=i64::MAX));
         }

@@ -36,7 +36,7 @@ pub(super) fn of(path: &Path, text: &str) -> FileKind {
 }
 
 fn is_list(key: &str) -> bool {
-    Kind::ALL.into_iter().any(|kind| kind.plural() == key) || NOT_SERVED.contains(&key)
+    Kind::of_list(key).is_some() || NOT_SERVED.contains(&key)
 }
 
 /// The first parts of all bootstrap keys.

@@ -94,6 +94,14 @@ fn singular(kind: Kind) -> &'static str {
         Kind::Upstream => "upstream",
         Kind::PluginConfig => "plugin config",
         Kind::GlobalRule => "global rule",
+        Kind::Consumer => "consumer",
+        Kind::Credential => "credential",
+        Kind::ConsumerGroup => "consumer group",
+        Kind::PluginMetadata => "plugin metadata object",
+        Kind::Proto => "proto",
+        Kind::Ssl => "ssl object",
+        Kind::StreamRoute => "stream route",
+        Kind::Secret => "secret",
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tollhouse_config::{Document, Format, Item, declarative};
 use tollhouse_model::{GlobalRule, Kind, PluginConfig, Problems, Route, Service, Upstream};
-use tollhouse_proxy::compile::plugins_without_effect;
+use tollhouse_proxy::compile::{kind_without_effect, plugins_without_effect};
 
 use super::Environment;
 use super::references::References;
@@ -70,6 +70,18 @@ fn judge_item(item: &Item, references: &References) -> Problems {
         Kind::GlobalRule => {
             let (rule, mut problems) = GlobalRule::parse(id, &value, path);
             rule.iter().for_each(|it| plugins_without_effect(&it.plugins, path, &mut problems));
+            problems
+        }
+        Kind::Consumer
+        | Kind::Credential
+        | Kind::ConsumerGroup
+        | Kind::PluginMetadata
+        | Kind::Proto
+        | Kind::Ssl
+        | Kind::StreamRoute
+        | Kind::Secret => {
+            let mut problems = item.kind.problems_of(id, &value, path);
+            problems.push(kind_without_effect(item.kind, path));
             problems
         }
     }

@@ -64,13 +64,13 @@ fn every_problem_is_told_with_path_value_and_hint() {
             {"id": "f", "uri": "/f", "plugins": {"mocking": {"_meta": {"disable": true}}}}
         ],
         "services": [{"id": "web", "upstream_id": "gone"}, {"id": "bare"}],
-        "ssls": []
+        "plugins": []
     }"#;
     let folder = Folder::of(&[("apisix.json", text)]);
     let (report, has_errors) = folder.check(&["@apisix.json"]);
     assert!(has_errors);
     let expected = "\
-warning: apisix.json: ssls: \"ssls\" is not served yet
+warning: apisix.json: plugins: \"plugins\" is not served yet
     hint:  it has no effect
 error: apisix.json: routes[0].uri: wrong type: expected string, got number
     value: 7

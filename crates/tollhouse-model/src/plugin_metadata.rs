@@ -1,0 +1,80 @@
+//! Plugin metadata: what a plugin is told once for all its confs, such as a log format.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::reader::Reader;
+use crate::{Id, Problems};
+
+/// The metadata of one plugin. What it may say is the plugin's business.
+#[derive(Clone, PartialEq)]
+pub struct PluginMetadata {
+    /// The plugin's name, which is the object's id.
+    pub name: String,
+    /// What the plugin is told: an object, without the object's own keys.
+    pub conf: Value,
+}
+
+/// What belongs to the object and not to the plugin.
+const OWN_KEYS: [&str; 3] = ["id", "create_time", "update_time"];
+
+impl PluginMetadata {
+    /// Reads a document; `None` when any of its problems is an error. `id` is the plugin's name.
+    pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
+        let mut problems = Problems::new();
+        let mut reader = Reader::new(path, &mut problems);
+        let metadata = reader.map(value).map(|fields| {
+            reader.own_keys(fields, Some(&id));
+            let mut conf = fields.clone();
+            conf.retain(|name, _| !OWN_KEYS.contains(&name.as_str()));
+            Self { name: id.as_str().to_owned(), conf: Value::Object(conf) }
+        });
+        (metadata.filter(|_| !problems.has_errors()), problems)
+    }
+}
+
+/// Metadata may hold passwords: nothing of it is shown.
+impl fmt::Debug for PluginMetadata {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("PluginMetadata")
+            .field("name", &self.name)
+            .field("conf", &format_args!("***"))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_conf_comes_without_the_keys_of_the_object() {
+        let value = json!({
+            "id": "http-logger", "log_format": {"host": "$host"}, "create_time": 1,
+            "update_time": 2, "password": "hidden",
+        });
+        let (metadata, problems) = PluginMetadata::parse(Id::new("http-logger"), &value, "m");
+        assert_eq!(problems.to_string(), "");
+        let metadata = metadata.expect("no problem was found");
+        assert_eq!(metadata.name, "http-logger");
+        assert_eq!(metadata.conf, json!({"log_format": {"host": "$host"}, "password": "hidden"}));
+        assert_eq!(format!("{metadata:?}"), "PluginMetadata { name: \"http-logger\", conf: *** }");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let table = [
+            (json!([]), "wrong type: expected object, got array"),
+            (json!({"id": "other"}), "wrong id"),
+            (json!({"create_time": -1}), "expected -1 to be at least 0"),
+        ];
+        for (value, expected) in table {
+            let (metadata, problems) = PluginMetadata::parse(Id::new("cors"), &value, "m");
+            assert!(metadata.is_none(), "{value}");
+            assert!(problems.to_string().contains(expected), "{problems}");
+        }
+    }
+}

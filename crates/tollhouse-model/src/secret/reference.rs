@@ -1,0 +1,173 @@
+//! References to secrets, as confs carry them in the place of a value.
+//!
+//! `$secret://<manager>/<id>/<key>` names a value of a keeper, `$ENV://<name>` a variable of the
+//! environment, and `$ENV://<name>/<json key>` one field of a variable that holds a JSON object.
+
+use std::fmt;
+
+const KEEPER_PREFIX: &str = "$secret://";
+
+/// Written in either case: `$env://` too.
+const ENVIRONMENT_PREFIX: &str = "$ENV://";
+
+/// A kind of keeper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Manager {
+    /// HashiCorp Vault.
+    Vault,
+    /// AWS Secrets Manager.
+    Aws,
+    /// Google Cloud Secret Manager.
+    Gcp,
+}
+
+impl Manager {
+    /// All kinds.
+    pub const ALL: [Manager; 3] = [Manager::Vault, Manager::Aws, Manager::Gcp];
+
+    /// As in keys and references: `vault`, `aws`, `gcp`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Manager::Vault => "vault",
+            Manager::Aws => "aws",
+            Manager::Gcp => "gcp",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn of_name(name: &str) -> Option<Manager> {
+        Self::ALL.into_iter().find(|manager| manager.name() == name)
+    }
+}
+
+/// Where a value is to be had.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum SecretRef {
+    /// From a keeper.
+    Keeper {
+        /// Its kind.
+        manager: Manager,
+        /// Its id among those of that kind.
+        id: String,
+        /// What it is asked for, in the keeper's own terms: a path with a field, a name, ….
+        key: String,
+    },
+    /// From the environment.
+    Environment {
+        /// The variable.
+        name: String,
+        /// The field of the JSON object that the variable holds; `None` is the whole text.
+        json_key: Option<String>,
+    },
+}
+
+impl SecretRef {
+    /// Reads a reference; `None` for any other text, and for a reference that lacks a part.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Some(rest) = text.strip_prefix(KEEPER_PREFIX) {
+            let (manager, rest) = rest.split_once('/')?;
+            let (id, key) = rest.split_once('/')?;
+            let manager = Manager::of_name(manager)?;
+            let whole = !id.is_empty() && !key.is_empty();
+            let found = || Self::Keeper { manager, id: id.to_owned(), key: key.to_owned() };
+            return whole.then(found);
+        }
+        let rest = after_environment_prefix(text)?;
+        let (name, json_key) = match rest.split_once('/') {
+            Some((name, key)) => (name, Some(key).filter(|key| !key.is_empty())),
+            None => (rest, None),
+        };
+        let found =
+            || Self::Environment { name: name.to_owned(), json_key: json_key.map(str::to_owned) };
+        (!name.is_empty()).then(found)
+    }
+}
+
+/// As it is written, with the environment's prefix in capitals.
+impl fmt::Display for SecretRef {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keeper { manager, id, key } => {
+                write!(out, "{KEEPER_PREFIX}{}/{id}/{key}", manager.name())
+            }
+            Self::Environment { name, json_key: None } => write!(out, "{ENVIRONMENT_PREFIX}{name}"),
+            Self::Environment { name, json_key: Some(key) } => {
+                write!(out, "{ENVIRONMENT_PREFIX}{name}/{key}")
+            }
+        }
+    }
+}
+
+/// Whether a text is meant as a reference, be it whole or not: such a text is not judged as the
+/// value it stands for.
+pub fn is_reference(text: &str) -> bool {
+    text.starts_with(KEEPER_PREFIX) || after_environment_prefix(text).is_some()
+}
+
+fn after_environment_prefix(text: &str) -> Option<&str> {
+    let prefix = text.get(..ENVIRONMENT_PREFIX.len())?;
+    prefix.eq_ignore_ascii_case(ENVIRONMENT_PREFIX).then(|| &text[ENVIRONMENT_PREFIX.len()..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keeper(manager: Manager, id: &str, key: &str) -> Option<SecretRef> {
+        Some(SecretRef::Keeper { manager, id: id.to_owned(), key: key.to_owned() })
+    }
+
+    fn variable(name: &str, json_key: Option<&str>) -> Option<SecretRef> {
+        let json_key = json_key.map(str::to_owned);
+        Some(SecretRef::Environment { name: name.to_owned(), json_key })
+    }
+
+    #[test]
+    fn references_are_told_from_texts() {
+        let table = [
+            ("$secret://vault/1/jack/auth-key", keeper(Manager::Vault, "1", "jack/auth-key")),
+            ("$secret://aws/a-b/name/key", keeper(Manager::Aws, "a-b", "name/key")),
+            ("$secret://gcp/1/name", keeper(Manager::Gcp, "1", "name")),
+            ("$ENV://NAME", variable("NAME", None)),
+            ("$env://NAME", variable("NAME", None)),
+            ("$ENV://NAME/json-key", variable("NAME", Some("json-key"))),
+            ("$env://NAME/a/b", variable("NAME", Some("a/b"))),
+            ("$env://NAME/", variable("NAME", None)),
+            ("$secret://vault", None),
+            ("$secret://vault/1", None),
+            ("$secret://vault/1/", None),
+            ("$secret://vault//key", None),
+            ("$secret://keychain/1/key", None),
+            ("$SECRET://vault/1/key", None),
+            ("$ENV://", None),
+            ("$ENV:///key", None),
+            ("ENV://NAME", None),
+            (" $ENV://NAME", None),
+            ("$ENV", None),
+            ("$ENV:/é", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(SecretRef::parse(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_meant_as_a_reference_is_one() {
+        for text in ["$secret://", "$secret://x", "$ENV://", "$env://A", "$Env://A"] {
+            assert!(is_reference(text), "{text}");
+        }
+        for text in ["", "$", "$secret:/", "secret://vault/1/a", "$SECRET://vault/1/a", "$ENVS://"]
+        {
+            assert!(!is_reference(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reference_shows_as_it_is_written() {
+        for text in ["$secret://vault/1/jack/auth-key", "$ENV://NAME", "$ENV://NAME/key"] {
+            let reference = SecretRef::parse(text).expect("it is a reference");
+            assert_eq!(reference.to_string(), text);
+        }
+    }
+}

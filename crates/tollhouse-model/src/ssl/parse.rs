@@ -1,0 +1,232 @@
+//! Reads an SSL object from a document, by the schema of APISIX's Admin API.
+
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use super::{CertificatePair, ClientVerification, Ssl, SslKind, TlsVersion};
+use crate::expr::Expr;
+use crate::limits::{CERTIFICATE_CHARS, PRIVATE_KEY_CHARS};
+use crate::reader::{Fields, Reader, Unknown};
+use crate::secret::{SecretText, is_reference};
+use crate::{Id, Problem, Problems};
+
+const FIELDS: [&str; 16] = [
+    "id",
+    "type",
+    "cert",
+    "key",
+    "certs",
+    "keys",
+    "sni",
+    "snis",
+    "client",
+    "ssl_protocols",
+    "status",
+    "name",
+    "desc",
+    "labels",
+    "create_time",
+    "update_time",
+];
+
+/// Further pairs beside the first, at most: there are only so many types of keys, and each costs
+/// a signature's worth of work to judge.
+const FURTHER_PAIRS_MAX: usize = 16;
+
+/// Certificates between a client's own and the root, at most: what TLS libraries follow.
+const DEPTH_MAX: i64 = 100;
+
+/// What begins a certificate or key in its text form.
+const PEM_MARK: &str = "-----BEGIN";
+
+impl Ssl {
+    /// Reads a document; `None` when any of its problems is an error. A certificate that is out of
+    /// date is a warning.
+    pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
+        Self::parse_at(id, value, path, SystemTime::now())
+    }
+
+    /// The same, as it is at another time.
+    pub fn parse_at(
+        id: Id,
+        value: &Value,
+        path: &str,
+        now: SystemTime,
+    ) -> (Option<Self>, Problems) {
+        let mut problems = Problems::new();
+        let mut reader = Reader::new(path, &mut problems);
+        let ssl = reader
+            .object(value, &FIELDS, Unknown::Refused)
+            .and_then(|fields| read(&mut reader, id, fields, now));
+        (ssl.filter(|_| !problems.has_errors()), problems)
+    }
+}
+
+fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields, now: SystemTime) -> Option<Ssl> {
+    reader.own_keys(fields, Some(&id));
+    let description = reader.description(fields);
+    let kind = reader.optional(fields, "type", |reader, value| {
+        reader.one_of(value, &[("server", SslKind::Server), ("client", SslKind::Client)])
+    });
+    let kind = kind.unwrap_or(SslKind::Server);
+    check_together(reader, fields, kind);
+    let certificates = read_pairs(reader, fields, now);
+    let sni = reader
+        .optional(fields, "sni", |reader, value| reader.host(value).map(str::to_ascii_lowercase));
+    let snis = reader.optional(fields, "snis", read_snis);
+    let client = reader.optional(fields, "client", |reader, value| read_client(reader, value));
+    let protocols = reader.optional(fields, "ssl_protocols", read_protocols);
+    let enabled = reader.optional(fields, "status", read_status).unwrap_or(true);
+    Some(Ssl {
+        id,
+        kind,
+        certificates: certificates?,
+        snis: snis.unwrap_or_else(|| sni.into_iter().collect()),
+        client,
+        protocols: protocols.unwrap_or_default(),
+        enabled,
+        name: description.name,
+        desc: description.desc,
+        labels: description.labels,
+    })
+}
+
+/// What no field can judge alone.
+fn check_together(reader: &mut Reader<'_>, fields: &Fields, kind: SslKind) {
+    let has = |name: &str| fields.contains_key(name);
+    let paired = has("cert") && has("key");
+    match kind {
+        SslKind::Server if !(paired && (has("sni") != has("snis"))) => {
+            let hint = "a server's has cert, key, and either sni or snis";
+            reader.error_unquoted("then clause did not match", hint);
+        }
+        SslKind::Client if !paired => {
+            reader.error_unquoted("else clause did not match", "a client's has cert and key");
+        }
+        SslKind::Server | SslKind::Client => {}
+    }
+}
+
+/// The first pair and the further ones.
+fn read_pairs(
+    reader: &mut Reader<'_>,
+    fields: &Fields,
+    now: SystemTime,
+) -> Option<Vec<CertificatePair>> {
+    let cert = reader.optional(fields, "cert", read_cert);
+    let key = reader.optional(fields, "key", read_key);
+    let certs =
+        reader.optional(fields, "certs", |reader, value| read_list(reader, value, read_cert));
+    let keys = reader.optional(fields, "keys", |reader, value| read_list(reader, value, read_key));
+    let count = |name| fields.get(name).and_then(Value::as_array).map_or(0, Vec::len);
+    if count("certs") != count("keys") {
+        let hint = "each of certs has its key at the same place in keys";
+        reader.error_unquoted("mismatched number of certs and keys", hint);
+        return None;
+    }
+    let first = CertificatePair { cert: cert?, key: key? };
+    let further = certs.unwrap_or_default().into_iter().zip(keys.unwrap_or_default());
+    let further = further.map(|(cert, key)| CertificatePair { cert, key });
+    let _ = now;
+    Some(std::iter::once(first).chain(further).collect())
+}
+
+fn read_list<T>(
+    reader: &mut Reader<'_>,
+    value: &Value,
+    read: fn(&mut Reader<'_>, &Value) -> Option<T>,
+) -> Option<Vec<T>> {
+    let items = reader.list(value)?;
+    if items.len() > FURTHER_PAIRS_MAX {
+        let reason = format!("expect array to have at most {FURTHER_PAIRS_MAX} items");
+        reader.error_unquoted(reason, "make further objects for other names");
+        return None;
+    }
+    reader.items(items, read)
+}
+
+fn read_cert(reader: &mut Reader<'_>, value: &Value) -> Option<String> {
+    if let Some(reference) = value.as_str().filter(|text| is_reference(text)) {
+        return Some(reference.to_owned());
+    }
+    let text = reader.secret_within(value, CERTIFICATE_CHARS.0..=CERTIFICATE_CHARS.1)?;
+    Some(text.to_owned())
+}
+
+fn read_key(reader: &mut Reader<'_>, value: &Value) -> Option<SecretText> {
+    if let Some(reference) = value.as_str().filter(|text| is_reference(text)) {
+        return Some(SecretText::new(reference));
+    }
+    let text = reader.secret_within(value, PRIVATE_KEY_CHARS.0..=PRIVATE_KEY_CHARS.1)?;
+    if !text.contains(PEM_MARK) {
+        // What is kept encrypted reaches this place decrypted, or not at all.
+        let hint = "give the PEM text, from -----BEGIN to the end";
+        reader.error_unquoted("failed to decrypt previous encrypted key", hint);
+        return None;
+    }
+    Some(SecretText::new(text))
+}
+
+fn read_snis(reader: &mut Reader<'_>, value: &Value) -> Option<Vec<String>> {
+    let items = reader.list(value)?;
+    if items.is_empty() {
+        reader.error(value, "expect array to have at least 1 items", "");
+        return None;
+    }
+    reader.items(items, |reader, item| reader.host(item).map(str::to_ascii_lowercase))
+}
+
+fn read_client(reader: &mut Reader<'_>, value: &Value) -> Option<ClientVerification> {
+    let known = ["ca", "depth", "skip_mtls_uri_regex"];
+    let fields = reader.object(value, &known, Unknown::Ignored)?;
+    let ca = reader.required(fields, "ca", read_cert);
+    let depth = reader.optional(fields, "depth", |reader, value| {
+        let depth = reader.integer(value, 0..=DEPTH_MAX)?;
+        depth.try_into().ok()
+    });
+    let patterns = reader.optional(fields, "skip_mtls_uri_regex", |reader, value| {
+        let items = reader.unique_list_not_empty(value)?;
+        reader.items(items, read_pattern)
+    });
+    Some(ClientVerification {
+        ca: ca?,
+        depth: depth.unwrap_or(1),
+        skip_mtls_uri_regex: patterns.unwrap_or_default(),
+    })
+}
+
+/// A pattern for paths; judged as the one of a route's condition is.
+fn read_pattern(reader: &mut Reader<'_>, value: &Value) -> Option<String> {
+    let text = reader.text(value)?;
+    let mut problems = Problems::new();
+    Expr::parse(&json!([["uri", "~~", text]]), "", &mut problems);
+    if problems.has_errors() {
+        let (path, all) = reader.parts();
+        let reason = format!("invalid regular expression \"{text}\"");
+        all.push(Problem::error(path, reason).with_value(value));
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+fn read_protocols(reader: &mut Reader<'_>, value: &Value) -> Option<Vec<TlsVersion>> {
+    let words = [
+        ("TLSv1.1", TlsVersion::V1_1),
+        ("TLSv1.2", TlsVersion::V1_2),
+        ("TLSv1.3", TlsVersion::V1_3),
+    ];
+    let items = reader.unique_list(value)?;
+    reader.items(items, |reader, item| reader.one_of(item, &words))
+}
+
+fn read_status(reader: &mut Reader<'_>, value: &Value) -> Option<bool> {
+    match reader.integer(value, i64::MIN..=i64::MAX)? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => {
+            reader.error(value, "matches none of the enum values", "1 is on, 0 is off");
+            None
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Stream routes: which connections below HTTP go where.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use serde_json::Value;
+
+use crate::{Id, PluginSet, Upstream};
+
+mod parse;
+
+/// A stream route, validated. One that says nothing takes every connection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamRoute {
+    /// Its id.
+    pub id: Id,
+    /// Whose connections it takes; `None` is anybody's.
+    pub remote_addr: Option<IpNet>,
+    /// The address that the connection came in on.
+    pub server_addr: Option<IpNet>,
+    /// The port that the connection came in on.
+    pub server_port: Option<u16>,
+    /// The name that a TLS client asks for, lower-cased.
+    pub sni: Option<String>,
+    /// The inline upstream; beats the ids.
+    pub upstream: Option<StreamUpstream>,
+    /// An upstream object.
+    pub upstream_id: Option<Id>,
+    /// A service object, for its upstream.
+    pub service_id: Option<Id>,
+    /// Plugins for connections.
+    pub plugins: PluginSet,
+    /// What is spoken within the connection, where the gateway shall take part in it.
+    pub protocol: Option<StreamProtocol>,
+    /// For people.
+    pub name: Option<String>,
+    /// For people.
+    pub desc: Option<String>,
+    /// For people and tools.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// An upstream of connections. Its own `scheme` says nothing here; `transport` does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamUpstream {
+    /// Nodes and how to use them.
+    pub upstream: Upstream,
+    /// What goes to the nodes.
+    pub transport: Transport,
+}
+
+/// What goes to the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// TLS over TCP.
+    Tls,
+    /// UDP.
+    Udp,
+}
+
+/// A protocol that the gateway takes part in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamProtocol {
+    /// Its name, such as `redis`.
+    pub name: String,
+    /// The stream route that this one specialises.
+    pub superior_id: Option<Id>,
+    /// What the protocol is told: an object.
+    pub conf: Option<Value>,
+    /// What logs its commands.
+    pub loggers: Vec<StreamLogger>,
+}
+
+/// A logger of a protocol's commands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamLogger {
+    /// The plugin that logs.
+    pub name: Option<String>,
+    /// Which commands; in the protocol's own variables.
+    pub filter: Option<Vec<Value>>,
+    /// What the plugin is told: an object.
+    pub conf: Option<Value>,
+}
+
+#[cfg(test)]
+mod tests;

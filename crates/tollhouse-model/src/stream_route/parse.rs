@@ -1,0 +1,114 @@
+//! Reads a stream route from a document, by the schema of APISIX's Admin API.
+
+use serde_json::Value;
+
+use super::{StreamLogger, StreamProtocol, StreamRoute, StreamUpstream, Transport};
+use crate::reader::{Fields, Reader, Unknown};
+use crate::{Id, Problems, Upstream, plugins};
+
+const FIELDS: [&str; 15] = [
+    "id",
+    "remote_addr",
+    "server_addr",
+    "server_port",
+    "sni",
+    "upstream",
+    "upstream_id",
+    "service_id",
+    "plugins",
+    "protocol",
+    "name",
+    "desc",
+    "labels",
+    "create_time",
+    "update_time",
+];
+
+const TRANSPORTS: [(&str, Transport); 3] =
+    [("tcp", Transport::Tcp), ("tls", Transport::Tls), ("udp", Transport::Udp)];
+
+impl StreamRoute {
+    /// Reads a document; `None` when any of its problems is an error.
+    pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
+        let mut problems = Problems::new();
+        let mut reader = Reader::new(path, &mut problems);
+        let route = reader
+            .object(value, &FIELDS, Unknown::Refused)
+            .map(|fields| read(&mut reader, id, fields));
+        (route.filter(|_| !problems.has_errors()), problems)
+    }
+}
+
+fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> StreamRoute {
+    reader.own_keys(fields, Some(&id));
+    let description = reader.description(fields);
+    StreamRoute {
+        id,
+        remote_addr: reader.optional(fields, "remote_addr", Reader::network),
+        server_addr: reader.optional(fields, "server_addr", Reader::network),
+        server_port: reader.optional(fields, "server_port", |reader, value| {
+            let port = reader.integer(value, 1..=i64::from(u16::MAX))?;
+            port.try_into().ok()
+        }),
+        sni: reader.optional(fields, "sni", |reader, value| {
+            reader.host(value).map(str::to_ascii_lowercase)
+        }),
+        upstream: reader.optional(fields, "upstream", read_upstream),
+        upstream_id: reader.optional(fields, "upstream_id", Reader::id),
+        service_id: reader.optional(fields, "service_id", Reader::id),
+        plugins: reader
+            .optional(fields, "plugins", |reader, value| Some(plugins::read(reader, value)))
+            .unwrap_or_default(),
+        protocol: reader.optional(fields, "protocol", read_protocol),
+        name: description.name,
+        desc: description.desc,
+        labels: description.labels,
+    }
+}
+
+/// The fields of any upstream, and a scheme of its own.
+fn read_upstream(reader: &mut Reader<'_>, value: &Value) -> Option<StreamUpstream> {
+    let fields = reader.map(value)?;
+    let scheme = reader
+        .optional(fields, "scheme", |reader, value| Some(reader.one_of(value, &TRANSPORTS)))
+        .unwrap_or(Some(Transport::Tcp));
+    let mut others = fields.clone();
+    others.shift_remove("scheme");
+    let upstream = Upstream::read_inline(reader, &Value::Object(others));
+    Some(StreamUpstream { upstream: upstream?, transport: scheme? })
+}
+
+fn read_protocol(reader: &mut Reader<'_>, value: &Value) -> Option<StreamProtocol> {
+    let known = ["name", "superior_id", "conf", "logger"];
+    let fields = reader.object(value, &known, Unknown::Ignored)?;
+    let name = reader.required(fields, "name", Reader::text);
+    let superior_id = reader.optional(fields, "superior_id", Reader::id);
+    let conf = reader.optional(fields, "conf", read_object);
+    let loggers = reader.optional(fields, "logger", |reader, value| {
+        let items = reader.list(value)?;
+        reader.items(items, read_logger)
+    });
+    Some(StreamProtocol {
+        name: name?.to_owned(),
+        superior_id,
+        conf,
+        loggers: loggers.unwrap_or_default(),
+    })
+}
+
+fn read_logger(reader: &mut Reader<'_>, value: &Value) -> Option<StreamLogger> {
+    let fields = reader.object(value, &["name", "filter", "conf"], Unknown::Refused)?;
+    if fields.contains_key("name") && !fields.contains_key("conf") {
+        let reason = "property \"conf\" is required when \"name\" is set";
+        reader.error_unquoted(reason, "give {} where there is nothing to say");
+    }
+    Some(StreamLogger {
+        name: reader.optional(fields, "name", Reader::text).map(str::to_owned),
+        filter: reader.optional(fields, "filter", Reader::list).map(<[Value]>::to_vec),
+        conf: reader.optional(fields, "conf", read_object),
+    })
+}
+
+fn read_object(reader: &mut Reader<'_>, value: &Value) -> Option<Value> {
+    reader.map(value).map(|_| value.clone())
+}

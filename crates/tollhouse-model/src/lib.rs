@@ -6,9 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod certificate;
 pub mod consumer;
 pub mod consumer_group;
 pub mod credential;
+pub mod encryption;
 pub mod expr;
 pub mod id;
 pub mod kind;
@@ -20,6 +22,7 @@ pub mod proto;
 mod reader;
 pub mod route;
 pub mod rule;
+pub mod schema;
 pub mod secret;
 pub mod service;
 pub mod ssl;

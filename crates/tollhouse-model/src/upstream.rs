@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{Id, Timeouts};
 
-mod balance;
+pub(crate) mod balance;
 mod checks;
 mod nodes;
 mod parse;

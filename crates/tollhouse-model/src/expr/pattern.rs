@@ -21,14 +21,14 @@ const BACKTRACKS_MAX: usize = 100_000;
 
 /// Whether letters match in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Case {
+pub(crate) enum Case {
     Sensitive,
     Ignored,
 }
 
 /// A compiled regular expression.
 #[derive(Debug, Clone)]
-pub(super) enum Pattern {
+pub(crate) enum Pattern {
     /// Never backtracks.
     Linear(bytes::Regex),
     /// Look-around, back-references and the like.
@@ -40,7 +40,7 @@ impl Pattern {
     ///
     /// Bytes are what patterns match, as the gateway's users know it; Unicode classes are tried
     /// for patterns that make no sense otherwise.
-    pub(super) fn compile(text: &str, case: Case) -> Result<Pattern, String> {
+    pub(crate) fn compile(text: &str, case: Case) -> Result<Pattern, String> {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(format!("pattern is longer than {PATTERN_BYTES_MAX} bytes"));
         }
@@ -59,7 +59,7 @@ impl Pattern {
     }
 
     /// Whether it occurs in a value.
-    pub(super) fn is_match(&self, value: &[u8]) -> bool {
+    pub(crate) fn is_match(&self, value: &[u8]) -> bool {
         match self {
             Pattern::Linear(regex) => regex.is_match(value),
             Pattern::Backtracking(regex) => regex.is_match(value).unwrap_or(false),

@@ -3,7 +3,7 @@
 use super::{Balance, HashOn};
 use crate::reader::{Fields, Reader};
 
-const VARIABLE_PATTERN: &str = "^((uri|server_name|server_addr|request_uri|remote_port|remote_addr\
+pub(crate) const VARIABLE_PATTERN: &str = "^((uri|server_name|server_addr|request_uri|remote_port|remote_addr\
      |query_string|host|hostname|mqtt_client_id)|arg_[0-9a-zA-z_-]+)$";
 const VARIABLES: [&str; 10] = [
     "uri",
@@ -18,7 +18,7 @@ const VARIABLES: [&str; 10] = [
     "mqtt_client_id",
 ];
 
-const NAME_PATTERN: &str = "^[a-zA-Z0-9-_]+$";
+pub(crate) const NAME_PATTERN: &str = "^[a-zA-Z0-9-_]+$";
 
 /// What an absent template hashes: the same as any other absent value.
 const FALLBACK_VARIABLE: &str = "remote_addr";
@@ -116,7 +116,7 @@ fn key<'v>(
     reader.optional(fields, "key", |reader, value| reader.matching(value, pattern, valid))
 }
 
-fn variable_is_valid(text: &str) -> bool {
+pub(crate) fn variable_is_valid(text: &str) -> bool {
     // The class `A-z` of the pattern also takes the six characters between `Z` and `a`.
     let letter = |byte: u8| byte.is_ascii_digit() || (b'A'..=b'z').contains(&byte) || byte == b'-';
     let argument = text.strip_prefix("arg_");
@@ -124,7 +124,7 @@ fn variable_is_valid(text: &str) -> bool {
         || argument.is_some_and(|name| !name.is_empty() && name.bytes().all(letter))
 }
 
-fn name_is_valid(text: &str) -> bool {
+pub(crate) fn name_is_valid(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }

@@ -1,0 +1,88 @@
+//! JSON Schema: compiled once, then values are judged by it in the words that users of APISIX's
+//! Admin API know.
+//!
+//! The dialect is the common part of drafts 4, 6 and 7, with references inside of one document.
+//! Here is the face of it; documents are taken apart in `compile.rs`, values are judged in
+//! `walk.rs`, and `core.rs` holds the schemas of the objects that a configuration consists of.
+//! Expressions, certificates and references between objects are no matter of schemas.
+
+use serde_json::Value;
+
+mod compile;
+mod core;
+mod equal;
+mod rules;
+mod text;
+mod walk;
+
+pub use self::core::{CoreSchema, check_core, core, core_names};
+use self::rules::{Node, NodeId};
+use self::walk::Walk;
+
+/// A compiled schema. Cheap to use from many threads; made once per document.
+#[derive(Debug)]
+pub struct Schema {
+    nodes: Box<[Node]>,
+    root: NodeId,
+    subject: Subject,
+    /// Whether any property of the document has a default.
+    fills: bool,
+}
+
+/// What a schema is applied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Objects of the configuration: a reference to a secret (`$secret://…`, `$env://…`) stands
+    /// for a text, number or boolean that is not known yet, and passes.
+    Configuration,
+    /// What clients send: nothing stands for anything else.
+    Traffic,
+}
+
+impl Schema {
+    /// Compiles the schema of an object of the configuration.
+    ///
+    /// # Errors
+    /// What is wrong with the document, as a fragment.
+    pub fn compile(document: &Value) -> Result<Schema, String> {
+        Self::compile_for(document, Subject::Configuration)
+    }
+
+    /// Compiles a schema for what it is to be applied to.
+    ///
+    /// # Errors
+    /// What is wrong with the document, as a fragment.
+    pub fn compile_for(document: &Value, subject: Subject) -> Result<Schema, String> {
+        let (nodes, root) = compile::compile(document)?;
+        Ok(Schema { nodes: nodes.into(), root, subject, fills: compile::may_fill(document) })
+    }
+
+    /// Judges a value as it would stand with its defaults filled in.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, such as `property "uri" validation failed: wrong type:
+    /// expected string, got number`.
+    pub fn validate(&self, value: &Value) -> Result<(), String> {
+        self.validate_and_fill(&mut value.clone())
+    }
+
+    /// Judges a value and fills in the defaults of absent properties on the way; costs no copy.
+    ///
+    /// # Errors
+    /// As `validate`; the value then has some of its defaults.
+    pub fn validate_and_fill(&self, value: &mut Value) -> Result<(), String> {
+        Walk::new(&self.nodes, self.subject).run(self.root, value)
+    }
+
+    /// Fills in the defaults of absent properties, also inside of items and of other defaults. A
+    /// value that the schema refuses gets those that stand before its first fault.
+    pub fn apply_defaults(&self, value: &mut Value) {
+        if self.fills {
+            // The verdict is not asked for here, so its text is not written either.
+            let _ = Walk::new(&self.nodes, self.subject).quietly().run(self.root, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! Takes a schema document apart into nodes, or says what is wrong with it.
+//!
+//! Each schema of the document is compiled once, however often it is referred to; a reference is
+//! a node of its own, so that documents which describe nested values by themselves compile too.
+//! What single keywords mean is in `compile/keywords.rs`.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::rules::{Branch, Node, NodeId};
+
+mod keywords;
+
+/// Deepest nesting of a document: the compiler recurses over it on a small stack.
+const DOCUMENT_DEPTH_MAX: usize = 96;
+
+/// Most values in a document: the largest schemas of objects and plugins have a few thousand,
+/// and a document that users send is kept for as long as its object.
+const DOCUMENT_VALUES_MAX: usize = 50_000;
+
+/// The nodes of a document and which of them is its root.
+pub(super) fn compile(document: &Value) -> Result<(Vec<Node>, NodeId), String> {
+    let mut values_left = DOCUMENT_VALUES_MAX;
+    measure(document, DOCUMENT_DEPTH_MAX, &mut values_left)?;
+    let mut compiler =
+        Compiler { document, nodes: Vec::new(), known: HashMap::new(), pending: Vec::new() };
+    let root = compiler.node_of(document)?;
+    // References are followed last and one by one: a chain of them must not nest calls.
+    while let Some((id, target)) = compiler.pending.pop() {
+        compiler.nodes[id] = Node::Reference(compiler.node_of(target)?);
+    }
+    Ok((compiler.nodes, root))
+}
+
+/// Whether a schema may fill in a default; one that refers to another is taken to.
+pub(super) fn may_fill(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            fields.contains_key("default")
+                || fields.contains_key("$ref")
+                || fields.values().any(may_fill)
+        }
+        Value::Array(items) => items.iter().any(may_fill),
+        _ => false,
+    }
+}
+
+fn measure(value: &Value, depth_left: usize, values_left: &mut usize) -> Result<(), String> {
+    let Some(depth_left) = depth_left.checked_sub(1) else {
+        return Err(format!("nested more than {DOCUMENT_DEPTH_MAX} levels deep"));
+    };
+    *values_left = values_left
+        .checked_sub(1)
+        .ok_or_else(|| format!("more than {DOCUMENT_VALUES_MAX} values"))?;
+    match value {
+        Value::Array(items) => {
+            items.iter().try_for_each(|item| measure(item, depth_left, values_left))
+        }
+        Value::Object(fields) => {
+            fields.values().try_for_each(|field| measure(field, depth_left, values_left))
+        }
+        _ => Ok(()),
+    }
+}
+
+struct Compiler<'d> {
+    document: &'d Value,
+    nodes: Vec<Node>,
+    /// Nodes by the address of their schema, which stands still while the document is borrowed.
+    known: HashMap<*const Value, NodeId>,
+    /// Nodes that are references, with what they refer to.
+    pending: Vec<(NodeId, &'d Value)>,
+}
+
+impl<'d> Compiler<'d> {
+    /// The node of a schema; compiles it where that has not been done yet.
+    fn node_of(&mut self, schema: &'d Value) -> Result<NodeId, String> {
+        let address = std::ptr::from_ref(schema);
+        if let Some(id) = self.known.get(&address) {
+            return Ok(*id);
+        }
+        let id = self.nodes.len();
+        self.nodes.push(Node::Anything);
+        self.known.insert(address, id);
+        let node = match schema {
+            Value::Bool(true) => Node::Anything,
+            Value::Bool(false) => Node::Nothing,
+            Value::Object(fields) => match fields.get("$ref") {
+                Some(reference) => {
+                    let target = self.target_of(reference)?;
+                    self.pending.push((id, target));
+                    Node::Anything
+                }
+                None => self.rules(fields)?,
+            },
+            _ => return Err("a schema must be an object or a boolean".to_owned()),
+        };
+        self.nodes[id] = node;
+        Ok(id)
+    }
+
+    /// What a reference such as `#/definitions/a` leads to.
+    fn target_of(&self, reference: &Value) -> Result<&'d Value, String> {
+        let text = reference.as_str().ok_or_else(|| invalid("$ref", "a string"))?;
+        let target = text.strip_prefix('#').and_then(|path| self.document.pointer(path));
+        target.ok_or_else(|| format!("invalid reference {text:?}: it leads nowhere in the schema"))
+    }
+
+    /// A schema that may turn out not to apply.
+    fn branch(&mut self, schema: &'d Value) -> Result<Branch, String> {
+        Ok(Branch { node: self.node_of(schema)?, fills: may_fill(schema) })
+    }
+
+    fn node_at(&mut self, fields: &'d Fields, name: &str) -> Result<Option<NodeId>, String> {
+        fields.get(name).map(|schema| self.node_of(schema)).transpose()
+    }
+
+    fn branch_at(&mut self, fields: &'d Fields, name: &str) -> Result<Option<Branch>, String> {
+        fields.get(name).map(|schema| self.branch(schema)).transpose()
+    }
+
+    fn nodes_at(&mut self, fields: &'d Fields, name: &str) -> Result<Vec<NodeId>, String> {
+        let schemas = list_at(fields, name)?.unwrap_or_default();
+        schemas.iter().map(|schema| self.node_of(schema)).collect()
+    }
+
+    fn branches_at(
+        &mut self,
+        fields: &'d Fields,
+        name: &str,
+    ) -> Result<Option<Vec<Branch>>, String> {
+        let Some(schemas) = list_at(fields, name)? else { return Ok(None) };
+        schemas.iter().map(|schema| self.branch(schema)).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+type Fields = Map<String, Value>;
+
+fn invalid(keyword: &str, expected: &str) -> String {
+    format!("invalid \"{keyword}\": expected {expected}")
+}
+
+fn list_at<'d>(fields: &'d Fields, name: &str) -> Result<Option<&'d [Value]>, String> {
+    match fields.get(name) {
+        None => Ok(None),
+        Some(Value::Array(items)) => Ok(Some(items)),
+        Some(_) => Err(invalid(name, "an array")),
+    }
+}
+
+fn map_at<'d>(fields: &'d Fields, name: &str) -> Result<Option<&'d Fields>, String> {
+    match fields.get(name) {
+        None => Ok(None),
+        Some(Value::Object(entries)) => Ok(Some(entries)),
+        // Where documents come through Lua, an empty object is written as an empty list.
+        Some(Value::Array(items)) if items.is_empty() => Ok(None),
+        Some(_) => Err(invalid(name, "an object")),
+    }
+}

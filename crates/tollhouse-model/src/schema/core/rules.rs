@@ -1,0 +1,116 @@
+//! What makes an object good beyond its schema, as far as the object alone can tell.
+//!
+//! Rules that the readers of nouns know already are asked of them. Certificates, plugins' own
+//! confs and references to other objects are looked at elsewhere.
+
+use serde_json::Value;
+
+use super::core;
+use crate::expr::Expr;
+use crate::problem::Severity;
+use crate::reader::Fields;
+use crate::schema::text::quoted;
+use crate::upstream::{balance, parse_address};
+use crate::{Problem, Problems};
+
+/// What stands before a fault that a schema found.
+const SCHEMA_PREFIX: &str = "invalid configuration: ";
+
+/// Judges an object by the schema of that name and by the rules beyond it.
+///
+/// # Errors
+/// The first thing that is wrong, in full: `invalid configuration: …` where a schema found it,
+/// and bare where a rule did.
+pub fn check_core(name: &str, value: &Value) -> Result<(), String> {
+    let core = core(name).ok_or_else(|| format!("not found schema: {name}"))?;
+    if name == "route" {
+        check_pairs(value)?;
+    }
+    core.schema().validate(value).map_err(|reason| format!("{SCHEMA_PREFIX}{reason}"))?;
+    match name {
+        "upstream" => check_upstream(value),
+        "route" => {
+            check_inline_upstream(value)?;
+            check_vars(value)?;
+            check_lua(value)
+        }
+        "service" => {
+            check_inline_upstream(value)?;
+            check_lua(value)
+        }
+        "stream_route" => check_inline_upstream(value),
+        _ => Ok(()),
+    }
+}
+
+/// The schema finds these too; its words would not say which fields are meant.
+fn check_pairs(route: &Value) -> Result<(), String> {
+    for (one, many) in [("host", "hosts"), ("remote_addr", "remote_addrs")] {
+        if route.get(one).is_some() && route.get(many).is_some() {
+            return Err(format!("only one of {one} or {many} is allowed"));
+        }
+    }
+    Ok(())
+}
+
+fn check_vars(route: &Value) -> Result<(), String> {
+    let written = route.get("vars").filter(|vars| vars.is_array());
+    let Some(vars) = written else { return Ok(()) };
+    let mut problems = Problems::new();
+    Expr::parse(vars, "vars", &mut problems);
+    let is_error = |problem: &&Problem| problem.severity == Severity::Error;
+    match problems.iter().find(is_error) {
+        Some(problem) => Err(problem.reason.clone()),
+        None => Ok(()),
+    }
+}
+
+fn check_lua(value: &Value) -> Result<(), String> {
+    let fields = [
+        ("filter_func", "say the condition in \"vars\""),
+        ("script", "use plugins"),
+        ("script_id", "use plugins"),
+    ];
+    for (name, hint) in fields {
+        if value.get(name).is_some() {
+            return Err(format!("failed to load '{name}' string: Lua is not available; {hint}"));
+        }
+    }
+    Ok(())
+}
+
+fn check_inline_upstream(value: &Value) -> Result<(), String> {
+    value.get("upstream").map_or(Ok(()), check_upstream)
+}
+
+fn check_upstream(upstream: &Value) -> Result<(), String> {
+    let Value::Object(fields) = upstream else { return Ok(()) };
+    // Addresses stand in the map form only; the list form has a field for each part.
+    let nodes = fields.get("nodes").and_then(Value::as_object);
+    for address in nodes.into_iter().flat_map(|nodes| nodes.keys()) {
+        parse_address(address)?;
+    }
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    if text("pass_host") == Some("rewrite") && text("upstream_host").is_none_or(str::is_empty) {
+        return Err("`upstream_host` can't be empty when `pass_host` is `rewrite`".to_owned());
+    }
+    if text("type") == Some("chash") { check_hash_key(fields) } else { Ok(()) }
+}
+
+fn check_hash_key(fields: &Fields) -> Result<(), String> {
+    type Valid = fn(&str) -> bool;
+    let hash_on = fields.get("hash_on").and_then(Value::as_str).unwrap_or("vars");
+    let (pattern, valid): (&str, Valid) = match hash_on {
+        "vars" => (balance::VARIABLE_PATTERN, balance::variable_is_valid),
+        "header" | "cookie" => (balance::NAME_PATTERN, balance::name_is_valid),
+        _ => return Ok(()),
+    };
+    let Some(key) = fields.get("key").and_then(Value::as_str) else {
+        return Err("missing key".to_owned());
+    };
+    if valid(key) {
+        return Ok(());
+    }
+    let (pattern, key) = (quoted(pattern), quoted(key));
+    Err(format!("{SCHEMA_PREFIX}failed to match pattern {pattern} with {key}"))
+}

@@ -1,0 +1,192 @@
+//! What a schema document becomes: a flat list of nodes that name each other by their place.
+//!
+//! Plain data only; it is made in `compile.rs` and read in `walk.rs`.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::expr::pattern::Pattern;
+
+/// The place of a node in its schema.
+pub(super) type NodeId = usize;
+
+/// One schema inside of a document.
+#[derive(Debug)]
+pub(super) enum Node {
+    /// `true`, or an object without a keyword that says anything.
+    Anything,
+    /// `false`.
+    Nothing,
+    /// `$ref`.
+    Reference(NodeId),
+    /// Keywords.
+    Rules(Box<Rules>),
+}
+
+/// The keywords of one schema, in the order in which they are judged.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    pub(super) types: Option<Types>,
+    pub(super) object: Option<ObjectRules>,
+    pub(super) array: Option<ArrayRules>,
+    pub(super) text: Option<TextRules>,
+    pub(super) number: Option<NumberRules>,
+    pub(super) choices: Option<Box<[Value]>>,
+    pub(super) combined: Option<Box<Combined>>,
+    pub(super) property_names: Option<NodeId>,
+    pub(super) format: Option<Format>,
+    pub(super) constant: Option<Value>,
+    pub(super) contains: Option<Branch>,
+}
+
+/// `type`.
+#[derive(Debug)]
+pub(super) struct Types {
+    pub(super) allowed: Vec<Kind>,
+    /// `string`, or `one of string, integer`.
+    pub(super) shown: Box<str>,
+}
+
+/// A type as schemas name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Object,
+    Array,
+    Text,
+    Number,
+    Integer,
+    Boolean,
+    Null,
+}
+
+impl Kind {
+    pub(super) const NAMES: [(&'static str, Kind); 7] = [
+        ("object", Kind::Object),
+        ("array", Kind::Array),
+        ("string", Kind::Text),
+        ("number", Kind::Number),
+        ("integer", Kind::Integer),
+        ("boolean", Kind::Boolean),
+        ("null", Kind::Null),
+    ];
+}
+
+/// A schema that may turn out not to apply: what it fills in is then undone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Branch {
+    pub(super) node: NodeId,
+    /// Whether it may fill in defaults, so that trying it needs a copy.
+    pub(super) fills: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ObjectRules {
+    /// In the order of the document.
+    pub(super) properties: Vec<Property>,
+    /// Names from `required` that `properties` does not describe.
+    pub(super) required: Vec<Box<str>>,
+    /// Dependencies of names that `properties` does not describe.
+    pub(super) dependencies: Vec<(Box<str>, Dependency)>,
+    pub(super) patterns: Vec<(Box<str>, Pattern, NodeId)>,
+    pub(super) additional: Additional,
+    /// The names of `properties`.
+    pub(super) known: HashSet<Box<str>>,
+    pub(super) least: Option<usize>,
+    pub(super) most: Option<usize>,
+}
+
+#[derive(Debug)]
+pub(super) struct Property {
+    pub(super) name: Box<str>,
+    pub(super) node: NodeId,
+    pub(super) presence: Presence,
+    pub(super) dependency: Option<Dependency>,
+    pub(super) default: Option<Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    Required,
+    Optional,
+}
+
+#[derive(Debug)]
+pub(super) enum Dependency {
+    Names(Vec<Box<str>>),
+    Schema(NodeId),
+}
+
+#[derive(Debug, Default)]
+pub(super) enum Additional {
+    #[default]
+    Allowed,
+    Forbidden,
+    Judged(NodeId),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ArrayRules {
+    pub(super) least: Option<usize>,
+    pub(super) most: Option<usize>,
+    pub(super) unique: bool,
+    pub(super) items: Items,
+}
+
+#[derive(Debug, Default)]
+pub(super) enum Items {
+    #[default]
+    Any,
+    /// Each of them alike.
+    Each(NodeId),
+    /// One schema a place, and what holds for the places after them.
+    Tuple(Vec<NodeId>, Additional),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct TextRules {
+    pub(super) least: Option<usize>,
+    pub(super) most: Option<usize>,
+    /// The pattern and how messages quote it.
+    pub(super) pattern: Option<(Pattern, Box<str>)>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct NumberRules {
+    pub(super) minimum: Option<f64>,
+    pub(super) above: Option<f64>,
+    pub(super) maximum: Option<f64>,
+    pub(super) below: Option<f64>,
+    pub(super) multiple_of: Option<f64>,
+}
+
+/// Schemas that judge the same value once more.
+#[derive(Debug, Default)]
+pub(super) struct Combined {
+    pub(super) all_of: Vec<NodeId>,
+    pub(super) any_of: Option<AnyOf>,
+    pub(super) one_of: Option<Vec<Branch>>,
+    pub(super) conditional: Option<Conditional>,
+    pub(super) not: Option<Branch>,
+}
+
+#[derive(Debug)]
+pub(super) struct AnyOf {
+    pub(super) branches: Vec<Branch>,
+    /// What to say where none applies; it lists what the branches require.
+    pub(super) refusal: Box<str>,
+}
+
+#[derive(Debug)]
+pub(super) struct Conditional {
+    pub(super) condition: Branch,
+    pub(super) then: Option<Branch>,
+    pub(super) otherwise: Option<Branch>,
+}
+
+/// The formats that are judged; any other name is a remark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Ipv4,
+    Ipv6,
+}

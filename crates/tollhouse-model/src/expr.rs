@@ -16,7 +16,7 @@ use crate::variable::Lookup;
 mod condition;
 mod number;
 mod parse;
-pub(crate) mod pattern;
+pub mod pattern;
 
 /// A parsed, compiled expression. Two of them are equal where they were written alike.
 #[derive(Debug, Clone)]

@@ -1,5 +1,8 @@
-//! Regular expressions of `~~` and `~*`: compiled at load, searched in time linear in the value
-//! where the pattern allows it, and with bounded backtracking where it does not.
+//! Regular expressions that users write, in expressions and in plugins: compiled at load, searched
+//! in time linear in the value where the pattern allows it, and with bounded backtracking where it
+//! does not.
+
+use std::ops::Range;
 
 use fancy_regex::BytesMode;
 use regex::bytes;
@@ -21,14 +24,24 @@ const BACKTRACKS_MAX: usize = 100_000;
 
 /// Whether letters match in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Case {
+pub enum Case {
+    /// `a` is not `A`.
     Sensitive,
+    /// `a` is `A`.
     Ignored,
 }
 
+/// Where the groups of an occurrence lie, the whole of it first; `None` for those without part
+/// in it.
+pub type Groups = Vec<Option<Range<usize>>>;
+
+/// A search took more steps than searches may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exhausted;
+
 /// A compiled regular expression.
 #[derive(Debug, Clone)]
-pub(crate) enum Pattern {
+pub enum Pattern {
     /// Never backtracks.
     Linear(bytes::Regex),
     /// Look-around, back-references and the like.
@@ -40,7 +53,7 @@ impl Pattern {
     ///
     /// Bytes are what patterns match, as the gateway's users know it; Unicode classes are tried
     /// for patterns that make no sense otherwise.
-    pub(crate) fn compile(text: &str, case: Case) -> Result<Pattern, String> {
+    pub fn compile(text: &str, case: Case) -> Result<Pattern, String> {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(format!("pattern is longer than {PATTERN_BYTES_MAX} bytes"));
         }
@@ -59,10 +72,32 @@ impl Pattern {
     }
 
     /// Whether it occurs in a value.
-    pub(crate) fn is_match(&self, value: &[u8]) -> bool {
+    pub fn is_match(&self, value: &[u8]) -> bool {
         match self {
             Pattern::Linear(regex) => regex.is_match(value),
             Pattern::Backtracking(regex) => regex.is_match(value).unwrap_or(false),
+        }
+    }
+
+    /// Finds its first occurrence that begins at `start` or behind, with its groups.
+    ///
+    /// # Errors
+    /// The search was given up.
+    pub fn groups_at(&self, value: &[u8], start: usize) -> Result<Option<Groups>, Exhausted> {
+        match self {
+            Pattern::Linear(regex) => {
+                let mut slots = regex.capture_locations();
+                let found = regex.captures_read_at(&mut slots, value, start);
+                let group = |index| slots.get(index).map(|(start, end)| start..end);
+                Ok(found.map(|_| (0..slots.len()).map(group).collect()))
+            }
+            Pattern::Backtracking(regex) => {
+                let found = regex.captures_from_pos(value, start).map_err(|_| Exhausted)?;
+                Ok(found.map(|groups| {
+                    let group = |index| groups.get(index).map(|part| part.start()..part.end());
+                    (0..groups.len()).map(group).collect()
+                }))
+            }
         }
     }
 }
@@ -97,4 +132,38 @@ fn one_line(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_found_by_either_engine() {
+        // The second needs look-around.
+        for text in ["^/a/(x)?(.*)", "(?<!b)/a/(x)?(.*)"] {
+            let pattern = Pattern::compile(text, Case::Sensitive).unwrap();
+            let groups = pattern.groups_at(b"/a/bc", 0).unwrap().unwrap();
+            assert_eq!(groups, [Some(0..5), None, Some(3..5)], "{text}");
+            assert_eq!(pattern.groups_at(b"/b/bc", 0), Ok(None), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_search_begins_where_it_is_told_to() {
+        let pattern = Pattern::compile("l", Case::Ignored).unwrap();
+        let first = |start| pattern.groups_at(b"heLlo", start).unwrap().map(|g| g[0].clone());
+        assert_eq!(first(0), Some(Some(2..3)));
+        assert_eq!(first(3), Some(Some(3..4)));
+        assert_eq!(first(4), None);
+    }
+
+    #[test]
+    fn a_search_without_end_is_given_up() {
+        let pattern = Pattern::compile("(?=(a+)+$)b", Case::Sensitive).unwrap();
+        let pattern_of_doom = Pattern::compile("(a*)*(?<!c)\\1x", Case::Sensitive).unwrap();
+        assert_eq!(pattern.groups_at(b"aaa", 0), Ok(None));
+        let value = [b'a'; 64];
+        assert_eq!(pattern_of_doom.groups_at(&value, 0), Err(Exhausted));
+    }
 }

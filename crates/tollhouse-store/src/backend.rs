@@ -3,6 +3,8 @@
 mod apply;
 mod memory;
 mod sqlite;
+#[cfg(test)]
+mod tests;
 
 use crate::clock::Clock;
 use crate::error::StoreError;
@@ -24,6 +26,12 @@ pub enum Location {
 pub struct Options {
     /// The time by which entries expire.
     pub clock: Clock,
+    /// Pages past which the file cannot grow: a full disk at a known place.
+    #[cfg(test)]
+    pub(crate) pages_max: Option<u32>,
+    /// Pages of the log after which it is folded into the file.
+    #[cfg(test)]
+    pub(crate) checkpoint_pages: Option<u32>,
 }
 
 /// Opens a store. It closes when the last reference to it goes.
@@ -43,6 +51,8 @@ pub fn open(location: &Location) -> Result<Arc<dyn Store>, StoreError> {
 pub fn open_with(location: &Location, options: &Options) -> Result<Arc<dyn Store>, StoreError> {
     match location {
         Location::Memory => Ok(Arc::new(memory::MemoryStore::open(options)?)),
-        Location::Directory(directory) => sqlite::open(directory, options),
+        Location::Directory(directory) => {
+            Ok(Arc::new(sqlite::SqliteStore::open(directory, options)?))
+        }
     }
 }

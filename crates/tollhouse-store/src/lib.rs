@@ -11,6 +11,9 @@
 mod backend;
 mod changes;
 mod clock;
+#[cfg(any(test, feature = "conformance"))]
+#[doc(hidden)]
+pub mod conformance;
 mod entry;
 mod error;
 pub mod limits;

@@ -107,7 +107,7 @@ impl<T: Table> Step<'_, T> {
             value,
             create_revision: previous.as_ref().map_or(self.revision, |old| old.create_revision),
             mod_revision: self.revision,
-            expires_at_ms: ttl.map(|ttl| self.now_ms.saturating_add(to_ms(ttl))),
+            expires_at_ms: ttl.map(|ttl| expiry_after(self.now_ms, ttl)),
         };
         self.table.put(&entry)?;
         self.events.push(Event::Put(entry));
@@ -123,6 +123,12 @@ impl<T: Table> Step<'_, T> {
         }
         Ok(previous)
     }
+}
+
+/// When something ends that lives for `ttl` from now; no later than the last time that a signed
+/// number of 64 bits holds, since that is what files keep.
+fn expiry_after(now_ms: u64, ttl: Duration) -> u64 {
+    now_ms.saturating_add(to_ms(ttl)).min(i64::MAX.unsigned_abs())
 }
 
 /// The transaction that removes what has expired.

@@ -1,16 +1,95 @@
-//! The store in one SQLite file.
+//! The store in one SQLite file of the data directory.
+//!
+//! All writes go through one thread ([`writer`]), which commits what is queued together; reads have
+//! threads of their own ([`reader`]) and see the newest commit. How the file is opened, judged and
+//! locked stands in [`file`]; what is in it in [`table`]; copies of it are made in [`backup`].
+
+mod backup;
+mod error;
+mod file;
+mod reader;
+mod table;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub(super) use backup::export;
 
 use super::Options;
-use crate::entry::Listing;
+use crate::entry::{Entry, Listing, Revision};
 use crate::error::StoreError;
-use crate::store::Store;
+use crate::store::{BoxFuture, Store};
+use crate::transaction::{Committed, Transaction};
+use crate::watch::{History, Watch};
+use file::{DirectoryLock, StoreFile};
+use reader::Readers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::sync::Mutex;
+use writer::WriterHandle;
 
-pub(super) fn open(directory: &Path, _: &Options) -> Result<Arc<dyn Store>, StoreError> {
-    Err(StoreError::Io { path: directory.to_owned(), reason: "not built yet".to_owned() })
+/// A store in a file. Dropped in the order of the fields: the writer is the last to close the file,
+/// which folds the log into it; the lock goes when all is done.
+pub(super) struct SqliteStore {
+    history: Arc<History>,
+    readers: Readers,
+    writer: WriterHandle,
+    /// One backup at a time, so that one reader is always left for reading.
+    backup: Mutex<()>,
+    path: PathBuf,
+    _lock: DirectoryLock,
 }
 
-pub(super) async fn export(_: Listing, file: PathBuf) -> Result<(), StoreError> {
-    Err(StoreError::Io { path: file, reason: "not built yet".to_owned() })
+impl SqliteStore {
+    /// Opens the store of this directory, or makes one.
+    pub(super) fn open(directory: &Path, options: &Options) -> Result<Self, StoreError> {
+        let lock = DirectoryLock::take(directory)?;
+        let path = directory.join(file::STORE_FILE);
+        let StoreFile { connection, revision } = StoreFile::open(&path)?;
+        #[cfg(test)]
+        file::set_test_bounds(&connection, options).expect("the bounds are valid");
+        let history = Arc::new(History::new(revision));
+        let readers = Readers::start(&path)?;
+        let writer = WriterHandle::start(connection, path.clone(), Arc::clone(&history), options)?;
+        Ok(Self { history, readers, writer, backup: Mutex::new(()), path, _lock: lock })
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.history.close();
+    }
+}
+
+impl Store for SqliteStore {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+        let key: Box<str> = key.into();
+        Box::pin(self.readers.read(move |connection| table::get(connection, &key)))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        let prefix: Box<str> = prefix.into();
+        Box::pin(self.readers.read(move |connection| table::list(connection, &prefix)))
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
+        Box::pin(self.writer.commit(transaction))
+    }
+
+    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
+        Box::pin(async move { self.history.watch(after) })
+    }
+
+    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), StoreError>> {
+        let (source, file) = (self.path.clone(), file.to_owned());
+        Box::pin(async move {
+            let _one_at_a_time = self.backup.lock().await;
+            let copy = move |connection: &mut _| Ok(backup::copy(connection, &source, &file));
+            self.readers.read(copy).await?
+        })
+    }
+
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        Box::pin(async move { Ok(self.history.newest()) })
+    }
 }

@@ -1,0 +1,116 @@
+//! Copies: of the file while it is in use, and of a store in memory to a file of the same format.
+//!
+//! A copy is written beside its place under another name, flushed, and takes its place whole; it
+//! never takes the place of a file that is there.
+
+use super::error::from_sqlite;
+use super::{file, table};
+use crate::entry::Listing;
+use crate::error::StoreError;
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use tokio::sync::oneshot;
+
+/// Copies the file behind this connection, as of its newest commit.
+pub(super) fn copy(source: &Connection, source_path: &Path, file: &Path) -> Result<(), StoreError> {
+    write_new(file, |target, target_path| {
+        let backup =
+            Backup::new(source, target).map_err(|error| from_sqlite(target_path, &error))?;
+        // All pages in one step are one snapshot; the writer goes on beside it.
+        match backup.step(-1) {
+            Ok(StepResult::Done) => Ok(()),
+            Ok(_) => Err(StoreError::InUse { path: source_path.to_owned() }),
+            Err(error) => Err(from_sqlite(target_path, &error)),
+        }
+    })
+}
+
+/// Writes a listing of all entries to a file, on a thread that lives as long as that takes.
+pub(in crate::backend) async fn export(listing: Listing, file: PathBuf) -> Result<(), StoreError> {
+    let (reply, answer) = oneshot::channel();
+    let path = file.clone();
+    let write = move || {
+        let written = write_new(&file, |target, path| {
+            fill(target, &listing).map_err(|error| from_sqlite(path, &error))
+        });
+        // Nobody may be waiting any more, which is their right.
+        let _ = reply.send(written);
+    };
+    let thread = thread::Builder::new()
+        .name("store-backup".to_owned())
+        .spawn(write)
+        .map_err(|error| StoreError::from_io(&path, &error))?;
+    let written = answer.await.map_err(|_| StoreError::Closed)?;
+    thread.join().map_err(|_| StoreError::Closed)?;
+    written
+}
+
+fn fill(target: &Connection, listing: &Listing) -> rusqlite::Result<()> {
+    file::create(target, listing.revision)?;
+    target.execute_batch("BEGIN")?;
+    for entry in &listing.entries {
+        table::put(target, entry)?;
+    }
+    target.execute_batch("COMMIT")
+}
+
+fn write_new(
+    file: &Path,
+    fill: impl FnOnce(&mut Connection, &Path) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    if fs::symlink_metadata(file).is_ok() {
+        return Err(StoreError::FileExists { path: file.to_owned() });
+    }
+    let unfinished = unfinished_name(file);
+    let handle = file::create_private(&unfinished)?;
+    let written = write_into(&unfinished, fill).and_then(|()| {
+        handle.sync_all().map_err(|error| StoreError::from_io(&unfinished, &error))?;
+        move_into_place(&unfinished, file)
+    });
+    if written.is_err() {
+        // It is incomplete or could not be moved, and the error that counts is the one above.
+        let _ = fs::remove_file(&unfinished);
+    }
+    written
+}
+
+fn write_into(
+    path: &Path,
+    fill: impl FnOnce(&mut Connection, &Path) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut target = file::connect(path)?;
+    // The file is thrown away if anything fails, and flushed as a whole when all is written.
+    target
+        .execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+        .map_err(|error| from_sqlite(path, &error))?;
+    fill(&mut target, path)?;
+    target.close().map_err(|(_, error)| from_sqlite(path, &error))
+}
+
+/// A name beside the file that no other process uses.
+fn unfinished_name(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!(".unfinished-{}", std::process::id()));
+    PathBuf::from(name)
+}
+
+/// Moves a file without replacing another: a second name, then the first one goes.
+fn move_into_place(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let to_error = |error: io::Error| StoreError::from_io(to, &error);
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from).map_err(to_error)?,
+        // Some file systems know no second names; there, looking first is all that can be done.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            if fs::symlink_metadata(to).is_ok() {
+                return Err(StoreError::FileExists { path: to.to_owned() });
+            }
+            fs::rename(from, to).map_err(to_error)?;
+        }
+        Err(error) => return Err(to_error(error)),
+    }
+    file::sync_parent(to).map_err(to_error)
+}

@@ -1,0 +1,276 @@
+//! The file: who may open it, whether it is ours, whole and of a version we read, and how a new one
+//! is made. A file that is refused is left byte for byte as it was.
+
+use super::error::from_sqlite;
+use super::table;
+use crate::entry::Revision;
+use crate::error::StoreError;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The store's file in the data directory.
+pub(super) const STORE_FILE: &str = "store.db";
+/// The file whose lock says that a process has the store open. It is never removed: a lock on a
+/// removed file would guard nothing.
+const LOCK_FILE: &str = "store.lock";
+
+/// Marks the file as ours: "Toll" in ASCII, at the place that SQLite keeps for this.
+const APPLICATION_ID: u32 = 0x546F_6C6C;
+/// The format that this version writes, kept as `user_version`.
+const FORMAT: u32 = 1;
+
+/// Files up to this size are checked as a whole when opened, which takes about 0.1 s at most once
+/// they are in the page cache. Larger ones are checked at their head and where they are read: the
+/// gateway reads all of its objects when it starts.
+const CHECKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// How long a statement waits for someone who opened the file with a tool of their own.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Pages of the log after which it is folded into the file: 16 MiB. Four times SQLite's default,
+/// since each folding costs two more flushes and writes pages that changed often only once.
+const CHECKPOINT_PAGES: u32 = 4096;
+
+/// What the log file is cut back to after it has grown during a long read.
+const LOG_BYTES_KEPT: u32 = 64 * 1024 * 1024;
+
+/// Page cache of one connection in KiB (SQLite takes it negative): the upper levels of the tables of
+/// 100,000 entries. The system caches the rest.
+const CACHE_KIB: i32 = 8 * 1024;
+
+/// The statements of a connection that are kept compiled: all there are.
+const STATEMENTS_MAX: usize = 32;
+
+/// Only the owner may read and write: the store holds credentials and private keys.
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// The right to use a data directory, held until dropped.
+pub(super) struct DirectoryLock(#[expect(dead_code, reason = "holding it is its use")] File);
+
+impl DirectoryLock {
+    /// Makes the directory if need be and takes its lock.
+    pub(super) fn take(directory: &Path) -> Result<Self, StoreError> {
+        make_directory(directory)?;
+        let path = directory.join(LOCK_FILE);
+        let file = open_or_create(&path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path }),
+            Err(TryLockError::Error(error)) => Err(StoreError::from_io(&path, &error)),
+        }
+    }
+}
+
+fn make_directory(directory: &Path) -> Result<(), StoreError> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let made = DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory);
+    // Its name must outlast a power failure as what is in it does.
+    let made = made.and_then(|()| sync_parent(directory));
+    made.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => StoreError::Io {
+            path: directory.to_owned(),
+            reason: "it is not a directory; choose another data directory".to_owned(),
+        },
+        _ => StoreError::from_io(directory, &error),
+    })
+}
+
+/// Brings the name of a file to the disk.
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(parent)?.sync_all()
+}
+
+/// Opens a file for reading and writing, to learn in the system's words why that is not possible.
+fn open_or_create(path: &Path) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+    options.open(path).map_err(|error| StoreError::from_io(path, &error))
+}
+
+/// The file, opened for writing.
+pub(super) struct StoreFile {
+    /// The writer's connection.
+    pub(super) connection: Connection,
+    /// The newest revision in the file.
+    pub(super) revision: Revision,
+}
+
+impl StoreFile {
+    /// Opens the file, or makes a new one where there is none.
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        let mut file = open_or_create(path)?;
+        check_header(path, &mut file)?;
+        drop(file);
+        let connection = connect(path)?;
+        let revision = Self::prepare(path, &connection)?;
+        Ok(Self { connection, revision })
+    }
+
+    fn prepare(path: &Path, connection: &Connection) -> Result<Revision, StoreError> {
+        let to_error = |error| from_sqlite(path, &error);
+        // Until all checks have passed, closing must not fold the log into the file.
+        let guard = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        connection.set_db_config(guard, true).map_err(to_error)?;
+        if is_new(connection).map_err(to_error)? {
+            create(connection, Revision::ZERO).map_err(to_error)?;
+        }
+        check_format(path, connection)?;
+        check_pages(path, connection)?;
+        let revision = table::revision(connection).map_err(to_error)?;
+        set_durable(path, connection)?;
+        connection.set_db_config(guard, false).map_err(to_error)?;
+        Ok(revision)
+    }
+}
+
+/// Judges the version by the file's own bytes, before SQLite opens it and has to replay its log.
+fn check_header(path: &Path, file: &mut File) -> Result<(), StoreError> {
+    let mut header = [0_u8; 72];
+    match file.read_exact(&mut header) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return check_short(path, file);
+        }
+        Err(error) => return Err(StoreError::from_io(path, &error)),
+    }
+    let word = |at: usize| {
+        u32::from_be_bytes(header[at..at + 4].try_into().expect("four bytes were taken"))
+    };
+    // The places of user_version and application_id in SQLite's header.
+    let (found, application_id) = (word(60), word(68));
+    if application_id == APPLICATION_ID && found > FORMAT {
+        return Err(StoreError::NewerVersion { path: path.to_owned(), found, supported: FORMAT });
+    }
+    Ok(())
+}
+
+/// Judges a file that is too short to hold anything: it is new, unless a log of it exists. SQLite
+/// would take it for new then too, and remove the log.
+fn check_short(path: &Path, file: &File) -> Result<(), StoreError> {
+    let length = file.metadata().map_err(|error| StoreError::from_io(path, &error))?.len();
+    let mut log_path = path.as_os_str().to_owned();
+    log_path.push("-wal");
+    let has_log = fs::metadata(PathBuf::from(log_path)).is_ok_and(|log| log.len() > 0);
+    if length == 0 && !has_log {
+        return Ok(());
+    }
+    let reason = format!("only {length} bytes of it are left");
+    Err(StoreError::Corrupt { path: path.to_owned(), reason })
+}
+
+/// A connection with the settings that all share.
+pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let to_error = |error| from_sqlite(path, &error);
+    let connection = Connection::open_with_flags(path, flags).map_err(to_error)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(to_error)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    let settings = format!("PRAGMA cache_size = -{CACHE_KIB}; PRAGMA trusted_schema = OFF;");
+    connection.execute_batch(&settings).map_err(to_error)?;
+    Ok(connection)
+}
+
+/// A file without tables, which nobody has claimed: new, or left so by a process that was killed
+/// while it made it.
+fn is_new(connection: &Connection) -> rusqlite::Result<bool> {
+    let tables: u32 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    Ok(tables == 0 && pragma(connection, "application_id")? == 0)
+}
+
+/// Makes the tables and claims the file, in one transaction.
+pub(super) fn create(connection: &Connection, revision: Revision) -> rusqlite::Result<()> {
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    connection.execute_batch(table::SCHEMA)?;
+    table::set_revision(connection, revision)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", FORMAT)?;
+    connection.execute_batch("COMMIT")
+}
+
+fn check_format(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let to_error = |error| from_sqlite(path, &error);
+    let path = path.to_owned();
+    if pragma(connection, "application_id").map_err(to_error)? != i64::from(APPLICATION_ID) {
+        return Err(StoreError::Foreign { path });
+    }
+    let found = pragma(connection, "user_version").map_err(to_error)?;
+    match u32::try_from(found) {
+        Ok(FORMAT) => Ok(()),
+        Ok(found) if found > FORMAT => {
+            Err(StoreError::NewerVersion { path, found, supported: FORMAT })
+        }
+        _ => Err(StoreError::Corrupt { path, reason: format!("there is no format {found}") }),
+    }
+}
+
+/// Checks the structure of the whole file, if it is small enough to do so while a gateway starts.
+fn check_pages(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let size = fs::metadata(path).map_err(|error| StoreError::from_io(path, &error))?.len();
+    if size > CHECKED_BYTES_MAX {
+        return Ok(());
+    }
+    let found: rusqlite::Result<String> =
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
+    match found {
+        Ok(verdict) if verdict == "ok" => Ok(()),
+        Ok(reason) => Err(StoreError::Corrupt { path: path.to_owned(), reason }),
+        Err(error) => Err(from_sqlite(path, &error)),
+    }
+}
+
+/// A write-ahead log, flushed at every commit.
+fn set_durable(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let to_error = |error| from_sqlite(path, &error);
+    let mode: String = connection
+        .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+        .map_err(to_error)?;
+    if mode != "wal" {
+        let reason = "its file system cannot share memory between processes, which the log \
+                      needs; put the data directory on a local disk";
+        return Err(StoreError::Io { path: path.to_owned(), reason: reason.to_owned() });
+    }
+    let settings = format!(
+        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; \
+         PRAGMA journal_size_limit = {LOG_BYTES_KEPT};"
+    );
+    connection.execute_batch(&settings).map_err(to_error)
+}
+
+fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, name, |row| row.get(0))
+}
+
+/// Makes a file that must not exist yet, readable by its owner only.
+pub(super) fn create_private(path: &Path) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(FILE_MODE);
+    options.open(path).map_err(|error| StoreError::from_io(path, &error))
+}
+
+/// The bounds that tests set to reach what takes long otherwise.
+#[cfg(test)]
+pub(super) fn set_test_bounds(
+    connection: &Connection,
+    options: &crate::backend::Options,
+) -> rusqlite::Result<()> {
+    if let Some(pages) = options.pages_max {
+        connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))?;
+    }
+    if let Some(pages) = options.checkpoint_pages {
+        connection.query_row(&format!("PRAGMA wal_autocheckpoint = {pages}"), [], |_| Ok(()))?;
+    }
+    Ok(())
+}

@@ -6,9 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod certificate;
 pub mod consumer;
 pub mod consumer_group;
 pub mod credential;
+pub mod encryption;
 pub mod expr;
 pub mod id;
 pub mod kind;

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use super::{CertificatePair, ClientVerification, Ssl, SslKind, TlsVersion};
+use crate::certificate::{self, CertificateError, CertificateFacts, Validity, shown_date};
 use crate::expr::Expr;
 use crate::limits::{CERTIFICATE_CHARS, PRIVATE_KEY_CHARS};
 use crate::reader::{Fields, Reader, Unknown};
@@ -36,9 +37,6 @@ const FURTHER_PAIRS_MAX: usize = 16;
 
 /// Certificates between a client's own and the root, at most: what TLS libraries follow.
 const DEPTH_MAX: i64 = 100;
-
-/// What begins a certificate or key in its text form.
-const PEM_MARK: &str = "-----BEGIN";
 
 impl Ssl {
     /// Reads a document; `None` when any of its problems is an error. A certificate that is out of
@@ -119,17 +117,79 @@ fn read_pairs(
     let certs =
         reader.optional(fields, "certs", |reader, value| read_list(reader, value, read_cert));
     let keys = reader.optional(fields, "keys", |reader, value| read_list(reader, value, read_key));
-    let count = |name| fields.get(name).and_then(Value::as_array).map_or(0, Vec::len);
-    if count("certs") != count("keys") {
+    // What is no list has been reported where it stands.
+    let count = |name| fields.get(name).map_or(Some(0), |value| value.as_array().map(Vec::len));
+    if let (Some(certs), Some(keys)) = (count("certs"), count("keys"))
+        && certs != keys
+    {
         let hint = "each of certs has its key at the same place in keys";
         reader.error_unquoted("mismatched number of certs and keys", hint);
         return None;
     }
-    let first = CertificatePair { cert: cert?, key: key? };
+    let first = cert.zip(key).map(|(cert, key)| CertificatePair { cert, key });
+    if let Some(pair) = &first {
+        judge(reader, pair, "cert", "", now);
+    }
     let further = certs.unwrap_or_default().into_iter().zip(keys.unwrap_or_default());
-    let further = further.map(|(cert, key)| CertificatePair { cert, key });
-    let _ = now;
-    Some(std::iter::once(first).chain(further).collect())
+    let further: Vec<_> = further.map(|(cert, key)| CertificatePair { cert, key }).collect();
+    for (index, pair) in further.iter().enumerate() {
+        let prefix = format!("failed to handle cert-key pair[{}]: ", index + 1);
+        judge(reader, pair, &format!("certs[{index}]"), &prefix, now);
+    }
+    Some(std::iter::once(first?).chain(further).collect())
+}
+
+/// Whether a certificate and its key can be read, belong together and are in date. What only
+/// refers to a secret is judged when that is known.
+fn judge(
+    reader: &mut Reader<'_>,
+    pair: &CertificatePair,
+    field: &str,
+    prefix: &str,
+    now: SystemTime,
+) {
+    let (cert, key) = (pair.cert.as_str(), pair.key.expose());
+    let (path, problems) = reader.parts();
+    let path = format!("{path}.{field}");
+    let facts = match (is_reference(cert), is_reference(key)) {
+        (true, true) => return,
+        (true, false) => certificate::check_key(key).map(|()| None),
+        (false, true) => certificate::check_chain(cert).map(Some),
+        (false, false) => certificate::check_pair(cert, key).map(Some),
+    };
+    match facts {
+        Ok(facts) => {
+            let warning = facts.and_then(|facts| out_of_date(&facts, &path, now));
+            problems.extend(warning.into_iter().collect());
+        }
+        Err(error) => {
+            let hint = hint(&error);
+            problems.push(Problem::error(path, format!("{prefix}{error}")).with_hint(hint));
+        }
+    }
+}
+
+fn out_of_date(facts: &CertificateFacts, path: &str, now: SystemTime) -> Option<Problem> {
+    let reason = match facts.validity(now) {
+        Validity::Valid => return None,
+        Validity::NotYet => {
+            format!("not valid before {}", shown_date(facts.not_before_unix_s))
+        }
+        Validity::Expired => format!("expired on {}", shown_date(facts.not_after_unix_s)),
+    };
+    let hint = "clients that verify it will refuse the connection";
+    Some(Problem::warning(path, reason).with_hint(hint))
+}
+
+fn hint(error: &CertificateError) -> &'static str {
+    match error {
+        CertificateError::Certificate(_) => {
+            "give the PEM text: the certificate first, then those between it and the root"
+        }
+        CertificateError::StillEncrypted => "give the PEM text, from -----BEGIN to the end",
+        CertificateError::Key(_) => "give the PEM text of a key without a passphrase",
+        CertificateError::Mismatch => "give the key that the certificate was made with",
+    }
 }
 
 fn read_list<T>(
@@ -159,12 +219,6 @@ fn read_key(reader: &mut Reader<'_>, value: &Value) -> Option<SecretText> {
         return Some(SecretText::new(reference));
     }
     let text = reader.secret_within(value, PRIVATE_KEY_CHARS.0..=PRIVATE_KEY_CHARS.1)?;
-    if !text.contains(PEM_MARK) {
-        // What is kept encrypted reaches this place decrypted, or not at all.
-        let hint = "give the PEM text, from -----BEGIN to the end";
-        reader.error_unquoted("failed to decrypt previous encrypted key", hint);
-        return None;
-    }
     Some(SecretText::new(text))
 }
 
@@ -180,7 +234,7 @@ fn read_snis(reader: &mut Reader<'_>, value: &Value) -> Option<Vec<String>> {
 fn read_client(reader: &mut Reader<'_>, value: &Value) -> Option<ClientVerification> {
     let known = ["ca", "depth", "skip_mtls_uri_regex"];
     let fields = reader.object(value, &known, Unknown::Ignored)?;
-    let ca = reader.required(fields, "ca", read_cert);
+    let ca = reader.required(fields, "ca", read_ca);
     let depth = reader.optional(fields, "depth", |reader, value| {
         let depth = reader.integer(value, 0..=DEPTH_MAX)?;
         depth.try_into().ok()
@@ -194,6 +248,18 @@ fn read_client(reader: &mut Reader<'_>, value: &Value) -> Option<ClientVerificat
         depth: depth.unwrap_or(1),
         skip_mtls_uri_regex: patterns.unwrap_or_default(),
     })
+}
+
+fn read_ca(reader: &mut Reader<'_>, value: &Value) -> Option<String> {
+    let ca = read_cert(reader, value)?;
+    if !is_reference(&ca)
+        && let Err(error) = certificate::check_authorities(&ca)
+    {
+        let reason = format!("failed to validate client_cert: {error}");
+        reader.error_unquoted(reason, "give the PEM text of the certificates that sign clients'");
+        return None;
+    }
+    Some(ca)
 }
 
 /// A pattern for paths; judged as the one of a route's condition is.

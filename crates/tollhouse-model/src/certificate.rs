@@ -1,0 +1,171 @@
+//! Judges certificates and their keys: whether they can be read, belong together, and are in date.
+//!
+//! Here: what is asked of a chain, a pair, an authority. What the libraries do not tell of a
+//! certificate is read in `certificate/der.rs`, the public half of a key in `certificate/key.rs`.
+//! Whether anybody trusts a certificate is for those who connect.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use tollhouse_stdx::civil::CivilTime;
+use webpki::EndEntityCert;
+
+mod der;
+mod key;
+
+/// Certificates in one text, at most: TLS libraries follow no longer chains, and a bundle of all
+/// public authorities has some 150.
+const CERTIFICATES_MAX: usize = 1_000;
+
+/// What a certificate says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// The DNS names that it stands for, as written in it. Names in the subject alone do not count,
+    /// as with today's clients.
+    pub subject_names: Vec<String>,
+    /// First second it is good for, in Unix time.
+    pub not_before_unix_s: i64,
+    /// Last second it is good for, in Unix time.
+    pub not_after_unix_s: i64,
+    /// Certificates between it and the root, as given with it.
+    pub intermediates: usize,
+}
+
+/// Whether a certificate is in date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validity {
+    /// It begins later.
+    NotYet,
+    /// It is in date.
+    Valid,
+    /// It is over.
+    Expired,
+}
+
+impl CertificateFacts {
+    /// Whether it is in date at `now`.
+    pub fn validity(&self, now: SystemTime) -> Validity {
+        let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now_unix_s = i64::try_from(seconds).unwrap_or(i64::MAX);
+        if now_unix_s < self.not_before_unix_s {
+            Validity::NotYet
+        } else if now_unix_s > self.not_after_unix_s {
+            Validity::Expired
+        } else {
+            Validity::Valid
+        }
+    }
+}
+
+/// A Unix time as `2026-11-21`.
+pub fn shown_date(unix_s: i64) -> String {
+    let date = CivilTime::from_unix_seconds(unix_s);
+    format!("{:04}-{:02}-{:02}", date.year, date.month, date.day)
+}
+
+/// Why a certificate or its key is refused; shows as APISIX says it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    /// The certificate cannot be read.
+    #[error("failed to parse cert: {0}")]
+    Certificate(String),
+    /// The key is no PEM text, as one that was encrypted under a lost key.
+    #[error("failed to decrypt previous encrypted key")]
+    StillEncrypted,
+    /// The key cannot be read.
+    #[error("failed to parse key: {0}")]
+    Key(String),
+    /// The key is another one's.
+    #[error("the key does not belong to the certificate")]
+    Mismatch,
+}
+
+/// Reads a certificate with those between it and the root, and its key, and compares the two.
+///
+/// # Errors
+/// Either cannot be read, or they do not belong together. Being out of date is none.
+pub fn check_pair(cert_pem: &str, key_pem: &str) -> Result<CertificateFacts, CertificateError> {
+    let chain = read_chain(cert_pem)?;
+    let certified = der::public_key(&parse(&chain[0])?.subject_public_key_info())
+        .ok_or_else(|| unreadable("its public key cannot be read"))?
+        .to_vec();
+    if key::public_key(key_pem)? != certified {
+        return Err(CertificateError::Mismatch);
+    }
+    facts(&chain)
+}
+
+/// Reads a certificate with those between it and the root.
+///
+/// # Errors
+/// One of them cannot be read.
+pub fn check_chain(cert_pem: &str) -> Result<CertificateFacts, CertificateError> {
+    facts(&read_chain(cert_pem)?)
+}
+
+/// Reads a key alone.
+///
+/// # Errors
+/// It cannot be read, or is encrypted.
+pub fn check_key(key_pem: &str) -> Result<(), CertificateError> {
+    key::public_key(key_pem).map(|_| ())
+}
+
+/// Reads the certificates of those who sign others.
+///
+/// # Errors
+/// One of them cannot be read.
+pub fn check_authorities(ca_pem: &str) -> Result<(), CertificateError> {
+    for certificate in pem_blocks(ca_pem)? {
+        webpki::anchor_from_trusted_cert(&certificate)
+            .map_err(|error| unreadable(&error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// All certificates of the text, each of which can be read; at least one.
+fn read_chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let chain = pem_blocks(pem)?;
+    for certificate in &chain {
+        parse(certificate)?;
+    }
+    Ok(chain)
+}
+
+fn pem_blocks(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let mut chain = Vec::new();
+    for block in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        chain.push(block.map_err(|error| unreadable(&error.to_string()))?);
+        if chain.len() > CERTIFICATES_MAX {
+            return Err(unreadable(&format!("more than {CERTIFICATES_MAX} certificates")));
+        }
+    }
+    if chain.is_empty() {
+        return Err(unreadable("no certificate in PEM found"));
+    }
+    Ok(chain)
+}
+
+fn parse<'a>(certificate: &'a CertificateDer<'a>) -> Result<EndEntityCert<'a>, CertificateError> {
+    EndEntityCert::try_from(certificate).map_err(|error| unreadable(&error.to_string()))
+}
+
+fn facts(chain: &[CertificateDer<'_>]) -> Result<CertificateFacts, CertificateError> {
+    let own = &chain[0];
+    let (not_before_unix_s, not_after_unix_s) =
+        der::validity(own).ok_or_else(|| unreadable("its validity cannot be read"))?;
+    Ok(CertificateFacts {
+        subject_names: parse(own)?.valid_dns_names().map(str::to_owned).collect(),
+        not_before_unix_s,
+        not_after_unix_s,
+        intermediates: chain.len() - 1,
+    })
+}
+
+fn unreadable(reason: &str) -> CertificateError {
+    CertificateError::Certificate(reason.to_owned())
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

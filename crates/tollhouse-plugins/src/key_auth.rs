@@ -19,11 +19,11 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::consumer::Identity;
-use tollhouse_plugin::{
-    Answer, Category, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step,
-};
+use tollhouse_plugin::{Category, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::shared::credentials;
+use crate::shared::gate::{Gate, REALM_PATTERN};
+use crate::shared::secret::SecretText;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -42,7 +42,7 @@ pub struct Config {
     pub anonymous_consumer: Option<String>,
     /// What clients are told that the key is for.
     #[serde(default = "default_realm")]
-    #[schemars(length(min = 1, max = 128), regex(pattern = r#"^[^"\\]+$"#))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = REALM_PATTERN))]
     pub realm: String,
 }
 
@@ -57,8 +57,8 @@ fn default_realm() -> String {
 /// What a consumer says.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Key {
-    /// The key.
-    pub key: String,
+    /// The key; unique among all consumers.
+    pub key: SecretText,
 }
 
 impl Identity for Key {
@@ -69,8 +69,10 @@ impl Identity for Key {
 /// The plugin.
 #[derive(Debug)]
 pub struct KeyAuth {
-    config: Config,
-    challenge: String,
+    header: String,
+    query: String,
+    hides_credentials: bool,
+    gate: Gate,
 }
 
 /// Where a key was found.
@@ -92,19 +94,19 @@ impl Plugin for KeyAuth {
     }
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
-        let challenge = format!("apikey realm=\"{}\"", config.realm);
-        Ok(Self { config, challenge })
+        let gate = Gate::new("apikey", &config.realm, config.anonymous_consumer);
+        let Config { header, query, hide_credentials: hides_credentials, .. } = config;
+        Ok(Self { header, query, hides_credentials, gate })
     }
 
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        let place = match self.authenticate(cx) {
-            Ok(place) => Some(place),
-            Err(message) => match self.admit_anonymous(cx, message) {
-                Ok(place) => place,
-                Err(message) => return self.refusal(message).into(),
-            },
-        };
-        if let (true, Some(place)) = (self.config.hide_credentials, place) {
+        let place = self.key(cx).map(|(_, place)| place);
+        let admitted =
+            self.authenticate(cx).or_else(|message| self.gate.admit_anonymous(cx, message));
+        if let Err(message) = admitted {
+            return self.gate.refusal(message).into();
+        }
+        if let (true, Some(place)) = (self.hides_credentials, place) {
             self.hide(cx, place);
         }
         Step::Continue
@@ -112,41 +114,24 @@ impl Plugin for KeyAuth {
 }
 
 impl KeyAuth {
-    fn authenticate(&self, cx: &mut RequestContext<'_>) -> Result<Place, &'static str> {
-        let (key, place) = self.key(cx).ok_or("Missing API key in request")?;
+    fn authenticate(&self, cx: &mut RequestContext<'_>) -> Result<(), &'static str> {
+        let (key, _) = self.key(cx).ok_or("Missing API key in request")?;
         let credential =
             cx.find_credential(Self::NAME, &key).ok_or("Invalid API key in request")?;
         cx.authenticate(credential);
-        Ok(place)
+        Ok(())
     }
 
     fn key<'c>(&self, cx: &'c RequestContext<'_>) -> Option<(Cow<'c, [u8]>, Place)> {
-        let header = cx.header(&self.config.header).map(|key| (key, Place::Header));
-        header.or_else(|| cx.argument(&self.config.query).map(|key| (key, Place::Query)))
-    }
-
-    /// Counts the request as the anonymous consumer's; tells where a bad key stood.
-    fn admit_anonymous(
-        &self,
-        cx: &mut RequestContext<'_>,
-        message: &'static str,
-    ) -> Result<Option<Place>, &'static str> {
-        let place = self.key(cx).map(|(_, place)| place);
-        let name = self.config.anonymous_consumer.as_deref().ok_or(message)?;
-        let consumer = cx.find_consumer(name).ok_or("Invalid user authorization")?;
-        cx.authenticate_as(consumer);
-        Ok(place)
+        let header = cx.header(&self.header).map(|key| (key, Place::Header));
+        header.or_else(|| cx.argument(&self.query).map(|key| (key, Place::Query)))
     }
 
     fn hide(&self, cx: &mut RequestContext<'_>, place: Place) {
         match place {
-            Place::Header => cx.remove_header(&self.config.header),
-            Place::Query => credentials::hide_argument(cx, &self.config.query),
+            Place::Header => cx.remove_header(&self.header),
+            Place::Query => credentials::hide_argument(cx, &self.query),
         }
-    }
-
-    fn refusal(&self, message: &str) -> Answer<'_> {
-        Answer::message(401, message).with_header("WWW-Authenticate", self.challenge.as_bytes())
     }
 }
 
@@ -217,7 +202,8 @@ mod tests {
         let cases = [
             (json!({"header": 1}), "wrong type: expected string, got number"),
             (json!({"realm": ""}), "string too short, expected at least 1, got 0"),
-            (json!({"realm": "a\"b"}), "failed to match pattern \"^[^\"\\\\]+$\" with \"a\"b\""),
+            (json!({"realm": "a\"b"}), r#"with "a\"b""#),
+            (json!({"realm": "a\\b"}), r#"with "a\\b""#),
         ];
         for (conf, inner) in cases {
             let refusal = Harness::refusal::<KeyAuth>(&conf);

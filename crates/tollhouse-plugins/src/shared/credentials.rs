@@ -1,5 +1,6 @@
 //! Taking credentials out of a request before it goes to a node.
 
+use tollhouse_model::variable::query_argument;
 use tollhouse_plugin::RequestContext;
 
 /// Removes every argument of that name from the query that the node gets.
@@ -10,9 +11,10 @@ pub(crate) fn hide_argument(cx: &mut RequestContext<'_>, name: &str) {
     };
     let Some(at) = uri.iter().position(|&byte| byte == b'?') else { return };
     let (path, query) = (&uri[..at], &uri[at + 1..]);
+    // Whatever would be found by that name must go, however the name is encoded.
     let kept: Vec<&[u8]> = query
         .split(|&byte| byte == b'&')
-        .filter(|argument| argument.split(|&byte| byte == b'=').next() != Some(name.as_bytes()))
+        .filter(|argument| query_argument(argument, name).is_none())
         .collect();
     let mut next = path.to_vec();
     if !kept.is_empty() {
@@ -20,4 +22,23 @@ pub(crate) fn hide_argument(cx: &mut RequestContext<'_>, name: &str) {
         next.extend_from_slice(&kept.join(&b'&'));
     }
     cx.edits().upstream_uri = Some(next);
+}
+
+/// Removes every cookie of that name.
+pub(crate) fn hide_cookie(cx: &mut RequestContext<'_>, name: &str) {
+    let Some(header) = cx.header("cookie") else { return };
+    let kept: Vec<&[u8]> = header
+        .split(|&byte| byte == b';')
+        .map(<[u8]>::trim_ascii)
+        .filter(|pair| {
+            let key = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
+            !pair.is_empty() && key.trim_ascii() != name.as_bytes()
+        })
+        .collect();
+    let kept = kept.join(&b"; "[..]);
+    if kept.is_empty() {
+        cx.remove_header("Cookie");
+    } else {
+        cx.set_header("Cookie", &kept);
+    }
 }

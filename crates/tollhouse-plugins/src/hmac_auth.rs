@@ -1,0 +1,313 @@
+//! Lets requests pass that are signed with a consumer's secret key, and tells nodes whose they are.
+//!
+//! The client signs its key id, the request line and headers of its choice, and sends
+//! `Authorization: Signature keyId="…",algorithm="hmac-sha256",headers="@request-target date",signature="…"`.
+//! The secret itself never travels, and an intercepted request is of use for as long as the clock
+//! skew allows.
+//!
+//! # Example
+//! ```json
+//! {"allowed_algorithms": ["hmac-sha256", "hmac-sha512"], "clock_skew": 60, "validate_request_body": true}
+//! ```
+//!
+//! # Answers
+//! - 401 `client request can't be validated: missing Authorization header`, 401 `client request can't
+//!   be validated: Authorization header does not start with 'Signature'`
+//! - 401 `client request can't be validated` for anything else that is wrong
+//! - 401 `Invalid user authorization` when the anonymous consumer does not exist
+//! - 413 when a body that must be checked is longer than `max_req_body_size`
+//!
+//! # Notes
+//! The body is read as a whole only where `validate_request_body` says so.
+
+use aws_lc_rs::{digest, hmac};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tollhouse_plugin::consumer::Identity;
+use tollhouse_plugin::{
+    Answer, BodyError, Category, ConsumerSpec, Credential, Flow, Phases, Plugin, RequestContext,
+    Scope, Step,
+};
+
+use self::fields::Fields;
+use crate::shared::encoding::{decode_base64, encode_base64};
+use crate::shared::gate::{Gate, REALM_PATTERN};
+use crate::shared::http_date::parse_http_date;
+use crate::shared::secret::{SecretText, are_equal};
+
+mod fields;
+#[cfg(test)]
+mod tests;
+
+/// What clients are told of most faults: a forger learns nothing from it.
+const REFUSED: &str = "client request can't be validated";
+
+/// The name that stands for the request line among the signed headers.
+const REQUEST_TARGET: &str = "@request-target";
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Algorithms that clients may use.
+    #[serde(default = "default_algorithms")]
+    #[schemars(length(min = 1))]
+    pub allowed_algorithms: Vec<Algorithm>,
+    /// Seconds by which a request's `Date` may differ from the gateway's clock.
+    #[serde(default = "default_clock_skew")]
+    #[schemars(range(min = 1))]
+    pub clock_skew: i64,
+    /// Headers that a client must sign; as clients write them in `headers`.
+    #[serde(default = "default_signed_headers")]
+    #[schemars(inner(length(min = 1, max = 50)))]
+    pub signed_headers: Vec<String>,
+    /// Whether `Digest` must hold the SHA-256 of the body.
+    #[serde(default)]
+    pub validate_request_body: bool,
+    /// Most bytes of a body that is validated.
+    #[serde(default = "default_body_bytes_max")]
+    #[schemars(range(min = 1))]
+    pub max_req_body_size: i64,
+    /// Whether `Authorization` is removed before the request goes to a node.
+    #[serde(default)]
+    pub hide_credentials: bool,
+    /// Consumer that requests without a good signature count as.
+    #[schemars(length(min = 1))]
+    pub anonymous_consumer: Option<String>,
+    /// What clients are told that the signature is for.
+    #[serde(default = "default_realm")]
+    #[schemars(length(min = 1, max = 128), regex(pattern = REALM_PATTERN))]
+    pub realm: String,
+}
+
+/// How a request is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "descriptions would make a schema of each name")]
+pub enum Algorithm {
+    #[serde(rename = "hmac-sha1")]
+    HmacSha1,
+    #[serde(rename = "hmac-sha256")]
+    HmacSha256,
+    #[serde(rename = "hmac-sha512")]
+    HmacSha512,
+}
+
+impl Algorithm {
+    const ALL: [Algorithm; 3] = [Self::HmacSha1, Self::HmacSha256, Self::HmacSha512];
+
+    fn of_name(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name().as_bytes() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::HmacSha1 => "hmac-sha1",
+            Self::HmacSha256 => "hmac-sha256",
+            Self::HmacSha512 => "hmac-sha512",
+        }
+    }
+
+    fn primitive(self) -> hmac::Algorithm {
+        match self {
+            Self::HmacSha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+            Self::HmacSha256 => hmac::HMAC_SHA256,
+            Self::HmacSha512 => hmac::HMAC_SHA512,
+        }
+    }
+}
+
+fn default_algorithms() -> Vec<Algorithm> {
+    Algorithm::ALL.to_vec()
+}
+
+fn default_clock_skew() -> i64 {
+    300
+}
+
+fn default_signed_headers() -> Vec<String> {
+    vec!["date".into()]
+}
+
+fn default_body_bytes_max() -> i64 {
+    64 << 20
+}
+
+fn default_realm() -> String {
+    "hmac".into()
+}
+
+/// What a consumer says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct SigningKey {
+    /// What the key is called in requests; unique among all consumers.
+    #[schemars(length(min = 1, max = 256))]
+    pub key_id: String,
+    /// The key.
+    #[schemars(length(min = 1, max = 256))]
+    pub secret_key: SecretText,
+}
+
+impl Identity for SigningKey {
+    const KEY_FIELD: &'static str = "key_id";
+    const ENCRYPTED: &'static [&'static str] = &["secret_key"];
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct HmacAuth {
+    config: Config,
+    gate: Gate,
+}
+
+impl Plugin for HmacAuth {
+    const NAME: &'static str = "hmac-auth";
+    const PRIORITY: i32 = 2530;
+    const CATEGORY: Category = Category::Authentication;
+    const PHASES: Phases = Phases::REWRITE;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        // The bounds belong to the items, whose names are all that a list may hold.
+        schema["properties"]["allowed_algorithms"]["items"] = serde_json::json!({
+            "type": "string",
+            "enum": Algorithm::ALL.map(Algorithm::name),
+        });
+    }
+
+    fn consumer() -> Option<ConsumerSpec> {
+        Some(ConsumerSpec::of::<SigningKey>())
+    }
+
+    fn compile(mut config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let gate = Gate::new("hmac", &config.realm, config.anonymous_consumer.take());
+        Ok(Self { config, gate })
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        let credential = match self.verify(cx) {
+            Ok(credential) => credential,
+            Err(message) => return self.turn_away(cx, message),
+        };
+        if !self.config.validate_request_body {
+            return self.admit(cx, credential);
+        }
+        Step::wait(async move {
+            let bytes_max = self.config.max_req_body_size.unsigned_abs();
+            let body = cx.read_body(bytes_max).await.map(drop);
+            let step = match body {
+                Err(BodyError::TooLarge) => Answer::status(413).into(),
+                Ok(()) if digest_matches(cx) => self.admit(cx, credential),
+                Ok(()) | Err(BodyError::Broken) => self.turn_away(cx, REFUSED),
+            };
+            match step {
+                Step::Answer(answer) => Flow::Answer(answer),
+                Step::Continue | Step::Wait(_) => Flow::Continue,
+            }
+        })
+    }
+}
+
+impl HmacAuth {
+    /// Finds out whose the signature is.
+    fn verify<'r>(
+        &self,
+        cx: &RequestContext<'r>,
+    ) -> Result<&'r Credential, &'static str> {
+        let header = cx.header("Authorization").ok_or(
+            "client request can't be validated: missing Authorization header",
+        )?;
+        let fields = Fields::parse(&header).ok_or(
+            "client request can't be validated: Authorization header does not start with 'Signature'",
+        )?;
+        self.verify_fields(cx, &fields).ok_or(REFUSED)
+    }
+
+    fn verify_fields<'r>(
+        &self,
+        cx: &RequestContext<'r>,
+        fields: &Fields<'_>,
+    ) -> Option<&'r Credential> {
+        let (key_id, signature) = (fields.key_id?, decode_base64(fields.signature?)?);
+        let algorithm = Algorithm::of_name(fields.algorithm?)
+            .filter(|algorithm| self.config.allowed_algorithms.contains(algorithm))?;
+        let credential = cx.find_credential(Self::NAME, key_id)?;
+        let identity = credential.identity::<SigningKey>()?;
+        if !self.is_recent(cx) || !self.signs_enough(fields) {
+            return None;
+        }
+        let key = hmac::Key::new(algorithm.primitive(), identity.secret_key.as_bytes());
+        let signs = |target: &[u8]| {
+            hmac::verify(&key, &signing_string(cx, fields, target), &signature).is_ok()
+        };
+        // APISIX signs the normalised path; clients know the one that they sent.
+        let is_signed = signs(&normalised_target(cx)) || signs(cx.request_uri());
+        is_signed.then_some(credential)
+    }
+
+    fn is_recent(&self, cx: &RequestContext<'_>) -> bool {
+        let date = cx.header("Date").or_else(|| cx.header("X-Date"));
+        let Some(seconds) = date.as_deref().and_then(parse_http_date) else { return false };
+        let now_seconds = i64::try_from(cx.now().unix_ms / 1_000).unwrap_or(i64::MAX);
+        now_seconds.abs_diff(seconds) <= self.config.clock_skew.unsigned_abs()
+    }
+
+    fn signs_enough(&self, fields: &Fields<'_>) -> bool {
+        let signed = |required: &String| fields.headers().any(|name| name == required.as_bytes());
+        self.config.signed_headers.iter().all(signed)
+    }
+
+    fn admit<'a, 'r>(
+        &self,
+        cx: &mut RequestContext<'r>,
+        credential: &'r Credential,
+    ) -> Step<'a> {
+        cx.authenticate(credential);
+        self.hide(cx);
+        Step::Continue
+    }
+
+    fn turn_away<'a>(&'a self, cx: &mut RequestContext<'_>, message: &'static str) -> Step<'a> {
+        let step = self.gate.turn_away(cx, message);
+        if matches!(step, Step::Continue) {
+            self.hide(cx);
+        }
+        step
+    }
+
+    fn hide(&self, cx: &mut RequestContext<'_>) {
+        if self.config.hide_credentials {
+            cx.remove_header("Authorization");
+        }
+    }
+}
+
+/// What must have been signed: the key id, and a line for each header that is there.
+fn signing_string(cx: &RequestContext<'_>, fields: &Fields<'_>, target: &[u8]) -> Vec<u8> {
+    let mut text = fields.key_id.unwrap_or_default().to_vec();
+    text.push(b'\n');
+    for name in fields.headers() {
+        let value = std::str::from_utf8(name).ok().and_then(|name| cx.header(name));
+        if let Some(value) = value {
+            text.extend_from_slice(&[name, b": ", &value[..], b"\n"].concat());
+        } else if name == REQUEST_TARGET.as_bytes() {
+            text.extend_from_slice(&[cx.method(), b" ", target, b"\n"].concat());
+        }
+    }
+    text
+}
+
+fn normalised_target(cx: &RequestContext<'_>) -> Vec<u8> {
+    let mut target = cx.path().to_vec();
+    if let Some(query) = cx.query() {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    target
+}
+
+/// Whether `Digest` is that of the body, which has been read.
+fn digest_matches(cx: &RequestContext<'_>) -> bool {
+    let Some(sent) = cx.header("Digest") else { return false };
+    let expected = format!("SHA-256={}", encode_base64(digest::digest(&digest::SHA256, cx.body())));
+    are_equal(&sent, expected.as_bytes())
+}

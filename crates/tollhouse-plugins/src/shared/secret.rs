@@ -1,0 +1,67 @@
+//! Texts that nobody may read in a log: passwords, keys, secrets of confs.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+
+/// A text whose `Debug` prints stars.
+#[derive(Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub struct SecretText(String);
+
+impl SecretText {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text as bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    /// Whether `other` is the same; takes as long wherever they differ.
+    pub fn is(&self, other: &[u8]) -> bool {
+        are_equal(self.as_bytes(), other)
+    }
+}
+
+impl std::fmt::Debug for SecretText {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("***")
+    }
+}
+
+/// To a schema it is a string like any other.
+impl JsonSchema for SecretText {
+    fn schema_name() -> Cow<'static, str> {
+        String::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}
+
+/// Compares in a time that tells nothing but whether the lengths differ.
+pub(crate) fn are_equal(one: &[u8], other: &[u8]) -> bool {
+    aws_lc_rs::constant_time::verify_slices_are_equal(one, other).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_never_shown() {
+        let secret: SecretText = serde_json::from_str("\"open sesame\"").expect("a string");
+        assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "*** Some(***)");
+        assert!(secret.is(b"open sesame"));
+        assert!(!secret.is(b"open sesamf") && !secret.is(b"open") && !secret.is(b""));
+    }
+}

@@ -1,3 +1,7 @@
 //! What several plugins have in common; no plugin lives here.
 
 pub(crate) mod credentials;
+pub(crate) mod encoding;
+pub(crate) mod gate;
+pub(crate) mod http_date;
+pub(crate) mod secret;

@@ -28,6 +28,8 @@ macro_rules! plugins {
 }
 
 plugins! {
+    basic_auth::BasicAuth,
+    hmac_auth::HmacAuth,
     key_auth::KeyAuth,
 }
 

@@ -36,6 +36,9 @@ pub struct Options {
 
 /// Opens a store. It closes when the last reference to it goes.
 ///
+/// Opening and closing a file block the calling thread, for a fraction of a second at most; nothing
+/// else does. A process that hands over to a successor must close its store before that one opens it.
+///
 /// # Errors
 ///
 /// Nothing is overwritten when this fails: see [`StoreError`] for what each failure asks for.

@@ -138,3 +138,25 @@ impl StoreError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_file_system_says_what_to_do() {
+        let cases = [
+            (io::ErrorKind::PermissionDenied, "give the user of this process the right"),
+            (io::ErrorKind::ReadOnlyFilesystem, "choose another data directory"),
+            (io::ErrorKind::StorageFull, "make room"),
+            (io::ErrorKind::QuotaExceeded, "make room"),
+            (io::ErrorKind::WouldBlock, "stop that one"),
+            (io::ErrorKind::AlreadyExists, "name another file"),
+            (io::ErrorKind::TimedOut, "cannot be used"),
+        ];
+        for (kind, remedy) in cases {
+            let text = StoreError::from_io(Path::new("data/store.db"), &kind.into()).to_string();
+            assert!(text.contains("data/store.db") && text.contains(remedy), "{kind}: {text}");
+        }
+    }
+}

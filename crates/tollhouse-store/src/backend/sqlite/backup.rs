@@ -13,6 +13,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 
 /// Copies the file behind this connection, as of its newest commit.
@@ -91,10 +92,12 @@ fn write_into(
     target.close().map_err(|(_, error)| from_sqlite(path, &error))
 }
 
-/// A name beside the file that no other process uses.
+/// A name beside the file that no other backup uses, of this process or another. A process in a
+/// container has the same number at each start, hence the time.
 fn unfinished_name(file: &Path) -> PathBuf {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut name = file.as_os_str().to_owned();
-    name.push(format!(".unfinished-{}", std::process::id()));
+    name.push(format!(".unfinished-{}-{}", std::process::id(), since.as_nanos()));
     PathBuf::from(name)
 }
 

@@ -71,7 +71,7 @@ impl WriterHandle {
     ) -> Result<Self, StoreError> {
         let (commands, receiver) = sync_channel(QUEUED_MAX);
         let waker = commands.clone();
-        // A full queue wakes the thread just as well.
+        // A full queue wakes the thread just as well. Only a clock that is moved by hand does this.
         options.clock.on_jump(move || drop(waker.try_send(Command::Wake)));
         let newest = history.newest();
         let clock = options.clock.clone();

@@ -113,3 +113,6 @@ fn complete(value: &Value, shared: &Value) -> Value {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod agreement;

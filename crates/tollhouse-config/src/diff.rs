@@ -193,6 +193,18 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_consumers_that_cannot_be_told_keeps_their_credentials_too() {
+        let parsed = |text: &str| parse(text, Format::Json, &|_| None).expect("it is a document");
+        let good = r#"{"consumers":[{"username":"a"},{"id":"a/credentials/c","plugins":{}}]}"#;
+        let first = Fingerprints::of(&parsed(good));
+        assert_eq!(first.len(), 2);
+        assert!(diff(&first, &parsed(r#"{"consumers":1}"#)).is_empty());
+        assert_eq!(described(&diff(&first, &parsed("{}"))), "+ -a,a/credentials/c []");
+        let without = parsed(r#"{"consumers":[{"username":"a"}]}"#);
+        assert_eq!(described(&diff(&first, &without)), "+ -a/credentials/c []");
+    }
+
+    #[test]
     fn against_nothing_everything_is_new() {
         let changes = diff(&Fingerprints::new(), &document(&[("a", 1)]));
         assert_eq!(described(&changes), "+a,a - []");

@@ -1,7 +1,6 @@
 //! Consumers: who sends requests, what proves it, and what applies to them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde_json::Value;
 
@@ -10,7 +9,7 @@ use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, PluginSet, Problem, Problems, plugins};
 
 /// A consumer, validated.
-#[derive(Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Consumer {
     /// Its name, and the id it is kept under.
     pub username: String,
@@ -47,23 +46,6 @@ impl Consumer {
     pub fn custom_id(&self) -> Option<&str> {
         self.labels.get(CUSTOM_ID_LABEL).map(String::as_str)
     }
-}
-
-/// The confs hold passwords and keys: only the plugins' names are shown.
-impl fmt::Debug for Consumer {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Consumer")
-            .field("username", &self.username)
-            .field("group_id", &self.group_id)
-            .field("plugins", &plugin_names(&self.plugins))
-            .field("labels", &self.labels)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What may be shown of confs that hold secrets.
-pub(crate) fn plugin_names(plugins: &PluginSet) -> Vec<&str> {
-    plugins.keys().map(String::as_str).collect()
 }
 
 fn read(reader: &mut Reader<'_>, id: &Id, fields: &Fields) -> Option<Consumer> {

@@ -1,16 +1,15 @@
 //! Credentials: further ways for a consumer to prove itself, each an object of its own.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde_json::Value;
 
-use crate::consumer::{is_username_byte, plugin_names};
+use crate::consumer::is_username_byte;
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, PluginSet, Problem, Problems, plugins};
 
 /// A credential, validated.
-#[derive(Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Credential {
     /// What it is kept under: `<username>/credentials/<id>`.
     pub key: Id,
@@ -56,17 +55,6 @@ impl Credential {
     /// Username and id of a credential's key; `None` for any other text.
     pub fn split_key(key: &str) -> Option<(&str, &str)> {
         key.split_once(INFIX)
-    }
-}
-
-/// The conf holds a password or key: only the plugin's name is shown.
-impl fmt::Debug for Credential {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Credential")
-            .field("consumer", &self.consumer)
-            .field("id", &self.id)
-            .field("plugins", &plugin_names(&self.plugins))
-            .finish_non_exhaustive()
     }
 }
 

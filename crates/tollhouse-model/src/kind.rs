@@ -118,7 +118,87 @@ impl fmt::Display for Kind {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Any JSON, with names that mean something to one kind or another.
+    fn any_value() -> impl Strategy<Value = Value> {
+        let names = prop::sample::select(vec![
+            "id",
+            "username",
+            "plugins",
+            "key-auth",
+            "_meta",
+            "labels",
+            "content",
+            "cert",
+            "key",
+            "certs",
+            "keys",
+            "sni",
+            "snis",
+            "client",
+            "ca",
+            "skip_mtls_uri_regex",
+            "type",
+            "uri",
+            "token",
+            "prefix",
+            "auth_config",
+            "scope",
+            "upstream",
+            "nodes",
+            "scheme",
+            "protocol",
+            "logger",
+            "name",
+            "conf",
+            "remote_addr",
+            "server_port",
+            "status",
+            "ssl_protocols",
+        ]);
+        let texts = prop::sample::select(vec![
+            "",
+            "a",
+            "client",
+            "-----BEGIN CERTIFICATE-----",
+            "$ENV://A",
+            "127.0.0.1",
+            "tcp",
+            "a/b",
+            "(",
+            "http://a",
+        ]);
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            texts.prop_map(Value::from),
+            "[ -~é]{0,200}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((names.clone(), inner), 0..8).prop_map(|fields| {
+                    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_document_makes_a_kind_panic(value in any_value()) {
+            for kind in Kind::ALL {
+                for id in ["1", "jack/credentials/c1", "vault/1", ""] {
+                    kind.problems_of(Id::new(id), &value, "p");
+                }
+            }
+        }
+    }
 
     #[test]
     fn every_list_is_found_by_its_name_and_credentials_have_none() {

@@ -1,6 +1,7 @@
 //! Plugin confs as objects carry them: name → conf object, with `_meta` taken apart.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::Value;
 
@@ -13,12 +14,22 @@ use crate::reader::{Reader, Unknown};
 pub type PluginSet = BTreeMap<String, PluginConf>;
 
 /// One plugin's conf, not yet compiled.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct PluginConf {
     /// The conf without `_meta` and the legacy `disable`.
     pub conf: Value,
     /// What applies to any plugin.
     pub meta: PluginMeta,
+}
+
+/// Confs hold passwords and keys, and which fields are such is known to the plugins only.
+impl fmt::Debug for PluginConf {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("PluginConf")
+            .field("conf", &format_args!("***"))
+            .field("meta", &self.meta)
+            .finish()
+    }
 }
 
 /// `_meta`: what a conf may say whatever the plugin.

@@ -1,7 +1,9 @@
 //! What several plugins have in common; no plugin lives here.
 
+pub(crate) mod addresses;
 pub(crate) mod credentials;
 pub(crate) mod encoding;
 pub(crate) mod gate;
 pub(crate) mod http_date;
+pub(crate) mod patterns;
 pub(crate) mod secret;

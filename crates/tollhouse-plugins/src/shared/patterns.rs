@@ -1,0 +1,84 @@
+//! Lists of regular expressions, any of which may match.
+
+use tollhouse_model::expr::pattern::{Case, Pattern};
+
+/// Regular expressions; matches where any of them does.
+#[derive(Debug)]
+pub(crate) struct Patterns {
+    /// One that joins all, where that is not too large; else each by itself.
+    any: Box<[Pattern]>,
+}
+
+impl Patterns {
+    /// Compiles a list.
+    pub(crate) fn compile(texts: &[String], case: Case) -> Result<Self, String> {
+        let each: Result<Vec<Pattern>, String> =
+            texts.iter().map(|text| compile(text, case)).collect();
+        let each = each?;
+        // Groups are numbered anew in a joined pattern, which only matters to those that look back.
+        let may_join = each.iter().all(|pattern| matches!(pattern, Pattern::Linear(_)));
+        if each.len() > 1 && may_join {
+            let joined = texts.iter().map(|text| format!("(?:{text})")).collect::<Vec<_>>();
+            if let Ok(joined) = Pattern::compile(&joined.join("|"), case) {
+                return Ok(Self { any: Box::new([joined]) });
+            }
+        }
+        Ok(Self { any: each.into() })
+    }
+
+    /// Whether any of them occurs in a value.
+    pub(crate) fn is_match(&self, value: &[u8]) -> bool {
+        self.any.iter().any(|pattern| pattern.is_match(value))
+    }
+}
+
+/// Compiles a regular expression, or says what is wrong in the words that users know.
+pub(crate) fn compile(text: &str, case: Case) -> Result<Pattern, String> {
+    Pattern::compile(text, case).map_err(|error| {
+        let reason = match error.as_str() {
+            "unclosed group" => "missing closing parenthesis",
+            "unopened group" => "unmatched closing parenthesis",
+            "unclosed character class" => "missing terminating ] for character class",
+            "repetition operator missing expression" => {
+                "quantifier does not follow a repeatable item"
+            }
+            other => other,
+        };
+        format!("pcre2_compile() failed: {reason} in \"{text}\"")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(texts: &[&str]) -> Result<Patterns, String> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        Patterns::compile(&texts, Case::Sensitive)
+    }
+
+    #[test]
+    fn any_of_them_may_match() {
+        let patterns = patterns(&["^a", "b$|c", r"(?<!x)d(.)\1"]).unwrap();
+        for value in ["a--", "--b", "-c-", "-dee"] {
+            assert!(patterns.is_match(value.as_bytes()), "{value}");
+        }
+        for value in ["", "-a", "b-", "-def", "xdee"] {
+            assert!(!patterns.is_match(value.as_bytes()), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_bad_one_is_quoted_with_its_fault() {
+        let cases = [
+            (".+(", "missing closing parenthesis"),
+            ("a)", "unmatched closing parenthesis"),
+            ("[a", "missing terminating ] for character class"),
+            ("*a", "quantifier does not follow a repeatable item"),
+        ];
+        for (text, reason) in cases {
+            let expected = format!("pcre2_compile() failed: {reason} in \"{text}\"");
+            assert_eq!(patterns(&["a", text]).unwrap_err(), expected);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Lets requests pass by the host of their `Referer`: only hosts of a list, or all but those.
+//!
+//! A host is compared as written; `*.example.com` stands for all below `example.com`.
+//!
+//! # Example
+//! ```json
+//! {"whitelist": ["example.com", "*.example.com"], "bypass_missing": true}
+//! ```
+//!
+//! # Answers
+//! - 403 with `message` to a request whose `Referer` is not allowed, missing or malformed
+
+use std::collections::HashSet;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Whether requests without `Referer`, or with a malformed one, pass.
+    #[serde(default)]
+    pub bypass_missing: bool,
+    /// Hosts that may refer; no others may.
+    #[schemars(length(min = 1), inner(regex(pattern = HOST_PATTERN)))]
+    pub whitelist: Option<Vec<String>>,
+    /// Hosts that may not refer; all others may.
+    #[schemars(length(min = 1), inner(regex(pattern = HOST_PATTERN)))]
+    pub blacklist: Option<Vec<String>>,
+    /// What refused clients are told.
+    #[serde(default = "default_message")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub message: String,
+}
+
+/// A host, or `*` and what hosts end with.
+const HOST_PATTERN: &str = r"^\*$|^\*?[0-9a-zA-Z-._\[\]:]+$";
+
+fn default_message() -> String {
+    "Your referer host is not allowed".into()
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct RefererRestriction {
+    list: List,
+    missing: Missing,
+    message: String,
+}
+
+#[derive(Debug)]
+enum List {
+    Allowed(Hosts),
+    Denied(Hosts),
+}
+
+/// What becomes of a request without the header.
+#[derive(Debug, Clone, Copy)]
+enum Missing {
+    Passes,
+    Refused,
+}
+
+#[derive(Debug, Default)]
+struct Hosts {
+    exact: HashSet<Box<[u8]>>,
+    suffixes: Vec<Box<[u8]>>,
+}
+
+impl Hosts {
+    fn of(texts: &[String]) -> Self {
+        let mut hosts = Hosts::default();
+        for text in texts {
+            match text.strip_prefix('*') {
+                Some(suffix) => hosts.suffixes.push(suffix.as_bytes().into()),
+                None => drop(hosts.exact.insert(text.as_bytes().into())),
+            }
+        }
+        hosts
+    }
+
+    fn contains(&self, host: &[u8]) -> bool {
+        self.exact.contains(host) || self.suffixes.iter().any(|suffix| host.ends_with(suffix))
+    }
+}
+
+impl Plugin for RefererRestriction {
+    const NAME: &'static str = "referer-restriction";
+    const PRIORITY: i32 = 2990;
+    const CATEGORY: Category = Category::Security;
+    const PHASES: Phases = Phases::ACCESS;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        schema["oneOf"] = json!([{"required": ["whitelist"]}, {"required": ["blacklist"]}]);
+    }
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let list = match (&config.whitelist, &config.blacklist) {
+            (Some(allowed), _) => List::Allowed(Hosts::of(allowed)),
+            (None, denied) => List::Denied(Hosts::of(denied.as_deref().unwrap_or(&[]))),
+        };
+        let missing = if config.bypass_missing { Missing::Passes } else { Missing::Refused };
+        Ok(Self { list, missing, message: config.message })
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        let is_allowed = {
+            let referer = cx.header("referer");
+            match (referer.as_deref().and_then(host_of), &self.list) {
+                (Some(host), List::Allowed(hosts)) => hosts.contains(host),
+                (Some(host), List::Denied(hosts)) => !hosts.contains(host),
+                (None, _) => matches!(self.missing, Missing::Passes),
+            }
+        };
+        if is_allowed {
+            return Step::Continue;
+        }
+        Answer::message(403, &self.message).into()
+    }
+}
+
+/// The host of an address such as `http://a.com:80/path`; the scheme may be left out.
+fn host_of(referer: &[u8]) -> Option<&[u8]> {
+    let schemes: [&[u8]; 3] = [b"http://", b"https://", b"//"];
+    let rest = schemes.iter().find_map(|scheme| referer.strip_prefix(*scheme))?;
+    if rest.first() == Some(&b'[') {
+        let end = rest.iter().position(|byte| *byte == b']')?;
+        return Some(&rest[..=end]);
+    }
+    let is_end = |byte: &u8| matches!(byte, b'[' | b']' | b':' | b'/' | b'?');
+    let host = &rest[..rest.iter().position(is_end).unwrap_or(rest.len())];
+    (!host.is_empty()).then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_plugin::testing::Harness;
+
+    use super::*;
+
+    const REFUSED: &str = "{\"message\":\"Your referer host is not allowed\"}\n";
+
+    fn body(conf: &Value, lines: &str) -> String {
+        let request = format!("GET / HTTP/1.1\n{lines}\n");
+        let outcome = Harness::of::<RefererRestriction>(conf).request(&request);
+        assert_eq!(outcome.status(), if outcome.passes() { 0 } else { 403 });
+        outcome.body().to_owned()
+    }
+
+    #[test]
+    fn only_hosts_of_a_whitelist_pass() {
+        let conf = json!({"whitelist": ["*.xx.com", "yy.com"]});
+        for (lines, expected) in [
+            ("Referer: http://www.xx.com\n", ""),
+            ("Referer: https://yy.com\n", ""),
+            ("Referer: http://yy.com:8080/a?b\n", ""),
+            ("Referer: //yy.com/a\n", ""),
+            ("Referer: https://www.yy.com/am\n", REFUSED),
+            ("Referer: http://xx.com\n", REFUSED),
+            ("Referer: yy.com\n", REFUSED),
+            ("Referer: http://\n", REFUSED),
+            ("Referer: ftp://yy.com\n", REFUSED),
+            ("", REFUSED),
+        ] {
+            assert_eq!(body(&conf, lines), expected, "{lines}");
+        }
+    }
+
+    #[test]
+    fn all_but_hosts_of_a_blacklist_pass() {
+        let conf = json!({"blacklist": ["*.xx.com", "[::1]"], "message": "no"});
+        let refused = "{\"message\":\"no\"}\n";
+        for (lines, expected) in [
+            ("Referer: http://www.xx.com\n", refused),
+            ("Referer: http://[::1]:80/\n", refused),
+            ("Referer: https://yy.com\n", ""),
+            ("", refused),
+        ] {
+            assert_eq!(body(&conf, lines), expected, "{lines}");
+        }
+    }
+
+    #[test]
+    fn requests_without_a_good_referer_pass_where_they_may() {
+        let conf = json!({"whitelist": ["a.com"], "bypass_missing": true});
+        for lines in ["", "Referer: www.a.com\n"] {
+            assert_eq!(body(&conf, lines), "", "{lines}");
+        }
+        assert_eq!(body(&conf, "Referer: http://b.com\n"), REFUSED);
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        let cases = [
+            (json!({}), "value should match only one schema, but matches none"),
+            (
+                json!({"whitelist": ["a"], "blacklist": ["b"]}),
+                "value should match only one schema, but matches both schemas 1 and 2",
+            ),
+            (
+                json!({"whitelist": [1]}),
+                "property \"whitelist\" validation failed: failed to validate item 1: \
+                 wrong type: expected string, got number",
+            ),
+        ];
+        for (conf, expected) in cases {
+            assert_eq!(Harness::refusal::<RefererRestriction>(&conf), expected, "{conf}");
+        }
+        let refusal = Harness::refusal::<RefererRestriction>(&json!({"whitelist": ["a b"]}));
+        assert!(refusal.contains("failed to validate item 1: failed to match pattern"), "{refusal}");
+    }
+}

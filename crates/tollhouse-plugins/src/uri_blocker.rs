@@ -1,0 +1,165 @@
+//! Refuses requests whose address, query included, matches one of a list of regular expressions.
+//!
+//! # Example
+//! ```json
+//! {"block_rules": ["root.exe", "\\.php$"], "rejected_code": 404, "rejected_msg": "not here"}
+//! ```
+//!
+//! # Answers
+//! - `rejected_code` with `rejected_msg`, or with the gateway's page where there is none
+//!
+//! # Notes
+//! The address is looked at as it was sent, and with its path normalised, so that escapes hide
+//! nothing.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollhouse_model::expr::pattern::Case;
+use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
+
+use crate::shared::patterns::Patterns;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Regular expressions of what is refused.
+    #[schemars(inner(length(min = 1, max = 4096)), extend("uniqueItems" = true))]
+    pub block_rules: Vec<String>,
+    /// The status that refused requests get.
+    #[serde(default = "default_rejected_code")]
+    #[schemars(range(min = 200, max = 999))]
+    pub rejected_code: u16,
+    /// What refused clients are told.
+    #[schemars(length(min = 1))]
+    pub rejected_msg: Option<String>,
+    /// Whether letters match in either case.
+    #[serde(default)]
+    pub case_insensitive: bool,
+}
+
+fn default_rejected_code() -> u16 {
+    403
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct UriBlocker {
+    rules: Patterns,
+    rejected_code: u16,
+    rejected_msg: Option<String>,
+}
+
+impl Plugin for UriBlocker {
+    const NAME: &'static str = "uri-blocker";
+    const PRIORITY: i32 = 2900;
+    const CATEGORY: Category = Category::Security;
+    const PHASES: Phases = Phases::REWRITE;
+    type Config = Config;
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let case = if config.case_insensitive { Case::Ignored } else { Case::Sensitive };
+        let rules = Patterns::compile(&config.block_rules, case)?;
+        let Config { rejected_code, rejected_msg, .. } = config;
+        Ok(Self { rules, rejected_code, rejected_msg })
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        if !self.blocks(cx) {
+            return Step::Continue;
+        }
+        match &self.rejected_msg {
+            Some(message) => Answer::error_msg(self.rejected_code, message).into(),
+            None => Answer::status(self.rejected_code).into(),
+        }
+    }
+}
+
+impl UriBlocker {
+    fn blocks(&self, cx: &RequestContext<'_>) -> bool {
+        let sent = cx.request_uri();
+        if self.rules.is_match(sent) {
+            return true;
+        }
+        let path = cx.path();
+        let is_normal = sent.strip_prefix(path).is_some_and(|rest| {
+            rest.is_empty() || rest.first() == Some(&b'?')
+        });
+        if is_normal {
+            return false;
+        }
+        let mut normalised = path.to_vec();
+        if let Some(query) = cx.query() {
+            normalised.push(b'?');
+            normalised.extend_from_slice(query);
+        }
+        self.rules.is_match(&normalised)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tollhouse_plugin::testing::Harness;
+
+    use super::*;
+
+    fn status(conf: &Value, target: &str) -> u16 {
+        Harness::of::<UriBlocker>(conf).request(&format!("GET {target} HTTP/1.1\n\n")).status()
+    }
+
+    #[test]
+    fn addresses_that_match_are_refused() {
+        let conf = json!({"block_rules": ["aa", "^/b+$", "c.d="]});
+        for (target, expected) in [
+            ("/x", 0),
+            ("/xaay", 403),
+            ("/x?q=aa", 403),
+            ("/bbb", 403),
+            ("/bbb?x", 0),
+            ("/?c&d=1", 403),
+            ("/AA", 0),
+        ] {
+            assert_eq!(status(&conf, target), expected, "{target}");
+        }
+        assert_eq!(status(&json!({"block_rules": ["aa"], "case_insensitive": true}), "/AA"), 403);
+        assert_eq!(status(&json!({"block_rules": []}), "/aa"), 0);
+    }
+
+    #[test]
+    fn a_refusal_has_the_page_or_the_words_of_the_conf() {
+        let conf = json!({"block_rules": ["aa"], "rejected_code": 500});
+        let outcome = Harness::of::<UriBlocker>(&conf).request("GET /aa HTTP/1.1\n\n");
+        assert_eq!((outcome.status(), outcome.body()), (500, ""));
+        let conf = json!({"block_rules": ["aa"], "rejected_msg": "access is not allowed"});
+        let outcome = Harness::of::<UriBlocker>(&conf).request("GET /aa HTTP/1.1\n\n");
+        assert_eq!(outcome.body(), "{\"error_msg\":\"access is not allowed\"}\n");
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        let cases = [
+            (json!({}), "property \"block_rules\" is required"),
+            (
+                json!({"block_rules": [".+("]}),
+                "pcre2_compile() failed: missing closing parenthesis in \".+(\"",
+            ),
+            (
+                json!({"block_rules": ["a", "a"]}),
+                "property \"block_rules\" validation failed: \
+                 expected unique items but items 1 and 2 are equal",
+            ),
+            (
+                json!({"block_rules": ["a"], "rejected_msg": ""}),
+                "property \"rejected_msg\" validation failed: \
+                 string too short, expected at least 1, got 0",
+            ),
+            (
+                json!({"block_rules": ["a"], "rejected_code": 100}),
+                "property \"rejected_code\" validation failed: expected 100 to be at least 200",
+            ),
+        ];
+        for (conf, expected) in cases {
+            assert_eq!(Harness::refusal::<UriBlocker>(&conf), expected, "{conf}");
+        }
+    }
+}

@@ -29,8 +29,14 @@ macro_rules! plugins {
 
 plugins! {
     basic_auth::BasicAuth,
+    client_control::ClientControl,
     hmac_auth::HmacAuth,
+    ip_restriction::IpRestriction,
     key_auth::KeyAuth,
+    real_ip::RealIp,
+    referer_restriction::RefererRestriction,
+    ua_restriction::UaRestriction,
+    uri_blocker::UriBlocker,
 }
 
 #[cfg(test)]

@@ -1,0 +1,308 @@
+//! Lets requests pass that carry a JSON Web Token which a consumer's key signed, and tells nodes
+//! whose they are.
+//!
+//! The token is looked for in a header, with or without `Bearer ` before it, then in a query
+//! argument, then in a cookie. A claim of its payload names the consumer; the consumer says how the
+//! signature is to be verified.
+//!
+//! # Example
+//! ```json
+//! {"key_claim_name": "iss", "hide_credentials": true, "claims_to_verify": ["exp"]}
+//! ```
+//!
+//! # Answers
+//! - 401 `Missing JWT token in request`, 401 `JWT token invalid`
+//! - 401 `missing user key in JWT token`, 401 `Invalid user key in JWT token`
+//! - 401 `failed to verify jwt` for a bad signature, another algorithm than the consumer's, and
+//!   claims that do not hold
+//! - 401 `Invalid user authorization` when the anonymous consumer does not exist
+//!
+//! # Notes
+//! Tokens are made elsewhere; the gateway has no endpoint that signs. RSA keys have 1024 bits at
+//! least, 2048 for RS384 and PS*. `hide_credentials` takes the token out before it is verified.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollhouse_model::secret::is_reference;
+use tollhouse_plugin::consumer::Identity;
+use tollhouse_plugin::{
+    Category, ConsumerSpec, Credential, Phases, Plugin, RequestContext, Scope, Step,
+};
+
+use self::keys::Verifier;
+use self::token::Token;
+use crate::shared::credentials::{hide_argument, hide_cookie};
+use crate::shared::encoding::decode_base64;
+use crate::shared::gate::{Gate, REALM_PATTERN};
+use crate::shared::secret::SecretText;
+
+pub use self::keys::Algorithm;
+
+mod keys;
+#[cfg(test)]
+mod tests;
+mod token;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// The header that carries the token.
+    #[serde(default = "default_header")]
+    pub header: String,
+    /// The query argument that carries the token where the header does not.
+    #[serde(default = "default_name")]
+    pub query: String,
+    /// The cookie that carries the token where neither does.
+    #[serde(default = "default_name")]
+    pub cookie: String,
+    /// Whether the token is removed before the request goes to a node.
+    #[serde(default)]
+    pub hide_credentials: bool,
+    /// The claim that holds the consumer's key.
+    #[serde(default = "default_claim")]
+    #[schemars(length(min = 1))]
+    pub key_claim_name: String,
+    /// Whether plugins that follow may see the payload; none that exists looks at it.
+    #[serde(default)]
+    pub store_in_ctx: bool,
+    /// Claims that a token must have, and that must hold. By default both must hold, and neither
+    /// need be there.
+    pub claims_to_verify: Option<Vec<Claim>>,
+    /// Consumer that requests without a good token count as.
+    #[schemars(length(min = 1))]
+    pub anonymous_consumer: Option<String>,
+    /// What clients are told that the token is for.
+    #[serde(default = "default_realm")]
+    #[schemars(length(min = 1, max = 128), regex(pattern = REALM_PATTERN))]
+    pub realm: String,
+}
+
+/// A claim about time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "descriptions would make a schema of each name")]
+pub enum Claim {
+    Exp,
+    Nbf,
+}
+
+impl Claim {
+    const ALL: [Claim; 2] = [Self::Exp, Self::Nbf];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Exp => "exp",
+            Self::Nbf => "nbf",
+        }
+    }
+
+    /// Whether a token with this value is good at that time.
+    fn holds(self, seconds: f64, now_seconds: f64, leeway_seconds: f64) -> bool {
+        match self {
+            Self::Exp => seconds > now_seconds - leeway_seconds,
+            Self::Nbf => seconds <= now_seconds + leeway_seconds,
+        }
+    }
+}
+
+fn default_header() -> String {
+    "authorization".into()
+}
+
+fn default_name() -> String {
+    "jwt".into()
+}
+
+fn default_claim() -> String {
+    "key".into()
+}
+
+fn default_realm() -> String {
+    "jwt".into()
+}
+
+/// What a consumer says.
+#[derive(Deserialize, JsonSchema)]
+pub struct TokenKey {
+    /// What tokens call the consumer; unique among all consumers.
+    #[schemars(length(min = 1))]
+    pub key: String,
+    /// The secret that HS algorithms sign with.
+    #[schemars(length(min = 1))]
+    pub secret: Option<SecretText>,
+    /// The public key that verifies what other algorithms sign, as PEM.
+    pub public_key: Option<String>,
+    /// The algorithm of the consumer's tokens.
+    #[serde(default)]
+    pub algorithm: Algorithm,
+    /// Seconds that tokens are meant to live; whoever signs them decides.
+    #[serde(default = "default_lifetime")]
+    #[schemars(range(min = 1))]
+    pub exp: i64,
+    /// Whether `secret` is in base64.
+    #[serde(default)]
+    pub base64_secret: bool,
+    /// Seconds by which the clock of whoever signs may differ from the gateway's.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub lifetime_grace_period: i64,
+    /// `None` while the key is not known, or where it is not one.
+    #[serde(skip)]
+    #[schemars(skip)]
+    verifier: Option<Verifier>,
+}
+
+fn default_lifetime() -> i64 {
+    86_400
+}
+
+impl Identity for TokenKey {
+    const KEY_FIELD: &'static str = "key";
+    const ENCRYPTED: &'static [&'static str] = &["secret"];
+
+    fn adjust_schema(schema: &mut Value) {
+        let (shared, public): (Vec<_>, Vec<_>) =
+            Algorithm::ALL.iter().map(|algorithm| algorithm.name()).partition(|name| name.starts_with("HS"));
+        schema["dependencies"] = json!({"algorithm": {"oneOf": [
+            {"properties": {"algorithm": {"enum": shared, "default": "HS256"}}},
+            {
+                "properties": {"public_key": {"type": "string"}, "algorithm": {"enum": public}},
+                "required": ["public_key"],
+            },
+        ]}});
+    }
+
+    fn prepare(&mut self) -> Result<(), String> {
+        self.verifier = if self.algorithm.is_shared_secret() {
+            let secret = self.secret.as_ref();
+            let secret = secret
+                .ok_or("property \"secret\" is required when using HS based algorithms")?;
+            self.verifier_of(secret)?
+        } else {
+            let pem = self.public_key.as_deref().filter(|pem| !pem.trim().is_empty());
+            Verifier::of_public_key(self.algorithm, pem.ok_or("missing valid public key")?)
+        };
+        Ok(())
+    }
+}
+
+impl TokenKey {
+    fn verifier_of(&self, secret: &SecretText) -> Result<Option<Verifier>, String> {
+        // What a reference stands for is not known yet, so nothing is said about its form.
+        if !self.base64_secret || is_reference(secret.as_str()) {
+            return Ok(Verifier::of_secret(self.algorithm, secret.as_bytes()));
+        }
+        let secret = decode_base64(secret.as_bytes())
+            .ok_or("base64_secret required but the secret is not in base64 format")?;
+        Ok(Verifier::of_secret(self.algorithm, &secret))
+    }
+
+    /// Whether the consumer's key signed the token, in the consumer's way.
+    fn signed(&self, token: &Token<'_>) -> bool {
+        token.algorithm == self.algorithm.name()
+            && self.verifier.as_ref().is_some_and(|verifier| verifier.verify(token))
+    }
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct JwtAuth {
+    config: Config,
+    gate: Gate,
+}
+
+impl Plugin for JwtAuth {
+    const NAME: &'static str = "jwt-auth";
+    const PRIORITY: i32 = 2510;
+    const CATEGORY: Category = Category::Authentication;
+    const PHASES: Phases = Phases::REWRITE;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        let claims = &mut schema["properties"]["claims_to_verify"];
+        claims["items"] = json!({"type": "string", "enum": Claim::ALL.map(Claim::name)});
+        claims["uniqueItems"] = json!(true);
+    }
+
+    fn consumer() -> Option<ConsumerSpec> {
+        Some(ConsumerSpec::of::<TokenKey>())
+    }
+
+    fn compile(mut config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let gate = Gate::new("Bearer", &config.realm, config.anonymous_consumer.take());
+        Ok(Self { config, gate })
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        match self.authenticate(cx) {
+            Ok(credential) => {
+                cx.authenticate(credential);
+                Step::Continue
+            }
+            Err(message) => self.gate.turn_away(cx, message),
+        }
+    }
+}
+
+impl JwtAuth {
+    fn authenticate<'r>(
+        &self,
+        cx: &mut RequestContext<'r>,
+    ) -> Result<&'r Credential, &'static str> {
+        let text = self.take_token(cx).ok_or("Missing JWT token in request")?;
+        let token = Token::parse(&text).ok_or("JWT token invalid")?;
+        let credential = match token.payload.get(&self.config.key_claim_name) {
+            None | Some(Value::Bool(false)) => return Err("missing user key in JWT token"),
+            Some(Value::String(key)) => cx.find_credential(Self::NAME, key.as_bytes()),
+            Some(_) => None,
+        };
+        let credential = credential.ok_or("Invalid user key in JWT token")?;
+        let key = credential.identity::<TokenKey>().ok_or("failed to verify jwt")?;
+        let now_ms = cx.now().unix_ms;
+        if !key.signed(&token) || !self.claims_hold(&token.payload, key, now_ms) {
+            return Err("failed to verify jwt");
+        }
+        Ok(credential)
+    }
+
+    /// The token; hidden from the node where that is asked for.
+    fn take_token(&self, cx: &mut RequestContext<'_>) -> Option<Vec<u8>> {
+        let Config { header, query, cookie, hide_credentials: hides, .. } = &self.config;
+        if let Some(token) = cx.header(header).map(|value| without_scheme(&value).to_vec()) {
+            if *hides {
+                cx.remove_header(header);
+            }
+            return Some(token);
+        }
+        if let Some(token) = cx.argument(query).map(|value| value.into_owned()) {
+            if *hides {
+                hide_argument(cx, query);
+            }
+            return Some(token);
+        }
+        let token = cx.cookie(cookie)?;
+        if *hides {
+            hide_cookie(cx, cookie);
+        }
+        Some(token)
+    }
+
+    fn claims_hold(&self, payload: &Map<String, Value>, key: &TokenKey, now_ms: u64) -> bool {
+        // Both fit a double: times until long after the year 10000.
+        let now_seconds = (now_ms / 1_000) as f64;
+        let leeway_seconds = key.lifetime_grace_period as f64;
+        let holds = |claim: &Claim| match payload.get(claim.name()) {
+            Some(value) => value
+                .as_f64()
+                .is_some_and(|seconds| claim.holds(seconds, now_seconds, leeway_seconds)),
+            None => self.config.claims_to_verify.is_none(),
+        };
+        self.config.claims_to_verify.as_deref().unwrap_or(&Claim::ALL).iter().all(holds)
+    }
+}
+
+fn without_scheme(header: &[u8]) -> &[u8] {
+    let rest = header.strip_prefix(b"Bearer ").or_else(|| header.strip_prefix(b"bearer "));
+    rest.unwrap_or(header)
+}

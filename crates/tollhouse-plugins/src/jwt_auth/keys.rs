@@ -1,0 +1,138 @@
+//! Verifying the signature of a token by each of the algorithms.
+
+use aws_lc_rs::hmac;
+use aws_lc_rs::signature::{self, ParsedPublicKey, VerificationAlgorithm};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::token::Token;
+use crate::shared::encoding::decode_base64;
+
+/// How a token is signed (RFC 7518 §3.1, RFC 8037 §3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "descriptions would make a schema of each name")]
+pub enum Algorithm {
+    #[default]
+    HS256,
+    HS384,
+    HS512,
+    RS256,
+    RS384,
+    RS512,
+    ES256,
+    ES384,
+    ES512,
+    PS256,
+    PS384,
+    PS512,
+    EdDSA,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 13] = [
+        Self::HS256,
+        Self::HS384,
+        Self::HS512,
+        Self::RS256,
+        Self::RS384,
+        Self::RS512,
+        Self::ES256,
+        Self::ES384,
+        Self::ES512,
+        Self::PS256,
+        Self::PS384,
+        Self::PS512,
+        Self::EdDSA,
+    ];
+
+    /// `alg` of tokens.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HS256 => "HS256",
+            Self::HS384 => "HS384",
+            Self::HS512 => "HS512",
+            Self::RS256 => "RS256",
+            Self::RS384 => "RS384",
+            Self::RS512 => "RS512",
+            Self::ES256 => "ES256",
+            Self::ES384 => "ES384",
+            Self::ES512 => "ES512",
+            Self::PS256 => "PS256",
+            Self::PS384 => "PS384",
+            Self::PS512 => "PS512",
+            Self::EdDSA => "EdDSA",
+        }
+    }
+
+    /// Whether both sides have the same key.
+    pub fn is_shared_secret(self) -> bool {
+        self.mac().is_some()
+    }
+
+    fn mac(self) -> Option<hmac::Algorithm> {
+        match self {
+            Self::HS256 => Some(hmac::HMAC_SHA256),
+            Self::HS384 => Some(hmac::HMAC_SHA384),
+            Self::HS512 => Some(hmac::HMAC_SHA512),
+            _ => None,
+        }
+    }
+
+    fn verification(self) -> Option<&'static dyn VerificationAlgorithm> {
+        Some(match self {
+            Self::HS256 | Self::HS384 | Self::HS512 => return None,
+            // Keys of 1024 bits are still in use among those who wrote theirs down long ago.
+            Self::RS256 => &signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
+            Self::RS384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+            Self::RS512 => &signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
+            Self::ES256 => &signature::ECDSA_P256_SHA256_FIXED,
+            Self::ES384 => &signature::ECDSA_P384_SHA384_FIXED,
+            Self::ES512 => &signature::ECDSA_P521_SHA512_FIXED,
+            Self::PS256 => &signature::RSA_PSS_2048_8192_SHA256,
+            Self::PS384 => &signature::RSA_PSS_2048_8192_SHA384,
+            Self::PS512 => &signature::RSA_PSS_2048_8192_SHA512,
+            Self::EdDSA => &signature::ED25519,
+        })
+    }
+}
+
+/// A consumer's key, ready.
+pub(super) enum Verifier {
+    /// The key that both sides have.
+    Mac(hmac::Key),
+    /// The public half of the signer's.
+    Signature(ParsedPublicKey),
+}
+
+impl Verifier {
+    /// For a key that both sides have; `None` where the algorithm is not of that kind.
+    pub fn of_secret(algorithm: Algorithm, secret: &[u8]) -> Option<Self> {
+        algorithm.mac().map(|mac| Self::Mac(hmac::Key::new(mac, secret)))
+    }
+
+    /// For the public half of a signer's key; `None` where it is not one of that kind.
+    pub fn of_public_key(algorithm: Algorithm, pem: &str) -> Option<Self> {
+        let key = ParsedPublicKey::new(algorithm.verification()?, der_of(pem)?).ok()?;
+        Some(Self::Signature(key))
+    }
+
+    /// Whether the key signed the token.
+    pub fn verify(&self, token: &Token<'_>) -> bool {
+        match self {
+            Self::Mac(key) => hmac::verify(key, token.signed, &token.signature).is_ok(),
+            Self::Signature(key) => key.verify_sig(token.signed, &token.signature).is_ok(),
+        }
+    }
+}
+
+/// The content of the first PEM block that holds a public key.
+fn der_of(pem: &str) -> Option<Vec<u8>> {
+    ["PUBLIC KEY", "RSA PUBLIC KEY"].iter().find_map(|label| {
+        let (_, rest) = pem.split_once(&format!("-----BEGIN {label}-----"))?;
+        let (content, _) = rest.split_once("-----END ")?;
+        let encoded: Vec<u8> =
+            content.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        decode_base64(&encoded)
+    })
+}

@@ -1,0 +1,20 @@
+//! Statuses of answers as confs give them.
+
+/// The status that `code` stands for. Schemas have no upper bound where APISIX has none; what no
+/// status line can carry becomes 500.
+pub(crate) fn status_of(code: i64) -> u16 {
+    const STATUS_MAX: u16 = 999;
+    u16::try_from(code).ok().filter(|status| (200..=STATUS_MAX).contains(status)).unwrap_or(500)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_status_becomes_an_error() {
+        for (code, status) in [(200, 200), (403, 403), (999, 999), (1000, 500), (-1, 500)] {
+            assert_eq!(status_of(code), status);
+        }
+    }
+}

@@ -7,3 +7,4 @@ pub(crate) mod gate;
 pub(crate) mod http_date;
 pub(crate) mod patterns;
 pub(crate) mod secret;
+pub(crate) mod status;

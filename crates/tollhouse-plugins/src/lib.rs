@@ -28,10 +28,13 @@ macro_rules! plugins {
 }
 
 plugins! {
+    acl::Acl,
     basic_auth::BasicAuth,
     client_control::ClientControl,
+    consumer_restriction::ConsumerRestriction,
     hmac_auth::HmacAuth,
     ip_restriction::IpRestriction,
+    jwt_auth::JwtAuth,
     key_auth::KeyAuth,
     real_ip::RealIp,
     referer_restriction::RefererRestriction,

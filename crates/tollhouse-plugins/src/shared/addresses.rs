@@ -56,7 +56,7 @@ pub(crate) struct Addresses {
 impl Addresses {
     /// Reads addresses and networks.
     pub(crate) fn parse(texts: &[AddressText]) -> Result<Self, String> {
-        let ranges: Result<Vec<_>, String> = texts.iter().map(|text| range(text)).collect();
+        let ranges: Result<Vec<_>, String> = texts.iter().map(range).collect();
         let mut ranges = ranges?;
         ranges.sort_unstable();
         ranges.dedup_by(|next, kept| {

@@ -1,0 +1,67 @@
+//! Expressions in the confs of plugins.
+
+use serde_json::Value;
+use tollhouse_model::Problems;
+use tollhouse_model::expr::Expr;
+use tollhouse_model::variable::Lookup;
+
+/// What problems of expressions begin with in objects; confs of plugins say the rest alone.
+const OBJECT_PREFIX: &str = "failed to validate the 'vars' expression: ";
+
+/// Expressions of which one must hold.
+#[derive(Debug)]
+pub(crate) struct AnyOf(Box<[Expr]>);
+
+impl AnyOf {
+    /// Reads a list of expressions.
+    pub(crate) fn parse(list: &[Value]) -> Result<Self, String> {
+        let expressions: Result<Vec<Expr>, String> = list.iter().map(parse).collect();
+        Ok(Self(expressions?.into()))
+    }
+
+    /// Whether one of them holds.
+    pub(crate) fn matches(&self, request: &dyn Lookup) -> bool {
+        self.0.iter().any(|expression| expression.matches(request))
+    }
+}
+
+/// Reads an expression, or says what is wrong with it.
+pub(crate) fn parse(value: &Value) -> Result<Expr, String> {
+    // An empty list arrives as an empty object where its writer has one type for both.
+    let is_empty = value.as_object().is_some_and(|fields| fields.is_empty());
+    let value = if is_empty { &Value::Array(Vec::new()) } else { value };
+    let mut problems = Problems::new();
+    Expr::parse(value, "", &mut problems).ok_or_else(|| {
+        let reason = problems.iter().next().map_or("invalid expression", |first| &first.reason);
+        reason.strip_prefix(OBJECT_PREFIX).unwrap_or(reason).to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tollhouse_plugin::testing::FakeExchange;
+
+    use super::*;
+
+    #[test]
+    fn one_of_them_must_hold() {
+        let request = FakeExchange::of("GET /?a=1 HTTP/1.1\n\n", 0);
+        for (list, holds) in [
+            (json!([]), false),
+            (json!([[]]), true),
+            (json!([{}]), true),
+            (json!([[["arg_a", "==", "2"]]]), false),
+            (json!([[["arg_a", "==", "2"]], [["arg_a", "==", "1"]]]), true),
+        ] {
+            let any = AnyOf::parse(list.as_array().unwrap()).unwrap();
+            assert_eq!(any.matches(&request), holds, "{list}");
+        }
+    }
+
+    #[test]
+    fn a_bad_one_is_told_without_the_name_of_a_field() {
+        let refusal = parse(&json!([["arg_a", "=", "2"]])).unwrap_err();
+        assert_eq!(refusal, "invalid operator '='");
+    }
+}

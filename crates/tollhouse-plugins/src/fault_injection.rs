@@ -1,0 +1,283 @@
+//! Delays requests, or answers them with a made-up failure, to see how callers cope.
+//!
+//! # Example
+//! ```json
+//! {
+//!   "delay": {"duration": 1.5, "percentage": 50},
+//!   "abort": {"http_status": 503, "body": "down", "vars": [[["arg_name", "==", "jack"]]]}
+//! }
+//! ```
+//!
+//! # Answers
+//! - `abort.http_status` with `abort.body`, or with the gateway's page where there is none
+//!
+//! # Notes
+//! The delay comes first. Each of the two happens by its own conditions and its own chance.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollhouse_model::limits::SECONDS_MAX;
+use tollhouse_plugin::{Answer, AnswerBody, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
+
+use crate::shared::conditions::AnyOf;
+use crate::shared::header_fields::{self, HeaderFields};
+use crate::shared::text::Text;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Answers instead of a node.
+    pub abort: Option<AbortConfig>,
+    /// Lets requests wait.
+    pub delay: Option<DelayConfig>,
+}
+
+/// How requests are answered.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct AbortConfig {
+    /// The status.
+    #[schemars(range(min = 200, max = 999))]
+    pub http_status: u16,
+    /// The body; may name variables.
+    #[schemars(length(min = 0))]
+    pub body: Option<String>,
+    /// Header lines of the answer; values may name variables.
+    pub headers: Option<Map<String, Value>>,
+    /// How many of a hundred requests are answered; all of them where absent.
+    #[schemars(range(min = 0, max = 100))]
+    pub percentage: Option<u64>,
+    /// Expressions of which one must hold for the request to be answered.
+    #[schemars(length(max = 20))]
+    pub vars: Option<Vec<Value>>,
+}
+
+/// How requests are delayed.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct DelayConfig {
+    /// Seconds to wait.
+    #[schemars(range(min = 0))]
+    pub duration: f64,
+    /// How many of a hundred requests wait; all of them where absent.
+    #[schemars(range(min = 0, max = 100))]
+    pub percentage: Option<u64>,
+    /// Expressions of which one must hold for the request to wait.
+    #[schemars(length(max = 20))]
+    pub vars: Option<Vec<Value>>,
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct FaultInjection {
+    abort: Option<Abort>,
+    delay: Option<Delay>,
+}
+
+#[derive(Debug)]
+struct Abort {
+    chance: Chance,
+    status: u16,
+    body: Option<Text>,
+    headers: HeaderFields,
+}
+
+#[derive(Debug)]
+struct Delay {
+    chance: Chance,
+    time: Duration,
+}
+
+/// Which requests are hit.
+#[derive(Debug)]
+struct Chance {
+    percentage: Option<u64>,
+    conditions: Option<AnyOf>,
+}
+
+impl Chance {
+    fn read(percentage: Option<u64>, vars: Option<Vec<Value>>) -> Result<Self, String> {
+        let conditions = vars.as_deref().map(AnyOf::parse).transpose()?;
+        Ok(Self { percentage, conditions })
+    }
+
+    fn hits(&self, cx: &RequestContext<'_>) -> bool {
+        self.percentage.is_none_or(|percentage| cx.random() % 100 < percentage)
+            && self.conditions.as_ref().is_none_or(|any| any.matches(cx.variables()))
+    }
+}
+
+impl Plugin for FaultInjection {
+    const NAME: &'static str = "fault-injection";
+    const PRIORITY: i32 = 11000;
+    const CATEGORY: Category = Category::Transformation;
+    const PHASES: Phases = Phases::REWRITE;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        schema["minProperties"] = json!(1);
+        header_fields::rules(&mut schema["properties"]["abort"]["properties"]["headers"]);
+        for part in ["abort", "delay"] {
+            let vars = &mut schema["properties"][part]["properties"]["vars"];
+            vars["items"] = json!({"type": "array"});
+        }
+    }
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let abort = |abort: AbortConfig| -> Result<Abort, String> {
+            Ok(Abort {
+                chance: Chance::read(abort.percentage, abort.vars)?,
+                status: abort.http_status,
+                body: abort.body.as_deref().map(Text::parse),
+                headers: HeaderFields::read(abort.headers.as_ref()),
+            })
+        };
+        let delay = |delay: DelayConfig| -> Result<Delay, String> {
+            Ok(Delay {
+                chance: Chance::read(delay.percentage, delay.vars)?,
+                time: Duration::from_secs_f64(delay.duration.clamp(0.0, SECONDS_MAX)),
+            })
+        };
+        Ok(Self {
+            abort: config.abort.map(abort).transpose()?,
+            delay: config.delay.map(delay).transpose()?,
+        })
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        // Both are decided before the wait, like the answer would be without it.
+        let delay = self.delay.as_ref().filter(|delay| delay.chance.hits(cx));
+        let answer = self.abort.as_ref().filter(|abort| abort.chance.hits(cx));
+        let answer = answer.map(|abort| abort.answer(cx));
+        let Some(time) = delay.map(|delay| delay.time).filter(|time| !time.is_zero()) else {
+            return answer.map_or(Step::Continue, Step::from);
+        };
+        Step::wait(async move {
+            cx.sleep(time).await;
+            answer.map_or(Flow::Continue, Flow::from)
+        })
+    }
+}
+
+impl Abort {
+    fn answer<'a>(&'a self, cx: &RequestContext<'_>) -> Answer<'a> {
+        let mut answer = Answer::status(self.status);
+        if let Some(body) = &self.body {
+            answer.body = AnswerBody::Text(body.for_request(cx.variables()));
+        }
+        self.headers.add_to(&mut answer, cx.variables());
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_plugin::testing::{FakeExchange, Harness};
+
+    use super::*;
+
+    fn run(conf: &Value, request: &str) -> tollhouse_plugin::testing::Outcome {
+        Harness::of::<FaultInjection>(conf).request(request)
+    }
+
+    #[test]
+    fn requests_are_answered_with_what_the_conf_says() {
+        let conf = json!({"abort": {
+            "http_status": 200,
+            "body": "Fault Injection! $remote_addr\n",
+            "headers": {"x-fixed": "a", "x-number": 7, "x-varying": "$arg_name"},
+        }});
+        let outcome = run(&conf, "GET /hello?name=jack HTTP/1.1\n\n");
+        assert_eq!((outcome.status(), outcome.body()), (200, "Fault Injection! 127.0.0.1\n"));
+        assert_eq!(outcome.header("x-fixed"), Some("a"));
+        assert_eq!(outcome.header("x-number"), Some("7"));
+        assert_eq!(outcome.header("x-varying"), Some("jack"));
+        let page = run(&json!({"abort": {"http_status": 500}}), "GET / HTTP/1.1\n\n");
+        assert_eq!((page.status(), page.body()), (500, ""));
+    }
+
+    #[test]
+    fn requests_wait_before_they_go_on_or_are_answered() {
+        let outcome = run(&json!({"delay": {"duration": 0.1}}), "GET / HTTP/1.1\n\n");
+        assert!(outcome.passes());
+        assert_eq!(outcome.slept, Duration::from_millis(100));
+        let conf = json!({"delay": {"duration": 2}, "abort": {"http_status": 405, "body": "x"}});
+        let outcome = run(&conf, "GET / HTTP/1.1\n\n");
+        assert_eq!((outcome.status(), outcome.slept), (405, Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn conditions_decide_who_is_hit() {
+        let conf = json!({
+            "abort": {
+                "http_status": 403,
+                "vars": [[["arg_name", "==", "jack"], ["arg_age", "!", "<", 18]],
+                         [["http_apikey", "==", "x"]]],
+            },
+            "delay": {"duration": 1, "vars": [[["arg_slow", "==", "1"]]]},
+        });
+        for (request, status, slept) in [
+            ("GET /?name=jack&age=23 HTTP/1.1\n\n", 403, 0),
+            ("GET /?name=jack&age=17 HTTP/1.1\n\n", 0, 0),
+            ("GET / HTTP/1.1\napikey: x\n\n", 403, 0),
+            ("GET /?slow=1 HTTP/1.1\n\n", 0, 1),
+        ] {
+            let outcome = run(&conf, request);
+            assert_eq!((outcome.status(), outcome.slept.as_secs()), (status, slept), "{request}");
+        }
+        let nobody = json!({"abort": {"http_status": 403, "vars": []}});
+        assert!(run(&nobody, "GET / HTTP/1.1\n\n").passes());
+    }
+
+    #[test]
+    fn chance_decides_who_is_hit() {
+        for (percentage, random, status) in
+            [(0, 0, 0), (100, 99, 500), (30, 29, 500), (30, 30, 0), (30, 129, 500)]
+        {
+            let conf = json!({"abort": {"http_status": 500, "percentage": percentage}});
+            let mut exchange = FakeExchange::of("GET / HTTP/1.1\n\n", 0);
+            exchange.random = random;
+            let outcome = Harness::of::<FaultInjection>(&conf).run(&mut exchange);
+            assert_eq!(outcome.status(), status, "{percentage} {random}");
+        }
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        let cases = [
+            (json!({}), "expect object to have at least 1 properties"),
+            (
+                json!({"abort": {"body": "a"}}),
+                "property \"abort\" validation failed: property \"http_status\" is required",
+            ),
+            (
+                json!({"abort": {"http_status": 100}}),
+                "property \"abort\" validation failed: property \"http_status\" validation \
+                 failed: expected 100 to be at least 200",
+            ),
+            (
+                json!({"delay": {"duration": -1}}),
+                "property \"delay\" validation failed: property \"duration\" validation \
+                 failed: expected -1 to be at least 0",
+            ),
+            (
+                json!({"abort": {"http_status": 200, "percentage": 101}}),
+                "property \"abort\" validation failed: property \"percentage\" validation \
+                 failed: expected 101 to be at most 100",
+            ),
+            (
+                json!({"abort": {"http_status": 200, "vars": [1]}}),
+                "property \"abort\" validation failed: property \"vars\" validation failed: \
+                 failed to validate item 1: wrong type: expected array, got number",
+            ),
+            (
+                json!({"abort": {"http_status": 200, "vars": [[["a", "not", "b"]]]}}),
+                "invalid operator 'not'",
+            ),
+        ];
+        for (conf, expected) in cases {
+            assert_eq!(Harness::refusal::<FaultInjection>(&conf), expected, "{conf}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Gives every request an id, by which it is found again in the logs of all that it passes.
+//!
+//! An id that the client sends is kept. The node gets it in a header, the client too if wanted.
+//!
+//! # Example
+//! ```json
+//! {"header_name": "X-Request-Id", "algorithm": "uuidv7"}
+//! ```
+//!
+//! # Answers
+//! None of its own.
+//!
+//! # Notes
+//! Ids are unique, not secret: whoever sees enough of them could tell others.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollhouse_plugin::{Category, Phases, Plugin, RequestContext, ResponseContext, Scope, Step};
+
+mod ids;
+
+/// Longest random id: it travels in the head of every request.
+const RANGE_ID_CHARS_MAX: usize = 1024;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// The header that carries the id.
+    #[serde(default = "default_header_name")]
+    pub header_name: String,
+    /// Whether the client is told the id.
+    #[serde(default = "default_include_in_response")]
+    pub include_in_response: bool,
+    /// How ids are made.
+    #[serde(default)]
+    pub algorithm: Algorithm,
+    /// What ids of `range_id` consist of.
+    #[serde(default)]
+    pub range_id: RangeId,
+}
+
+/// How ids are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a schema of documented variants is no plain list")]
+pub enum Algorithm {
+    #[default]
+    Uuid,
+    Nanoid,
+    RangeId,
+    Ksuid,
+    Uuidv7,
+}
+
+/// What random ids consist of.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct RangeId {
+    /// How many characters.
+    #[serde(default = "default_length")]
+    #[schemars(range(min = 6, max = RANGE_ID_CHARS_MAX))]
+    pub length: usize,
+    /// The characters to choose from.
+    #[serde(default = "default_char_set")]
+    #[schemars(length(min = 6))]
+    pub char_set: String,
+}
+
+impl Default for RangeId {
+    fn default() -> Self {
+        Self { length: default_length(), char_set: default_char_set() }
+    }
+}
+
+fn default_header_name() -> String {
+    "X-Request-Id".into()
+}
+
+fn default_include_in_response() -> bool {
+    true
+}
+
+fn default_length() -> usize {
+    16
+}
+
+fn default_char_set() -> String {
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIGKLMNOPQRSTUVWXYZ0123456789".into()
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct RequestId {
+    header_name: String,
+    include_in_response: bool,
+    algorithm: Algorithm,
+    length: usize,
+    characters: Box<[char]>,
+}
+
+/// The id of a request, for its answer.
+#[derive(Default)]
+struct Known(Box<[u8]>);
+
+impl Plugin for RequestId {
+    const NAME: &'static str = "request-id";
+    const PRIORITY: i32 = 12015;
+    const CATEGORY: Category = Category::Traffic;
+    const PHASES: Phases = Phases::REWRITE.and(Phases::RESPONSE);
+    type Config = Config;
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        Ok(Self {
+            header_name: config.header_name,
+            include_in_response: config.include_in_response,
+            algorithm: config.algorithm,
+            length: config.range_id.length,
+            characters: config.range_id.char_set.chars().collect(),
+        })
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        let sent = cx.header(&self.header_name).filter(|id| !id.is_empty());
+        let sent: Option<Box<[u8]>> = sent.map(|id| (*id).into());
+        let id = sent.unwrap_or_else(|| {
+            let id = self.make(cx);
+            cx.set_header(&self.header_name, id.as_bytes());
+            id.into_bytes().into()
+        });
+        if self.include_in_response {
+            cx.remember(Known(id));
+        }
+        Step::Continue
+    }
+
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        if cx.header(&self.header_name).is_some_and(|id| !id.is_empty()) {
+            return;
+        }
+        if let Some(Known(id)) = cx.recall::<Known>().map(std::mem::take) {
+            cx.set_header(&self.header_name, &id);
+        }
+    }
+}
+
+impl RequestId {
+    fn make(&self, cx: &RequestContext<'_>) -> String {
+        let random = || cx.random();
+        match self.algorithm {
+            Algorithm::Uuid => ids::uuid_v4(&random),
+            Algorithm::Nanoid => ids::nanoid(&random),
+            Algorithm::RangeId => ids::random_text(&random, &self.characters, self.length),
+            Algorithm::Ksuid => ids::ksuid(&random, cx.now().unix_ms),
+            Algorithm::Uuidv7 => ids::uuid_v7(&random, cx.now().unix_ms),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tollhouse_plugin::testing::{FakeExchange, Harness};
+
+    use super::*;
+
+    /// The id that the node gets, and the one that the client gets.
+    fn ids(conf: &Value, lines: &str, node: &str) -> (String, Option<String>) {
+        let mut harness = Harness::of::<RequestId>(conf);
+        let mut exchange = FakeExchange::of(&format!("GET / HTTP/1.1\n{lines}\n"), 0);
+        let edits = harness.run(&mut exchange).edits;
+        let reply = harness.respond(&mut exchange, node, &[]);
+        let name = conf["header_name"].as_str().unwrap_or("X-Request-Id");
+        let sent = edits.trim_end().strip_prefix(&format!("+{name}: ")).map(str::to_owned);
+        (sent.unwrap_or(edits), reply.header(name).map(str::to_owned))
+    }
+
+    #[test]
+    fn a_new_id_reaches_node_and_client() {
+        let (sent, told) = ids(&json!({}), "", "200");
+        assert_eq!((sent.len(), told), (36, Some(sent)));
+        let (sent, told) = ids(&json!({"header_name": "X-My-Id"}), "X-My-Id:\n", "200");
+        assert_eq!((sent.len(), told), (36, Some(sent)));
+        let (sent, told) = ids(&json!({"include_in_response": false}), "", "200");
+        assert_eq!((sent.len(), told), (36, None));
+    }
+
+    #[test]
+    fn the_id_of_the_client_is_kept_and_so_is_that_of_the_node() {
+        let (sent, told) = ids(&json!({}), "x-request-id: 123\n", "200");
+        assert_eq!((&*sent, told.as_deref()), ("", Some("123")));
+        let (_, told) = ids(&json!({}), "x-request-id: 123\n", "200\nX-Request-Id: 456");
+        assert_eq!(told.as_deref(), Some("456"));
+    }
+
+    #[test]
+    fn the_conf_says_how_ids_look() {
+        for (algorithm, length) in
+            [("uuid", 36), ("uuidv7", 36), ("nanoid", 21), ("ksuid", 27), ("range_id", 16)]
+        {
+            let (sent, _) = ids(&json!({"algorithm": algorithm}), "", "200");
+            assert_eq!(sent.len(), length, "{algorithm}: {sent}");
+        }
+        let conf = json!({
+            "algorithm": "range_id", "range_id": {"length": 20, "char_set": "abcdef"}
+        });
+        let (sent, _) = ids(&conf, "", "200");
+        assert!(sent.len() == 20 && sent.chars().all(|letter| "abcdef".contains(letter)));
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        let cases = [
+            (
+                json!({"algorithm": "bad"}),
+                "property \"algorithm\" validation failed: matches none of the enum values",
+            ),
+            (
+                json!({"include_in_response": "yes"}),
+                "property \"include_in_response\" validation failed: \
+                 wrong type: expected boolean, got string",
+            ),
+            (
+                json!({"range_id": {"length": 5}}),
+                "property \"range_id\" validation failed: property \"length\" validation failed: \
+                 expected 5 to be at least 6",
+            ),
+            (
+                json!({"range_id": {"char_set": "abcde"}}),
+                "property \"range_id\" validation failed: property \"char_set\" validation \
+                 failed: string too short, expected at least 6, got 5",
+            ),
+        ];
+        for (conf, expected) in cases {
+            assert_eq!(Harness::refusal::<RequestId>(&conf), expected, "{conf}");
+        }
+    }
+}

@@ -51,9 +51,8 @@ impl Rules {
 
     /// Checks `conf` and fills in defaults.
     fn complete(&self, conf: &Value) -> Result<Value, String> {
-        self.compiled.validate(conf)?;
         let mut conf = conf.clone();
-        self.compiled.apply_defaults(&mut conf);
+        self.compiled.validate_and_fill(&mut conf)?;
         whole_numbers(&mut conf);
         Ok(conf)
     }

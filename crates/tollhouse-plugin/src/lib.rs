@@ -15,6 +15,7 @@ pub mod context;
 pub mod edits;
 pub mod exchange;
 pub mod handler;
+pub mod judge;
 pub mod log;
 pub mod plugin;
 pub mod response;

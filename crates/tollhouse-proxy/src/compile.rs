@@ -3,7 +3,10 @@
 //! Control side: runs off the serving threads and owns the parsed objects. An object that does not
 //! parse is quarantined with its problems while its last good version keeps serving.
 
+mod consumers;
 mod dependents;
+mod plugins;
+mod put;
 mod upstreams;
 
 use std::collections::BTreeMap;
@@ -12,16 +15,21 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde_json::Value;
 use tollhouse_model::{
-    GlobalRule, Id, Kind, PluginConfig, PluginSet, Problem, Problems, Route, Service, Upstream,
+    ConsumerGroup, GlobalRule, Id, Kind, PluginConfig, Problem, Problems, Route, Service,
 };
 use tollhouse_net::resolve::Resolver;
+use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_router::{RouteSpec, Router};
 use tollhouse_stdx::CowVec;
 use tollhouse_upstream::UpstreamState;
 
+use crate::consumers::Consumers;
+use crate::plugins::Chain;
 use crate::settings::Settings;
-use crate::snapshot::{PluginStep, Reference, RouteEntry, Snapshot, Target};
+use crate::snapshot::{Reference, RouteEntry, Snapshot, Target};
+use consumers::ConsumerTable;
 use dependents::Dependents;
+use plugins::Plugins;
 use upstreams::Upstreams;
 
 /// One object that changed.
@@ -61,6 +69,9 @@ pub struct Compiler {
     services: HashMap<Id, Arc<Service>>,
     plugin_configs: HashMap<Id, PluginConfig>,
     global_rules: BTreeMap<Id, GlobalRule>,
+    consumer_groups: HashMap<Id, ConsumerGroup>,
+    consumers: ConsumerTable,
+    plugins: Plugins,
     dependents: Dependents,
     upstreams: Upstreams,
     problems: BTreeMap<(Kind, Id), Problems>,
@@ -69,13 +80,21 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// No objects; revision 0.
-    pub fn new(settings: &Settings, resolver: Arc<Resolver>) -> Self {
+    /// No objects; revision 0. Knows the plugins of `catalogue`.
+    pub fn new(
+        settings: &Settings,
+        resolver: Arc<Resolver>,
+        catalogue: Arc<Catalogue>,
+        services: Arc<Services>,
+    ) -> Self {
         Self {
             routes: HashMap::new(),
             services: HashMap::new(),
             plugin_configs: HashMap::new(),
             global_rules: BTreeMap::new(),
+            consumer_groups: HashMap::new(),
+            consumers: ConsumerTable::default(),
+            plugins: Plugins::new(catalogue, services),
             dependents: Dependents::default(),
             upstreams: Upstreams::new(resolver, settings),
             problems: BTreeMap::new(),
@@ -84,6 +103,8 @@ impl Compiler {
                 revision: 0,
                 router: Router::new(settings.router_mode),
                 upstreams: CowVec::new(),
+                globals: Arc::new(Chain::default()),
+                consumers: Consumers::default(),
                 reads_body: false,
             },
         }
@@ -100,6 +121,10 @@ impl Compiler {
                 Change::Move { kind, id } => self.take_out(kind, id, &mut touched),
                 Change::Delete { kind, id } => self.delete(kind, &id, &mut touched),
             }
+        }
+        self.recompile_users(&mut touched);
+        if touched.global_rules {
+            self.merge_global_rules();
         }
         for id in touched.routes_in_order(&self.dependents) {
             self.compile_route(&id);
@@ -152,106 +177,6 @@ impl Compiler {
         }
     }
 
-    /// Parses and keeps the object; a bad one leaves its last good version in place.
-    fn upsert_value(
-        &mut self,
-        kind: Kind,
-        id: Id,
-        value: &Value,
-        path: &str,
-        touched: &mut Touched,
-    ) -> Problems {
-        match kind {
-            Kind::Route => {
-                let (route, mut problems) = Route::parse(id.clone(), value, path);
-                if let Some(route) = route {
-                    plugins_without_effect(&route.plugins, path, &mut problems);
-                    self.routes.insert(id.clone(), route);
-                    touched.routes.push(id);
-                }
-                problems
-            }
-            Kind::Service => {
-                let (service, mut problems) = Service::parse(id.clone(), value, path);
-                if let Some(service) = service {
-                    plugins_without_effect(&service.plugins, path, &mut problems);
-                    self.upstreams.set_service(&service);
-                    self.services.insert(id.clone(), Arc::new(service));
-                    touched.services.push(id);
-                }
-                problems
-            }
-            Kind::Upstream => {
-                let (upstream, problems) = Upstream::parse(Some(id.clone()), value, path);
-                if let Some(upstream) = upstream {
-                    self.upstreams.set(&id, upstream, &mut self.snapshot.upstreams);
-                }
-                problems
-            }
-            Kind::PluginConfig => {
-                let (config, mut problems) = PluginConfig::parse(id.clone(), value, path);
-                if let Some(config) = config {
-                    plugins_without_effect(&config.plugins, path, &mut problems);
-                    self.plugin_configs.insert(id.clone(), config);
-                    touched.plugin_configs.push(id);
-                }
-                problems
-            }
-            Kind::GlobalRule => {
-                let (rule, mut problems) = GlobalRule::parse(id.clone(), value, path);
-                if let Some(rule) = rule {
-                    plugins_without_effect(&rule.plugins, path, &mut problems);
-                    self.global_rules.insert(id, rule);
-                }
-                problems
-            }
-            Kind::Consumer
-            | Kind::Credential
-            | Kind::ConsumerGroup
-            | Kind::PluginMetadata
-            | Kind::Proto
-            | Kind::Ssl
-            | Kind::StreamRoute
-            | Kind::Secret => {
-                let mut problems = kind.problems_of(id, value, path);
-                problems.push(kind_without_effect(kind, path));
-                problems
-            }
-        }
-    }
-
-    fn delete(&mut self, kind: Kind, id: &Id, touched: &mut Touched) {
-        self.problems.remove(&(kind, id.clone()));
-        match kind {
-            Kind::Route => {
-                self.routes.remove(id);
-                touched.routes.push(id.clone());
-            }
-            Kind::Service => {
-                self.services.remove(id);
-                self.upstreams.remove_service(id);
-                touched.services.push(id.clone());
-            }
-            Kind::Upstream => self.upstreams.remove(id, &mut self.snapshot.upstreams),
-            Kind::PluginConfig => {
-                self.plugin_configs.remove(id);
-                touched.plugin_configs.push(id.clone());
-            }
-            Kind::GlobalRule => {
-                self.global_rules.remove(id);
-            }
-            // What `upsert_value` does not keep.
-            Kind::Consumer
-            | Kind::Credential
-            | Kind::ConsumerGroup
-            | Kind::PluginMetadata
-            | Kind::Proto
-            | Kind::Ssl
-            | Kind::StreamRoute
-            | Kind::Secret => {}
-        }
-    }
-
     /// Brings the matcher in line with the route `id` and what it names.
     fn compile_route(&mut self, id: &Id) {
         let Some(route) = self.routes.get(id) else {
@@ -270,7 +195,7 @@ impl Compiler {
         let route = &self.routes[id];
         let entry = RouteEntry {
             websocket: websocket(route, &service),
-            plugins: self.plugin_steps(route, &service),
+            chain: self.chain_of(route),
             route: route.clone(),
             plugin_config,
             target,
@@ -311,42 +236,19 @@ impl Compiler {
     }
 
     /// Route's own, then the plugin config's, then the service's; one of each name.
-    fn plugin_steps(&self, route: &Route, service: &Reference<Arc<Service>>) -> Vec<PluginStep> {
-        let mut steps: Vec<PluginStep> = Vec::new();
-        let mut add = |plugins: &tollhouse_model::PluginSet, owner: &'static str| {
-            for name in plugins.keys() {
-                if !steps.iter().any(|step| step.name == *name) {
-                    steps.push(PluginStep { name: name.clone(), owner });
-                }
-            }
-        };
-        add(&route.plugins, "route");
-        if let Some(config) =
-            route.plugin_config_id.as_ref().and_then(|id| self.plugin_configs.get(id))
-        {
-            add(&config.plugins, "plugin config");
-        }
-        if let Reference::Found(service) = service {
-            add(&service.plugins, "service");
-        }
-        steps
+    fn chain_of(&self, route: &Route) -> Chain {
+        let of = |kind, id: Option<&Id>| id.map_or(&[][..], |id| self.plugins.of(kind, id));
+        Chain::merge([
+            of(Kind::Route, Some(&route.id)),
+            of(Kind::PluginConfig, route.plugin_config_id.as_ref()),
+            of(Kind::Service, route.service_id.as_ref()),
+        ])
     }
 }
 
 /// Warns of an object whose kind this build reads but does not serve.
 pub fn kind_without_effect(kind: Kind, path: &str) -> Problem {
     Problem::warning(path, format!("{kind} are not served yet")).with_hint("it has no effect")
-}
-
-/// Warns of plugins that this build does not have, which today is all of them: an operator must not
-/// believe that one protects a route.
-pub fn plugins_without_effect(plugins: &PluginSet, path: &str, problems: &mut Problems) {
-    for (name, _) in plugins.iter().filter(|(_, plugin)| !plugin.meta.disable) {
-        let reason = format!("plugin \"{name}\" is not part of this build");
-        let hint = "it has no effect: requests pass as if it were not there";
-        let path = format!("{path}.plugins.{name}");
-        problems.push(Problem::warning(path, reason).with_hint(hint));
-    }
 }
 
 fn reference<T>(id: Option<&Id>, find: impl FnOnce(&Id) -> Option<T>) -> Reference<T> {
@@ -387,6 +289,8 @@ struct Touched {
     routes: Vec<Id>,
     services: Vec<Id>,
     plugin_configs: Vec<Id>,
+    metadata: Vec<Id>,
+    global_rules: bool,
 }
 
 impl Touched {

@@ -12,6 +12,7 @@ use crate::attempt::{Attempt, AttemptError};
 use crate::client::Client;
 use crate::error::GatewayError;
 use crate::exchange::RequestPump;
+use crate::plugins::Chains;
 use crate::request::{Request, Work};
 use crate::serve::After;
 use crate::snapshot::{RouteEntry, UpstreamEntry};
@@ -26,6 +27,8 @@ pub(crate) struct Forward<'a> {
     pub route: &'a RouteEntry,
     /// The upstream it goes to.
     pub upstream: &'a Arc<UpstreamEntry>,
+    /// The plugins that see the answer; `None` where there are none.
+    pub chains: Option<&'a Chains<'a>>,
 }
 
 impl Forward<'_> {

@@ -13,7 +13,7 @@ use crate::request::{Request, Work, is_idempotent};
 use crate::serve::After;
 use crate::snapshot::{Reference, RouteEntry, Snapshot, Target, UpstreamEntry};
 use crate::worker::Worker;
-use crate::{client_address, normalise, post_args, server_options};
+use crate::{client_address, normalise, plugged, post_args, server_options};
 
 /// Serves one request whose head has been read.
 ///
@@ -48,14 +48,22 @@ pub(crate) async fn serve(
     }
 
     // Which route, with every condition checked.
-    let route = find_route(&snapshot, client, work)?;
+    let route = find_route(&snapshot, client, work);
+
+    // Plugins, if there are any, see the request before a node does and the answer before the
+    // client does.
+    if !snapshot.globals.is_empty() || route.is_some_and(|route| !route.chain.is_empty()) {
+        return Ok(Box::pin(plugged::serve(worker, client, work, body, &snapshot, route)).await);
+    }
+    let route = route.ok_or(ErrorCode::RouteNotFound)?;
     note_route(route, work);
 
     // What the route names must exist; a route whose parts are missing refuses rather than guesses.
+    check_references(route)?;
     let upstream = upstream_of(&snapshot, route)?;
 
     // Up to a node and back again; the answer's body is on its way when this returns.
-    Forward { worker, route, upstream }.run(client, work, body).await
+    Forward { worker, route, upstream, chains: None }.run(client, work, body).await
 }
 
 /// Refuses by what the head alone tells.
@@ -92,7 +100,7 @@ fn find_route<'a>(
     snapshot: &'a Snapshot,
     client: &Client,
     work: &mut Work,
-) -> Result<&'a RouteEntry, GatewayError> {
+) -> Option<&'a RouteEntry> {
     let mut captures = std::mem::take(&mut work.captures);
     let found = {
         let request = Request::new(client, work, None);
@@ -109,30 +117,36 @@ fn find_route<'a>(
         )
     };
     work.captures = captures;
-    found.map(|found| &**found.value).ok_or(ErrorCode::RouteNotFound.into())
+    found.map(|found| &**found.value)
 }
 
 /// Notes the route for log and metrics.
 #[inline]
-fn note_route(route: &RouteEntry, work: &mut Work) {
+pub(crate) fn note_route(route: &RouteEntry, work: &mut Work) {
     work.record.route_id.extend_from_slice(route.route.id.as_str().as_bytes());
     if let Some(service_id) = &route.route.service_id {
         work.record.service_id.extend_from_slice(service_id.as_str().as_bytes());
     }
 }
 
-/// The upstream of `route`, by the precedence of apisix.md §2.2: inline, by id, the service's.
+/// What `route` names must exist.
 #[inline]
-fn upstream_of<'a>(
-    snapshot: &'a Snapshot,
-    route: &'a RouteEntry,
-) -> Result<&'a std::sync::Arc<UpstreamEntry>, GatewayError> {
+pub(crate) fn check_references(route: &RouteEntry) -> Result<(), GatewayError> {
     if route.service == Reference::Missing {
         return Err(ErrorCode::ServiceNotFound.into());
     }
     if route.plugin_config == Reference::Missing {
         return Err(ErrorCode::PluginConfigNotFound.into());
     }
+    Ok(())
+}
+
+/// The upstream of `route`, by the precedence of apisix.md §2.2: inline, by id, the service's.
+#[inline]
+pub(crate) fn upstream_of<'a>(
+    snapshot: &'a Snapshot,
+    route: &'a RouteEntry,
+) -> Result<&'a std::sync::Arc<UpstreamEntry>, GatewayError> {
     match &route.target {
         Target::Inline(upstream) => Ok(upstream),
         Target::Slot(slot) => snapshot

@@ -11,6 +11,7 @@ use tollhouse_http::{BodyLength, ChunkedDecoder};
 use tollhouse_model::variable::query_argument;
 use tollhouse_telemetry::ErrorCode;
 
+use crate::buffer::BUFFER_BYTES;
 use crate::client::Client;
 use crate::error::GatewayError;
 use crate::exchange::{PumpError, RequestPump};
@@ -90,6 +91,33 @@ pub(crate) async fn read(
     let raw = &client.link.buffer.filled()[work.head.head_bytes..body.end_in_buffer()];
     let decoded = decode(raw, work.head.body);
     Ok(kind.parse(decoded, &content_type))
+}
+
+/// Reads the whole body, of at most `bytes_max` bytes, without its chunk framing; it stays in the
+/// client's buffer, to be sent on as it came.
+///
+/// # Errors
+/// `BodyTooLarge` for a longer one; else as [`read`].
+pub(crate) async fn whole_body(
+    worker: &Worker,
+    client: &mut Client,
+    work: &Work,
+    body: &mut RequestPump,
+    bytes_max: u64,
+) -> Result<Vec<u8>, GatewayError> {
+    if matches!(work.head.body, BodyLength::Known(length) if length > bytes_max) {
+        return Err(ErrorCode::BodyTooLarge.into());
+    }
+    let limit = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+    // Chunk framing takes room of its own; a body that is nearly all framing is no body.
+    let room = limit.saturating_add(limit / 2).saturating_add(BUFFER_BYTES);
+    collect(worker, client, work.head.head_bytes.saturating_add(room), body).await?;
+    let raw = &client.link.buffer.filled()[work.head.head_bytes..body.end_in_buffer()];
+    let decoded = decode(raw, work.head.body);
+    if !body.is_received() || decoded.len() > limit {
+        return Err(ErrorCode::BodyTooLarge.into());
+    }
+    Ok(decoded)
 }
 
 /// Reads until the body is complete or the buffer as large as allowed.

@@ -11,6 +11,7 @@ use tollhouse_telemetry::ErrorCode;
 
 use crate::client::Client;
 use crate::head::text::{AddressText, write_decimal};
+use crate::plugins::PluginWork;
 use crate::post_args::PostArgs;
 use crate::snapshot::{Reference, RouteEntry};
 
@@ -46,6 +47,8 @@ pub struct Work {
     pub post_args: Option<PostArgs>,
     /// What log and metrics will say.
     pub record: Record,
+    /// What plugins leave behind.
+    pub plugins: PluginWork,
 }
 
 impl Work {
@@ -77,6 +80,7 @@ impl Work {
         self.post_args = None;
         self.reported_address = None;
         self.record.reset();
+        self.plugins.finish();
     }
 }
 
@@ -179,6 +183,19 @@ impl<'a> Request<'a> {
         self.client.link.buffer.filled()
     }
 
+    fn header(&self, name: &[u8]) -> Option<&'a [u8]> {
+        let edits = &self.work.plugins.edits.headers;
+        if !edits.is_empty() {
+            if let Some(value) = edits.find(name) {
+                return Some(value);
+            }
+            if edits.hides(name) {
+                return None;
+            }
+        }
+        self.work.head.fields.find(name, self.bytes())
+    }
+
     fn query(&self) -> Option<&'a [u8]> {
         self.work.head.parts.query.map(|query| query.of_buffer(self.bytes()))
     }
@@ -194,6 +211,8 @@ impl<'a> Request<'a> {
                 Reference::Found(service) => text(service.name.as_deref()?),
                 Reference::Unnamed | Reference::Missing => None,
             },
+            "matched_uri" => text(route?.uris.first()?),
+            "matched_host" => text(route?.hosts.first()?),
             "query_string" => self.query().map(Cow::Borrowed),
             "is_args" => Some(Cow::Borrowed(if self.query().is_some() { b"?" } else { b"" })),
             "request" => {
@@ -211,6 +230,13 @@ impl<'a> Request<'a> {
 
 impl Lookup for Request<'_> {
     fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        self.value(variable)
+    }
+}
+
+impl<'a> Request<'a> {
+    /// The value of `variable`, with what plugins have changed.
+    pub(crate) fn value(&self, variable: &Variable) -> Option<Cow<'a, [u8]>> {
         let (client, work, bytes) = (self.client, self.work, self.bytes());
         let number = |number: u16| Some(Cow::Owned(number.to_string().into_bytes()));
         match variable {
@@ -220,8 +246,16 @@ impl Lookup for Request<'_> {
             Variable::Host => Some(Cow::Borrowed(&work.host[..work.host_bytes])),
             Variable::Scheme => Some(Cow::Borrowed(b"http")),
             Variable::RequestMethod => Some(Cow::Borrowed(work.head.method.of_buffer(bytes))),
-            Variable::RemoteAddr => Some(Cow::Borrowed(work.remote_text(client))),
-            Variable::RemotePort => number(client.peer.port()),
+            Variable::RemoteAddr => match work.plugins.edits.remote {
+                Some((address, _)) => {
+                    Some(Cow::Owned(AddressText::new(address).as_bytes().to_vec()))
+                }
+                None => Some(Cow::Borrowed(work.remote_text(client))),
+            },
+            Variable::RemotePort => {
+                let edited = work.plugins.edits.remote.and_then(|(_, port)| port);
+                number(edited.unwrap_or(client.peer.port()))
+            }
             Variable::ServerAddr => {
                 Some(Cow::Owned(AddressText::new(client.local.ip()).as_bytes().to_vec()))
             }
@@ -231,9 +265,7 @@ impl Lookup for Request<'_> {
                 Version::Http11 => b"HTTP/1.1",
             })),
             Variable::Arg(name) => query_argument(self.query()?, name),
-            Variable::Header(name) => {
-                work.head.fields.find(name.as_bytes(), bytes).map(Cow::Borrowed)
-            }
+            Variable::Header(name) => self.header(name.as_bytes()).map(Cow::Borrowed),
             Variable::Cookie(name) => {
                 let header = work.head.fields.first(tollhouse_http::Known::Cookie)?;
                 cookie_value(header.of_buffer(bytes), name).map(Cow::Borrowed)

@@ -1,6 +1,6 @@
 //! The one place that turns an error into an answer: status, body, headers (apisix.md §3.6).
 
-use tollhouse_http::Version;
+use tollhouse_plugin::HeaderEdits;
 use tollhouse_telemetry::ErrorCode;
 
 use crate::client::Client;
@@ -8,6 +8,8 @@ use crate::error::GatewayError;
 use crate::exchange::RequestPump;
 use crate::head::reason;
 use crate::head::response::{ConnectionNote, LocalResponse, ServerFacts};
+use crate::local::{self, Local};
+use crate::plugins::Chains;
 use crate::request::Work;
 use crate::serve::After;
 use crate::worker::Worker;
@@ -16,7 +18,8 @@ use crate::worker::Worker;
 const ROUTE_NOT_FOUND: &[u8] = b"{\"error_msg\":\"404 Route Not Found\"}\n";
 
 const TEXT: &str = "text/plain; charset=utf-8";
-const HTML: &str = "text/html; charset=utf-8";
+/// What the gateway's pages are.
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
 
 /// Answers a request that failed before anything was sent to the client.
 pub(crate) async fn answer(
@@ -26,36 +29,37 @@ pub(crate) async fn answer(
     body: &mut RequestPump,
     error: GatewayError,
 ) -> After {
+    answer_with(worker, client, work, body, error, None).await
+}
+
+/// The same where plugins see the answer.
+pub(crate) async fn answer_with(
+    worker: &Worker,
+    client: &mut Client,
+    work: &mut Work,
+    body: &mut RequestPump,
+    error: GatewayError,
+    chains: Option<&Chains<'_>>,
+) -> After {
     work.record.code = Some(error.code);
     work.record.status = error.code.status();
     if error.code == ErrorCode::DownstreamGone {
         return After::Close;
     }
-    let received = body.admit(client.link.buffer.filled()).is_ok() && body.is_received();
-    let keep = received
-        && work.head.keep_alive
-        && !worker.is_draining()
-        && keeps_connection(error.code)
-        && client.requests < worker.settings.limits.requests_per_connection;
-    let sends_body = work.head.method.of_buffer(client.link.buffer.filled()) != b"HEAD";
     let (content_type, page) = page(error.code);
-    let note = match (keep, work.head.version) {
-        (true, Version::Http11) => ConnectionNote::None,
-        (true, Version::Http10) => ConnectionNote::KeepAlive,
-        (false, _) => ConnectionNote::Close,
-    };
     let statuses = work.record.upstream_statuses();
-    let date = worker.clock.http_date();
-    let header = [("X-APISIX-Upstream-Status", statuses.as_slice())];
-    let response = LocalResponse {
+    let mut headers = HeaderEdits::default();
+    if !statuses.is_empty() {
+        headers.add("X-APISIX-Upstream-Status", &statuses);
+    }
+    let answer = Local {
         status: error.code.status(),
         content_type,
-        headers: if statuses.is_empty() { &[] } else { &header },
-        body_bytes: page.len(),
-        facts: facts(worker, note, &date),
+        headers: &headers,
+        body: &page,
+        may_keep: keeps_connection(error.code),
     };
-    send(worker, client, work, &response, if sends_body { &page } else { &[] }).await;
-    if keep { After::KeepAlive } else { After::Linger }
+    local::send(worker, client, work, body, chains, answer).await
 }
 
 /// Refuses bytes that are no request: nothing in the head can be relied on.
@@ -125,11 +129,16 @@ fn page(code: ErrorCode) -> (&'static str, Vec<u8>) {
     if code == ErrorCode::RouteNotFound {
         return (TEXT, ROUTE_NOT_FOUND.to_vec());
     }
-    let title = format!("{} {}", code.status(), reason(code.status()));
-    let page = format!(
+    (HTML, html_page(code.status()))
+}
+
+/// The page of an error status (apisix.md §3.6).
+pub(crate) fn html_page(status: u16) -> Vec<u8> {
+    let title = format!("{status} {}", reason(status));
+    format!(
         "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n\
          <hr><center>openresty</center>\r\n<p><em>Powered by \
          <a href=\"https://apisix.apache.org/\">APISIX</a>.</em></p></body>\r\n</html>\r\n"
-    );
-    (HTML, page.into_bytes())
+    )
+    .into_bytes()
 }

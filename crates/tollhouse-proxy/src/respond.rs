@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use tollhouse_http::{BodyLength, Version};
 use tollhouse_model::Timeouts;
+use tollhouse_plugin::Phases;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::Outcome;
 
 use crate::attempt::Attempt;
 use crate::buffer::Buffer;
 use crate::client::Client;
-use crate::exchange::relay::Reframe;
+use crate::exchange::relay::{BodyRelay, Reframe};
 use crate::exchange::tunnel::Tunnel;
 use crate::exchange::{RelayError, RequestPump, ResponseRelay, Waiting};
 use crate::head::response::{ConnectionNote, RelayedResponse, ServerFacts};
+use crate::plugins::Chains;
 use crate::pool::{PoolKey, UpstreamConnection};
 use crate::request::{AttemptRecord, Work};
 use crate::rescue;
@@ -40,9 +42,11 @@ impl Respond<'_> {
         work: &mut Work,
         body: &mut RequestPump,
     ) -> After {
-        let worker = self.attempt.forward.worker;
         body.withhold_continue();
         self.note_answer(work);
+        if let Some(chains) = self.chains() {
+            return Box::pin(self.run_plugged(chains, client, connection, work, body)).await;
+        }
         let reframe = reframe(work);
         // What the client has not sent yet would stand before its next request.
         let keep = body.is_received() && self.keeps_client(client, work, reframe);
@@ -51,18 +55,39 @@ impl Respond<'_> {
         if work.response.status == 101 {
             return Box::pin(self.tunnel(client, connection, work)).await;
         }
-        let mut relay = ResponseRelay::new(work.response.body, reframe);
+        let relay = ResponseRelay::new(work.response.body, reframe);
+        self.relay(relay, keep, client, connection, work, body).await
+    }
+
+    /// Plugins that see answers.
+    #[inline]
+    fn chains(&self) -> Option<&Chains<'_>> {
+        self.attempt.forward.chains.filter(|chains| chains.has(Phases::RESPONSE))
+    }
+
+    /// Sends head and body, and tells what becomes of the client's connection.
+    #[inline]
+    pub(crate) async fn relay<R: BodyRelay>(
+        &self,
+        mut relay: R,
+        keep: bool,
+        client: &mut Client,
+        mut connection: UpstreamConnection,
+        work: &mut Work,
+        body: &mut RequestPump,
+    ) -> After {
+        let worker = self.attempt.forward.worker;
         let head_bytes = work.out_down.len() as u64;
         let timeouts = self.attempt.timeouts();
         let mut exchange = Relaying { relay: &mut relay, moved: 0, send_failed: false, timeouts };
         let done =
             poll_fn(|context| exchange.poll(context, worker, client, &mut connection, work, body))
                 .await;
-        work.record.body_bytes_sent = relay.sent;
-        work.record.bytes_sent = relay.sent + head_bytes;
+        work.record.body_bytes_sent = relay.sent();
+        work.record.bytes_sent = relay.sent() + head_bytes;
         if let Err(code) = done {
             // A body that is broken from its first byte has kept even the head back.
-            if relay.moved == 0 && code != ErrorCode::DownstreamGone {
+            if relay.moved() == 0 && code != ErrorCode::DownstreamGone {
                 return Box::pin(rescue::answer(worker, client, work, body, code.into())).await;
             }
             work.record.code = Some(code);
@@ -74,7 +99,7 @@ impl Respond<'_> {
 
     /// Tells health and records what the node said.
     #[inline]
-    fn note_answer(&self, work: &mut Work) {
+    pub(crate) fn note_answer(&self, work: &mut Work) {
         let worker = self.attempt.forward.worker;
         let now_ms = worker.clock.refresh();
         let picked = self.attempt.picked;
@@ -127,6 +152,7 @@ impl Respond<'_> {
                 connection: connection_note(work, keep),
             },
             upstream_status: statuses.as_deref(),
+            status: None,
         }
         .write(&mut out);
         work.out_down = out;
@@ -148,7 +174,7 @@ impl Respond<'_> {
     }
 
     /// Sends the 101 and passes bytes both ways until both sides have ended.
-    async fn tunnel(
+    pub(crate) async fn tunnel(
         &self,
         client: &mut Client,
         mut connection: UpstreamConnection,
@@ -194,7 +220,7 @@ impl Respond<'_> {
 
 /// How the body must be framed for this client.
 #[inline]
-fn reframe(work: &Work) -> Reframe {
+pub(crate) fn reframe(work: &Work) -> Reframe {
     match (work.response.body, work.head.version) {
         (BodyLength::UntilClose, Version::Http11) => Reframe::Encode,
         (BodyLength::Chunked, Version::Http10) => Reframe::Decode,
@@ -214,14 +240,14 @@ pub(crate) fn connection_note(work: &Work, keep: bool) -> ConnectionNote {
 }
 
 /// Relays the answer while the request may still be on its way.
-struct Relaying<'a> {
-    relay: &'a mut ResponseRelay,
+struct Relaying<'a, R> {
+    relay: &'a mut R,
     moved: u64,
     send_failed: bool,
     timeouts: Timeouts,
 }
 
-impl Relaying<'_> {
+impl<R: BodyRelay> Relaying<'_, R> {
     #[inline]
     fn poll(
         &mut self,
@@ -247,12 +273,12 @@ impl Relaying<'_> {
             Poll::Ready(Err(error)) => return Poll::Ready(Err(relay_code(&error))),
             Poll::Pending => {}
         }
-        let moved = self.relay.moved + body.moved + 1;
+        let moved = self.relay.moved() + body.moved + 1;
         if self.moved != moved {
             self.moved = moved;
             client.arm(
                 worker,
-                match self.relay.waiting {
+                match self.relay.waiting() {
                     Waiting::DownstreamWrite => worker.settings.limits.send_time,
                     _ => self.timeouts.read,
                 },
@@ -262,7 +288,7 @@ impl Relaying<'_> {
         if !client.is_late(worker) {
             return Poll::Pending;
         }
-        Poll::Ready(Err(match self.relay.waiting {
+        Poll::Ready(Err(match self.relay.waiting() {
             Waiting::DownstreamWrite => ErrorCode::DownstreamGone,
             _ => ErrorCode::UpstreamReadTimeout,
         }))

@@ -16,7 +16,9 @@ use tollhouse_router::Router;
 use tollhouse_stdx::CowVec;
 use tollhouse_upstream::UpstreamState;
 
+use crate::consumers::Consumers;
 use crate::hash_key::HashKey;
+use crate::plugins::Chain;
 
 /// One whole revision of the configuration.
 #[derive(Debug, Clone)]
@@ -27,6 +29,10 @@ pub struct Snapshot {
     pub router: Router<Arc<RouteEntry>>,
     /// Upstream objects by slot, so that one change does not touch the routes that name it.
     pub upstreams: CowVec<Option<Arc<UpstreamEntry>>>,
+    /// Plugins of all global rules.
+    pub globals: Arc<Chain>,
+    /// Who may ask.
+    pub consumers: Consumers,
     /// Whether any route looks into request bodies before it is chosen.
     pub reads_body: bool,
 }
@@ -44,17 +50,8 @@ pub struct RouteEntry {
     pub target: Target,
     /// Whether upgrades pass.
     pub websocket: bool,
-    /// Names of its plugins, in the order they would run, with the object each comes from.
-    pub plugins: Vec<PluginStep>,
-}
-
-/// One plugin of a route as `explain` shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PluginStep {
-    /// Its name.
-    pub name: String,
-    /// The object that brings it: `route`, `service`, `plugin config`.
-    pub owner: &'static str,
+    /// Its plugins, in the order in which they run.
+    pub chain: Chain,
 }
 
 /// Something named by id.

@@ -1,12 +1,14 @@
 //! Fills in the head for the picked node: `Host` by `pass_host`, what the gateway saw, upgrades.
 
 use tollhouse_model::upstream::{PassHost, Scheme};
+use tollhouse_plugin::RequestEdits;
 
 use crate::attempt::Attempt;
 use crate::client::Client;
 use crate::client_address::trust;
 use crate::head::request::{ClientFacts, UpstreamRequest};
 use crate::head::text::write_decimal;
+use crate::plugins::overlay::{self, Framing};
 use crate::request::Work;
 
 /// Writes the head for `attempt` into the work's buffer.
@@ -14,6 +16,7 @@ use crate::request::Work;
 pub(crate) fn write(attempt: &Attempt<'_>, client: &Client, work: &mut Work) {
     let mut out = std::mem::take(&mut work.out_up);
     let mut host = std::mem::take(&mut work.host_up);
+    let edits = &work.plugins.edits;
     out.clear();
     host.clear();
     write_host(attempt, client, work, &mut host);
@@ -29,15 +32,35 @@ pub(crate) fn write(attempt: &Attempt<'_>, client: &Client, work: &mut Work) {
             trust: trust(&attempt.forward.worker.settings, client.peer.ip()),
         },
         upgrade: work.head.upgrade && attempt.forward.route.websocket,
+        method: edits.method.map(str::as_bytes),
+        target: edits.upstream_uri.as_deref(),
     }
     .write(&mut out);
+    if work.plugins.is_active {
+        lay_edits_over(&mut out, edits);
+    }
     work.out_up = out;
     work.host_up = host;
+}
+
+/// What plugins have changed: header lines, and the body where they replace it.
+fn lay_edits_over(out: &mut Vec<u8>, edits: &RequestEdits) {
+    let Some(body) = &edits.body else {
+        if !edits.headers.is_empty() {
+            overlay::apply(out, 0, &edits.headers, Framing::Keep);
+        }
+        return;
+    };
+    overlay::apply(out, 0, &edits.headers, Framing::Length(body.len() as u64));
+    out.extend_from_slice(body);
 }
 
 /// The `Host` for the node (apisix.md §3.7).
 #[inline]
 fn write_host(attempt: &Attempt<'_>, client: &Client, work: &Work, out: &mut Vec<u8>) {
+    if let Some(host) = &work.plugins.edits.host {
+        return out.extend_from_slice(host);
+    }
     let sent = work.head.authority.of_buffer(client.link.buffer.filled());
     match &attempt.forward.upstream.conf.pass_host {
         PassHost::Rewrite(host) => out.extend_from_slice(host.as_bytes()),

@@ -272,7 +272,12 @@ fn snapshot(settings: &Settings, origin: SocketAddr) -> Arc<Snapshot> {
     );
     let node = origin.to_string();
     let route = json!({"uri": "/*", "upstream": {"type": "roundrobin", "nodes": {node: 1}}});
-    let mut compiler = Compiler::new(settings, resolver);
+    let mut compiler = Compiler::new(
+        settings,
+        resolver,
+        Arc::new(tollhouse_plugin::Catalogue::empty()),
+        Arc::new(tollhouse_plugin::Services::new("APISIX")),
+    );
     let snapshot = compiler.apply([Change::Upsert {
         kind: Kind::Route,
         id: Id::new("r"),

@@ -130,6 +130,9 @@ codes! {
     PluginConfigNotFound = "plugin_config_not_found", 503, Gateway,
         "The route names a plugin config that does not exist.",
         "Create the plugin config or correct the route's plugin_config_id.";
+    ConsumerGroupNotFound = "consumer_group_not_found", 503, Gateway,
+        "The consumer who asks names a consumer group that does not exist.",
+        "Create the consumer group or correct the consumer's group_id.";
     NoNodes = "no_nodes", 503, Gateway,
         "The upstream has no node that may receive requests.",
         "Add nodes, give them a weight above zero, or look at the health page for why all are down.";

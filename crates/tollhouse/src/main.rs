@@ -4,6 +4,7 @@
 
 mod cli;
 mod control;
+mod plugins;
 mod wire;
 
 use std::process::ExitCode;

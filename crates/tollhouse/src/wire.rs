@@ -21,8 +21,7 @@ use tollhouse_router::{Mode, NormalizeOptions};
 use tollhouse_telemetry::Registry;
 use tollhouse_telemetry::access_log::{AccessLog, Escape, Layout, Target, Variable};
 
-/// The version that clients of APISIX are told; ADC and others ask for at least 3.11.
-const SERVER: &str = "APISIX/3.18.0";
+use crate::plugins::SERVER;
 
 /// The data plane's settings out of the bootstrap file.
 pub fn settings(bootstrap: &Bootstrap) -> Settings {

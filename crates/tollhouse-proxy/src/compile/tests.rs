@@ -9,6 +9,8 @@ use tokio::runtime::{Builder, Runtime};
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_net::resolve::{self, Question, ResolveError, ResolverSettings};
+use tollhouse_plugin::{Category, ConsumerIndex, Phases, Plugin, PluginType, Scope};
+use tollhouse_plugins::key_auth::KeyAuth;
 use tollhouse_router::{Captures, MatchRequest, Mode, NormalizeOptions};
 
 use super::*;
@@ -22,6 +24,42 @@ impl resolve::Source for NoNames {
     fn lookup<'a>(&'a self, _question: &'a Question) -> resolve::Lookup<'a> {
         Box::pin(async { Err(ResolveError::Denied) })
     }
+}
+
+/// Plugins that do nothing but stand in a chain; their priorities follow their names.
+macro_rules! idle_plugins {
+    ($($plugin:ident = $name:literal, $priority:literal;)*) => {
+        $(struct $plugin;
+
+        impl Plugin for $plugin {
+            const NAME: &'static str = $name;
+            const PRIORITY: i32 = $priority;
+            const CATEGORY: Category = Category::Utility;
+            const PHASES: Phases = Phases::ACCESS;
+            type Config = IdleConfig;
+
+            fn compile(config: IdleConfig, _scope: &Scope<'_>) -> Result<Self, String> {
+                if config.bad { Err("it is bad".into()) } else { Ok($plugin) }
+            }
+        })*
+
+        fn test_catalogue() -> Catalogue {
+            Catalogue::new([$(PluginType::of::<$plugin>(),)* PluginType::of::<KeyAuth>()])
+        }
+    };
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct IdleConfig {
+    #[serde(default)]
+    bad: bool,
+}
+
+idle_plugins! {
+    W = "w", 40;
+    X = "x", 30;
+    Y = "y", 20;
+    Z = "z", 10;
 }
 
 /// A request without any variable.
@@ -72,7 +110,12 @@ impl Desk {
             ResolverSettings::default(),
             runtime.handle().clone(),
         );
-        let mut compiler = Compiler::new(settings, resolver);
+        let mut compiler = Compiler::new(
+            settings,
+            resolver,
+            Arc::new(test_catalogue()),
+            Arc::new(Services::new("APISIX")),
+        );
         let snapshot = compiler.apply([]);
         Self { compiler, snapshot, _runtime: runtime }
     }
@@ -620,9 +663,75 @@ fn plugins_of_route_config_and_service_are_listed_once_each() {
     ]);
     let route = desk.route("r");
     let steps: Vec<(&str, &str)> =
-        route.plugins.iter().map(|step| (step.name.as_str(), step.owner)).collect();
+        route.chain.steps().iter().map(|step| (step.name(), step.owner)).collect();
     let expected = [("w", "route"), ("x", "route"), ("y", "plugin config"), ("z", "service")];
     assert_eq!(steps, expected);
+}
+
+#[test]
+fn meta_says_whether_and_when_a_plugin_runs() {
+    let mut desk = Desk::new();
+    let names = |desk: &Desk| {
+        let route = desk.route("r");
+        route.chain.steps().iter().map(|step| step.name()).collect::<Vec<_>>()
+    };
+    let route = |plugins: Value| put(Kind::Route, "r", json!({"uri": "/", "plugins": plugins}));
+    desk.apply([route(json!({"w": {}, "z": {"_meta": {"priority": 50}}}))]);
+    assert_eq!(names(&desk), ["z", "w"]);
+    // A conf that is switched off is not looked at.
+    desk.apply([route(json!({"w": {"bad": true, "_meta": {"disable": true}}, "x": {}}))]);
+    assert_eq!(names(&desk), ["x"]);
+    // A conf that is refused leaves the route as it was.
+    desk.apply([route(json!({"w": {"bad": true}}))]);
+    assert_eq!(names(&desk), ["x"]);
+    let problems: Vec<String> = desk.compiler.problems().map(|(_, it)| it.to_string()).collect();
+    assert!(problems[0].contains("failed to check the configuration of plugin w err: it is bad"));
+}
+
+#[test]
+fn one_plugin_runs_once_among_global_rules() {
+    let mut desk = Desk::new();
+    let rule = |id, plugins: Value| put(Kind::GlobalRule, id, json!({"plugins": plugins}));
+    desk.apply([rule("2", json!({"x": {}, "y": {}})), rule("1", json!({"y": {}, "z": {}}))]);
+    let globals = |desk: &Desk| {
+        let snapshot = Arc::clone(&desk.snapshot);
+        snapshot.globals.steps().iter().map(|step| step.name()).collect::<Vec<_>>()
+    };
+    assert_eq!(globals(&desk), ["x", "y", "z"]);
+    desk.apply([delete(Kind::GlobalRule, "1")]);
+    assert_eq!(globals(&desk), ["x", "y"]);
+}
+
+#[test]
+fn consumers_are_found_by_what_they_and_their_credentials_say() {
+    let mut desk = Desk::new();
+    let consumer = |name: &str, key: &str| {
+        let value = json!({"username": name, "plugins": {"key-auth": {"key": key}, "x": {}}});
+        put(Kind::Consumer, name, value)
+    };
+    let credential = |id: &str, key: &str| {
+        put(Kind::Credential, id, json!({"plugins": {"key-auth": {"key": key}}}))
+    };
+    let found = |desk: &Desk, key: &str| {
+        let snapshot = Arc::clone(&desk.snapshot);
+        let found = snapshot.consumers.credential("key-auth", key.as_bytes())?;
+        Some((found.consumer.username.to_string(), found.credential_id.clone()))
+    };
+    // A credential may come before its consumer.
+    desk.apply([credential("jack/credentials/c1", "k2"), consumer("jack", "k1")]);
+    assert_eq!(found(&desk, "k1"), Some(("jack".into(), None)));
+    assert_eq!(found(&desk, "k2"), Some(("jack".into(), Some("c1".into()))));
+    assert_eq!(found(&desk, "k3"), None);
+    desk.apply([consumer("jack", "k3"), consumer("jill", "k4")]);
+    assert_eq!(found(&desk, "k1"), None);
+    assert_eq!(found(&desk, "k3"), Some(("jack".into(), None)));
+    let snapshot = Arc::clone(&desk.snapshot);
+    assert_eq!(snapshot.consumers.len(), 2);
+    let names = |chain: &Chain| chain.steps().iter().map(|it| it.name()).collect::<Vec<_>>();
+    assert_eq!(snapshot.consumers.chain("jack").map(names), Some(vec!["x"]));
+    desk.apply([delete(Kind::Credential, "jack/credentials/c1"), delete(Kind::Consumer, "jill")]);
+    assert_eq!((found(&desk, "k2"), found(&desk, "k4")), (None, None));
+    assert_eq!(found(&desk, "k3"), Some(("jack".into(), None)));
 }
 
 #[test]

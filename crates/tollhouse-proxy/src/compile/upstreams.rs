@@ -3,7 +3,7 @@
 //! Node state (health, cursors, counts) is carried over from version to version, and connection
 //! pools are numbered here by what makes connections interchangeable.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use hashbrown::HashMap;
 use tollhouse_model::upstream::{KeepalivePool, Scheme, UpstreamTls};
@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::snapshot::UpstreamEntry;
 
 /// Slots of upstream objects in a snapshot.
-type Slots = CowVec<Option<Arc<UpstreamEntry>>>;
+pub(super) type Slots = CowVec<Option<Arc<UpstreamEntry>>>;
 
 /// The upstreams of the configuration.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub(super) struct Upstreams {
     objects: HashMap<Id, Arc<UpstreamEntry>>,
     of_routes: HashMap<Id, Arc<UpstreamEntry>>,
     of_services: HashMap<Id, Arc<UpstreamEntry>>,
+    /// Those that stand in confs of plugins, by key; weak, since their steps own them.
+    of_plugins: HashMap<String, Weak<UpstreamEntry>>,
     /// By key; kept apart so that publishing does not look at every upstream.
     checked: HashMap<String, Arc<UpstreamState>>,
     pools: HashMap<PoolIdentity, u32>,
@@ -54,6 +56,7 @@ impl Upstreams {
             objects: HashMap::new(),
             of_routes: HashMap::new(),
             of_services: HashMap::new(),
+            of_plugins: HashMap::new(),
             checked: HashMap::new(),
             pools: HashMap::new(),
         }
@@ -121,6 +124,25 @@ impl Upstreams {
         if self.of_services.remove(id).is_some() {
             self.checked.remove(&format!("services/{id}"));
         }
+    }
+
+    /// An upstream that stands in the conf of a plugin; an unchanged one is kept as it is.
+    pub(super) fn set_plugin(&mut self, key: String, upstream: &Upstream) -> Arc<UpstreamEntry> {
+        let previous = self.of_plugins.get(&key).and_then(Weak::upgrade);
+        let entry = self.build(&key, upstream, previous.as_ref());
+        // What nobody uses any more is swept when as much again has been added.
+        if self.of_plugins.len().is_power_of_two() {
+            let checked = &mut self.checked;
+            self.of_plugins.retain(|key, entry| {
+                let is_used = entry.strong_count() > 0;
+                if !is_used {
+                    checked.remove(key);
+                }
+                is_used
+            });
+        }
+        self.of_plugins.insert(key, Arc::downgrade(&entry));
+        entry
     }
 
     fn build(

@@ -124,6 +124,23 @@ impl RequestPump {
         self.done = false;
     }
 
+    /// Allows another number of body bytes from now on.
+    pub(crate) fn limit(&mut self, body_bytes_max: u64) {
+        self.body_bytes_max = body_bytes_max;
+    }
+
+    /// Whether more has been received than is allowed.
+    pub(crate) fn is_over_limit(&self) -> bool {
+        self.received > self.body_bytes_max
+    }
+
+    /// Leaves the body that has been received out of what is sent: another one takes its place.
+    pub(crate) fn leave_out(&mut self) {
+        self.position += self.ready;
+        self.ready = 0;
+        self.body_start = self.position;
+    }
+
     /// Never invites the body any more: the answer is about to begin.
     pub(crate) fn withhold_continue(&mut self) {
         if self.continue_left == CONTINUE.len() {

@@ -39,6 +39,55 @@ pub(crate) enum Reframe {
     Decode,
 }
 
+/// Moves a response's body to the client.
+pub(crate) trait BodyRelay {
+    /// Sends `out` (the head), then the body, of which the start may be in `upstream`'s buffer.
+    ///
+    /// # Errors
+    /// [`RelayError`]; the client's connection cannot be used further.
+    fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        upstream: &mut Link,
+        downstream: &mut Stream,
+        shelf: &BufferShelf,
+    ) -> Poll<Result<(), RelayError>>;
+
+    /// Body bytes sent.
+    fn sent(&self) -> u64;
+    /// Counts all progress, for time-outs.
+    fn moved(&self) -> u64;
+    /// Whom it waits for.
+    fn waiting(&self) -> Waiting;
+}
+
+impl BodyRelay for ResponseRelay {
+    #[inline]
+    fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        upstream: &mut Link,
+        downstream: &mut Stream,
+        shelf: &BufferShelf,
+    ) -> Poll<Result<(), RelayError>> {
+        ResponseRelay::poll_send(self, context, out, upstream, downstream, shelf)
+    }
+
+    fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    fn waiting(&self) -> Waiting {
+        self.waiting
+    }
+}
+
 /// A response on its way to the client.
 #[derive(Debug)]
 pub(crate) struct ResponseRelay {

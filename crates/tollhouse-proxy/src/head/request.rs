@@ -46,6 +46,10 @@ pub(crate) struct UpstreamRequest<'a> {
     pub client: ClientFacts<'a>,
     /// Whether `Upgrade` is passed on.
     pub upgrade: bool,
+    /// The method, where a plugin changes it.
+    pub method: Option<&'a [u8]>,
+    /// Path and query, where a plugin changes them.
+    pub target: Option<&'a [u8]>,
 }
 
 impl UpstreamRequest<'_> {
@@ -71,8 +75,13 @@ impl UpstreamRequest<'_> {
     /// The path and query as sent; the absolute form is reduced to the origin form.
     fn write_request_line(&self, out: &mut Vec<u8>) {
         let parts = &self.head.parts;
-        out.extend_from_slice(self.head.method.of_buffer(self.bytes));
+        out.extend_from_slice(self.method.unwrap_or(self.head.method.of_buffer(self.bytes)));
         out.push(b' ');
+        if let Some(target) = self.target {
+            out.extend_from_slice(target);
+            out.extend_from_slice(b" HTTP/1.1\r\n");
+            return;
+        }
         if parts.path.is_empty() {
             out.push(b'/');
         }

@@ -40,14 +40,21 @@ pub(crate) struct RelayedResponse<'a> {
     pub facts: ServerFacts<'a>,
     /// `X-APISIX-Upstream-Status`, where it is to be shown.
     pub upstream_status: Option<&'a [u8]>,
+    /// The status, where a plugin changes it.
+    pub status: Option<u16>,
 }
 
 impl RelayedResponse<'_> {
     /// Appends the head to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         // A node that speaks HTTP/1.0 does not lower what the gateway speaks.
-        out.extend_from_slice(b"HTTP/1.1");
-        out.extend_from_slice(&self.bytes[b"HTTP/1.1".len()..self.head.fields_start]);
+        match self.status {
+            None => {
+                out.extend_from_slice(b"HTTP/1.1");
+                out.extend_from_slice(&self.bytes[b"HTTP/1.1".len()..self.head.fields_start]);
+            }
+            Some(status) => write_status_line(out, status),
+        }
         let end = self.head.head_bytes - 2;
         copy_lines(out, &self.head.fields, self.bytes, end, |field| {
             !field.known.is_hop_by_hop() && field.known != Known::Server
@@ -104,11 +111,7 @@ pub(crate) struct LocalResponse<'a> {
 impl LocalResponse<'_> {
     /// Appends the head to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"HTTP/1.1 ");
-        text::write_decimal(out, u64::from(self.status));
-        out.push(b' ');
-        out.extend_from_slice(reason(self.status).as_bytes());
-        out.extend_from_slice(b"\r\n");
+        write_status_line(out, self.status);
         write_facts(out, &self.facts, false);
         if !self.content_type.is_empty() {
             write_line(out, "Content-Type", self.content_type.as_bytes());
@@ -121,6 +124,14 @@ impl LocalResponse<'_> {
         }
         out.extend_from_slice(b"\r\n");
     }
+}
+
+fn write_status_line(out: &mut Vec<u8>, status: u16) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    text::write_decimal(out, u64::from(status));
+    out.push(b' ');
+    out.extend_from_slice(reason(status).as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 #[inline]

@@ -107,6 +107,8 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
         configuration: Arc::default(),
+        catalogue: crate::plugins::catalogue(),
+        services: crate::plugins::services(bootstrap),
     };
     let introspection = Introspection {
         metrics: Arc::clone(&metrics),

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tollhouse_config::{Changes, Document, Fingerprints, Format, declarative, diff};
 use tollhouse_model::{Kind, Problem, Problems};
 use tollhouse_net::resolve::Resolver;
+use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::HealthSupervisor;
@@ -64,6 +65,10 @@ pub struct Shared {
     pub health: Arc<HealthSupervisor>,
     /// What the control API tells.
     pub configuration: Arc<Configuration>,
+    /// The plugins that exist.
+    pub catalogue: Arc<Catalogue>,
+    /// What the process offers them.
+    pub services: Arc<Services>,
 }
 
 impl Resources {
@@ -80,7 +85,7 @@ impl Resources {
         let mut resources = Self {
             source,
             fingerprints: Fingerprints::new(),
-            compiler: Compiler::new(settings, resolver),
+            compiler: Compiler::new(settings, resolver, shared.catalogue, shared.services),
             metrics: shared.metrics,
             health: shared.health,
             configuration: shared.configuration,

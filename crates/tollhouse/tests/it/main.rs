@@ -13,6 +13,7 @@ mod lifecycle;
 mod live;
 mod observability;
 mod peers;
+mod plugins;
 mod refusals;
 mod retries;
 mod routing;

@@ -37,6 +37,8 @@ fn written(client: &[&str], trust: Trust, passes_upgrades: bool) -> String {
             trust,
         },
         upgrade: head.upgrade && passes_upgrades,
+        method: None,
+        target: None,
     }
     .write(&mut out);
     let out = String::from_utf8(out).expect("text");

@@ -56,6 +56,7 @@ fn check(case: &Case<'_>, client: &[&str]) {
         reframe: case.reframe,
         facts: facts(case.connection),
         upstream_status: case.upstream_status,
+        status: None,
     }
     .write(&mut out);
     let out = String::from_utf8(out).expect("text");

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tollhouse_config::Document;
 use tollhouse_model::{Id, Kind, Problem, Problems, Route, Service, Upstream};
-use tollhouse_proxy::compile::plugins_without_effect;
 use tollhouse_stdx::nearest;
 use tollhouse_telemetry::ErrorCode;
 
@@ -65,12 +64,11 @@ impl References {
         self.follow(&service, path, problems);
         self.follow(&config, path, problems);
         self.upstream_of((&route.upstream, &route.upstream_id), path, problems);
-        if self.leads_nowhere(route) {
-            let reason = "it leads to no upstream, and no plugin of this build can answer";
+        if self.leads_nowhere(route) && route.plugins.values().all(|conf| conf.meta.disable) {
+            let reason = "it leads to no upstream, and it has no plugin that could answer";
             let hint = answered(ErrorCode::NoNodes);
             problems.push(Problem::warning(path, reason).with_hint(hint));
         }
-        plugins_without_effect(&route.plugins, path, problems);
     }
 
     /// Whether neither the route nor its service names an upstream.
@@ -83,7 +81,6 @@ impl References {
     /// What a service names.
     pub(super) fn service(&self, service: &Service, path: &str, problems: &mut Problems) {
         self.upstream_of((&service.upstream, &service.upstream_id), path, problems);
-        plugins_without_effect(&service.plugins, path, problems);
     }
 
     /// Whether an upstream has any node to send to.

@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use tollhouse_config::{Document, Format, Item, declarative};
-use tollhouse_model::{GlobalRule, Kind, PluginConfig, Problems, Route, Service, Upstream};
-use tollhouse_proxy::compile::{kind_without_effect, plugins_without_effect};
+use tollhouse_model::{
+    Consumer, ConsumerGroup, Credential, GlobalRule, Kind, PluginConfig, PluginSet, Problems,
+    Route, Service, Upstream,
+};
+use tollhouse_plugin::judge::{self, Role};
+use tollhouse_proxy::compile::kind_without_effect;
 
 use super::Environment;
 use super::references::References;
@@ -49,12 +53,18 @@ fn judge_item(item: &Item, references: &References) -> Problems {
     match item.kind {
         Kind::Route => {
             let (route, mut problems) = Route::parse(id, &value, path);
-            route.iter().for_each(|route| references.route(route, path, &mut problems));
+            if let Some(route) = &route {
+                references.route(route, path, &mut problems);
+                problems.extend(judged(&route.plugins, Role::Verifier, item));
+            }
             problems
         }
         Kind::Service => {
             let (service, mut problems) = Service::parse(id, &value, path);
-            service.iter().for_each(|service| references.service(service, path, &mut problems));
+            if let Some(service) = &service {
+                references.service(service, path, &mut problems);
+                problems.extend(judged(&service.plugins, Role::Verifier, item));
+            }
             problems
         }
         Kind::Upstream => {
@@ -64,25 +74,46 @@ fn judge_item(item: &Item, references: &References) -> Problems {
         }
         Kind::PluginConfig => {
             let (config, mut problems) = PluginConfig::parse(id, &value, path);
-            config.iter().for_each(|it| plugins_without_effect(&it.plugins, path, &mut problems));
+            let found = config.map(|config| judged(&config.plugins, Role::Verifier, item));
+            problems.extend(found.unwrap_or_default());
             problems
         }
         Kind::GlobalRule => {
             let (rule, mut problems) = GlobalRule::parse(id, &value, path);
-            rule.iter().for_each(|it| plugins_without_effect(&it.plugins, path, &mut problems));
+            let found = rule.map(|rule| judged(&rule.plugins, Role::Verifier, item));
+            problems.extend(found.unwrap_or_default());
             problems
         }
-        Kind::Consumer
-        | Kind::Credential
-        | Kind::ConsumerGroup
-        | Kind::PluginMetadata
-        | Kind::Proto
-        | Kind::Ssl
-        | Kind::StreamRoute
-        | Kind::Secret => {
+        Kind::Consumer => {
+            let (consumer, mut problems) = Consumer::parse(id, &value, path);
+            let found = consumer.map(|it| judged(&it.plugins, Role::Identity, item));
+            problems.extend(found.unwrap_or_default());
+            problems
+        }
+        Kind::Credential => {
+            let (credential, mut problems) = Credential::parse(id, &value, path);
+            let found = credential.map(|it| judged(&it.plugins, Role::Identity, item));
+            problems.extend(found.unwrap_or_default());
+            problems
+        }
+        Kind::ConsumerGroup => {
+            let (group, mut problems) = ConsumerGroup::parse(id, &value, path);
+            let found = group.map(|it| judged(&it.plugins, Role::Identity, item));
+            problems.extend(found.unwrap_or_default());
+            problems
+        }
+        Kind::PluginMetadata => item.kind.problems_of(id, &value, path),
+        Kind::Proto | Kind::Ssl | Kind::StreamRoute | Kind::Secret => {
             let mut problems = item.kind.problems_of(id, &value, path);
             problems.push(kind_without_effect(item.kind, path));
             problems
         }
     }
+}
+
+/// What is wrong with the plugins of an object.
+fn judged(plugins: &PluginSet, role: Role, item: &Item) -> Problems {
+    let owner = format!("{}/{}", item.kind, item.id);
+    let (catalogue, services) = (crate::plugins::catalogue(), crate::plugins::bare_services());
+    judge::judge(plugins, role, (&owner, &item.path), &catalogue, &services)
 }

@@ -57,7 +57,8 @@ fn every_problem_is_told_with_path_value_and_hint() {
     let text = r#"{
         "routes": [
             {"id": "a", "uri": 7, "upstream_id": "u"},
-            {"id": "b", "uri": "/b", "service_id": "webb", "plugins": {"key-auth": {}}},
+            {"id": "b", "uri": "/b", "service_id": "webb",
+                "plugins": {"kafka-proxy": {}, "uri-blocker": {"block_rules": 1}}},
             {"id": "c", "uri": "/c", "upstream_id": "nowhere", "plugin_config_id": "p"},
             {"id": "d", "uri": "/d", "upstream": {"nodes": {"127.0.0.1:1": 0}}, "upstream_id": "x"},
             {"id": "e", "uri": "/e", "service_id": "bare"},
@@ -77,8 +78,10 @@ error: apisix.json: routes[0].uri: wrong type: expected string, got number
 warning: apisix.json: routes[1].service_id: no object of that id in services
     value: \"webb\"
     hint:  did you mean \"web\"? its requests are answered 404 (service_not_found)
-warning: apisix.json: routes[1].plugins.key-auth: plugin \"key-auth\" is not part of this build
+warning: apisix.json: routes[1].plugins.kafka-proxy: plugin \"kafka-proxy\" is not part of this build
     hint:  it has no effect: requests pass as if it were not there
+error: apisix.json: routes[1].plugins.uri-blocker: failed to check the configuration of plugin \
+uri-blocker err: property \"block_rules\" validation failed: wrong type: expected array, got number
 warning: apisix.json: routes[2].plugin_config_id: no object of that id in plugin_configs
     value: \"p\"
     hint:  its requests are answered 503 (plugin_config_not_found)
@@ -87,14 +90,14 @@ warning: apisix.json: routes[2].upstream_id: no object of that id in upstreams
     hint:  its requests are answered 502 (upstream_not_found)
 warning: apisix.json: routes[3].upstream.nodes: no node with a weight above 0
     hint:  its requests are answered 503 (no_nodes)
-warning: apisix.json: routes[4]: it leads to no upstream, and no plugin of this build can answer
+warning: apisix.json: routes[4]: it leads to no upstream, and it has no plugin that could answer
     hint:  its requests are answered 503 (no_nodes)
-warning: apisix.json: routes[5]: it leads to no upstream, and no plugin of this build can answer
+warning: apisix.json: routes[5]: it leads to no upstream, and it has no plugin that could answer
     hint:  its requests are answered 503 (no_nodes)
 warning: apisix.json: services[0].upstream_id: no object of that id in upstreams
     value: \"gone\"
     hint:  its requests are answered 502 (upstream_not_found)
-apisix.json (resources): 6 routes, 2 services, 1 error, 9 warnings
+apisix.json (resources): 6 routes, 2 services, 2 errors, 9 warnings
 ";
     assert_eq!(report, expected);
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tollhouse_model::Id;
 use tollhouse_proxy::Snapshot;
+use tollhouse_proxy::plugins::Chain;
 use tollhouse_proxy::snapshot::{Reference, RouteEntry, Target, UpstreamEntry};
 use tollhouse_router::{Captures, Verdict};
 use tollhouse_telemetry::ErrorCode;
@@ -18,8 +19,8 @@ pub(super) struct Decision {
     pub(super) winner: Option<Winner>,
     /// Candidates in the order tried, the winner among them.
     pub(super) candidates: Vec<Candidate>,
-    /// Global rules with their plugins, which run before those of the route.
-    pub(super) global_rules: Vec<(Id, Vec<String>)>,
+    /// Plugins of global rules, which run before those of the route.
+    pub(super) globals: Arc<Chain>,
 }
 
 /// A route whose path and host were looked at.
@@ -78,13 +79,7 @@ impl Decision {
             captured: captured(&won.verdict.uri, &captures, &question.path),
             destination: destination(snapshot, entry),
         });
-        let rules = offline.compiler.global_rules();
-        let names = |plugins: &tollhouse_model::PluginSet| plugins.keys().cloned().collect();
-        Self {
-            winner,
-            candidates,
-            global_rules: rules.map(|rule| (rule.id.clone(), names(&rule.plugins))).collect(),
-        }
+        Self { winner, candidates, globals: Arc::clone(&snapshot.globals) }
     }
 }
 

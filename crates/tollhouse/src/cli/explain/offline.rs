@@ -47,7 +47,12 @@ impl Offline {
         }
         let resolver =
             Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), runtime.clone());
-        let mut compiler = Compiler::new(&settings, resolver);
+        let mut compiler = Compiler::new(
+            &settings,
+            resolver,
+            crate::plugins::catalogue(),
+            crate::plugins::bare_services(),
+        );
         let mut switched_off = Vec::new();
         let changes = document.items.iter().map(|item| {
             let mut change = change(item);

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use tollhouse_model::Upstream;
 use tollhouse_model::upstream::{Balance, HashOn, Node, PassHost, Scheme};
-use tollhouse_proxy::snapshot::{PluginStep, Reference, RouteEntry, UpstreamEntry};
+use tollhouse_proxy::plugins::PluginStep;
+use tollhouse_proxy::snapshot::{Reference, RouteEntry, UpstreamEntry};
 use tollhouse_router::Loss;
 use tollhouse_telemetry::ErrorCode;
 
@@ -133,20 +134,21 @@ fn route(page: &mut Page, question: &Question, decision: &Decision, winner: &Win
 }
 
 fn plugins(page: &mut Page, decision: &Decision, entry: &RouteEntry) {
-    let rules = decision.global_rules.iter();
-    let mut lines: Vec<String> =
-        rules.map(|(id, names)| format!("global_rules/{id}: {}", names.join(", "))).collect();
-    for steps in entry.plugins.chunk_by(|one, next| one.owner == next.owner) {
-        let names = joined(steps.iter().map(|step| step.name.clone()));
-        lines.push(format!("{}: {names}", owner(entry, &steps[0])));
-    }
+    let globals = decision.globals.steps().iter().map(|step| line(step, "global rules"));
+    let own = entry.chain.steps().iter().map(|step| line(step, &owner(entry, step)));
+    let lines: Vec<String> = globals.chain(own).collect();
     if lines.is_empty() {
         return page.line("plugins", "none");
     }
-    lines.push("not part of this build: without effect".to_owned());
     for (index, line) in lines.iter().enumerate() {
         page.line(if index == 0 { "plugins" } else { "" }, line);
     }
+}
+
+/// A plugin with its priority, its phases, and the object that brings it.
+fn line(step: &PluginStep, owner: &str) -> String {
+    let phases = step.handler.phases().names().join(", ");
+    format!("{} (priority {}; {phases}) from {owner}", step.name(), step.priority)
 }
 
 /// The object that brings a plugin.

@@ -58,7 +58,7 @@ const RESOURCES: &str = r#"{
          "upstream": {"nodes": {"127.0.0.1:1": 0}}}
     ],
     "services": [
-        {"id": "web", "hosts": ["api.com"], "plugins": {"cors": {}},
+        {"id": "web", "hosts": ["api.com"], "plugins": {"uri-blocker": {"block_rules": ["^/x"]}},
          "upstream": {"type": "chash", "key": "remote_addr", "scheme": "https",
                       "pass_host": "node", "nodes": {"10.0.0.1": 1, "10.0.0.2:8443": 2}}}
     ],
@@ -66,8 +66,8 @@ const RESOURCES: &str = r#"{
         {"id": "u", "nodes": [{"host": "127.0.0.1", "port": 1980, "weight": 1},
                               {"host": "::1", "port": 1981, "weight": 0, "priority": 2}]}
     ],
-    "plugin_configs": [{"id": "pc", "plugins": {"limit-count": {}, "cors": {}}}],
-    "global_rules": [{"id": "1", "plugins": {"prometheus": {}}}]
+    "plugin_configs": [{"id": "pc", "plugins": {"ip-restriction": {"blacklist": ["10.9.9.9"]}}}],
+    "global_rules": [{"id": "1", "plugins": {"real-ip": {"source": "arg_ip"}}}]
 }"#;
 
 #[test]
@@ -80,10 +80,10 @@ request     GET /v2/users x of api.com:9080, from 127.0.0.1
             path normalised, sent as //v2/./users%20x
 route       users (User API), pattern /v2/*
             :ext = users x
-plugins     global_rules/1: prometheus
-            routes/users: key-auth
-            plugin_configs/pc: cors, limit-count
-            not part of this build: without effect
+plugins     real-ip (priority 23000; rewrite) from global rules
+            ip-restriction (priority 3000; access) from plugin_configs/pc
+            uri-blocker (priority 2900; rewrite) from services/web
+            key-auth (priority 2500; rewrite) from routes/users
 upstream    upstreams/u: roundrobin over http, 1 retry
             127.0.0.1:1980  weight 1  Host: api.com:9080
             [::1]:1981  weight 0, never picked  priority 2  Host: api.com:9080
@@ -106,9 +106,8 @@ fn an_inline_upstream_of_a_service_is_told_by_its_place() {
 request     PURGE /v2/admin of api.com, from 10.1.1.1
 route       all, pattern /*
             :ext = v2/admin
-plugins     global_rules/1: prometheus
-            services/web: cors
-            not part of this build: without effect
+plugins     real-ip (priority 23000; rewrite) from global rules
+            uri-blocker (priority 2900; rewrite) from services/web
 upstream    services/web (inline): chash on variable remote_addr over https, 1 retry
             10.0.0.1:443  weight 1  Host: 10.0.0.1
             10.0.0.2:8443  weight 2  Host: 10.0.0.2:8443

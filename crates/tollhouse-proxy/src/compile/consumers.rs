@@ -1,0 +1,163 @@
+//! Consumers and their credentials on their way into the snapshot.
+//!
+//! A consumer's own auth confs and its credential objects are found by the same index. What hangs
+//! on one consumer is put in and taken out together, so that a change costs that consumer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use tollhouse_model as model;
+use tollhouse_model::{Id, PluginSet, Problems};
+use tollhouse_plugin::{Consumer, Credential, judge};
+
+use super::plugins::Plugins;
+use crate::consumers::{Consumers, Key};
+use crate::plugins::Chain;
+
+/// A credential object's id; `None` for what stands in the consumer itself.
+type CredentialId = Option<Box<str>>;
+
+/// What is known about consumers beyond the snapshot.
+#[derive(Debug, Default)]
+pub(super) struct ConsumerTable {
+    consumers: HashMap<Box<str>, model::Consumer>,
+    /// Identities by consumer, then by credential; the consumer's own stand under `None`.
+    identities: HashMap<Box<str>, BTreeMap<CredentialId, Vec<FoundBy>>>,
+    /// Keys that stand in the snapshot's index, by consumer.
+    indexed: HashMap<Box<str>, Vec<(Key, CredentialId)>>,
+}
+
+/// One identity and what it is found by.
+#[derive(Clone)]
+struct FoundBy {
+    key: Key,
+    identity: Arc<dyn std::any::Any + Send + Sync>,
+}
+
+impl std::fmt::Debug for FoundBy {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "FoundBy({}, ***)", self.key.plugin)
+    }
+}
+
+impl ConsumerTable {
+    /// Sets a consumer whose plugins have been compiled.
+    pub(super) fn set(
+        &mut self,
+        consumer: model::Consumer,
+        plugins: &Plugins,
+        path: &str,
+        problems: &mut Problems,
+        snapshot: &mut Consumers,
+    ) {
+        let Some(found) = found_by(&consumer.plugins, plugins, path, problems) else { return };
+        let name: Box<str> = consumer.username.as_str().into();
+        self.identities.entry(name.clone()).or_default().insert(None, found);
+        self.consumers.insert(name.clone(), consumer);
+        self.link(&name, plugins, snapshot);
+    }
+
+    /// Removes a consumer; its credentials stay until they are removed themselves, and count again
+    /// when it comes back.
+    pub(super) fn remove(&mut self, username: &str, snapshot: &mut Consumers) {
+        self.unlink(username, snapshot);
+        self.consumers.remove(username);
+        if let Some(identities) = self.identities.get_mut(username) {
+            identities.remove(&None);
+        }
+        snapshot.remove(username);
+    }
+
+    /// Sets a credential object.
+    pub(super) fn set_credential(
+        &mut self,
+        credential: &model::Credential,
+        plugins: &Plugins,
+        path: &str,
+        problems: &mut Problems,
+        snapshot: &mut Consumers,
+    ) {
+        let Some(found) = found_by(&credential.plugins, plugins, path, problems) else { return };
+        let name: Box<str> = credential.consumer.as_str().into();
+        let id: Box<str> = credential.id.as_str().into();
+        self.identities.entry(name.clone()).or_default().insert(Some(id), found);
+        self.link(&name, plugins, snapshot);
+    }
+
+    /// Removes a credential object.
+    pub(super) fn remove_credential(
+        &mut self,
+        key: &Id,
+        plugins: &Plugins,
+        snapshot: &mut Consumers,
+    ) {
+        let Some((username, id)) = model::Credential::split_key(key.as_str()) else { return };
+        if let Some(identities) = self.identities.get_mut(username) {
+            identities.remove(&Some(id.into()));
+            if identities.is_empty() {
+                self.identities.remove(username);
+            }
+        }
+        self.link(username, plugins, snapshot);
+    }
+
+    /// Puts everything that hangs on a consumer into the snapshot, in place of what was there.
+    fn link(&mut self, username: &str, plugins: &Plugins, snapshot: &mut Consumers) {
+        self.unlink(username, snapshot);
+        let Some(object) = self.consumers.get(username) else { return };
+        let id = Id::new(username);
+        let steps = plugins.of(model::Kind::Consumer, &id);
+        let chain = Chain::merge([steps]);
+        let consumer = Arc::new(Consumer {
+            username: username.into(),
+            group_id: object.group_id.as_ref().map(|id| id.as_str().into()),
+            custom_id: object.custom_id().map(Into::into),
+            labels: object.labels.clone(),
+            has_plugins: !chain.is_empty() || object.group_id.is_some(),
+        });
+        snapshot.set(Arc::clone(&consumer), chain);
+        let mut keys = Vec::new();
+        for (id, found) in self.identities.get(username).into_iter().flatten() {
+            for FoundBy { key, identity } in found {
+                let credential = Credential {
+                    consumer: Arc::clone(&consumer),
+                    credential_id: id.clone(),
+                    identity: Arc::clone(identity),
+                };
+                snapshot.set_credential(key.clone(), Arc::new(credential));
+                keys.push((key.clone(), id.clone()));
+            }
+        }
+        self.indexed.insert(username.into(), keys);
+    }
+
+    fn unlink(&mut self, username: &str, snapshot: &mut Consumers) {
+        for (key, id) in self.indexed.remove(username).unwrap_or_default() {
+            snapshot.remove_credential(&key, username, id.as_deref());
+        }
+    }
+}
+
+/// What the auth confs of a set are found by; `None` when one of them is refused.
+fn found_by(
+    set: &PluginSet,
+    plugins: &Plugins,
+    path: &str,
+    problems: &mut Problems,
+) -> Option<Vec<FoundBy>> {
+    let mut found = Vec::new();
+    for (plugin, conf) in plugins.identities(set) {
+        match plugin.identify(&conf.conf) {
+            Ok(identified) => found.push(FoundBy {
+                key: Key { plugin: plugin.name, key: identified.key.into_bytes().into() },
+                identity: identified.identity,
+            }),
+            Err(error) => {
+                let path = format!("{path}.plugins.{}", plugin.name);
+                problems.push(judge::refused(plugin.name, path, &error));
+            }
+        }
+    }
+    (!problems.has_errors()).then_some(found)
+}

@@ -1,0 +1,274 @@
+//! Takes objects in, kind by kind: parse, compile plugins, keep, note what else must be compiled.
+//!
+//! An object that does not parse, or whose plugins refuse their confs, changes nothing: its last
+//! good version stays.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tollhouse_model::{
+    Consumer, ConsumerGroup, Credential, GlobalRule, Id, Kind, PluginConfig, PluginMetadata,
+    PluginSet, Problem, Problems, Route, Service, Upstream,
+};
+
+use super::plugins::Place;
+use super::{Compiler, Touched, kind_without_effect};
+use crate::plugins::Chain;
+
+impl Compiler {
+    /// Parses and keeps the object; a bad one leaves its last good version in place.
+    pub(super) fn upsert_value(
+        &mut self,
+        kind: Kind,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut Touched,
+    ) -> Problems {
+        match kind {
+            Kind::Route => self.put_route(id, value, path, touched),
+            Kind::Service => self.put_service(id, value, path, touched),
+            Kind::Upstream => self.put_upstream(id, value, path),
+            Kind::PluginConfig => self.put_plugin_config(id, value, path, touched),
+            Kind::GlobalRule => self.put_global_rule(id, value, path, touched),
+            Kind::Consumer => self.put_consumer(id, value, path),
+            Kind::Credential => self.put_credential(id, value, path),
+            Kind::ConsumerGroup => self.put_consumer_group(id, value, path),
+            Kind::PluginMetadata => self.put_plugin_metadata(id, value, path, touched),
+            // Kept by the store and the Admin API; no request meets them yet.
+            Kind::Proto | Kind::Ssl | Kind::StreamRoute | Kind::Secret => {
+                let mut problems = kind.problems_of(id, value, path);
+                problems.push(kind_without_effect(kind, path));
+                problems
+            }
+        }
+    }
+
+    fn put_route(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
+        let (route, mut problems) = Route::parse(id.clone(), value, path);
+        let Some(route) = route else { return problems };
+        self.set_plugins(Kind::Route, &id, &route.plugins, path, &mut problems);
+        if !problems.has_errors() {
+            self.routes.insert(id.clone(), route);
+            touched.routes.push(id);
+        }
+        problems
+    }
+
+    fn put_service(
+        &mut self,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut Touched,
+    ) -> Problems {
+        let (service, mut problems) = Service::parse(id.clone(), value, path);
+        let Some(service) = service else { return problems };
+        self.set_plugins(Kind::Service, &id, &service.plugins, path, &mut problems);
+        if !problems.has_errors() {
+            self.upstreams.set_service(&service);
+            self.services.insert(id.clone(), Arc::new(service));
+            touched.services.push(id);
+        }
+        problems
+    }
+
+    fn put_upstream(&mut self, id: Id, value: &Value, path: &str) -> Problems {
+        let (upstream, problems) = Upstream::parse(Some(id.clone()), value, path);
+        if let Some(upstream) = upstream {
+            self.upstreams.set(&id, upstream, &mut self.snapshot.upstreams);
+        }
+        problems
+    }
+
+    fn put_plugin_config(
+        &mut self,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut Touched,
+    ) -> Problems {
+        let (config, mut problems) = PluginConfig::parse(id.clone(), value, path);
+        let Some(config) = config else { return problems };
+        self.set_plugins(Kind::PluginConfig, &id, &config.plugins, path, &mut problems);
+        if !problems.has_errors() {
+            self.plugin_configs.insert(id.clone(), config);
+            touched.plugin_configs.push(id);
+        }
+        problems
+    }
+
+    fn put_global_rule(
+        &mut self,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut Touched,
+    ) -> Problems {
+        let (rule, mut problems) = GlobalRule::parse(id.clone(), value, path);
+        let Some(rule) = rule else { return problems };
+        self.set_plugins(Kind::GlobalRule, &id, &rule.plugins, path, &mut problems);
+        if !problems.has_errors() {
+            self.warn_of_repeated_plugins(&rule, path, &mut problems);
+            self.global_rules.insert(id, rule);
+            touched.global_rules = true;
+        }
+        problems
+    }
+
+    fn put_consumer(&mut self, id: Id, value: &Value, path: &str) -> Problems {
+        let (consumer, mut problems) = Consumer::parse(id.clone(), value, path);
+        let Some(consumer) = consumer else { return problems };
+        let own = self.plugins.without_identities(&consumer.plugins);
+        self.set_plugins(Kind::Consumer, &id, &own, path, &mut problems);
+        let (plugins, consumers) = (&self.plugins, &mut self.snapshot.consumers);
+        self.consumers.set(consumer, plugins, path, &mut problems, consumers);
+        problems
+    }
+
+    fn put_credential(&mut self, id: Id, value: &Value, path: &str) -> Problems {
+        let (credential, mut problems) = Credential::parse(id, value, path);
+        if let Some(credential) = credential {
+            let (table, plugins) = (&mut self.consumers, &self.plugins);
+            let consumers = &mut self.snapshot.consumers;
+            table.set_credential(&credential, plugins, path, &mut problems, consumers);
+        }
+        problems
+    }
+
+    fn put_consumer_group(&mut self, id: Id, value: &Value, path: &str) -> Problems {
+        let (group, mut problems) = ConsumerGroup::parse(id.clone(), value, path);
+        let Some(group) = group else { return problems };
+        let own = self.plugins.without_identities(&group.plugins);
+        self.set_plugins(Kind::ConsumerGroup, &id, &own, path, &mut problems);
+        self.publish_group(&id);
+        self.consumer_groups.insert(id, group);
+        problems
+    }
+
+    pub(super) fn publish_group(&mut self, id: &Id) {
+        let chain = Chain::merge([self.plugins.of(Kind::ConsumerGroup, id)]);
+        self.snapshot.consumers.set_group(id.as_str(), Some(chain));
+    }
+
+    fn put_plugin_metadata(
+        &mut self,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut Touched,
+    ) -> Problems {
+        let (metadata, mut problems) = PluginMetadata::parse(id.clone(), value, path);
+        let Some(metadata) = metadata else { return problems };
+        let plugin = self.plugins.catalogue().get(id.as_str());
+        match plugin.map_or(Ok(()), |plugin| plugin.check_metadata(&metadata.conf)) {
+            Ok(()) => {
+                self.plugins.set_metadata(id.as_str(), Some(metadata.conf));
+                touched.metadata.push(id);
+            }
+            Err(error) => problems.push(Problem::error(path, error)),
+        }
+        problems
+    }
+
+    /// Compiles the plugins of an object; a refused one is an error among `problems`.
+    fn set_plugins(
+        &mut self,
+        kind: Kind,
+        id: &Id,
+        plugins: &PluginSet,
+        path: &str,
+        problems: &mut Problems,
+    ) {
+        let (upstreams, slots) = (&mut self.upstreams, &mut self.snapshot.upstreams);
+        let mut place = Place { path, upstreams, slots };
+        self.plugins.set(kind, id, plugins, &mut place, problems);
+    }
+
+    /// One plugin runs once among all global rules: that of the lowest id.
+    fn warn_of_repeated_plugins(&self, rule: &GlobalRule, path: &str, problems: &mut Problems) {
+        for (id, other) in self.global_rules.iter().filter(|(id, _)| **id != rule.id) {
+            for name in other.plugins.keys().filter(|name| rule.plugins.contains_key(*name)) {
+                let reason = format!("plugin \"{name}\" stands in global rule {id} too");
+                let problem = Problem::warning(format!("{path}.plugins.{name}"), reason);
+                problems.push(problem.with_hint("only the one of the lowest id runs"));
+            }
+        }
+    }
+
+    pub(super) fn merge_global_rules(&mut self) {
+        let sets = self.global_rules.keys().map(|id| self.plugins.of(Kind::GlobalRule, id));
+        self.snapshot.globals = Arc::new(Chain::merge(sets));
+    }
+
+    /// Compiles anew every object with a plugin whose metadata has changed.
+    pub(super) fn recompile_users(&mut self, touched: &mut Touched) {
+        for name in std::mem::take(&mut touched.metadata) {
+            for (kind, id, plugins) in self.users_of(name.as_str()) {
+                let mut problems = Problems::new();
+                self.set_plugins(kind, &id, &plugins, &format!("{kind}/{id}"), &mut problems);
+                match kind {
+                    Kind::Route => touched.routes.push(id),
+                    Kind::Service => touched.services.push(id),
+                    Kind::PluginConfig => touched.plugin_configs.push(id),
+                    Kind::GlobalRule => touched.global_rules = true,
+                    _ => self.publish_group(&id),
+                }
+            }
+        }
+    }
+
+    /// Every object with the plugin `name`, with all its plugins.
+    fn users_of(&self, name: &str) -> Vec<(Kind, Id, PluginSet)> {
+        let routes = self.routes.iter().map(|(id, it)| (Kind::Route, id, &it.plugins));
+        let services = self.services.iter().map(|(id, it)| (Kind::Service, id, &it.plugins));
+        let configs =
+            self.plugin_configs.iter().map(|(id, it)| (Kind::PluginConfig, id, &it.plugins));
+        let rules = self.global_rules.iter().map(|(id, it)| (Kind::GlobalRule, id, &it.plugins));
+        let groups =
+            self.consumer_groups.iter().map(|(id, it)| (Kind::ConsumerGroup, id, &it.plugins));
+        let all = routes.chain(services).chain(configs).chain(rules).chain(groups);
+        let users = all.filter(|(_, _, plugins)| plugins.contains_key(name));
+        users.map(|(kind, id, plugins)| (kind, id.clone(), plugins.clone())).collect()
+    }
+
+    pub(super) fn delete(&mut self, kind: Kind, id: &Id, touched: &mut Touched) {
+        self.problems.remove(&(kind, id.clone()));
+        self.plugins.remove(kind, id);
+        match kind {
+            Kind::Route => {
+                self.routes.remove(id);
+                touched.routes.push(id.clone());
+            }
+            Kind::Service => {
+                self.services.remove(id);
+                self.upstreams.remove_service(id);
+                touched.services.push(id.clone());
+            }
+            Kind::Upstream => self.upstreams.remove(id, &mut self.snapshot.upstreams),
+            Kind::PluginConfig => {
+                self.plugin_configs.remove(id);
+                touched.plugin_configs.push(id.clone());
+            }
+            Kind::GlobalRule => {
+                self.global_rules.remove(id);
+                touched.global_rules = true;
+            }
+            Kind::Consumer => self.consumers.remove(id.as_str(), &mut self.snapshot.consumers),
+            Kind::Credential => {
+                let consumers = &mut self.snapshot.consumers;
+                self.consumers.remove_credential(id, &self.plugins, consumers);
+            }
+            Kind::ConsumerGroup => {
+                self.consumer_groups.remove(id);
+                self.snapshot.consumers.set_group(id.as_str(), None);
+            }
+            Kind::PluginMetadata => {
+                self.plugins.set_metadata(id.as_str(), None);
+                touched.metadata.push(id.clone());
+            }
+            // What `upsert_value` does not keep.
+            Kind::Proto | Kind::Ssl | Kind::StreamRoute | Kind::Secret => {}
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The life of a request that has plugins: the same corridor as `pipeline.rs`, with doors in it.
+
+use tollhouse_plugin::Phases;
+use tollhouse_telemetry::ErrorCode;
+
+use crate::client::Client;
+use crate::error::GatewayError;
+use crate::exchange::RequestPump;
+use crate::forward::Forward;
+use crate::plugins::chain::StepUpstream;
+use crate::plugins::lent::Lent;
+use crate::plugins::prepared::Kind;
+use crate::plugins::request_phases::{self, Verdict};
+use crate::plugins::{Chain, Chains, log_phase};
+use crate::request::Work;
+use crate::serve::After;
+use crate::snapshot::{RouteEntry, Snapshot, UpstreamEntry};
+use crate::worker::Worker;
+use crate::{local, pipeline, rescue};
+
+/// Serves one request; `route` is the one that matched.
+pub(crate) async fn serve(
+    worker: &Worker,
+    client: &mut Client,
+    work: &mut Work,
+    body: &mut RequestPump,
+    snapshot: &Snapshot,
+    route: Option<&RouteEntry>,
+) -> After {
+    work.plugins.is_active = true;
+    let no_chain = Chain::default();
+    let mut chains = Chains::new(&snapshot.globals, route.map_or(&no_chain, |route| &route.chain));
+    let served = ask_and_forward(worker, client, work, body, snapshot, route, &mut chains).await;
+    let after = match served {
+        Ok(after) => after,
+        Err(error) => rescue::answer_with(worker, client, work, body, error, Some(&chains)).await,
+    };
+    if chains.has(Phases::LOG) {
+        worker.clock.refresh();
+        log_phase::run(&mut Lent { worker, client, work, body, route }, &chains);
+    }
+    after
+}
+
+/// Up to the answer: plugins, then a node unless one of them has answered.
+async fn ask_and_forward<'s>(
+    worker: &Worker,
+    client: &mut Client,
+    work: &mut Work,
+    body: &mut RequestPump,
+    snapshot: &'s Snapshot,
+    route: Option<&'s RouteEntry>,
+    chains: &mut Chains<'s>,
+) -> Result<After, GatewayError> {
+    if let Some(route) = route {
+        pipeline::note_route(route, work);
+        pipeline::check_references(route)?;
+    }
+    let verdict = {
+        let mut lent = Lent { worker, client, work, body, route };
+        request_phases::run(&mut lent, snapshot, chains).await?
+    };
+    let Verdict::Forward(chosen) = verdict else {
+        return Ok(answer(worker, client, work, body, chains).await);
+    };
+    // Global rules have had their say about requests that no route takes.
+    let route = route.ok_or(ErrorCode::RouteNotFound)?;
+    settle_edits(work, body)?;
+    let upstream = match chosen {
+        None | Some(StepUpstream::Route) => pipeline::upstream_of(snapshot, route)?,
+        Some(StepUpstream::Inline(upstream)) => upstream,
+        Some(StepUpstream::Slot(slot, id)) => match slot_of(snapshot, *slot) {
+            Some(upstream) => upstream,
+            None => {
+                let text = format!("failed to fetch upstream info by upstream id [{id}]");
+                let prepared = &mut work.plugins.prepared;
+                prepared.status = 500;
+                prepared.kind = Kind::Text;
+                prepared.body.extend_from_slice(text.as_bytes());
+                return Ok(answer(worker, client, work, body, chains).await);
+            }
+        },
+    };
+    let forward = Forward { worker, route, upstream, chains: Some(chains) };
+    forward.run(client, work, body).await
+}
+
+fn slot_of(snapshot: &Snapshot, slot: u32) -> Option<&std::sync::Arc<UpstreamEntry>> {
+    snapshot.upstreams.get(slot).and_then(Option::as_ref)
+}
+
+/// Puts into effect what plugins have decided about the request as a whole.
+fn settle_edits(work: &mut Work, body: &mut RequestPump) -> Result<(), GatewayError> {
+    let edits = &work.plugins.edits;
+    if let Some((address, _)) = edits.remote {
+        work.reported_address = Some((address, crate::head::text::AddressText::new(address)));
+    }
+    if let Some(method) = edits.method {
+        work.is_idempotent = crate::request::is_idempotent(method.as_bytes());
+    }
+    if edits.body.is_some() {
+        body.leave_out();
+    }
+    if let Some(bytes) = edits.body_bytes_max {
+        body.limit(bytes);
+        let declared = match work.head.body {
+            tollhouse_http::BodyLength::Known(declared) => declared,
+            _ => 0,
+        };
+        if declared > bytes || body.is_over_limit() {
+            return Err(ErrorCode::BodyTooLarge.into());
+        }
+    }
+    Ok(())
+}
+
+/// Sends the answer that a plugin has given.
+async fn answer(
+    worker: &Worker,
+    client: &mut Client,
+    work: &mut Work,
+    body: &mut RequestPump,
+    chains: &Chains<'_>,
+) -> After {
+    let mut prepared = std::mem::take(&mut work.plugins.prepared);
+    if prepared.kind == Kind::Unsaid && prepared.status >= 400 {
+        prepared.body = rescue::html_page(prepared.status);
+    }
+    let is_page = prepared.kind == Kind::Unsaid && prepared.status >= 400;
+    let content_type = if is_page { rescue::HTML } else { prepared.content_type() };
+    let answer = local::Local {
+        status: prepared.status,
+        content_type,
+        headers: &prepared.headers,
+        body: &prepared.body,
+        may_keep: true,
+    };
+    let after = local::send(worker, client, work, body, Some(chains), answer).await;
+    work.plugins.prepared = prepared;
+    after
+}

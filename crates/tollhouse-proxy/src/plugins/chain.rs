@@ -1,0 +1,204 @@
+//! Plugins in the order in which they run: an object's, and all of those that a request meets.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use serde_json::Value;
+use smallvec::SmallVec;
+use tollhouse_model::Id;
+use tollhouse_model::expr::Expr;
+use tollhouse_model::variable::Lookup;
+use tollhouse_plugin::handler::SharedHandler;
+use tollhouse_plugin::{Phases, RunPolicy};
+
+use crate::snapshot::UpstreamEntry;
+
+/// Verdicts of one request held without allocating; few plugins have a filter.
+const VERDICTS_INLINE: usize = 4;
+
+/// One configured plugin.
+#[derive(Debug)]
+pub struct PluginStep {
+    /// The plugin.
+    pub handler: SharedHandler,
+    /// Higher runs earlier: the plugin's own, or what `_meta.priority` says.
+    pub priority: i64,
+    /// The kind of object that brings it: `route`, `service`, `plugin config`, ….
+    pub owner: &'static str,
+    /// Runs only where this holds.
+    pub filter: Option<Expr>,
+    /// Replaces the body of its answers with status 400 or above.
+    pub error_response: Option<Value>,
+    /// Whether it finds out who asks.
+    pub is_auth: bool,
+    /// Whether it makes way for the route's own where it stands in a global rule.
+    pub run_policy: RunPolicy,
+    /// Upstreams that it may choose.
+    pub upstreams: Vec<StepUpstream>,
+}
+
+/// An upstream that a plugin may choose.
+#[derive(Debug, Clone)]
+pub enum StepUpstream {
+    /// The route's own.
+    Route,
+    /// One that stands in the plugin's conf.
+    Inline(Arc<UpstreamEntry>),
+    /// An upstream object, by its slot in the snapshot.
+    Slot(u32, Id),
+}
+
+impl PluginStep {
+    /// The plugin's name.
+    pub fn name(&self) -> &'static str {
+        self.handler.name()
+    }
+
+    /// What tells this instance from any other.
+    #[inline]
+    pub(crate) fn instance(&self) -> usize {
+        Arc::as_ptr(&self.handler).cast::<()>() as usize
+    }
+}
+
+/// Plugins by descending priority, one of each name.
+#[derive(Debug, Clone, Default)]
+pub struct Chain {
+    steps: Vec<Arc<PluginStep>>,
+    phases: Phases,
+}
+
+impl Chain {
+    /// Of the first step of each name; earlier sets win.
+    pub fn merge<'a>(sets: impl IntoIterator<Item = &'a [Arc<PluginStep>]>) -> Self {
+        let mut steps: Vec<Arc<PluginStep>> = Vec::new();
+        for step in sets.into_iter().flatten() {
+            if !steps.iter().any(|other| other.name() == step.name()) {
+                steps.push(Arc::clone(step));
+            }
+        }
+        // Stable: equal priorities stay in the order of their names within a set.
+        steps.sort_by_key(|step| std::cmp::Reverse(step.priority));
+        let phases = steps.iter().fold(Phases::NONE, |all, step| all.and(step.handler.phases()));
+        Self { steps, phases }
+    }
+
+    /// Whether there is nothing to run.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The steps, in order.
+    pub fn steps(&self) -> &[Arc<PluginStep>] {
+        &self.steps
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.steps.iter().any(|step| step.name() == name)
+    }
+}
+
+/// All plugins that one request meets: those of global rules, then those of its route, into which
+/// its consumer's come once it is known.
+#[derive(Debug)]
+pub(crate) struct Chains<'s> {
+    globals: &'s Chain,
+    route: &'s Chain,
+    /// The route's with the consumer's among them; in place of `route` once `is_merged`.
+    merged: Vec<&'s PluginStep>,
+    is_merged: bool,
+    phases: Phases,
+    /// What `_meta.filter` said; asked once for each instance.
+    verdicts: RefCell<SmallVec<[(usize, bool); VERDICTS_INLINE]>>,
+}
+
+impl<'s> Chains<'s> {
+    /// Those of global rules and of a route.
+    pub(crate) fn new(globals: &'s Chain, route: &'s Chain) -> Self {
+        Self {
+            globals,
+            route,
+            merged: Vec::new(),
+            is_merged: false,
+            phases: globals.phases.and(route.phases),
+            verdicts: RefCell::default(),
+        }
+    }
+
+    /// Whether any plugin takes part in `phase`.
+    #[inline]
+    pub(crate) fn has(&self, phase: Phases) -> bool {
+        self.phases.has(phase)
+    }
+
+    /// The step at `index` of all steps, those of global rules first.
+    #[inline]
+    pub(crate) fn step(&self, index: usize) -> Option<&'s PluginStep> {
+        let globals = self.globals.steps.len();
+        if index < globals {
+            return self.globals.steps.get(index).map(|step| &**step);
+        }
+        let index = index - globals;
+        if self.is_merged {
+            return self.merged.get(index).copied();
+        }
+        self.route.steps.get(index).map(|step| &**step)
+    }
+
+    /// Whether `step`, at `index`, takes part in `phase` for this request.
+    #[inline]
+    pub(crate) fn runs(
+        &self,
+        step: &PluginStep,
+        index: usize,
+        phase: Phases,
+        request: &dyn Lookup,
+    ) -> bool {
+        step.handler.phases().has(phase)
+            && (step.run_policy == RunPolicy::Both || !self.makes_way(step, index))
+            && step.filter.as_ref().is_none_or(|filter| self.holds(step, filter, request))
+    }
+
+    fn makes_way(&self, step: &PluginStep, index: usize) -> bool {
+        let is_global = index < self.globals.steps.len();
+        is_global && (self.route.has(step.name()) || self.merged_has(step.name()))
+    }
+
+    fn merged_has(&self, name: &str) -> bool {
+        self.merged.iter().any(|step| step.name() == name)
+    }
+
+    fn holds(&self, step: &PluginStep, filter: &Expr, request: &dyn Lookup) -> bool {
+        let instance = step.instance();
+        let mut verdicts = self.verdicts.borrow_mut();
+        if let Some((_, verdict)) = verdicts.iter().find(|(other, _)| *other == instance) {
+            return *verdict;
+        }
+        let verdict = filter.matches(request);
+        verdicts.push((instance, verdict));
+        verdict
+    }
+
+    /// Lets the plugins of the consumer and of its group join in: they replace the route's of the
+    /// same name, as a whole (apisix.md §3.8).
+    pub(crate) fn join(&mut self, consumer: Option<&'s Chain>, group: Option<&'s Chain>) {
+        let sets = [consumer, group, Some(self.route)];
+        for step in sets.into_iter().flatten().flat_map(|chain| &chain.steps) {
+            if !self.merged_has(step.name()) {
+                self.merged.push(step);
+            }
+        }
+        self.merged.sort_by_key(|step| std::cmp::Reverse(step.priority));
+        self.is_merged = true;
+        let phases = self.merged.iter().map(|step| step.handler.phases());
+        self.phases = phases.fold(self.globals.phases, Phases::and);
+    }
+
+    /// Whether `step` came with the consumer.
+    pub(crate) fn is_new(&self, step: &PluginStep) -> bool {
+        self.is_merged
+            && !self.route.steps.iter().any(|other| std::ptr::eq(&**other, step))
+            && !self.globals.steps.iter().any(|other| std::ptr::eq(&**other, step))
+    }
+}

@@ -1,0 +1,147 @@
+//! The request under way, lent to plugins.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tollhouse_model::variable::{Lookup, Variable};
+use tollhouse_plugin::{BodyError, Exchange, LocalFuture, Moment, RequestEdits};
+use tollhouse_telemetry::ErrorCode;
+
+use super::variables;
+use crate::client::Client;
+use crate::exchange::RequestPump;
+use crate::post_args;
+use crate::request::{Request, Work};
+use crate::snapshot::RouteEntry;
+use crate::worker::Worker;
+
+/// Everything a plugin may ask about.
+pub(crate) struct Lent<'r> {
+    /// The core.
+    pub worker: &'r Worker,
+    /// The client.
+    pub client: &'r mut Client,
+    /// The request.
+    pub work: &'r mut Work,
+    /// Its body.
+    pub body: &'r mut RequestPump,
+    /// Its route, once it has one.
+    pub route: Option<&'r RouteEntry>,
+}
+
+impl Lent<'_> {
+    fn bytes(&self) -> &[u8] {
+        self.client.link.buffer.filled()
+    }
+}
+
+impl Lookup for Lent<'_> {
+    fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        let request = Request::new(self.client, self.work, self.route);
+        // The value must not outlive `request`; what is borrowed is borrowed from the parts.
+        if let Variable::Named(name) = variable
+            && let Some(value) = variables::named(self.worker, self.client, self.work, name)
+        {
+            return Some(value);
+        }
+        request.value(variable)
+    }
+}
+
+impl Exchange for Lent<'_> {
+    fn method(&self) -> &[u8] {
+        self.work.head.method.of_buffer(self.bytes())
+    }
+
+    fn path(&self) -> &[u8] {
+        self.work.matched_path(self.client)
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        self.work.head.parts.query.map(|query| query.of_buffer(self.bytes()))
+    }
+
+    fn request_uri(&self) -> &[u8] {
+        self.work.head.target.of_buffer(self.bytes())
+    }
+
+    fn client_header(&self, name: &[u8]) -> Option<&[u8]> {
+        self.work.head.fields.find(name, self.bytes())
+    }
+
+    fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        let bytes = self.bytes();
+        for field in self.work.head.fields.iter() {
+            visit(field.name().of_buffer(bytes), field.value().of_buffer(bytes));
+        }
+    }
+
+    fn remote_address(&self) -> IpAddr {
+        self.work.remote_address(self.client)
+    }
+
+    fn peer_address(&self) -> IpAddr {
+        self.client.peer.ip().to_canonical()
+    }
+
+    fn is_tls(&self) -> bool {
+        false
+    }
+
+    fn edits(&self) -> &RequestEdits {
+        &self.work.plugins.edits
+    }
+
+    fn edits_mut(&mut self) -> &mut RequestEdits {
+        &mut self.work.plugins.edits
+    }
+
+    fn read_body<'a>(&'a mut self, bytes_max: u64) -> LocalFuture<'a, Result<(), BodyError>> {
+        Box::pin(async move {
+            if self.work.plugins.body.is_some() {
+                return Ok(());
+            }
+            let read =
+                post_args::whole_body(self.worker, self.client, self.work, self.body, bytes_max);
+            let body = read.await.map_err(|error| match error.code {
+                ErrorCode::BodyTooLarge => BodyError::TooLarge,
+                _ => BodyError::Broken,
+            })?;
+            self.work.plugins.body = Some(body);
+            Ok(())
+        })
+    }
+
+    fn body(&self) -> Option<&[u8]> {
+        self.work.plugins.body.as_deref()
+    }
+
+    fn note_consumer(&mut self, username: &str, group: Option<&str>) {
+        let plugins = &mut self.work.plugins;
+        plugins.consumer.clear();
+        plugins.consumer.push_str(username);
+        plugins.consumer_group.clear();
+        plugins.consumer_group.push_str(group.unwrap_or_default());
+    }
+
+    fn now(&self) -> Moment {
+        let clock = &self.worker.clock;
+        Moment { monotonic_ms: clock.now_ms(), unix_ms: clock.unix_ms() }
+    }
+
+    fn random(&self) -> u64 {
+        self.worker.random_u64()
+    }
+
+    fn sleep<'a>(&'a mut self, time: Duration) -> LocalFuture<'a, ()> {
+        Box::pin(async move {
+            tokio::time::sleep(time).await;
+            self.worker.clock.refresh();
+        })
+    }
+
+    fn as_lookup(&self) -> &dyn Lookup {
+        self
+    }
+}

@@ -1,0 +1,51 @@
+//! Runs the log phase: plugins see how an exchange went.
+
+use tollhouse_plugin::{LogContext, Phases, Transfer};
+
+use super::chain::Chains;
+use super::lent::Lent;
+use crate::head::text::write_socket_address;
+
+/// Runs it. What plugins remembered is dropped afterwards, with the request.
+pub(crate) fn run(lent: &mut Lent<'_>, chains: &Chains<'_>) {
+    if !chains.has(Phases::LOG) {
+        return;
+    }
+    let mut shelf = std::mem::take(&mut lent.work.plugins.shelf);
+    {
+        let record = &lent.work.record;
+        let clock = &lent.worker.clock;
+        let mut upstream = Vec::new();
+        if let Some(attempt) = record.attempts.last() {
+            write_socket_address(&mut upstream, attempt.address);
+        }
+        let request_ms = clock.now_ms().saturating_sub(record.started_ms);
+        let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
+        let transfer = Transfer {
+            status: record.status,
+            upstream_status: record.attempts.last().map(|attempt| attempt.status),
+            is_upstream_answer: record.upstream_response_ms.is_some() && record.code.is_none(),
+            bytes_received: lent.work.head.head_bytes as u64 + lent.body.received,
+            bytes_sent: record.bytes_sent,
+            body_bytes_sent: record.body_bytes_sent,
+            started_unix_ms: clock.unix_ms().saturating_sub(request_ms),
+            request_ms,
+            upstream_ms: record.upstream_response_ms,
+            upstream: text(&upstream),
+            route_id: text(&record.route_id),
+            service_id: text(&record.service_id),
+            consumer: &lent.work.plugins.consumer,
+            error_code: record.code.map(|code| code.text()),
+        };
+        let mut cx = LogContext::new(lent, &mut shelf, transfer);
+        let mut index = 0;
+        while let Some(step) = chains.step(index) {
+            if chains.runs(step, index, Phases::LOG, cx.variables()) {
+                cx.enter(step.instance());
+                step.handler.log(&mut cx);
+            }
+            index += 1;
+        }
+    }
+    lent.work.plugins.shelf = shelf;
+}

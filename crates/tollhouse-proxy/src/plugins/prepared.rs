@@ -1,0 +1,81 @@
+//! A plugin's answer, copied out of its hands so that it can be sent while nothing is borrowed.
+
+use serde_json::Value;
+use tollhouse_plugin::answer::TEXT_PLAIN;
+use tollhouse_plugin::{Answer, AnswerBody, HeaderEdits};
+
+/// Room kept for the body of the next answer, in bytes; a longer one is given back.
+const BODY_KEPT_BYTES_MAX: usize = 64 * 1024;
+
+/// An answer of the gateway's own, ready to be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    /// The status.
+    pub status: u16,
+    /// Header lines.
+    pub headers: HeaderEdits,
+    /// What the body is.
+    pub kind: Kind,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// What the body of an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Kind {
+    /// None was given: errors get the gateway's page.
+    #[default]
+    Unsaid,
+    /// It goes out as plain text unless the headers say otherwise.
+    Text,
+}
+
+impl Prepared {
+    /// Forgets the answer, keeps the room.
+    pub(crate) fn clear(&mut self) {
+        self.status = 0;
+        self.headers.clear();
+        self.kind = Kind::Unsaid;
+        self.body.clear();
+        self.body.shrink_to(BODY_KEPT_BYTES_MAX);
+    }
+
+    /// Copies `answer`, whose body `error_response` replaces where it is an error.
+    pub(crate) fn fill(&mut self, answer: &Answer<'_>, error_response: Option<&Value>) {
+        self.clear();
+        self.status = answer.status;
+        for (name, value) in &answer.headers {
+            self.headers.add(name, value);
+        }
+        match error_response.filter(|_| answer.status >= 400) {
+            Some(Value::String(text)) => self.set_text(text.as_bytes()),
+            Some(value) => self.set_json(value),
+            None => match &answer.body {
+                AnswerBody::None => {}
+                AnswerBody::Text(text) => self.set_text(text),
+                AnswerBody::Json(value) => self.set_json(value),
+                AnswerBody::Shared(bytes) => self.set_text(bytes),
+            },
+        }
+    }
+
+    fn set_text(&mut self, text: &[u8]) {
+        self.kind = Kind::Text;
+        self.body.extend_from_slice(text);
+    }
+
+    fn set_json(&mut self, value: &Value) {
+        self.kind = Kind::Text;
+        // Writing into memory cannot fail.
+        let _ = serde_json::to_writer(&mut self.body, value);
+        self.body.push(b'\n');
+    }
+
+    /// `Content-Type` for the body; empty where the headers say it, or there is nothing to say.
+    pub(crate) fn content_type(&self) -> &'static str {
+        match self.kind {
+            Kind::Text if self.headers.find(b"content-type").is_none() => TEXT_PLAIN,
+            _ => "",
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Runs the phases before a node is asked: rewrite, the consumer's plugins, access, before_proxy
+//! (apisix.md §3.8).
+
+use tollhouse_plugin::{Flow, Phases, RequestContext, Step};
+use tollhouse_telemetry::ErrorCode;
+
+use super::chain::{Chains, PluginStep, StepUpstream};
+use super::lent::Lent;
+use super::prepared::Prepared;
+use crate::error::GatewayError;
+use crate::snapshot::Snapshot;
+
+/// What the phases came to.
+pub(crate) enum Verdict<'s> {
+    /// The request goes to a node: of the upstream that a plugin chose, or the route's.
+    Forward(Option<&'s StepUpstream>),
+    /// A plugin has answered; the answer is prepared.
+    Answered,
+}
+
+/// Runs all phases that come before a node is asked.
+///
+/// # Errors
+/// When the consumer's group does not exist.
+pub(crate) async fn run<'s>(
+    lent: &mut Lent<'_>,
+    snapshot: &'s Snapshot,
+    chains: &mut Chains<'s>,
+) -> Result<Verdict<'s>, GatewayError> {
+    let mut shelf = std::mem::take(&mut lent.work.plugins.shelf);
+    let mut prepared = std::mem::take(&mut lent.work.plugins.prepared);
+    let verdict = {
+        let cx = RequestContext::new(lent, &snapshot.consumers, &mut shelf);
+        Phasing { cx, prepared: &mut prepared, upstream: None }.run(snapshot, chains).await
+    };
+    lent.work.plugins.shelf = shelf;
+    lent.work.plugins.prepared = prepared;
+    verdict
+}
+
+/// A request on its way through the phases.
+struct Phasing<'r, 's> {
+    cx: RequestContext<'r>,
+    prepared: &'r mut Prepared,
+    upstream: Option<&'s StepUpstream>,
+}
+
+impl<'r, 's: 'r> Phasing<'r, 's> {
+    async fn run(
+        mut self,
+        snapshot: &'s Snapshot,
+        chains: &mut Chains<'s>,
+    ) -> Result<Verdict<'s>, GatewayError> {
+        if self.phase(chains, Phases::REWRITE, Who::All).await {
+            return Ok(Verdict::Answered);
+        }
+        if self.join_consumer(snapshot, chains)?
+            && self.phase(chains, Phases::REWRITE, Who::New).await
+        {
+            return Ok(Verdict::Answered);
+        }
+        for phase in [Phases::ACCESS, Phases::BEFORE_PROXY] {
+            if self.phase(chains, phase, Who::All).await {
+                return Ok(Verdict::Answered);
+            }
+        }
+        Ok(Verdict::Forward(self.upstream))
+    }
+
+    /// Lets the plugins of whoever asks join in; tells whether there are any.
+    fn join_consumer(
+        &self,
+        snapshot: &'s Snapshot,
+        chains: &mut Chains<'s>,
+    ) -> Result<bool, GatewayError> {
+        let Some(consumer) = self.cx.consumer().filter(|consumer| consumer.has_plugins) else {
+            return Ok(false);
+        };
+        let group = match &consumer.group_id {
+            Some(id) => {
+                let found = snapshot.consumers.group(id);
+                Some(found.ok_or(ErrorCode::ConsumerGroupNotFound)?)
+            }
+            None => None,
+        };
+        chains.join(snapshot.consumers.chain(&consumer.username), group);
+        Ok(true)
+    }
+
+    /// Runs one phase; tells whether a plugin has answered.
+    async fn phase(&mut self, chains: &Chains<'s>, phase: Phases, who: Who) -> bool {
+        if !chains.has(phase) {
+            return false;
+        }
+        let mut index = 0;
+        while let Some(step) = chains.step(index) {
+            let is_due = chains.runs(step, index, phase, self.cx.variables())
+                && (who == Who::All || (chains.is_new(step) && !step.is_auth));
+            if is_due && self.step(step, phase).await {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
+    #[inline]
+    async fn step(&mut self, step: &'s PluginStep, phase: Phases) -> bool {
+        self.cx.enter(step.instance());
+        let handler = &*step.handler;
+        let answered = {
+            let said = match phase {
+                Phases::REWRITE => handler.rewrite(&mut self.cx),
+                Phases::ACCESS => handler.access(&mut self.cx),
+                _ => handler.before_proxy(&mut self.cx),
+            };
+            match said {
+                Step::Continue => None,
+                Step::Answer(answer) => Some(answer),
+                Step::Wait(future) => match future.await {
+                    Flow::Continue => None,
+                    Flow::Answer(answer) => Some(answer),
+                },
+            }
+            .map(|answer| self.prepared.fill(&answer, step.error_response.as_ref()))
+            .is_some()
+        };
+        if answered {
+            return true;
+        }
+        if let Some(index) = self.cx.edits().upstream.take() {
+            self.upstream = step.upstreams.get(index);
+        }
+        false
+    }
+}
+
+/// Which plugins a phase is run for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// All.
+    All,
+    /// Those that came with the consumer.
+    New,
+}

@@ -1,0 +1,84 @@
+//! Runs the response phase: plugins see the head of the answer, change it, and install filters.
+
+use tollhouse_http::ResponseHead as ParsedHead;
+use tollhouse_plugin::response::ResponseFacts;
+use tollhouse_plugin::{HeaderEdits, Phases, ResponseContext, ResponseHead};
+
+use super::chain::Chains;
+use super::lent::Lent;
+
+/// Runs it; edits and filters are left in the work. Returns the facts with what changed.
+pub(crate) fn run(
+    lent: &mut Lent<'_>,
+    chains: &Chains<'_>,
+    head: &dyn ResponseHead,
+    facts: ResponseFacts,
+) -> ResponseFacts {
+    if !chains.has(Phases::RESPONSE) {
+        return facts;
+    }
+    let mut edits = std::mem::take(&mut lent.work.plugins.response_edits);
+    let mut filters = std::mem::take(&mut lent.work.plugins.filters);
+    let mut shelf = std::mem::take(&mut lent.work.plugins.shelf);
+    let facts = {
+        let mut cx = ResponseContext::new(lent, head, &mut edits, &mut filters, &mut shelf, facts);
+        let mut index = 0;
+        while let Some(step) = chains.step(index) {
+            if chains.runs(step, index, Phases::RESPONSE, &cx.variables()) {
+                cx.enter(step.instance());
+                step.handler.response(&mut cx);
+            }
+            index += 1;
+        }
+        cx.facts()
+    };
+    let plugins = &mut lent.work.plugins;
+    plugins.response_edits = edits;
+    plugins.filters = filters;
+    plugins.shelf = shelf;
+    facts
+}
+
+/// A node's head, as plugins see it.
+pub(crate) struct NodeHead<'a> {
+    /// The parsed head.
+    pub head: &'a ParsedHead,
+    /// The bytes it was parsed from.
+    pub bytes: &'a [u8],
+}
+
+impl ResponseHead for NodeHead<'_> {
+    fn find(&self, name: &[u8]) -> Option<&[u8]> {
+        self.head.fields.find(name, self.bytes)
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        for field in self.head.fields.iter() {
+            visit(field.name().of_buffer(self.bytes), field.value().of_buffer(self.bytes));
+        }
+    }
+}
+
+/// The head of an answer of the gateway's own, as plugins see it.
+pub(crate) struct OwnHead<'a> {
+    /// `Content-Type`; empty where `headers` has it, or there is none.
+    pub content_type: &'a str,
+    /// Header lines.
+    pub headers: &'a HeaderEdits,
+}
+
+impl ResponseHead for OwnHead<'_> {
+    fn find(&self, name: &[u8]) -> Option<&[u8]> {
+        if !self.content_type.is_empty() && name.eq_ignore_ascii_case(b"content-type") {
+            return Some(self.content_type.as_bytes());
+        }
+        self.headers.find(name)
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        if !self.content_type.is_empty() {
+            visit(b"Content-Type", self.content_type.as_bytes());
+        }
+        self.headers.lines().for_each(|(name, value)| visit(name, value));
+    }
+}

@@ -1,0 +1,58 @@
+//! What a request with plugins needs besides; reused from request to request.
+
+use tollhouse_plugin::{BodyFilter, Effect, HeaderEdits, RequestEdits, Shelf};
+
+use super::prepared::Prepared;
+
+/// Filters of a response body, in order.
+pub(crate) type Filters = Vec<(Effect, Box<dyn BodyFilter>)>;
+
+/// Everything that plugins leave behind during a request.
+#[derive(Default)]
+pub struct PluginWork {
+    /// Whether the request has plugins at all; nothing else here means anything otherwise.
+    pub(crate) is_active: bool,
+    /// What changes about the request.
+    pub(crate) edits: RequestEdits,
+    /// What changes about the response's headers.
+    pub(crate) response_edits: HeaderEdits,
+    /// What happens to the response's body.
+    pub(crate) filters: Filters,
+    /// What plugins leave for later phases.
+    pub(crate) shelf: Shelf,
+    /// The request's body, without chunk framing, once a plugin has asked for it.
+    pub(crate) body: Option<Vec<u8>>,
+    /// Who asks.
+    pub(crate) consumer: String,
+    /// The consumer's group.
+    pub(crate) consumer_group: String,
+    /// The answer that a plugin gave.
+    pub(crate) prepared: Prepared,
+}
+
+impl std::fmt::Debug for PluginWork {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "PluginWork({:?}, {} filters)", self.edits, self.filters.len())
+    }
+}
+
+impl PluginWork {
+    /// Forgets the request.
+    #[inline]
+    pub(crate) fn finish(&mut self) {
+        if std::mem::take(&mut self.is_active) {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.edits.clear();
+        self.response_edits.clear();
+        self.filters.clear();
+        self.shelf.clear();
+        self.body = None;
+        self.consumer.clear();
+        self.consumer_group.clear();
+        self.prepared.clear();
+    }
+}

@@ -1,0 +1,28 @@
+//! The plugins of this binary, and what the process offers them.
+
+use std::sync::{Arc, OnceLock};
+
+use tollhouse_config::Bootstrap;
+use tollhouse_plugin::{Catalogue, Services};
+
+/// The version that clients of APISIX are told; ADC and others ask for at least 3.11.
+pub const SERVER: &str = "APISIX/3.18.0";
+
+/// All plugins; their schemas are compiled once.
+pub fn catalogue() -> Arc<Catalogue> {
+    static CATALOGUE: OnceLock<Arc<Catalogue>> = OnceLock::new();
+    Arc::clone(CATALOGUE.get_or_init(|| Arc::new(tollhouse_plugins::catalogue())))
+}
+
+/// What a command offers that serves nothing.
+pub fn bare_services() -> Arc<Services> {
+    Arc::new(Services::new(SERVER))
+}
+
+/// What a running gateway offers.
+pub fn services(bootstrap: &Bootstrap) -> Arc<Services> {
+    let mut services = Services::new(if bootstrap.server_tokens { SERVER } else { "APISIX" });
+    services.data_dir = bootstrap.data_dir.clone();
+    services.background = tokio::runtime::Handle::try_current().ok();
+    Arc::new(services)
+}

@@ -7,6 +7,7 @@ pub(crate) mod encoding;
 pub(crate) mod gate;
 pub(crate) mod header_fields;
 pub(crate) mod http_date;
+pub(crate) mod lua_number;
 pub(crate) mod patterns;
 pub(crate) mod secret;
 pub(crate) mod status;

@@ -45,15 +45,28 @@ impl Template {
     /// Appends the text with the request's values in it; an absent value is its default, or
     /// nothing.
     pub fn render(&self, request: &dyn Lookup, out: &mut Vec<u8>) {
+        self.resolve(request, out);
+    }
+
+    /// The same, and says how many of the variables had something to give: a value or a default.
+    pub fn resolve(&self, request: &dyn Lookup, out: &mut Vec<u8>) -> usize {
+        let mut resolved = 0;
         for part in &self.parts {
             match part {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Variable { variable, default } => match request.variable(variable) {
-                    Some(value) => out.extend_from_slice(&value),
-                    None => out.extend_from_slice(default.as_bytes()),
+                    Some(value) => {
+                        out.extend_from_slice(&value);
+                        resolved += 1;
+                    }
+                    None => {
+                        out.extend_from_slice(default.as_bytes());
+                        resolved += usize::from(!default.is_empty());
+                    }
                 },
             }
         }
+        resolved
     }
 
     /// Whether it needs the request's body to have been read.
@@ -150,6 +163,22 @@ mod tests {
         let mut out = b"before ".to_vec();
         Template::parse("$uri").render(&Request, &mut out);
         assert_eq!(out, b"before /a");
+    }
+
+    #[test]
+    fn values_and_defaults_count_as_resolved() {
+        for (text, resolved) in [
+            ("plain", 0),
+            ("$nothing", 0),
+            ("$uri", 1),
+            ("$uri $nothing ${nothing ?? a} $arg_empty", 3),
+        ] {
+            assert_eq!(
+                Template::parse(text).resolve(&Request, &mut Vec::new()),
+                resolved,
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -42,6 +42,7 @@ fn simplify(schema: &mut Value) {
                 }
             }
             drop_null(fields);
+            merge_words(fields);
             fields.values_mut().for_each(simplify);
         }
         Value::Array(items) => items.iter_mut().for_each(simplify),
@@ -75,5 +76,48 @@ fn drop_null(fields: &mut Map<String, Value>) {
                 fields.entry(name).or_insert(value);
             }
         }
+    }
+}
+
+/// Documented variants of an enum come as branches of one word each; clients know one list.
+fn merge_words(fields: &mut Map<String, Value>) {
+    let Some(Value::Array(branches)) = fields.get("oneOf") else { return };
+    let mut words = Vec::new();
+    for branch in branches {
+        match (&branch["const"], &branch["enum"]) {
+            (word @ Value::String(_), _) => words.push(word.clone()),
+            (_, Value::Array(listed)) if branch["type"] == "string" => words.extend(listed.clone()),
+            _ => return,
+        }
+    }
+    fields.shift_remove("oneOf");
+    fields.insert("type".into(), "string".into());
+    fields.insert("enum".into(), words.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[expect(dead_code, reason = "only its schema is used")]
+    enum Documented {
+        /// The first.
+        First,
+        SecondOne,
+        ThirdOne,
+    }
+
+    #[test]
+    fn documented_variants_are_one_list_of_words() {
+        let schema = SchemaOf::<Documented>::value();
+        assert_eq!(schema["type"], "string");
+        let mut words: Vec<_> = schema["enum"].as_array().unwrap().clone();
+        words.sort_by_key(Value::to_string);
+        assert_eq!(words, [json!("first"), json!("second_one"), json!("third_one")]);
+        assert!(schema.get("oneOf").is_none());
     }
 }

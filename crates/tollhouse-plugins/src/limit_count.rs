@@ -1,0 +1,385 @@
+//! Lets so many requests pass in a span of time and turns the rest away, telling clients how many
+//! they have left.
+//!
+//! Requests are counted by a key: the client's address, a consumer's name, a header. The count is
+//! one over all cores; with a Redis policy it is one over all gateways.
+//!
+//! # Example
+//! ```json
+//! {"count": 100, "time_window": 60, "key": "remote_addr", "rejected_code": 429}
+//! ```
+//!
+//! # Answers
+//! - `rejected_code` (503 unless the conf says otherwise), as the gateway's page or as
+//!   `{"error_msg": …}`
+//! - 500 `failed to limit count` when Redis does not answer, unless `allow_degradation`
+//! - 500 when a request makes no number of `count` or `time_window`, or no rule applies to it,
+//!   unless `allow_degradation`
+//!
+//! # Notes
+//! A fixed window begins with the first request of a key; a sliding one weighs what passed in the
+//! window before. Changing this conf begins new counts, changing anything else of the object does
+//! not. Two gateways never share counts of policy `local`.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use smallvec::SmallVec;
+use tollhouse_plugin::response::Source;
+use tollhouse_plugin::{
+    Answer, Category, Flow, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext, Scope,
+    Step,
+};
+
+use crate::shared::amount::Amount;
+use crate::shared::limit_key::{KeyType, LimitKey};
+use crate::shared::redis::conf::{self, Policy};
+use crate::shared::refusal::{Refusal, WhenUnknown, default_rejected_code, step};
+
+use self::backend::{Backend, Verdict};
+use self::group::Group;
+use self::quota::{HeaderNames, Quota};
+
+mod backend;
+mod delayed;
+mod group;
+mod local;
+mod quota;
+mod remote;
+
+#[cfg(test)]
+mod redis_tests;
+#[cfg(test)]
+mod tests;
+
+/// `sync_interval` of a conf that asks Redis for every request.
+const NO_SYNC_INTERVAL: f64 = -1.0;
+
+/// Seconds between two exchanges with Redis at least.
+const SYNC_INTERVAL_MIN: f64 = 0.1;
+
+/// Rules of one request whose quotas are kept without allocating further.
+const QUOTAS_INLINE: usize = 2;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// How many requests may pass; a number, or a text with variables that makes one.
+    pub count: Option<Amount<1>>,
+    /// In how many seconds; a number, or a text with variables that makes one.
+    pub time_window: Option<Amount<1>>,
+    /// Several limits instead of one; all that apply to a request are counted in order.
+    pub rules: Option<Vec<RuleConfig>>,
+    /// Counts together with all confs of that group, which must be the same.
+    pub group: Option<String>,
+    /// What to count by.
+    #[serde(default = "default_key")]
+    pub key: String,
+    /// How `key` is read.
+    #[serde(default)]
+    pub key_type: KeyType,
+    /// The status of requests turned away.
+    #[serde(default = "default_rejected_code")]
+    #[schemars(range(min = 200, max = 599))]
+    pub rejected_code: u16,
+    /// What requests turned away are told, instead of the gateway's page.
+    #[schemars(length(min = 1))]
+    pub rejected_msg: Option<String>,
+    /// Where to count.
+    #[serde(default)]
+    pub policy: Policy,
+    /// Whether requests pass that cannot be counted.
+    #[serde(default)]
+    pub allow_degradation: bool,
+    /// Whether clients are told what they have left.
+    #[serde(default = "default_true")]
+    pub show_limit_quota_header: bool,
+    /// How windows follow each other.
+    #[serde(default)]
+    pub window_type: WindowType,
+    /// Seconds between exchanges with Redis; -1 asks Redis for each request.
+    #[serde(default = "default_sync_interval")]
+    pub sync_interval: f64,
+}
+
+/// One of several limits.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct RuleConfig {
+    /// How many requests may pass.
+    pub count: Amount<1>,
+    /// In how many seconds.
+    pub time_window: Amount<1>,
+    /// What to count by, with variables; requests that have none of them are not concerned.
+    pub key: String,
+    /// What stands in the names of this rule's headers; its number unless given.
+    pub header_prefix: Option<String>,
+}
+
+/// How windows follow each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowType {
+    /// Each begins with the first request after the one before.
+    #[default]
+    Fixed,
+    /// What passed in the window before counts in proportion.
+    Sliding,
+}
+
+/// What plugin metadata says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Metadata {
+    /// The header that tells how many requests may pass.
+    #[serde(default = "default_limit_header")]
+    pub limit_header: String,
+    /// The header that tells how many are left.
+    #[serde(default = "default_remaining_header")]
+    pub remaining_header: String,
+    /// The header that tells seconds until the count begins anew.
+    #[serde(default = "default_reset_header")]
+    pub reset_header: String,
+}
+
+fn default_key() -> String {
+    "remote_addr".into()
+}
+
+fn default_true() -> bool {
+    true
+}
+
+fn default_sync_interval() -> f64 {
+    NO_SYNC_INTERVAL
+}
+
+fn default_limit_header() -> String {
+    "X-RateLimit-Limit".into()
+}
+
+fn default_remaining_header() -> String {
+    "X-RateLimit-Remaining".into()
+}
+
+fn default_reset_header() -> String {
+    "X-RateLimit-Reset".into()
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct LimitCount {
+    rules: Box<[Rule]>,
+    backend: Backend,
+    refusal: Refusal,
+    when_unknown: WhenUnknown,
+    /// Whether clients are told their quotas.
+    tells: bool,
+    /// Held so that other confs of the group find it.
+    _group: Option<std::sync::Arc<Group>>,
+}
+
+/// A limit, ready to be applied.
+#[derive(Debug)]
+struct Rule {
+    count: Amount<1>,
+    window_seconds: Amount<1>,
+    key: LimitKey,
+    names: HeaderNames,
+}
+
+/// What a limit is for one request.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    count: u64,
+    window_ms: u64,
+}
+
+/// Quotas that a request used, for the headers of its answer.
+#[derive(Debug, Default)]
+struct Told(SmallVec<[(usize, Quota); QUOTAS_INLINE]>);
+
+impl Plugin for LimitCount {
+    const NAME: &'static str = "limit-count";
+    const PRIORITY: i32 = 1002;
+    const VERSION: f32 = 0.5;
+    const CATEGORY: Category = Category::Traffic;
+    const PHASES: Phases = Phases::ACCESS.and(Phases::RESPONSE);
+    const ENCRYPTED: &'static [&'static str] = &["redis_password", "sentinel_password"];
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        // Both together pass here, so that `check` says so in words of its own.
+        schema["oneOf"] = json!([
+            {"required": ["count", "time_window"], "not": {"required": ["rules"]}},
+            {"required": ["rules"]},
+        ]);
+        let policies = [Policy::Redis, Policy::RedisCluster, Policy::RedisSentinel];
+        conf::adjust_schema(schema, &policies, &json!({}));
+    }
+
+    fn metadata() -> Option<MetadataSpec> {
+        Some(MetadataSpec::of::<Metadata>())
+    }
+
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+        check(&config)?;
+        let group = config.group.as_deref().map(|name| Group::join(name, scope)).transpose()?;
+        let metadata: Metadata = match scope.metadata {
+            Some(metadata) => serde_json::from_value(metadata.clone()),
+            None => serde_json::from_value(json!({})),
+        }
+        .map_err(|error| error.to_string())?;
+        Ok(Self {
+            backend: Backend::of(&config, scope)?,
+            refusal: Refusal { status: config.rejected_code, message: config.rejected_msg.clone() },
+            when_unknown: config.allow_degradation.into(),
+            tells: config.show_limit_quota_header,
+            rules: rules(config, &metadata),
+            _group: group,
+        })
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        if self.backend.is_remote() {
+            return Step::wait(self.ask(cx));
+        }
+        let mut told = Told::default();
+        let mut applied = 0;
+        for (index, rule) in self.rules.iter().enumerate() {
+            let Ok(limit) = rule.limit(cx) else { return step(self.unknown()) };
+            let now = cx.now();
+            let verdict =
+                rule.key.with(cx.variables(), |key| self.backend.count(key, limit, now));
+            let Some(verdict) = verdict else { continue };
+            applied += 1;
+            told.0.push((index, verdict.quota()));
+            if let Verdict::Refused(_) = verdict {
+                return step(self.refuse(&told));
+            }
+        }
+        step(self.finish(cx, told, applied))
+    }
+
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        let Some(told) = cx.recall::<Told>().map(std::mem::take) else { return };
+        for (index, quota) in &told.0 {
+            let names = &self.rules[*index].names;
+            // What a later limiter said of its refusal is what clients must know.
+            if cx.source() == Source::Gateway && cx.header(&names.limit).is_some() {
+                continue;
+            }
+            quota.tell(names, |name, value| cx.set_header(name, value));
+        }
+    }
+}
+
+const BOTH_KINDS: &str = "count/time_window and rules cannot be specified at the same time";
+
+/// Checks what the schema cannot say.
+fn check(config: &Config) -> Result<(), String> {
+    if config.rules.is_some() && (config.count.is_some() || config.time_window.is_some()) {
+        return Err(BOTH_KINDS.into());
+    }
+    if config.rules.is_some() && config.group.is_some() {
+        return Err("group and rules cannot be specified at the same time".into());
+    }
+    if config.policy != Policy::Local && config.sync_interval != NO_SYNC_INTERVAL {
+        if config.sync_interval < SYNC_INTERVAL_MIN {
+            return Err("sync_interval should not be smaller than 0.1".into());
+        }
+        if let Some(Amount::Fixed(window)) = &config.time_window
+            && config.sync_interval >= *window as f64
+        {
+            return Err("sync_interval should be smaller than time_window".into());
+        }
+    }
+    let rules = config.rules.as_deref().unwrap_or_default();
+    for (index, rule) in rules.iter().enumerate() {
+        if rules[..index].iter().any(|other| other.key == rule.key) {
+            return Err(format!("duplicate key '{}' in rules", rule.key));
+        }
+    }
+    Ok(())
+}
+
+fn rules(config: Config, metadata: &Metadata) -> Box<[Rule]> {
+    if let (Some(count), Some(window_seconds)) = (config.count, config.time_window) {
+        let key = LimitKey::parse(config.key_type, &config.key);
+        let names = HeaderNames::plain(metadata);
+        return Box::new([Rule { count, window_seconds, key, names }]);
+    }
+    let rules = config.rules.into_iter().flatten().enumerate().map(|(index, rule)| {
+        let prefix = rule.header_prefix.unwrap_or_else(|| (index + 1).to_string());
+        Rule {
+            count: rule.count,
+            window_seconds: rule.time_window,
+            key: LimitKey::of_rule(&rule.key),
+            names: HeaderNames::prefixed(metadata, &prefix),
+        }
+    });
+    rules.collect()
+}
+
+impl Rule {
+    #[inline]
+    fn limit(&self, cx: &RequestContext<'_>) -> Result<Limit, crate::shared::amount::NoAmount> {
+        let request = cx.variables();
+        let count = self.count.resolve(request)?;
+        let window_ms = self.window_seconds.resolve(request)?.saturating_mul(1000);
+        Ok(Limit { count, window_ms })
+    }
+}
+
+impl LimitCount {
+    /// The same as `access` where Redis counts.
+    async fn ask<'a>(&'a self, cx: &mut RequestContext<'_>) -> Flow<'a> {
+        let mut told = Told::default();
+        let mut applied = 0;
+        for (index, rule) in self.rules.iter().enumerate() {
+            let Ok(limit) = rule.limit(cx) else { return self.unknown() };
+            let now = cx.now();
+            let Some(key) = rule.key.with(cx.variables(), <[u8]>::to_vec) else { continue };
+            applied += 1;
+            match self.backend.ask(&key, limit, now).await {
+                Ok(verdict) => {
+                    told.0.push((index, verdict.quota()));
+                    if let Verdict::Refused(_) = verdict {
+                        return self.refuse(&told);
+                    }
+                }
+                Err(_) if self.when_unknown == WhenUnknown::Pass => break,
+                Err(_) => return Answer::error_msg(500, "failed to limit count").into(),
+            }
+        }
+        self.finish(cx, told, applied)
+    }
+
+    fn finish<'a>(&self, cx: &mut RequestContext<'_>, told: Told, applied: usize) -> Flow<'a> {
+        if applied == 0 {
+            return self.unknown();
+        }
+        if self.tells && !told.0.is_empty() {
+            cx.remember(told);
+        }
+        Flow::Continue
+    }
+
+    fn refuse<'a>(&'a self, told: &Told) -> Flow<'a> {
+        let mut answer = self.refusal.answer();
+        if self.tells {
+            for (index, quota) in &told.0 {
+                quota.tell(&self.rules[*index].names, |name, value| {
+                    answer.headers.push((name.to_owned().into(), value.to_vec().into()));
+                });
+            }
+        }
+        answer.into()
+    }
+
+    /// There is no limit that could be applied.
+    fn unknown<'a>(&self) -> Flow<'a> {
+        match self.when_unknown {
+            WhenUnknown::Pass => Flow::Continue,
+            WhenUnknown::Fail => Answer::status(500).into(),
+        }
+    }
+}

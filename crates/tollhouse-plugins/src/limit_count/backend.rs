@@ -1,0 +1,102 @@
+//! Where requests are counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollhouse_plugin::{Moment, Scope};
+
+use crate::shared::identity::identity;
+use crate::shared::redis::{Servers, Unavailable};
+
+use super::delayed::Delayed;
+use super::local::LocalCounts;
+use super::quota::Quota;
+use super::remote::RemoteCounts;
+use super::{Config, Limit, NO_SYNC_INTERVAL, WindowType};
+
+/// What the count says about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It may pass.
+    Passes(Quota),
+    /// It is one too many.
+    Refused(Quota),
+}
+
+impl Verdict {
+    /// After `used` requests, this one included.
+    pub(super) fn of(used: u64, limit: Limit, reset_ms: u64) -> Self {
+        let quota =
+            Quota { limit: limit.count, remaining: limit.count.saturating_sub(used), reset_ms };
+        if used > limit.count { Verdict::Refused(quota) } else { Verdict::Passes(quota) }
+    }
+
+    /// What is left.
+    pub(super) fn quota(self) -> Quota {
+        match self {
+            Verdict::Passes(quota) | Verdict::Refused(quota) => quota,
+        }
+    }
+}
+
+/// Where requests are counted.
+#[derive(Debug)]
+pub(super) enum Backend {
+    /// In this process.
+    Local(LocalCounts),
+    /// In Redis, each request.
+    Remote(RemoteCounts),
+    /// In this process, in agreement with Redis now and then.
+    Delayed(Arc<Delayed>),
+}
+
+impl Backend {
+    pub(super) fn of(config: &Config, scope: &Scope<'_>) -> Result<Self, String> {
+        let owner = match &config.group {
+            Some(group) => group.clone(),
+            None => identity(scope),
+        };
+        let Some(servers) = Servers::of(config.policy, scope.conf)? else {
+            return Ok(Backend::Local(LocalCounts::new(&owner, config.window_type, scope)));
+        };
+        let counts = RemoteCounts::new(servers, &owner, config.window_type);
+        let syncs = config.sync_interval != NO_SYNC_INTERVAL
+            && config.window_type == WindowType::Fixed;
+        if !syncs {
+            return Ok(Backend::Remote(counts));
+        }
+        let interval = Duration::from_secs_f64(config.sync_interval);
+        let kept = scope.keep(&format!("limit-count {owner}"), || Delayed::new(counts, interval));
+        Ok(Backend::Delayed(kept))
+    }
+
+    /// Whether counting takes waiting.
+    #[inline]
+    pub(super) fn is_remote(&self) -> bool {
+        !matches!(self, Backend::Local(_))
+    }
+
+    /// Counts a request at once; where counting takes waiting, use `ask`.
+    #[inline]
+    pub(super) fn count(&self, key: &[u8], limit: Limit, now: Moment) -> Verdict {
+        match self {
+            Backend::Local(counts) => counts.count(key, limit, now),
+            // Nobody asks: `access` waits for these.
+            Backend::Remote(_) | Backend::Delayed(_) => Verdict::of(0, limit, limit.window_ms),
+        }
+    }
+
+    /// Counts a request.
+    pub(super) async fn ask(
+        &self,
+        key: &[u8],
+        limit: Limit,
+        now: Moment,
+    ) -> Result<Verdict, Unavailable> {
+        match self {
+            Backend::Local(counts) => Ok(counts.count(key, limit, now)),
+            Backend::Remote(counts) => counts.count(key, limit, now).await,
+            Backend::Delayed(counts) => counts.count(key, limit, now).await,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Counts in this process that agree with Redis every so often: requests do not wait, and gateways
+//! may let pass too many together for as long as the interval.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tollhouse_plugin::Moment;
+
+use crate::shared::redis::Unavailable;
+use crate::shared::table::{After, Entry, Prefix, Table};
+
+use super::Limit;
+use super::backend::Verdict;
+use super::remote::RemoteCounts;
+
+/// Keys that wait for the next exchange; those beyond agree with Redis when their next window
+/// begins.
+const DIRTY_KEYS_MAX: usize = 65_536;
+
+/// Counts of one conf or group.
+#[derive(Debug)]
+pub(super) struct Delayed {
+    counts: RemoteCounts,
+    interval: Duration,
+    table: Table<Known>,
+    prefix: Prefix,
+    dirty: Mutex<Vec<(Box<[u8]>, Limit)>>,
+    is_flushing: AtomicBool,
+    began: Instant,
+}
+
+/// What is known of one key.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Requests of all gateways, as Redis said last.
+    agreed: u64,
+    /// Requests here since.
+    pending: u64,
+    /// When the window ends.
+    ends_ms: u64,
+}
+
+impl Entry for Known {
+    fn is_over(&self, now_ms: u64) -> bool {
+        self.ends_ms <= now_ms
+    }
+
+    fn rank(&self) -> u64 {
+        self.ends_ms
+    }
+}
+
+impl Delayed {
+    pub(super) fn new(counts: RemoteCounts, interval: Duration) -> Self {
+        let table = Table::new();
+        let prefix = table.prefix("");
+        Self {
+            counts,
+            interval,
+            table,
+            prefix,
+            dirty: Mutex::default(),
+            is_flushing: AtomicBool::new(false),
+            began: Instant::now(),
+        }
+    }
+
+    /// Counts a request. Only the first one of a window waits for Redis.
+    pub(super) async fn count(
+        self: &Arc<Self>,
+        key: &[u8],
+        limit: Limit,
+        now: Moment,
+    ) -> Result<Verdict, Unavailable> {
+        // A window that a request's variables made shorter than the interval never agrees.
+        if Duration::from_millis(limit.window_ms) <= self.interval {
+            return self.counts.count(key, limit, now).await;
+        }
+        let tag = self.prefix.tag(&[key]);
+        let now_ms = self.now_ms();
+        let counted = self.table.change(tag, now_ms, |known| {
+            let used = known.agreed + known.pending;
+            let left_ms = known.ends_ms - now_ms;
+            let verdict = Verdict::of(used + 1, limit, left_ms);
+            let passes = matches!(verdict, Verdict::Passes(_));
+            let begins = passes && known.pending == 0;
+            known.pending += u64::from(passes);
+            ((verdict, begins), After::Kept)
+        });
+        if let Some((verdict, begins)) = counted {
+            if begins {
+                self.note(key, limit);
+            }
+            return Ok(verdict);
+        }
+        let (used, left_ms) = self.counts.add(key, 1, limit).await?;
+        let ends_ms = self.now_ms().saturating_add(left_ms);
+        let make = || Known { agreed: used, pending: 0, ends_ms };
+        self.table.update(tag, now_ms, make, |known| known.agreed = known.agreed.max(used));
+        Ok(Verdict::of(used, limit, left_ms))
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The key takes part in the next exchange.
+    fn note(self: &Arc<Self>, key: &[u8], limit: Limit) {
+        {
+            let mut dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner);
+            if dirty.len() < DIRTY_KEYS_MAX {
+                dirty.push((key.into(), limit));
+            }
+        }
+        if self.is_flushing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let flushing = Flushing(Arc::clone(self));
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(flushing.run())),
+            Err(_) => drop(flushing),
+        }
+    }
+
+    /// Tells Redis what passed here, and learns what passed elsewhere.
+    async fn exchange(&self, key: &[u8], limit: Limit) {
+        let tag = self.prefix.tag(&[key]);
+        let sent = self.table.change(tag, self.now_ms(), |known| {
+            let sent = std::mem::take(&mut known.pending);
+            // They count here until Redis has them.
+            known.agreed += sent;
+            (sent, After::Kept)
+        });
+        let Some(sent) = sent.filter(|sent| *sent > 0) else { return };
+        let answer = self.counts.add(key, sent, limit).await;
+        self.table.change(tag, self.now_ms(), |known| {
+            match answer {
+                Ok((used, _)) => known.agreed = used,
+                Err(Unavailable) => {
+                    known.agreed -= sent.min(known.agreed);
+                    known.pending += sent;
+                }
+            }
+            ((), After::Kept)
+        });
+        if answer.is_err() {
+            let mut dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner);
+            if dirty.len() < DIRTY_KEYS_MAX {
+                dirty.push((key.into(), limit));
+            }
+        }
+    }
+}
+
+/// The exchanges under way; when they end, however they end, others may begin.
+struct Flushing(Arc<Delayed>);
+
+impl Flushing {
+    async fn run(self) {
+        loop {
+            tokio::time::sleep(self.0.interval).await;
+            let dirty = {
+                let mut dirty = self.0.dirty.lock().unwrap_or_else(PoisonError::into_inner);
+                std::mem::take(&mut *dirty)
+            };
+            if dirty.is_empty() && self.rests() {
+                return;
+            }
+            for (key, limit) in dirty {
+                self.0.exchange(&key, limit).await;
+            }
+        }
+    }
+
+    /// Whether there is nothing left to do, and nobody who relies on this one.
+    fn rests(&self) -> bool {
+        // Under the lock, so that a key noted meanwhile either is seen here or begins another.
+        let dirty = self.0.dirty.lock().unwrap_or_else(PoisonError::into_inner);
+        if dirty.is_empty() {
+            self.0.is_flushing.store(false, Ordering::Release);
+        }
+        dirty.is_empty()
+    }
+}
+
+impl Drop for Flushing {
+    fn drop(&mut self) {
+        self.0.is_flushing.store(false, Ordering::Release);
+    }
+}

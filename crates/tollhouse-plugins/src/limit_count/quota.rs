@@ -1,0 +1,146 @@
+//! What clients are told of their quota, and in which headers.
+
+use super::Metadata;
+
+/// Where a rule's prefix goes in the name of a header.
+const PREFIX_PLACE: &str = "RateLimit-";
+
+/// The longest text of a number here: twenty digits, a point, two more.
+const NUMBER_BYTES_MAX: usize = 24;
+
+/// What a request left of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Quota {
+    /// How many may pass.
+    pub(super) limit: u64,
+    /// How many more.
+    pub(super) remaining: u64,
+    /// Milliseconds until the count begins anew.
+    pub(super) reset_ms: u64,
+}
+
+/// Names of the headers.
+#[derive(Debug)]
+pub(super) struct HeaderNames {
+    pub(super) limit: Box<str>,
+    pub(super) remaining: Box<str>,
+    pub(super) reset: Box<str>,
+}
+
+impl HeaderNames {
+    /// As metadata says.
+    pub(super) fn plain(metadata: &Metadata) -> Self {
+        Self {
+            limit: metadata.limit_header.as_str().into(),
+            remaining: metadata.remaining_header.as_str().into(),
+            reset: metadata.reset_header.as_str().into(),
+        }
+    }
+
+    /// Those of one of several rules: `X-<prefix>-RateLimit-Limit`.
+    pub(super) fn prefixed(metadata: &Metadata, prefix: &str) -> Self {
+        let named = |name: &str| {
+            name.replacen(PREFIX_PLACE, &format!("{prefix}-{PREFIX_PLACE}"), 1).into_boxed_str()
+        };
+        Self {
+            limit: named(&metadata.limit_header),
+            remaining: named(&metadata.remaining_header),
+            reset: named(&metadata.reset_header),
+        }
+    }
+}
+
+impl Quota {
+    /// Hands each header to `set`.
+    pub(super) fn tell(&self, names: &HeaderNames, mut set: impl FnMut(&str, &[u8])) {
+        let mut text = NumberText::default();
+        set(&names.limit, text.whole(self.limit));
+        set(&names.remaining, text.whole(self.remaining));
+        set(&names.reset, text.hundredths(self.reset_ms / 10));
+    }
+}
+
+/// Room for a number's digits, filled from the right.
+struct NumberText([u8; NUMBER_BYTES_MAX]);
+
+impl Default for NumberText {
+    fn default() -> Self {
+        Self([0; NUMBER_BYTES_MAX])
+    }
+}
+
+impl NumberText {
+    fn whole(&mut self, number: u64) -> &[u8] {
+        let start = self.digits(number, NUMBER_BYTES_MAX);
+        &self.0[start..]
+    }
+
+    /// A number of hundredths as Lua would print it: `60`, `59.9`, `59.98`.
+    fn hundredths(&mut self, number: u64) -> &[u8] {
+        let (whole, rest) = (number / 100, number % 100);
+        let end = match (rest / 10, rest % 10) {
+            (0, 0) => NUMBER_BYTES_MAX,
+            (tenth, 0) => self.fraction(&[tenth]),
+            (tenth, hundredth) => self.fraction(&[tenth, hundredth]),
+        };
+        let start = self.digits(whole, end);
+        &self.0[start..]
+    }
+
+    fn fraction(&mut self, digits: &[u64]) -> usize {
+        let start = NUMBER_BYTES_MAX - digits.len();
+        for (place, digit) in self.0[start..].iter_mut().zip(digits) {
+            *place = b'0' + *digit as u8;
+        }
+        self.0[start - 1] = b'.';
+        start - 1
+    }
+
+    fn digits(&mut self, mut number: u64, end: usize) -> usize {
+        let mut start = end;
+        loop {
+            start -= 1;
+            self.0[start] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                return start;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_clients_know_them() {
+        for (reset_ms, expected) in [
+            (60_000, "60"),
+            (59_989, "59.98"),
+            (59_900, "59.9"),
+            (1_050, "1.05"),
+            (9, "0"),
+            (10, "0.01"),
+            (u64::MAX, "18446744073709551.61"),
+        ] {
+            let text = NumberText::default().hundredths(reset_ms / 10).to_vec();
+            assert_eq!(String::from_utf8(text).unwrap(), expected);
+        }
+        assert_eq!(NumberText::default().whole(u64::MAX), u64::MAX.to_string().as_bytes());
+        assert_eq!(NumberText::default().whole(0), b"0");
+    }
+
+    #[test]
+    fn a_prefix_stands_before_the_common_part_of_the_name() {
+        let metadata = |limit: &str| Metadata {
+            limit_header: limit.into(),
+            remaining_header: "X-RateLimit-Remaining".into(),
+            reset_header: "Reset".into(),
+        };
+        let names = HeaderNames::prefixed(&metadata("X-AI-RateLimit-Limit"), "1");
+        assert_eq!(&*names.limit, "X-AI-1-RateLimit-Limit");
+        assert_eq!(&*names.remaining, "X-1-RateLimit-Remaining");
+        assert_eq!(&*names.reset, "Reset");
+    }
+}

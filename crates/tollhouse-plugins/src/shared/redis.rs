@@ -1,0 +1,193 @@
+//! Counters that live in Redis: connections per core, scripts, and time limits.
+//!
+//! What a conf says about servers is in `redis/conf.rs`. A request waits for an answer as long as
+//! `redis_timeout` says and no longer, connecting included; whatever goes wrong is one
+//! [`Unavailable`], since a limiter does the same about all of it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::SentinelClient;
+use redis::{AsyncConnectionConfig, Client, FromRedisValue, RedisError, RedisResult, Script};
+use tokio::sync::{Mutex, OnceCell};
+
+pub(crate) mod conf;
+
+#[cfg(test)]
+pub(crate) mod server;
+
+/// Servers that one core is connected to; more than confs of one gateway name. What is beyond
+/// connects anew.
+const POOLS_MAX: usize = 64;
+
+/// Redis did not answer, or not in time, or with an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unavailable;
+
+/// The servers of one conf; connections are opened when first needed.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    /// What tells these servers from others on a core.
+    name: Arc<str>,
+    kind: Kind,
+    timeout: Duration,
+}
+
+/// How the server to ask is found.
+enum Kind {
+    Single(Client),
+    Cluster(ClusterClient),
+    /// The client remembers which sentinel answered last.
+    Sentinel(Mutex<SentinelClient>),
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Clients know passwords.
+        out.write_str(match self {
+            Kind::Single(_) => "Single",
+            Kind::Cluster(_) => "Cluster",
+            Kind::Sentinel(_) => "Sentinel",
+        })
+    }
+}
+
+/// An open connection, shared by all requests of a core.
+#[derive(Clone)]
+enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+/// A connection, or the attempt to open one that several requests wait for.
+type Slot = Arc<OnceCell<Connection>>;
+
+thread_local! {
+    static POOL: RefCell<HashMap<Arc<str>, Slot>> = RefCell::new(HashMap::new());
+}
+
+/// A script for one key, with what it is called with.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    /// The script.
+    pub(crate) script: &'a Script,
+    /// Its key.
+    pub(crate) key: &'a [u8],
+    /// Its arguments.
+    pub(crate) arguments: &'a [Argument<'a>],
+}
+
+/// An argument of a script.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Argument<'a> {
+    /// A whole number.
+    Whole(u64),
+    /// Any number.
+    Number(f64),
+    /// A text.
+    Text(&'a str),
+}
+
+impl Servers {
+    /// Runs a script; at most as long as the conf allows.
+    pub(crate) async fn call<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, Unavailable> {
+        match tokio::time::timeout(self.timeout, self.attempts(call)).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(error)) => {
+                tracing::debug!(server = &*self.name, %error, "redis refused");
+                Err(Unavailable)
+            }
+            Err(_) => {
+                tracing::debug!(server = &*self.name, "redis did not answer in time");
+                // Answers that arrive later must not meet the next request's wait.
+                self.forget(None);
+                Err(Unavailable)
+            }
+        }
+    }
+
+    /// A connection that was open before may have been closed by the server meanwhile, so one that
+    /// turns out broken gets a second chance.
+    async fn attempts<T: FromRedisValue>(&self, call: &Call<'_>) -> RedisResult<T> {
+        let (slot, was_open) = self.slot();
+        match self.attempt(&slot, call).await {
+            Err(error) if is_broken(&error) => {
+                self.forget(Some(&slot));
+                if !was_open {
+                    return Err(error);
+                }
+                let (slot, _) = self.slot();
+                self.attempt(&slot, call).await
+            }
+            result => result,
+        }
+    }
+
+    async fn attempt<T: FromRedisValue>(&self, slot: &Slot, call: &Call<'_>) -> RedisResult<T> {
+        let mut connection = slot.get_or_try_init(|| self.connect()).await?.clone();
+        let mut invocation = call.script.key(call.key);
+        for argument in call.arguments {
+            match argument {
+                Argument::Whole(number) => invocation.arg(*number),
+                Argument::Number(number) => invocation.arg(*number),
+                Argument::Text(text) => invocation.arg(*text),
+            };
+        }
+        match &mut connection {
+            Connection::Single(connection) => invocation.invoke_async(connection).await,
+            Connection::Cluster(connection) => invocation.invoke_async(connection).await,
+        }
+    }
+
+    async fn connect(&self) -> RedisResult<Connection> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.timeout))
+            .set_response_timeout(Some(self.timeout));
+        match &self.kind {
+            Kind::Single(client) => {
+                let opened = client.get_multiplexed_async_connection_with_config(&config).await?;
+                Ok(Connection::Single(opened))
+            }
+            Kind::Cluster(client) => Ok(Connection::Cluster(client.get_async_connection().await?)),
+            Kind::Sentinel(client) => {
+                let mut client = client.lock().await;
+                let opened = client.get_async_connection_with_config(&config).await?;
+                Ok(Connection::Single(opened))
+            }
+        }
+    }
+
+    /// This core's connection, and whether it was open before.
+    fn slot(&self) -> (Slot, bool) {
+        POOL.with_borrow_mut(|pool| {
+            if pool.len() >= POOLS_MAX && !pool.contains_key(&self.name) {
+                pool.clear();
+            }
+            let slot = Arc::clone(pool.entry(Arc::clone(&self.name)).or_default());
+            let was_open = slot.initialized();
+            (slot, was_open)
+        })
+    }
+
+    /// The next request opens a connection anew; unless another one did, since `slot` was taken.
+    fn forget(&self, slot: Option<&Slot>) {
+        POOL.with_borrow_mut(|pool| {
+            let is_other = |current: &Slot| slot.is_some_and(|slot| !Arc::ptr_eq(slot, current));
+            if !pool.get(&self.name).is_some_and(is_other) {
+                pool.remove(&self.name);
+            }
+        });
+    }
+}
+
+fn is_broken(error: &RedisError) -> bool {
+    error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+//! What confs say about Redis servers, by policy: the fields, their schemas, and what they make.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::cluster::ClusterClientBuilder;
+use redis::io::tcp::TcpSettings;
+use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+use redis::{RedisResult, TlsMode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tollhouse_plugin::SchemaOf;
+
+use super::{Kind, Servers};
+
+/// Milliseconds that a conf waits for Redis unless it says otherwise.
+const DEFAULT_TIMEOUT_MS: u64 = 1000;
+
+/// Fields of policy `redis`.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Single {
+    /// The server's name or address.
+    #[schemars(length(min = 2))]
+    redis_host: String,
+    /// Its port.
+    #[serde(default = "default_port")]
+    #[schemars(range(min = 1))]
+    redis_port: u16,
+    /// The user to log in as.
+    #[schemars(length(min = 1))]
+    redis_username: Option<String>,
+    /// The password to log in with.
+    #[schemars(length(min = 0))]
+    redis_password: Option<String>,
+    /// The number of the database.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    redis_database: i64,
+    /// Milliseconds to wait for the server at most.
+    #[serde(default = "default_timeout")]
+    #[schemars(range(min = 1))]
+    redis_timeout: u64,
+    /// Whether to speak TLS.
+    #[serde(default)]
+    redis_ssl: bool,
+    /// Whether the server's certificate must be good.
+    #[serde(default)]
+    redis_ssl_verify: bool,
+    /// Accepted and not needed: a core keeps one connection, as long as the server lets it.
+    #[serde(default = "default_keepalive_timeout")]
+    #[schemars(range(min = 1000))]
+    #[expect(dead_code, reason = "accepted for the schema alone")]
+    redis_keepalive_timeout: u64,
+    /// Accepted and not needed: a core keeps one connection.
+    #[serde(default = "default_keepalive_pool")]
+    #[schemars(range(min = 1))]
+    #[expect(dead_code, reason = "accepted for the schema alone")]
+    redis_keepalive_pool: u64,
+}
+
+/// Fields of policy `redis-cluster`.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Cluster {
+    /// Some of the servers, as `host:port`.
+    #[schemars(length(min = 1), inner(length(min = 2, max = 100)))]
+    redis_cluster_nodes: Vec<String>,
+    /// A name for it.
+    #[expect(dead_code, reason = "accepted for the schema alone")]
+    redis_cluster_name: String,
+    /// The user to log in as.
+    #[schemars(length(min = 1))]
+    redis_username: Option<String>,
+    /// The password to log in with.
+    #[schemars(length(min = 0))]
+    redis_password: Option<String>,
+    /// Milliseconds to wait for a server at most.
+    #[serde(default = "default_timeout")]
+    #[schemars(range(min = 1))]
+    redis_timeout: u64,
+    /// Whether to speak TLS.
+    #[serde(default)]
+    redis_cluster_ssl: bool,
+    /// Whether the servers' certificates must be good.
+    #[serde(default)]
+    redis_cluster_ssl_verify: bool,
+    /// Accepted and not needed: a core keeps one connection a server.
+    #[serde(default = "default_keepalive_timeout")]
+    #[schemars(range(min = 1000))]
+    #[expect(dead_code, reason = "accepted for the schema alone")]
+    redis_keepalive_timeout: u64,
+    /// Accepted and not needed: a core keeps one connection a server.
+    #[serde(default = "default_keepalive_pool")]
+    #[schemars(range(min = 1))]
+    #[expect(dead_code, reason = "accepted for the schema alone")]
+    redis_keepalive_pool: u64,
+}
+
+/// Fields of policy `redis-sentinel`.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Sentinels {
+    /// The sentinels.
+    #[schemars(length(min = 1))]
+    redis_sentinels: Vec<SentinelAddress>,
+    /// The name that the sentinels know the master by.
+    #[schemars(length(min = 1))]
+    redis_master_name: String,
+    /// Which server to ask; counting needs the master.
+    #[serde(default)]
+    redis_role: Role,
+    /// Milliseconds to wait for a connection at most.
+    #[serde(default = "default_timeout")]
+    #[schemars(range(min = 1))]
+    redis_connect_timeout: u64,
+    /// Milliseconds to wait for an answer at most.
+    #[serde(default = "default_timeout")]
+    #[schemars(range(min = 1))]
+    redis_read_timeout: u64,
+    /// Accepted and not needed: a core keeps one connection, as long as the server lets it.
+    #[serde(default = "default_sentinel_keepalive_timeout")]
+    #[schemars(range(min = 1))]
+    #[expect(dead_code, reason = "accepted for the schema alone")]
+    redis_keepalive_timeout: u64,
+    /// The number of the database.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    redis_database: i64,
+    /// The user to log in to the server as.
+    #[schemars(length(min = 1))]
+    redis_username: Option<String>,
+    /// The password to log in to the server with.
+    #[schemars(length(min = 0))]
+    redis_password: Option<String>,
+    /// The user to log in to sentinels as.
+    sentinel_username: Option<String>,
+    /// The password to log in to sentinels with.
+    sentinel_password: Option<String>,
+}
+
+/// Where a sentinel is.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct SentinelAddress {
+    /// Its name or address.
+    #[schemars(length(min = 2))]
+    host: String,
+    /// Its port.
+    #[schemars(range(min = 1))]
+    port: u16,
+}
+
+/// What a server does among those that sentinels watch.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Role {
+    /// It takes writes.
+    #[default]
+    Master,
+    /// It follows the master.
+    Slave,
+}
+
+fn default_port() -> u16 {
+    6379
+}
+
+fn default_timeout() -> u64 {
+    DEFAULT_TIMEOUT_MS
+}
+
+fn default_keepalive_timeout() -> u64 {
+    10_000
+}
+
+fn default_sentinel_keepalive_timeout() -> u64 {
+    60_000
+}
+
+fn default_keepalive_pool() -> u64 {
+    100
+}
+
+/// Where a limiter counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// In this process, over all of its cores.
+    #[default]
+    Local,
+    /// In one Redis server.
+    Redis,
+    /// In a Redis cluster.
+    RedisCluster,
+    /// In the Redis server that sentinels name.
+    RedisSentinel,
+}
+
+/// The same for limiters that do not know sentinels.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlainPolicy {
+    /// In one Redis server.
+    Redis,
+    /// In a Redis cluster.
+    RedisCluster,
+    /// In this process, over all of its cores.
+    #[default]
+    Local,
+}
+
+impl From<PlainPolicy> for Policy {
+    fn from(policy: PlainPolicy) -> Self {
+        match policy {
+            PlainPolicy::Local => Policy::Local,
+            PlainPolicy::Redis => Policy::Redis,
+            PlainPolicy::RedisCluster => Policy::RedisCluster,
+        }
+    }
+}
+
+/// Completes a limiter's schema: each policy that `policies` names brings the fields it needs, and
+/// `extra` besides.
+pub(crate) fn adjust_schema(schema: &mut Value, policies: &[Policy], extra: &Value) {
+    let mut rest: Option<Value> = None;
+    for policy in policies.iter().rev() {
+        let Some((name, mut fields)) = policy_fields(*policy) else { continue };
+        if let (Some(known), Some(extra)) =
+            (fields["properties"].as_object_mut(), extra.as_object())
+        {
+            known.extend(extra.clone());
+        }
+        let mut branch = json!({
+            "if": {"properties": {"policy": {"enum": [name]}}, "required": ["policy"]},
+            "then": {"properties": fields["properties"], "required": fields["required"]},
+        });
+        if let Some(rest) = rest.take() {
+            branch["else"] = rest;
+        }
+        rest = Some(branch);
+    }
+    if let (Some(schema), Some(Value::Object(branches))) = (schema.as_object_mut(), rest) {
+        schema.extend(branches);
+    }
+}
+
+fn policy_fields(policy: Policy) -> Option<(&'static str, Value)> {
+    match policy {
+        Policy::Local => None,
+        Policy::Redis => Some(("redis", SchemaOf::<Single>::value())),
+        Policy::RedisCluster => Some(("redis-cluster", SchemaOf::<Cluster>::value())),
+        Policy::RedisSentinel => Some(("redis-sentinel", SchemaOf::<Sentinels>::value())),
+    }
+}
+
+impl Servers {
+    /// The servers that a conf names; `None` where it counts locally.
+    ///
+    /// # Errors
+    /// A field that is wrong in a way that the schema cannot say.
+    pub(crate) fn of(policy: Policy, conf: &Value) -> Result<Option<Self>, String> {
+        let name = format!("{policy:?} {}", named_fields(conf));
+        let (kind, timeout_ms) = match policy {
+            Policy::Local => return Ok(None),
+            Policy::Redis => single(&read(conf)?),
+            Policy::RedisCluster => cluster(&read(conf)?),
+            Policy::RedisSentinel => sentinels(&read(conf)?),
+        }
+        .map_err(|error| error.to_string())?;
+        let timeout = Duration::from_millis(timeout_ms);
+        Ok(Some(Self { name: Arc::from(name), kind, timeout }))
+    }
+}
+
+/// The fields that tell one conf's servers from another's.
+fn named_fields(conf: &Value) -> Value {
+    let fields = conf.as_object().into_iter().flatten();
+    fields
+        .filter(|(name, _)| name.starts_with("redis_") || name.starts_with("sentinel_"))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+fn read<T: DeserializeOwned>(conf: &Value) -> Result<T, String> {
+    serde_json::from_value(conf.clone()).map_err(|error| error.to_string())
+}
+
+/// Requests are small and each waits for its answer.
+fn tcp_settings() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}
+
+fn login(username: Option<&str>, password: Option<&str>, database: i64) -> RedisConnectionInfo {
+    let mut login = RedisConnectionInfo::default().set_db(database).set_skip_set_lib_name();
+    if let Some(password) = password.filter(|password| !password.is_empty()) {
+        login = login.set_password(password);
+        if let Some(username) = username {
+            login = login.set_username(username);
+        }
+    }
+    login
+}
+
+fn single(conf: &Single) -> RedisResult<(Kind, u64)> {
+    let (host, port) = (conf.redis_host.clone(), conf.redis_port);
+    let address = if conf.redis_ssl {
+        ConnectionAddr::TcpTls { host, port, insecure: !conf.redis_ssl_verify, tls_params: None }
+    } else {
+        ConnectionAddr::Tcp(host, port)
+    };
+    let login =
+        login(conf.redis_username.as_deref(), conf.redis_password.as_deref(), conf.redis_database);
+    let info = info(address)?.set_redis_settings(login);
+    Ok((Kind::Single(Client::open(info)?), conf.redis_timeout))
+}
+
+fn info(address: ConnectionAddr) -> RedisResult<ConnectionInfo> {
+    Ok(address.into_connection_info()?.set_tcp_settings(tcp_settings()))
+}
+
+fn cluster(conf: &Cluster) -> RedisResult<(Kind, u64)> {
+    let nodes = conf.redis_cluster_nodes.iter().map(|node| {
+        let (host, port) = node.rsplit_once(':').unwrap_or((node, ""));
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = port.parse().unwrap_or(default_port());
+        match tls_mode(conf.redis_cluster_ssl, conf.redis_cluster_ssl_verify) {
+            None => info(ConnectionAddr::Tcp(host, port)),
+            Some(mode) => {
+                let insecure = matches!(mode, TlsMode::Insecure);
+                info(ConnectionAddr::TcpTls { host, port, insecure, tls_params: None })
+            }
+        }
+    });
+    let timeout = Duration::from_millis(conf.redis_timeout);
+    let mut builder = ClusterClientBuilder::new(nodes.collect::<RedisResult<Vec<_>>>()?)
+        .connection_timeout(timeout)
+        .response_timeout(timeout)
+        .tcp_settings(tcp_settings());
+    if let Some(password) = conf.redis_password.as_deref().filter(|text| !text.is_empty()) {
+        builder = builder.password(password);
+        if let Some(username) = &conf.redis_username {
+            builder = builder.username(username);
+        }
+    }
+    if let Some(mode) = tls_mode(conf.redis_cluster_ssl, conf.redis_cluster_ssl_verify) {
+        builder = builder.tls(mode);
+    }
+    Ok((Kind::Cluster(builder.build()?), conf.redis_timeout))
+}
+
+fn tls_mode(is_tls: bool, verifies: bool) -> Option<TlsMode> {
+    match (is_tls, verifies) {
+        (false, _) => None,
+        (true, true) => Some(TlsMode::Secure),
+        (true, false) => Some(TlsMode::Insecure),
+    }
+}
+
+fn sentinels(conf: &Sentinels) -> RedisResult<(Kind, u64)> {
+    let addresses = conf.redis_sentinels.iter();
+    let addresses = addresses.map(|at| ConnectionAddr::Tcp(at.host.clone(), at.port));
+    let role = match conf.redis_role {
+        Role::Master => SentinelServerType::Master,
+        Role::Slave => SentinelServerType::Replica,
+    };
+    let mut builder = SentinelClientBuilder::new(addresses, &conf.redis_master_name, role)?
+        .set_client_to_redis_db(conf.redis_database)
+        .set_client_to_redis_tcp_settings(tcp_settings())
+        .set_client_to_sentinel_tcp_settings(tcp_settings());
+    if let Some(username) = &conf.redis_username {
+        builder = builder.set_client_to_redis_username(username);
+    }
+    if let Some(password) = &conf.redis_password {
+        builder = builder.set_client_to_redis_password(password);
+    }
+    if let Some(username) = &conf.sentinel_username {
+        builder = builder.set_client_to_sentinel_username(username);
+    }
+    if let Some(password) = &conf.sentinel_password {
+        builder = builder.set_client_to_sentinel_password(password);
+    }
+    let timeout_ms = conf.redis_connect_timeout.saturating_add(conf.redis_read_timeout);
+    Ok((Kind::Sentinel(Mutex::new(builder.build()?)), timeout_ms))
+}

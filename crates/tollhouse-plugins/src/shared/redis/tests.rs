@@ -1,0 +1,94 @@
+//! Servers that answer, that are down, that come back.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::conf::Policy;
+use super::server::{RedisServer, free_port};
+use super::*;
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(Default::default())
+        .expect("a runtime");
+    runtime.block_on(future)
+}
+
+fn servers(policy: Policy, conf: &Value) -> Servers {
+    Servers::of(policy, conf).expect("the conf is good").expect("it names servers")
+}
+
+async fn count(servers: &Servers) -> Result<u64, Unavailable> {
+    let script = Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])");
+    let arguments = [Argument::Whole(1)];
+    servers.call(&Call { script: &script, key: b"{k}x", arguments: &arguments }).await
+}
+
+#[test]
+fn scripts_run_with_database_and_password() {
+    let Some(server) = RedisServer::start(&["--requirepass", "secret"]) else { return };
+    let conf = |password: &str| {
+        json!({"redis_host": "127.0.0.1", "redis_port": server.port, "redis_database": 3,
+            "redis_password": password})
+    };
+    let good = servers(Policy::Redis, &conf("secret"));
+    assert_eq!(run(async { (count(&good).await, count(&good).await) }), (Ok(1), Ok(2)));
+    let bad = servers(Policy::Redis, &conf("other"));
+    assert_eq!(run(count(&bad)), Err(Unavailable));
+    assert!(!format!("{good:?}").contains("Client"));
+}
+
+#[test]
+fn a_connection_that_broke_is_opened_anew() {
+    let Some(server) = RedisServer::start(&[]) else { return };
+    let conf = json!({"redis_host": "127.0.0.1", "redis_port": server.port});
+    let servers = servers(Policy::Redis, &conf);
+    run(async {
+        assert_eq!(count(&servers).await, Ok(1));
+        server.ask(&["client", "kill", "type", "normal"]);
+        assert_eq!(count(&servers).await, Ok(2));
+    });
+    // Connections end with the runtime that they were opened on.
+    assert_eq!(run(count(&servers)), Ok(3));
+}
+
+#[test]
+fn a_server_that_is_down_costs_no_more_than_the_time_out() {
+    let conf = json!({"redis_host": "127.0.0.1", "redis_port": free_port()});
+    assert_eq!(run(count(&servers(Policy::Redis, &conf))), Err(Unavailable));
+    // It accepts and never answers.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = mute.local_addr().expect("it is bound").port();
+    let conf = json!({"redis_host": "127.0.0.1", "redis_port": port, "redis_timeout": 50});
+    let began = Instant::now();
+    assert_eq!(run(count(&servers(Policy::Redis, &conf))), Err(Unavailable));
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[test]
+fn the_master_is_found_through_sentinels() {
+    let Some(master) = RedisServer::start(&[]) else { return };
+    let Some(sentinel) = RedisServer::sentinel(master.port) else { return };
+    let conf = json!({
+        "redis_sentinels": [
+            {"host": "127.0.0.1", "port": free_port()},
+            {"host": "127.0.0.1", "port": sentinel.port},
+        ],
+        "redis_master_name": "counters",
+    });
+    assert_eq!(run(count(&servers(Policy::RedisSentinel, &conf))), Ok(1));
+    assert_eq!(master.ask(&["get", "{k}x"]).trim(), "1");
+}
+
+#[test]
+fn scripts_run_on_the_cluster_node_that_has_the_key() {
+    let Some(nodes) = RedisServer::cluster() else { return };
+    let conf = json!({
+        "redis_cluster_nodes": [format!("127.0.0.1:{}", nodes[1].port)],
+        "redis_cluster_name": "test",
+    });
+    let servers = servers(Policy::RedisCluster, &conf);
+    assert_eq!(run(async { (count(&servers).await, count(&servers).await) }), (Ok(1), Ok(2)));
+}

@@ -1,0 +1,242 @@
+//! State by key that all cores share: counters, buckets, breakers.
+//!
+//! Sharded, each shard behind a mutex that is held for one update. A key is kept as its 128-bit
+//! fingerprint under secret seeds, so that a request allocates nothing and long keys cost no
+//! memory. The number of keys is bounded: what is over goes first, then what matters least.
+
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashTable;
+
+/// Enough that two of some dozen cores seldom meet, at 16 KiB for an empty table.
+const SHARDS: usize = 256;
+
+/// Half a million keys in all, some 30 MiB at worst: more clients than one process limits at a
+/// time.
+const ENTRIES_PER_SHARD_MAX: usize = 2048;
+
+/// The part of a full shard that goes at once, so that sweeping is rare.
+const EVICTED_PART: usize = 8;
+
+/// A key's fingerprint. Two keys that share one are as likely as guessing it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tag {
+    place: u64,
+    check: u64,
+}
+
+/// What all keys of one owner have in front.
+#[derive(Debug, Clone)]
+pub(crate) struct Prefix {
+    place: DefaultHasher,
+    check: DefaultHasher,
+}
+
+impl Prefix {
+    /// The fingerprint of a key given in parts.
+    pub(crate) fn tag(&self, parts: &[&[u8]]) -> Tag {
+        let (mut place, mut check) = (self.place.clone(), self.check.clone());
+        for part in parts {
+            for hasher in [&mut place, &mut check] {
+                hasher.write(part);
+                hasher.write_usize(part.len());
+            }
+        }
+        Tag { place: place.finish(), check: check.finish() }
+    }
+}
+
+/// A value of a table.
+pub(crate) trait Entry {
+    /// Whether it tells nothing that its absence would not.
+    fn is_over(&self, now_ms: u64) -> bool;
+    /// Lower ones go first when there is no room; `u64::MAX` never goes.
+    fn rank(&self) -> u64;
+}
+
+/// Values by key.
+#[derive(Debug)]
+pub(crate) struct Table<V> {
+    shards: Box<[Mutex<HashTable<(Tag, V)>>]>,
+    seeds: (RandomState, RandomState),
+    entries: AtomicUsize,
+}
+
+impl<V: Entry> Table<V> {
+    /// Without any.
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect(),
+            seeds: (RandomState::new(), RandomState::new()),
+            entries: AtomicUsize::new(0),
+        }
+    }
+
+    /// What keys of `owner` have in front.
+    pub(crate) fn prefix(&self, owner: &str) -> Prefix {
+        let begun = |seed: &RandomState| {
+            let mut hasher = seed.build_hasher();
+            hasher.write(owner.as_bytes());
+            hasher.write_usize(owner.len());
+            hasher
+        };
+        Prefix { place: begun(&self.seeds.0), check: begun(&self.seeds.1) }
+    }
+
+    /// Whether there is nothing in it; costs no lock.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.load(Ordering::Acquire) == 0
+    }
+
+    /// Lets `update` work on the value of `tag`; one that is absent or over is made anew.
+    pub(crate) fn update<R>(
+        &self,
+        tag: Tag,
+        now_ms: u64,
+        make: impl FnOnce() -> V,
+        update: impl FnOnce(&mut V) -> R,
+    ) -> R {
+        let mut shard = self.shard(tag);
+        if let Some((_, value)) = shard.find_mut(tag.place, |(other, _)| *other == tag) {
+            if value.is_over(now_ms) {
+                *value = make();
+            }
+            return update(value);
+        }
+        if shard.len() >= ENTRIES_PER_SHARD_MAX {
+            let gone = make_room(&mut shard, now_ms);
+            self.entries.fetch_sub(gone, Ordering::AcqRel);
+        }
+        let mut value = make();
+        let result = update(&mut value);
+        shard.insert_unique(tag.place, (tag, value), |(tag, _)| tag.place);
+        self.entries.fetch_add(1, Ordering::AcqRel);
+        result
+    }
+
+    /// Lets `update` work on the value of `tag`, if there is one that counts; it goes when `update`
+    /// says [`After::Gone`].
+    pub(crate) fn change<R>(
+        &self,
+        tag: Tag,
+        now_ms: u64,
+        update: impl FnOnce(&mut V) -> (R, After),
+    ) -> Option<R> {
+        let mut shard = self.shard(tag);
+        let mut found = shard.find_entry(tag.place, |(other, _)| *other == tag).ok()?;
+        if found.get().1.is_over(now_ms) {
+            return None;
+        }
+        let (result, after) = update(&mut found.get_mut().1);
+        if after == After::Gone {
+            found.remove();
+            self.entries.fetch_sub(1, Ordering::AcqRel);
+        }
+        Some(result)
+    }
+
+    fn shard(&self, tag: Tag) -> MutexGuard<'_, HashTable<(Tag, V)>> {
+        // The table inside places by other bits of it.
+        let index = tag.check as usize % SHARDS;
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.entries.load(Ordering::Acquire)
+    }
+}
+
+/// What becomes of a value after a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// It stays.
+    Kept,
+    /// It is removed.
+    Gone,
+}
+
+/// Removes what is over, else a part of the rest; tells how many went.
+fn make_room<V: Entry>(shard: &mut HashTable<(Tag, V)>, now_ms: u64) -> usize {
+    let before = shard.len();
+    shard.retain(|(_, value)| !value.is_over(now_ms));
+    if shard.len() < before {
+        return before - shard.len();
+    }
+    let mut ranks: Vec<u64> = shard.iter().map(|(_, value)| value.rank()).collect();
+    let (_, limit, _) = ranks.select_nth_unstable(before / EVICTED_PART);
+    let limit = *limit;
+    let mut left = before / EVICTED_PART + 1;
+    shard.retain(|(_, value)| {
+        let goes = left > 0 && value.rank() <= limit && value.rank() != u64::MAX;
+        left -= usize::from(goes);
+        !goes
+    });
+    before - shard.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Until(u64);
+
+    impl Entry for Until {
+        fn is_over(&self, now_ms: u64) -> bool {
+            self.0 <= now_ms
+        }
+
+        fn rank(&self) -> u64 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn keys_of_owners_and_parts_do_not_meet() {
+        let table: Table<Until> = Table::new();
+        let (a, b) = (table.prefix("a"), table.prefix("b"));
+        let tags = [
+            a.tag(&[b"x"]),
+            b.tag(&[b"x"]),
+            a.tag(&[b"x", b""]),
+            a.tag(&[b"", b"x"]),
+            a.tag(&[b"xy"]),
+            a.tag(&[b"x", b"y"]),
+        ];
+        for (index, tag) in tags.iter().enumerate() {
+            assert!(tags[..index].iter().all(|other| other != tag), "{index}");
+        }
+        assert_eq!(a.tag(&[b"x"]), table.prefix("a").tag(&[b"x"]));
+    }
+
+    #[test]
+    fn what_is_over_begins_anew() {
+        let table = Table::new();
+        let tag = table.prefix("a").tag(&[b"x"]);
+        assert_eq!(table.update(tag, 0, || Until(10), |value| value.0), 10);
+        assert_eq!(table.update(tag, 9, || Until(20), |value| value.0), 10);
+        assert_eq!(table.update(tag, 10, || Until(20), |value| value.0), 20);
+        assert_eq!(table.len(), 1);
+        assert_eq!(table.change(tag, 20, |value| (value.0, After::Kept)), None);
+        assert_eq!(table.change(tag, 19, |value| (value.0, After::Gone)), Some(20));
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn the_number_of_keys_is_bounded_and_the_longest_lived_stay() {
+        let table = Table::new();
+        let prefix = table.prefix("a");
+        let keys_max = (SHARDS * ENTRIES_PER_SHARD_MAX) as u64;
+        let last = prefix.tag(&[b"last"]);
+        table.update(last, 0, || Until(u64::MAX), |_| ());
+        for key in 0..keys_max + keys_max / 4 {
+            table.update(prefix.tag(&[&key.to_le_bytes()]), 0, || Until(1000 + key), |_| ());
+        }
+        assert!(table.len() as u64 <= keys_max, "{}", table.len());
+        assert!(table.len() as u64 > keys_max / 2, "{}", table.len());
+        assert!(table.change(last, 0, |_| ((), After::Kept)).is_some());
+    }
+}

@@ -39,6 +39,7 @@ plugins! {
     ip_restriction::IpRestriction,
     jwt_auth::JwtAuth,
     key_auth::KeyAuth,
+    limit_count::LimitCount,
     mocking::Mocking,
     multi_auth::MultiAuth,
     real_ip::RealIp,

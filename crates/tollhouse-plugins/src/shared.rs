@@ -2,6 +2,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod amount;
+pub(crate) mod body;
 pub(crate) mod conditions;
 pub(crate) mod credentials;
 pub(crate) mod encoding;

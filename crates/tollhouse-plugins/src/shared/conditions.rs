@@ -19,6 +19,11 @@ impl AnyOf {
         Ok(Self(expressions?.into()))
     }
 
+    /// Whether they need the request's body to have been read.
+    pub(crate) fn reads_body(&self) -> bool {
+        self.0.iter().any(Expr::reads_body)
+    }
+
     /// Whether one of them holds.
     pub(crate) fn matches(&self, request: &dyn Lookup) -> bool {
         self.0.iter().any(|expression| expression.matches(request))

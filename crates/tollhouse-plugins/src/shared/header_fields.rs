@@ -23,6 +23,11 @@ impl HeaderFields {
         Self(fields.map(|(name, value)| (name.as_str().into(), text(value))).collect())
     }
 
+    /// Whether they need the request's body to have been read.
+    pub(crate) fn reads_body(&self) -> bool {
+        self.0.iter().any(|(_, value)| value.reads_body())
+    }
+
     /// Appends them to an answer.
     pub(crate) fn add_to<'a>(&'a self, answer: &mut Answer<'a>, request: &dyn Lookup) {
         for (name, value) in &self.0 {

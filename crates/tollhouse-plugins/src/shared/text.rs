@@ -25,6 +25,11 @@ impl Text {
         if probe.was_asked.get() { Text::Varying(template) } else { Text::Fixed(fixed.into()) }
     }
 
+    /// Whether it needs the request's body to have been read.
+    pub(crate) fn reads_body(&self) -> bool {
+        matches!(self, Text::Varying(template) if template.reads_body())
+    }
+
     /// The text for a request; costs nothing where it is fixed.
     pub(crate) fn for_request(&self, request: &dyn Lookup) -> Cow<'_, [u8]> {
         match self {

@@ -22,8 +22,10 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::limits::SECONDS_MAX;
 use tollhouse_plugin::{Answer, AnswerBody, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
 
+use crate::shared::body;
 use crate::shared::conditions::AnyOf;
 use crate::shared::header_fields::{self, HeaderFields};
+use crate::shared::status::status_of;
 use crate::shared::text::Text;
 
 /// What a route says.
@@ -39,8 +41,8 @@ pub struct Config {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct AbortConfig {
     /// The status.
-    #[schemars(range(min = 200, max = 999))]
-    pub http_status: u16,
+    #[schemars(range(min = 200))]
+    pub http_status: i64,
     /// The body; may name variables.
     #[schemars(length(min = 0))]
     pub body: Option<String>,
@@ -73,6 +75,7 @@ pub struct DelayConfig {
 pub struct FaultInjection {
     abort: Option<Abort>,
     delay: Option<Delay>,
+    reads_body: bool,
 }
 
 #[derive(Debug)]
@@ -102,6 +105,10 @@ impl Chance {
         Ok(Self { percentage, conditions })
     }
 
+    fn reads_body(&self) -> bool {
+        self.conditions.as_ref().is_some_and(AnyOf::reads_body)
+    }
+
     fn hits(&self, cx: &RequestContext<'_>) -> bool {
         self.percentage.is_none_or(|percentage| cx.random() % 100 < percentage)
             && self.conditions.as_ref().is_none_or(|any| any.matches(cx.variables()))
@@ -128,7 +135,7 @@ impl Plugin for FaultInjection {
         let abort = |abort: AbortConfig| -> Result<Abort, String> {
             Ok(Abort {
                 chance: Chance::read(abort.percentage, abort.vars)?,
-                status: abort.http_status,
+                status: status_of(abort.http_status),
                 body: abort.body.as_deref().map(Text::parse),
                 headers: HeaderFields::read(abort.headers.as_ref()),
             })
@@ -139,28 +146,62 @@ impl Plugin for FaultInjection {
                 time: Duration::from_secs_f64(delay.duration.clamp(0.0, SECONDS_MAX)),
             })
         };
-        Ok(Self {
-            abort: config.abort.map(abort).transpose()?,
-            delay: config.delay.map(delay).transpose()?,
-        })
+        let abort = config.abort.map(abort).transpose()?;
+        let delay = config.delay.map(delay).transpose()?;
+        let reads_body = abort.as_ref().is_some_and(Abort::reads_body)
+            || delay.as_ref().is_some_and(|delay| delay.chance.reads_body());
+        Ok(Self { abort, delay, reads_body })
     }
 
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        // Both are decided before the wait, like the answer would be without it.
+        if self.reads_body {
+            return Step::wait(async move {
+                if let Err(answer) = body::read_for_variables(cx).await {
+                    return Flow::from(answer);
+                }
+                let fault = self.decide(cx);
+                fault.happen(cx).await
+            });
+        }
+        match self.decide(cx) {
+            Fault { time: Duration::ZERO, answer: None } => Step::Continue,
+            Fault { time: Duration::ZERO, answer: Some(answer) } => answer.into(),
+            fault => Step::wait(fault.happen(cx)),
+        }
+    }
+}
+
+/// What happens to a request.
+struct Fault<'a> {
+    time: Duration,
+    answer: Option<Answer<'a>>,
+}
+
+impl<'a> Fault<'a> {
+    async fn happen(self, cx: &mut RequestContext<'_>) -> Flow<'a> {
+        cx.sleep(self.time).await;
+        self.answer.map_or(Flow::Continue, Flow::from)
+    }
+}
+
+impl FaultInjection {
+    /// Both parts are decided before any wait.
+    fn decide<'a>(&'a self, cx: &RequestContext<'_>) -> Fault<'a> {
         let delay = self.delay.as_ref().filter(|delay| delay.chance.hits(cx));
-        let answer = self.abort.as_ref().filter(|abort| abort.chance.hits(cx));
-        let answer = answer.map(|abort| abort.answer(cx));
-        let Some(time) = delay.map(|delay| delay.time).filter(|time| !time.is_zero()) else {
-            return answer.map_or(Step::Continue, Step::from);
-        };
-        Step::wait(async move {
-            cx.sleep(time).await;
-            answer.map_or(Flow::Continue, Flow::from)
-        })
+        let abort = self.abort.as_ref().filter(|abort| abort.chance.hits(cx));
+        Fault {
+            time: delay.map_or(Duration::ZERO, |delay| delay.time),
+            answer: abort.map(|abort| abort.answer(cx)),
+        }
     }
 }
 
 impl Abort {
+    fn reads_body(&self) -> bool {
+        let of_text = self.body.as_ref().is_some_and(Text::reads_body);
+        of_text || self.headers.reads_body() || self.chance.reads_body()
+    }
+
     fn answer<'a>(&'a self, cx: &RequestContext<'_>) -> Answer<'a> {
         let mut answer = Answer::status(self.status);
         if let Some(body) = &self.body {
@@ -228,6 +269,26 @@ mod tests {
         }
         let nobody = json!({"abort": {"http_status": 403, "vars": []}});
         assert!(run(&nobody, "GET / HTTP/1.1\n\n").passes());
+    }
+
+    #[test]
+    fn the_body_is_read_only_where_it_is_asked_for() {
+        let form = "POST / HTTP/1.1\n\nname=jack";
+        for (conf, body, was_read) in [
+            (json!({"abort": {"http_status": 200, "body": "$post_arg_name"}}), "jack", true),
+            (json!({"abort": {"http_status": 200, "body": "x"}}), "x", false),
+            (
+                json!({"abort": {
+                    "http_status": 200, "body": "x", "vars": [[["post_arg_name", "==", "a"]]],
+                }}),
+                "",
+                true,
+            ),
+        ] {
+            let mut exchange = FakeExchange::of(form, 0);
+            let outcome = Harness::of::<FaultInjection>(&conf).run(&mut exchange);
+            assert_eq!((outcome.body(), exchange.body_was_read), (body, was_read), "{conf}");
+        }
     }
 
     #[test]

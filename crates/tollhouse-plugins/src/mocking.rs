@@ -31,6 +31,7 @@ use tollhouse_plugin::{
 use tollhouse_stdx::random::Random;
 
 use self::generate::Form;
+use crate::shared::body;
 use crate::shared::header_fields::{self, HeaderFields};
 use crate::shared::text::Text;
 
@@ -81,6 +82,7 @@ pub struct Mocking {
     mocked_by: Option<String>,
     headers: HeaderFields,
     body: Body,
+    reads_body: bool,
 }
 
 #[derive(Debug)]
@@ -110,12 +112,15 @@ impl Plugin for Mocking {
         });
         let schema = config.response_schema.unwrap_or_default();
         let example = config.response_example.as_deref().map(Text::parse);
+        let headers = HeaderFields::read(fields);
+        let reads_body = headers.reads_body() || example.as_ref().is_some_and(Text::reads_body);
         let server_token = &scope.services.server_token;
         Ok(Self {
             // Below zero there is nothing to wait for.
             delay: Duration::from_secs_f64((config.delay as f64).clamp(0.0, SECONDS_MAX)),
             status: config.response_status,
-            headers: HeaderFields::read(fields),
+            headers,
+            reads_body,
             content_type: (!names_type).then_some(config.content_type),
             mocked_by: config.with_mock_header.then(|| server_token.clone()),
             body: example.map_or(Body::MadeUp { schema, form }, Body::Example),
@@ -123,10 +128,15 @@ impl Plugin for Mocking {
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        if self.delay.is_zero() {
+        if self.delay.is_zero() && !self.reads_body {
             return self.answer(cx).into();
         }
         Step::wait(async move {
+            if self.reads_body
+                && let Err(answer) = body::read_for_variables(cx).await
+            {
+                return Flow::from(answer);
+            }
             cx.sleep(self.delay).await;
             Flow::from(self.answer(cx))
         })
@@ -220,6 +230,13 @@ mod tests {
         assert_eq!(outcome.header("content-type"), Some("text/plain"));
         assert_eq!(outcome.header("x-path"), Some("/hello"));
         assert_eq!(outcome.header("x-number"), Some("3"));
+    }
+
+    #[test]
+    fn the_body_is_read_where_it_is_asked_for() {
+        let conf = json!({"response_example": "hello $post_arg_name"});
+        let outcome = Harness::of::<Mocking>(&conf).request("POST / HTTP/1.1\n\nname=jack");
+        assert_eq!(outcome.body(), "hello jack");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use tollhouse_model::expr::pattern::Case;
 use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::shared::patterns::Patterns;
+use crate::shared::status::status_of;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -27,8 +28,8 @@ pub struct Config {
     pub block_rules: Vec<String>,
     /// The status that refused requests get.
     #[serde(default = "default_rejected_code")]
-    #[schemars(range(min = 200, max = 999))]
-    pub rejected_code: u16,
+    #[schemars(range(min = 200))]
+    pub rejected_code: i64,
     /// What refused clients are told.
     #[schemars(length(min = 1))]
     pub rejected_msg: Option<String>,
@@ -37,7 +38,7 @@ pub struct Config {
     pub case_insensitive: bool,
 }
 
-fn default_rejected_code() -> u16 {
+fn default_rejected_code() -> i64 {
     403
 }
 
@@ -59,8 +60,8 @@ impl Plugin for UriBlocker {
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
         let case = if config.case_insensitive { Case::Ignored } else { Case::Sensitive };
         let rules = Patterns::compile(&config.block_rules, case)?;
-        let Config { rejected_code, rejected_msg, .. } = config;
-        Ok(Self { rules, rejected_code, rejected_msg })
+        let rejected_code = status_of(config.rejected_code);
+        Ok(Self { rules, rejected_code, rejected_msg: config.rejected_msg })
     }
 
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {

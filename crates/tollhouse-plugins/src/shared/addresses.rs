@@ -33,18 +33,28 @@ impl JsonSchema for AddressText {
                 {
                     "title": "IPv4/CIDR",
                     "type": "string",
-                    "pattern": r"^([0-9]{1,3}\.){3}[0-9]{1,3}/([12]?[0-9]|3[0-2])$",
+                    "pattern": IPV4_NETWORK,
                 },
                 {"title": "IPv6", "type": "string", "format": "ipv6"},
                 {
                     "title": "IPv6/CIDR",
                     "type": "string",
-                    "pattern": "^([a-fA-F0-9]{0,4}:){1,8}(:[a-fA-F0-9]{0,4}){0,8}([a-fA-F0-9]{0,4})?/[0-9]{1,3}$",
+                    "pattern": IPV6_NETWORK,
                 },
             ],
         })
     }
 }
+
+/// An IPv4 network.
+const IPV4_NETWORK: &str = concat!(
+    r"^(([0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])\.){3}",
+    r"([0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])/([12]?[0-9]|3[0-2])$",
+);
+
+/// Roughly an IPv6 network: what passes though it is none is refused when it is read.
+const IPV6_NETWORK: &str =
+    "^([a-fA-F0-9]{0,4}:){1,8}(:[a-fA-F0-9]{0,4}){0,8}([a-fA-F0-9]{0,4})?/[0-9]{1,3}$";
 
 /// A set of addresses; finding one costs a binary search, however many networks there are.
 #[derive(Debug, Default)]

@@ -146,7 +146,7 @@ mod tests {
                 "value should match only one schema, but matches both schemas 1 and 2",
             ),
             (
-                json!({"blacklist": ["10.255.256.0/24a"]}),
+                json!({"blacklist": ["10.255.256.0/24"]}),
                 "property \"blacklist\" validation failed: failed to validate item 1: \
                  object matches none of the required",
             ),

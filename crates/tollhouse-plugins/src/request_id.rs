@@ -14,7 +14,7 @@
 //! Ids are unique, not secret: whoever sees enough of them could tell others.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tollhouse_plugin::{Category, Phases, Plugin, RequestContext, ResponseContext, Scope, Step};
 
 mod ids;
@@ -40,7 +40,7 @@ pub struct Config {
 }
 
 /// How ids are made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "a schema of documented variants is no plain list")]
 pub enum Algorithm {
@@ -53,7 +53,7 @@ pub enum Algorithm {
 }
 
 /// What random ids consist of.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RangeId {
     /// How many characters.
     #[serde(default = "default_length")]
@@ -204,6 +204,14 @@ mod tests {
         });
         let (sent, _) = ids(&conf, "", "200");
         assert!(sent.len() == 20 && sent.chars().all(|letter| "abcdef".contains(letter)));
+    }
+
+    #[test]
+    fn the_schema_shows_all_defaults() {
+        let fields = tollhouse_plugin::PluginType::of::<RequestId>().schema()["properties"].clone();
+        assert_eq!(fields["algorithm"]["default"], "uuid");
+        let range_id = json!({"length": default_length(), "char_set": default_char_set()});
+        assert_eq!(fields["range_id"]["default"], range_id);
     }
 
     #[test]

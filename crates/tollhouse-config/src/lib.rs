@@ -10,6 +10,7 @@ pub mod bootstrap;
 pub mod declarative;
 pub mod diff;
 mod file;
+pub mod store_keys;
 mod substitute;
 mod yaml;
 

@@ -57,7 +57,7 @@ pub struct Config {
     #[serde(default = "default_clock_skew")]
     #[schemars(range(min = 1))]
     pub clock_skew: i64,
-    /// Headers that a client must sign; as clients write them in `headers`.
+    /// Headers that a client must sign and name in `headers`.
     #[serde(default = "default_signed_headers")]
     #[schemars(inner(length(min = 1, max = 50)))]
     pub signed_headers: Vec<String>,
@@ -252,7 +252,9 @@ impl HmacAuth {
     }
 
     fn signs_enough(&self, fields: &Fields<'_>) -> bool {
-        let signed = |required: &String| fields.headers().any(|name| name == required.as_bytes());
+        let signed = |required: &String| {
+            fields.headers().any(|name| name.eq_ignore_ascii_case(required.as_bytes()))
+        };
         self.config.signed_headers.iter().all(signed)
     }
 

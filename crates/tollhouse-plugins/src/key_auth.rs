@@ -100,13 +100,14 @@ impl Plugin for KeyAuth {
     }
 
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        let place = self.key(cx).map(|(_, place)| place);
+        // Where the key stands matters only to who hides it.
+        let place = if self.hides_credentials { self.key(cx).map(|found| found.1) } else { None };
         let admitted =
             self.authenticate(cx).or_else(|message| self.gate.admit_anonymous(cx, message));
         if let Err(message) = admitted {
             return self.gate.refusal(message).into();
         }
-        if let (true, Some(place)) = (self.hides_credentials, place) {
+        if let Some(place) = place {
             self.hide(cx, place);
         }
         Step::Continue
@@ -185,6 +186,10 @@ mod tests {
         assert_eq!(outcome.edits, "+X-Consumer-Username: jack\n-apikey\n");
         let outcome = harness(conf).request("GET /a?x=1&apikey=auth-one&y=2 HTTP/1.1\n\n");
         assert_eq!(outcome.edits, "+X-Consumer-Username: jack\nuri /a?x=1&y=2\n");
+        // However the name is encoded, and whoever passes.
+        let conf = json!({"hide_credentials": true, "anonymous_consumer": "jack"});
+        let outcome = harness(conf).request("GET /a?api%6bey=other HTTP/1.1\n\n");
+        assert_eq!(outcome.edits, "+X-Consumer-Username: jack\nuri /a\n");
     }
 
     #[test]

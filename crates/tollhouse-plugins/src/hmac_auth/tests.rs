@@ -132,6 +132,15 @@ fn x_date_counts_where_there_is_no_date() {
 }
 
 #[test]
+fn the_case_of_a_signed_header_is_the_clients_choice() {
+    let text = format!("my-key\nDate: {DATE}\n");
+    let signature = signature(Algorithm::HmacSha256, &text);
+    let header = authorization("hmac-sha256", "Date", &signature);
+    let request = format!("GET / HTTP/1.1\nDate: {DATE}\n{header}");
+    assert!(harness(&json!({})).request(&request).passes());
+}
+
+#[test]
 fn only_allowed_algorithms_count() {
     let conf = json!({"allowed_algorithms": ["hmac-sha1"]});
     assert!(refused(&harness(&conf).request(&signed(DATE))));

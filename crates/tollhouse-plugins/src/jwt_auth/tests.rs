@@ -177,8 +177,9 @@ fn tokens_of_another_implementation_are_verified_by_every_algorithm() {
     };
     let tokens = file("tokens.txt");
     let lines: Vec<&str> = tokens.lines().filter(|line| !line.starts_with('#')).collect();
-    assert_eq!(lines.len(), Algorithm::ALL.len() - 3);
-    for line in lines {
+    let covered = |algorithm: &&Algorithm| lines.iter().any(|line| line.starts_with(algorithm.name()));
+    assert_eq!(Algorithm::ALL.iter().filter(covered).count(), Algorithm::ALL.len() - 3);
+    for line in &lines {
         let [algorithm, key, token] = *line.split(' ').collect::<Vec<_>>() else { panic!("{line}") };
         let conf = json!({
             "key": "my-key", "algorithm": algorithm, "public_key": file(&format!("{key}.pem")),

@@ -45,7 +45,7 @@ pub(super) enum Backend {
     /// In this process.
     Local(LocalCounts),
     /// In Redis, each request.
-    Remote(RemoteCounts),
+    Remote(Box<RemoteCounts>),
     /// In this process, in agreement with Redis now and then.
     Delayed(Arc<Delayed>),
 }
@@ -63,7 +63,7 @@ impl Backend {
         let syncs = config.sync_interval != NO_SYNC_INTERVAL
             && config.window_type == WindowType::Fixed;
         if !syncs {
-            return Ok(Backend::Remote(counts));
+            return Ok(Backend::Remote(counts.into()));
         }
         let interval = Duration::from_secs_f64(config.sync_interval);
         let kept = scope.keep(&format!("limit-count {owner}"), || Delayed::new(counts, interval));

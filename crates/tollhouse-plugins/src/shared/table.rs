@@ -56,10 +56,13 @@ pub(crate) trait Entry {
     fn rank(&self) -> u64;
 }
 
+/// The keys that fall into one shard.
+type Shard<V> = HashTable<(Tag, V)>;
+
 /// Values by key.
 #[derive(Debug)]
 pub(crate) struct Table<V> {
-    shards: Box<[Mutex<HashTable<(Tag, V)>>]>,
+    shards: Box<[Mutex<Shard<V>>]>,
     seeds: (RandomState, RandomState),
     entries: AtomicUsize,
 }
@@ -137,7 +140,7 @@ impl<V: Entry> Table<V> {
         Some(result)
     }
 
-    fn shard(&self, tag: Tag) -> MutexGuard<'_, HashTable<(Tag, V)>> {
+    fn shard(&self, tag: Tag) -> MutexGuard<'_, Shard<V>> {
         // The table inside places by other bits of it.
         let index = tag.check as usize % SHARDS;
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
@@ -159,7 +162,7 @@ pub(crate) enum After {
 }
 
 /// Removes what is over, else a part of the rest; tells how many went.
-fn make_room<V: Entry>(shard: &mut HashTable<(Tag, V)>, now_ms: u64) -> usize {
+fn make_room<V: Entry>(shard: &mut Shard<V>, now_ms: u64) -> usize {
     let before = shard.len();
     shard.retain(|(_, value)| !value.is_over(now_ms));
     if shard.len() < before {

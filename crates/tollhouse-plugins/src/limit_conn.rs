@@ -1,0 +1,330 @@
+//! Lets so many requests be under way at once: a few more wait their turn, the rest is turned
+//! away.
+//!
+//! A request counts from its arrival to its last byte, however it ends. Those between `conn` and
+//! `conn + burst` wait for about as long as a request takes.
+//!
+//! # Example
+//! ```json
+//! {"conn": 10, "burst": 5, "default_conn_delay": 0.1, "key": "remote_addr"}
+//! ```
+//!
+//! # Answers
+//! - `rejected_code` (503 unless the conf says otherwise), as the gateway's page or as
+//!   `{"error_msg": …}`
+//! - 500 when Redis does not answer, when a request makes no number of `conn` or `burst`, or when
+//!   no rule applies to it, unless `allow_degradation`
+//!
+//! # Notes
+//! The count is one over all cores. In Redis, a request whose gateway died counts for `key_ttl`
+//! seconds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use smallvec::SmallVec;
+use tollhouse_plugin::{
+    Answer, Category, Flow, LogContext, Phases, Plugin, RequestContext, Scope, Step,
+};
+
+use crate::shared::amount::Amount;
+use crate::shared::limit_key::{LimitKey, VariableKeyType};
+use crate::shared::redis::conf::{self, PlainPolicy, Policy};
+use crate::shared::refusal::{Refusal, WhenUnknown, default_rejected_code, step};
+
+use self::holds::{Entered, Hold, Places};
+
+mod holds;
+
+#[cfg(test)]
+mod tests;
+
+/// Shorter waits are not worth a timer.
+const DELAY_MIN: Duration = Duration::from_millis(1);
+
+/// Rules of one request that are held without allocating further.
+const HOLDS_INLINE: usize = 2;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// How many requests may be under way; a number, or a text with variables that makes one.
+    pub conn: Option<Amount<1>>,
+    /// How many more may wait; a number, or a text with variables that makes one.
+    pub burst: Option<Amount<0>>,
+    /// Seconds that a request is thought to take until it is known.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub default_conn_delay: f64,
+    /// Whether that is never learned.
+    #[serde(default)]
+    pub only_use_default_delay: bool,
+    /// What to count by.
+    pub key: Option<String>,
+    /// How `key` is read.
+    #[serde(default)]
+    pub key_type: VariableKeyType,
+    /// Several limits instead of one; all that apply to a request are counted in order.
+    pub rules: Option<Vec<RuleConfig>>,
+    /// Where to count.
+    #[serde(default)]
+    pub policy: PlainPolicy,
+    /// The status of requests turned away.
+    #[serde(default = "default_rejected_code")]
+    #[schemars(range(min = 200, max = 599))]
+    pub rejected_code: u16,
+    /// What requests turned away are told, instead of the gateway's page.
+    #[schemars(length(min = 1))]
+    pub rejected_msg: Option<String>,
+    /// Whether requests pass that cannot be counted.
+    #[serde(default)]
+    pub allow_degradation: bool,
+}
+
+/// One of several limits.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct RuleConfig {
+    /// How many requests may be under way.
+    pub conn: Amount<1>,
+    /// How many more may wait.
+    pub burst: Amount<0>,
+    /// What to count by, with variables; requests that have none of them are not concerned.
+    pub key: String,
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct LimitConn {
+    rules: Box<[Rule]>,
+    places: Places,
+    refusal: Refusal,
+    when_unknown: WhenUnknown,
+    learning: Learning,
+}
+
+/// Whether the time that requests take is learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Learning {
+    On,
+    Off,
+}
+
+/// A limit, ready to be applied.
+#[derive(Debug)]
+struct Rule {
+    conn: Amount<1>,
+    burst: Amount<0>,
+    key: LimitKey,
+    time: UsualTime,
+}
+
+/// Seconds that a request takes, as learned; shared by all cores.
+#[derive(Debug)]
+struct UsualTime(AtomicU64);
+
+impl UsualTime {
+    fn new(seconds: f64) -> Self {
+        Self(AtomicU64::new(seconds.to_bits()))
+    }
+
+    fn seconds(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Half of what was known, half of what was seen.
+    fn learn(&self, seconds: f64) {
+        let halved = |bits| Some(((f64::from_bits(bits) + seconds) / 2.0).to_bits());
+        // The closure always gives a value, so the update cannot fail.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, halved);
+    }
+}
+
+/// What a request holds until it ends.
+#[derive(Default)]
+struct Held(SmallVec<[(usize, Hold); HOLDS_INLINE]>, Duration);
+
+impl Plugin for LimitConn {
+    const NAME: &'static str = "limit-conn";
+    const PRIORITY: i32 = 1003;
+    const CATEGORY: Category = Category::Traffic;
+    const PHASES: Phases = Phases::ACCESS.and(Phases::LOG);
+    const ENCRYPTED: &'static [&'static str] = &["redis_password"];
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        schema["oneOf"] = json!([
+            {"required": ["conn", "burst", "default_conn_delay", "key"]},
+            {"required": ["default_conn_delay", "rules"]},
+        ]);
+        // Either branch says so, and which one applies is said first.
+        if let Some(fields) = schema.as_object_mut() {
+            fields.shift_remove("required");
+        }
+        let key_ttl = json!({"key_ttl": {
+            "description": "Seconds that a request counts whose end nobody told.",
+            "type": "integer",
+            "default": holds::DEFAULT_KEY_TTL_SECONDS,
+        }});
+        conf::adjust_schema(schema, &[Policy::Redis, Policy::RedisCluster], &key_ttl);
+    }
+
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+        Ok(Self {
+            places: Places::of(config.policy.into(), scope)?,
+            refusal: Refusal { status: config.rejected_code, message: config.rejected_msg.clone() },
+            when_unknown: config.allow_degradation.into(),
+            learning: if config.only_use_default_delay { Learning::Off } else { Learning::On },
+            rules: rules(config),
+        })
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        if self.places.is_remote() {
+            return Step::wait(self.enter_waiting(cx, 0, 0));
+        }
+        let mut applied = 0;
+        for index in 0..self.rules.len() {
+            let entered = match self.limits(cx, index) {
+                Err(flow) => return step(flow),
+                Ok(None) => continue,
+                Ok(Some((conn, burst))) => {
+                    applied += 1;
+                    let key = &self.rules[index].key;
+                    key.with(cx.variables(), |key| self.places.enter(key, conn + burst))
+                        .map(|entered| (entered, conn))
+                }
+            };
+            let Some((entered, conn)) = entered else { continue };
+            match self.admit(cx, index, entered, conn) {
+                Err(flow) => return step(flow),
+                Ok(Duration::ZERO) => {}
+                Ok(delay) => {
+                    return Step::wait(async move {
+                        cx.sleep(delay).await;
+                        self.enter_waiting(cx, index + 1, applied).await
+                    });
+                }
+            }
+        }
+        step(self.finish(applied))
+    }
+
+    fn log(&self, cx: &mut LogContext<'_>) {
+        let transfer = *cx.transfer();
+        let Some(held) = cx.recall::<Held>().map(std::mem::take) else { return };
+        if self.learning == Learning::On {
+            let own_ms = u64::try_from(held.1.as_millis()).unwrap_or(u64::MAX);
+            let time_ms = match transfer.upstream_ms {
+                Some(time_ms) if transfer.is_upstream_answer => time_ms,
+                _ => transfer.request_ms.saturating_sub(own_ms),
+            };
+            for (index, _) in &held.0 {
+                self.rules[*index].time.learn(time_ms as f64 / 1000.0);
+            }
+        }
+    }
+}
+
+fn rules(config: Config) -> Box<[Rule]> {
+    let delay = config.default_conn_delay;
+    if let (Some(conn), Some(burst), Some(key)) = (config.conn, config.burst, &config.key) {
+        let key = LimitKey::parse(config.key_type.into(), key);
+        return Box::new([Rule { conn, burst, key, time: UsualTime::new(delay) }]);
+    }
+    let rules = config.rules.into_iter().flatten().map(|rule| Rule {
+        conn: rule.conn,
+        burst: rule.burst,
+        key: LimitKey::of_rule(&rule.key),
+        time: UsualTime::new(delay),
+    });
+    rules.collect()
+}
+
+impl LimitConn {
+    /// What a rule allows this request; nothing where it does not concern it.
+    fn limits<'a>(
+        &self,
+        cx: &RequestContext<'_>,
+        index: usize,
+    ) -> Result<Option<(u64, u64)>, Flow<'a>> {
+        let (rule, request) = (&self.rules[index], cx.variables());
+        if rule.key.with(request, |_| ()).is_none() {
+            return Ok(None);
+        }
+        match (rule.conn.resolve(request), rule.burst.resolve(request)) {
+            (Ok(conn), Ok(burst)) => Ok(Some((conn, burst))),
+            _ => Err(self.unknown()),
+        }
+    }
+
+    /// Keeps what the request entered, and tells how long it waits for it.
+    fn admit<'a>(
+        &self,
+        cx: &mut RequestContext<'_>,
+        index: usize,
+        entered: Entered,
+        conn: u64,
+    ) -> Result<Duration, Flow<'a>> {
+        let Entered::Holds(hold, under_way) = entered else {
+            return Err(self.refusal.answer().into());
+        };
+        let mut delay = Duration::ZERO;
+        if under_way > conn {
+            let turns = ((under_way - 1) / conn) as f64;
+            let seconds = turns * self.rules[index].time.seconds();
+            delay = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+            if delay < DELAY_MIN {
+                delay = Duration::ZERO;
+            }
+        }
+        if cx.recall::<Held>().is_none() {
+            cx.remember(Held::default());
+        }
+        if let Some(held) = cx.recall::<Held>() {
+            held.0.push((index, hold));
+            held.1 = held.1.saturating_add(delay);
+        }
+        Ok(delay)
+    }
+
+    /// Applies the rules from `first` on where that takes waiting.
+    async fn enter_waiting<'a>(
+        &'a self,
+        cx: &mut RequestContext<'_>,
+        first: usize,
+        mut applied: usize,
+    ) -> Flow<'a> {
+        for index in first..self.rules.len() {
+            let (conn, burst) = match self.limits(cx, index) {
+                Err(flow) => return flow,
+                Ok(None) => continue,
+                Ok(Some(limits)) => limits,
+            };
+            applied += 1;
+            let key = self.rules[index].key.with(cx.variables(), <[u8]>::to_vec);
+            let (now, random) = (cx.now(), cx.random());
+            let asked = self.places.ask(&key.unwrap_or_default(), conn + burst, now, random).await;
+            let Ok(entered) = asked else { return self.unknown() };
+            match self.admit(cx, index, entered, conn) {
+                Err(flow) => return flow,
+                Ok(Duration::ZERO) => {}
+                Ok(delay) => cx.sleep(delay).await,
+            }
+        }
+        self.finish(applied)
+    }
+
+    fn finish<'a>(&self, applied: usize) -> Flow<'a> {
+        if applied == 0 { self.unknown() } else { Flow::Continue }
+    }
+
+    /// There is no limit that could be applied, or nobody who counts.
+    fn unknown<'a>(&self) -> Flow<'a> {
+        match self.when_unknown {
+            WhenUnknown::Pass => Flow::Continue,
+            WhenUnknown::Fail => Answer::status(500).into(),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Places that requests hold while they are under way, here or in Redis; dropping a hold gives its
+//! place back.
+
+use std::sync::{Arc, LazyLock};
+
+use redis::Script;
+use serde_json::Value;
+use tollhouse_plugin::{Moment, Scope};
+
+use crate::shared::identity::identity;
+use crate::shared::redis::conf::Policy;
+use crate::shared::redis::{Argument, Call, Servers, Unavailable};
+use crate::shared::table::{After, Entry, Prefix, Table, Tag};
+
+/// Seconds that a request counts in Redis whose end nobody told, unless the conf says otherwise.
+pub(super) const DEFAULT_KEY_TTL_SECONDS: u64 = 3600;
+
+/// What all keys in Redis begin with.
+const KEY_PREFIX: &str = "plugin-limit-conn";
+
+/// Enters a request. Takes how many may be under way, the seconds that it counts at most, now in
+/// seconds, and its name; gives whether it entered and how many are under way.
+static ENTER: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local now = tonumber(ARGV[3]) \
+         redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now) \
+         local under_way = redis.call('ZCARD', KEYS[1]) \
+         if under_way >= tonumber(ARGV[1]) then return {0, under_way} end \
+         redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[4]) \
+         redis.call('EXPIRE', KEYS[1], ARGV[2]) \
+         return {1, under_way + 1}",
+    )
+});
+
+/// Takes a request's name out.
+static LEAVE: LazyLock<Script> =
+    LazyLock::new(|| Script::new("return redis.call('ZREM', KEYS[1], ARGV[1])"));
+
+/// Requests of one key that are under way.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct UnderWay(u64);
+
+impl Entry for UnderWay {
+    fn is_over(&self, _now_ms: u64) -> bool {
+        self.0 == 0
+    }
+
+    fn rank(&self) -> u64 {
+        // Connections are bounded elsewhere, and forgetting one would let it leave twice.
+        u64::MAX
+    }
+}
+
+/// Where requests are counted.
+#[derive(Debug)]
+pub(super) enum Places {
+    Local(Arc<Table<UnderWay>>, Prefix),
+    Remote { servers: Arc<Servers>, prefix: Box<str>, ttl_seconds: u64 },
+}
+
+/// What came of an attempt to enter.
+pub(super) enum Entered {
+    /// The request is under way, as the so-manieth.
+    Holds(Hold, u64),
+    /// There are too many.
+    Full,
+}
+
+/// A place, given back when dropped.
+pub(super) enum Hold {
+    Local(Arc<Table<UnderWay>>, Tag),
+    Remote(Arc<Servers>, Vec<u8>, String),
+}
+
+impl Places {
+    pub(super) fn of(policy: Policy, scope: &Scope<'_>) -> Result<Self, String> {
+        let owner = identity(scope);
+        let Some(servers) = Servers::of(policy, scope.conf)? else {
+            let table = scope.keep("limit-conn", Table::new);
+            let prefix = table.prefix(&owner);
+            return Ok(Places::Local(table, prefix));
+        };
+        let ttl = scope.conf.get("key_ttl").and_then(Value::as_u64);
+        Ok(Places::Remote {
+            servers: Arc::new(servers),
+            prefix: format!("{KEY_PREFIX}:{owner}:").into(),
+            ttl_seconds: ttl.unwrap_or(DEFAULT_KEY_TTL_SECONDS).max(1),
+        })
+    }
+
+    pub(super) fn is_remote(&self) -> bool {
+        matches!(self, Places::Remote { .. })
+    }
+
+    /// Enters a request where that takes no waiting; elsewhere use `ask`.
+    pub(super) fn enter(&self, key: &[u8], limit: u64) -> Entered {
+        // Whoever counts elsewhere asks there.
+        let Places::Local(table, prefix) = self else { return Entered::Full };
+        let tag = prefix.tag(&[key]);
+        let under_way = table.update(tag, 0, UnderWay::default, |count| {
+            let has_room = count.0 < limit;
+            count.0 += u64::from(has_room);
+            has_room.then_some(count.0)
+        });
+        match under_way {
+            Some(under_way) => Entered::Holds(Hold::Local(Arc::clone(table), tag), under_way),
+            None => Entered::Full,
+        }
+    }
+
+    /// Enters a request.
+    pub(super) async fn ask(
+        &self,
+        key: &[u8],
+        limit: u64,
+        now: Moment,
+        random: u64,
+    ) -> Result<Entered, Unavailable> {
+        let Places::Remote { servers, prefix, ttl_seconds } = self else {
+            return Ok(self.enter(key, limit));
+        };
+        let key = [prefix.as_bytes(), key].concat();
+        // Unique among those that are under way at the same time.
+        let name = format!("{random:016x}{:x}", now.unix_ms);
+        let arguments = [
+            Argument::Whole(limit),
+            Argument::Whole(*ttl_seconds),
+            Argument::Whole(now.unix_ms / 1000),
+            Argument::Text(&name),
+        ];
+        let call = Call { script: &ENTER, key: &key, arguments: &arguments };
+        let (has_entered, under_way): (bool, u64) = servers.call(&call).await?;
+        Ok(match has_entered {
+            true => Entered::Holds(Hold::Remote(Arc::clone(servers), key, name), under_way),
+            false => Entered::Full,
+        })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        match self {
+            Hold::Local(table, tag) => {
+                table.change(*tag, 0, |count| {
+                    count.0 -= 1;
+                    ((), if count.0 == 0 { After::Gone } else { After::Kept })
+                });
+            }
+            Hold::Remote(servers, key, name) => {
+                // Without a runtime the process is ending; Redis forgets the request in its time.
+                let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+                let servers = Arc::clone(servers);
+                let (key, name) = (std::mem::take(key), std::mem::take(name));
+                runtime.spawn(async move {
+                    let arguments = [Argument::Text(&name)];
+                    let call = Call { script: &LEAVE, key: &key, arguments: &arguments };
+                    // A failure was noted where it happened, and Redis forgets by itself.
+                    let _: Result<u64, Unavailable> = servers.call(&call).await;
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Sends shares of a route's requests to other upstreams, for releases that begin with a few.
+//!
+//! The first rule that matches a request decides; its upstreams take turns by weight.
+//!
+//! # Example
+//! ```json
+//! {
+//!   "rules": [
+//!     {
+//!       "match": [{"vars": [["http_x_preview", "==", "yes"]]}],
+//!       "weighted_upstreams": [
+//!         {"upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:8081": 1}}, "weight": 1},
+//!         {"weight": 9}
+//!       ]
+//!     }
+//!   ]
+//! }
+//! ```
+//!
+//! # Answers
+//! - 500 `failed to fetch upstream info by upstream id [x]` when the upstream chosen does not exist
+//!
+//! # Notes
+//! An entry without upstream means the route's own. Turns are exact over all cores: of as many
+//! requests as the weights add up to, each upstream gets its weight.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tollhouse_model::expr::Expr;
+use tollhouse_model::variable::Lookup;
+use tollhouse_model::{Id, Problems, Upstream, schema};
+use tollhouse_plugin::{Category, Phases, Plugin, RequestContext, Scope, Step, UpstreamRef};
+
+use crate::shared::conditions;
+use crate::shared::identity::identity;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// The rules, in the order in which they are tried.
+    pub rules: Option<Vec<RuleConfig>>,
+}
+
+/// A rule.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct RuleConfig {
+    /// Conditions of which one must hold; without any the rule concerns all requests.
+    #[serde(rename = "match")]
+    pub conditions: Option<Vec<MatchConfig>>,
+    /// The upstreams that take turns.
+    #[serde(default = "default_upstreams")]
+    #[schemars(length(min = 1, max = 20))]
+    pub weighted_upstreams: Vec<WeightedUpstream>,
+}
+
+/// A condition.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct MatchConfig {
+    /// An expression about the request.
+    pub vars: Option<Vec<Value>>,
+}
+
+/// An upstream with its share.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WeightedUpstream {
+    /// An upstream object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_id: Option<Value>,
+    /// An upstream that stands here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<Value>,
+    /// Its share of the requests.
+    #[serde(default = "default_weight")]
+    #[schemars(range(min = 0))]
+    pub weight: u64,
+}
+
+fn default_weight() -> u64 {
+    1
+}
+
+fn default_upstreams() -> Vec<WeightedUpstream> {
+    vec![WeightedUpstream { upstream_id: None, upstream: None, weight: default_weight() }]
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct TrafficSplit {
+    rules: Box<[Rule]>,
+    targets: Vec<Target>,
+    /// Kept when other fields of the object change.
+    turns: Arc<Turns>,
+}
+
+/// How many requests each rule has decided.
+#[derive(Debug)]
+struct Turns(Box<[AtomicU64]>);
+
+#[derive(Debug)]
+struct Rule {
+    conditions: Option<Box<[Option<Expr>]>>,
+    shares: Shares,
+}
+
+/// Where requests go: by index, what the data plane knows the plugin's upstreams by.
+#[derive(Debug)]
+enum Target {
+    Inline(Box<Upstream>),
+    Id(Id),
+    Route,
+}
+
+/// Targets by their part of a cycle.
+#[derive(Debug)]
+struct Shares {
+    /// Sums of the weights so far, and targets.
+    ends: Box<[(u64, usize)]>,
+    /// The length of a cycle.
+    total: u64,
+    /// How far a turn moves within the cycle; has no divisor in common with its length, so that
+    /// every place comes up once, and those of a target do not come in a row.
+    stride: u64,
+}
+
+impl Plugin for TrafficSplit {
+    const NAME: &'static str = "traffic-split";
+    const PRIORITY: i32 = 966;
+    const CATEGORY: Category = Category::Traffic;
+    const PHASES: Phases = Phases::ACCESS;
+    type Config = Config;
+
+    fn adjust_schema(document: &mut Value) {
+        let rule = &mut document["properties"]["rules"]["items"]["properties"];
+        let target = &mut rule["weighted_upstreams"]["items"]["properties"];
+        if let Some(core) = schema::core("upstream") {
+            target["upstream_id"] = core.document()["properties"]["id"].clone();
+            target["upstream"] = core.document().clone();
+        }
+        target["weight"]["description"] = json!("Its share of the requests.");
+    }
+
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+        let mut targets = Vec::new();
+        let rules = config.rules.into_iter().flatten();
+        let rules: Result<Box<[Rule]>, String> =
+            rules.map(|rule| Rule::of(rule, &mut targets)).collect();
+        let rules = rules?;
+        let make = || Turns(rules.iter().map(|_| AtomicU64::new(0)).collect());
+        let turns = scope.keep(&format!("traffic-split {}", identity(scope)), make);
+        Ok(Self { rules, targets, turns })
+    }
+
+    fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
+        let named = self.targets.iter().map(|target| match target {
+            Target::Inline(upstream) => UpstreamRef::Inline(upstream),
+            Target::Id(id) => UpstreamRef::Id(id),
+            Target::Route => UpstreamRef::Route,
+        });
+        named.collect()
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        let matching = self.rules.iter().position(|rule| rule.matches(cx.variables()));
+        let Some(index) = matching else { return Step::Continue };
+        let turn = || self.turns.0[index].fetch_add(1, Ordering::Relaxed);
+        if let Some(target) = self.rules[index].shares.pick(turn) {
+            cx.choose_upstream(target);
+        }
+        Step::Continue
+    }
+}
+
+impl Rule {
+    fn of(config: RuleConfig, targets: &mut Vec<Target>) -> Result<Self, String> {
+        let conditions = config.conditions.map(|conditions| {
+            let parsed = conditions.into_iter().map(|condition| {
+                let vars = condition.vars.map(Value::Array);
+                vars.as_ref().map(conditions::parse).transpose()
+            });
+            parsed.collect::<Result<Box<[_]>, String>>()
+        });
+        let conditions = conditions
+            .transpose()
+            .map_err(|error| format!("failed to validate the 'vars' expression: {error}"))?;
+        let mut weights = Vec::with_capacity(config.weighted_upstreams.len());
+        for entry in config.weighted_upstreams {
+            weights.push((entry.weight, targets.len()));
+            targets.push(Target::of(entry)?);
+        }
+        Ok(Self { conditions, shares: Shares::of(&weights) })
+    }
+
+    fn matches(&self, request: &dyn Lookup) -> bool {
+        let Some(conditions) = &self.conditions else { return true };
+        let holds = |condition: &Option<Expr>| {
+            condition.as_ref().is_none_or(|condition| condition.matches(request))
+        };
+        conditions.is_empty() || conditions.iter().any(holds)
+    }
+}
+
+impl Target {
+    fn of(entry: WeightedUpstream) -> Result<Self, String> {
+        let reason = |problems: &Problems| {
+            let first = problems.iter().next();
+            first.map_or_else(String::new, |problem| problem.reason.clone())
+        };
+        if let Some(id) = entry.upstream_id {
+            let mut problems = Problems::new();
+            let id = Id::parse(&id, "upstream_id", &mut problems);
+            return id.map(Target::Id).ok_or_else(|| reason(&problems));
+        }
+        let Some(conf) = entry.upstream else { return Ok(Target::Route) };
+        let (upstream, problems) = Upstream::parse(None, &conf, "upstream");
+        upstream.map(|upstream| Target::Inline(Box::new(upstream))).ok_or_else(|| reason(&problems))
+    }
+}
+
+impl Shares {
+    fn of(weights: &[(u64, usize)]) -> Self {
+        let divisor = weights.iter().fold(0, |divisor, (weight, _)| common(divisor, *weight));
+        let mut total: u64 = 0;
+        let mut ends = Vec::with_capacity(weights.len());
+        for (weight, target) in weights.iter().filter(|(weight, _)| *weight > 0) {
+            total = total.saturating_add(weight / divisor);
+            ends.push((total, *target));
+        }
+        Self { ends: ends.into(), total, stride: stride(total) }
+    }
+
+    /// The target of the next turn; none where no weight is positive.
+    fn pick(&self, turn: impl FnOnce() -> u64) -> Option<usize> {
+        if let [(_, only)] = *self.ends {
+            return Some(only);
+        }
+        if self.total == 0 {
+            return None;
+        }
+        let turn = u128::from(turn() % self.total) * u128::from(self.stride);
+        let place = (turn % u128::from(self.total)) as u64;
+        let index = self.ends.partition_point(|(end, _)| *end <= place);
+        self.ends.get(index).map(|(_, target)| *target)
+    }
+}
+
+/// The greatest common divisor.
+fn common(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// A step near the golden section of a cycle that has no divisor in common with it.
+fn stride(total: u64) -> u64 {
+    let golden = (total as f64 * 0.618).round() as u64;
+    (golden.max(1)..total.max(2)).find(|step| common(*step, total) == 1).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_plugin::testing::Harness;
+
+    use super::*;
+
+    fn upstream(port: u16) -> Value {
+        json!({"type": "roundrobin", "nodes": {format!("127.0.0.1:{port}"): 1}})
+    }
+
+    /// Which of the plugin's upstreams each of so many requests goes to; `-` for none.
+    fn spread(conf: &Value, request: &str, times: usize) -> String {
+        let mut harness = Harness::of::<TrafficSplit>(conf);
+        let outcomes = (0..times).map(|_| {
+            let outcome = harness.request(request);
+            assert!(outcome.passes());
+            outcome.edits.strip_prefix("upstream ").map_or("-".into(), |n| n.trim().to_owned())
+        });
+        outcomes.collect()
+    }
+
+    const GET: &str = "GET /?name=jack&age=20 HTTP/1.1\n\n";
+
+    #[test]
+    fn upstreams_take_turns_by_weight() {
+        let conf = |weights: &[u64]| {
+            let entries = weights.iter().map(|weight| json!({"weight": weight}));
+            json!({"rules": [{"weighted_upstreams": entries.collect::<Vec<_>>()}]})
+        };
+        for (weights, expected) in [
+            (&[1, 1][..], "0101"),
+            (&[5, 5], "0101"),
+            (&[1], "0000"),
+            (&[0, 3], "1111"),
+            (&[0, 0], "----"),
+        ] {
+            assert_eq!(spread(&conf(weights), GET, 4), expected, "{weights:?}");
+        }
+        for weights in [&[2, 1][..], &[3, 2, 1], &[60, 40], &[97, 2, 1], &[9, 1], &[7, 7, 7]] {
+            let total = weights.iter().sum::<u64>() as usize;
+            let shown = spread(&conf(weights), GET, total);
+            for (index, weight) in weights.iter().enumerate() {
+                let name = char::from(b'0' + index as u8);
+                let count = shown.chars().filter(|other| *other == name).count();
+                assert_eq!(count as u64, *weight, "{weights:?}: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let conf = json!({"rules": [
+            {"match": [{"vars": [["arg_name", "==", "rose"]]},
+                       {"vars": [["arg_age", "<", "10"]]}],
+             "weighted_upstreams": [{"upstream": upstream(1)}]},
+            {"match": [{"vars": [["arg_name", "==", "jack"]]}],
+             "weighted_upstreams": [{"upstream_id": 2}]},
+            {"match": [{"vars": [["arg_name", "==", "all"]]}]},
+        ]});
+        for (target, expected) in [
+            ("/?name=rose", "0"),
+            ("/?name=jack&age=9", "0"),
+            ("/?name=jack", "1"),
+            ("/?name=all", "2"),
+            ("/", "-"),
+        ] {
+            assert_eq!(spread(&conf, &format!("GET {target} HTTP/1.1\n\n"), 1), expected, "{target}");
+        }
+        for conf in [json!({}), json!({"rules": []})] {
+            assert_eq!(spread(&conf, GET, 1), "-");
+        }
+        for matches in [json!([]), json!([{}])] {
+            let conf = json!({"rules": [{"match": matches, "weighted_upstreams": [{}]}]});
+            assert_eq!(spread(&conf, GET, 1), "0");
+        }
+    }
+
+    #[test]
+    fn its_upstreams_are_known_by_place() {
+        let conf = json!({"rules": [{"weighted_upstreams": [
+            {"upstream": upstream(1), "weight": 2}, {"upstream_id": "b"}, {"weight": 1}]}]});
+        let harness = Harness::of::<TrafficSplit>(&conf);
+        let upstreams = harness.handler.upstreams();
+        assert!(matches!(upstreams[0], UpstreamRef::Inline(upstream) if upstream.nodes[0].port == 1));
+        assert!(matches!(upstreams[1], UpstreamRef::Id(id) if id.as_str() == "b"));
+        assert!(matches!(upstreams[2], UpstreamRef::Route));
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        let item = "property \"rules\" validation failed: failed to validate item 1: ";
+        let targets = "property \"weighted_upstreams\" validation failed: ";
+        let vars = "failed to validate the 'vars' expression: ";
+        let cases = [
+            (
+                json!({"rules": [{"weighted_upstreams": []}]}),
+                format!("{item}{targets}expect array to have at least 1 items"),
+            ),
+            (
+                json!({"rules": [{"weighted_upstreams": [{"weight": -1}]}]}),
+                format!(
+                    "{item}{targets}failed to validate item 1: property \"weight\" validation \
+                     failed: expected -1 to be at least 0"
+                ),
+            ),
+            (
+                json!({"rules": [{"match": [{"vars": [["arg_name", 123, "jack"]]}]}]}),
+                format!("{vars}invalid operator '123'"),
+            ),
+        ];
+        for (conf, expected) in cases {
+            assert_eq!(Harness::refusal::<TrafficSplit>(&conf), expected, "{conf}");
+        }
+        let bad = json!({"type": "roundrobin", "nodes": {"127.0.0.1:1": -1}});
+        let conf = json!({"rules": [{"weighted_upstreams": [{"upstream": bad}]}]});
+        let refusal = Harness::refusal::<TrafficSplit>(&conf);
+        assert!(refusal.starts_with(&format!("{item}{targets}failed to validate item 1: property \
+            \"upstream\" validation failed: ")), "{refusal}");
+    }
+}

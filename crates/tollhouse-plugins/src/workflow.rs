@@ -1,0 +1,314 @@
+//! Treats requests by what they are: the first rule whose case holds returns a status, or applies a
+//! limit of its own.
+//!
+//! # Example
+//! ```json
+//! {
+//!   "rules": [
+//!     {"case": [["uri", "==", "/admin"]], "actions": [["return", {"code": 403}]]},
+//!     {"actions": [["limit-count", {"count": 100, "time_window": 60, "key": "remote_addr"}]]}
+//!   ]
+//! }
+//! ```
+//!
+//! # Answers
+//! - `code` of the action, as `{"error_msg": "rejected by workflow"}`
+//! - what `limit-count` and `limit-conn` answer
+//!
+//! # Notes
+//! Only the first action of a rule is performed. Counts of different rules are apart, even if their
+//! confs are the same. Groups of `limit-count` are not for here.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tollhouse_model::expr::Expr;
+use tollhouse_model::schema::Schema;
+use tollhouse_plugin::handler::SharedHandler;
+use tollhouse_plugin::{
+    Answer, Category, LogContext, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
+};
+
+use crate::shared::conditions;
+
+/// What requests are told that a rule turns away.
+const REJECTED: &str = "rejected by workflow";
+
+/// Plugins that an action may name.
+const PLUGIN_ACTIONS: [&str; 2] = ["limit-count", "limit-conn"];
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// The rules, in the order in which they are tried.
+    pub rules: Vec<RuleConfig>,
+}
+
+/// A rule.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct RuleConfig {
+    /// The expression that must hold; without it the rule concerns all requests.
+    #[schemars(length(min = 1))]
+    pub case: Option<Vec<Value>>,
+    /// Actions, each its name followed by its conf; the first one is performed.
+    pub actions: Vec<Vec<Value>>,
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct Workflow {
+    rules: Box<[Rule]>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    case: Option<Expr>,
+    action: Option<Action>,
+}
+
+#[derive(Debug)]
+enum Action {
+    Return(u16),
+    Plugin(SharedHandler),
+}
+
+/// Which rule's plugin a request went through.
+struct Performed(usize);
+
+impl Plugin for Workflow {
+    const NAME: &'static str = "workflow";
+    const PRIORITY: i32 = 1006;
+    const CATEGORY: Category = Category::Traffic;
+    const PHASES: Phases = Phases::ACCESS.and(Phases::RESPONSE).and(Phases::LOG);
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        let rule = &mut schema["properties"]["rules"]["items"]["properties"];
+        rule["case"]["items"] = json!({"anyOf": [{"type": "array"}, {"type": "string"}]});
+        rule["actions"]["items"]["minItems"] = json!(1);
+    }
+
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+        let rules = config.rules.into_iter().enumerate();
+        let rules = rules.map(|(index, rule)| Rule::of(rule, index + 1, scope));
+        Ok(Self { rules: rules.collect::<Result<_, _>>()? })
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        let holds = |rule: &Rule, cx: &RequestContext<'_>| {
+            rule.case.as_ref().is_none_or(|case| case.matches(cx.variables()))
+        };
+        let Some(index) = self.rules.iter().position(|rule| holds(rule, cx)) else {
+            return Step::Continue;
+        };
+        match &self.rules[index].action {
+            None => Step::Continue,
+            Some(Action::Return(status)) => Answer::error_msg(*status, REJECTED).into(),
+            Some(Action::Plugin(plugin)) => {
+                cx.remember(Performed(index));
+                plugin.access(cx)
+            }
+        }
+    }
+
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        let performed = cx.recall::<Performed>().map(|performed| performed.0);
+        if let Some(plugin) = self.plugin(performed, Phases::RESPONSE) {
+            plugin.response(cx);
+        }
+    }
+
+    fn log(&self, cx: &mut LogContext<'_>) {
+        let performed = cx.recall::<Performed>().map(|performed| performed.0);
+        if let Some(plugin) = self.plugin(performed, Phases::LOG) {
+            plugin.log(cx);
+        }
+    }
+}
+
+impl Workflow {
+    /// The plugin that a request went through, if it takes part in `phase`.
+    fn plugin(&self, performed: Option<usize>, phase: Phases) -> Option<&SharedHandler> {
+        match &self.rules[performed?].action {
+            Some(Action::Plugin(plugin)) if plugin.phases().has(phase) => Some(plugin),
+            _ => None,
+        }
+    }
+}
+
+impl Rule {
+    fn of(config: RuleConfig, number: usize, scope: &Scope<'_>) -> Result<Self, String> {
+        let case = config.case.map(|case| conditions::parse(&Value::Array(case)));
+        let case = case
+            .transpose()
+            .map_err(|error| format!("failed to validate the 'case' expression: {error}"))?;
+        // All of them must be good, though the first alone is performed.
+        let actions: Result<Vec<Action>, String> =
+            config.actions.iter().map(|action| Action::of(action, number, scope)).collect();
+        Ok(Self { case, action: actions?.into_iter().next() })
+    }
+}
+
+impl Action {
+    fn of(action: &[Value], rule_number: usize, scope: &Scope<'_>) -> Result<Self, String> {
+        let none = Value::Null;
+        let (name, conf) = (action.first().unwrap_or(&none), action.get(1).unwrap_or(&none));
+        let shown = || name.as_str().map_or_else(|| name.to_string(), str::to_owned);
+        let made = match name.as_str() {
+            Some("return") => returned(conf),
+            Some(name) if PLUGIN_ACTIONS.contains(&name) => limited(name, conf, rule_number, scope),
+            _ => return Err(format!("unsupported action: {}", shown())),
+        };
+        made.map_err(|error| format!("failed to validate the '{}' action: {error}", shown()))
+    }
+}
+
+fn returned(conf: &Value) -> Result<Action, String> {
+    let schema = Schema::compile(&json!({
+        "type": "object",
+        "properties": {"code": {"type": "integer", "minimum": 100, "maximum": 599}},
+        "required": ["code"],
+    }))?;
+    schema.validate(conf)?;
+    // The schema lets whole numbers between 100 and 599 pass, with or without a point.
+    let code = conf["code"].as_f64().unwrap_or_default() as u16;
+    Ok(Action::Return(code))
+}
+
+fn limited(
+    name: &str,
+    conf: &Value,
+    rule_number: usize,
+    scope: &Scope<'_>,
+) -> Result<Action, String> {
+    let plugin = scope.catalogue.get(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
+    // The rule's number keeps counts of rules apart.
+    let owner = format!("{}/workflow/{rule_number}", scope.owner);
+    let own = Scope { owner: &owner, conf, metadata: None, ..*scope };
+    let handler = plugin.compile(conf, &own)?;
+    if conf.get("group").is_some() {
+        return Err("group is not supported".into());
+    }
+    Ok(Action::Plugin(handler))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tollhouse_plugin::testing::{FakeExchange, Harness, configure_among};
+    use tollhouse_plugin::{Catalogue, PluginType, Services, Transfer};
+
+    use super::*;
+    use crate::limit_conn::LimitConn;
+    use crate::limit_count::LimitCount;
+
+    fn configured(conf: &Value) -> Result<Harness, String> {
+        let services = Arc::new(Services::new("test"));
+        let types = [PluginType::of::<LimitCount>(), PluginType::of::<LimitConn>()];
+        let catalogue = Catalogue::new(types);
+        let handler = configure_among::<Workflow>(conf, &services, &catalogue, None)?;
+        Ok(Harness::with(handler, services))
+    }
+
+    fn status(harness: &mut Harness, target: &str) -> u16 {
+        harness.request(&format!("GET {target} HTTP/1.1\n\n")).status()
+    }
+
+    #[test]
+    fn the_first_rule_whose_case_holds_decides() {
+        let conf = json!({"rules": [
+            {"case": [["arg_foo", "==", "bar"], ["uri", "==", "/a"]],
+             "actions": [["return", {"code": 403}], ["return", {"code": 404}]]},
+            {"case": ["OR", ["uri", "==", "/a"], ["uri", "==", "/b"]],
+             "actions": [["return", {"code": 401.0}]]},
+            {"case": [["uri", "==", "/c"]], "actions": []},
+        ]});
+        let mut harness = configured(&conf).expect("the conf is good");
+        let targets = ["/a?foo=bar", "/a?foo=bad", "/b", "/c", "/d"];
+        let statuses = targets.map(|target| status(&mut harness, target));
+        assert_eq!(statuses, [403, 401, 401, 0, 0]);
+        let outcome = harness.request("GET /a HTTP/1.1\n\n");
+        assert_eq!(outcome.body(), "{\"error_msg\":\"rejected by workflow\"}\n");
+    }
+
+    #[test]
+    fn limits_of_rules_are_apart_and_show_their_quota() {
+        let limit = json!(["limit-count", {"count": 1, "time_window": 60}]);
+        let conf = json!({"rules": [
+            {"case": [["uri", "==", "/a"]], "actions": [limit]},
+            {"actions": [limit]},
+        ]});
+        let mut harness = configured(&conf).expect("the conf is good");
+        let mut exchange = FakeExchange::of("GET /a HTTP/1.1\n\n", harness.now_ms);
+        assert!(harness.run(&mut exchange).passes());
+        let reply = harness.respond(&mut exchange, "200", &[]);
+        assert_eq!(reply.header("X-RateLimit-Remaining"), Some("0"));
+        let targets = ["/a", "/b", "/b"];
+        assert_eq!(targets.map(|target| status(&mut harness, target)), [503, 0, 503]);
+    }
+
+    #[test]
+    fn requests_under_way_leave_when_they_end() {
+        let conf = json!({"rules": [{"actions": [["limit-conn", {"conn": 1, "burst": 0,
+            "default_conn_delay": 0.1, "key": "remote_addr"}]]}]});
+        let mut harness = configured(&conf).expect("the conf is good");
+        let mut first = FakeExchange::of("GET / HTTP/1.1\n\n", harness.now_ms);
+        assert!(harness.run(&mut first).passes());
+        assert_eq!(status(&mut harness, "/"), 503);
+        harness.log(&mut first, Transfer::default());
+        assert_eq!(status(&mut harness, "/"), 0);
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        let rule = |rule: Value| json!({"rules": [rule]});
+        let item = "property \"rules\" validation failed: failed to validate item 1: ";
+        let none = "value should match only one schema, but matches none";
+        let cases = [
+            (json!({}), "property \"rules\" is required".to_owned()),
+            (rule(json!({})), format!("{item}property \"actions\" is required")),
+            (
+                rule(json!({"actions": [[]]})),
+                format!(
+                    "{item}property \"actions\" validation failed: failed to validate item 1: \
+                     expect array to have at least 1 items"
+                ),
+            ),
+            (
+                rule(json!({"case": [], "actions": [["return", {"code": 403}]]})),
+                format!(
+                    "{item}property \"case\" validation failed: expect array to have at least 1 \
+                     items"
+                ),
+            ),
+            (
+                rule(json!({"case": [["uri", "=", "/"]], "actions": []})),
+                "failed to validate the 'case' expression: invalid operator '='".to_owned(),
+            ),
+            (
+                rule(json!({"actions": [["return", {"status": 403}]]})),
+                "failed to validate the 'return' action: property \"code\" is required".to_owned(),
+            ),
+            (
+                rule(json!({"actions": [["return", {"code": "403"}]]})),
+                "failed to validate the 'return' action: property \"code\" validation failed: \
+                 wrong type: expected integer, got string"
+                    .to_owned(),
+            ),
+            (rule(json!({"actions": [["fake", {}]]})), "unsupported action: fake".to_owned()),
+            (
+                rule(json!({"actions": [["limit-count", {"count": 2}]]})),
+                format!("failed to validate the 'limit-count' action: {none}"),
+            ),
+            (
+                rule(json!({"actions": [["limit-count",
+                    {"count": 2, "time_window": 60, "group": "g"}]]})),
+                "failed to validate the 'limit-count' action: group is not supported".to_owned(),
+            ),
+        ];
+        for (conf, expected) in cases {
+            assert_eq!(configured(&conf).err().unwrap_or_default(), expected, "{conf}");
+        }
+    }
+}

@@ -29,6 +29,7 @@ macro_rules! plugins {
 
 plugins! {
     acl::Acl,
+    api_breaker::ApiBreaker,
     basic_auth::BasicAuth,
     client_control::ClientControl,
     consumer_restriction::ConsumerRestriction,
@@ -39,14 +40,18 @@ plugins! {
     ip_restriction::IpRestriction,
     jwt_auth::JwtAuth,
     key_auth::KeyAuth,
+    limit_conn::LimitConn,
     limit_count::LimitCount,
+    limit_req::LimitReq,
     mocking::Mocking,
     multi_auth::MultiAuth,
     real_ip::RealIp,
     referer_restriction::RefererRestriction,
     request_id::RequestId,
+    traffic_split::TrafficSplit,
     ua_restriction::UaRestriction,
     uri_blocker::UriBlocker,
+    workflow::Workflow,
 }
 
 #[cfg(test)]

@@ -53,6 +53,8 @@ pub struct ResponseContext<'r> {
     shelf: &'r mut Shelf,
     facts: ResponseFacts,
     instance: usize,
+    /// How many of the filters stay behind all others.
+    filters_kept_last: usize,
 }
 
 /// What is known about an answer besides its headers.
@@ -89,6 +91,7 @@ impl<'r> ResponseContext<'r> {
             shelf,
             facts,
             instance: 0,
+            filters_kept_last: 0,
         }
     }
 
@@ -163,7 +166,20 @@ impl<'r> ResponseContext<'r> {
 
     /// Looks at the body, or rewrites it; filters run in the order they are installed.
     pub fn filter_body(&mut self, effect: Effect, filter: Box<dyn BodyFilter>) {
-        self.filters.push((effect, filter));
+        let at = self.filters.len().saturating_sub(self.filters_kept_last);
+        self.filters.insert(at, (effect, filter));
+    }
+
+    /// Encodes what all other filters have made of the body, also those installed later.
+    pub fn encode_body_last(&mut self, filter: Box<dyn BodyFilter>) {
+        self.filters.push((Effect::Rewrites, filter));
+        self.filters_kept_last += 1;
+    }
+
+    /// Whether the body is to be encoded behind all filters: `Content-Encoding` then tells how, and
+    /// is not about what filters see.
+    pub fn is_encoded_last(&self) -> bool {
+        self.filters_kept_last > 0
     }
 
     /// The request as the source of variables; those of the answer, such as `status`, included.

@@ -2,12 +2,15 @@
 
 pub(crate) mod addresses;
 pub(crate) mod amount;
+pub(crate) mod answer_body;
 pub(crate) mod body;
+pub(crate) mod compression;
 pub(crate) mod conditions;
 pub(crate) mod credentials;
 pub(crate) mod encoding;
 pub(crate) mod gate;
 pub(crate) mod header_fields;
+pub(crate) mod headers;
 pub(crate) mod http_date;
 pub(crate) mod identity;
 pub(crate) mod limit_key;
@@ -17,5 +20,7 @@ pub(crate) mod redis;
 pub(crate) mod refusal;
 pub(crate) mod secret;
 pub(crate) mod status;
+pub(crate) mod substitute;
 pub(crate) mod table;
 pub(crate) mod text;
+pub(crate) mod uri;

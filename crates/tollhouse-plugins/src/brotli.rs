@@ -1,0 +1,254 @@
+//! Compresses answers with brotli for clients that accept it.
+//!
+//! # Example
+//! ```json
+//! {"types": ["text/html", "application/json"], "comp_level": 5, "vary": true}
+//! ```
+//!
+//! # Answers
+//! None of its own.
+//!
+//! # Notes
+//! Answers that are encoded already stay as they are. Where gzip is configured too, brotli comes
+//! first for clients that accept both. Other plugins see the body before it is compressed, whatever
+//! their priority. `Content-Length`, `ETag` and `Last-Modified` go. Levels above 6 cost many times as
+//! much as they save.
+
+use std::io::Write;
+
+use ::brotli::CompressorWriter;
+use ::brotli::enc::BrotliEncoderParams;
+use ::brotli::enc::backward_references::BrotliEncoderMode;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tollhouse_plugin::{BodyFilter, Category, Phases, Plugin, ResponseContext, Scope};
+
+use crate::shared::answer_body::forget_old_body;
+use crate::shared::compression::{self, Conditions, Flush, Types};
+
+/// Bytes that the encoder hands over at a time.
+const PIECE_BYTES: usize = 4096;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Content types to compress, without parameters; `"*"` for any.
+    #[serde(default = "compression::default_types")]
+    pub types: Types,
+    /// Shorter bodies, in bytes, stay as they are, if they say how long they are.
+    #[serde(default = "compression::default_length_min")]
+    #[schemars(range(min = 1))]
+    pub min_length: u64,
+    /// 0 for anything, 1 for text, 2 for fonts.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 2))]
+    pub mode: u32,
+    /// From 0, fast, to 11, short.
+    #[serde(default = "default_level")]
+    #[schemars(range(min = 0, max = 11))]
+    pub comp_level: i32,
+    /// How far back repetitions are looked for, as a power of two of bytes.
+    #[serde(default = "default_window")]
+    pub lgwin: i32,
+    /// Size of a block, as a power of two of bytes; 0 lets the level decide.
+    #[serde(default)]
+    pub lgblock: i32,
+    /// Clients of older versions of HTTP get answers as they are.
+    #[serde(default = "compression::default_http_version")]
+    pub http_version: f64,
+    /// Whether `Vary: Accept-Encoding` is added.
+    pub vary: Option<bool>,
+}
+
+fn default_level() -> i32 {
+    6
+}
+
+fn default_window() -> i32 {
+    19
+}
+
+/// The plugin.
+pub struct Brotli {
+    conditions: Conditions,
+    parameters: BrotliEncoderParams,
+    vary: bool,
+}
+
+impl Plugin for Brotli {
+    const NAME: &'static str = "brotli";
+    const PRIORITY: i32 = 996;
+    const CATEGORY: Category = Category::Traffic;
+    const PHASES: Phases = Phases::RESPONSE;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        compression::adjust_schema(schema);
+        let windows: Vec<u32> = std::iter::once(0).chain(10..=24).collect();
+        let blocks: Vec<u32> = std::iter::once(0).chain(16..=24).collect();
+        schema["properties"]["lgwin"]["enum"] = json!(windows);
+        schema["properties"]["lgblock"]["enum"] = json!(blocks);
+    }
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let mode = match config.mode {
+            1 => BrotliEncoderMode::BROTLI_MODE_TEXT,
+            2 => BrotliEncoderMode::BROTLI_MODE_FONT,
+            _ => BrotliEncoderMode::BROTLI_MODE_GENERIC,
+        };
+        Ok(Self {
+            conditions: Conditions {
+                types: config.types,
+                length_min: config.min_length,
+                http_version: config.http_version,
+            },
+            parameters: BrotliEncoderParams {
+                mode,
+                quality: config.comp_level,
+                lgwin: config.lgwin,
+                lgblock: config.lgblock,
+                ..BrotliEncoderParams::default()
+            },
+            vary: config.vary == Some(true),
+        })
+    }
+
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        let is_welcome = cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
+        if !is_welcome || cx.header("Content-Encoding").is_some() || !self.conditions.hold(cx) {
+            return;
+        }
+        if self.vary {
+            cx.add_header("Vary", b"Accept-Encoding");
+        }
+        forget_old_body(cx);
+        cx.set_header("Content-Encoding", b"br");
+        let encoder = CompressorWriter::with_params(Vec::new(), PIECE_BYTES, &self.parameters);
+        cx.encode_body_last(Box::new(Encoder { encoder: Some(encoder), flush: Flush::of(cx) }));
+    }
+}
+
+/// Whether `Accept-Encoding` names brotli, or anything, and not with a quality of zero.
+fn accepts(value: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(value);
+    text.split([',', ' ']).any(|choice| {
+        let (name, parameter) = choice.split_once(';').unwrap_or((choice, ""));
+        matches!(name, "br" | "*") && parameter != "q=0"
+    })
+}
+
+struct Encoder {
+    /// `None` once the body has ended.
+    encoder: Option<CompressorWriter<Vec<u8>>>,
+    flush: Flush,
+}
+
+impl BodyFilter for Encoder {
+    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        let Some(mut encoder) = self.encoder.take() else { return };
+        // Writing to memory does not fail.
+        let _ = encoder.write_all(input);
+        if is_last {
+            out.extend(encoder.into_inner());
+            return;
+        }
+        if self.flush == Flush::EachPiece && !input.is_empty() {
+            let _ = encoder.flush();
+        }
+        out.append(encoder.get_mut());
+        self.encoder = Some(encoder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
+
+    use super::*;
+    use crate::shared::compression::Encoding;
+
+    fn respond(conf: &Value, accept: &str, head: &str, body: &[&str]) -> Reply {
+        let request = format!("GET / HTTP/1.1\nAccept-Encoding: {accept}\n\n");
+        Harness::of::<Brotli>(conf).respond(&mut FakeExchange::of(&request, 0), head, body)
+    }
+
+    const PAGE: &str = "200\nContent-Type: text/html";
+
+    #[test]
+    fn a_body_is_compressed_and_its_head_says_so() {
+        let text = "a".repeat(500);
+        for mode in 0..3 {
+            let conf = json!({"mode": mode, "vary": true, "lgwin": mode * 10});
+            let head = format!("{PAGE}\nContent-Length: 1000\nETag: \"a\"\nLast-Modified: x");
+            let reply = respond(&conf, "gzip, br", &head, &[&text, &text]);
+            assert_eq!(reply.header("content-encoding"), Some("br"));
+            for gone in ["content-length", "etag", "last-modified"] {
+                assert_eq!(reply.header(gone), None);
+            }
+            assert_eq!(reply.header("vary"), Some("Accept-Encoding"));
+            assert!(reply.bytes.len() < 100);
+            let decoded = Encoding::Brotli.decode(&reply.bytes, 10_000).unwrap();
+            assert_eq!(decoded, "a".repeat(1000).as_bytes());
+        }
+    }
+
+    #[test]
+    fn pieces_of_unknown_length_are_not_held_back() {
+        let parameters = BrotliEncoderParams::default();
+        let encoder = CompressorWriter::with_params(Vec::new(), PIECE_BYTES, &parameters);
+        let mut encoder = Encoder { encoder: Some(encoder), flush: Flush::EachPiece };
+        let mut out = Vec::new();
+        encoder.filter(b"first", false, &mut out);
+        let mut read = [0; 5];
+        let mut decoder = ::brotli::Decompressor::new(out.as_slice(), 64);
+        std::io::Read::read_exact(&mut decoder, &mut read).unwrap();
+        assert_eq!(&read, b"first");
+    }
+
+    #[test]
+    fn only_what_qualifies_is_compressed() {
+        for (conf, accept, head, expected) in [
+            (json!({}), "br", PAGE.to_owned(), true),
+            (json!({}), "*", PAGE.into(), true),
+            (json!({}), "gzip, br;q=0.5", PAGE.into(), true),
+            (json!({}), "gzip,*;q=0.1", PAGE.into(), true),
+            (json!({}), "br;q=0", PAGE.into(), false),
+            (json!({}), "gzip, deflate", PAGE.into(), false),
+            (json!({}), "", PAGE.into(), false),
+            (json!({}), "br", "200\nContent-Type: text/plain".into(), false),
+            (json!({"types": "*"}), "br", "200\nContent-Type: text/plain".into(), true),
+            (json!({"types": "*"}), "br", "200".into(), false),
+            (json!({}), "br", format!("{PAGE}\nContent-Encoding: gzip"), false),
+            (json!({}), "br", format!("{PAGE}\nContent-Length: 19"), false),
+            (json!({}), "br", "500\nContent-Type: text/html".into(), true),
+        ] {
+            let reply = respond(&conf, accept, &head, &["hello"]);
+            let is_encoded = reply.header("content-encoding") == Some("br");
+            assert_eq!(is_encoded, expected, "{conf} {accept} {head}");
+            assert_eq!(reply.body == "hello", !expected, "{conf} {accept} {head}");
+        }
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        for (conf, expected) in [
+            (
+                json!({"lgwin": 9}),
+                "property \"lgwin\" validation failed: matches none of the enum values",
+            ),
+            (
+                json!({"lgblock": 15}),
+                "property \"lgblock\" validation failed: matches none of the enum values",
+            ),
+            (
+                json!({"comp_level": 12}),
+                "property \"comp_level\" validation failed: expected 12 to be at most 11",
+            ),
+            (json!({"mode": 3}), "property \"mode\" validation failed: expected 3 to be at most 2"),
+        ] {
+            let refusal = Harness::refusal::<Brotli>(&conf);
+            assert_eq!(refusal, expected, "{conf}");
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Compresses answers with gzip for clients that accept it.
+//!
+//! # Example
+//! ```json
+//! {"types": ["text/html", "application/json"], "comp_level": 5, "vary": true}
+//! ```
+//!
+//! # Answers
+//! None of its own.
+//!
+//! # Notes
+//! Answers of status 200, 403 and 404 are compressed, unless they are encoded already. Other plugins
+//! see the body before it is compressed, whatever their priority. `Content-Length` goes, and a strong
+//! `ETag` becomes a weak one. A body of unknown length is sent on piece by piece as it arrives.
+//! `buffers` is accepted and has no effect: nothing is held back.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tollhouse_plugin::{BodyFilter, Category, Phases, Plugin, ResponseContext, Scope};
+
+use crate::shared::compression::{self, Conditions, Flush, Types};
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Content types to compress, without parameters; `"*"` for any.
+    #[serde(default = "compression::default_types")]
+    pub types: Types,
+    /// Shorter bodies, in bytes, stay as they are, if they say how long they are.
+    #[serde(default = "compression::default_length_min")]
+    #[schemars(range(min = 1))]
+    pub min_length: u64,
+    /// From 1, fast, to 9, short.
+    #[serde(default = "default_level")]
+    #[schemars(range(min = 1, max = 9))]
+    pub comp_level: u32,
+    /// Clients of older versions of HTTP get answers as they are.
+    #[serde(default = "compression::default_http_version")]
+    pub http_version: f64,
+    /// Accepted for APISIX's sake; without effect.
+    #[serde(default)]
+    pub buffers: Buffers,
+    /// Whether `Vary: Accept-Encoding` is added.
+    pub vary: Option<bool>,
+}
+
+/// Accepted for APISIX's sake; without effect.
+#[derive(Debug, Deserialize, serde::Serialize, JsonSchema)]
+pub struct Buffers {
+    /// How many.
+    #[serde(default = "default_buffers")]
+    #[schemars(range(min = 1))]
+    pub number: u64,
+    /// How large each is, in bytes.
+    #[serde(default = "default_buffer_bytes")]
+    #[schemars(range(min = 1))]
+    pub size: u64,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self { number: default_buffers(), size: default_buffer_bytes() }
+    }
+}
+
+fn default_level() -> u32 {
+    1
+}
+
+fn default_buffers() -> u64 {
+    32
+}
+
+fn default_buffer_bytes() -> u64 {
+    4096
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct Gzip {
+    conditions: Conditions,
+    level: u32,
+    vary: bool,
+}
+
+impl Plugin for Gzip {
+    const NAME: &'static str = "gzip";
+    const PRIORITY: i32 = 995;
+    const CATEGORY: Category = Category::Traffic;
+    const PHASES: Phases = Phases::RESPONSE;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        compression::adjust_schema(schema);
+    }
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let conditions = Conditions {
+            types: config.types,
+            length_min: config.min_length,
+            http_version: config.http_version,
+        };
+        Ok(Self { conditions, level: config.comp_level, vary: config.vary == Some(true) })
+    }
+
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        if !self.conditions.hold(cx) {
+            return;
+        }
+        if self.vary {
+            cx.add_header("Vary", b"Accept-Encoding");
+        }
+        let is_welcome = cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
+        let is_encoded = cx.header("Content-Encoding").is_some_and(|value| !value.is_empty());
+        if !is_welcome || is_encoded || !cx.facts().has_body || !matches!(cx.status(), 200 | 403 | 404)
+        {
+            return;
+        }
+        cx.remove_header("Content-Length");
+        cx.remove_header("Accept-Ranges");
+        weaken_tag(cx);
+        cx.set_header("Content-Encoding", b"gzip");
+        let encoder = GzEncoder::new(Vec::new(), Compression::new(self.level));
+        cx.encode_body_last(Box::new(Encoder { encoder: Some(encoder), flush: Flush::of(cx) }));
+    }
+}
+
+/// Whether `Accept-Encoding` names gzip as a word of its own, and not with a quality of zero.
+fn accepts(value: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(value).to_ascii_lowercase();
+    let mut from = 0;
+    while let Some(at) = text[from..].find("gzip").map(|offset| from + offset) {
+        let (before, behind) = (&text[..at], &text[at + "gzip".len()..]);
+        let begins = before.is_empty() || before.ends_with([',', ' ']);
+        if begins && (behind.is_empty() || behind.starts_with([',', ';', ' '])) {
+            return has_quality(behind);
+        }
+        from = at + "gzip".len();
+    }
+    false
+}
+
+/// Whether what follows an encoding's name leaves it a quality above zero.
+fn has_quality(behind: &str) -> bool {
+    let parameters = behind.split(',').next().unwrap_or_default();
+    let quality = parameters.split(';').skip(1).find_map(|one| one.trim().strip_prefix("q="));
+    quality.is_none_or(|quality| quality.trim().parse().is_ok_and(|q: f32| q > 0.0))
+}
+
+/// What is compressed is no longer the same, byte by byte, but means the same.
+fn weaken_tag(cx: &mut ResponseContext<'_>) {
+    let Some(tag) = cx.header("ETag").map(<[u8]>::to_vec) else { return };
+    if tag.starts_with(b"W/") {
+        return;
+    }
+    if tag.starts_with(b"\"") {
+        cx.set_header("ETag", &[b"W/", tag.as_slice()].concat());
+    } else {
+        cx.remove_header("ETag");
+    }
+}
+
+struct Encoder {
+    /// `None` once the body has ended.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+    flush: Flush,
+}
+
+impl BodyFilter for Encoder {
+    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        let Some(mut encoder) = self.encoder.take() else { return };
+        // Writing to memory does not fail.
+        let _ = encoder.write_all(input);
+        if is_last {
+            out.extend(encoder.finish().unwrap_or_default());
+            return;
+        }
+        if self.flush == Flush::EachPiece && !input.is_empty() {
+            let _ = encoder.flush();
+        }
+        out.append(encoder.get_mut());
+        self.encoder = Some(encoder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
+
+    use super::*;
+    use crate::shared::compression::Encoding;
+
+    fn respond(conf: &Value, accept: &str, head: &str, body: &[&str]) -> Reply {
+        let request = format!("GET / HTTP/1.1\nAccept-Encoding: {accept}\n\n");
+        Harness::of::<Gzip>(conf).respond(&mut FakeExchange::of(&request, 0), head, body)
+    }
+
+    const PAGE: &str = "200\nContent-Type: text/html; charset=utf-8";
+
+    #[test]
+    fn a_body_is_compressed_and_its_head_says_so() {
+        let head = format!("{PAGE}\nContent-Length: 1000\nETag: \"a\"\nAccept-Ranges: bytes");
+        let text = "a".repeat(500);
+        let reply = respond(&json!({}), "gzip", &head, &[&text, &text]);
+        assert_eq!(reply.header("content-encoding"), Some("gzip"));
+        assert_eq!(reply.header("content-length"), None);
+        assert_eq!(reply.header("accept-ranges"), None);
+        assert_eq!(reply.header("etag"), Some("W/\"a\""));
+        assert_eq!(reply.header("vary"), None);
+        assert!(reply.bytes.len() < 100);
+        let decoded = Encoding::Gzip.decode(&reply.bytes, 10_000).unwrap();
+        assert_eq!(decoded, "a".repeat(1000).as_bytes());
+    }
+
+    #[test]
+    fn pieces_of_unknown_length_are_not_held_back() {
+        let encoder = GzEncoder::new(Vec::new(), Compression::new(1));
+        let mut encoder = Encoder { encoder: Some(encoder), flush: Flush::EachPiece };
+        let mut out = Vec::new();
+        encoder.filter(b"first", false, &mut out);
+        // What came out so far ends at a piece's end, so it reads as far as it goes.
+        let mut read = [0; 5];
+        let mut decoder = flate2::read::GzDecoder::new(out.as_slice());
+        std::io::Read::read_exact(&mut decoder, &mut read).unwrap();
+        assert_eq!(&read, b"first");
+    }
+
+    #[test]
+    fn only_what_qualifies_is_compressed() {
+        let typed = |status, kind: &str| format!("{status}\nContent-Type: {kind}");
+        for (conf, accept, head, expected) in [
+            (json!({}), "gzip", PAGE.to_owned(), true),
+            (json!({}), "br;q=1, gzip;q=0.1", PAGE.into(), true),
+            (json!({}), "gzip, br", PAGE.into(), true),
+            (json!({}), "GZIP", PAGE.into(), true),
+            (json!({}), "gzip;q=0", PAGE.into(), false),
+            (json!({}), "gzip;q=0.000, br", PAGE.into(), false),
+            (json!({}), "xgzip, gzipx", PAGE.into(), false),
+            (json!({}), "*", PAGE.into(), false),
+            (json!({}), "", PAGE.into(), false),
+            (json!({}), "gzip", typed(200, "text/plain"), false),
+            (json!({}), "gzip", "200".into(), false),
+            (json!({}), "gzip", typed(404, "text/html"), true),
+            (json!({}), "gzip", typed(500, "text/html"), false),
+            (json!({}), "gzip", format!("{PAGE}\nContent-Encoding: br"), false),
+            (json!({}), "gzip", format!("{PAGE}\nContent-Length: 19"), false),
+            (json!({}), "gzip", format!("{PAGE}\nContent-Length: 20"), true),
+            (json!({"min_length": 21}), "gzip", format!("{PAGE}\nContent-Length: 20"), false),
+            (json!({"types": "*"}), "gzip", typed(200, "text/plain"), true),
+            (json!({"types": "*"}), "gzip", "200".into(), false),
+            (json!({"types": ["a/b", "text/plain"]}), "gzip", typed(200, "text/plain"), true),
+        ] {
+            let reply = respond(&conf, accept, &head, &["hello"]);
+            let is_encoded = reply.header("content-encoding") == Some("gzip");
+            assert_eq!(is_encoded, expected, "{conf} {accept} {head}");
+            assert_eq!(reply.body == "hello", !expected, "{conf} {accept} {head}");
+        }
+    }
+
+    #[test]
+    fn older_clients_and_heads_alone_get_answers_as_they_are() {
+        for (request, conf, expected) in [
+            ("GET / HTTP/1.0\nAccept-Encoding: gzip\n\n", json!({}), false),
+            ("GET / HTTP/1.0\nAccept-Encoding: gzip\n\n", json!({"http_version": 1.0}), true),
+            ("HEAD / HTTP/1.1\nAccept-Encoding: gzip\n\n", json!({}), false),
+        ] {
+            let mut exchange = FakeExchange::of(request, 0);
+            let reply = Harness::of::<Gzip>(&conf).respond(&mut exchange, PAGE, &["hello"]);
+            assert_eq!(reply.header("content-encoding").is_some(), expected, "{request}");
+        }
+    }
+
+    #[test]
+    fn vary_is_added_whether_or_not_the_client_accepts() {
+        for accept in ["gzip", "br"] {
+            let reply = respond(&json!({"vary": true}), accept, PAGE, &["hello"]);
+            assert_eq!(reply.header("vary"), Some("Accept-Encoding"), "{accept}");
+        }
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        for (conf, expected) in [
+            (json!({"types": []}), "property \"types\" validation failed: "),
+            (json!({"types": "a"}), "property \"types\" validation failed: "),
+            (
+                json!({"comp_level": 10}),
+                "property \"comp_level\" validation failed: expected 10 to be at most 9",
+            ),
+            (
+                json!({"http_version": 2}),
+                "property \"http_version\" validation failed: matches none of the enum values",
+            ),
+            (
+                json!({"min_length": 0}),
+                "property \"min_length\" validation failed: expected 0 to be at least 1",
+            ),
+            (
+                json!({"buffers": {"number": 0}}),
+                "property \"buffers\" validation failed: property \"number\" validation failed: \
+                 expected 0 to be at least 1",
+            ),
+        ] {
+            let refusal = Harness::refusal::<Gzip>(&conf);
+            assert!(refusal.starts_with(expected), "{conf}: {refusal}");
+        }
+    }
+}

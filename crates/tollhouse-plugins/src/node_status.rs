@@ -1,0 +1,59 @@
+//! Has the gateway tell how many connections it holds and requests it has served.
+//!
+//! # Example
+//! ```json
+//! {}
+//! ```
+//!
+//! # Answers
+//! None of its own. The endpoint `/apisix/status`, which `public-api` puts on a route, says
+//! `{"id": …, "status": {"active": "1", "accepted": "2", …}}`, numbers as texts.
+//!
+//! # Notes
+//! Takes part in no request.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollhouse_plugin::{Category, Phases, Plugin, Scope};
+
+/// There is nothing to say.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct NodeStatus;
+
+impl Plugin for NodeStatus {
+    const NAME: &'static str = "node-status";
+    const PRIORITY: i32 = 1000;
+    const CATEGORY: Category = Category::Observability;
+    const PHASES: Phases = Phases::NONE;
+    type Config = Config;
+
+    fn compile(_config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tollhouse_plugin::testing::Harness;
+
+    use super::*;
+
+    #[test]
+    fn any_object_is_a_good_conf() {
+        for conf in [json!({}), json!({"unknown": 1})] {
+            assert_eq!(Harness::refusal::<NodeStatus>(&conf), "");
+        }
+        let refusal = Harness::refusal::<NodeStatus>(&json!("text"));
+        assert_eq!(refusal, "wrong type: expected object, got string");
+    }
+
+    #[test]
+    fn requests_pass_it_by() {
+        assert!(Harness::of::<NodeStatus>(&json!({})).request("GET / HTTP/1.1\n\n").passes());
+    }
+}

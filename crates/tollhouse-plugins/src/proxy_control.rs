@@ -1,0 +1,72 @@
+//! Says whether a request's body is kept until all of it is there before a node is asked.
+//!
+//! # Example
+//! ```json
+//! {"request_buffering": false}
+//! ```
+//!
+//! # Answers
+//! None of its own.
+//!
+//! # Notes
+//! Bodies pass to nodes as they arrive, in constant memory, whatever is said here: `request_buffering:
+//! false` describes what happens without the plugin too, and `true` is accepted for APISIX's sake. A
+//! plugin that needs the whole body of a request keeps it, within the limit in its own conf.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollhouse_plugin::{Category, Phases, Plugin, Scope};
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Whether the body may be kept before it is sent on; without effect.
+    #[serde(default = "default_buffering")]
+    pub request_buffering: bool,
+}
+
+fn default_buffering() -> bool {
+    true
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct ProxyControl;
+
+impl Plugin for ProxyControl {
+    const NAME: &'static str = "proxy-control";
+    const PRIORITY: i32 = 21990;
+    const CATEGORY: Category = Category::Traffic;
+    const PHASES: Phases = Phases::REWRITE;
+    type Config = Config;
+
+    fn compile(_config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tollhouse_plugin::testing::{FakeExchange, Harness};
+
+    use super::*;
+
+    #[test]
+    fn requests_pass_and_their_bodies_are_not_kept() {
+        for conf in [json!({}), json!({"request_buffering": false})] {
+            let mut exchange = FakeExchange::of("POST / HTTP/1.1\n\nbody", 0);
+            let outcome = Harness::of::<ProxyControl>(&conf).run(&mut exchange);
+            assert!(outcome.passes() && !exchange.body_was_read);
+            assert_eq!(outcome.edits, "");
+        }
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        let refusal = Harness::refusal::<ProxyControl>(&json!({"request_buffering": "no"}));
+        let expected = "property \"request_buffering\" validation failed: wrong type: expected \
+                        boolean, got string";
+        assert_eq!(refusal, expected);
+    }
+}

@@ -1,0 +1,355 @@
+//! Changes what a node gets to see of a request: path, host, method and headers.
+//!
+//! # Example
+//! ```json
+//! {"regex_uri": ["^/api/(.*)", "/$1"], "host": "node.internal", "headers": {"set": {"X-Id": "$arg_id"}}}
+//! ```
+//!
+//! # Answers
+//! - 500 with `error_msg` when a pattern takes too long on a path
+//!
+//! # Notes
+//! `uri` wins over `regex_uri`; of the latter, the first pair whose pattern matches counts. The
+//! client's query is kept. Headers are added, then set, then removed; their values may name
+//! variables (`$arg_id`) and groups of the pattern that matched (`$1`). A node's `Host` is set by
+//! `host`; a `Host` among the headers does the same where `host` is absent. Without
+//! `use_real_request_uri_unsafe` the node gets the normalised path.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollhouse_model::expr::pattern::{Case, Groups, Pattern};
+use tollhouse_model::template::Template;
+use tollhouse_model::variable::{Lookup, Variable};
+use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
+
+use crate::shared::substitute::{self, Replacement};
+use crate::shared::{body, headers, patterns, uri};
+
+/// Methods that a request may be turned into.
+const METHODS: [&str; 14] = [
+    "OPTIONS", "MKCOL", "COPY", "TRACE", "GET", "PATCH", "POST", "UNLOCK", "PUT", "LOCK", "HEAD",
+    "PROPFIND", "DELETE", "MOVE",
+];
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Path and query for the node; may name variables.
+    #[schemars(length(min = 1, max = 4096), regex(pattern = r"^\/.*"))]
+    pub uri: Option<String>,
+    /// The method for the node.
+    pub method: Option<String>,
+    /// Patterns and what they are replaced by, in turn; the replacement may name groups (`$1`).
+    #[schemars(length(min = 2))]
+    pub regex_uri: Option<Vec<String>>,
+    /// `Host` for the node.
+    #[schemars(regex(pattern = r"^[0-9a-zA-Z-.]+(:\d{1,5})?$"))]
+    pub host: Option<String>,
+    /// Headers for the node: `add`, `set` and `remove`, or a map of those to set.
+    pub headers: Option<Map<String, Value>>,
+    /// Whether to start from path and query exactly as sent, instead of the normalised path.
+    #[serde(default)]
+    pub use_real_request_uri_unsafe: bool,
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct ProxyRewrite {
+    uri: Option<Template>,
+    rules: Vec<Rule>,
+    host: Option<String>,
+    method: Option<&'static str>,
+    headers: HeaderRules,
+    is_raw: bool,
+    /// Whether a variable is in the request's body.
+    reads_body: bool,
+}
+
+/// A pair of `regex_uri`.
+#[derive(Debug)]
+struct Rule {
+    text: String,
+    pattern: Pattern,
+    replacement: Replacement,
+}
+
+#[derive(Debug, Default)]
+struct HeaderRules {
+    add: Vec<(String, HeaderValue)>,
+    set: Vec<(String, HeaderValue)>,
+    remove: Vec<String>,
+}
+
+/// A text with variables and groups in it.
+#[derive(Debug)]
+struct HeaderValue(Vec<ValuePart>);
+
+#[derive(Debug)]
+enum ValuePart {
+    Template(Template),
+    Group(usize),
+}
+
+/// The path that a pattern matched, with its groups.
+struct Captures {
+    path: Vec<u8>,
+    groups: Groups,
+}
+
+impl Plugin for ProxyRewrite {
+    const NAME: &'static str = "proxy-rewrite";
+    const PRIORITY: i32 = 1008;
+    const CATEGORY: Category = Category::Transformation;
+    const PHASES: Phases = Phases::REWRITE;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        schema["minProperties"] = json!(1);
+        schema["properties"]["method"]["enum"] = json!(METHODS);
+        let description = schema["properties"]["headers"]["description"].take();
+        let structured = json!({
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": false,
+            "properties": {
+                "add": headers::map_schema(),
+                "set": headers::map_schema(),
+                "remove": headers::names_schema(),
+            },
+        });
+        schema["properties"]["headers"] =
+            json!({ "description": description, "oneOf": [structured, headers::map_schema()] });
+    }
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let rules = rules_of(&config.regex_uri.unwrap_or_default())?;
+        let uri = config.uri.as_deref().map(Template::parse);
+        let headers = HeaderRules::of(&config.headers.unwrap_or_default())?;
+        Ok(Self {
+            reads_body: uri.as_ref().is_some_and(Template::reads_body) || headers.reads_body(),
+            uri,
+            rules,
+            host: config.host,
+            method: config.method.and_then(|name| METHODS.into_iter().find(|&m| m == name)),
+            headers,
+            is_raw: config.use_real_request_uri_unsafe,
+        })
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        if !self.reads_body {
+            return self.apply(cx).map_or(Step::Continue, Step::from);
+        }
+        Step::wait(async move {
+            match body::read_for_variables(cx).await {
+                Ok(()) => self.apply(cx).map_or(Flow::Continue, Flow::from),
+                Err(answer) => answer.into(),
+            }
+        })
+    }
+}
+
+impl ProxyRewrite {
+    /// Makes the changes; the answer where they cannot be made.
+    fn apply<'a>(&self, cx: &mut RequestContext<'_>) -> Option<Answer<'a>> {
+        if let Some(host) = &self.host {
+            cx.edits().host = Some(host.as_bytes().to_vec());
+        }
+        let captures = match self.rewrite_uri(cx) {
+            Ok(captures) => captures,
+            Err(message) => return Some(Answer::error_msg(500, &message)),
+        };
+        self.rewrite_headers(cx, captures.as_ref());
+        if let Some(method) = self.method {
+            cx.edits().method = Some(method);
+        }
+        None
+    }
+}
+
+/// Compiles the pairs of `regex_uri`.
+fn rules_of(texts: &[String]) -> Result<Vec<Rule>, String> {
+    let (pairs, rest) = texts.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err("The length of regex_uri should be an even number".into());
+    }
+    let rule = |[text, target]: &[String; 2]| {
+        let invalid = |error| format!("invalid regex_uri({text}, {target}), err:{error}");
+        let pattern = patterns::compile(text, Case::Sensitive).map_err(invalid)?;
+        let replacement = Replacement::parse(target).map_err(invalid)?;
+        Ok(Rule { text: text.clone(), pattern, replacement })
+    };
+    pairs.iter().map(rule).collect()
+}
+
+impl ProxyRewrite {
+    /// Writes the URI for the node; returns what a pattern found in it.
+    fn rewrite_uri(&self, cx: &mut RequestContext<'_>) -> Result<Option<Captures>, String> {
+        let start = if self.is_raw { cx.request_uri() } else { cx.path() };
+        let (uri, captures, may_have_query) = match &self.uri {
+            Some(template) => {
+                let mut uri = Vec::new();
+                template.render(&Separated(cx.variables()), &mut uri);
+                (uri, None, true)
+            }
+            None => {
+                let start = start.to_vec();
+                let is_path = !start.contains(&b'?');
+                let (uri, captures) = self.substitute(start)?;
+                (uri, captures, is_path && !self.rules.is_empty())
+            }
+        };
+        let uri = if self.is_raw { uri } else { for_node(cx, &uri, may_have_query) };
+        if cx.edits().upstream_uri.is_some() || uri != cx.request_uri() {
+            cx.edits().upstream_uri = Some(uri);
+        }
+        Ok(captures)
+    }
+
+    /// Applies the first pair whose pattern matches.
+    fn substitute(&self, path: Vec<u8>) -> Result<(Vec<u8>, Option<Captures>), String> {
+        for rule in &self.rules {
+            let found = substitute::first(&rule.pattern, &path, &rule.replacement);
+            let found = found.map_err(|_| {
+                let path = String::from_utf8_lossy(&path);
+                format!("failed to match the uri {path} ({})  : pcre_exec() failed: -8", rule.text)
+            })?;
+            if let Some((uri, groups)) = found {
+                return Ok((uri, Some(Captures { path, groups })));
+            }
+        }
+        Ok((path, None))
+    }
+
+    fn rewrite_headers(&self, cx: &mut RequestContext<'_>, captures: Option<&Captures>) {
+        for (name, value) in &self.headers.add {
+            let value = value.render(cx, captures);
+            if name.eq_ignore_ascii_case("host") {
+                self.set_host(cx, value);
+            } else {
+                cx.edits().headers.add(name, &value);
+            }
+        }
+        for (name, value) in &self.headers.set {
+            let value = value.render(cx, captures);
+            if name.eq_ignore_ascii_case("host") {
+                self.set_host(cx, value);
+            } else {
+                cx.set_header(name, &value);
+            }
+        }
+        self.headers.remove.iter().for_each(|name| cx.remove_header(name));
+    }
+
+    /// A node gets one `Host`, and `host` has the last word about it.
+    fn set_host(&self, cx: &mut RequestContext<'_>, value: Vec<u8>) {
+        if self.host.is_none() && !value.is_empty() {
+            cx.edits().host = Some(value);
+        }
+    }
+}
+
+/// Encodes a decoded path, and appends the client's query.
+fn for_node(cx: &mut RequestContext<'_>, uri: &[u8], may_have_query: bool) -> Vec<u8> {
+    let mut out = if may_have_query {
+        uri::encode_path(uri)
+    } else {
+        // A `?` in a path is one that the client had encoded.
+        let mut out = Vec::with_capacity(uri.len());
+        uri::encode_into(uri, &mut out);
+        out
+    };
+    if let Some(query) = uri::query_for_node(cx) {
+        uri::append_query(&mut out, &query);
+    }
+    out
+}
+
+/// Variables whose first `?` begins no query.
+struct Separated<'a>(&'a dyn Lookup);
+
+impl Lookup for Separated<'_> {
+    fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        let value = self.0.variable(variable)?;
+        let Some(at) = value.iter().position(|&byte| byte == b'?') else { return Some(value) };
+        Some(Cow::Owned([&value[..at], b"%3F", &value[at + 1..]].concat()))
+    }
+}
+
+impl HeaderRules {
+    fn of(conf: &Map<String, Value>) -> Result<HeaderRules, String> {
+        let parsed = |pairs: Vec<(String, String)>| {
+            pairs.into_iter().map(|(name, value)| (name, HeaderValue::parse(&value))).collect()
+        };
+        if headers::is_structured(conf) {
+            return Ok(HeaderRules {
+                add: parsed(headers::pairs(conf.get("add"))),
+                set: parsed(headers::pairs(conf.get("set"))),
+                remove: headers::names(conf.get("remove")),
+            });
+        }
+        headers::check_map(conf)?;
+        let pairs = headers::pairs(Some(&Value::Object(conf.clone())));
+        for (name, value) in &pairs {
+            if !headers::is_name(name) {
+                return Err("invalid field character in header".into());
+            }
+            if !headers::is_value(value) {
+                return Err("invalid value character in header".into());
+            }
+        }
+        Ok(HeaderRules { set: parsed(pairs), ..HeaderRules::default() })
+    }
+
+    fn reads_body(&self) -> bool {
+        self.add.iter().chain(&self.set).flat_map(|(_, value)| &value.0).any(|part| match part {
+            ValuePart::Template(template) => template.reads_body(),
+            ValuePart::Group(_) => false,
+        })
+    }
+}
+
+impl HeaderValue {
+    /// Takes a text apart: groups first, what is between them may name variables.
+    fn parse(text: &str) -> HeaderValue {
+        let mut parts = Vec::new();
+        let (mut begin, mut at) = (0, 0);
+        while let Some(dollar) = text[at..].find('$').map(|offset| at + offset) {
+            at = dollar + 1;
+            let is_escaped = text[..dollar].ends_with('\\');
+            let group = substitute::group_number(&text[at..]).filter(|_| !is_escaped);
+            if let Some((number, rest)) = group {
+                if begin < dollar {
+                    parts.push(ValuePart::Template(Template::parse(&text[begin..dollar])));
+                }
+                parts.push(ValuePart::Group(number));
+                at = text.len() - rest.len();
+                begin = at;
+            }
+        }
+        if begin < text.len() {
+            parts.push(ValuePart::Template(Template::parse(&text[begin..])));
+        }
+        HeaderValue(parts)
+    }
+
+    fn render(&self, cx: &RequestContext<'_>, captures: Option<&Captures>) -> Vec<u8> {
+        let mut out = Vec::new();
+        for part in &self.0 {
+            match (part, captures) {
+                (ValuePart::Template(template), _) => template.render(cx.variables(), &mut out),
+                (ValuePart::Group(number), Some(Captures { path, groups })) => {
+                    out.extend_from_slice(substitute::group(path, groups, *number));
+                }
+                (ValuePart::Group(_), None) => {}
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Answers with one of the gateway's own endpoints, such as its metrics, on the port that serves
+//! routes; other plugins of the route decide who may ask.
+//!
+//! # Example
+//! ```json
+//! {"uri": "/apisix/prometheus/metrics"}
+//! ```
+//!
+//! # Answers
+//! - 200 with what the endpoint says
+//! - 404 when there is no such endpoint, or the method is not GET
+//!
+//! # Notes
+//! Runs behind the plugins that authenticate and restrict. A node is never asked.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollhouse_plugin::scope::EndpointReply;
+use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Services, Step};
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// The path of the endpoint; that of the request where absent.
+    pub uri: Option<String>,
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct PublicApi {
+    path: Option<String>,
+    services: std::sync::Arc<Services>,
+}
+
+impl Plugin for PublicApi {
+    const NAME: &'static str = "public-api";
+    const PRIORITY: i32 = 501;
+    const CATEGORY: Category = Category::Utility;
+    const PHASES: Phases = Phases::ACCESS;
+    type Config = Config;
+
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+        Ok(Self { path: config.uri, services: std::sync::Arc::clone(scope.services) })
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        let path = match &self.path {
+            Some(path) => Some(path.as_str()),
+            None => std::str::from_utf8(cx.path()).ok(),
+        };
+        let endpoint = path.and_then(|path| self.services.endpoints.get(path));
+        match endpoint {
+            Some(endpoint) if cx.method() == b"GET" => {
+                let EndpointReply { content_type, body } = endpoint();
+                Answer::text(200, body).with_header("Content-Type", content_type.as_bytes()).into()
+            }
+            _ => Answer::status(404).into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+    use tollhouse_plugin::testing::{Harness, Outcome, configure};
+
+    use super::*;
+
+    fn ask(conf: &Value, request: &str) -> Outcome {
+        let mut services = Services::new("APISIX/3.18.0");
+        let status = || EndpointReply { content_type: "application/json", body: b"{}".to_vec() };
+        services.endpoints.insert("/apisix/status", Arc::new(status));
+        let services = Arc::new(services);
+        let handler = configure::<PublicApi>(conf, &services).expect("the conf is good");
+        Harness::with(handler, services).request(request)
+    }
+
+    #[test]
+    fn the_endpoint_answers() {
+        for (conf, request) in [
+            (json!({"uri": "/apisix/status"}), "GET /other?a=b HTTP/1.1\n\n"),
+            (json!({}), "GET /apisix/status?a=b HTTP/1.1\n\n"),
+        ] {
+            let outcome = ask(&conf, request);
+            assert_eq!((outcome.status(), outcome.body()), (200, "{}"), "{request}");
+            assert_eq!(outcome.header("content-type"), Some("application/json"));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_not_found() {
+        for (conf, request) in [
+            (json!({"uri": "/apisix/other"}), "GET /apisix/status HTTP/1.1\n\n"),
+            (json!({}), "GET /other HTTP/1.1\n\n"),
+            (json!({}), "POST /apisix/status HTTP/1.1\n\n"),
+        ] {
+            let outcome = ask(&conf, request);
+            assert_eq!((outcome.status(), outcome.body()), (404, ""), "{request}");
+        }
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        let refusal = Harness::refusal::<PublicApi>(&json!({"uri": 1}));
+        let expected = "property \"uri\" validation failed: wrong type: expected string, got number";
+        assert_eq!(refusal, expected);
+    }
+}

@@ -1,0 +1,293 @@
+//! Sends clients elsewhere: to a URI made of variables, to what a pattern makes of the path, or to
+//! the same place over TLS.
+//!
+//! # Example
+//! ```json
+//! {"uri": "https://new.example$request_uri", "ret_code": 301}
+//! ```
+//!
+//! # Answers
+//! - `ret_code`, 302 by default, with `Location`
+//! - 301 for GET and HEAD, 308 for others, with `http_to_https`
+//! - 500 when the pattern takes too long on a path
+//!
+//! # Notes
+//! A path that `regex_uri` does not match goes on to its node. `http_to_https` believes
+//! `X-Forwarded-Proto`, and names `plugin_attr.redirect.https_port`, or else the port that serves
+//! TLS, unless it is 443.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tollhouse_model::expr::pattern::{Case, Pattern};
+use tollhouse_model::variable::{Lookup, Variable};
+use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
+
+use crate::shared::status::status_of;
+use crate::shared::substitute::{self, Replacement};
+use crate::shared::{body, patterns, uri};
+
+/// The port that an `https` URI need not name.
+const HTTPS_PORT: u64 = 443;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// The status; `http_to_https` has its own.
+    #[serde(default = "default_status")]
+    #[schemars(range(min = 200))]
+    pub ret_code: i64,
+    /// Where to; may name variables (`$host`, `${arg_a}`).
+    #[schemars(
+        length(min = 2),
+        regex(
+            pattern = r"(\\\$[0-9a-zA-Z_]+)|\$\{([0-9a-zA-Z_]+)\}|\$([0-9a-zA-Z_]+)|(\$|[^$\\]+)"
+        )
+    )]
+    pub uri: Option<String>,
+    /// A pattern for the path, and what it is replaced by; the latter may name groups (`$1`).
+    #[schemars(length(min = 2, max = 2))]
+    pub regex_uri: Option<Vec<String>>,
+    /// Whether requests that came without TLS are sent to the same place with it.
+    pub http_to_https: Option<bool>,
+    /// Whether the path of the new URI is encoded.
+    #[serde(default)]
+    pub encode_uri: bool,
+    /// Whether the request's query is appended.
+    #[serde(default)]
+    pub append_query_string: bool,
+}
+
+fn default_status() -> i64 {
+    302
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct Redirect {
+    target: Target,
+    status: u16,
+    encoding: Encoding,
+    query: Query,
+}
+
+#[derive(Debug)]
+enum Target {
+    Uri(Vec<Segment>),
+    Pattern(Pattern, Replacement),
+    Https(Vec<Segment>),
+    /// `http_to_https: false`.
+    Nowhere,
+}
+
+/// A piece of a URI.
+#[derive(Debug, PartialEq, Eq)]
+enum Segment {
+    Text(String),
+    Variable(Variable),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Encoding {
+    AsIs,
+    Path,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Query {
+    Dropped,
+    Appended,
+}
+
+impl Plugin for Redirect {
+    const NAME: &'static str = "redirect";
+    const PRIORITY: i32 = 900;
+    const CATEGORY: Category = Category::Traffic;
+    const PHASES: Phases = Phases::REWRITE;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        schema["oneOf"] = json!([
+            { "required": ["uri"] },
+            { "required": ["regex_uri"] },
+            { "required": ["http_to_https"] },
+        ]);
+    }
+
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+        if config.http_to_https == Some(true) && config.append_query_string {
+            let both = "only one of `http_to_https` and `append_query_string` can be configured.";
+            return Err(both.into());
+        }
+        Ok(Self {
+            target: Target::of(&config, scope)?,
+            status: status_of(config.ret_code),
+            encoding: if config.encode_uri { Encoding::Path } else { Encoding::AsIs },
+            query: if config.append_query_string { Query::Appended } else { Query::Dropped },
+        })
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        if !self.target.reads_body() {
+            return self.answer(cx).map_or(Step::Continue, Step::from);
+        }
+        Step::wait(async move {
+            match body::read_for_variables(cx).await {
+                Ok(()) => self.answer(cx).map_or(Flow::Continue, Flow::from),
+                Err(answer) => answer.into(),
+            }
+        })
+    }
+}
+
+impl Redirect {
+    /// Where the request is sent; `None` where it goes on.
+    fn answer<'a>(&self, cx: &mut RequestContext<'_>) -> Option<Answer<'a>> {
+        let (mut location, status) = match &self.target {
+            Target::Uri(segments) => (concat(segments, cx), self.status),
+            Target::Pattern(pattern, replacement) => {
+                match substitute::first(pattern, cx.path(), replacement) {
+                    Ok(Some((location, _))) => (location, self.status),
+                    Ok(None) => return None,
+                    Err(_) => return Some(Answer::status(500)),
+                }
+            }
+            Target::Https(segments) if is_plain(cx) => {
+                let is_safe = matches!(cx.method(), b"GET" | b"HEAD");
+                (concat(segments, cx), if is_safe { 301 } else { 308 })
+            }
+            Target::Https(_) | Target::Nowhere => return None,
+        };
+        if self.encoding == Encoding::Path {
+            location = uri::encode_path(&location);
+        }
+        if let (Query::Appended, Some(query)) = (&self.query, uri::query_for_node(cx)) {
+            uri::append_query(&mut location, &query);
+        }
+        Some(answer(status, location))
+    }
+}
+
+impl Target {
+    /// Whether a variable of it is in the request's body.
+    fn reads_body(&self) -> bool {
+        let (Target::Uri(segments) | Target::Https(segments)) = self else { return false };
+        let reads_body = |segment: &Segment| match segment {
+            Segment::Text(_) => false,
+            Segment::Variable(variable) => variable.reads_body(),
+        };
+        segments.iter().any(reads_body)
+    }
+
+    fn of(config: &Config, scope: &Scope<'_>) -> Result<Target, String> {
+        if let Some(uri) = &config.uri {
+            return Ok(Target::Uri(segments(uri)));
+        }
+        if let Some([text, target]) = config.regex_uri.as_deref() {
+            let invalid = |error| format!("invalid regex_uri ({text}, {target}), err:{error}");
+            let pattern = patterns::compile(text, Case::Sensitive).map_err(invalid)?;
+            let replacement = Replacement::parse(target).map_err(invalid)?;
+            return Ok(Target::Pattern(pattern, replacement));
+        }
+        if config.http_to_https != Some(true) {
+            return Ok(Target::Nowhere);
+        }
+        let configured = scope.services.attribute("redirect", "https_port").and_then(Value::as_u64);
+        let port = configured.or(scope.services.tls_port.map(u64::from));
+        Ok(Target::Https(match port {
+            Some(port @ 1..=65535) if port != HTTPS_PORT => {
+                segments(&format!("https://$host:{port}$request_uri"))
+            }
+            _ => segments("https://$host$request_uri"),
+        }))
+    }
+}
+
+/// Whether the request came without TLS, to us or to the proxy in front.
+fn is_plain(cx: &RequestContext<'_>) -> bool {
+    match cx.header("X-Forwarded-Proto") {
+        Some(scheme) => *scheme == *b"http",
+        None => !cx.is_tls(),
+    }
+}
+
+/// Takes a URI apart. An escaped variable (`\$host`) stays as written; a backslash before anything
+/// else is dropped.
+fn segments(uri: &str) -> Vec<Segment> {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let word = |text: &str| text.find(|letter| !is_word(letter)).unwrap_or(text.len());
+    let mut found = Vec::new();
+    let mut rest = uri;
+    while let Some(first) = rest.chars().next() {
+        let behind = &rest[first.len_utf8()..];
+        let (segment, length) = match first {
+            '\\' => {
+                let length = behind.strip_prefix('$').map_or(0, word);
+                if length == 0 {
+                    rest = behind;
+                    continue;
+                }
+                let text = &rest[..length + "\\$".len()];
+                (Segment::Text(text.into()), text.len())
+            }
+            '$' => {
+                let braced = behind.strip_prefix('{').and_then(|inside| inside.split_once('}'));
+                let braced = braced.map(|(name, _)| name).filter(|name| {
+                    !name.is_empty() && name.chars().all(is_word)
+                });
+                match (braced, word(behind)) {
+                    (Some(name), _) => {
+                        (Segment::Variable(Variable::parse(name)), name.len() + "${}".len())
+                    }
+                    (None, 0) => (Segment::Text("$".into()), 1),
+                    (None, length) => {
+                        (Segment::Variable(Variable::parse(&behind[..length])), length + 1)
+                    }
+                }
+            }
+            _ => {
+                let length = rest.find(['$', '\\']).unwrap_or(rest.len());
+                (Segment::Text(rest[..length].into()), length)
+            }
+        };
+        found.push(segment);
+        rest = &rest[length..];
+    }
+    found
+}
+
+fn concat(segments: &[Segment], cx: &RequestContext<'_>) -> Vec<u8> {
+    let variables: &dyn Lookup = cx.variables();
+    let mut out = Vec::new();
+    for segment in segments {
+        match segment {
+            Segment::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Segment::Variable(variable) => {
+                out.extend_from_slice(&variables.variable(variable).unwrap_or_default());
+            }
+        }
+    }
+    out
+}
+
+fn answer<'a>(status: u16, location: Vec<u8>) -> Answer<'a> {
+    let reason = match status {
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        _ => return Answer::status(status).with_header("Location", location),
+    };
+    let title = format!("{status} {reason}");
+    let page = format!(
+        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1>\
+         </center>\r\n<hr><center>openresty</center>\r\n</body>\r\n</html>\r\n"
+    );
+    Answer::text(status, page.into_bytes())
+        .with_header("Content-Type", &b"text/html; charset=utf-8"[..])
+        .with_header("Location", location)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! Lets requests pass whose headers and body satisfy a JSON schema.
+//!
+//! # Example
+//! ```json
+//! {
+//!   "body_schema": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}},
+//!   "rejected_code": 422
+//! }
+//! ```
+//!
+//! # Answers
+//! - `rejected_code`, 400 by default, with `rejected_msg` or else with what is wrong
+//!
+//! # Notes
+//! A body is read as a form where its content type says so, as JSON otherwise. It is read whole, up
+//! to `max_req_body_size` bytes; none at all is refused. A node gets the JSON that was judged, written
+//! anew, with the schema's defaults filled in. Names of headers match in any case; one that is sent
+//! several times is a list.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollhouse_model::schema::{Schema, Subject};
+use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
+
+/// The content type of forms.
+const FORM: &[u8] = b"application/x-www-form-urlencoded";
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// What headers must satisfy.
+    pub header_schema: Option<Map<String, Value>>,
+    /// What the body must satisfy.
+    pub body_schema: Option<Map<String, Value>>,
+    /// The status of a refusal.
+    #[serde(default = "default_status")]
+    #[schemars(range(min = 200, max = 599))]
+    pub rejected_code: u16,
+    /// The body of a refusal, instead of what is wrong.
+    #[schemars(length(min = 1, max = 256))]
+    pub rejected_msg: Option<String>,
+    /// Bytes that a body may have, at most.
+    #[serde(default = "default_body_bytes_max")]
+    #[schemars(range(min = 1))]
+    pub max_req_body_size: u64,
+}
+
+fn default_status() -> u16 {
+    400
+}
+
+/// The default of other gateways of this kind: 64 MiB.
+fn default_body_bytes_max() -> u64 {
+    67_108_864
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct RequestValidation {
+    headers: Option<HeaderRules>,
+    body: Option<Schema>,
+    status: u16,
+    message: Option<String>,
+    body_bytes_max: u64,
+}
+
+#[derive(Debug)]
+struct HeaderRules {
+    schema: Schema,
+    /// Names that the schema writes otherwise than `lower-case`.
+    names: Vec<String>,
+}
+
+impl Plugin for RequestValidation {
+    const NAME: &'static str = "request-validation";
+    const PRIORITY: i32 = 2800;
+    const CATEGORY: Category = Category::Security;
+    const PHASES: Phases = Phases::REWRITE;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        for field in ["header_schema", "body_schema"] {
+            let description = schema["properties"][field]["description"].take();
+            schema["properties"][field] = json!({ "description": description, "type": "object" });
+        }
+        schema["anyOf"] =
+            json!([{ "required": ["header_schema"] }, { "required": ["body_schema"] }]);
+    }
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let compile = |document: Map<String, Value>| {
+            Schema::compile_for(&Value::Object(document), Subject::Traffic)
+        };
+        let headers = config.header_schema.map(|document| {
+            let names = foreign_names(&document);
+            compile(document).map(|schema| HeaderRules { schema, names })
+        });
+        // The body's schema is judged first.
+        let body = config.body_schema.map(compile).transpose()?;
+        Ok(Self {
+            headers: headers.transpose()?,
+            body,
+            status: config.rejected_code,
+            message: config.rejected_msg,
+            body_bytes_max: config.max_req_body_size,
+        })
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        if let Some(rules) = &self.headers
+            && let Err(problem) = rules.check(cx)
+        {
+            return self.refusal(Some(problem)).into();
+        }
+        match &self.body {
+            None => Step::Continue,
+            Some(schema) => Step::wait(async move {
+                match self.check_body(schema, cx).await {
+                    Ok(()) => Flow::Continue,
+                    Err(problem) => self.refusal(problem).into(),
+                }
+            }),
+        }
+    }
+}
+
+impl RequestValidation {
+    /// Judges the body, and writes it anew where it is JSON. The error is what is wrong, if more can
+    /// be said than that there is no body.
+    async fn check_body(
+        &self,
+        schema: &Schema,
+        cx: &mut RequestContext<'_>,
+    ) -> Result<(), Option<String>> {
+        let is_form = cx.header("Content-Type").is_some_and(|value| is_form(&value));
+        let body = cx.read_body(self.body_bytes_max).await.map_err(|_| None)?;
+        if body.is_empty() {
+            return Err(None);
+        }
+        if is_form {
+            return schema.validate_and_fill(&mut form(body)).map_err(Some);
+        }
+        let mut value = serde_json::from_slice(body).map_err(|e| Some(undecodable(body, &e)))?;
+        schema.validate_and_fill(&mut value).map_err(Some)?;
+        cx.edits().body = Some(value.to_string().into_bytes());
+        Ok(())
+    }
+
+    fn refusal<'a>(&'a self, problem: Option<String>) -> Answer<'a> {
+        match (&self.message, problem) {
+            (Some(message), _) => Answer::text(self.status, message.as_bytes()),
+            (None, Some(problem)) => Answer::text(self.status, problem.into_bytes()),
+            (None, None) => Answer::status(self.status),
+        }
+    }
+}
+
+impl HeaderRules {
+    fn check(&self, cx: &RequestContext<'_>) -> Result<(), String> {
+        let mut headers = Map::new();
+        cx.each_header(&mut |name, value| {
+            let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+            add(&mut headers, name, text(value));
+        });
+        for name in &self.names {
+            let value = headers.get(&normal(name)).cloned();
+            headers.extend(value.map(|value| (name.clone(), value)));
+        }
+        self.schema.validate_and_fill(&mut Value::Object(headers))
+    }
+}
+
+/// The names of headers in a schema that are not as headers are listed, and stand for them all the
+/// same.
+fn foreign_names(schema: &Map<String, Value>) -> Vec<String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let properties = properties.into_iter().flat_map(Map::keys).cloned();
+    let required = schema.get("required").and_then(Value::as_array);
+    let required = required.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    let mut names: Vec<String> = properties.chain(required).collect();
+    names.retain(|name| *name != normal(name));
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// A header's name as it is listed.
+fn normal(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
+}
+
+/// One more value of that name: a second one makes a list.
+fn add(map: &mut Map<String, Value>, name: String, value: Value) {
+    match map.get_mut(&name) {
+        None => {
+            map.insert(name, value);
+        }
+        Some(Value::Array(values)) => values.push(value),
+        Some(first) => *first = json!([first.take(), value]),
+    }
+}
+
+fn text(bytes: &[u8]) -> Value {
+    Value::String(String::from_utf8_lossy(bytes).into_owned())
+}
+
+fn is_form(content_type: &[u8]) -> bool {
+    let name = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
+    name.trim_ascii().eq_ignore_ascii_case(FORM)
+}
+
+/// The fields of a form; one without `=` is `true`.
+fn form(body: &[u8]) -> Value {
+    let mut fields = Map::new();
+    for pair in body.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
+        let at = pair.iter().position(|&byte| byte == b'=');
+        let name = &pair[..at.unwrap_or(pair.len())];
+        if name.is_empty() {
+            continue;
+        }
+        let name = String::from_utf8_lossy(&decoded(name)).into_owned();
+        let value = at.map_or(Value::Bool(true), |at| text(&decoded(&pair[at + 1..])));
+        add(&mut fields, name, value);
+    }
+    Value::Object(fields)
+}
+
+/// Takes `%XX` and `+` out of a piece of a form; what is no escape stays.
+fn decoded(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if !bytes.contains(&b'%') && !bytes.contains(&b'+') {
+        return Cow::Borrowed(bytes);
+    }
+    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some((&first, behind)) = rest.split_first() {
+        rest = behind;
+        match (first, digit(behind.first()), digit(behind.get(1))) {
+            // Both digits are below 16.
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                rest = &behind[2..];
+            }
+            (b'+', ..) => out.push(b' '),
+            _ => out.push(first),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// What is wrong with a text that is no JSON, in the words that clients know.
+fn undecodable(body: &[u8], error: &serde_json::Error) -> String {
+    let lines = body.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
+    let at = lines.map(<[u8]>::len).sum::<usize>() + error.column();
+    if error.is_eof() {
+        return format!("Expected value but found T_END at character {}", body.len() + 1);
+    }
+    format!("Expected value but found invalid token at character {}", at.max(1))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,302 @@
+//! Changes the answers that clients get: status, headers and body.
+//!
+//! # Example
+//! ```json
+//! {
+//!   "status_code": 200,
+//!   "headers": {"set": {"X-Node": "$balancer_ip"}, "remove": ["X-Debug"]},
+//!   "filters": [{"regex": "internal", "replace": "public", "scope": "global"}],
+//!   "vars": [["status", "==", 404]]
+//! }
+//! ```
+//!
+//! # Answers
+//! None of its own.
+//!
+//! # Notes
+//! Applies to answers of nodes and of the gateway alike. `vars` is judged when the answer's head is
+//! known. Headers are added, then set, then removed. With `body` or `filters`, `Content-Length`,
+//! `Content-Encoding`, `ETag` and `Last-Modified` go. `filters` need the whole body, of which at most
+//! `max_resp_body_size` bytes are kept and the rest is lost; a body in gzip or brotli is decoded first,
+//! one in another encoding stays as it is.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollhouse_model::Problems;
+use tollhouse_model::expr::Expr;
+use tollhouse_model::expr::pattern::{Case, Pattern};
+use tollhouse_model::template::Template;
+use tollhouse_plugin::{BodyFilter, Category, Effect, Phases, Plugin, ResponseContext, Scope};
+
+use self::filter::{Filters, FixedBody};
+use crate::shared::compression::Encoding;
+use crate::shared::substitute::Replacement;
+use crate::shared::{answer_body, headers, patterns};
+
+mod filter;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Headers for the client: `add` (lines such as `Name: value`), `set` and `remove`, or a map of
+    /// those to set. Values may name variables.
+    pub headers: Option<Map<String, Value>>,
+    /// A body instead of the one that there is.
+    pub body: Option<String>,
+    /// Whether `body` is written in base64.
+    #[serde(default)]
+    pub body_base64: bool,
+    /// The status.
+    #[schemars(range(min = 200, max = 598))]
+    pub status_code: Option<u16>,
+    /// What must hold of request and answer.
+    pub vars: Option<Vec<Value>>,
+    /// Replacements in the body, in turn.
+    #[schemars(length(min = 1))]
+    pub filters: Option<Vec<FilterConfig>>,
+    /// Bytes of a body that filters look at, at most.
+    #[serde(default = "default_body_bytes_max")]
+    #[schemars(range(min = 1))]
+    pub max_resp_body_size: u64,
+}
+
+/// A replacement in the body.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct FilterConfig {
+    /// What to look for.
+    #[schemars(length(min = 1))]
+    pub regex: String,
+    /// How often to replace it.
+    #[serde(default)]
+    pub scope: Reach,
+    /// What to put in its place; may name groups (`$1`).
+    pub replace: String,
+    /// Flags of the pattern, such as `i` for letters of either case.
+    #[serde(default = "default_options")]
+    pub options: String,
+}
+
+/// How often to replace what was found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Reach {
+    /// The first time.
+    #[default]
+    Once,
+    /// Every time.
+    Global,
+}
+
+fn default_options() -> String {
+    "jo".into()
+}
+
+/// The default of other gateways of this kind: 64 MiB.
+fn default_body_bytes_max() -> u64 {
+    67_108_864
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct ResponseRewrite {
+    vars: Option<Expr>,
+    status: Option<u16>,
+    headers: HeaderRules,
+    body: Option<std::sync::Arc<[u8]>>,
+    filters: std::sync::Arc<[Filter]>,
+    body_bytes_max: u64,
+}
+
+#[derive(Debug, Default)]
+struct HeaderRules {
+    add: Vec<(String, Template)>,
+    set: Vec<(String, Template)>,
+    remove: Vec<String>,
+}
+
+/// A compiled replacement.
+#[derive(Debug)]
+struct Filter {
+    pattern: Pattern,
+    replacement: Replacement,
+    reach: Reach,
+}
+
+impl Plugin for ResponseRewrite {
+    const NAME: &'static str = "response-rewrite";
+    const PRIORITY: i32 = 899;
+    const CATEGORY: Category = Category::Transformation;
+    const PHASES: Phases = Phases::RESPONSE;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        let description = schema["properties"]["headers"]["description"].take();
+        let line = json!({ "type": "string", "pattern": "^[^:]+:[^:]*[^/]$" });
+        let structured = json!({
+            "properties": {
+                "add": { "type": "array", "minItems": 1, "items": line },
+                "set": headers::map_schema(),
+                "remove": headers::names_schema(),
+            },
+        });
+        schema["properties"]["headers"] =
+            json!({ "description": description, "anyOf": [headers::map_schema(), structured] });
+        schema["dependencies"] = json!({
+            "body": { "not": { "required": ["filters"] } },
+            "filters": { "not": { "required": ["body"] } },
+        });
+    }
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let headers = HeaderRules::of(&config.headers.unwrap_or_default())?;
+        let body = body_of(config.body, config.body_base64)?;
+        let vars = config.vars.map(|vars| expression(Value::Array(vars))).transpose()?;
+        let filters = config.filters.unwrap_or_default();
+        let filters: Result<Vec<Filter>, String> = filters.iter().map(Filter::of).collect();
+        Ok(Self {
+            vars,
+            status: config.status_code,
+            headers,
+            body,
+            filters: filters?.into(),
+            body_bytes_max: config.max_resp_body_size,
+        })
+    }
+
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        if self.vars.as_ref().is_some_and(|vars| !vars.matches(&cx.variables())) {
+            return;
+        }
+        if let Some(status) = self.status {
+            cx.set_status(status);
+        }
+        self.rewrite_body(cx);
+        self.headers.apply(cx);
+    }
+}
+
+impl ResponseRewrite {
+    fn rewrite_body(&self, cx: &mut ResponseContext<'_>) {
+        let filter: Box<dyn BodyFilter> = if !self.filters.is_empty() {
+            let encoding = match cx.header("Content-Encoding") {
+                Some(name) if !cx.is_encoded_last() && name != b"identity" => {
+                    let Some(encoding) = Encoding::named(name) else { return };
+                    Some(encoding)
+                }
+                _ => None,
+            };
+            let filters = std::sync::Arc::clone(&self.filters);
+            Box::new(Filters::new(filters, encoding, self.body_bytes_max))
+        } else if let Some(body) = &self.body {
+            Box::new(FixedBody(std::sync::Arc::clone(body)))
+        } else {
+            return;
+        };
+        answer_body::forget_old_body(cx);
+        cx.filter_body(Effect::Rewrites, filter);
+    }
+}
+
+fn body_of(text: Option<String>, is_base64: bool) -> Result<Option<std::sync::Arc<[u8]>>, String> {
+    if !is_base64 {
+        return Ok(text.map(|text| text.into_bytes().into()));
+    }
+    let text = text.filter(|text| !text.is_empty());
+    let decoded = text.and_then(|text| decode_base64(&text));
+    decoded.map(|body| Some(body.into())).ok_or_else(|| "invalid base64 content".into())
+}
+
+/// With or without the padding at the end.
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD_NO_PAD;
+
+    STANDARD_NO_PAD.decode(text.trim_end_matches('=')).ok()
+}
+
+fn expression(vars: Value) -> Result<Expr, String> {
+    let mut problems = Problems::new();
+    let parsed = Expr::parse(&vars, "vars", &mut problems);
+    parsed.ok_or_else(|| {
+        let first = problems.iter().next().map(|problem| problem.reason.clone());
+        first.unwrap_or_else(|| "failed to validate the 'vars' expression".into())
+    })
+}
+
+impl HeaderRules {
+    fn of(conf: &Map<String, Value>) -> Result<HeaderRules, String> {
+        let parsed = |pairs: Vec<(String, String)>| {
+            pairs.into_iter().map(|(name, value)| (name, Template::parse(&value))).collect()
+        };
+        if headers::is_structured(conf) {
+            let lines = headers::names(conf.get("add"));
+            let line = |line: &String| {
+                let (name, value) = line.split_once(':')?;
+                Some((name.trim_end().to_owned(), value.trim_start().to_owned()))
+            };
+            return Ok(HeaderRules {
+                add: parsed(lines.iter().filter_map(line).collect()),
+                set: parsed(headers::pairs(conf.get("set"))),
+                remove: headers::names(conf.get("remove")),
+            });
+        }
+        headers::check_map(conf)?;
+        let pairs = headers::pairs(Some(&Value::Object(conf.clone())));
+        Ok(HeaderRules { set: parsed(pairs), ..HeaderRules::default() })
+    }
+
+    fn apply(&self, cx: &mut ResponseContext<'_>) {
+        let render = |cx: &ResponseContext<'_>, template: &Template| {
+            let mut value = Vec::new();
+            template.render(&cx.variables(), &mut value);
+            value
+        };
+        for (name, template) in &self.add {
+            let value = render(cx, template);
+            cx.add_header(name, &value);
+        }
+        for (name, template) in &self.set {
+            let value = render(cx, template);
+            cx.set_header(name, &value);
+        }
+        self.remove.iter().for_each(|name| cx.remove_header(name));
+    }
+}
+
+impl Filter {
+    fn of(config: &FilterConfig) -> Result<Filter, String> {
+        let FilterConfig { regex, options, .. } = config;
+        let invalid = |error| format!("regex \"{regex}\" validation failed: {error}");
+        let text = with_flags(regex, options).map_err(invalid)?;
+        let pattern = patterns::compile(&text, Case::Sensitive).map_err(invalid)?;
+        let replacement = Replacement::parse(&config.replace).map_err(invalid)?;
+        Ok(Filter { pattern, replacement, reach: config.scope })
+    }
+}
+
+/// A pattern with its flags written into it. Those about how it is compiled or cached (`j`, `o`,
+/// `d`, `D`, `J`) and about UTF-8 (`u`, `U`) change nothing here.
+fn with_flags(regex: &str, options: &str) -> Result<String, String> {
+    let mut inline = String::new();
+    let mut anchor = "";
+    for flag in options.chars() {
+        match flag {
+            'i' | 's' | 'm' | 'x' if !inline.contains(flag) => inline.push(flag),
+            'a' => anchor = r"\A",
+            'i' | 's' | 'm' | 'x' | 'j' | 'o' | 'd' | 'D' | 'J' | 'u' | 'U' => {}
+            other => return Err(format!("unknown flag \"{other}\" (flags \"{options}\")")),
+        }
+    }
+    // The line end keeps a comment at the end of an extended pattern from swallowing the bracket.
+    let end = if inline.contains('x') { "\n" } else { "" };
+    Ok(match (inline.as_str(), anchor) {
+        ("", "") => regex.to_owned(),
+        ("", anchor) => format!("{anchor}(?:{regex})"),
+        (flags, anchor) => format!("{anchor}(?{flags}:{regex}{end})"),
+    })
+}
+
+#[cfg(test)]
+mod tests;

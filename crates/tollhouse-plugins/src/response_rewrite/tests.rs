@@ -1,0 +1,173 @@
+//! What clients get, and which confs are refused.
+
+use std::io::Write;
+
+use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
+
+use super::*;
+
+const HEAD: &str = "200\nContent-Type: text/plain\nContent-Length: 11\nETag: \"a\"\nX-A: 1";
+
+fn respond(conf: &Value, head: &str, body: &[&str]) -> Reply {
+    let mut exchange = FakeExchange::of("GET /hello?a=b HTTP/1.1\n\n", 0);
+    Harness::of::<ResponseRewrite>(conf).respond(&mut exchange, head, body)
+}
+
+#[test]
+fn status_and_body_are_replaced() {
+    let conf = json!({"status_code": 201, "body": "new\n"});
+    let reply = respond(&conf, HEAD, &["hello ", "world"]);
+    assert_eq!((reply.status, reply.body.as_str()), (201, "new\n"));
+    assert_eq!(reply.header("content-length"), None);
+    assert_eq!(reply.header("etag"), None);
+    assert_eq!(reply.header("content-type"), Some("text/plain"));
+    for (text, decoded) in [("aGVsbG8=", "hello"), ("aGVsbG8", "hello"), ("aGk=", "hi")] {
+        let conf = json!({"body": text, "body_base64": true});
+        assert_eq!(respond(&conf, HEAD, &["x"]).body, decoded);
+    }
+    assert_eq!(respond(&json!({"body": ""}), HEAD, &["x"]).body, "");
+}
+
+#[test]
+fn without_a_new_body_the_old_one_stays() {
+    let reply = respond(&json!({"status_code": 404}), HEAD, &["hello ", "world"]);
+    assert_eq!((reply.status, reply.body.as_str()), (404, "hello world"));
+    assert_eq!(reply.header("content-length"), Some("11"));
+}
+
+#[test]
+fn headers_are_added_set_and_removed() {
+    let conf = json!({"headers": {
+        "add": ["X-A: 2", "X-B :$arg_a", "Cache-Control: max-age=1"],
+        "set": {"Content-Type": "text/html", "X-N": 7, "X-S": "$status"},
+        "remove": ["ETag"],
+    }});
+    let reply = respond(&conf, HEAD, &["x"]);
+    let values = |name: &str| -> Vec<&str> {
+        let named = |(other, _): &&(String, String)| other.eq_ignore_ascii_case(name);
+        reply.headers.iter().filter(named).map(|(_, value)| value.as_str()).collect()
+    };
+    assert_eq!(values("x-a"), ["1", "2"]);
+    assert_eq!(values("x-b"), ["b"]);
+    assert_eq!(values("cache-control"), ["max-age=1"]);
+    assert_eq!(values("content-type"), ["text/html"]);
+    assert_eq!(values("x-n"), ["7"]);
+    assert_eq!(values("x-s"), ["200"]);
+    assert_eq!(values("etag"), [""; 0]);
+    let reply = respond(&json!({"headers": {"X-A": "", "X-B": 1}}), HEAD, &["x"]);
+    assert_eq!(reply.header("x-a"), Some(""));
+    assert_eq!(reply.header("x-b"), Some("1"));
+}
+
+#[test]
+fn vars_decide_by_request_and_answer() {
+    for (vars, expected) in [
+        (json!([]), 299),
+        (json!([["status", "==", 200]]), 299),
+        (json!([["status", "==", 404]]), 200),
+        (json!([["arg_a", "==", "b"], ["sent_http_x_a", "==", "1"]]), 299),
+        (json!([["uri", "~~", "^/other"]]), 200),
+    ] {
+        let reply = respond(&json!({"status_code": 299, "vars": vars}), HEAD, &["x"]);
+        assert_eq!(reply.status, expected, "{vars}");
+    }
+}
+
+#[test]
+fn filters_replace_in_turn() {
+    for (filters, expected) in [
+        (json!([{"regex": "hello", "replace": "test"}]), "test world"),
+        (json!([{"regex": "l", "replace": "t", "scope": "global"}]), "hetto wortd"),
+        (json!([{"regex": "hello", "replace": ""}]), " world"),
+        (json!([{"regex": "\\w\\S+$", "replace": "*"}]), "hello *"),
+        (
+            json!([{"regex": "hello", "replace": "HELLO"}, {"regex": "L", "replace": "T"}]),
+            "HETLO world",
+        ),
+        (json!([{"regex": "test", "replace": "TEST"}]), "hello world"),
+        (json!([{"regex": "HELLO (.)", "replace": "$1-", "options": "ijo"}]), "w-orld"),
+        (json!([{"regex": "world", "replace": "", "options": "a"}]), "hello world"),
+        (json!([{"regex": "o w # both", "replace": "", "options": "x"}]), "hello world"),
+        (json!([{"regex": "o\\ w # both", "replace": "", "options": "x"}]), "hellorld"),
+        (json!([{"regex": "(a*)*(?<!c)\\1x", "replace": ""}]), "hello world"),
+    ] {
+        let reply = respond(&json!({"filters": filters}), HEAD, &["hel", "lo wor", "ld"]);
+        assert_eq!(reply.body, expected, "{filters}");
+        assert_eq!(reply.header("content-length"), None);
+    }
+}
+
+#[test]
+fn an_encoded_body_is_decoded_for_filters() {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+    encoder.write_all(b"hello world").unwrap();
+    let encoded = encoder.finish().unwrap();
+    let config = json!({"regex": "hello", "replace": "bye", "scope": "once"});
+    let config: FilterConfig = serde_json::from_value(config).unwrap();
+    let filters: std::sync::Arc<[Filter]> = vec![Filter::of(&config).unwrap()].into();
+    let mut out = Vec::new();
+    let mut filter = Filters::new(filters, Some(Encoding::Gzip), 1000);
+    filter.filter(&encoded[..5], false, &mut out);
+    filter.filter(&encoded[5..], true, &mut out);
+    assert_eq!(out, b"bye world");
+
+    let conf = json!({"filters": [{"regex": "hello", "replace": "bye"}]});
+    for (encoding, body, header) in
+        [("zstd", "hello", Some("zstd")), ("identity", "bye", None), ("gzip", "bye", None)]
+    {
+        let reply = respond(&conf, &format!("{HEAD}\nContent-Encoding: {encoding}"), &["hello"]);
+        assert_eq!((reply.body.as_str(), reply.header("content-encoding")), (body, header));
+    }
+}
+
+#[test]
+fn a_body_that_is_too_long_is_cut() {
+    let filters = json!([{"regex": "o", "replace": "0", "scope": "global"}]);
+    let conf = json!({"max_resp_body_size": 8, "filters": filters});
+    assert_eq!(respond(&conf, HEAD, &["hello ", "world"]).body, "hell0 w0");
+}
+
+#[test]
+fn bad_confs_are_refused() {
+    let filter = |conf: Value| json!({"filters": [conf]});
+    let item = "property \"filters\" validation failed: failed to validate item 1: ";
+    for (conf, expected) in [
+        (json!({"status_code": 599}), "property \"status_code\" validation failed: expected 599 to"),
+        (json!({"body": 2}), "property \"body\" validation failed: wrong type: expected string, got"),
+        (json!({"body": "", "body_base64": true}), "invalid base64 content"),
+        (json!({"body_base64": true}), "invalid base64 content"),
+        (json!({"body": "a*", "body_base64": true}), "invalid base64 content"),
+        (json!({"vars": [["status", "===", 1]]}), "failed to validate the 'vars' expression: "),
+        (
+            json!({"body": "a", "filters": [{"regex": "a", "replace": "b"}]}),
+            "failed to validate dependent schema for \"",
+        ),
+        (
+            json!({"filters": []}),
+            "property \"filters\" validation failed: expect array to have at least 1 items",
+        ),
+        (filter(json!({"regex": "l"})), &format!("{item}property \"replace\" is required")),
+        (
+            filter(json!({"regex": "", "replace": "m"})),
+            &format!("{item}property \"regex\" validation failed: string too short, expected at"),
+        ),
+        (
+            filter(json!({"regex": "l", "replace": "m", "scope": "two"})),
+            &format!("{item}property \"scope\" validation failed: matches none of the enum values"),
+        ),
+        (
+            filter(json!({"regex": "hello", "replace": "HELLO", "options": "h"})),
+            "regex \"hello\" validation failed: unknown flag \"h\" (flags \"h\")",
+        ),
+        (filter(json!({"regex": "(", "replace": ""})), "regex \"(\" validation failed: "),
+        (json!({"headers": {}}), ""),
+        (json!({"headers": {"X": {}}}), "invalid type as header value"),
+        (json!({"headers": {"": "a"}}), "invalid field length in header"),
+        (json!({"headers": {"add": []}}), "property \"headers\" validation failed: "),
+        (json!({"headers": {"add": ["X-A"]}}), "property \"headers\" validation failed: "),
+    ] {
+        let refusal = Harness::refusal::<ResponseRewrite>(&conf);
+        assert!(refusal.starts_with(expected), "{conf}: {refusal}");
+    }
+    assert_eq!(Harness::refusal::<ResponseRewrite>(&json!({})), "");
+}

@@ -1,0 +1,59 @@
+//! Has the gateway tell who it is: host name, version, id, and when it started.
+//!
+//! # Example
+//! ```json
+//! {}
+//! ```
+//!
+//! # Answers
+//! None of its own. `/v1/server_info` of the control API says
+//! `{"id": …, "version": …, "hostname": …, "boot_time": …}`.
+//!
+//! # Notes
+//! Takes part in no request.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollhouse_plugin::{Category, Phases, Plugin, Scope};
+
+/// There is nothing to say.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct ServerInfo;
+
+impl Plugin for ServerInfo {
+    const NAME: &'static str = "server-info";
+    const PRIORITY: i32 = 990;
+    const CATEGORY: Category = Category::Observability;
+    const PHASES: Phases = Phases::NONE;
+    type Config = Config;
+
+    fn compile(_config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tollhouse_plugin::testing::Harness;
+
+    use super::*;
+
+    #[test]
+    fn any_object_is_a_good_conf() {
+        for conf in [json!({}), json!({"unknown": 1})] {
+            assert_eq!(Harness::refusal::<ServerInfo>(&conf), "");
+        }
+        let refusal = Harness::refusal::<ServerInfo>(&json!(1));
+        assert_eq!(refusal, "wrong type: expected object, got number");
+    }
+
+    #[test]
+    fn requests_pass_it_by() {
+        assert!(Harness::of::<ServerInfo>(&json!({})).request("GET / HTTP/1.1\n\n").passes());
+    }
+}

@@ -1,0 +1,132 @@
+//! What gzip and brotli have in common: which answers are worth encoding. And the way back, for
+//! those that must look into an encoded body.
+
+use std::io::Read;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tollhouse_plugin::ResponseContext;
+
+/// Bytes read from a decoder at a time.
+const PIECE_BYTES: usize = 8192;
+
+/// Content types.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Types {
+    /// `"*"`: any.
+    All(String),
+    /// These, without parameters.
+    Listed(Vec<String>),
+}
+
+/// The types of a conf that names none.
+pub(crate) fn default_types() -> Types {
+    Types::Listed(vec!["text/html".into()])
+}
+
+/// The protocol version of a conf that names none.
+pub(crate) fn default_http_version() -> f64 {
+    1.1
+}
+
+/// The shortest body of a conf that names none.
+pub(crate) fn default_length_min() -> u64 {
+    20
+}
+
+/// Says about `types` and `http_version` what attributes cannot.
+pub(crate) fn adjust_schema(schema: &mut Value) {
+    let fields = &mut schema["properties"];
+    fields["types"] = json!({
+        "description": fields["types"]["description"].take(),
+        "anyOf": [
+            { "type": "array", "minItems": 1, "items": { "type": "string", "minLength": 1 } },
+            { "enum": ["*"] },
+        ],
+        "default": ["text/html"],
+    });
+    fields["http_version"] = json!({
+        "description": fields["http_version"]["description"].take(),
+        "enum": [1.1, 1.0],
+        "default": 1.1,
+    });
+}
+
+/// Which answers are encoded, as far as both plugins agree.
+#[derive(Debug)]
+pub(crate) struct Conditions {
+    pub(crate) types: Types,
+    pub(crate) length_min: u64,
+    pub(crate) http_version: f64,
+}
+
+impl Conditions {
+    /// Whether type, length and protocol version are right. An answer that does not say its length
+    /// is long enough.
+    pub(crate) fn hold(&self, cx: &ResponseContext<'_>) -> bool {
+        let Some(content_type) = cx.header("Content-Type") else { return false };
+        let is_listed = match &self.types {
+            Types::All(_) => true,
+            Types::Listed(types) => {
+                let name = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
+                types.iter().any(|other| other.as_bytes() == name)
+            }
+        };
+        let facts = cx.facts();
+        is_listed
+            && facts.content_length.is_none_or(|length| length >= self.length_min)
+            && (facts.client_is_http11 || self.http_version < 1.1)
+    }
+}
+
+/// When what the encoder holds back is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// With each piece: whoever sends it may be in no hurry to send the next.
+    EachPiece,
+    /// At the end alone, which makes the result shorter.
+    AtEnd,
+}
+
+impl Flush {
+    /// A body of known length comes without pauses.
+    pub(crate) fn of(cx: &ResponseContext<'_>) -> Flush {
+        if cx.facts().content_length.is_some() { Flush::AtEnd } else { Flush::EachPiece }
+    }
+}
+
+/// An encoding that can be taken off again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// `gzip`.
+    Gzip,
+    /// `br`.
+    Brotli,
+}
+
+impl Encoding {
+    /// The one that `Content-Encoding` names.
+    pub(crate) fn named(name: &[u8]) -> Option<Encoding> {
+        match name {
+            b"gzip" => Some(Encoding::Gzip),
+            b"br" => Some(Encoding::Brotli),
+            _ => None,
+        }
+    }
+
+    /// The first `bytes_max` bytes of what `body` stands for; `None` where it stands for nothing.
+    pub(crate) fn decode(self, body: &[u8], bytes_max: u64) -> Option<Vec<u8>> {
+        let mut decoded = Vec::new();
+        let result = match self {
+            Encoding::Gzip => {
+                flate2::read::MultiGzDecoder::new(body).take(bytes_max).read_to_end(&mut decoded)
+            }
+            Encoding::Brotli => brotli::Decompressor::new(body, PIECE_BYTES)
+                .take(bytes_max)
+                .read_to_end(&mut decoded),
+        };
+        result.ok().map(|_| decoded)
+    }
+}

@@ -1,0 +1,76 @@
+//! Header lines that a conf asks to add, set and remove, for requests and for answers alike: either
+//! `{"add": …, "set": …, "remove": […]}`, or the older map of names to values, which sets.
+
+use serde_json::{Map, Value};
+
+use crate::shared::lua_number::lua_number;
+
+/// Whether a conf is of the newer form.
+pub(crate) fn is_structured(headers: &Map<String, Value>) -> bool {
+    let is_table = |name| headers.get(name).is_some_and(|v: &Value| v.is_object() || v.is_array());
+    is_table("add") || is_table("set") || is_table("remove")
+}
+
+/// Names with values; what is neither text nor number has no place in a header.
+pub(crate) fn pairs(map: Option<&Value>) -> Vec<(String, String)> {
+    let map = map.and_then(Value::as_object).into_iter().flatten();
+    map.filter_map(|(name, value)| Some((name.clone(), text_of(value)?))).collect()
+}
+
+/// A header's value as a conf writes it.
+pub(crate) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => number.as_f64().map(lua_number),
+        _ => None,
+    }
+}
+
+/// The names in a list.
+pub(crate) fn names(list: Option<&Value>) -> Vec<String> {
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// What the schema cannot say about a map of the older form.
+pub(crate) fn check_map(headers: &Map<String, Value>) -> Result<(), String> {
+    for (name, value) in headers {
+        if text_of(value).is_none() {
+            return Err("invalid type as header value".into());
+        }
+        if name.is_empty() {
+            return Err("invalid field length in header".into());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name may stand before the colon of a header line.
+pub(crate) fn is_name(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':')
+}
+
+/// Whether a value may stand behind it.
+pub(crate) fn is_value(value: &str) -> bool {
+    value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
+
+/// The schema of a map of names to texts or numbers.
+pub(crate) fn map_schema() -> Value {
+    serde_json::json!({
+        "type": "object",
+        "minProperties": 1,
+        "patternProperties": {
+            "^[^:]+$": { "oneOf": [{ "type": "string" }, { "type": "number" }] },
+        },
+    })
+}
+
+/// The schema of a list of names.
+pub(crate) fn names_schema() -> Value {
+    serde_json::json!({
+        "type": "array",
+        "minItems": 1,
+        "items": { "type": "string", "pattern": "^[^:]+$" },
+    })
+}

@@ -1,0 +1,80 @@
+//! The Admin API as a whole: made of its parts once, then asked request by request.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hyper::body::Body;
+use tollhouse_model::encryption::Keyring;
+use tollhouse_plugin::{Catalogue, Services};
+use tollhouse_store::{Store, StoreError};
+
+use crate::call::Call;
+use crate::dispatch;
+use crate::index::Index;
+use crate::index::facts::Facts;
+use crate::options::{Mode, Options};
+use crate::reply::WireResponse;
+use crate::standalone::Standalone;
+
+/// What an Admin API is made of.
+pub struct Parts {
+    /// Where objects live. In [`Mode::Standalone`] one in memory, which stays empty.
+    pub store: Arc<dyn Store>,
+    /// All plugins.
+    pub catalogue: Arc<Catalogue>,
+    /// What plugins are told about the process when their confs are checked.
+    pub services: Arc<Services>,
+    /// What encrypts secrets at rest; without one they lie open.
+    pub keyring: Option<Arc<Keyring>>,
+    /// The rest.
+    pub options: Options,
+}
+
+/// The Admin API. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct AdminApi(Arc<Admin>);
+
+/// What the clones share.
+pub(crate) struct Admin {
+    pub(crate) parts: Parts,
+    pub(crate) index: Index,
+    pub(crate) standalone: Option<Standalone>,
+}
+
+impl AdminApi {
+    /// Makes it, which reads all objects of the store once.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn open(parts: Parts) -> Result<Self, StoreError> {
+        let (catalogue, keyring) = (Arc::clone(&parts.catalogue), parts.keyring.clone());
+        let inspect = move |path: &str, value: &[u8]| {
+            Facts::inspect(path, value, &catalogue, keyring.as_deref())
+        };
+        let prefix = format!("{}/", parts.options.key_prefix);
+        let index = Index::open(Arc::clone(&parts.store), prefix, Box::new(inspect)).await?;
+        let standalone = match &parts.options.mode {
+            Mode::Store => None,
+            Mode::Standalone(sink) => Some(Standalone::new(Arc::clone(sink))),
+        };
+        Ok(Self(Arc::new(Admin { parts, index, standalone })))
+    }
+
+    /// Answers a request. A write is answered once it is durable.
+    pub async fn handle<B>(&self, request: hyper::Request<B>, peer: SocketAddr) -> WireResponse
+    where
+        B: Body,
+        B::Error: std::error::Error + Send + Sync + 'static,
+    {
+        let (head, body) = request.into_parts();
+        let call = Call::new(head.method, &head.uri, head.headers, peer);
+        dispatch::answer(&self.0, &call, body).await
+    }
+}
+
+impl Admin {
+    /// The key of a path: `/apisix/routes/1` of `routes/1`.
+    pub(crate) fn key_of(&self, path: &str) -> String {
+        format!("{}/{path}", self.parts.options.key_prefix)
+    }
+}

@@ -1,0 +1,254 @@
+//! What is wrong with text that is not JSON, in the words of the decoder that clients know:
+//! `Expected value but found invalid token at character 1`.
+//!
+//! It runs only where the real decoder has refused; there are a few things that it cannot fault.
+
+/// Deepest nesting, as the decoder that clients know has it.
+const DEPTH_MAX: usize = 1000;
+
+/// Says what is wrong with a body; `None` where that is beyond grammar.
+pub(super) fn describe(body: &[u8]) -> Option<String> {
+    let mut scan = Scan { body, at: 0, depth: 0 };
+    scan.document().err()
+}
+
+struct Scan<'b> {
+    body: &'b [u8],
+    at: usize,
+    depth: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token {
+    ObjectBegin,
+    ObjectEnd,
+    ArrayBegin,
+    ArrayEnd,
+    Text,
+    Scalar(&'static str),
+    Colon,
+    Comma,
+    End,
+    Fault(&'static str),
+}
+
+impl Token {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ObjectBegin => "T_OBJ_BEGIN",
+            Self::ObjectEnd => "T_OBJ_END",
+            Self::ArrayBegin => "T_ARR_BEGIN",
+            Self::ArrayEnd => "T_ARR_END",
+            Self::Text => "T_STRING",
+            Self::Scalar(name) | Self::Fault(name) => name,
+            Self::Colon => "T_COLON",
+            Self::Comma => "T_COMMA",
+            Self::End => "T_END",
+        }
+    }
+}
+
+type Fault = Result<(), String>;
+
+fn expected(what: &str, (token, at): (Token, usize)) -> String {
+    format!("Expected {what} but found {} at character {}", token.name(), at + 1)
+}
+
+impl Scan<'_> {
+    fn document(&mut self) -> Fault {
+        let first = self.next();
+        self.value(first)?;
+        match self.next() {
+            (Token::End, _) => Ok(()),
+            other => Err(expected("the end", other)),
+        }
+    }
+
+    fn value(&mut self, token: (Token, usize)) -> Fault {
+        match token.0 {
+            Token::Text | Token::Scalar(_) => Ok(()),
+            Token::ObjectBegin => self.nested(Self::object),
+            Token::ArrayBegin => self.nested(Self::array),
+            _ => Err(expected("value", token)),
+        }
+    }
+
+    fn nested(&mut self, inside: fn(&mut Self) -> Fault) -> Fault {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(format!(
+                "Found too many nested data structures ({}) at character {}",
+                self.depth, self.at
+            ));
+        }
+        inside(self)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn object(&mut self) -> Fault {
+        let mut token = self.next();
+        if token.0 == Token::ObjectEnd {
+            return Ok(());
+        }
+        loop {
+            if token.0 != Token::Text {
+                return Err(expected("object key string", token));
+            }
+            let colon = self.next();
+            if colon.0 != Token::Colon {
+                return Err(expected("colon", colon));
+            }
+            let value = self.next();
+            self.value(value)?;
+            match self.next() {
+                (Token::ObjectEnd, _) => return Ok(()),
+                (Token::Comma, _) => token = self.next(),
+                other => return Err(expected("comma or object end", other)),
+            }
+        }
+    }
+
+    fn array(&mut self) -> Fault {
+        let mut token = self.next();
+        if token.0 == Token::ArrayEnd {
+            return Ok(());
+        }
+        loop {
+            self.value(token)?;
+            match self.next() {
+                (Token::ArrayEnd, _) => return Ok(()),
+                (Token::Comma, _) => token = self.next(),
+                other => return Err(expected("comma or array end", other)),
+            }
+        }
+    }
+
+    fn next(&mut self) -> (Token, usize) {
+        while matches!(self.body.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+        let start = self.at;
+        let Some(&byte) = self.body.get(start) else { return (Token::End, start) };
+        let single = |token| (token, start);
+        self.at += 1;
+        match byte {
+            b'{' => single(Token::ObjectBegin),
+            b'}' => single(Token::ObjectEnd),
+            b'[' => single(Token::ArrayBegin),
+            b']' => single(Token::ArrayEnd),
+            b':' => single(Token::Colon),
+            b',' => single(Token::Comma),
+            b'"' => self.text(),
+            b'-' | b'0'..=b'9' => (self.number(start), start),
+            _ => (self.word(start), start),
+        }
+    }
+
+    fn word(&mut self, start: usize) -> Token {
+        let words = [("true", "T_BOOLEAN"), ("false", "T_BOOLEAN"), ("null", "T_NULL")];
+        let rest = &self.body[start..];
+        for (word, name) in words {
+            if rest.starts_with(word.as_bytes()) {
+                self.at = start + word.len();
+                return Token::Scalar(name);
+            }
+        }
+        Token::Fault("invalid token")
+    }
+
+    fn number(&mut self, start: usize) -> Token {
+        let is_part = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+        let length = self.body[start..].iter().take_while(is_part).count();
+        self.at = start + length;
+        let digits = &self.body[start..self.at];
+        let unsigned = digits.strip_prefix(b"-").unwrap_or(digits);
+        let leads_with_zero =
+            unsigned.first() == Some(&b'0') && unsigned.get(1).is_some_and(u8::is_ascii_digit);
+        let parsed = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<f64>().ok());
+        if parsed.is_none() || leads_with_zero {
+            return Token::Fault("invalid number");
+        }
+        Token::Scalar("T_NUMBER")
+    }
+
+    fn text(&mut self) -> (Token, usize) {
+        let start = self.at - 1;
+        loop {
+            let Some(&byte) = self.body.get(self.at) else {
+                return (Token::Fault("unexpected end of string"), self.at);
+            };
+            match byte {
+                b'"' => {
+                    self.at += 1;
+                    return (Token::Text, start);
+                }
+                b'\\' => match self.escape() {
+                    Some(fault) => return (Token::Fault(fault), self.at),
+                    None => continue,
+                },
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Option<&'static str> {
+        match self.body.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
+            Some(b'u') => {
+                let digits = self.body.get(self.at + 2..self.at + 6).unwrap_or(b"-");
+                if !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return Some("invalid unicode escape code");
+                }
+                self.at += 6;
+            }
+            Some(_) | None => return Some("invalid escape code"),
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_told_in_the_words_of_the_known_decoder() {
+        let table = [
+            ("abc", "Expected value but found invalid token at character 1"),
+            ("{", "Expected object key string but found T_END at character 2"),
+            ("{a: 1}", "Expected object key string but found invalid token at character 2"),
+            (r#"{"a" 1}"#, "Expected colon but found T_NUMBER at character 6"),
+            (r#"{"a": }"#, "Expected value but found T_OBJ_END at character 7"),
+            (r#"{"a": 1,}"#, "Expected object key string but found T_OBJ_END at character 9"),
+            (r#"{"a": 1 "b""#, "Expected comma or object end but found T_STRING at character 9"),
+            (r#"{"a": 1"#, "Expected comma or object end but found T_END at character 8"),
+            ("[1 2]", "Expected comma or array end but found T_NUMBER at character 4"),
+            ("{} {}", "Expected the end but found T_OBJ_BEGIN at character 4"),
+            (
+                r#"{"a"#,
+                "Expected object key string but found unexpected end of string at character 4",
+            ),
+            (r#"["\x"]"#, "Expected value but found invalid escape code at character 3"),
+            (
+                r#"["\uzzzz"]"#,
+                "Expected value but found invalid unicode escape code at character 3",
+            ),
+            ("[1.2.3]", "Expected value but found invalid number at character 2"),
+            ("", "Expected value but found T_END at character 1"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(describe(text.as_bytes()).as_deref(), Some(expected), "{text}");
+        }
+        assert_eq!(describe(b"[\"a\nb\"]"), None);
+        let deep = "[".repeat(100_000);
+        let fault = describe(deep.as_bytes()).expect("it is too deep");
+        assert!(fault.starts_with("Found too many nested"), "{fault}");
+    }
+
+    #[test]
+    fn an_escape_cut_off_does_not_end_the_scan_wrongly() {
+        let text = br#"["\u12"#;
+        assert!(describe(text).is_some_and(|fault| fault.contains("at character")));
+    }
+}

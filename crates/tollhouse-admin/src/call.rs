@@ -1,0 +1,51 @@
+//! A request as the rest of the crate sees it: taken apart, its body not yet read.
+
+use std::net::SocketAddr;
+
+use hyper::header::HeaderMap;
+use hyper::{Method, Uri};
+use percent_encoding::percent_decode_str;
+
+use crate::arguments::Arguments;
+
+/// A request, taken apart.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    /// The method.
+    pub method: Method,
+    /// The segments of the path, decoded; empty ones do not count.
+    pub segments: Vec<String>,
+    /// The query's arguments.
+    pub arguments: Arguments,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// Who calls.
+    pub peer: SocketAddr,
+}
+
+impl Call {
+    pub(crate) fn new(method: Method, uri: &Uri, headers: HeaderMap, peer: SocketAddr) -> Self {
+        // Decoded before it is taken apart, so that an escaped slash is one too.
+        let path = percent_decode_str(uri.path()).decode_utf8_lossy();
+        let segments = path.split('/').filter(|segment| !segment.is_empty());
+        Self {
+            method,
+            segments: segments.map(str::to_owned).collect(),
+            arguments: Arguments::parse(uri.query().unwrap_or_default()),
+            headers,
+            peer,
+        }
+    }
+
+    /// A header, if it is text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The segments after these, if the path begins so.
+    pub(crate) fn segments_after(&self, start: &[&str]) -> Option<&[String]> {
+        let begins = self.segments.len() >= start.len()
+            && self.segments.iter().zip(start).all(|(segment, expected)| segment == expected);
+        begins.then(|| &self.segments[start.len()..])
+    }
+}

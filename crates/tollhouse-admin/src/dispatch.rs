@@ -1,0 +1,190 @@
+//! From a path to what answers it. Paths that nobody registered get a web server's page, and no key
+//! is asked for them; everything else is behind the key.
+
+use bytes::Bytes;
+use hyper::body::Body;
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, HeaderName,
+    HeaderValue, SERVER,
+};
+use hyper::{Method, StatusCode};
+
+use crate::api::Admin;
+use crate::auth;
+use crate::body;
+use crate::call::Call;
+use crate::crud;
+use crate::limits::{BODY_BYTES_MAX, DOCUMENT_BYTES_MAX};
+use crate::openapi;
+use crate::options::{ApiVersion, Cors, StreamMode};
+use crate::plugins_api;
+use crate::reply::{Reply, WireResponse};
+use crate::resource::{self, Layout, Resource};
+use crate::schema_api;
+use crate::validate;
+
+/// Where the Admin API begins.
+const PREFIX: [&str; 2] = ["apisix", "admin"];
+
+/// Says which dialect an answer is in.
+const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
+
+/// Methods with which anything is registered.
+const METHODS: [Method; 5] =
+    [Method::GET, Method::PUT, Method::POST, Method::DELETE, Method::PATCH];
+
+/// Answers a request.
+pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> WireResponse
+where
+    B: Body,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    let reply = match auth::check_peer(&admin.parts.options, call.peer) {
+        Err(refused) => refused,
+        Ok(()) => {
+            let done = registered(admin, call, body).await;
+            with_cors(admin, call, done.unwrap_or_else(|refusal| refusal))
+        }
+    };
+    let mut response = reply.into_wire();
+    if let Ok(token) = HeaderValue::from_str(&admin.parts.options.server_token.0) {
+        response.headers_mut().insert(SERVER, token);
+    }
+    response
+}
+
+fn not_registered() -> Reply {
+    Reply::page(StatusCode::NOT_FOUND)
+}
+
+async fn registered<B>(admin: &Admin, call: &Call, body: B) -> Result<Reply, Reply>
+where
+    B: Body,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    let segments = call.segments_after(&PREFIX).ok_or_else(not_registered)?;
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    if call.method == Method::OPTIONS && admin.parts.options.cors == Cors::On {
+        return Ok(preflight());
+    }
+    if call.method == Method::HEAD && segments.is_empty() {
+        return Ok(Reply::bare(StatusCode::OK));
+    }
+    if let Some(standalone) = &admin.standalone {
+        return standalone.answer(admin, call, &segments, body).await;
+    }
+    if segments.is_empty() || !METHODS.contains(&call.method) {
+        return Err(not_registered());
+    }
+    auth::check_key(&admin.parts.options, call)?;
+    match (segments.as_slice(), &call.method) {
+        (["configs", "validate"], &Method::POST) => {
+            let body = body::read(body, DOCUMENT_BYTES_MAX).await?;
+            validate::answer(admin, call, &body).await
+        }
+        (["schema", "validate", name], &Method::POST) => {
+            let body = body::read(body, BODY_BYTES_MAX).await?;
+            schema_api::validate(name, &body)
+        }
+        (["openapi.json"], &Method::GET) => Ok(Reply::json(StatusCode::OK, &openapi::document())),
+        (["plugins", "list"], &Method::GET) => plugins_api::list(admin, &call.arguments),
+        (["plugins", "reload"], method) => plugins_api::reload(method),
+        _ => {
+            let body = body::read(body, BODY_BYTES_MAX);
+            let done = documents_and_objects(admin, call, &segments, body).await;
+            let label = |reply| with_version(admin, reply);
+            done.map(label).map_err(label)
+        }
+    }
+}
+
+/// Everything that answers in one of the two dialects.
+async fn documents_and_objects(
+    admin: &Admin,
+    call: &Call,
+    segments: &[&str],
+    body: impl Future<Output = Result<Bytes, Reply>>,
+) -> Result<Reply, Reply> {
+    let not_found = || Reply::refusal(StatusCode::NOT_FOUND, "not found");
+    let is_read = call.method == Method::GET;
+    match segments {
+        ["schema" | "plugins", ..] if !is_read => Err(not_found()),
+        ["schema", "plugins", name] => plugins_api::one(admin, name, &call.arguments),
+        ["schema", name, ..] => schema_api::one(name),
+        ["schema"] => schema_api::one(""),
+        ["plugins", rest @ ..] => {
+            let name = rest.first().copied().unwrap_or_default();
+            plugins_api::one(admin, name, &call.arguments)
+        }
+        _ => {
+            let request = locate(admin, call, segments)?;
+            crud::run(admin, crud::Request { body: body.await?, ..request }).await
+        }
+    }
+}
+
+/// Finds the resource of a path, and what the path says about its objects.
+fn locate<'c>(
+    admin: &Admin,
+    call: &'c Call,
+    segments: &[&str],
+) -> Result<crud::Request<'c>, Reply> {
+    let (name, rest) = segments.split_first().map_or(("", [].as_slice()), |(n, r)| (*n, r));
+    if name == "stream_routes" && admin.parts.options.stream_mode == StreamMode::Off {
+        return Err(Reply::bad("stream mode is disabled, can not add stream routes"));
+    }
+    let resource = resource::find(name)
+        .filter(|resource| !matches!(resource.layout, Layout::Child(_)))
+        .ok_or_else(|| {
+            let text = format!("Unsupported resource type: {name}");
+            Reply::refusal(StatusCode::NOT_FOUND, text)
+        })?;
+    let (resource, parent, rest) = match rest {
+        [parent, child, rest @ ..] if child_of(resource, child).is_some() => {
+            (child_of(resource, child).unwrap_or(resource), Some((*parent).to_owned()), rest)
+        }
+        [manager, rest @ ..] if resource.layout == Layout::Manager => {
+            (resource, Some((*manager).to_owned()), rest)
+        }
+        rest => (resource, None, rest),
+    };
+    let (id, sub_path) = match rest {
+        [id, sub_path @ ..] => (Some((*id).to_owned()), sub_path),
+        [] => (None, rest),
+    };
+    let sub_path = sub_path.iter().map(|segment| (*segment).to_owned()).collect();
+    Ok(crud::Request { resource, parent, id, sub_path, call, body: Bytes::new() })
+}
+
+/// The resource of that name whose objects lie below those of `above`.
+fn child_of(above: &Resource, name: &str) -> Option<&'static Resource> {
+    resource::find(name).filter(|child| child.layout == Layout::Child(above.name))
+}
+
+fn with_version(admin: &Admin, reply: Reply) -> Reply {
+    let version = match admin.parts.options.api_version {
+        ApiVersion::V3 => "v3",
+        ApiVersion::V2 => "v2",
+    };
+    reply.with(API_VERSION, HeaderValue::from_static(version))
+}
+
+fn preflight() -> Reply {
+    let value = HeaderValue::from_static;
+    Reply::bare(StatusCode::OK)
+        .with(ACCESS_CONTROL_ALLOW_METHODS, value("POST, GET, PUT, OPTIONS, DELETE, PATCH"))
+        .with(ACCESS_CONTROL_ALLOW_HEADERS, value("*"))
+}
+
+fn with_cors(admin: &Admin, call: &Call, reply: Reply) -> Reply {
+    if admin.parts.options.cors == Cors::Off || call.segments_after(&PREFIX).is_none() {
+        return reply;
+    }
+    let value = HeaderValue::from_static;
+    reply
+        .with(ACCESS_CONTROL_ALLOW_ORIGIN, value("*"))
+        .with(ACCESS_CONTROL_ALLOW_CREDENTIALS, value("true"))
+        .with(ACCESS_CONTROL_EXPOSE_HEADERS, value("*"))
+        .with(ACCESS_CONTROL_MAX_AGE, value("3600"))
+}

@@ -1,0 +1,235 @@
+//! What checks need to know of other objects without reading the store: which exist, who names
+//! whom, and whose credentials are whose.
+//!
+//! It is built of a listing once and follows the store's commits from then on: whoever asks first
+//! lets it catch up, so nothing runs when nothing is asked. Answers are as of the last commit of
+//! this process at least. Each question costs a look-up, however many objects there are.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tollhouse_store::{Changes, Entry, Event, Listing, Store, StoreError, Watch};
+
+use crate::limits::OBJECTS_PER_TURN;
+use crate::references::Place;
+
+pub(crate) mod facts;
+
+use self::facts::{Facts, Identity};
+
+/// Makes facts of a value; the path is without the key prefix: `routes/1`.
+pub(crate) type Inspect = dyn Fn(&str, &[u8]) -> Facts + Send + Sync;
+
+/// The index over a store.
+pub(crate) struct Index {
+    store: Arc<dyn Store>,
+    /// `/apisix/`.
+    prefix: String,
+    inspect: Box<Inspect>,
+    followed: Mutex<Followed>,
+}
+
+struct Followed {
+    known: Known,
+    watch: Watch,
+}
+
+/// What is known of all objects.
+#[derive(Default)]
+pub(crate) struct Known {
+    objects: HashMap<Box<str>, Facts>,
+    users: HashMap<Box<str>, BTreeSet<User>>,
+    owners: HashMap<Identity, BTreeSet<Box<str>>>,
+    /// Which global rules have a plugin.
+    rules: HashMap<Box<str>, BTreeSet<Box<str>>>,
+}
+
+/// An object that names another: its collection's rank, how, and its path.
+type User = (u8, Place, Box<str>);
+
+/// Collections in the order in which they are asked whether they use an object.
+const RANKS: [&str; 8] = [
+    "routes",
+    "services",
+    "stream_routes",
+    "plugin_configs",
+    "consumers",
+    "consumer_groups",
+    "global_rules",
+    "upstreams",
+];
+
+/// The collection of global rules.
+const GLOBAL_RULES: &str = "global_rules/";
+
+impl Index {
+    /// Of all that the store holds under the prefix.
+    pub(crate) async fn open(
+        store: Arc<dyn Store>,
+        prefix: String,
+        inspect: Box<Inspect>,
+    ) -> Result<Self, StoreError> {
+        let followed = read_all(&*store, &prefix, &*inspect).await?;
+        Ok(Self { store, prefix, inspect, followed: Mutex::new(followed) })
+    }
+
+    /// What is known now, this process's own commits included.
+    pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
+        loop {
+            match self.follow() {
+                Err(StoreError::Compacted { .. }) => {
+                    let followed = read_all(&*self.store, &self.prefix, &*self.inspect).await?;
+                    *self.lock() = followed;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// What was known when it last caught up.
+    pub(crate) fn known(&self) -> KnownGuard<'_> {
+        KnownGuard(self.lock())
+    }
+
+    fn follow(&self) -> Result<(), StoreError> {
+        let mut followed = self.lock();
+        while let Some(changes) = followed.watch.try_next()? {
+            followed.known.apply(&changes, &self.prefix, &*self.inspect);
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Followed> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A look at what is known; not to be held while waiting.
+pub(crate) struct KnownGuard<'i>(MutexGuard<'i, Followed>);
+
+impl std::ops::Deref for KnownGuard<'_> {
+    type Target = Known;
+
+    fn deref(&self) -> &Known {
+        &self.0.known
+    }
+}
+
+async fn read_all(
+    store: &dyn Store,
+    prefix: &str,
+    inspect: &Inspect,
+) -> Result<Followed, StoreError> {
+    let Listing { revision, entries } = store.list(prefix).await?;
+    let mut known = Known::default();
+    for chunk in entries.chunks(OBJECTS_PER_TURN) {
+        for entry in chunk {
+            known.put(entry, prefix, inspect);
+        }
+        tokio::task::yield_now().await;
+    }
+    Ok(Followed { known, watch: store.watch(revision).await? })
+}
+
+impl Known {
+    fn apply(&mut self, changes: &Changes, prefix: &str, inspect: &Inspect) {
+        for event in &changes.events {
+            match event {
+                Event::Put(entry) => self.put(entry, prefix, inspect),
+                Event::Delete { key, .. } => {
+                    if let Some(path) = key.strip_prefix(prefix) {
+                        self.remove(path);
+                    }
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, entry: &Entry, prefix: &str, inspect: &Inspect) {
+        let Some(path) = entry.key.strip_prefix(prefix) else { return };
+        self.remove(path);
+        self.insert(path, inspect(path, &entry.value));
+    }
+
+    fn insert(&mut self, path: &str, facts: Facts) {
+        let rank = rank_of(path);
+        for (target, place) in &facts.references {
+            self.users.entry(target.clone()).or_default().insert((rank, *place, path.into()));
+        }
+        for identity in &facts.identities {
+            self.owners.entry(identity.clone()).or_default().insert(path.into());
+        }
+        for plugin in &facts.rule_plugins {
+            self.rules.entry(plugin.clone()).or_default().insert(path.into());
+        }
+        self.objects.insert(path.into(), facts);
+    }
+
+    fn remove(&mut self, path: &str) {
+        let Some(facts) = self.objects.remove(path) else { return };
+        let rank = rank_of(path);
+        let path: Box<str> = path.into();
+        for (target, place) in &facts.references {
+            take(&mut self.users, target, &(rank, *place, path.clone()));
+        }
+        for identity in &facts.identities {
+            take(&mut self.owners, identity, &path);
+        }
+        for plugin in &facts.rule_plugins {
+            take(&mut self.rules, plugin, &path);
+        }
+    }
+
+    /// Whether there is an object of this path.
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.objects.contains_key(path)
+    }
+
+    /// What is known of one object.
+    pub(crate) fn facts(&self, path: &str) -> Option<&Facts> {
+        self.objects.get(path)
+    }
+
+    /// The first object of these collections that names the one of this path.
+    pub(crate) fn user_of(&self, path: &str, collections: &[&str]) -> Option<(Place, &str)> {
+        let users = self.users.get(path)?;
+        let mut found = users.iter().filter(|(_, _, user)| {
+            collections.iter().any(|collection| user.split('/').next() == Some(collection))
+        });
+        found.next().map(|(_, place, user)| (*place, &**user))
+    }
+
+    /// An object other than `path` that has this identity.
+    pub(crate) fn other_owner(&self, identity: &Identity, path: &str) -> Option<&str> {
+        let owners = self.owners.get(identity)?;
+        owners.iter().map(|owner| &**owner).find(|owner| *owner != path)
+    }
+
+    /// A global rule other than `path` that has this plugin.
+    pub(crate) fn other_rule(&self, plugin: &str, path: &str) -> Option<&str> {
+        let rules = self.rules.get(plugin)?;
+        let other = rules.iter().find(|rule| ***rule != *path)?;
+        other.strip_prefix(GLOBAL_RULES)
+    }
+}
+
+/// Takes a value out of the set of a key; a set that is empty then goes too.
+fn take<K, V>(map: &mut HashMap<K, BTreeSet<V>>, key: &K, value: &V)
+where
+    K: std::hash::Hash + Eq,
+    V: Ord,
+{
+    if let Some(set) = map.get_mut(key) {
+        set.remove(value);
+        if set.is_empty() {
+            map.remove(key);
+        }
+    }
+}
+
+/// Where the collection of a path stands among those that are asked.
+fn rank_of(path: &str) -> u8 {
+    let collection = path.split('/').next().unwrap_or_default();
+    let rank = RANKS.iter().position(|name| *name == collection);
+    rank.and_then(|rank| u8::try_from(rank).ok()).unwrap_or(u8::MAX)
+}

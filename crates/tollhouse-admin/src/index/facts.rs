@@ -1,0 +1,76 @@
+//! What an index keeps of one object.
+
+use serde_json::Value;
+use tollhouse_model::encryption::Keyring;
+use tollhouse_plugin::Catalogue;
+
+use super::GLOBAL_RULES;
+use crate::object::Fields;
+use crate::references::{self, Place};
+
+/// A credential's value: the plugin, and what requests are matched by.
+pub(crate) type Identity = (Box<str>, Box<str>);
+
+/// What an index keeps of one object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// The objects it names.
+    pub references: Box<[(Box<str>, Place)]>,
+    /// The credentials it holds.
+    pub identities: Box<[Identity]>,
+    /// Its plugins, where it is a global rule.
+    pub rule_plugins: Box<[Box<str>]>,
+    /// When it was created.
+    pub create_time: Option<i64>,
+    /// Whether it is a certificate shown to nodes.
+    pub is_client_certificate: bool,
+}
+
+impl Facts {
+    /// Of the value stored under a path. What cannot be read has none: it was not written here.
+    pub(crate) fn inspect(
+        path: &str,
+        value: &[u8],
+        catalogue: &Catalogue,
+        ring: Option<&Keyring>,
+    ) -> Self {
+        let Ok(Value::Object(fields)) = serde_json::from_slice(value) else {
+            return Self::default();
+        };
+        let value = Value::Object(fields);
+        let named = references::of(&value);
+        let plugins = value.get("plugins").and_then(Value::as_object);
+        let is_owner = path.starts_with("consumers/");
+        let is_rule = path.starts_with(GLOBAL_RULES);
+        let names = plugins.into_iter().flat_map(Fields::keys).filter(|_| is_rule);
+        let mut facts = Self {
+            references: named.into_iter().map(|one| (one.target.into(), one.place)).collect(),
+            identities: match plugins.filter(|_| is_owner) {
+                Some(confs) => identities(confs, catalogue, ring),
+                None => Box::default(),
+            },
+            rule_plugins: names.map(|name| name.as_str().into()).collect(),
+            create_time: value.get("create_time").and_then(Value::as_i64),
+            is_client_certificate: value.get("type").is_some_and(|side| side == "client"),
+        };
+        facts.references.sort();
+        facts
+    }
+}
+
+/// The credentials among these confs; those at rest are decrypted by the ring.
+pub(crate) fn identities(
+    confs: &Fields,
+    catalogue: &Catalogue,
+    ring: Option<&Keyring>,
+) -> Box<[Identity]> {
+    let identity = |(name, conf): (&String, &Value)| {
+        let spec = catalogue.get(name)?.consumer?;
+        let text = conf.get(spec.key_field)?.as_str()?;
+        let is_encrypted = spec.encrypted.contains(&spec.key_field);
+        let plain = ring.filter(|_| is_encrypted).and_then(|ring| ring.decrypt(text));
+        let value = plain.as_deref().unwrap_or(text);
+        Some((Box::from(name.as_str()), Box::from(value)))
+    };
+    confs.iter().filter_map(identity).collect()
+}

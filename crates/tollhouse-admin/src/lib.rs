@@ -1,0 +1,50 @@
+//! The Admin API in APISIX's dialect: objects are written, read and deleted over HTTP, and live in
+//! the configuration store.
+//!
+//! [`AdminApi`] answers requests, [`serve`] puts it behind a listener. What a data plane makes of the
+//! objects is no matter of this crate: it follows the store.
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod arguments;
+mod auth;
+mod body;
+mod call;
+mod crud;
+mod dispatch;
+mod encrypt;
+mod index;
+mod limits;
+mod object;
+mod openapi;
+mod options;
+mod page;
+mod paging;
+mod patch;
+mod plugin_confs;
+mod plugins_api;
+mod references;
+mod reply;
+mod resource;
+mod schema_api;
+mod serve;
+mod shape;
+mod standalone;
+mod validate;
+mod yaml;
+
+pub use api::{AdminApi, Parts};
+pub use options::{
+    AdminKey, ApiVersion, Cors, KeyCheck, Mode, Options, Role, ServerToken, StreamMode,
+};
+pub use serve::{ServeError, TlsConfig, serve};
+pub use standalone::{Document, DocumentSink};
+
+/// The OpenAPI document of the Admin API, as `GET /apisix/admin/openapi.json` gives it.
+pub fn openapi_document() -> serde_json::Value {
+    openapi::document()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! The bounds of the Admin API and the reason of each.
+
+use std::time::Duration;
+
+/// Largest body of a request, in bytes: what etcd takes, so that every object can move there.
+pub const BODY_BYTES_MAX: usize = 1_572_864;
+
+/// Largest document that is replaced or validated as a whole, in bytes: some 50,000 objects. Larger
+/// configurations belong in a store, which takes them object by object.
+pub const DOCUMENT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Most of a refused body that is given back, in bytes: enough to recognise it by.
+pub const ECHO_BYTES_MAX: usize = 64 * 1024;
+
+/// Objects handled before others get their turn: some milliseconds of work.
+pub const OBJECTS_PER_TURN: usize = 512;
+
+/// Most connections at a time: programs use a few, and each costs a buffer.
+pub const CONNECTIONS_MAX: usize = 1024;
+
+/// How long a TLS handshake may take: what costs a slot must not cost it for ever.
+pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long the head of a request may take, and how long a connection may idle between two.
+pub const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How long a body may take: the largest one over a slow line.
+pub const BODY_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How long the pause is after the listener failed, for want of descriptors usually.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Most arguments of a query that are looked at: the API knows ten.
+pub const ARGUMENTS_MAX: usize = 100;
+
+/// Deepest object that a patch may make, in levels: below what JSON text may have when it is read
+/// back.
+pub const DEPTH_MAX: usize = 100;

@@ -1,0 +1,59 @@
+//! Small questions about JSON objects that the whole crate asks.
+
+use serde_json::{Map, Value};
+
+/// The fields of an object.
+pub(crate) type Fields = Map<String, Value>;
+
+/// An id as text, whether it was written as text or as a number.
+pub(crate) fn id_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(match number.as_f64() {
+            Some(float) if !number.is_i64() && !number.is_u64() && float.fract() == 0.0 => {
+                format!("{float:.0}")
+            }
+            _ => number.to_string(),
+        }),
+        _ => None,
+    }
+}
+
+/// The id under that name in an object.
+pub(crate) fn id_of(value: &Value, name: &str) -> Option<String> {
+    value.get(name).and_then(id_text)
+}
+
+/// What the word for the type of a value is.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_text_or_numbers() {
+        let table = [
+            (json!("a"), Some("a")),
+            (json!(1), Some("1")),
+            (json!(1.0), Some("1")),
+            (json!(1.5), Some("1.5")),
+            (json!(null), None),
+            (json!([1]), None),
+        ];
+        for (value, expected) in table {
+            assert_eq!(id_text(&value).as_deref(), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What an Admin API is told once: keys, who may call, and which dialect to speak. Reading these
+//! from a file is the business of `tollhouse-config`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use crate::standalone::DocumentSink;
+
+/// What an Admin API is told once.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What the keys of all objects begin with, such as `/apisix`.
+    pub key_prefix: String,
+    /// Who may call.
+    pub keys: Vec<AdminKey>,
+    /// Whether callers must have a key.
+    pub key_check: KeyCheck,
+    /// Peers that may call; none of them means all may.
+    pub allow: Vec<IpNet>,
+    /// Whether browsers may call from other pages.
+    pub cors: Cors,
+    /// What `Server` says.
+    pub server_token: ServerToken,
+    /// Whether there are stream routes.
+    pub stream_mode: StreamMode,
+    /// The shape of answers.
+    pub api_version: ApiVersion,
+    /// Where the configuration comes from.
+    pub mode: Mode,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            key_prefix: "/apisix".into(),
+            keys: Vec::new(),
+            key_check: KeyCheck::Required,
+            allow: Vec::new(),
+            cors: Cors::On,
+            server_token: ServerToken("APISIX/3.18.0".into()),
+            stream_mode: StreamMode::On,
+            api_version: ApiVersion::V3,
+            mode: Mode::Store,
+        }
+    }
+}
+
+/// A key with what it allows.
+#[derive(Clone)]
+pub struct AdminKey {
+    /// For people.
+    pub name: String,
+    /// The key.
+    pub key: String,
+    /// What it allows.
+    pub role: Role,
+}
+
+impl fmt::Debug for AdminKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "AdminKey({}, ***, {:?})", self.name, self.role)
+    }
+}
+
+/// What a key allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Everything.
+    Admin,
+    /// Reading.
+    Viewer,
+}
+
+/// Whether callers must have a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyCheck {
+    /// They must.
+    Required,
+    /// Anybody whom the allow list lets through may do everything.
+    Off,
+}
+
+/// Whether browsers may call from other pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cors {
+    /// They may, and `OPTIONS` is answered.
+    On,
+    /// No header says so.
+    Off,
+}
+
+/// What `Server` says: `APISIX/<version>`, or `APISIX` for those who do not tell versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerToken(pub String);
+
+/// Whether the gateway serves connections below HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamMode {
+    /// It does.
+    On,
+    /// It does not, and every call about stream routes is refused.
+    Off,
+}
+
+/// The shape of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiVersion {
+    /// Objects beside their keys.
+    V3,
+    /// Everything in a `node`, as older clients know it.
+    V2,
+}
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone)]
+pub enum Mode {
+    /// The store: objects are written one by one.
+    Store,
+    /// One document in memory, replaced as a whole; each one that was accepted goes to the sink.
+    Standalone(Arc<dyn DocumentSink>),
+}

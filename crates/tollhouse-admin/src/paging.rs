@@ -1,0 +1,197 @@
+//! Which objects a list shows: filters, and a page of what they leave.
+
+use fancy_regex::{Regex, RegexBuilder};
+use hyper::StatusCode;
+use serde_json::Value;
+use tollhouse_store::Entry;
+
+use crate::arguments::Arguments;
+use crate::object::id_of;
+use crate::reply::Reply;
+use crate::resource::Resource;
+
+/// Sizes that a page may have.
+const PAGE_SIZES: std::ops::RangeInclusive<f64> = 10.0..=500.0;
+
+/// Longest pattern, in bytes, and most steps of one search back: a look at a list takes no core for
+/// itself.
+const PATTERN_BYTES_MAX: usize = 1024;
+const BACKTRACKS_MAX: usize = 10_000;
+
+/// Resources whose lists can be filtered by what their objects name.
+const REFERRING: [&str; 2] = ["routes", "stream_routes"];
+
+/// The part of a list that is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slice {
+    /// All of it, by key.
+    All,
+    /// A page of it, by creation.
+    Page {
+        /// Objects before it.
+        skip: usize,
+        /// Objects in it.
+        take: usize,
+    },
+}
+
+impl Slice {
+    /// Both `page` and `page_size` make a page; one alone has no effect.
+    pub(crate) fn parse(arguments: &Arguments) -> Result<Self, Reply> {
+        let number = |name: &str| arguments.get(name)?.trim().parse::<f64>().ok();
+        let (Some(page), Some(size)) = (number("page"), number("page_size")) else {
+            return Ok(Self::All);
+        };
+        if !PAGE_SIZES.contains(&size) {
+            let text = "page_size must be between 10 and 500";
+            return Err(Reply::text(StatusCode::BAD_REQUEST, text));
+        }
+        // Pages count from 1; whoever asks for an earlier one means the first.
+        let (page, take) = (page.max(1.0) as usize, size as usize);
+        Ok(Self::Page { skip: (page - 1).saturating_mul(take), take })
+    }
+
+    /// What of these is shown.
+    pub(crate) fn of(self, mut entries: Vec<Entry>) -> Vec<Entry> {
+        match self {
+            Self::All => entries,
+            Self::Page { skip, take } => {
+                entries.sort_by_key(|entry| entry.create_revision);
+                entries.into_iter().skip(skip).take(take).collect()
+            }
+        }
+    }
+}
+
+/// What objects must be like to be shown; all of it.
+#[derive(Debug, Default)]
+pub(crate) struct Filters {
+    name: Option<Regex>,
+    uri: Option<Regex>,
+    label: Option<String>,
+    references: Vec<(&'static str, String)>,
+}
+
+impl Filters {
+    /// `name`, `uri`, `label` and `filter`.
+    pub(crate) fn parse(arguments: &Arguments, resource: &Resource) -> Result<Self, Reply> {
+        let text = |name: &str| arguments.get(name).filter(|text| !text.is_empty());
+        let refers = REFERRING.contains(&resource.name);
+        let filter = Arguments::parse(text("filter").filter(|_| refers).unwrap_or_default());
+        let wanted = ["service_id", "upstream_id"];
+        Ok(Self {
+            name: text("name").map(compile).transpose()?,
+            uri: text("uri").map(compile).transpose()?,
+            label: text("label").map(str::to_owned),
+            references: wanted
+                .into_iter()
+                .filter_map(|name| Some((name, filter.get(name)?.to_owned())))
+                .collect(),
+        })
+    }
+
+    /// Whether there is any.
+    pub(crate) fn are_any(&self) -> bool {
+        self.name.is_some()
+            || self.uri.is_some()
+            || self.label.is_some()
+            || !self.references.is_empty()
+    }
+
+    /// Whether an object passes.
+    pub(crate) fn admit(&self, value: &Value) -> bool {
+        let by_name = |regex: &Regex| finds(regex, value.get("name"));
+        let by_uri = |regex: &Regex| {
+            let listed = value.get("uris").and_then(Value::as_array);
+            finds(regex, value.get("uri"))
+                || listed.into_iter().flatten().any(|uri| finds(regex, Some(uri)))
+        };
+        let by_label =
+            |label: &String| value.get("labels").is_some_and(|labels| labels.get(label).is_some());
+        let by_reference = |(field, id): &(&str, String)| id_of(value, field).as_ref() == Some(id);
+        self.name.as_ref().is_none_or(by_name)
+            && self.uri.as_ref().is_none_or(by_uri)
+            && self.label.as_ref().is_none_or(by_label)
+            && self.references.iter().all(by_reference)
+    }
+}
+
+/// A search that runs out of steps has found nothing.
+fn finds(regex: &Regex, value: Option<&Value>) -> bool {
+    let text = value.and_then(Value::as_str);
+    text.is_some_and(|text| regex.is_match(text).unwrap_or(false))
+}
+
+fn compile(pattern: &str) -> Result<Regex, Reply> {
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return Err(Reply::bad(format!("pattern is longer than {PATTERN_BYTES_MAX} bytes")));
+    }
+    let built = RegexBuilder::new(pattern).backtrack_limit(BACKTRACKS_MAX).build();
+    // What is no pattern is looked for as it stands.
+    built
+        .or_else(|_| Regex::new(&fancy_regex::escape(pattern)))
+        .map_err(|error| Reply::bad(format!("invalid pattern: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::resource;
+
+    #[test]
+    fn both_arguments_make_a_page() {
+        let table = [
+            ("", Some(Slice::All)),
+            ("page=1", Some(Slice::All)),
+            ("page_size=9", Some(Slice::All)),
+            ("page=a&page_size=10", Some(Slice::All)),
+            ("page=1&page_size=10", Some(Slice::Page { skip: 0, take: 10 })),
+            ("page=3&page_size=500", Some(Slice::Page { skip: 1000, take: 500 })),
+            ("page=0&page_size=10", Some(Slice::Page { skip: 0, take: 10 })),
+            ("page=1&page_size=9", None),
+            ("page=1&page_size=501", None),
+        ];
+        for (query, expected) in table {
+            assert_eq!(Slice::parse(&Arguments::parse(query)).ok(), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn all_filters_must_pass() {
+        let value = json!({
+            "name": "my-route", "uri": "/a/b", "labels": {"env": "x"}, "service_id": 1,
+        });
+        let listed = json!({"uris": ["/x", "/a/b"]});
+        let table = [
+            (&value, "", true),
+            (&value, "name=^my", true),
+            (&value, "name=route", true),
+            (&value, "name=^route", false),
+            (&value, "name=%28", false),
+            (&listed, "name=a", false),
+            (&value, "uri=/a", true),
+            (&listed, "uri=%2Fb%24", true),
+            (&listed, "uri=/c", false),
+            (&value, "label=env", true),
+            (&value, "label=other", false),
+            (&value, "filter=service_id%3D1", true),
+            (&value, "filter=service_id%3D2", false),
+            (&value, "filter=service_id%3D1%26upstream_id%3D1", false),
+            (&value, "filter=name%3Dx", true),
+            (&value, "name=my&label=env&uri=/a", true),
+            (&value, "name=my&label=env&uri=/z", false),
+            (&value, "name=(?=my)my", true),
+        ];
+        let routes = resource::find("routes").expect("there are routes");
+        for (value, query, expected) in table {
+            let filters = Filters::parse(&Arguments::parse(query), routes).expect("it is short");
+            assert_eq!(filters.admit(value), expected, "{query}");
+        }
+        let services = resource::find("services").expect("there are services");
+        let arguments = Arguments::parse("filter=service_id%3D2");
+        let filters = Filters::parse(&arguments, services).expect("it is short");
+        assert!(!filters.are_any(), "only what names others is filtered by it");
+    }
+}

@@ -1,0 +1,139 @@
+//! What a patch makes of an object: a deep merge, or the replacement of one place in it.
+
+use serde_json::{Map, Value};
+
+use crate::limits::DEPTH_MAX;
+
+/// Merges `patch` into `target`: objects merge, `null` removes, everything else replaces.
+pub(crate) fn merge(target: &mut Value, patch: Value) {
+    merge_at(target, patch, 0);
+}
+
+fn merge_at(target: &mut Value, patch: Value, depth: usize) {
+    let changes = match patch {
+        Value::Object(changes) if depth < DEPTH_MAX => changes,
+        other => {
+            *target = other;
+            return;
+        }
+    };
+    // What was not there is built of the patch alone, in which `null` means nothing.
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(fields) = target else { return };
+    for (name, change) in changes {
+        if change.is_null() {
+            fields.shift_remove(&name);
+        } else {
+            merge_at(fields.entry(name).or_insert(Value::Null), change, depth + 1);
+        }
+    }
+}
+
+/// Puts `value` at the place that the segments lead to, making objects on the way.
+///
+/// # Errors
+/// `invalid sub-path: /…` where the way leads through something that has no fields.
+pub(crate) fn put_at(target: &mut Value, segments: &[String], value: Value) -> Result<(), String> {
+    let Some((last, way)) = segments.split_last() else {
+        *target = value;
+        return Ok(());
+    };
+    if way.len() > DEPTH_MAX {
+        return Err(invalid(way));
+    }
+    let mut place = target;
+    for (index, segment) in way.iter().enumerate() {
+        place = step(place, segment).ok_or_else(|| invalid(&segments[..index]))?;
+    }
+    let fields = fields_at(place).ok_or_else(|| invalid(way))?;
+    // To set a place to nothing is to remove what is there.
+    if value.is_null() {
+        fields.shift_remove(last);
+    } else {
+        fields.insert(last.clone(), value);
+    }
+    Ok(())
+}
+
+/// The field of that name, made where there is none; only objects have fields.
+fn step<'v>(place: &'v mut Value, segment: &str) -> Option<&'v mut Value> {
+    Some(fields_at(place)?.entry(segment).or_insert(Value::Null))
+}
+
+fn fields_at(place: &mut Value) -> Option<&mut Map<String, Value>> {
+    if place.is_null() {
+        *place = Value::Object(Map::new());
+    }
+    place.as_object_mut()
+}
+
+/// Whether a value is nested no deeper than text that is read back may be.
+pub(crate) fn is_shallow(value: &Value) -> bool {
+    // A list of its own instead of recursion: the value may be deeper than a thread's stack.
+    let mut waiting = vec![(value, 0)];
+    while let Some((value, depth)) = waiting.pop() {
+        if depth > DEPTH_MAX {
+            return false;
+        }
+        match value {
+            Value::Array(items) => waiting.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(fields) => {
+                waiting.extend(fields.values().map(|field| (field, depth + 1)));
+            }
+            _ => {}
+        }
+    }
+    true
+}
+
+fn invalid(way: &[String]) -> String {
+    format!("invalid sub-path: /{}", way.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_merge_goes_deep_and_null_removes() {
+        let table = [
+            (json!({"a": 1}), json!({"b": 2}), json!({"a": 1, "b": 2})),
+            (json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": null}}), json!({"a": {"c": 2}})),
+            (json!({"a": [1, 2]}), json!({"a": [3]}), json!({"a": [3]})),
+            (json!({"a": [1, 2]}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
+            (json!({"a": 1}), json!({"a": null}), json!({})),
+            (json!({}), json!({"a": {"b": null, "c": 1}}), json!({"a": {"c": 1}})),
+            (json!({"a": {}}), json!({"x": null}), json!({"a": {}})),
+        ];
+        for (mut target, patch, expected) in table {
+            merge(&mut target, patch.clone());
+            assert_eq!(target, expected, "{patch}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_replaced_whole() {
+        let table: [(Value, &[&str], Value, Result<Value, &str>); 6] = [
+            (
+                json!({"u": {"n": {"a": 1}}}),
+                &["u", "n"],
+                json!({"b": 1}),
+                Ok(json!({"u": {"n": {"b": 1}}})),
+            ),
+            (json!({}), &["a", "b"], json!(1), Ok(json!({"a": {"b": 1}}))),
+            (json!({"a": 1}), &["a"], json!([1]), Ok(json!({"a": [1]}))),
+            (json!({"a": 1, "b": 2}), &["a"], json!(null), Ok(json!({"b": 2}))),
+            (json!({"a": 1}), &["a", "b"], json!(1), Err("invalid sub-path: /a")),
+            (json!({"a": [1]}), &["a", "b", "c"], json!(1), Err("invalid sub-path: /a")),
+        ];
+        for (mut target, path, value, expected) in table {
+            let segments: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
+            let done = put_at(&mut target, &segments, value);
+            assert_eq!(done.map(|()| target), expected.map_err(str::to_owned), "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The `plugins` of objects: each conf is judged by its plugin, in APISIX's words.
+
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+use tollhouse_model::Problems;
+use tollhouse_model::expr::Expr;
+use tollhouse_model::problem::Severity;
+use tollhouse_model::schema::Schema;
+use tollhouse_plugin::{Catalogue, Scope};
+
+use crate::api::Parts;
+use crate::object::Fields;
+
+/// Whose plugins they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// An object that requests match.
+    Route,
+    /// A consumer or credential: auth plugins say who that is.
+    Consumer,
+    /// A stream route.
+    Stream,
+}
+
+/// Judges all confs of an object; `path` is the object's: `routes/1`.
+pub(crate) fn check(confs: &Fields, owner: Owner, path: &str, parts: &Parts) -> Result<(), String> {
+    confs.iter().try_for_each(|(name, conf)| {
+        check_one(name, conf, owner, path, parts).map_err(|error| match owner {
+            Owner::Stream => of_stream(name, &error),
+            Owner::Route | Owner::Consumer => error,
+        })
+    })
+}
+
+fn check_one(
+    name: &str,
+    conf: &Value,
+    owner: Owner,
+    path: &str,
+    parts: &Parts,
+) -> Result<(), String> {
+    let Value::Object(fields) = conf else {
+        return Err(format!("invalid plugin conf {conf} for plugin [{name}]"));
+    };
+    let catalogue: &Catalogue = &parts.catalogue;
+    let Some(plugin) = catalogue.get(name) else { return Err(format!("unknown plugin [{name}]")) };
+    let meta = fields.get("_meta");
+    if let Some(meta) = meta {
+        meta_schema().validate(meta).map_err(|error| {
+            refused(name, &format!("property \"_meta\" validation failed: {error}"))
+        })?;
+    }
+    let is_off = |value: Option<&Value>| value == Some(&Value::Bool(true));
+    // What is switched off is accepted however wrong it is, so that it can be mended later.
+    if is_off(meta.and_then(|meta| meta.get("disable"))) || is_off(fields.get("disable")) {
+        return Ok(());
+    }
+    let bare = without_common(fields);
+    if owner == Owner::Consumer && plugin.consumer.is_some() {
+        catalogue.check_identity(name, &bare)?;
+    } else {
+        let services = &parts.services;
+        let scope = Scope { owner: path, conf: &bare, metadata: None, catalogue, services };
+        catalogue.check(name, &bare, &scope)?;
+    }
+    meta.map_or(Ok(()), |meta| check_meta(name, meta))
+}
+
+/// What `_meta` says beyond its schema.
+fn check_meta(name: &str, meta: &Value) -> Result<(), String> {
+    if let Some(filter) = meta.get("filter") {
+        let mut problems = Problems::new();
+        Expr::parse(filter, "vars", &mut problems);
+        let mut errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+        if let Some(problem) = errors.next() {
+            return Err(problem.reason.clone());
+        }
+    }
+    if meta.get("pre_function").is_some() {
+        return Err(format!(
+            "failed to load _meta.pre_function in plugin {name}: Lua is not available; say the \
+             condition in \"filter\""
+        ));
+    }
+    Ok(())
+}
+
+/// A conf without what any conf may say.
+fn without_common(fields: &Fields) -> Value {
+    let mut bare = fields.clone();
+    bare.shift_remove("_meta");
+    bare.shift_remove("disable");
+    Value::Object(bare)
+}
+
+fn refused(name: &str, error: &str) -> String {
+    format!("failed to check the configuration of plugin {name} err: {error}")
+}
+
+/// The same refusal as stream routes word it.
+fn of_stream(name: &str, error: &str) -> String {
+    let start = refused(name, "");
+    match error.strip_prefix(&start) {
+        Some(reason) => {
+            format!("failed to check the configuration of stream plugin [{name}]: {reason}")
+        }
+        None => error.to_owned(),
+    }
+}
+
+/// The schema of `_meta`, which stands in every plugin's own.
+pub(crate) fn meta_document() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "disable": {"type": "boolean"},
+            "error_response": {"oneOf": [{"type": "string"}, {"type": "object"}]},
+            "priority": {"type": "integer"},
+            "filter": {"type": "array"},
+            "pre_function": {"type": "string"},
+        },
+        "additionalProperties": false,
+    })
+}
+
+fn meta_schema() -> &'static Schema {
+    static SCHEMA: OnceLock<Schema> = OnceLock::new();
+    SCHEMA.get_or_init(|| Schema::compile(&meta_document()).expect("the document is a schema"))
+}

@@ -1,0 +1,121 @@
+//! `/plugins`: which plugins there are, and the schemas of their confs.
+
+use hyper::{Method, StatusCode};
+use serde_json::{Map, Value, json};
+use tollhouse_plugin::PluginType;
+
+use crate::api::Admin;
+use crate::arguments::Arguments;
+use crate::plugin_confs::meta_document;
+use crate::reply::Reply;
+
+/// Plugins that serve connections below HTTP too.
+const STREAM: [&str; 6] =
+    ["ip-restriction", "limit-conn", "mqtt-proxy", "prometheus", "syslog", "traffic-split"];
+
+/// Plugins that are configured for the whole process and not in objects.
+const GLOBAL: [&str; 6] =
+    ["batch-requests", "error-log-logger", "log-rotate", "node-status", "server-info", "inspect"];
+
+/// What connections a plugin serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subsystem {
+    Http,
+    Stream,
+}
+
+impl Subsystem {
+    fn parse(arguments: &Arguments) -> Result<Self, Reply> {
+        match arguments.get("subsystem") {
+            None | Some("http") => Ok(Self::Http),
+            Some("stream") => Ok(Self::Stream),
+            Some(other) => Err(Reply::bad(format!("unsupported subsystem: {other}"))),
+        }
+    }
+
+    fn has(self, plugin: &PluginType) -> bool {
+        self == Self::Http || STREAM.contains(&plugin.name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+/// The names, by descending priority.
+pub(crate) fn list(admin: &Admin, arguments: &Arguments) -> Result<Reply, Reply> {
+    let subsystem = Subsystem::parse(arguments)?;
+    let plugins = admin.parts.catalogue.iter().filter(|plugin| subsystem.has(plugin));
+    let names: Vec<&str> = plugins.map(|plugin| plugin.name).collect();
+    Ok(Reply::json(StatusCode::OK, &json!(names)))
+}
+
+/// Plugins are part of the program: there is nothing to load anew.
+pub(crate) fn reload(method: &Method) -> Result<Reply, Reply> {
+    if method == Method::PUT {
+        return Ok(Reply::text(StatusCode::OK, "done"));
+    }
+    let text =
+        format!("please use PUT method to reload the plugins, {method} method is not allowed.");
+    Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text))
+}
+
+/// The schema of one plugin, or everything about all.
+pub(crate) fn one(admin: &Admin, name: &str, arguments: &Arguments) -> Result<Reply, Reply> {
+    let subsystem = Subsystem::parse(arguments)?;
+    let catalogue = &admin.parts.catalogue;
+    if arguments.is("all", "true") {
+        let plugins = catalogue.iter().filter(|plugin| subsystem.has(plugin));
+        let all: Map<String, Value> =
+            plugins.map(|plugin| (plugin.name.to_owned(), facts(plugin))).collect();
+        return Ok(Reply::json(StatusCode::OK, &Value::Object(all)));
+    }
+    let plugin = catalogue.get(name).filter(|plugin| subsystem.has(plugin)).ok_or_else(|| {
+        let text = format!("plugin not found in subsystem {}", subsystem.name());
+        Reply::refusal(StatusCode::NOT_FOUND, text)
+    })?;
+    let schema = match arguments.get("schema_type") {
+        Some("consumer") => plugin.consumer_schema().cloned(),
+        Some("metadata") => plugin.metadata_schema().cloned(),
+        _ => Some(conf_schema(plugin)),
+    };
+    let schema = schema.ok_or_else(|| Reply::bad("not found schema"))?;
+    Ok(Reply::json(StatusCode::OK, &schema))
+}
+
+/// The schema of a conf, with what any conf may say.
+fn conf_schema(plugin: &PluginType) -> Value {
+    let mut schema = plugin.schema().clone();
+    if let Some(fields) = schema.as_object_mut() {
+        let properties = fields.entry("properties").or_insert_with(|| json!({}));
+        if let Some(properties) = properties.as_object_mut() {
+            properties.insert("_meta".into(), meta_document());
+        }
+    }
+    schema
+}
+
+fn facts(plugin: &PluginType) -> Value {
+    // Versions have one decimal; the nearest double of a float would show more.
+    let version = (f64::from(plugin.version) * 1000.0).round() / 1000.0;
+    let mut facts = json!({
+        "version": version,
+        "priority": plugin.priority,
+        "schema": conf_schema(plugin),
+    });
+    let further = [
+        ("metadata_schema", plugin.metadata_schema().cloned()),
+        ("consumer_schema", plugin.consumer_schema().cloned()),
+        ("type", plugin.type_name().map(Value::from)),
+        ("scope", GLOBAL.contains(&plugin.name).then(|| "global".into())),
+    ];
+    for (name, value) in further {
+        if let (Some(value), Some(fields)) = (value, facts.as_object_mut()) {
+            fields.insert(name.into(), value);
+        }
+    }
+    facts
+}

@@ -1,0 +1,100 @@
+//! Which objects an object names: found in its value, whatever resource it belongs to.
+
+use serde_json::Value;
+
+use crate::object::id_of;
+
+/// The plugins whose confs name objects.
+const TRAFFIC_SPLIT: &str = "traffic-split";
+const GRPC_TRANSCODE: &str = "grpc-transcode";
+
+/// How an object names another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// In a field of its own.
+    Field,
+    /// In the conf of a plugin.
+    Plugin,
+}
+
+/// One object that is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reference {
+    /// `upstreams/1`.
+    pub target: String,
+    /// Where it is named.
+    pub place: Place,
+}
+
+/// The fields that name objects, with the collections those are in.
+const FIELDS: [(&str, &str); 4] = [
+    ("upstream_id", "upstreams"),
+    ("service_id", "services"),
+    ("plugin_config_id", "plugin_configs"),
+    ("group_id", "consumer_groups"),
+];
+
+/// All objects that `value` names, some perhaps twice.
+pub(crate) fn of(value: &Value) -> Vec<Reference> {
+    let mut found = Vec::new();
+    let mut add = |collection: &str, id: Option<String>, place: Place| {
+        found.extend(id.map(|id| Reference { target: format!("{collection}/{id}"), place }));
+    };
+    for (field, collection) in FIELDS {
+        add(collection, id_of(value, field), Place::Field);
+    }
+    if let Some(protocol) = value.get("protocol") {
+        add("stream_routes", id_of(protocol, "superior_id"), Place::Field);
+    }
+    let plugins = value.get("plugins");
+    if let Some(conf) = plugins.and_then(|plugins| plugins.get(TRAFFIC_SPLIT)) {
+        for upstream in split_upstreams(conf) {
+            add("upstreams", id_of(upstream, "upstream_id"), Place::Plugin);
+        }
+    }
+    if let Some(conf) = plugins.and_then(|plugins| plugins.get(GRPC_TRANSCODE)) {
+        add("protos", id_of(conf, "proto_id"), Place::Field);
+    }
+    found
+}
+
+fn split_upstreams(conf: &Value) -> impl Iterator<Item = &Value> {
+    items(conf, "rules").flat_map(|rule| items(rule, "weighted_upstreams"))
+}
+
+fn items<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_are_found_in_fields_and_plugins() {
+        let value = json!({
+            "upstream_id": 1,
+            "service_id": "s",
+            "protocol": {"superior_id": "7"},
+            "plugins": {
+                "traffic-split": {"rules": [
+                    {"weighted_upstreams": [{"upstream_id": "u"}, {"weight": 1}]}, {},
+                ]},
+                "grpc-transcode": {"proto_id": 3},
+            },
+        });
+        let found: Vec<(String, Place)> =
+            of(&value).into_iter().map(|found| (found.target, found.place)).collect();
+        let expected = [
+            ("upstreams/1", Place::Field),
+            ("services/s", Place::Field),
+            ("stream_routes/7", Place::Field),
+            ("upstreams/u", Place::Plugin),
+            ("protos/3", Place::Field),
+        ];
+        assert_eq!(found, expected.map(|(target, place)| (target.to_owned(), place)));
+        assert!(of(&json!({"plugins": [], "upstream_id": null})).is_empty());
+    }
+}

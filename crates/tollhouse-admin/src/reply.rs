@@ -1,0 +1,121 @@
+//! Answers on their way out: a status, a body, and the few headers that are not the same for all.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde_json::{Value, json};
+use tollhouse_store::StoreError;
+
+use crate::page;
+
+/// What goes over the wire.
+pub(crate) type WireResponse = Response<Full<Bytes>>;
+
+/// An answer; a refusal is the error of a `Result`.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    status: StatusCode,
+    kind: &'static str,
+    body: Bytes,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+const JSON: &str = "application/json";
+const HTML: &str = "text/html; charset=utf-8";
+const YAML: &str = "application/yaml";
+const PLAIN: &str = "text/plain";
+
+impl Reply {
+    fn new(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { status, kind, body: body.into(), headers: Vec::new() }
+    }
+
+    /// A JSON body, ended by a line feed.
+    pub(crate) fn json(status: StatusCode, value: &Value) -> Self {
+        Self::json_text(status, value.to_string())
+    }
+
+    /// The same of text that is JSON already.
+    pub(crate) fn json_text(status: StatusCode, mut text: String) -> Self {
+        text.push('\n');
+        Self::new(status, JSON, text)
+    }
+
+    /// Text as it is, which APISIX labels as JSON all the same.
+    pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
+        Self::new(status, JSON, text)
+    }
+
+    /// YAML text.
+    pub(crate) fn yaml(status: StatusCode, text: String) -> Self {
+        Self::new(status, YAML, text)
+    }
+
+    /// No body.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self::new(status, JSON, Bytes::new())
+    }
+
+    /// No body, and no claim that there were JSON.
+    pub(crate) fn bare(status: StatusCode) -> Self {
+        Self::new(status, PLAIN, Bytes::new())
+    }
+
+    /// The page that a web server shows for paths nobody registered.
+    pub(crate) fn page(status: StatusCode) -> Self {
+        Self::new(status, HTML, page::html(status))
+    }
+
+    /// `{"error_msg": …}`.
+    pub(crate) fn refusal(status: StatusCode, text: impl Into<String>) -> Self {
+        Self::json(status, &json!({"error_msg": text.into()}))
+    }
+
+    /// 400 with `{"error_msg": …}`.
+    pub(crate) fn bad(text: impl Into<String>) -> Self {
+        Self::refusal(StatusCode::BAD_REQUEST, text)
+    }
+
+    /// There is no such object.
+    pub(crate) fn key_not_found() -> Self {
+        Self::json(StatusCode::NOT_FOUND, &json!({"message": "Key not found"}))
+    }
+
+    /// The store did not do it.
+    pub(crate) fn of_store(error: &StoreError) -> Self {
+        Self::refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+    }
+
+    /// The text of a refusal.
+    pub(crate) fn error_text(&self) -> String {
+        let value: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        value.get("error_msg").and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
+    /// Another header.
+    #[must_use]
+    pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    pub(crate) fn into_wire(self) -> WireResponse {
+        let mut response = Response::new(Full::new(self.body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        if self.status != StatusCode::NO_CONTENT {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
+        }
+        for (name, value) in self.headers {
+            headers.insert(name, value);
+        }
+        response
+    }
+}
+
+impl From<StoreError> for Reply {
+    fn from(error: StoreError) -> Self {
+        Self::of_store(&error)
+    }
+}

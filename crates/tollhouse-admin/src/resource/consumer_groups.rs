@@ -1,0 +1,23 @@
+//! Consumer groups: plugins that several consumers have in common.
+
+use super::{Layout, Resource, Verb, no_check, user_text};
+use crate::index::Known;
+use crate::plugin_confs::Owner;
+
+pub(crate) const RESOURCE: Resource = Resource {
+    name: "consumer_groups",
+    kind: "consumer group",
+    summary: "Plugins that several consumers have in common.",
+    schema: "consumer_group",
+    layout: Layout::Id,
+    further: &[Verb::Patch],
+    plugins: Some(Owner::Route),
+    check: no_check,
+    guard,
+};
+
+fn guard(path: &str, known: &Known) -> Option<String> {
+    let (place, user) = known.user_of(path, &["consumers"])?;
+    let user = user_text(place, user);
+    Some(format!("can not delete this consumer group, {user} is still using it now"))
+}

@@ -1,0 +1,50 @@
+//! Consumers: who sends requests. Deleting one deletes its credentials too.
+
+use serde_json::Value;
+
+use super::{Candidate, Layout, Resource, no_guard};
+use crate::index::facts;
+use crate::plugin_confs::Owner;
+use crate::reply::Reply;
+
+pub(crate) const RESOURCE: Resource = Resource {
+    name: "consumers",
+    kind: "consumer",
+    summary: "Somebody who sends requests and is recognised by credentials.",
+    schema: "consumer",
+    layout: Layout::Username,
+    further: &[],
+    plugins: Some(Owner::Consumer),
+    check,
+    guard: no_guard,
+};
+
+fn check(consumer: &Candidate<'_>) -> Result<(), Reply> {
+    consumer.check_reference("group_id", "consumer_groups", "consumer group")
+}
+
+/// Refuses a credential value that somebody else has: requests that carry it would be theirs by
+/// chance.
+pub(crate) fn check_unique(candidate: &Candidate<'_>) -> Result<(), Reply> {
+    let Some(confs) = candidate.value.get("plugins").and_then(Value::as_object) else {
+        return Ok(());
+    };
+    let held = facts::identities(confs, &candidate.parts.catalogue, None);
+    for identity in &held {
+        if let Some(owner) = candidate.known.other_owner(identity, candidate.path) {
+            let (plugin, owner) = (&identity.0, owner_text(owner));
+            return Err(Reply::bad(format!("duplicate key of plugin {plugin} found with {owner}")));
+        }
+    }
+    Ok(())
+}
+
+/// `consumer: bob`, or `credential: c1 of consumer: bob`.
+fn owner_text(path: &str) -> String {
+    let mut parts = path.split('/').skip(1);
+    let username = parts.next().unwrap_or_default();
+    match parts.nth(1) {
+        Some(credential) => format!("credential: {credential} of consumer: {username}"),
+        None => format!("consumer: {username}"),
+    }
+}

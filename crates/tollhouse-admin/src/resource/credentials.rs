@@ -1,0 +1,33 @@
+//! Credentials: one of several things that a consumer is recognised by.
+
+use serde_json::Value;
+
+use super::{Candidate, Layout, Resource, no_guard};
+use crate::plugin_confs::{self, Owner};
+use crate::reply::Reply;
+
+pub(crate) const RESOURCE: Resource = Resource {
+    name: "credentials",
+    kind: "credential",
+    summary: "One of several things that a consumer is recognised by.",
+    schema: "credential",
+    layout: Layout::Child("consumers"),
+    further: &[],
+    plugins: Some(Owner::Consumer),
+    check,
+    guard: no_guard,
+};
+
+fn check(credential: &Candidate<'_>) -> Result<(), Reply> {
+    let Some(confs) = credential.value.get("plugins").and_then(Value::as_object) else {
+        return Ok(());
+    };
+    plugin_confs::check(confs, Owner::Consumer, credential.path, credential.parts)
+        .map_err(Reply::bad)?;
+    let catalogue = &credential.parts.catalogue;
+    let is_auth = |name: &String| catalogue.get(name).is_some_and(|plugin| plugin.is_auth());
+    if confs.keys().all(is_auth) {
+        return Ok(());
+    }
+    Err(Reply::bad("only supports auth type plugins in consumer credential"))
+}

@@ -1,0 +1,23 @@
+//! Plugin configs: plugins that several routes have in common.
+
+use super::{Layout, Resource, Verb, no_check, user_text};
+use crate::index::Known;
+use crate::plugin_confs::Owner;
+
+pub(crate) const RESOURCE: Resource = Resource {
+    name: "plugin_configs",
+    kind: "plugin config",
+    summary: "Plugins that several routes have in common.",
+    schema: "plugin_config",
+    layout: Layout::Id,
+    further: &[Verb::Patch],
+    plugins: Some(Owner::Route),
+    check: no_check,
+    guard,
+};
+
+fn guard(path: &str, known: &Known) -> Option<String> {
+    let (place, user) = known.user_of(path, &["routes"])?;
+    let user = user_text(place, user);
+    Some(format!("can not delete this plugin config, {user} is still using it now"))
+}

@@ -1,0 +1,24 @@
+//! Routes: which requests are meant, and what is done with them.
+
+use super::{Candidate, Layout, Resource, Verb, no_guard};
+use crate::plugin_confs::Owner;
+use crate::reply::Reply;
+
+pub(crate) const RESOURCE: Resource = Resource {
+    name: "routes",
+    kind: "route",
+    summary: "Which requests are meant, and what is done with them.",
+    schema: "route",
+    layout: Layout::Id,
+    further: &[Verb::Post, Verb::Patch],
+    plugins: Some(Owner::Route),
+    check,
+    guard: no_guard,
+};
+
+fn check(route: &Candidate<'_>) -> Result<(), Reply> {
+    route.check_upstream_tls(route.value.get("upstream"))?;
+    route.check_reference("upstream_id", "upstreams", "upstream")?;
+    route.check_reference("service_id", "services", "service")?;
+    route.check_reference("plugin_config_id", "plugin_configs", "plugin config")
+}

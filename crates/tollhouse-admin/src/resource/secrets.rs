@@ -1,0 +1,35 @@
+//! Secrets: where values that are not written in objects are fetched from.
+
+use tollhouse_model::schema;
+
+use super::{Candidate, Layout, Resource, Verb, no_guard};
+use crate::reply::Reply;
+
+pub(crate) const RESOURCE: Resource = Resource {
+    name: "secrets",
+    kind: "secret",
+    summary: "Where values that are not written in objects are fetched from.",
+    schema: "secret_vault",
+    layout: Layout::Manager,
+    further: &[Verb::Patch],
+    plugins: None,
+    check,
+    guard: no_guard,
+};
+
+/// The keepers of secrets, each with a schema of its own.
+pub(crate) const MANAGERS: [&str; 3] = ["vault", "aws", "gcp"];
+
+fn check(secret: &Candidate<'_>) -> Result<(), Reply> {
+    let manager = secret.path.split('/').nth(1).unwrap_or_default();
+    let core = schema::core(&format!("secret_{manager}"))
+        .ok_or_else(|| Reply::bad(format!("invalid secret manager: {manager}")))?;
+    // The id is that of the path, in a form that only secrets have.
+    let mut bare = secret.value.clone();
+    if let Some(fields) = bare.as_object_mut() {
+        fields.shift_remove("id");
+    }
+    core.schema()
+        .validate(&bare)
+        .map_err(|error| Reply::bad(format!("invalid configuration: {error}")))
+}

@@ -1,0 +1,29 @@
+//! Services: what several routes have in common.
+
+use super::{Candidate, Layout, Resource, Verb, user_text};
+use crate::index::Known;
+use crate::plugin_confs::Owner;
+use crate::reply::Reply;
+
+pub(crate) const RESOURCE: Resource = Resource {
+    name: "services",
+    kind: "service",
+    summary: "What several routes have in common.",
+    schema: "service",
+    layout: Layout::Id,
+    further: &[Verb::Post, Verb::Patch],
+    plugins: Some(Owner::Route),
+    check,
+    guard,
+};
+
+fn check(service: &Candidate<'_>) -> Result<(), Reply> {
+    service.check_upstream_tls(service.value.get("upstream"))?;
+    service.check_reference("upstream_id", "upstreams", "upstream")
+}
+
+fn guard(path: &str, known: &Known) -> Option<String> {
+    let (place, user) = known.user_of(path, &["routes", "stream_routes"])?;
+    let user = user_text(place, user);
+    Some(format!("can not delete this service directly, {user} is still using it now"))
+}

@@ -1,0 +1,33 @@
+//! Stream routes: which connections below HTTP are meant, and where they go.
+
+use super::{Candidate, Layout, Resource, Verb};
+use crate::index::Known;
+use crate::plugin_confs::Owner;
+use crate::reply::Reply;
+
+pub(crate) const RESOURCE: Resource = Resource {
+    name: "stream_routes",
+    kind: "stream route",
+    summary: "Which connections below HTTP are meant, and where they go.",
+    schema: "stream_route",
+    layout: Layout::Id,
+    further: &[Verb::Post],
+    plugins: Some(Owner::Stream),
+    check,
+    guard,
+};
+
+fn check(route: &Candidate<'_>) -> Result<(), Reply> {
+    route.check_upstream_tls(route.value.get("upstream"))?;
+    route.check_reference("upstream_id", "upstreams", "upstream")?;
+    route.check_reference("service_id", "services", "service")
+}
+
+fn guard(path: &str, known: &Known) -> Option<String> {
+    let (_, user) = known.user_of(path, &["stream_routes"])?;
+    let id = user.rsplit('/').next().unwrap_or_default();
+    Some(format!(
+        "can not delete this stream route directly, stream route [{id}] is still using it as \
+         superior_id"
+    ))
+}

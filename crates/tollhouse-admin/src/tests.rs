@@ -1,0 +1,134 @@
+//! Tests over the whole: calls go in as clients send them, answers are judged as clients see them.
+//! One file a part of the API; here is what they share.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{HeaderMap, Request};
+use serde_json::{Value, json};
+use tollhouse_model::encryption::Keyring;
+use tollhouse_plugin::Services;
+use tollhouse_store::{Location, Store};
+
+use crate::{AdminApi, AdminKey, Options, Parts, Role};
+
+mod objects;
+
+/// A key of each role.
+const ADMIN: &str = "edd1c9f034335f136f87ad84b625c8f1";
+const VIEWER: &str = "4054f7cf07e344346cd3f287985e76a2";
+
+/// An Admin API over a store in memory.
+struct Fixture {
+    api: AdminApi,
+    store: Arc<dyn Store>,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().expect("headers are text"))
+    }
+
+    /// `error_msg`.
+    fn error(&self) -> String {
+        self.json()["error_msg"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+fn options() -> Options {
+    let key = |name: &str, key: &str, role| AdminKey { name: name.into(), key: key.into(), role };
+    Options {
+        keys: vec![key("admin", ADMIN, Role::Admin), key("viewer", VIEWER, Role::Viewer)],
+        ..Options::default()
+    }
+}
+
+impl Fixture {
+    async fn new() -> Self {
+        Self::with(options()).await
+    }
+
+    async fn with(options: Options) -> Self {
+        let store = tollhouse_store::open(&Location::Memory).expect("memory is there");
+        Self::over(store, options).await
+    }
+
+    async fn over(store: Arc<dyn Store>, options: Options) -> Self {
+        let keyring = Keyring::new(["qeddd145sfvddff3", "edd1c9f0985e76a2"]);
+        let parts = Parts {
+            store: Arc::clone(&store),
+            catalogue: Arc::new(tollhouse_plugins::catalogue()),
+            services: Arc::new(Services::new("APISIX/3.18.0")),
+            keyring: Some(Arc::new(keyring.expect("the keys have a right length"))),
+            options,
+        };
+        Self { api: AdminApi::open(parts).await.expect("the store can be read"), store }
+    }
+
+    /// Sends a request as it is.
+    async fn send(&self, request: Request<Full<Bytes>>) -> Answer {
+        let peer: SocketAddr = "127.0.0.1:40000".parse().expect("it is an address");
+        self.send_from(request, peer).await
+    }
+
+    async fn send_from(&self, request: Request<Full<Bytes>>, peer: SocketAddr) -> Answer {
+        let (head, body) = self.api.handle(request, peer).await.into_parts();
+        let body = body.collect().await.expect("the body is whole").to_bytes();
+        let text = String::from_utf8(body.to_vec()).expect("answers are text");
+        Answer { status: head.status.as_u16(), headers: head.headers, text }
+    }
+
+    /// Calls a path below `/apisix/admin` as an administrator.
+    async fn call(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+        self.send(request(method, path, body)).await
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.call("GET", path, "").await
+    }
+
+    async fn put(&self, path: &str, value: &Value) -> Answer {
+        self.call("PUT", path, value.to_string()).await
+    }
+
+    async fn delete(&self, path: &str) -> Answer {
+        self.call("DELETE", path, "").await
+    }
+
+    /// Writes objects that must be accepted.
+    async fn given(&self, objects: &[(&str, Value)]) {
+        for (path, value) in objects {
+            let answer = self.put(path, value).await;
+            assert!(matches!(answer.status, 200 | 201), "{path}: {answer:?}");
+        }
+    }
+}
+
+fn request(method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
+    Request::builder()
+        .method(method)
+        .uri(format!("http://127.0.0.1:9180/apisix/admin{path}"))
+        .header("X-API-KEY", ADMIN)
+        .header("Content-Type", "application/x-www-form-urlencoded")
+        .body(Full::new(body.into()))
+        .expect("it is a request")
+}
+
+/// A route that goes nowhere in particular.
+fn route() -> Value {
+    json!({"uri": "/a", "upstream": {"nodes": {"127.0.0.1:1980": 1}}})
+}

@@ -1,0 +1,216 @@
+//! Whether a whole document is good: every object by itself, and ids once each.
+//!
+//! `POST /configs/validate` tells all that is wrong; a standalone gateway refuses a document for
+//! the first thing. Whether objects that are named exist is not asked: documents may come in parts.
+
+use std::collections::HashSet;
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use tollhouse_model::schema;
+
+use crate::api::Admin;
+use crate::body;
+use crate::call::Call;
+use crate::index::Known;
+use crate::limits::OBJECTS_PER_TURN;
+use crate::object::{Fields, id_of};
+use crate::reply::Reply;
+use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource};
+use crate::yaml;
+
+/// The lists that a document may have, and the resource of each.
+pub(crate) const LISTS: [&str; 13] = [
+    "routes",
+    "services",
+    "upstreams",
+    "consumers",
+    "ssls",
+    "global_rules",
+    "plugin_configs",
+    "consumer_groups",
+    "protos",
+    "secrets",
+    "plugin_metadata",
+    "stream_routes",
+    "plugins",
+];
+
+/// What stands between a consumer and its credential in the id of one.
+const CREDENTIALS: &str = "/credentials/";
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fault {
+    list: &'static str,
+    id: Option<String>,
+    index: usize,
+    /// The text.
+    pub error: String,
+}
+
+/// What becomes of a check once something is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// It goes on.
+    All,
+    /// It ends.
+    First,
+}
+
+/// Answers `POST /configs/validate`.
+pub(crate) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Reply, Reply> {
+    let document = read_document(call, body)?;
+    let faults = check(admin, &document, Extent::All).await;
+    if faults.is_empty() {
+        return Ok(Reply::json(StatusCode::OK, &json!({})));
+    }
+    let errors: Vec<Value> = faults.iter().map(Fault::to_json).collect();
+    let body = json!({"error_msg": "Configuration validation failed", "errors": errors});
+    Err(Reply::json(StatusCode::BAD_REQUEST, &body))
+}
+
+/// Reads a document, YAML where the content type says so and JSON otherwise.
+pub(crate) fn read_document(call: &Call, body: &[u8]) -> Result<Fields, Reply> {
+    if body.is_empty() {
+        return Err(body::invalid("empty request body"));
+    }
+    let kind = call.header("content-type").unwrap_or_default();
+    let value = if kind.starts_with("application/yaml") {
+        let text = std::str::from_utf8(body)
+            .map_err(|_| body::undecodable("invalid yaml request body", body))?;
+        yaml::parse(text).map_err(|error| body::undecodable(&error, body))?
+    } else {
+        body::decode(body)?.unwrap_or_default()
+    };
+    match value {
+        Value::Object(fields) => Ok(fields),
+        Value::Array(items) if items.is_empty() => Ok(Fields::new()),
+        _ => Err(body::undecodable("the document is not an object", body)),
+    }
+}
+
+/// What is wrong with a document.
+pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for list in LISTS {
+        let Some(Value::Array(items)) = document.get(list) else {
+            faults.extend(document.get(list).and_then(|value| not_a_list(list, value)));
+            continue;
+        };
+        let mut seen = HashSet::new();
+        for (index, item) in items.iter().enumerate() {
+            let fault = |error| Fault { list, id: shown_id(list, item), index, error };
+            if let Err(error) = check_item(admin, list, item) {
+                faults.push(fault(format!("invalid {list} at index {index}, err: {error}")));
+            }
+            if let Some(error) = repeated(list, item, &mut seen) {
+                faults.push(fault(error));
+            }
+            if extent == Extent::First && !faults.is_empty() {
+                return faults;
+            }
+            if index % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    faults
+}
+
+/// Lists may arrive as `{}` of clients whose language has one type for both.
+fn not_a_list(list: &'static str, value: &Value) -> Option<Fault> {
+    let is_empty = value.is_null() || value.as_object().is_some_and(Fields::is_empty);
+    let got = crate::object::type_name(value);
+    let error = format!("invalid {list}, err: wrong type: expected array, got {got}");
+    (!is_empty).then_some(Fault { list, id: None, index: 0, error })
+}
+
+fn shown_id(list: &str, item: &Value) -> Option<String> {
+    let username = || id_of(item, "username").filter(|_| list == "consumers");
+    let name = || id_of(item, "name").filter(|_| list == "plugins");
+    id_of(item, "id").or_else(username).or_else(name)
+}
+
+/// What is said of an id that stood in the list before.
+fn repeated(list: &str, item: &Value, seen: &mut HashSet<String>) -> Option<String> {
+    if list == "plugins" {
+        return None;
+    }
+    let credential = id_of(item, "id").filter(|id| id.contains(CREDENTIALS));
+    let (noun, id) = match (list, credential) {
+        ("consumers", Some(id)) => ("credential id", Some(id)),
+        ("consumers", None) => ("username", id_of(item, "username")),
+        _ => ("id", id_of(item, "id")),
+    };
+    let id = id?;
+    let text = format!("found duplicate {noun} {id} in {list}");
+    (!seen.insert(format!("{noun} {id}"))).then_some(text)
+}
+
+fn check_item(admin: &Admin, list: &str, item: &Value) -> Result<(), String> {
+    let Value::Object(fields) = item else {
+        let got = crate::object::type_name(item);
+        return Err(format!("invalid configuration: wrong type: expected object, got {got}"));
+    };
+    let mut fields = fields.clone();
+    fields.shift_remove("modifiedIndex");
+    if list == "plugins" {
+        return check_plugin_name(&Value::Object(fields));
+    }
+    let id = id_of(item, "id").unwrap_or_default();
+    let (resource, path) = located(list, &id, item);
+    let Some(resource) = resource else { return Ok(()) };
+    settle(resource, &id, &mut fields);
+    let value = Value::Object(fields);
+    let known = Known::default();
+    let references = ReferenceCheck::Off;
+    let candidate =
+        Candidate { path: &path, value: &value, known: &known, parts: &admin.parts, references };
+    resource.judge(&candidate).map_err(|refusal| refusal.error_text())
+}
+
+/// The resource that an item is of, and its path.
+fn located(list: &str, id: &str, item: &Value) -> (Option<&'static Resource>, String) {
+    let is_consumer = list == "consumers";
+    if is_consumer && id.contains(CREDENTIALS) {
+        return (resource::find("credentials"), format!("consumers/{id}"));
+    }
+    let username = id_of(item, "username").filter(|_| is_consumer);
+    (resource::find(list), format!("{list}/{}", username.as_deref().unwrap_or(id)))
+}
+
+/// Gives an item's id the form that its resource knows.
+fn settle(resource: &Resource, id: &str, fields: &mut Fields) {
+    match resource.layout {
+        // Their names are their ids; documents may number them all the same.
+        Layout::Username | Layout::PluginName => {
+            fields.shift_remove("id");
+        }
+        Layout::Child(_) => {
+            let own = id.rsplit('/').next().unwrap_or_default();
+            fields.insert("id".into(), own.into());
+        }
+        Layout::Id | Layout::Manager => {}
+    }
+}
+
+/// Entries of the list of plugins are judged one by one.
+fn check_plugin_name(item: &Value) -> Result<(), String> {
+    let core = schema::core("plugins").ok_or("not found schema: plugins")?;
+    let list = Value::Array(vec![item.clone()]);
+    core.schema().validate(&list).map_err(|error| format!("invalid configuration: {error}"))
+}
+
+impl Fault {
+    fn to_json(&self) -> Value {
+        let mut shown = json!({"resource_type": self.list, "index": self.index});
+        if let Some(fields) = shown.as_object_mut() {
+            if let Some(id) = &self.id {
+                fields.insert("resource_id".into(), id.as_str().into());
+            }
+            fields.insert("error".into(), self.error.as_str().into());
+        }
+        shown
+    }
+}

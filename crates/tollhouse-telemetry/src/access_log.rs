@@ -9,7 +9,7 @@ mod core_log;
 mod entry;
 mod escape;
 mod layout;
-mod number;
+pub(crate) mod number;
 mod sink;
 mod variable;
 mod writer;

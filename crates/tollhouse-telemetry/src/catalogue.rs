@@ -119,6 +119,9 @@ catalogue! {
             "tollhouse_config_problems", "Objects of the configuration that are quarantined now.";
         config_revision: SharedGauge =
             "tollhouse_config_revision", "Revision of the configuration in service.";
+        metric_series_folded: SharedCounter =
+            "tollhouse_metric_series_folded_total",
+            "Requests counted under labels of `other`, because a core had as many label sets as it may.";
         start_time_seconds: SharedGauge =
             "tollhouse_start_time_seconds", "When the process started, in seconds since 1970.";
     }

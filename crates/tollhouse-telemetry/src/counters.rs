@@ -109,6 +109,11 @@ impl SharedCounter {
         self.0.fetch_add(amount, Relaxed);
     }
 
+    /// Follows a count that is kept elsewhere and never falls.
+    pub fn raise_to(&self, count: u64) {
+        self.0.fetch_max(count, Relaxed);
+    }
+
     /// The count so far.
     pub fn value(&self) -> u64 {
         self.0.load(Relaxed)

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access_log;
+pub mod apisix;
 pub mod catalogue;
 pub mod codes;
 pub mod counters;

@@ -10,6 +10,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::catalogue::{CoreMetrics, ProcessMetrics};
+use crate::counters::Label;
+use crate::labels::{ConnectionRefusal, StatusClass};
 
 /// All metrics of the process.
 #[derive(Debug, Default)]
@@ -45,6 +47,22 @@ impl Registry {
         &self.process
     }
 
+    /// What all cores have seen of clients so far.
+    pub fn downstream(&self) -> Downstream {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = Downstream::default();
+        for block in cores.iter() {
+            let requests = &block.requests;
+            seen.requests += StatusClass::ALL.iter().map(|c| requests.get(*c).value()).sum::<u64>();
+            seen.accepted += block.downstream_connections_accepted.value();
+            seen.open += block.downstream_connections_open.value();
+            let refused = &block.downstream_connections_refused;
+            seen.refused +=
+                ConnectionRefusal::ALL.iter().map(|r| refused.get(*r).value()).sum::<u64>();
+        }
+        seen
+    }
+
     /// The Prometheus text of everything; see
     /// [`CONTENT_TYPE`](crate::prometheus::CONTENT_TYPE).
     pub fn render(&self) -> String {
@@ -57,6 +75,19 @@ impl Registry {
         ProcessMetrics::render(&[&self.process], &mut text);
         text
     }
+}
+
+/// Clients, as all cores together have seen them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Downstream {
+    /// Requests answered.
+    pub requests: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections closed before their first request.
+    pub refused: u64,
+    /// Connections open now.
+    pub open: i64,
 }
 
 /// The right to write one core's block; moves to the core's thread and stays there.
@@ -85,7 +116,6 @@ impl fmt::Debug for CoreHandle {
 mod tests {
     use super::*;
     use crate::codes::ErrorCode;
-    use crate::labels::StatusClass;
 
     #[test]
     fn a_scrape_adds_up_all_cores() {

@@ -5,7 +5,7 @@ const DIGITS_MAX: usize = 20;
 
 /// Appends `value` in decimal.
 #[inline]
-pub(super) fn push_number(mut value: u64, line: &mut Vec<u8>) {
+pub(crate) fn push_number(mut value: u64, line: &mut Vec<u8>) {
     let digit = |value: u64| b'0' + (value % 10) as u8;
     match value {
         0..10 => return line.push(digit(value)),
@@ -28,7 +28,7 @@ pub(super) fn push_number(mut value: u64, line: &mut Vec<u8>) {
 
 /// Appends milliseconds as seconds with three decimals: `0.045`.
 #[inline]
-pub(super) fn push_seconds(milliseconds: u64, line: &mut Vec<u8>) {
+pub(crate) fn push_seconds(milliseconds: u64, line: &mut Vec<u8>) {
     push_number(milliseconds / 1_000, line);
     let rest = (milliseconds % 1_000) as u16;
     let digit = |value: u16| b'0' + (value % 10) as u8;

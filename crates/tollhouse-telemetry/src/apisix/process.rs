@@ -1,0 +1,230 @@
+//! What the page says about the process as a whole. The facts are handed in; only their names and
+//! form are known here.
+
+use super::LABEL_SETS_MAX;
+use super::series::push_escaped;
+
+/// What stands on the page beside the requests.
+#[derive(Debug, Clone, Default)]
+pub struct ProcessFacts<'a> {
+    /// The machine's name.
+    pub hostname: &'a str,
+    /// The version that clients of APISIX are told.
+    pub version: &'a str,
+    /// Whether the store of the configuration answers.
+    pub is_store_reachable: bool,
+    /// Revision of the last change of each kind of object: `routes`, `services`, ….
+    pub modify_indexes: Vec<(String, u64)>,
+    /// Requests of all kinds.
+    pub requests: u64,
+    /// Client connections.
+    pub connections: Connections,
+    /// Nodes that are being checked.
+    pub nodes: Vec<NodeStatus>,
+    /// Queues of plugins that send in batches.
+    pub batches: Vec<BatchQueue>,
+}
+
+/// Client connections as web servers count them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// Accepted since the start.
+    pub accepted: u64,
+    /// Of these, served.
+    pub handled: u64,
+    /// Open now.
+    pub active: u64,
+    /// Open and reading a request's head.
+    pub reading: u64,
+    /// Open with a request under way.
+    pub writing: u64,
+    /// Open without a request.
+    pub waiting: u64,
+}
+
+/// A node as active checks see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// The upstream's name, such as `/apisix/upstreams/1`.
+    pub name: String,
+    /// The node's address.
+    pub ip: String,
+    /// The node's port.
+    pub port: u16,
+    /// Whether it gets requests.
+    pub is_healthy: bool,
+}
+
+/// What waits in the queue of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchQueue {
+    /// The queue's name, such as `http logger`.
+    pub name: String,
+    /// The route whose plugin it is.
+    pub route_id: String,
+    /// Our address.
+    pub server_addr: String,
+    /// Entries waiting.
+    pub entries: u64,
+}
+
+/// The room for label sets, under the name of the memory that APISIX keeps them in.
+const LABEL_SETS_DICT: &str = "prometheus-metrics";
+
+/// What one label set takes of that room, in bytes: counters, words, and its places in tables.
+const LABEL_SET_BYTES: usize = 1024;
+
+/// The lines, in the parts between metrics of requests.
+#[derive(Debug)]
+pub(super) struct ProcessLines {
+    parts: [String; 3],
+}
+
+impl ProcessLines {
+    pub(super) fn new(prefix: &str, facts: &ProcessFacts<'_>, label_sets: usize) -> Self {
+        let mut lines = Lines { prefix, text: String::new() };
+        lines.batches(facts);
+        lines.store(facts);
+        let before_latency = std::mem::take(&mut lines.text);
+        lines.requests(facts);
+        let before_status = std::mem::take(&mut lines.text);
+        lines.connections(facts);
+        lines.node(facts);
+        lines.room(label_sets);
+        lines.nodes(facts);
+        Self { parts: [before_latency, before_status, lines.text] }
+    }
+
+    pub(super) fn part(&self, index: usize) -> &str {
+        &self.parts[index]
+    }
+}
+
+struct Lines<'a> {
+    prefix: &'a str,
+    text: String,
+}
+
+impl Lines<'_> {
+    fn heading(&mut self, name: &str, help: &str, kind: &str) {
+        let name = format!("{}{name}", self.prefix);
+        crate::prometheus::heading(&name, help, kind, &mut self.text);
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        self.text.push_str(self.prefix);
+        self.text.push_str(name);
+        for (index, (label, value)) in labels.iter().enumerate() {
+            self.text.push_str(if index == 0 { "{" } else { "," });
+            self.text.push_str(label);
+            self.text.push_str("=\"");
+            push_escaped(&mut self.text, value.as_bytes());
+            self.text.push('"');
+        }
+        if !labels.is_empty() {
+            self.text.push('}');
+        }
+        self.text.push_str(&format!(" {value}\n"));
+    }
+
+    fn batches(&mut self, facts: &ProcessFacts<'_>) {
+        const NAME: &str = "batch_process_entries";
+        if facts.batches.is_empty() {
+            return;
+        }
+        self.heading(NAME, "batch process remaining entries", "gauge");
+        for queue in &facts.batches {
+            let labels = [
+                ("name", queue.name.as_str()),
+                ("route_id", &queue.route_id),
+                ("server_addr", &queue.server_addr),
+            ];
+            self.sample(NAME, &labels, queue.entries);
+        }
+    }
+
+    fn store(&mut self, facts: &ProcessFacts<'_>) {
+        if !facts.modify_indexes.is_empty() {
+            self.heading("etcd_modify_indexes", "Etcd modify index for APISIX keys", "gauge");
+            for (key, index) in &facts.modify_indexes {
+                self.sample("etcd_modify_indexes", &[("key", key)], *index);
+            }
+        }
+        self.heading(
+            "etcd_reachable",
+            "Config server etcd reachable from APISIX, 0 is unreachable",
+            "gauge",
+        );
+        self.sample("etcd_reachable", &[], facts.is_store_reachable.into());
+    }
+
+    fn requests(&mut self, facts: &ProcessFacts<'_>) {
+        const HELP: &str = "The total number of client requests since APISIX started";
+        self.heading("http_requests_total", HELP, "gauge");
+        self.sample("http_requests_total", &[], facts.requests);
+    }
+
+    fn connections(&mut self, facts: &ProcessFacts<'_>) {
+        const NAME: &str = "nginx_http_current_connections";
+        let seen = &facts.connections;
+        self.heading(NAME, "Number of HTTP connections", "gauge");
+        for (state, count) in [
+            ("accepted", seen.accepted),
+            ("active", seen.active),
+            ("handled", seen.handled),
+            ("reading", seen.reading),
+            ("total", facts.requests),
+            ("waiting", seen.waiting),
+            ("writing", seen.writing),
+        ] {
+            self.sample(NAME, &[("state", state)], count);
+        }
+        self.heading(
+            "nginx_metric_errors_total",
+            "Number of nginx-lua-prometheus errors",
+            "counter",
+        );
+        self.sample("nginx_metric_errors_total", &[], 0);
+    }
+
+    fn node(&mut self, facts: &ProcessFacts<'_>) {
+        self.heading("node_info", "Info of APISIX node", "gauge");
+        let labels = [("hostname", facts.hostname), ("version", facts.version)];
+        self.sample("node_info", &labels, 1);
+    }
+
+    /// How much more can be told apart, so that alerts on this memory keep their meaning.
+    fn room(&mut self, label_sets: usize) {
+        let free = LABEL_SETS_MAX.saturating_sub(label_sets);
+        let lines = [
+            (
+                "shared_dict_capacity_bytes",
+                "The capacity of each nginx shared DICT since APISIX start",
+                LABEL_SETS_MAX,
+            ),
+            (
+                "shared_dict_free_space_bytes",
+                "The free space of each nginx shared DICT since APISIX start",
+                free,
+            ),
+        ];
+        for (name, help, sets) in lines {
+            self.heading(name, help, "gauge");
+            let bytes = (sets * LABEL_SET_BYTES) as u64;
+            self.sample(name, &[("name", LABEL_SETS_DICT)], bytes);
+        }
+    }
+
+    fn nodes(&mut self, facts: &ProcessFacts<'_>) {
+        const NAME: &str = "upstream_status";
+        if facts.nodes.is_empty() {
+            return;
+        }
+        self.heading(NAME, "Upstream status from health check", "gauge");
+        for node in &facts.nodes {
+            let port = node.port.to_string();
+            let labels = [("name", node.name.as_str()), ("ip", &node.ip), ("port", &port)];
+            self.sample(NAME, &labels, node.is_healthy.into());
+        }
+    }
+}

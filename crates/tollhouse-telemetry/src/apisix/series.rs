@@ -1,0 +1,310 @@
+//! One label set of one metric on one core: its words, and numbers that only this core writes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use super::LABEL_BYTES_MAX;
+use super::family::{Family, Hidden, LabelName};
+use super::settings::Settings;
+
+/// What one exchange adds to the metrics.
+#[derive(Debug, Clone, Copy)]
+pub struct Served<'a> {
+    /// The status sent.
+    pub code: u16,
+    /// Who answered.
+    pub source: ResponseSource,
+    /// Whom it concerned.
+    pub values: Values<'a>,
+    /// From the request's first byte to the answer's last.
+    pub request_ms: u64,
+    /// What the node took of it, if one was asked.
+    pub upstream_ms: Option<u64>,
+    /// Received from the client.
+    pub ingress_bytes: u64,
+    /// Sent to the client.
+    pub egress_bytes: u64,
+    /// Now, in seconds since 1970.
+    pub now_s: u64,
+}
+
+/// Values of the labels that requests differ in.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Values<'a> {
+    /// The route's id, or name.
+    pub route: &'a [u8],
+    /// The path pattern that matched.
+    pub matched_uri: &'a [u8],
+    /// The host pattern that matched.
+    pub matched_host: &'a [u8],
+    /// The service's id, or name.
+    pub service: &'a [u8],
+    /// Who asked.
+    pub consumer: &'a [u8],
+    /// The last node tried.
+    pub node: &'a [u8],
+    /// Values of [`Settings::variables`].
+    pub extra: &'a [Cow<'a, [u8]>],
+}
+
+/// Who made an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResponseSource {
+    /// The gateway or one of its plugins.
+    Gateway,
+    /// The gateway, because no node answered; dashboards know it under the name of a web server.
+    Proxy,
+    /// A node.
+    Upstream,
+}
+
+impl ResponseSource {
+    fn text(self) -> &'static str {
+        match self {
+            ResponseSource::Gateway => "apisix",
+            ResponseSource::Proxy => "nginx",
+            ResponseSource::Upstream => "upstream",
+        }
+    }
+}
+
+impl<'a> Values<'a> {
+    /// The labels of which each request may have another value, in a fixed order.
+    #[inline]
+    pub(super) fn each(&self) -> [(LabelName, &'a [u8]); 6] {
+        [
+            (LabelName::Route, self.route),
+            (LabelName::MatchedUri, self.matched_uri),
+            (LabelName::MatchedHost, self.matched_host),
+            (LabelName::Service, self.service),
+            (LabelName::Consumer, self.consumer),
+            (LabelName::Node, self.node),
+        ]
+    }
+
+    fn of(&self, label: LabelName) -> &'a [u8] {
+        match label {
+            LabelName::RequestType => b"traditional_http",
+            LabelName::RequestLlmModel | LabelName::LlmModel | LabelName::ResponseSource => b"",
+            _ => self.each().into_iter().find(|(other, _)| *other == label).map_or(b"", |of| of.1),
+        }
+    }
+}
+
+/// The types that latencies are told apart by, in the order of their cells.
+pub(super) const LATENCY_TYPES: [&str; 3] = ["request", "upstream", "apisix"];
+/// The types that bytes are told apart by, in the order of their cells.
+pub(super) const BANDWIDTH_TYPES: [&str; 2] = ["ingress", "egress"];
+
+/// One label set.
+#[derive(Debug)]
+pub(super) struct Series {
+    pub(super) family: Family,
+    /// All labels but `type` and `le`, as they stand on the page.
+    pub(super) labels: Arc<str>,
+    cells: Box<[AtomicU64]>,
+    /// When it was last counted; kept only where label sets expire.
+    touched_s: AtomicU64,
+    /// Set by the core that gave it up.
+    is_retired: AtomicBool,
+}
+
+impl Series {
+    pub(super) fn new(family: Family, labels: Arc<str>, settings: &Settings) -> Self {
+        let cells = match family {
+            Family::Status => 1,
+            Family::Bandwidth => BANDWIDTH_TYPES.len(),
+            Family::Latency => LATENCY_TYPES.len() * histogram_cells(settings),
+        };
+        Self {
+            family,
+            labels,
+            cells: (0..cells).map(|_| AtomicU64::new(0)).collect(),
+            touched_s: AtomicU64::new(0),
+            is_retired: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn cells(&self) -> &[AtomicU64] {
+        &self.cells
+    }
+
+    /// Adds with one writer: a load and a store.
+    #[inline]
+    pub(super) fn add(&self, cell: usize, amount: u64) {
+        let cell = &self.cells[cell];
+        cell.store(cell.load(Relaxed).wrapping_add(amount), Relaxed);
+    }
+
+    /// Takes in one duration.
+    #[inline]
+    pub(super) fn observe(&self, kind: usize, duration_ms: u64, settings: &Settings) {
+        let bounds = settings.buckets_ms();
+        let duration = duration_ms as f64;
+        let bucket = bounds.iter().position(|bound| duration <= *bound).unwrap_or(bounds.len());
+        let base = kind * histogram_cells(settings);
+        self.add(base + bucket, 1);
+        self.add(base + bounds.len() + 1, duration_ms);
+    }
+
+    /// Notes that it is counted now; one that had expired begins anew, as if it had been gone.
+    #[inline]
+    pub(super) fn touch(&self, now_s: u64, expire_s: u64) {
+        if expire_s == 0 {
+            return;
+        }
+        if self.touched_s.load(Relaxed) > 0 && self.is_expired(now_s, expire_s) {
+            self.cells.iter().for_each(|cell| cell.store(0, Relaxed));
+        }
+        self.touched_s.store(now_s, Relaxed);
+    }
+
+    pub(super) fn is_expired(&self, now_s: u64, expire_s: u64) -> bool {
+        expire_s > 0 && now_s.saturating_sub(self.touched_s.load(Relaxed)) > expire_s
+    }
+
+    pub(super) fn retire(&self) {
+        self.is_retired.store(true, Relaxed);
+    }
+
+    pub(super) fn is_retired(&self) -> bool {
+        self.is_retired.load(Relaxed)
+    }
+}
+
+/// Cells of one histogram: the buckets, the one without a bound, the sum.
+pub(super) fn histogram_cells(settings: &Settings) -> usize {
+    settings.buckets_ms().len() + 2
+}
+
+/// The labels of `served` in `family`, as they stand on the page, without `type` and `le`.
+pub(super) fn labels_of(
+    family: Family,
+    served: &Served<'_>,
+    hidden: &Hidden,
+    settings: &Settings,
+) -> String {
+    let mut text = String::new();
+    if family == Family::Status {
+        push_label(&mut text, "code", served.code.to_string().as_bytes());
+    }
+    for label in family.labels() {
+        let value: &[u8] = match label {
+            label if hidden.of(family).has(*label) => b"",
+            LabelName::ResponseSource => served.source.text().as_bytes(),
+            label => served.values.of(*label),
+        };
+        push_label(&mut text, label.text(), value);
+    }
+    for extra in &settings.of(family).extra_labels {
+        let place = settings.place_of(&extra.variable);
+        let value = place.and_then(|place| served.values.extra.get(place));
+        push_label(&mut text, &extra.name, value.map_or(b"", |value| value));
+    }
+    text
+}
+
+/// Appends `,name="value"`, with what the format asks to be escaped.
+fn push_label(text: &mut String, name: &str, value: &[u8]) {
+    if !text.is_empty() {
+        text.push(',');
+    }
+    text.push_str(name);
+    text.push_str("=\"");
+    push_escaped(text, &value[..value.len().min(LABEL_BYTES_MAX)]);
+    text.push('"');
+}
+
+/// Appends a label's value; bytes that are no text become the replacement character.
+pub(super) fn push_escaped(text: &mut String, value: &[u8]) {
+    for character in String::from_utf8_lossy(value).chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            other => text.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apisix::family::LabelSet;
+
+    fn served(values: Values<'_>) -> Served<'_> {
+        Served {
+            code: 200,
+            source: ResponseSource::Upstream,
+            values,
+            request_ms: 7,
+            upstream_ms: Some(5),
+            ingress_bytes: 10,
+            egress_bytes: 20,
+            now_s: 100,
+        }
+    }
+
+    const VALUES: Values<'static> = Values {
+        route: b"r1",
+        matched_uri: b"/a/*",
+        matched_host: b"*.x",
+        service: b"s",
+        consumer: b"jack",
+        node: b"10.0.0.1",
+        extra: &[],
+    };
+
+    #[test]
+    fn labels_stand_in_the_order_that_dashboards_know() {
+        let (hidden, settings) = (Hidden::default(), Settings::default());
+        let status = labels_of(Family::Status, &served(VALUES), &hidden, &settings);
+        assert_eq!(
+            status,
+            "code=\"200\",route=\"r1\",matched_uri=\"/a/*\",matched_host=\"*.x\",service=\"s\",\
+             consumer=\"jack\",node=\"10.0.0.1\",request_type=\"traditional_http\",\
+             request_llm_model=\"\",llm_model=\"\",response_source=\"upstream\""
+        );
+        let latency = labels_of(Family::Latency, &served(VALUES), &hidden, &settings);
+        assert_eq!(
+            latency,
+            "route=\"r1\",service=\"s\",consumer=\"jack\",node=\"10.0.0.1\",\
+             request_type=\"traditional_http\",request_llm_model=\"\",llm_model=\"\""
+        );
+        assert_eq!(latency, labels_of(Family::Bandwidth, &served(VALUES), &hidden, &settings));
+    }
+
+    #[test]
+    fn hidden_labels_are_empty_where_they_are_hidden() {
+        let set = LabelSet::default().with(LabelName::ResponseSource).with(LabelName::RequestType);
+        let hidden = Hidden::new([set, LabelSet::default(), LabelSet::default()]);
+        let settings = Settings::default();
+        let status = labels_of(Family::Status, &served(VALUES), &hidden, &settings);
+        assert!(status.contains("request_type=\"\"") && status.ends_with("response_source=\"\""));
+        let latency = labels_of(Family::Latency, &served(VALUES), &hidden, &settings);
+        assert!(latency.contains("request_type=\"traditional_http\""), "{latency}");
+    }
+
+    #[test]
+    fn values_are_escaped_and_cut() {
+        let mut text = String::new();
+        push_label(&mut text, "a", b"x\"y\\z\n\xff");
+        assert_eq!(text, "a=\"x\\\"y\\\\z\\n\u{fffd}\"");
+        let mut text = String::new();
+        push_label(&mut text, "a", &vec![b'x'; LABEL_BYTES_MAX + 1]);
+        assert_eq!(text.len(), "a=\"\"".len() + LABEL_BYTES_MAX);
+    }
+
+    #[test]
+    fn an_expired_set_begins_anew_when_it_is_counted() {
+        let series = Series::new(Family::Status, "".into(), &Settings::default());
+        for (now_s, expected) in [(10, 1), (15, 2), (21, 1)] {
+            series.touch(now_s, 5);
+            series.add(0, 1);
+            assert_eq!(series.cells()[0].load(Relaxed), expected, "at {now_s}");
+        }
+        assert!(!series.is_expired(26, 5) && series.is_expired(27, 5));
+        assert!(!series.is_expired(1_000, 0), "0 is never");
+    }
+}

@@ -1,0 +1,116 @@
+//! What `plugin_attr.prometheus` decides: names, buckets, further labels, how long label sets live.
+
+use super::family::Family;
+use super::{BUCKETS_MAX, EXTRA_LABELS_MAX};
+
+/// Before every name.
+pub const DEFAULT_PREFIX: &str = "apisix_";
+
+/// Upper bounds of the buckets of latencies.
+pub const DEFAULT_BUCKETS_MS: [f64; 15] = [
+    1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0,
+    30_000.0, 60_000.0,
+];
+
+/// How metrics are named and told apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Before every name.
+    pub prefix: String,
+    buckets_ms: Vec<f64>,
+    families: [FamilySettings; Family::COUNT],
+    variables: Vec<String>,
+}
+
+/// What one metric has of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FamilySettings {
+    /// Labels after the built-in ones.
+    pub extra_labels: Vec<ExtraLabel>,
+    /// Seconds after which a label set that nobody counts any more leaves the page; 0 is never.
+    pub expire_s: u64,
+}
+
+/// A label whose value is a variable of the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtraLabel {
+    /// Its name.
+    pub name: String,
+    /// The variable, without `$`.
+    pub variable: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new(DEFAULT_PREFIX, &DEFAULT_BUCKETS_MS, Default::default())
+    }
+}
+
+impl Settings {
+    /// Settings for metrics in the order of [`Family::ALL`]. Buckets are put in order; what is
+    /// beyond the bounds is left out.
+    pub fn new(
+        prefix: &str,
+        buckets_ms: &[f64],
+        mut families: [FamilySettings; Family::COUNT],
+    ) -> Self {
+        let mut buckets_ms: Vec<f64> =
+            buckets_ms.iter().copied().filter(|bound| bound.is_finite()).collect();
+        buckets_ms.sort_by(f64::total_cmp);
+        buckets_ms.dedup();
+        buckets_ms.truncate(BUCKETS_MAX);
+        let mut variables: Vec<String> = Vec::new();
+        for family in &mut families {
+            family.extra_labels.truncate(EXTRA_LABELS_MAX);
+            for label in &family.extra_labels {
+                if !variables.contains(&label.variable) {
+                    variables.push(label.variable.clone());
+                }
+            }
+        }
+        Self { prefix: prefix.to_owned(), buckets_ms, families, variables }
+    }
+
+    /// Upper bounds of the buckets of latencies, ascending.
+    pub fn buckets_ms(&self) -> &[f64] {
+        &self.buckets_ms
+    }
+
+    /// What `family` has of its own.
+    pub fn of(&self, family: Family) -> &FamilySettings {
+        &self.families[family.index()]
+    }
+
+    /// The variables that extra labels ask for; a request brings their values in this order.
+    pub fn variables(&self) -> &[String] {
+        &self.variables
+    }
+
+    /// The place of `variable` among the values that a request brings.
+    pub(super) fn place_of(&self, variable: &str) -> Option<usize> {
+        self.variables.iter().position(|other| other == variable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_asked_for_once() {
+        let label = |name: &str, variable: &str| ExtraLabel {
+            name: name.into(),
+            variable: variable.into(),
+        };
+        let with = |extra_labels| FamilySettings { extra_labels, expire_s: 0 };
+        let families = [
+            with(vec![label("a", "upstream_addr"), label("b", "host")]),
+            with(vec![label("c", "host")]),
+            with(vec![]),
+        ];
+        let settings = Settings::new("x_", &[5.0, 1.0, 5.0, f64::NAN], families);
+        assert_eq!(settings.variables(), ["upstream_addr", "host"]);
+        assert_eq!(settings.place_of("host"), Some(1));
+        assert_eq!(settings.buckets_ms(), [1.0, 5.0]);
+    }
+}

@@ -1,0 +1,166 @@
+//! Where the label sets of all cores are known, so that a page can add them up.
+//!
+//! The lock here is taken by those who make pages, never by a core that serves.
+
+use std::cell::RefCell;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashbrown::HashMap;
+
+use super::core::CoreSeries;
+use super::family::{Family, Hidden};
+use super::page::Page;
+use super::process::ProcessFacts;
+use super::series::{Series, Served};
+use super::settings::Settings;
+use crate::counters::SharedCounter;
+
+/// Requests, counted under APISIX's names.
+#[derive(Debug)]
+pub struct Traffic {
+    pub(super) settings: Arc<Settings>,
+    /// Requests that were counted under `other`.
+    pub(super) folded: SharedCounter,
+    fresh: Sender<Arc<Series>>,
+    collected: Mutex<Collected>,
+}
+
+/// What the cores have handed over so far.
+#[derive(Debug)]
+struct Collected {
+    /// Bounded by what the cores may have, since each label set of a core comes by once.
+    fresh: Receiver<Arc<Series>>,
+    groups: [Groups; Family::COUNT],
+}
+
+/// All label sets of one metric.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    list: Vec<Group>,
+    index: HashMap<Arc<str>, usize>,
+}
+
+/// One label set, and its numbers on each core.
+pub(super) type Group = Vec<Arc<Series>>;
+
+thread_local! {
+    /// The tables of this core; of one `Traffic` in a gateway, of several in tests.
+    static CORES: RefCell<Vec<CoreSeries>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Traffic {
+    /// Nothing counted yet.
+    pub fn new(settings: Settings) -> Arc<Self> {
+        let (fresh, receiver) = channel();
+        let collected = Collected { fresh: receiver, groups: Default::default() };
+        Arc::new(Self {
+            settings: Arc::new(settings),
+            folded: SharedCounter::default(),
+            fresh,
+            collected: Mutex::new(collected),
+        })
+    }
+
+    /// How metrics are named and told apart.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Counts a request in the tables of the calling core.
+    #[inline]
+    pub fn count(self: &Arc<Self>, hidden: &Hidden, served: &Served<'_>) {
+        CORES.with_borrow_mut(|cores| {
+            if let Some(core) = cores.iter_mut().find(|core| core.is_for(self)) {
+                return core.count(self, hidden, served);
+            }
+            cores.retain(CoreSeries::is_wanted);
+            let mut core = self.core();
+            core.count(self, hidden, served);
+            cores.push(core);
+        });
+    }
+
+    pub(super) fn core(self: &Arc<Self>) -> CoreSeries {
+        CoreSeries::new(self, self.fresh.clone())
+    }
+
+    /// How many requests were counted under `other`.
+    pub fn folded(&self) -> u64 {
+        self.folded.value()
+    }
+
+    /// The page: metrics in the order of their names, in pieces.
+    pub fn page(self: &Arc<Self>, facts: &ProcessFacts<'_>, now_s: u64) -> Page {
+        let ends = self.collect();
+        Page::new(Arc::clone(self), facts, ends, now_s)
+    }
+
+    /// The whole page at once.
+    pub fn render(self: &Arc<Self>, facts: &ProcessFacts<'_>, now_s: u64) -> String {
+        let text: Vec<u8> = self.page(facts, now_s).flatten().collect();
+        String::from_utf8(text).unwrap_or_default()
+    }
+
+    /// Takes over what cores have met since the last time, forgets what they have given up, and
+    /// tells how many label sets each metric has.
+    fn collect(&self) -> [usize; Family::COUNT] {
+        let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+        let collected = &mut *collected;
+        collected.groups.iter_mut().for_each(Groups::tidy);
+        for series in collected.fresh.try_iter() {
+            collected.groups[series.family.index()].add(series);
+        }
+        [0, 1, 2].map(|index: usize| collected.groups[index].list.len())
+    }
+
+    /// Calls `visit` with the label sets of `family` from `start` on, until it returns `false`;
+    /// tells where it stopped.
+    pub(super) fn each_group(
+        &self,
+        family: Family,
+        start: usize,
+        mut visit: impl FnMut(&Group) -> bool,
+    ) -> usize {
+        let collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = &collected.groups[family.index()].list;
+        for (index, group) in list.iter().enumerate().skip(start) {
+            if !visit(group) {
+                return index + 1;
+            }
+        }
+        list.len()
+    }
+}
+
+impl Groups {
+    fn add(&mut self, series: Arc<Series>) {
+        match self.index.get(&series.labels) {
+            Some(index) => self.list[*index].push(series),
+            None => {
+                self.index.insert(Arc::clone(&series.labels), self.list.len());
+                self.list.push(vec![series]);
+            }
+        }
+    }
+
+    /// Forgets what cores have given up; what is left keeps its order.
+    fn tidy(&mut self) {
+        if !self.list.iter().flatten().any(|series| series.is_retired()) {
+            return;
+        }
+        self.list.iter_mut().for_each(|group| group.retain(|series| !series.is_retired()));
+        self.list.retain(|group| !group.is_empty());
+        let places = self.list.iter().enumerate();
+        self.index = places.map(|(at, group)| (Arc::clone(&group[0].labels), at)).collect();
+    }
+}
+
+/// The sum of one cell over all cores.
+pub(super) fn sum(group: &[Arc<Series>], cell: usize) -> u64 {
+    group.iter().fold(0, |sum: u64, series| sum.wrapping_add(series.cells()[cell].load(Relaxed)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ pub(crate) mod encoding;
 pub(crate) mod gate;
 pub(crate) mod header_fields;
 pub(crate) mod headers;
+pub(crate) mod http_client;
 pub(crate) mod http_date;
 pub(crate) mod identity;
 pub(crate) mod limit_key;
@@ -24,3 +25,6 @@ pub(crate) mod substitute;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod uri;
+
+#[cfg(test)]
+pub(crate) mod test_server;

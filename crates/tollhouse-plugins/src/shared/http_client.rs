@@ -1,0 +1,283 @@
+//! Asks other services over HTTP/1.1: policy servers, log servers, mirrors.
+//!
+//! Answers are read whole, within a bound; connections are kept for the next request by the core
+//! that opened them (`http_client/pool.rs`). Requests of clients do not travel this way.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use tollhouse_net::Stream;
+use tollhouse_net::tls::{self, Connector};
+
+use self::pool::{Live, PoolKey};
+use self::stream::HyperStream;
+
+mod pool;
+mod stream;
+mod target;
+
+pub(crate) use self::target::{Scheme, Target};
+
+/// Most bytes of an answer's body: such services say yes, no, or a page; whatever is longer comes
+/// from the wrong server.
+const REPLY_BYTES_MAX: usize = 8 << 20;
+
+/// Header lines that this client writes itself, and those that end at each connection.
+const OWN_HEADERS: [&str; 9] = [
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Whether certificates of servers are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Verification {
+    /// Against the roots of the system.
+    System,
+    /// Any certificate will do.
+    Off,
+}
+
+impl From<bool> for Verification {
+    fn from(is_on: bool) -> Self {
+        if is_on { Verification::System } else { Verification::Off }
+    }
+}
+
+/// What becomes of a connection when the answer is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reuse {
+    /// It is closed.
+    Never,
+    /// It waits for the next request.
+    For {
+        /// How long.
+        idle: Duration,
+        /// How many of them a core keeps for one server.
+        connections_max: usize,
+    },
+}
+
+/// How a plugin talks to one kind of service.
+#[derive(Clone)]
+pub(crate) struct HttpClient {
+    timeout: Duration,
+    verification: Verification,
+    reuse: Reuse,
+}
+
+impl std::fmt::Debug for HttpClient {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "HttpClient({:?}, {:?})", self.timeout, self.reuse)
+    }
+}
+
+/// A request; `Host`, length and framing are the client's to write.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    /// The method.
+    pub method: Vec<u8>,
+    /// Path and query.
+    pub path: Vec<u8>,
+    /// Header lines; those that no header can carry are left out. `Host` replaces the target's.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    /// The status.
+    pub status: u16,
+    /// Header lines.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Reply {
+    /// Every value of a header, in order.
+    pub fn values<'r>(&'r self, name: &str) -> impl Iterator<Item = &'r [u8]> + use<'r> {
+        // A name that no header can have has no values.
+        let name = HeaderName::try_from(name).ok();
+        let values = name.map(|name| self.headers.get_all(name).into_iter());
+        values.into_iter().flatten().map(HeaderValue::as_bytes)
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    /// It took too long.
+    #[error("timeout")]
+    Timeout,
+    /// No connection.
+    #[error("failed to connect: {0}")]
+    Connect(#[source] io::Error),
+    /// The connection broke, or the answer was none.
+    #[error("failed to exchange: {0}")]
+    Exchange(#[from] hyper::Error),
+    /// The request has a method or path that cannot be sent.
+    #[error("bad request: {0}")]
+    Request(String),
+    /// The answer is longer than anybody needs.
+    #[error("the answer is longer than {REPLY_BYTES_MAX} bytes")]
+    TooLarge,
+}
+
+impl HttpClient {
+    /// A client that gives up after `timeout`.
+    pub fn new(timeout: Duration, verification: Verification, reuse: Reuse) -> Self {
+        Self { timeout, verification, reuse }
+    }
+
+    /// Reads the system's roots ahead of the first request, where `target` needs them: it takes
+    /// tens of milliseconds, which no request should wait for.
+    #[must_use]
+    pub fn prepared_for(self, target: &Target) -> Self {
+        if target.scheme == Scheme::Https {
+            // A failure shows again, with its reason, where a request needs the connector.
+            let _ = connector(self.verification);
+        }
+        self
+    }
+
+    /// Sends `call` and reads the answer.
+    ///
+    /// # Errors
+    /// When there is none within the time.
+    pub async fn send(&self, target: &Target, call: Call) -> Result<Reply, ClientError> {
+        let exchange = self.exchange(target, call);
+        tokio::time::timeout(self.timeout, exchange).await.map_err(|_| ClientError::Timeout)?
+    }
+
+    async fn exchange(&self, target: &Target, call: Call) -> Result<Reply, ClientError> {
+        let key = PoolKey::of(target, self.verification);
+        while let Some(live) = pool::take(&key) {
+            // Servers close idle connections when they like; such a race is not the caller's.
+            match self.converse(&key, live, request(target, call.clone())?).await {
+                Err(ClientError::Exchange(error)) => {
+                    tracing::debug!(%error, server = target.authority, "a kept connection broke");
+                }
+                settled => return settled,
+            }
+        }
+        let stream = self.connect(target).await.map_err(ClientError::Connect)?;
+        let mut settings = http1::Builder::new();
+        // Some servers are particular about the case of names, though none should be.
+        settings.title_case_headers(true);
+        let (sender, connection) = settings.handshake(HyperStream::new(stream)).await?;
+        let live = Live::drive(sender, connection);
+        self.converse(&key, live, request(target, call)?).await
+    }
+
+    /// One request on a connection, which is kept for the next where it may.
+    async fn converse(
+        &self,
+        key: &PoolKey,
+        mut live: Live,
+        request: hyper::Request<Full<Bytes>>,
+    ) -> Result<Reply, ClientError> {
+        live.sender.ready().await?;
+        let (head, body) = live.sender.send_request(request).await?.into_parts();
+        let body = read(body).await?;
+        if let Reuse::For { idle, connections_max } = self.reuse {
+            pool::keep(key, live, idle, connections_max);
+        }
+        Ok(Reply { status: head.status.as_u16(), headers: head.headers, body })
+    }
+
+    async fn connect(&self, target: &Target) -> io::Result<Stream> {
+        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in addresses(target).await? {
+            let attempt = match target.scheme {
+                Scheme::Http => tollhouse_net::connect::connect(address).await,
+                Scheme::Https => {
+                    let connector = connector(self.verification)?;
+                    tollhouse_net::connect::connect_tls(address, connector, &target.host).await
+                }
+            };
+            match attempt {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+}
+
+/// Where a server may be reached, in the order to try.
+async fn addresses(target: &Target) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = target.host.parse() {
+        return Ok(vec![SocketAddr::new(address, target.port)]);
+    }
+    Ok(tokio::net::lookup_host((target.host.as_str(), target.port)).await?.collect())
+}
+
+fn connector(verification: Verification) -> io::Result<&'static Connector> {
+    static VERIFYING: OnceLock<Result<Connector, String>> = OnceLock::new();
+    static TRUSTING: OnceLock<Result<Connector, String>> = OnceLock::new();
+    let made = match verification {
+        Verification::System => {
+            VERIFYING.get_or_init(|| tls::verifying_connector().map_err(|error| error.to_string()))
+        }
+        Verification::Off => {
+            TRUSTING.get_or_init(|| tls::connector(None).map_err(|error| error.to_string()))
+        }
+    };
+    made.as_ref().map_err(|error| io::Error::other(error.clone()))
+}
+
+/// `call` as the library takes it.
+fn request(target: &Target, call: Call) -> Result<hyper::Request<Full<Bytes>>, ClientError> {
+    let refused = |error: &dyn std::fmt::Display| ClientError::Request(error.to_string());
+    let method = hyper::Method::from_bytes(&call.method).map_err(|error| refused(&error))?;
+    let uri = hyper::Uri::try_from(call.path.as_slice()).map_err(|error| refused(&error))?;
+    let mut request = hyper::Request::new(Full::new(call.body));
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    let headers = request.headers_mut();
+    for (name, value) in &call.headers {
+        let line = (HeaderName::try_from(name.as_str()), HeaderValue::from_bytes(value));
+        if let (Ok(name), Ok(value)) = line
+            && !OWN_HEADERS.contains(&name.as_str())
+        {
+            headers.append(name, value);
+        }
+    }
+    if !headers.contains_key(HOST) {
+        let host = HeaderValue::try_from(&target.authority).map_err(|error| refused(&error))?;
+        headers.insert(HOST, host);
+    }
+    Ok(request)
+}
+
+/// Reads a body to its end.
+async fn read(mut body: Incoming) -> Result<Bytes, ClientError> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(piece) = frame?.into_data() else { continue };
+        if whole.len() + piece.len() > REPLY_BYTES_MAX {
+            return Err(ClientError::TooLarge);
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole.freeze())
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,131 @@
+//! Connections that wait for their next request, on the core that opened them.
+//!
+//! A connection is driven by a task of its own, which ends it when the server does, when it has
+//! been idle for too long, or when nobody holds the sending side any more.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::http1::{Connection, SendRequest};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::Verification;
+use super::stream::HyperStream;
+use super::target::{Scheme, Target};
+
+/// Most connections that one core keeps, whatever confs say: each holds a descriptor and buffers,
+/// and services that plugins ask are few.
+const KEPT_MAX: usize = 256;
+
+thread_local! {
+    static POOL: RefCell<Pool> = RefCell::default();
+}
+
+/// What connections are shared by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct PoolKey {
+    scheme: Scheme,
+    host: String,
+    port: u16,
+    verification: Verification,
+}
+
+impl PoolKey {
+    pub fn of(target: &Target, verification: Verification) -> Self {
+        Self { scheme: target.scheme, host: target.host.clone(), port: target.port, verification }
+    }
+}
+
+/// A connection.
+pub(super) struct Live {
+    /// The sending side.
+    pub sender: SendRequest<Full<Bytes>>,
+    /// Tells the driving task until when the connection may be idle.
+    idle_until: watch::Sender<Option<Instant>>,
+}
+
+impl Live {
+    /// Starts driving `connection`.
+    pub fn drive(
+        sender: SendRequest<Full<Bytes>>,
+        connection: Connection<HyperStream, Full<Bytes>>,
+    ) -> Self {
+        let (idle_until, mut idle) = watch::channel(None);
+        tokio::spawn(async move {
+            let mut connection = std::pin::pin!(connection);
+            loop {
+                let until = *idle.borrow_and_update();
+                tokio::select! {
+                    _ = &mut connection => return,
+                    changed = idle.changed() => if changed.is_err() {
+                        return;
+                    },
+                    () = sleep_until(until) => return,
+                }
+            }
+        });
+        Self { sender, idle_until }
+    }
+}
+
+async fn sleep_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[derive(Default)]
+struct Pool {
+    idle: HashMap<PoolKey, Vec<Live>>,
+    kept: usize,
+}
+
+/// A connection that waits for a request, the one used last.
+pub(super) fn take(key: &PoolKey) -> Option<Live> {
+    POOL.with_borrow_mut(|pool| {
+        loop {
+            let waiting = pool.idle.get_mut(key)?;
+            let live = waiting.pop();
+            if waiting.is_empty() {
+                pool.idle.remove(key);
+            }
+            let live = live?;
+            pool.kept -= 1;
+            if !live.sender.is_closed() && live.idle_until.send(None).is_ok() {
+                return Some(live);
+            }
+        }
+    })
+}
+
+/// Keeps a connection for `idle`; where there are enough already it is closed.
+pub(super) fn keep(key: &PoolKey, live: Live, idle: Duration, connections_max: usize) {
+    POOL.with_borrow_mut(|pool| {
+        if pool.kept >= KEPT_MAX {
+            pool.sweep();
+        }
+        let waiting = pool.idle.get(key).map_or(0, Vec::len);
+        let is_welcome = waiting < connections_max && pool.kept < KEPT_MAX;
+        if !is_welcome || live.idle_until.send(Some(Instant::now() + idle)).is_err() {
+            return;
+        }
+        pool.idle.entry(key.clone()).or_default().push(live);
+        pool.kept += 1;
+    });
+}
+
+impl Pool {
+    /// Forgets connections that have ended.
+    fn sweep(&mut self) {
+        self.idle.retain(|_, waiting| {
+            waiting.retain(|live| !live.sender.is_closed());
+            !waiting.is_empty()
+        });
+        self.kept = self.idle.values().map(Vec::len).sum();
+    }
+}

@@ -1,0 +1,117 @@
+//! A small HTTP server inside of a test: tells what it was asked, answers what the test says.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A test that waits longer than this for a request has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+type Answer = dyn Fn(&str) -> String + Send + Sync;
+
+/// The server; its threads end with their connections.
+pub(crate) struct TestServer {
+    address: SocketAddr,
+    requests: Mutex<Receiver<String>>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl TestServer {
+    /// Answers each request by `answer`: raw bytes; an empty text closes the connection.
+    pub(crate) fn start(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("a bound socket");
+        let (sender, requests) = mpsc::channel();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (answer, count): (Arc<Answer>, _) = (Arc::new(answer), Arc::clone(&connections));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                count.fetch_add(1, Ordering::SeqCst);
+                let (answer, sender) = (Arc::clone(&answer), sender.clone());
+                std::thread::spawn(move || serve(stream, &answer, &sender));
+            }
+        });
+        Self { address, requests: Mutex::new(requests), connections }
+    }
+
+    /// Answers 200 with an empty body.
+    pub(crate) fn ok() -> Self {
+        Self::start(|_| reply(200, "", ""))
+    }
+
+    /// `http://127.0.0.1:<port><path>`.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// The next request as it arrived.
+    pub(crate) fn next_request(&self) -> String {
+        let requests = self.requests.lock().expect("no test panicked here");
+        requests.recv_timeout(PATIENCE).expect("a request")
+    }
+
+    /// How many connections were made.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// An answer with more header lines, each ended by `\r\n`.
+pub(crate) fn reply(status: u16, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len())
+}
+
+/// A port where nobody listens.
+pub(crate) fn closed_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("a bound socket").port()
+}
+
+/// The value of a header of a request.
+pub(crate) fn header<'r>(request: &'r str, name: &str) -> Option<&'r str> {
+    let head = request.split("\r\n\r\n").next().unwrap_or_default();
+    let mut lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    lines.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}
+
+/// The body of a request.
+pub(crate) fn body(request: &str) -> &str {
+    request.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
+
+fn serve(mut stream: TcpStream, answer: &Arc<Answer>, sender: &Sender<String>) {
+    let mut kept = Vec::new();
+    while let Some(request) = next(&mut stream, &mut kept) {
+        let answered = answer(&request);
+        // A test that does not look any more is over.
+        let _ = sender.send(request);
+        if answered.is_empty() || stream.write_all(answered.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads one request with its body.
+fn next(stream: &mut TcpStream, kept: &mut Vec<u8>) -> Option<String> {
+    loop {
+        let text = String::from_utf8_lossy(kept);
+        if let Some(head) = text.find("\r\n\r\n") {
+            let length =
+                header(&text, "content-length").map_or(0, |text| text.parse().unwrap_or(0));
+            let end = head + 4 + length;
+            if kept.len() >= end {
+                return Some(
+                    String::from_utf8_lossy(&kept.drain(..end).collect::<Vec<_>>()).into(),
+                );
+            }
+        }
+        let mut piece = [0; 4096];
+        match stream.read(&mut piece) {
+            Ok(0) | Err(_) => return None,
+            Ok(bytes) => kept.extend_from_slice(&piece[..bytes]),
+        }
+    }
+}

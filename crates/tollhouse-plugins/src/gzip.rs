@@ -231,6 +231,45 @@ mod tests {
         assert_eq!(&read, b"first");
     }
 
+    struct Page;
+
+    impl tollhouse_plugin::ResponseHead for Page {
+        fn find(&self, name: &[u8]) -> Option<&[u8]> {
+            name.eq_ignore_ascii_case(b"content-type").then_some(b"text/html")
+        }
+
+        fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+            visit(b"Content-Type", b"text/html");
+        }
+    }
+
+    #[test]
+    fn what_plugins_of_lower_priority_make_of_the_body_is_compressed_too() {
+        let exchange = FakeExchange::of("GET / HTTP/1.1\nAccept-Encoding: gzip\n\n", 0);
+        let (mut edits, mut filters) = (tollhouse_plugin::HeaderEdits::default(), Vec::new());
+        let mut shelf = tollhouse_plugin::Shelf::default();
+        let facts = tollhouse_plugin::response::ResponseFacts {
+            status: 200,
+            source: tollhouse_plugin::response::Source::Upstream,
+            has_body: true,
+            content_length: None,
+            client_is_http11: true,
+        };
+        let mut cx =
+            ResponseContext::new(&exchange, &Page, &mut edits, &mut filters, &mut shelf, facts);
+        Harness::of::<Gzip>(&json!({})).handler.response(&mut cx);
+        let echo = json!({"before_body": "<", "after_body": ">"});
+        Harness::of::<crate::echo::Echo>(&echo).handler.response(&mut cx);
+        assert_eq!(cx.header("Content-Encoding"), Some(&b"gzip"[..]));
+        let mut body = b"hello".to_vec();
+        for (_, filter) in &mut filters {
+            let mut out = Vec::new();
+            filter.filter(&body, true, &mut out);
+            body = out;
+        }
+        assert_eq!(Encoding::Gzip.decode(&body, 100).unwrap(), b"<hello>");
+    }
+
     #[test]
     fn only_what_qualifies_is_compressed() {
         let typed = |status, kind: &str| format!("{status}\nContent-Type: {kind}");

@@ -31,6 +31,7 @@ use tollhouse_plugin::{BodyFilter, Category, Effect, Phases, Plugin, ResponseCon
 
 use self::filter::{Filters, FixedBody};
 use crate::shared::compression::Encoding;
+use crate::shared::encoding::decode_base64;
 use crate::shared::substitute::Replacement;
 use crate::shared::{answer_body, headers, patterns};
 
@@ -204,16 +205,8 @@ fn body_of(text: Option<String>, is_base64: bool) -> Result<Option<std::sync::Ar
         return Ok(text.map(|text| text.into_bytes().into()));
     }
     let text = text.filter(|text| !text.is_empty());
-    let decoded = text.and_then(|text| decode_base64(&text));
+    let decoded = text.and_then(|text| decode_base64(text.as_bytes()));
     decoded.map(|body| Some(body.into())).ok_or_else(|| "invalid base64 content".into())
-}
-
-/// With or without the padding at the end.
-fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD_NO_PAD;
-
-    STANDARD_NO_PAD.decode(text.trim_end_matches('=')).ok()
 }
 
 fn expression(vars: Value) -> Result<Expr, String> {

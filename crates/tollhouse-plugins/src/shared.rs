@@ -19,6 +19,7 @@ pub(crate) mod lua_number;
 pub(crate) mod patterns;
 pub(crate) mod redis;
 pub(crate) mod refusal;
+pub(crate) mod request_document;
 pub(crate) mod secret;
 pub(crate) mod status;
 pub(crate) mod substitute;

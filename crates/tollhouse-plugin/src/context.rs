@@ -9,7 +9,7 @@ use tollhouse_model::variable::{Lookup, cookie_value, query_argument};
 
 use crate::consumer::{Consumer, ConsumerIndex, Credential};
 use crate::edits::RequestEdits;
-use crate::exchange::{BodyError, Exchange, Moment};
+use crate::exchange::{BodyError, Exchange, MatchedObject, Moment};
 use crate::shelf::Shelf;
 
 /// What nodes are told about who asks (apisix.md §3.7).
@@ -120,6 +120,11 @@ impl<'r> RequestContext<'r> {
     /// The request as the source of variables, for templates and expressions.
     pub fn variables(&self) -> &dyn Lookup {
         self.exchange.as_lookup()
+    }
+
+    /// The document of an object that the request has reached.
+    pub fn matched_object(&self, kind: MatchedObject) -> Option<serde_json::Value> {
+        self.exchange.matched_object(kind)
     }
 
     /// What plugins change about the request.

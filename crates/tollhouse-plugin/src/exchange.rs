@@ -33,6 +33,15 @@ pub enum BodyError {
     Broken,
 }
 
+/// An object that a request has reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchedObject {
+    /// Its route.
+    Route,
+    /// The route's service.
+    Service,
+}
+
 /// The data plane's side of a request under way.
 pub trait Exchange: Lookup {
     /// The method as sent.
@@ -71,6 +80,11 @@ pub trait Exchange: Lookup {
     fn sleep<'a>(&'a mut self, time: Duration) -> LocalFuture<'a, ()>;
     /// This exchange as the source of variables.
     fn as_lookup(&self) -> &dyn Lookup;
+    /// The document of an object that the request has reached, for plugins that show it to others;
+    /// `None` where there is none, or where documents are not at hand.
+    fn matched_object(&self, _kind: MatchedObject) -> Option<serde_json::Value> {
+        None
+    }
     /// The value of a variable that needs no lookup object.
     fn header(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let edits = &self.edits().headers;

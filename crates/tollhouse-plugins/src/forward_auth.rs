@@ -1,0 +1,428 @@
+//! Asks an authorization service about each request: lets it pass where the service says yes, and
+//! gives the client the service's own answer where it says no.
+//!
+//! The service is told who asks for what in `X-Forwarded-Proto`, `-Method`, `-Host`, `-Uri` and
+//! `-For`; any status below 300 means yes.
+//!
+//! # Example
+//! ```json
+//! {
+//!   "uri": "http://127.0.0.1:9000/auth",
+//!   "request_headers": ["Authorization"],
+//!   "upstream_headers": ["X-User-ID"],
+//!   "client_headers": ["Location"]
+//! }
+//! ```
+//!
+//! # Answers
+//! - the service's status and body when it is 300 or above
+//! - `status_on_error` when the service gives no answer, unless `allow_degradation` is set
+//! - 413 when a body to be forwarded is longer than `max_req_body_size`
+//!
+//! # Notes
+//! One exchange with the service per request, on a connection that is kept.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tollhouse_model::variable::Variable;
+use tollhouse_plugin::{
+    Answer, BodyError, Category, Flow, Phases, Plugin, RequestContext, Scope, Step,
+};
+
+use crate::shared::header_fields;
+use crate::shared::http_client::{Call, ClientError, HttpClient, Reply, Reuse, Target};
+use crate::shared::text::Text;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// The service: `http://host:port/path`.
+    pub uri: String,
+    /// Whether requests pass when the service gives no answer.
+    #[serde(default)]
+    pub allow_degradation: bool,
+    /// The status for clients when the service gives no answer.
+    #[serde(default = "default_status_on_error")]
+    #[schemars(range(min = 200, max = 599))]
+    pub status_on_error: u16,
+    /// Whether the service's certificate is verified.
+    #[serde(default = "default_true")]
+    pub ssl_verify: bool,
+    /// The method to ask with; `POST` forwards the body.
+    #[serde(default)]
+    pub request_method: RequestMethod,
+    /// Headers of the client that the service gets.
+    #[serde(default)]
+    pub request_headers: Vec<String>,
+    /// More headers that the service gets; values may name variables, such as `$remote_addr`.
+    pub extra_headers: Option<Map<String, Value>>,
+    /// Headers of the service's answer that the node gets; those that are absent there are taken
+    /// from the request.
+    #[serde(default)]
+    pub upstream_headers: Vec<String>,
+    /// Headers of the service's answer that the client gets when it says no.
+    #[serde(default)]
+    pub client_headers: Vec<String>,
+    /// How long to wait for an answer, in milliseconds.
+    #[serde(default = "default_timeout")]
+    #[schemars(range(min = 1, max = 60_000))]
+    pub timeout: u64,
+    /// Whether connections to the service are kept.
+    #[serde(default = "default_true")]
+    pub keepalive: bool,
+    /// How long an idle connection is kept, in milliseconds.
+    #[serde(default = "default_keepalive_timeout")]
+    #[schemars(range(min = 1_000))]
+    pub keepalive_timeout: u64,
+    /// Most idle connections that each core keeps.
+    #[serde(default = "default_keepalive_pool")]
+    #[schemars(range(min = 1))]
+    pub keepalive_pool: u64,
+    /// Longest body that is forwarded, in bytes.
+    #[serde(default = "default_max_req_body_size")]
+    #[schemars(range(min = 1))]
+    pub max_req_body_size: u64,
+}
+
+/// How the service is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum RequestMethod {
+    #[default]
+    Get,
+    Post,
+}
+
+fn default_status_on_error() -> u16 {
+    403
+}
+
+fn default_true() -> bool {
+    true
+}
+
+fn default_timeout() -> u64 {
+    3_000
+}
+
+fn default_keepalive_timeout() -> u64 {
+    60_000
+}
+
+fn default_keepalive_pool() -> u64 {
+    5
+}
+
+fn default_max_req_body_size() -> u64 {
+    64 << 20
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct ForwardAuth {
+    /// An address that cannot be understood is an error of each request, not of the conf: so the
+    /// service may be named by a placeholder that is filled in later.
+    target: Result<Target, String>,
+    client: HttpClient,
+    method: RequestMethod,
+    request_headers: Vec<String>,
+    extra_headers: Vec<(String, Text)>,
+    upstream_headers: Vec<String>,
+    client_headers: Vec<String>,
+    body_bytes_max: u64,
+    on_error: OnError,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum OnError {
+    Pass,
+    Refuse(u16),
+}
+
+impl Plugin for ForwardAuth {
+    const NAME: &'static str = "forward-auth";
+    const PRIORITY: i32 = 2002;
+    const CATEGORY: Category = Category::Security;
+    const PHASES: Phases = Phases::ACCESS;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        header_fields::rules(&mut schema["properties"]["extra_headers"]);
+    }
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+        let idle = Duration::from_millis(config.keepalive_timeout);
+        let connections_max = usize::try_from(config.keepalive_pool).unwrap_or(usize::MAX);
+        let reuse = match config.keepalive {
+            true => Reuse::For { idle, connections_max },
+            false => Reuse::Never,
+        };
+        let timeout = Duration::from_millis(config.timeout);
+        let target = Target::parse(&config.uri);
+        let mut client = HttpClient::new(timeout, config.ssl_verify.into(), reuse);
+        if let Ok(target) = &target {
+            client = client.prepared_for(target);
+        }
+        let on_error = match config.allow_degradation {
+            true => OnError::Pass,
+            false => OnError::Refuse(config.status_on_error),
+        };
+        Ok(Self {
+            target,
+            client,
+            method: config.request_method,
+            request_headers: config.request_headers,
+            extra_headers: texts(config.extra_headers),
+            upstream_headers: config.upstream_headers,
+            client_headers: config.client_headers,
+            body_bytes_max: config.max_req_body_size,
+            on_error,
+        })
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        Step::wait(async move {
+            if let Err(answer) = self.read_body(cx).await {
+                return answer.into();
+            }
+            match self.ask(cx).await {
+                Ok(reply) => self.judge(cx, &reply),
+                Err(error) => {
+                    tracing::warn!(%error, "the authorization service gives no answer");
+                    match self.on_error {
+                        OnError::Pass => Flow::Continue,
+                        OnError::Refuse(status) => Answer::status(status).into(),
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// The header lines that a conf adds.
+fn texts(fields: Option<Map<String, Value>>) -> Vec<(String, Text)> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Text::parse(text),
+        other => Text::parse(&other.to_string()),
+    };
+    let fields = fields.into_iter().flatten();
+    fields.map(|(name, value)| (name, text(&value))).collect()
+}
+
+impl ForwardAuth {
+    /// Reads the body where the service or a variable needs it.
+    async fn read_body<'a>(&self, cx: &mut RequestContext<'_>) -> Result<(), Answer<'a>> {
+        let mut extra = self.extra_headers.iter();
+        if self.method != RequestMethod::Post && !extra.any(|(_, text)| text.reads_body()) {
+            return Ok(());
+        }
+        match cx.read_body(self.body_bytes_max).await {
+            Ok(_) => Ok(()),
+            Err(BodyError::TooLarge) => Err(Answer::status(413)),
+            Err(BodyError::Broken) => Err(Answer::status(400)),
+        }
+    }
+
+    async fn ask(&self, cx: &RequestContext<'_>) -> Result<Reply, ClientError> {
+        let target = self.target.as_ref().map_err(|error| ClientError::Request(error.clone()))?;
+        let (method, body) = match self.method {
+            RequestMethod::Get => ("GET", Bytes::new()),
+            RequestMethod::Post => ("POST", Bytes::copy_from_slice(cx.body())),
+        };
+        let call = Call {
+            method: method.into(),
+            path: target.path.clone().into_bytes(),
+            headers: self.headers(cx),
+            body,
+        };
+        self.client.send(target, call).await
+    }
+
+    /// What the service is told; of two lines with one name, the more specific one stands.
+    fn headers(&self, cx: &RequestContext<'_>) -> Vec<(String, Vec<u8>)> {
+        let variables = cx.variables();
+        let value = |variable| variables.variable(&variable).map(|value| value.into_owned());
+        let mut lines: Vec<(String, Vec<u8>)> = Vec::new();
+        for (name, value) in [
+            ("X-Forwarded-Proto", value(Variable::Scheme)),
+            ("X-Forwarded-Method", Some(cx.method().to_vec())),
+            ("X-Forwarded-Host", value(Variable::Host)),
+            ("X-Forwarded-Uri", value(Variable::RequestUri)),
+            ("X-Forwarded-For", Some(cx.remote_address().to_string().into_bytes())),
+        ] {
+            lines.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        if self.method == RequestMethod::Post {
+            let encoding = cx.header("content-encoding");
+            lines.extend(encoding.map(|value| ("Content-Encoding".into(), value.into_owned())));
+        }
+        for (name, text) in &self.extra_headers {
+            lines.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+            lines.push((name.clone(), text.for_request(variables).into_owned()));
+        }
+        for name in &self.request_headers {
+            let is_taken = lines.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+            if let (false, Some(value)) = (is_taken, cx.header(name)) {
+                lines.push((name.clone(), value.into_owned()));
+            }
+        }
+        lines
+    }
+
+    fn judge<'a>(&self, cx: &mut RequestContext<'_>, reply: &Reply) -> Flow<'a> {
+        if reply.status >= 300 {
+            let mut answer = Answer::text(reply.status, reply.body.to_vec());
+            for name in &self.client_headers {
+                for value in reply.values(name) {
+                    answer = answer.with_header(name.clone(), value.to_vec());
+                }
+            }
+            return answer.into();
+        }
+        for name in &self.upstream_headers {
+            cx.remove_header(name);
+            for value in reply.values(name) {
+                cx.edits().headers.add(name, value);
+            }
+        }
+        Flow::Continue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tollhouse_plugin::testing::Harness;
+
+    use super::*;
+    use crate::shared::test_server::{TestServer, body, closed_port, header, reply};
+
+    /// The conf of a service, with more fields.
+    fn conf(server: &TestServer, more: Value) -> Value {
+        let mut conf = json!({"uri": server.url("/auth?x=1")});
+        let more = more.as_object().expect("fields").clone();
+        conf.as_object_mut().expect("fields").extend(more);
+        conf
+    }
+
+    /// Says yes to those who send `Authorization: ok`.
+    fn service() -> TestServer {
+        TestServer::start(|request| match header(request, "authorization") {
+            Some("ok") => reply(200, "X-User-ID: i-am-user\r\n", ""),
+            Some("teapot") => reply(418, "Location: http://a.com\r\nX-Other: 1\r\n", "no tea"),
+            _ => reply(403, "", ""),
+        })
+    }
+
+    #[test]
+    fn the_service_is_told_who_asks_for_what() {
+        let server = TestServer::ok();
+        let conf = conf(
+            &server,
+            json!({
+                "request_headers": ["X-One", "X-Absent", "X-Forwarded-For"],
+                "extra_headers": {"X-Extra": "$request_method ${arg_a ?? none}", "X-Number": 7}
+            }),
+        );
+        let request = "PUT /hello?b=1 HTTP/1.1\nHost: a.com:9080\nX-One: 1\nX-Two: 2\n\nbody";
+        assert!(Harness::of::<ForwardAuth>(&conf).request(request).passes());
+        let asked = server.next_request();
+        assert!(asked.starts_with("GET /auth?x=1 HTTP/1.1\r\n"), "{asked}");
+        for (name, value) in [
+            ("X-Forwarded-Proto", Some("http")),
+            ("X-Forwarded-Method", Some("PUT")),
+            ("X-Forwarded-Host", Some("a.com")),
+            ("X-Forwarded-Uri", Some("/hello?b=1")),
+            ("X-Forwarded-For", Some("127.0.0.1")),
+            ("X-One", Some("1")),
+            ("X-Two", None),
+            ("X-Absent", None),
+            ("X-Extra", Some("PUT none")),
+            ("X-Number", Some("7")),
+        ] {
+            assert_eq!(header(&asked, name), value, "{name}");
+        }
+        assert_eq!(body(&asked), "");
+    }
+
+    #[test]
+    fn yes_passes_and_tells_the_node() {
+        let server = service();
+        let conf = conf(
+            &server,
+            json!({
+                "request_headers": ["Authorization"],
+                "upstream_headers": ["X-User-ID", "X-Spoofed"]
+            }),
+        );
+        let request = "GET / HTTP/1.1\nAuthorization: ok\nX-User-ID: other\nX-Spoofed: 1\n\n";
+        let outcome = Harness::of::<ForwardAuth>(&conf).request(request);
+        assert!(outcome.passes());
+        assert_eq!(outcome.edits, "+X-User-ID: i-am-user\n-X-Spoofed\n");
+    }
+
+    #[test]
+    fn no_is_the_services_own_answer() {
+        let server = service();
+        let fields = json!({"request_headers": ["Authorization"], "client_headers": ["Location"]});
+        let mut harness = Harness::of::<ForwardAuth>(&conf(&server, fields));
+        let outcome = harness.request("GET / HTTP/1.1\nAuthorization: teapot\n\n");
+        assert_eq!((outcome.status(), outcome.body()), (418, "no tea"));
+        assert_eq!(outcome.header("location"), Some("http://a.com"));
+        assert_eq!(outcome.header("x-other"), None);
+        assert_eq!(harness.request("GET / HTTP/1.1\n\n").status(), 403);
+    }
+
+    #[test]
+    fn post_forwards_the_body_with_its_encoding() {
+        let server = TestServer::ok();
+        let conf = conf(&server, json!({"request_method": "POST", "max_req_body_size": 5}));
+        let mut harness = Harness::of::<ForwardAuth>(&conf);
+        let request = "PUT / HTTP/1.1\nContent-Encoding: gzip\nContent-Length: 5\n\nhello";
+        assert!(harness.request(request).passes());
+        let asked = server.next_request();
+        assert!(asked.starts_with("POST /auth"), "{asked}");
+        assert_eq!(header(&asked, "content-encoding"), Some("gzip"));
+        assert_eq!((header(&asked, "content-length"), body(&asked)), (Some("5"), "hello"));
+        assert_eq!(harness.request("PUT / HTTP/1.1\n\nlonger").status(), 413);
+    }
+
+    #[test]
+    fn without_an_answer_the_conf_decides() {
+        let uri = format!("http://127.0.0.1:{}/auth", closed_port());
+        for (conf, status) in [
+            (json!({"uri": uri}), 403),
+            (json!({"uri": uri, "status_on_error": 503}), 503),
+            (json!({"uri": uri, "allow_degradation": true}), 0),
+            (json!({"uri": "no address"}), 403),
+        ] {
+            let outcome = Harness::of::<ForwardAuth>(&conf).request("GET / HTTP/1.1\n\n");
+            assert_eq!((outcome.status(), outcome.body()), (status, ""), "{conf}");
+        }
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        for (conf, inner) in [
+            (json!({}), r#"property "uri" is required"#),
+            (json!({"uri": 1}), "wrong type: expected string, got number"),
+            (json!({"uri": "http://a", "timeout": 0}), "expected 0 to be at least 1"),
+            (json!({"uri": "http://a", "timeout": 60001}), "expected 60001 to be at most 60000"),
+            (json!({"uri": "http://a", "request_method": "PUT"}), "matches none of the enum values"),
+            (json!({"uri": "http://a", "status_on_error": 600}), "expected 600 to be at most 599"),
+            (json!({"uri": "http://a", "keepalive_timeout": 10}), "expected 10 to be at least 1000"),
+            (
+                json!({"uri": "http://a", "extra_headers": {}}),
+                "expect object to have at least 1 properties",
+            ),
+        ] {
+            let refusal = Harness::refusal::<ForwardAuth>(&conf);
+            assert!(refusal.ends_with(inner), "{refusal}");
+        }
+    }
+}

@@ -52,15 +52,15 @@ thread_local! {
 
 impl Traffic {
     /// Nothing counted yet.
-    pub fn new(settings: Settings) -> Arc<Self> {
+    pub fn new(settings: Settings) -> Self {
         let (fresh, receiver) = channel();
         let collected = Collected { fresh: receiver, groups: Default::default() };
-        Arc::new(Self {
+        Self {
             settings: Arc::new(settings),
             folded: SharedCounter::default(),
             fresh,
             collected: Mutex::new(collected),
-        })
+        }
     }
 
     /// How metrics are named and told apart.

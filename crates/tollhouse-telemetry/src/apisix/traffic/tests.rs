@@ -37,7 +37,7 @@ const REST: &str = "request_type=\"traditional_http\",request_llm_model=\"\",llm
 
 #[test]
 fn cores_are_added_up() {
-    let traffic = Traffic::new(Settings::default());
+    let traffic = Arc::new(Traffic::new(Settings::default()));
     let hidden = Hidden::default();
     for requests in [1, 2, 3] {
         let traffic = Arc::clone(&traffic);
@@ -79,7 +79,7 @@ fn cores_are_added_up() {
 
 #[test]
 fn a_request_that_no_node_saw_has_no_upstream_latency() {
-    let traffic = Traffic::new(Settings::default());
+    let traffic = Arc::new(Traffic::new(Settings::default()));
     let served = Served { upstream_ms: None, ..served("r") };
     traffic.count(&Hidden::default(), &served);
     let page = traffic.render(&facts(), 1_000);
@@ -93,7 +93,7 @@ fn a_request_that_no_node_saw_has_no_upstream_latency() {
 
 #[test]
 fn metrics_are_headed_once_and_stand_in_the_order_of_their_names() {
-    let traffic = Traffic::new(Settings::default());
+    let traffic = Arc::new(Traffic::new(Settings::default()));
     let facts = ProcessFacts {
         is_store_reachable: true,
         modify_indexes: vec![("routes".into(), 7)],
@@ -153,7 +153,7 @@ fn metrics_are_headed_once_and_stand_in_the_order_of_their_names() {
 
 #[test]
 fn an_idle_gateway_has_no_metrics_of_requests() {
-    let page = Traffic::new(Settings::default()).render(&facts(), 1_000);
+    let page = Arc::new(Traffic::new(Settings::default())).render(&facts(), 1_000);
     assert!(
         !page.contains("apisix_http_status") && !page.contains("apisix_http_latency"),
         "{page}"
@@ -169,7 +169,7 @@ fn prefix_buckets_and_extra_labels_are_the_users() {
         FamilySettings::default(),
         FamilySettings::default(),
     ];
-    let traffic = Traffic::new(Settings::new("my_", &[0.5, 25.0], families));
+    let traffic = Arc::new(Traffic::new(Settings::new("my_", &[0.5, 25.0], families)));
     for who in ["a", "a", "b"] {
         let extra = [Cow::Borrowed(who.as_bytes())];
         let mut served = served("r");
@@ -190,7 +190,7 @@ fn prefix_buckets_and_extra_labels_are_the_users() {
 fn requests_that_differ_in_hidden_labels_alone_are_one() {
     let node = LabelSet::default().with(LabelName::Route);
     let hidden = Hidden::new([node, node, LabelSet::default()]);
-    let traffic = Traffic::new(Settings::default());
+    let traffic = Arc::new(Traffic::new(Settings::default()));
     ["a", "b", "a"].iter().for_each(|route| traffic.count(&hidden, &served(route)));
     let page = traffic.render(&facts(), 1_000);
     assert_eq!(samples(&page, "apisix_http_status").len(), 1);
@@ -200,7 +200,7 @@ fn requests_that_differ_in_hidden_labels_alone_are_one() {
 
 #[test]
 fn label_sets_beyond_the_bound_are_counted_under_other() {
-    let traffic = Traffic::new(Settings::default());
+    let traffic = Arc::new(Traffic::new(Settings::default()));
     let mut core = traffic.core().with_label_sets_max(2);
     let hidden = Hidden::default();
     for route in ["a", "b", "c", "d", "a", "c"] {
@@ -221,7 +221,7 @@ fn label_sets_beyond_the_bound_are_counted_under_other() {
 fn what_expires_leaves_the_page_and_makes_room() {
     let expiring = FamilySettings { extra_labels: Vec::new(), expire_s: 60 };
     let families = [expiring.clone(), expiring.clone(), expiring];
-    let traffic = Traffic::new(Settings::new("apisix_", &[1.0], families));
+    let traffic = Arc::new(Traffic::new(Settings::new("apisix_", &[1.0], families)));
     let mut core = traffic.core().with_label_sets_max(1);
     let hidden = Hidden::default();
     let at = |route, now_s| Served { now_s, ..served(route) };
@@ -239,7 +239,7 @@ fn what_expires_leaves_the_page_and_makes_room() {
 #[test]
 fn a_page_of_many_pieces_has_every_label_set_once() {
     const ROUTES: usize = 300;
-    let traffic = Traffic::new(Settings::default());
+    let traffic = Arc::new(Traffic::new(Settings::default()));
     let routes: Vec<String> = (0..ROUTES).map(|index| format!("route-{index}")).collect();
     for route in &routes {
         traffic.count(&Hidden::default(), &served(route));

@@ -51,6 +51,7 @@ plugins! {
     multi_auth::MultiAuth,
     node_status::NodeStatus,
     opa::Opa,
+    prometheus::Prometheus,
     proxy_buffering::ProxyBuffering,
     proxy_control::ProxyControl,
     proxy_rewrite::ProxyRewrite,

@@ -31,6 +31,7 @@ use tollhouse_plugin::{
 };
 
 use crate::shared::amount::Amount;
+use crate::shared::body;
 use crate::shared::limit_key::{LimitKey, VariableKeyType};
 use crate::shared::redis::conf::{self, PlainPolicy, Policy};
 use crate::shared::refusal::{Refusal, WhenUnknown, default_rejected_code, step};
@@ -102,6 +103,8 @@ pub struct LimitConn {
     refusal: Refusal,
     when_unknown: WhenUnknown,
     learning: Learning,
+    /// Whether a key or a limit comes from requests' bodies.
+    reads_body: bool,
 }
 
 /// Whether the time that requests take is learned.
@@ -171,18 +174,26 @@ impl Plugin for LimitConn {
     }
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
-        Ok(Self {
-            places: Places::of(config.policy.into(), scope)?,
-            refusal: Refusal { status: config.rejected_code, message: config.rejected_msg.clone() },
-            when_unknown: config.allow_degradation.into(),
-            learning: if config.only_use_default_delay { Learning::Off } else { Learning::On },
-            rules: rules(config),
-        })
+        let places = Places::of(config.policy.into(), scope)?;
+        let refusal =
+            Refusal { status: config.rejected_code, message: config.rejected_msg.clone() };
+        let when_unknown = config.allow_degradation.into();
+        let learning = if config.only_use_default_delay { Learning::Off } else { Learning::On };
+        let rules = rules(config);
+        let reads_body = rules.iter().any(Rule::reads_body);
+        Ok(Self { rules, places, refusal, when_unknown, learning, reads_body })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        if self.places.is_remote() {
-            return Step::wait(self.enter_waiting(cx, 0, 0));
+        if self.places.is_remote() || self.reads_body {
+            return Step::wait(async move {
+                if self.reads_body
+                    && let Err(answer) = body::read_for_variables(cx).await
+                {
+                    return answer.into();
+                }
+                self.enter_waiting(cx, 0, 0).await
+            });
         }
         let mut applied = 0;
         for index in 0..self.rules.len() {
@@ -240,6 +251,12 @@ fn rules(config: Config) -> Box<[Rule]> {
         time: UsualTime::new(delay),
     });
     rules.collect()
+}
+
+impl Rule {
+    fn reads_body(&self) -> bool {
+        self.conn.reads_body() || self.burst.reads_body() || self.key.reads_body()
+    }
 }
 
 impl LimitConn {

@@ -32,6 +32,7 @@ use tollhouse_plugin::{
 };
 
 use crate::shared::amount::Amount;
+use crate::shared::body;
 use crate::shared::limit_key::{KeyType, LimitKey};
 use crate::shared::redis::conf::{self, Policy};
 use crate::shared::refusal::{Refusal, WhenUnknown, default_rejected_code, step};
@@ -173,6 +174,8 @@ pub struct LimitCount {
     when_unknown: WhenUnknown,
     /// Whether clients are told their quotas.
     tells: bool,
+    /// Whether a key or a limit comes from requests' bodies.
+    reads_body: bool,
     /// Held so that other confs of the group find it.
     _group: Option<std::sync::Arc<Group>>,
 }
@@ -228,18 +231,18 @@ impl Plugin for LimitCount {
             None => serde_json::from_value(json!({})),
         }
         .map_err(|error| error.to_string())?;
-        Ok(Self {
-            backend: Backend::of(&config, scope)?,
-            refusal: Refusal { status: config.rejected_code, message: config.rejected_msg.clone() },
-            when_unknown: config.allow_degradation.into(),
-            tells: config.show_limit_quota_header,
-            rules: rules(config, &metadata),
-            _group: group,
-        })
+        let backend = Backend::of(&config, scope)?;
+        let refusal =
+            Refusal { status: config.rejected_code, message: config.rejected_msg.clone() };
+        let when_unknown = config.allow_degradation.into();
+        let tells = config.show_limit_quota_header;
+        let rules = rules(config, &metadata);
+        let reads_body = rules.iter().any(Rule::reads_body);
+        Ok(Self { rules, backend, refusal, when_unknown, tells, reads_body, _group: group })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        if self.backend.is_remote() {
+        if self.backend.is_remote() || self.reads_body {
             return Step::wait(self.ask(cx));
         }
         let mut told = Told::default();
@@ -320,6 +323,11 @@ fn rules(config: Config, metadata: &Metadata) -> Box<[Rule]> {
 }
 
 impl Rule {
+    fn reads_body(&self) -> bool {
+        let limits_do = self.count.reads_body() || self.window_seconds.reads_body();
+        limits_do || self.key.reads_body()
+    }
+
     #[inline]
     fn limit(&self, cx: &RequestContext<'_>) -> Result<Limit, crate::shared::amount::NoAmount> {
         let request = cx.variables();
@@ -330,8 +338,13 @@ impl Rule {
 }
 
 impl LimitCount {
-    /// The same as `access` where Redis counts.
+    /// The same as `access` where that takes waiting.
     async fn ask<'a>(&'a self, cx: &mut RequestContext<'_>) -> Flow<'a> {
+        if self.reads_body
+            && let Err(answer) = body::read_for_variables(cx).await
+        {
+            return answer.into();
+        }
         let mut told = Told::default();
         let mut applied = 0;
         for (index, rule) in self.rules.iter().enumerate() {

@@ -28,6 +28,7 @@ use tollhouse_plugin::{
     Answer, Category, Flow, Moment, Phases, Plugin, RequestContext, Scope, Step,
 };
 
+use crate::shared::body;
 use crate::shared::identity::identity;
 use crate::shared::limit_key::{LimitKey, VariableKeyType};
 use crate::shared::redis::conf::{self, PlainPolicy, Policy};
@@ -189,33 +190,56 @@ impl Plugin for LimitReq {
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        let now = cx.now();
+        let Backend::Local(table, prefix) = &self.backend else {
+            return Step::wait(self.wait(cx));
+        };
+        if self.key.reads_body() {
+            return Step::wait(self.wait(cx));
+        }
+        let poured = self.pour(cx, table, prefix);
+        match self.delay(poured) {
+            Some(Duration::ZERO) => Step::Continue,
+            None => self.refusal.answer().into(),
+            Some(_) => Step::wait(self.decide(cx, poured)),
+        }
+    }
+}
+
+impl LimitReq {
+    /// The same as `access` where that takes waiting.
+    async fn wait<'a>(&'a self, cx: &mut RequestContext<'_>) -> Flow<'a> {
+        if self.key.reads_body()
+            && let Err(answer) = body::read_for_variables(cx).await
+        {
+            return answer.into();
+        }
         match &self.backend {
-            Backend::Remote(servers, prefix) => Step::wait(async move {
+            Backend::Local(table, prefix) => {
+                let poured = self.pour(cx, table, prefix);
+                self.decide(cx, poured).await
+            }
+            Backend::Remote(servers, prefix) => {
+                let now = cx.now();
                 let key = self.key.with(cx.variables(), |key| [prefix.as_bytes(), key].concat());
                 match self.ask(servers, &key.unwrap_or_default(), now).await {
                     Ok(poured) => self.decide(cx, poured).await,
                     Err(Unavailable) if self.when_unknown == WhenUnknown::Pass => Flow::Continue,
                     Err(Unavailable) => Answer::status(500).into(),
                 }
-            }),
-            Backend::Local(table, prefix) => {
-                let poured = self.key.with(cx.variables(), |key| {
-                    let now_ms = now.monotonic_ms;
-                    let pour = |bucket: &mut Bucket| bucket.pour(self.rate, self.burst, now_ms);
-                    table.update(prefix.tag(&[key]), now_ms, || Bucket::new(now_ms), pour)
-                });
-                match self.delay(poured.flatten()) {
-                    Some(Duration::ZERO) => Step::Continue,
-                    None => self.refusal.answer().into(),
-                    Some(_) => Step::wait(self.decide(cx, poured.flatten())),
-                }
             }
         }
     }
-}
 
-impl LimitReq {
+    /// Adds a request to its bucket here; `None` when there is no room.
+    fn pour(&self, cx: &RequestContext<'_>, table: &Table<Bucket>, prefix: &Prefix) -> Option<f64> {
+        let now_ms = cx.now().monotonic_ms;
+        let pour = |bucket: &mut Bucket| bucket.pour(self.rate, self.burst, now_ms);
+        let poured = self.key.with(cx.variables(), |key| {
+            table.update(prefix.tag(&[key]), now_ms, || Bucket::new(now_ms), pour)
+        });
+        poured.flatten()
+    }
+
     async fn ask(
         &self,
         servers: &Servers,

@@ -33,9 +33,9 @@ use serde_json::{Value, json};
 use tollhouse_model::expr::Expr;
 use tollhouse_model::variable::Lookup;
 use tollhouse_model::{Id, Problems, Upstream, schema};
-use tollhouse_plugin::{Category, Phases, Plugin, RequestContext, Scope, Step, UpstreamRef};
+use tollhouse_plugin::{Category, Flow, Phases, Plugin, RequestContext, Scope, Step, UpstreamRef};
 
-use crate::shared::conditions;
+use crate::shared::{body, conditions};
 use crate::shared::identity::identity;
 
 /// What a route says.
@@ -92,6 +92,8 @@ fn default_upstreams() -> Vec<WeightedUpstream> {
 pub struct TrafficSplit {
     rules: Box<[Rule]>,
     targets: Vec<Target>,
+    /// Whether a condition asks for requests' bodies.
+    reads_body: bool,
     /// Kept when other fields of the object change.
     turns: Arc<Turns>,
 }
@@ -151,7 +153,8 @@ impl Plugin for TrafficSplit {
         let rules = rules?;
         let make = || Turns(rules.iter().map(|_| AtomicU64::new(0)).collect());
         let turns = scope.keep(&format!("traffic-split {}", identity(scope)), make);
-        Ok(Self { rules, targets, turns })
+        let reads_body = rules.iter().any(Rule::reads_body);
+        Ok(Self { rules, targets, reads_body, turns })
     }
 
     fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
@@ -164,13 +167,28 @@ impl Plugin for TrafficSplit {
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        if !self.reads_body {
+            self.choose(cx);
+            return Step::Continue;
+        }
+        Step::wait(async move {
+            if let Err(answer) = body::read_for_variables(cx).await {
+                return answer.into();
+            }
+            self.choose(cx);
+            Flow::Continue
+        })
+    }
+}
+
+impl TrafficSplit {
+    fn choose(&self, cx: &mut RequestContext<'_>) {
         let matching = self.rules.iter().position(|rule| rule.matches(cx.variables()));
-        let Some(index) = matching else { return Step::Continue };
+        let Some(index) = matching else { return };
         let turn = || self.turns.0[index].fetch_add(1, Ordering::Relaxed);
         if let Some(target) = self.rules[index].shares.pick(turn) {
             cx.choose_upstream(target);
         }
-        Step::Continue
     }
 }
 
@@ -192,6 +210,10 @@ impl Rule {
             targets.push(Target::of(entry)?);
         }
         Ok(Self { conditions, shares: Shares::of(&weights) })
+    }
+
+    fn reads_body(&self) -> bool {
+        self.conditions.iter().flatten().flatten().any(Expr::reads_body)
     }
 
     fn matches(&self, request: &dyn Lookup) -> bool {

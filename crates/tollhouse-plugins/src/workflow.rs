@@ -26,10 +26,10 @@ use tollhouse_model::expr::Expr;
 use tollhouse_model::schema::Schema;
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::{
-    Answer, Category, LogContext, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
+    Answer, Category, Flow, LogContext, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
 };
 
-use crate::shared::conditions;
+use crate::shared::{body, conditions};
 
 /// What requests are told that a rule turns away.
 const REJECTED: &str = "rejected by workflow";
@@ -58,6 +58,8 @@ pub struct RuleConfig {
 #[derive(Debug)]
 pub struct Workflow {
     rules: Box<[Rule]>,
+    /// Whether a case asks for requests' bodies.
+    reads_body: bool,
 }
 
 #[derive(Debug)]
@@ -91,24 +93,25 @@ impl Plugin for Workflow {
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
         let rules = config.rules.into_iter().enumerate();
         let rules = rules.map(|(index, rule)| Rule::of(rule, index + 1, scope));
-        Ok(Self { rules: rules.collect::<Result<_, _>>()? })
+        let rules: Box<[Rule]> = rules.collect::<Result<_, _>>()?;
+        let reads_body = rules.iter().filter_map(|rule| rule.case.as_ref()).any(Expr::reads_body);
+        Ok(Self { rules, reads_body })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        let holds = |rule: &Rule, cx: &RequestContext<'_>| {
-            rule.case.as_ref().is_none_or(|case| case.matches(cx.variables()))
-        };
-        let Some(index) = self.rules.iter().position(|rule| holds(rule, cx)) else {
-            return Step::Continue;
-        };
-        match &self.rules[index].action {
-            None => Step::Continue,
-            Some(Action::Return(status)) => Answer::error_msg(*status, REJECTED).into(),
-            Some(Action::Plugin(plugin)) => {
-                cx.remember(Performed(index));
-                plugin.access(cx)
-            }
+        if !self.reads_body {
+            return self.perform(cx);
         }
+        Step::wait(async move {
+            if let Err(answer) = body::read_for_variables(cx).await {
+                return answer.into();
+            }
+            match self.perform(cx) {
+                Step::Continue => Flow::Continue,
+                Step::Answer(answer) => Flow::Answer(answer),
+                Step::Wait(flow) => flow.await,
+            }
+        })
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
@@ -127,6 +130,24 @@ impl Plugin for Workflow {
 }
 
 impl Workflow {
+    /// Performs the action of the first rule whose case holds.
+    fn perform<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        let holds = |rule: &Rule, cx: &RequestContext<'_>| {
+            rule.case.as_ref().is_none_or(|case| case.matches(cx.variables()))
+        };
+        let Some(index) = self.rules.iter().position(|rule| holds(rule, cx)) else {
+            return Step::Continue;
+        };
+        match &self.rules[index].action {
+            None => Step::Continue,
+            Some(Action::Return(status)) => Answer::error_msg(*status, REJECTED).into(),
+            Some(Action::Plugin(plugin)) => {
+                cx.remember(Performed(index));
+                plugin.access(cx)
+            }
+        }
+    }
+
     /// The plugin that a request went through, if it takes part in `phase`.
     fn plugin(&self, performed: Option<usize>, phase: Phases) -> Option<&SharedHandler> {
         match &self.rules[performed?].action {
@@ -258,6 +279,18 @@ mod tests {
         assert_eq!(status(&mut harness, "/"), 503);
         harness.log(&mut first, Transfer::default());
         assert_eq!(status(&mut harness, "/"), 0);
+    }
+
+    #[test]
+    fn cases_may_be_about_the_body() {
+        let conf = json!({"rules": [
+            {"case": [["post_arg_a", "==", "1"]], "actions": [["return", {"code": 403}]]},
+        ]});
+        let mut harness = configured(&conf).expect("the conf is good");
+        for (body, expected) in [("a=1", 403), ("a=2", 0)] {
+            let outcome = harness.request(&format!("POST / HTTP/1.1\n\n{body}"));
+            assert_eq!(outcome.status(), expected, "{body}");
+        }
     }
 
     #[test]

@@ -101,6 +101,14 @@ fn each_key_has_a_count_of_its_own() {
 }
 
 #[test]
+fn keys_may_be_of_the_body() {
+    let mut harness = harness(json!({"count": 1, "time_window": 9, "key": "post_arg_user"}));
+    let statuses = ["user=a", "user=b", "user=a"]
+        .map(|body| harness.request(&format!("POST / HTTP/1.1\n\n{body}")).status());
+    assert_eq!(statuses, [0, 0, 503]);
+}
+
+#[test]
 fn limits_may_come_with_the_request() {
     let conf = json!({"count": "${http_x_count ?? 1}", "time_window": "$http_x_window"});
     let mut harness = harness(conf.clone());

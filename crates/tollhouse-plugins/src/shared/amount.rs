@@ -26,6 +26,11 @@ pub enum Amount<const MIN: u64> {
 pub(crate) struct NoAmount;
 
 impl<const MIN: u64> Amount<MIN> {
+    /// Whether the request's body must have been read.
+    pub(crate) fn reads_body(&self) -> bool {
+        matches!(self, Amount::Of(template) if template.reads_body())
+    }
+
     /// The number for this request.
     #[inline]
     pub(crate) fn resolve(&self, request: &dyn Lookup) -> Result<u64, NoAmount> {

@@ -67,6 +67,15 @@ impl LimitKey {
         LimitKey::Required(Template::parse(text))
     }
 
+    /// Whether the request's body must have been read.
+    pub(crate) fn reads_body(&self) -> bool {
+        match self {
+            LimitKey::Variable(variable) => variable.reads_body(),
+            LimitKey::Combination(template) | LimitKey::Required(template) => template.reads_body(),
+            LimitKey::Constant(_) => false,
+        }
+    }
+
     /// Hands the request's key to `take`; `None` when the limit does not apply. A variable alone
     /// costs no allocation.
     pub(crate) fn with<R>(&self, request: &dyn Lookup, take: impl FnOnce(&[u8]) -> R) -> Option<R> {

@@ -92,3 +92,44 @@ fn scripts_run_on_the_cluster_node_that_has_the_key() {
     let servers = servers(Policy::RedisCluster, &conf);
     assert_eq!(run(async { (count(&servers).await, count(&servers).await) }), (Ok(1), Ok(2)));
 }
+
+#[test]
+fn tls_is_spoken_and_certificates_are_judged_where_the_conf_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("it is made");
+    let file = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("the file is written");
+        path.to_str().expect("the path is text").to_owned()
+    };
+    let certificate = file("cert.pem", pem("CERTIFICATE", made.cert.der()));
+    let key = file("key.pem", pem("PRIVATE KEY", &made.signing_key.serialize_der()));
+    let tls_port = free_port();
+    let port = tls_port.to_string();
+    let server = RedisServer::start(&[
+        "--tls-port",
+        &port,
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &key,
+        "--tls-ca-cert-file",
+        &certificate,
+        "--tls-auth-clients",
+        "no",
+    ]);
+    let Some(_server) = server else { return };
+    let conf = |verifies: bool| {
+        json!({"redis_host": "localhost", "redis_port": tls_port, "redis_ssl": true,
+            "redis_ssl_verify": verifies})
+    };
+    assert_eq!(run(count(&servers(Policy::Redis, &conf(false)))), Ok(1));
+    assert_eq!(run(count(&servers(Policy::Redis, &conf(true)))), Err(Unavailable));
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, der);
+    let lines = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line).into_owned());
+    let body = lines.collect::<Vec<_>>().join("\n");
+    format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
+}

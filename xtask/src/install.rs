@@ -31,10 +31,25 @@ const PEERS: &[Peer] = &[
         reason: "a client of HTTP/1.0 that users have",
     },
     Peer { program: "h2load", package: "nghttp2-client", reason: "an HTTP/2 client not ours" },
+    Peer {
+        program: "redis-server",
+        package: "redis-server",
+        reason: "counters that gateways share",
+    },
 ];
 
 /// System services that Debian's packages start by themselves when they are installed.
-const SERVICES: &[&str] = &["nginx", "haproxy"];
+const SERVICES: &[Service] = &[
+    Service { name: "nginx", pid_file: "/run/nginx.pid" },
+    Service { name: "haproxy", pid_file: "/run/haproxy.pid" },
+    Service { name: "redis-server", pid_file: "/run/redis/redis-server.pid" },
+];
+
+/// A system service, and where its init script keeps its process.
+struct Service {
+    name: &'static str,
+    pid_file: &'static str,
+}
 
 /// Python client libraries, pinned so that a test of compatibility means the same tomorrow.
 const PYTHON_PACKAGES: &[(&str, &str)] = &[("h11", "0.16.0"), ("websockets", "15.0.1")];
@@ -120,7 +135,7 @@ fn apt_prefix() -> Option<Vec<String>> {
 
 fn apt_install(prefix: &mut Vec<String>, packages: &[&str]) -> Result<()> {
     let running_before: Vec<&str> =
-        SERVICES.iter().copied().filter(|name| is_running(name)).collect();
+        SERVICES.iter().filter(|service| is_running(service)).map(|service| service.name).collect();
     prefix.push("DEBIAN_FRONTEND=noninteractive".to_owned());
     let apt = |words: &[&str]| {
         let mut arguments: Vec<String> = prefix[1..].to_vec();
@@ -142,10 +157,11 @@ fn apt_install(prefix: &mut Vec<String>, packages: &[&str]) -> Result<()> {
 /// Stops what the packages started: a server on port 80 is not what a test run was asked for.
 /// A service that ran before is its owner's and is left alone.
 fn stop_services(prefix: &[String], running_before: &[&str]) {
-    for name in SERVICES.iter().filter(|name| !running_before.contains(name)) {
-        if !is_running(name) {
+    for service in SERVICES.iter().filter(|service| !running_before.contains(&service.name)) {
+        if !is_running(service) {
             continue;
         }
+        let name = service.name;
         let mut arguments: Vec<String> = prefix[1..].to_vec();
         arguments.extend(["service", name, "stop"].map(str::to_owned));
         if let Err(error) = shell::run(&mut shell::command(&prefix[0], &arguments)) {
@@ -154,9 +170,9 @@ fn stop_services(prefix: &[String], running_before: &[&str]) {
     }
 }
 
-/// Whether a system service of this name answers; init scripts keep its process in a pid file.
-fn is_running(name: &str) -> bool {
-    std::fs::read_to_string(format!("/run/{name}.pid"))
+/// Whether a system service runs; init scripts keep its process in a pid file.
+fn is_running(service: &Service) -> bool {
+    std::fs::read_to_string(service.pid_file)
         .ok()
         .and_then(|text| text.trim().parse::<u32>().ok())
         .is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
@@ -211,6 +227,7 @@ mod tests {
 
     #[test]
     fn a_service_without_a_pid_file_is_not_running() {
-        assert!(!is_running("no-such-service-anywhere"));
+        let service = Service { name: "none", pid_file: "/run/no-such-service-anywhere.pid" };
+        assert!(!is_running(&service));
     }
 }

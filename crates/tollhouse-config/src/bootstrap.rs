@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use serde_json::{Map, Value};
 use tollhouse_model::upstream::KeepalivePool;
 
 mod check;
@@ -18,6 +19,7 @@ mod load;
 mod parts;
 mod reference;
 mod shape;
+mod shape_more;
 mod shape_net;
 
 pub use load::{Loaded, Source};
@@ -67,6 +69,16 @@ pub struct Bootstrap {
     pub disable_upstream_healthcheck: bool,
     /// What the process logs of itself.
     pub log: String,
+    /// Secrets in the store.
+    pub encryption: Encryption,
+    /// Plugins that may be used; none named is all of them.
+    pub plugins: Vec<String>,
+    /// What the process tells plugins, by plugin.
+    pub plugin_attr: Map<String, Value>,
+    /// Zones of the `proxy-cache` plugin, and how long answers hold that do not say.
+    pub proxy_cache: Map<String, Value>,
+    /// Whether stream routes are taken, although nothing serves them yet.
+    pub stream_routes: bool,
 }
 
 impl Default for Bootstrap {
@@ -93,6 +105,11 @@ impl Default for Bootstrap {
             upstream_keepalive: KeepalivePool::default(),
             disable_upstream_healthcheck: false,
             log: "info".to_owned(),
+            encryption: Encryption::default(),
+            plugins: Vec::new(),
+            plugin_attr: Map::new(),
+            proxy_cache: Map::new(),
+            stream_routes: true,
         }
     }
 }
@@ -133,10 +150,58 @@ impl Default for Listen {
 }
 
 /// The Admin API.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// What clients send as `X-API-KEY`.
     pub key: Option<Secret>,
+    /// A second key, which may only read.
+    pub viewer_key: Option<Secret>,
+    /// Whether a key is asked for at all.
+    pub key_required: bool,
+    /// Who may connect; none is everybody.
+    pub allow: Vec<IpNet>,
+    /// Whether browsers of other origins may call.
+    pub cors: bool,
+    /// What keys of objects begin with.
+    pub prefix: String,
+    /// Whether it takes whole documents, kept in memory, instead of objects.
+    pub standalone: bool,
+    /// Its certificate; none serves plain HTTP.
+    pub tls: AdminTls,
+}
+
+/// TLS of the Admin API.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AdminTls {
+    /// Certificate chain, PEM.
+    pub cert: Option<PathBuf>,
+    /// Its private key, PEM.
+    pub key: Option<PathBuf>,
+    /// Authorities whose certificates clients must show, PEM; none asks for none.
+    pub client_ca: Option<PathBuf>,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        let network = |text: &str| text.parse().expect("a network that is written here");
+        Self {
+            key: None,
+            viewer_key: None,
+            key_required: true,
+            allow: vec![network("127.0.0.0/24"), network("::1/128")],
+            cors: true,
+            prefix: "/apisix".to_owned(),
+            standalone: false,
+            tls: AdminTls::default(),
+        }
+    }
+}
+
+/// What is encrypted at rest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Encryption {
+    /// The first key encrypts, all decrypt; none generates one at the first run.
+    pub keyring: Vec<Secret>,
 }
 
 /// The access log.

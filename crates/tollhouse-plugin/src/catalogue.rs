@@ -53,8 +53,32 @@ impl Rules {
     fn complete(&self, conf: &Value) -> Result<Value, String> {
         let mut conf = conf.clone();
         self.compiled.validate_and_fill(&mut conf)?;
+        empty_as_declared(&self.document, &mut conf);
         whole_numbers(&mut conf);
         Ok(conf)
+    }
+}
+
+/// Clients in Lua write an empty list as `{}` and an empty object as `[]` (apisix.md §10.3 trap 9).
+fn empty_as_declared(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(fields) if fields.is_empty() && schema["type"] == "array" => {
+            *value = json!([]);
+        }
+        Value::Array(items) if items.is_empty() && schema["type"] == "object" => {
+            *value = json!({});
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                if let Some(schema) = schema["properties"].get(name) {
+                    empty_as_declared(schema, field);
+                }
+            }
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| empty_as_declared(&schema["items"], item));
+        }
+        _ => {}
     }
 }
 

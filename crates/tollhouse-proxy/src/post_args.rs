@@ -120,6 +120,13 @@ pub(crate) async fn whole_body(
     Ok(decoded)
 }
 
+/// Takes a body apart that has been read already.
+pub(crate) fn of_body(client: &Client, work: &Work, body: &[u8]) -> Option<PostArgs> {
+    let content_type = work.head.fields.first(tollhouse_http::Known::ContentType)?;
+    let content_type = content_type.of_buffer(client.link.buffer.filled());
+    Kind::of(content_type)?.parse(body.to_vec(), content_type)
+}
+
 /// Reads until the body is complete or the buffer as large as allowed.
 async fn collect(
     worker: &Worker,

@@ -20,6 +20,7 @@ pub use output::Output;
 
 use crate::client::RawClient;
 use crate::memory;
+use crate::message::Message;
 use crate::patience::wait_for;
 
 /// The file of resources inside of a gateway's folder.
@@ -32,6 +33,7 @@ pub struct Gateway {
     child: Child,
     folder: Folder,
     data_plane: SocketAddr,
+    admin: Option<SocketAddr>,
     control: SocketAddr,
     metrics: SocketAddr,
     output: Output,
@@ -71,6 +73,30 @@ impl Gateway {
     /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
         self.data_plane
+    }
+
+    /// Where the Admin API listens.
+    ///
+    /// # Panics
+    /// When it does not: the resources come from a file.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin.expect("the gateway keeps its resources in a store")
+    }
+
+    /// The key of the Admin API, as the first run kept it.
+    pub fn admin_key(&self) -> String {
+        let key = std::fs::read_to_string(self.folder().join("admin.key"));
+        key.expect("the first run keeps a key").trim().to_owned()
+    }
+
+    /// Asks the Admin API: `gateway.admin("PUT", "/routes/1", &json!({…}))`.
+    pub fn admin(&self, method: &str, path: &str, body: &Value) -> Message {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let (key, length) = (self.admin_key(), body.len());
+        RawClient::connect(self.admin_address()).ask(format!(
+            "{method} /apisix/admin{path} HTTP/1.1\r\nHost: admin\r\nX-API-KEY: {key}\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        ))
     }
 
     /// A new connection of a client.

@@ -8,6 +8,11 @@ use tollhouse_plugin::{Catalogue, Services};
 /// The version that clients of APISIX are told; ADC and others ask for at least 3.11.
 pub const SERVER: &str = "APISIX/3.18.0";
 
+/// The `Server` header.
+pub fn server_token(bootstrap: &Bootstrap) -> &'static str {
+    if bootstrap.server_tokens { SERVER } else { "APISIX" }
+}
+
 /// All plugins; their schemas are compiled once.
 pub fn catalogue() -> Arc<Catalogue> {
     static CATALOGUE: OnceLock<Arc<Catalogue>> = OnceLock::new();
@@ -21,8 +26,11 @@ pub fn bare_services() -> Arc<Services> {
 
 /// What a running gateway offers.
 pub fn services(bootstrap: &Bootstrap) -> Arc<Services> {
-    let mut services = Services::new(if bootstrap.server_tokens { SERVER } else { "APISIX" });
+    let mut services = Services::new(server_token(bootstrap));
     services.data_dir = bootstrap.data_dir.clone();
+    services.attributes = bootstrap.plugin_attr.clone();
+    let zones = serde_json::Value::Object(bootstrap.proxy_cache.clone());
+    services.attributes.insert("proxy-cache".to_owned(), zones);
     services.background = tokio::runtime::Handle::try_current().ok();
     Arc::new(services)
 }

@@ -21,7 +21,7 @@ use tollhouse_router::{Mode, NormalizeOptions};
 use tollhouse_telemetry::Registry;
 use tollhouse_telemetry::access_log::{AccessLog, Escape, Layout, Target, Variable};
 
-use crate::plugins::SERVER;
+use crate::plugins::server_token;
 
 /// The data plane's settings out of the bootstrap file.
 pub fn settings(bootstrap: &Bootstrap) -> Settings {
@@ -45,7 +45,7 @@ pub fn settings(bootstrap: &Bootstrap) -> Settings {
             delete_tail_slash: bootstrap.delete_uri_tail_slash,
         },
         limits: limits(bootstrap),
-        server: if bootstrap.server_tokens { SERVER } else { "APISIX" }.to_owned(),
+        server: server_token(bootstrap).to_owned(),
         show_upstream_status: bootstrap.show_upstream_status_in_response_header,
         trusted_addresses: (!trusted.is_empty()).then_some(trusted),
         real_ip: RealIp {

@@ -8,8 +8,7 @@ use super::keys::find;
 use super::{AccessLogFormat, Bootstrap};
 
 /// Listeners that nothing serves yet.
-const NOT_SERVED: [&str; 4] =
-    ["listen.https", "listen.admin", "listen.registry_grpc", "listen.registry_http"];
+const NOT_SERVED: [&str; 3] = ["listen.https", "listen.registry_grpc", "listen.registry_http"];
 
 /// Adds what is wrong; `given` tells keys that somebody gave from those at their default.
 pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problems: &mut Problems) {
@@ -24,6 +23,15 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
         let problem = Problem::warning("access_log.fields", "applies to the json format only");
         problems.push(problem.with_hint("set access_log.format to json"));
     }
+    let tls = &bootstrap.admin.tls;
+    if tls.cert.is_some() != tls.key.is_some() {
+        let problem = Problem::error("admin.tls", "a certificate and its key come together");
+        problems.push(problem.with_hint("set both admin.tls.cert and admin.tls.key, or neither"));
+    }
+    if tls.client_ca.is_some() && tls.cert.is_none() {
+        let problem = Problem::error("admin.tls.client_ca", "needs a certificate of its own");
+        problems.push(problem.with_hint("set admin.tls.cert and admin.tls.key"));
+    }
     check_addresses(bootstrap, problems);
 }
 
@@ -32,6 +40,7 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
     let listen = &bootstrap.listen;
     let lists = [
         ("listen.http", &listen.http),
+        ("listen.admin", &listen.admin),
         ("listen.control", &listen.control),
         ("listen.metrics", &listen.metrics),
     ];

@@ -10,6 +10,7 @@ use super::shape::{
     OptionalTime, Read, Router, Shape, Size, SizeOrNone, Slots, Switch, Text, Time, TimeOrZero,
     Words, WorkerCount,
 };
+use super::shape_more::{Keys, Table};
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, Peers};
 
 /// One key.
@@ -81,12 +82,35 @@ keys! {
          and applied without a restart.";
     listen.http: OpenAddresses, "Data plane, plain HTTP.";
     listen.https: OpenAddresses, "Data plane, TLS. Not served yet.";
-    listen.admin: LoopbackAddresses, "Admin API. Not served yet.";
+    listen.admin: LoopbackAddresses, "Admin API.";
     listen.control: LoopbackAddresses, "Control API: read-only introspection.";
     listen.metrics: LoopbackAddresses, "Prometheus metrics.";
     listen.registry_grpc: OpenAddresses, "Registry, Polaris gRPC. Not served yet.";
     listen.registry_http: OpenAddresses, "Registry, Polaris HTTP. Not served yet.";
-    admin.key: OptionalSecret, "Key of the Admin API; generated at the first run when absent.";
+    admin.key: OptionalSecret,
+        "Key of the Admin API. Where none is given, one is generated at the first run, printed \
+         once, and kept in `data_dir/admin.key`.";
+    admin.viewer_key: OptionalSecret, "A second key of the Admin API, which may only read.";
+    admin.key_required: Switch, "Whether the Admin API asks for a key at all.";
+    admin.allow: Networks,
+        "Who may connect to the Admin API; others are answered 403. None is everybody.";
+    admin.cors: Switch, "Lets pages of other origins call the Admin API.";
+    admin.prefix: Text, "What the keys of objects begin with, in answers and in the store.";
+    admin.standalone: Switch,
+        "The Admin API takes whole documents at `/apisix/admin/configs`, kept in memory only, \
+         instead of single objects kept in the store.";
+    admin.tls.cert: OptionalPath, "Certificate chain of the Admin API, PEM; without it, plain HTTP.";
+    admin.tls.key: OptionalPath, "Private key of that certificate, PEM.";
+    admin.tls.client_ca: OptionalPath,
+        "Authorities, PEM; clients of the Admin API must then show a certificate of theirs.";
+    encryption.keyring: Keys,
+        "Keys that secrets in the store are encrypted with: the first encrypts, all decrypt. Where \
+         none is given, one is generated at the first run and kept in `data_dir/keyring`.";
+    plugins: Words, "Plugins that may be used; none named is all of them.";
+    plugin_attr: Table, "What the process tells plugins, by plugin, such as `redirect.https_port`.";
+    proxy_cache: Table, "Zones of the `proxy-cache` plugin, and `cache_ttl` for answers that do not say.";
+    stream_routes: Switch,
+        "Whether the Admin API takes stream routes. They are kept; nothing serves them yet.";
     access_log.format: LogFormat, "What a line looks like.";
     access_log.file: LogTarget, "Where lines go. The default is `access.log` in `data_dir`.";
     access_log.fields: Words, "Fields of a line in the `json` format; none is all of them.";

@@ -108,6 +108,9 @@ impl Exchange for Lent<'_> {
                 ErrorCode::BodyTooLarge => BodyError::TooLarge,
                 _ => BodyError::Broken,
             })?;
+            if self.work.post_args.is_none() {
+                self.work.post_args = post_args::of_body(self.client, self.work, &body);
+            }
             self.work.plugins.body = Some(body);
             Ok(())
         })

@@ -48,6 +48,7 @@ impl GatewayBuilder {
         let mut builder = Self::new(gateway.program.clone());
         builder.folder = gateway.folder.clone();
         builder.data_plane = gateway.address().to_string();
+        builder.has_resources = gateway.admin.is_none();
         builder
     }
 
@@ -108,8 +109,9 @@ impl GatewayBuilder {
         let control = output.wait_line("the control API", |line| address_in(line, "control"));
         let metrics = output.wait_line("the metrics", |line| address_in(line, "metrics"));
         output.wait_line("the resources", |line| line.contains("  resources").then_some(()));
+        let admin = output.text().lines().find_map(|line| address_in(line, "admin"));
         let (program, folder) = (self.program, self.folder);
-        Gateway { program, child, folder, data_plane: first, control, metrics, output }
+        Gateway { program, child, folder, data_plane: first, admin, control, metrics, output }
     }
 
     /// Starts it and waits for its end.
@@ -154,6 +156,8 @@ impl GatewayBuilder {
         });
         if self.has_resources {
             bootstrap["resources"] = json!(self.folder.resources());
+        } else {
+            bootstrap["listen"]["admin"] = json!("127.0.0.1:0");
         }
         bootstrap
     }
@@ -162,5 +166,6 @@ impl GatewayBuilder {
 /// The address in a line such as `  control     http://127.0.0.1:9090/v1/configuration`.
 fn address_in(line: &str, name: &str) -> Option<SocketAddr> {
     let rest = line.trim_start().strip_prefix(name)?.trim_start();
-    rest.strip_prefix("http://")?.split('/').next()?.parse().ok()
+    let rest = rest.strip_prefix("http://").or(rest.strip_prefix("https://"))?;
+    rest.split('/').next()?.parse().ok()
 }

@@ -16,11 +16,14 @@ use tollhouse_telemetry::access_log::AccessLog;
 use tollhouse_upstream::HealthSupervisor;
 
 use super::{Configuration, problems};
-use crate::control::resources::{Resources, Shared, Source};
+use crate::control::admin::RunningAdmin;
+use crate::control::banner::Banner;
+use crate::control::feed::{self, Feed};
+use crate::control::handover::Succession;
+use crate::control::resources::{Resources, Shared};
 use crate::control::server::{self, Introspection, Predecessor, SideListeners};
 use crate::control::signals::{Request, Signals};
-use crate::control::watch::{self, Watched};
-use crate::control::{banner, echo, handover};
+use crate::control::{handover, watch};
 use crate::wire::{self, CoreParts, Cores};
 
 /// Arguments of `run`.
@@ -74,6 +77,7 @@ fn start_log(filter: &str) -> anyhow::Result<()> {
 /// What runs beside the cores.
 struct Control {
     resources: Resources,
+    store: StoreDuty,
     snapshots: Arc<SnapshotCell>,
     log: Option<AccessLog>,
     spares: handover::Spares,
@@ -102,7 +106,6 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let settings = Arc::new(wire::settings(bootstrap));
     let resolver =
         Resolver::open(wire::resolver_settings(bootstrap), tokio::runtime::Handle::current())?;
-    let source = source(bootstrap).await?;
     let shared = Shared {
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
@@ -115,7 +118,11 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         health: Arc::clone(&health),
         configuration: Arc::clone(&shared.configuration),
     };
-    let (resources, snapshot) = match Resources::open(source.clone(), &settings, resolver, shared) {
+    let predecessor = if upgrade { Predecessor::Leaving } else { Predecessor::None };
+    let source = feed::source(bootstrap);
+    let mut resources = Resources::new(source.clone(), &settings, resolver, shared.clone());
+    let (feed, snapshot) = match feed::open(bootstrap, &shared, &mut resources, predecessor).await?
+    {
         Ok(opened) => opened,
         Err(found) => {
             problems::print(&source.name(), &found);
@@ -138,25 +145,62 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
             tracing::info!("the predecessor is gone already");
         }
     }
-    let (taken_over, takeover) = mpsc::channel(1);
-    if let Err(error) = handover::offer(data_dir, spares.clone(), taken_over) {
+    let (events, successors) = mpsc::channel(1);
+    if let Err(error) = handover::offer(data_dir, spares.clone(), events) {
         tracing::warn!(%error, "no successor can take over: data_dir cannot hold a socket");
     }
-    let predecessor = if upgrade { Predecessor::Leaving } else { Predecessor::None };
     let side = server::start_all(bootstrap, &introspection, predecessor).await?;
+    let admin = feed.start_admin(bootstrap, &shared, predecessor).await?;
     tokio::spawn(async move { health.run().await });
-    banner::print(&addresses, &side, &source, workers);
-    let control = Control { resources, snapshots, log, spares, signals, side };
-    control.run(cores, takeover).await
+    let banner = Banner {
+        data_plane: &addresses,
+        side: &side,
+        admin: admin.as_ref(),
+        source: &source,
+        new_key: feed.new_key(),
+        has_demonstration: feed.has_demonstration(),
+        workers,
+    };
+    banner.print();
+    let store = StoreDuty { bootstrap: bootstrap.clone(), shared, admin, feed };
+    let control = Control { resources, store, snapshots, log, spares, signals, side };
+    control.run(cores, successors).await
 }
 
-/// The resources file, or the demonstration when none is named.
-async fn source(bootstrap: &Bootstrap) -> anyhow::Result<Source> {
-    if let Some(path) = &bootstrap.resources {
-        return Ok(Source::File(path.clone()));
+/// What only one process may hold: the store, and the Admin API that writes it.
+struct StoreDuty {
+    bootstrap: Bootstrap,
+    shared: Shared,
+    admin: Option<RunningAdmin>,
+    feed: Feed,
+}
+
+impl StoreDuty {
+    /// Lets go of both, for a successor. What is in service goes on to serve.
+    fn release(&mut self) {
+        self.admin = None;
+        if matches!(self.feed, Feed::Store(_)) {
+            self.feed = Feed::Nothing;
+        }
     }
-    let address = echo::start().await.context("the built-in echo upstream cannot listen")?;
-    Ok(Source::BuiltIn(echo::demonstration(address)))
+
+    /// Takes both back: the successor did not start.
+    async fn take_back(
+        &mut self,
+        resources: &mut Resources,
+        snapshots: &SnapshotCell,
+    ) -> anyhow::Result<()> {
+        if matches!(self.feed, Feed::Nothing)
+            && let Ok((feed, snapshot)) =
+                feed::open(&self.bootstrap, &self.shared, resources, Predecessor::Leaving).await?
+        {
+            snapshots.publish(snapshot);
+            self.feed = feed;
+        }
+        let leaving = Predecessor::Leaving;
+        self.admin = self.feed.start_admin(&self.bootstrap, &self.shared, leaving).await?;
+        Ok(())
+    }
 }
 
 impl Control {
@@ -164,9 +208,8 @@ impl Control {
     async fn run(
         mut self,
         cores: Cores,
-        mut takeover: mpsc::Receiver<()>,
+        mut successors: mpsc::Receiver<Succession>,
     ) -> anyhow::Result<ExitCode> {
-        let mut watched = self.resources.file().map(|path| Watched::new(path.to_owned()));
         let mut ticks = tokio::time::interval(watch::INTERVAL);
         loop {
             tokio::select! {
@@ -179,19 +222,24 @@ impl Control {
                         }
                     }
                 },
-                Some(()) = takeover.recv() => {
-                    tracing::info!("a successor has taken over");
-                    self.side.stop();
-                    break;
+                Some(event) = successors.recv() => match event {
+                    Succession::Asked(ready) => {
+                        self.store.release();
+                        let _ = ready.send(());
+                    }
+                    Succession::Failed => {
+                        self.store.take_back(&mut self.resources, &self.snapshots).await?;
+                    }
+                    Succession::Done => {
+                        tracing::info!("a successor has taken over");
+                        self.side.stop();
+                        break;
+                    }
+                },
+                news = self.store.feed.next() => {
+                    self.store.feed.take_in(news?, &mut self.resources, &self.snapshots);
                 }
                 _ = ticks.tick() => {
-                    if let Some(watched) = &mut watched
-                        && watched.has_changed()
-                    {
-                        let before = watch::thread_time();
-                        self.resources.reload(&self.snapshots);
-                        watched.reloaded(watch::thread_time().saturating_sub(before));
-                    }
                     if cores.any_ended() {
                         tracing::error!("a core has ended; stopping");
                         break;

@@ -2,24 +2,56 @@
 
 use std::net::SocketAddr;
 
+use tollhouse_config::bootstrap::Secret;
+
+use super::admin::RunningAdmin;
 use super::resources::Source;
 use super::server::SideListeners;
 
-/// Prints it to standard output; under ten lines, so that it is read.
-pub fn print(data_plane: &[SocketAddr], side: &SideListeners, source: &Source, workers: usize) {
-    println!("tollhouse {} serves with {workers} workers", env!("CARGO_PKG_VERSION"));
-    for address in data_plane {
-        println!("  data plane  http://{address}");
-    }
-    if let Some(address) = side.control {
-        println!("  control     http://{address}/v1/configuration");
-    }
-    if let Some(address) = side.metrics {
-        println!("  metrics     http://{address}/metrics");
-    }
-    println!("  resources   {}", source.name());
-    if let (Source::BuiltIn(_), Some(address)) = (source, data_plane.first()) {
-        println!("\nTry: curl -i http://{}/hello", reachable(*address));
+/// What it tells.
+#[derive(Debug)]
+pub struct Banner<'a> {
+    /// Where the data plane listens.
+    pub data_plane: &'a [SocketAddr],
+    /// Where introspection listens.
+    pub side: &'a SideListeners,
+    /// The Admin API.
+    pub admin: Option<&'a RunningAdmin>,
+    /// Where resources come from.
+    pub source: &'a Source,
+    /// The key of the Admin API, where it was made just now.
+    pub new_key: Option<&'a Secret>,
+    /// Whether there is something to try.
+    pub has_demonstration: bool,
+    /// Serving threads.
+    pub workers: usize,
+}
+
+impl Banner<'_> {
+    /// Prints it to standard output; few lines, so that they are read.
+    pub fn print(&self) {
+        let workers = self.workers;
+        println!("tollhouse {} serves with {workers} workers", env!("CARGO_PKG_VERSION"));
+        for address in self.data_plane {
+            println!("  data plane  http://{address}");
+        }
+        if let Some(admin) = self.admin {
+            let scheme = if admin.is_tls { "https" } else { "http" };
+            println!("  admin       {scheme}://{}/apisix/admin", admin.address);
+        }
+        if let Some(address) = self.side.control {
+            println!("  control     http://{address}/v1/configuration");
+        }
+        if let Some(address) = self.side.metrics {
+            println!("  metrics     http://{address}/metrics");
+        }
+        println!("  resources   {}", self.source.name());
+        if let Some(key) = self.new_key {
+            println!("\nAdmin key, made just now and shown only once: {}", key.expose());
+        }
+        if let (true, Some(address)) = (self.has_demonstration, self.data_plane.first()) {
+            println!("\nTry: curl -i http://{}/demo", reachable(*address));
+        }
     }
 }
 

@@ -26,17 +26,16 @@ pub async fn start() -> std::io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// The demonstration's resources: one route to the echo server.
-pub fn demonstration(echo: SocketAddr) -> String {
+/// Id of the demonstration's route.
+pub const DEMONSTRATION: &str = "demonstration";
+
+/// The demonstration's route to the echo server.
+pub fn demonstration(echo: SocketAddr) -> Value {
     json!({
-        "routes": [{
-            "id": "hello",
-            "name": "demonstration",
-            "uri": "/hello*",
-            "upstream": { "type": "roundrobin", "nodes": { (echo.to_string()): 1 } },
-        }]
+        "name": "demonstration",
+        "uri": "/demo*",
+        "upstream": { "type": "roundrobin", "nodes": { (echo.to_string()): 1 } },
     })
-    .to_string()
 }
 
 /// The request as JSON: what a gateway's upstream gets to see.

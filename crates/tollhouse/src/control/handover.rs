@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tollhouse_net::{Listeners, handover};
 
 /// The file in the data directory that a successor connects to.
@@ -49,24 +49,47 @@ impl Spares {
     }
 }
 
-/// Serves successors until one has taken over; then sends one message and ends.
+/// What becomes of a successor.
+#[derive(Debug)]
+pub enum Succession {
+    /// One asks for the sockets; it gets them once this has been answered, when everything that
+    /// only one process may hold has been let go of.
+    Asked(oneshot::Sender<()>),
+    /// It did not start: this process goes on.
+    Failed,
+    /// It serves.
+    Done,
+}
+
+/// Serves successors until one has taken over; then ends.
 ///
 /// # Errors
 /// When the file cannot be made or the thread not be started.
-pub fn offer(data_dir: &Path, spares: Spares, taken_over: mpsc::Sender<()>) -> std::io::Result<()> {
+pub fn offer(
+    data_dir: &Path,
+    spares: Spares,
+    events: mpsc::Sender<Succession>,
+) -> std::io::Result<()> {
     let server = handover::listen(&path(data_dir))?;
     std::thread::Builder::new().name("handover".into()).spawn(move || {
         for successor in server.incoming() {
             let Ok(mut successor) = successor else { continue };
+            let (ready, released) = oneshot::channel();
+            if events.blocking_send(Succession::Asked(ready)).is_err() {
+                return;
+            }
+            // An error means that the control side is ending, and everything is let go of anyway.
+            let _ = released.blocking_recv();
             let sockets = spares.lock().clone();
             let descriptors: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
             match handover::give(&mut successor, &descriptors) {
                 Ok(()) => {
-                    let _ = taken_over.blocking_send(());
+                    let _ = events.blocking_send(Succession::Done);
                     return;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a successor asked for the sockets and did not start");
+                    let _ = events.blocking_send(Succession::Failed);
                 }
             }
         }

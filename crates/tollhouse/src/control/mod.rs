@@ -1,11 +1,16 @@
-//! The control side of a running gateway: the watched file, signals, introspection, hand-over.
+//! The control side of a running gateway: the store or the watched file, the Admin API,
+//! signals, introspection, hand-over.
 //!
 //! One runtime on the main thread; nothing here is on the path of a request.
 
+pub mod admin;
 pub mod banner;
 pub mod echo;
+pub mod feed;
 pub mod handover;
 pub mod resources;
+pub mod secrets;
 pub mod server;
 pub mod signals;
+pub mod stored;
 pub mod watch;

@@ -26,8 +26,10 @@ const PROBLEMS_LOGGED_MAX: usize = 20;
 pub enum Source {
     /// A file, watched.
     File(PathBuf),
-    /// A document that the binary made up itself.
-    BuiltIn(String),
+    /// The store in this folder, written by the Admin API.
+    Store(PathBuf),
+    /// Whole documents that the Admin API takes.
+    Documents,
 }
 
 impl Source {
@@ -35,7 +37,8 @@ impl Source {
     pub fn name(&self) -> String {
         match self {
             Source::File(path) => path.display().to_string(),
-            Source::BuiltIn(_) => "built-in demonstration (name a file with --resources)".into(),
+            Source::Store(folder) => format!("the store in {}", folder.display()),
+            Source::Documents => "documents put to /apisix/admin/configs".to_owned(),
         }
     }
 }
@@ -72,17 +75,14 @@ pub struct Shared {
 }
 
 impl Resources {
-    /// Reads the source for the first time.
-    ///
-    /// # Errors
-    /// The document cannot be read at all; single bad objects are no error.
-    pub fn open(
+    /// Nothing in service yet.
+    pub fn new(
         source: Source,
         settings: &Settings,
         resolver: Arc<Resolver>,
         shared: Shared,
-    ) -> Result<(Self, Arc<Snapshot>), Problems> {
-        let mut resources = Self {
+    ) -> Self {
+        Self {
             source,
             fingerprints: Fingerprints::new(),
             compiler: Compiler::new(settings, resolver, shared.catalogue, shared.services),
@@ -92,18 +92,56 @@ impl Resources {
             document_problems: Problems::new(),
             refused: Problems::new(),
             in_service: (0, 0),
-        };
-        let document = read(&resources.source)?;
-        let snapshot = resources.apply(document).unwrap_or_else(|| resources.compiler.apply([]));
-        resources.report(&snapshot);
-        Ok((resources, snapshot))
+        }
+    }
+
+    /// Reads the file for the first time, if there is one.
+    ///
+    /// # Errors
+    /// The document cannot be read at all; single bad objects are no error.
+    pub fn load(&mut self) -> Result<Arc<Snapshot>, Problems> {
+        let Source::File(path) = &self.source else { return Ok(self.start_with([])) };
+        let document = read(path)?;
+        let snapshot = self.apply(document).unwrap_or_else(|| self.compiler.apply([]));
+        self.report(&snapshot, Telling::Aloud);
+        Ok(snapshot)
+    }
+
+    /// Begins with these objects.
+    pub fn start_with(&mut self, changes: impl IntoIterator<Item = Change>) -> Arc<Snapshot> {
+        let snapshot = self.compiler.apply(changes);
+        self.report(&snapshot, Telling::Aloud);
+        snapshot
     }
 
     /// The file to watch, if there is one.
     pub fn file(&self) -> Option<&Path> {
         match &self.source {
             Source::File(path) => Some(path),
-            Source::BuiltIn(_) => None,
+            Source::Store(_) | Source::Documents => None,
+        }
+    }
+
+    /// Puts changed objects into service.
+    pub fn follow(&mut self, changes: Vec<Change>, cell: &SnapshotCell) {
+        if changes.is_empty() {
+            return;
+        }
+        let started = Instant::now();
+        let snapshot = self.compiler.apply(changes);
+        self.publish(snapshot, started, cell, Telling::Quietly);
+    }
+
+    /// Puts a whole document into service, instead of the one before.
+    pub fn replace(&mut self, text: &str, cell: &SnapshotCell) {
+        let started = Instant::now();
+        match declarative::parse(text, Format::Json, &environment) {
+            Ok(document) => {
+                if let Some(snapshot) = self.apply(document) {
+                    self.publish(snapshot, started, cell, Telling::Aloud);
+                }
+            }
+            Err(problems) => self.refuse(problems),
         }
     }
 
@@ -111,7 +149,8 @@ impl Resources {
     /// keeps serving as it was.
     pub fn reload(&mut self, cell: &SnapshotCell) {
         let started = Instant::now();
-        let document = match read(&self.source) {
+        let Some(path) = self.file() else { return };
+        let document = match read(path) {
             Ok(document) => document,
             Err(problems) => return self.refuse(problems),
         };
@@ -123,10 +162,20 @@ impl Resources {
             }
             return;
         };
+        self.publish(snapshot, started, cell, Telling::Aloud);
+    }
+
+    fn publish(
+        &mut self,
+        snapshot: Arc<Snapshot>,
+        started: Instant,
+        cell: &SnapshotCell,
+        telling: Telling,
+    ) {
         cell.publish(Arc::clone(&snapshot));
         let elapsed_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.metrics.process().snapshot_compile_duration.observe_us(elapsed_us);
-        self.report(&snapshot);
+        self.report(&snapshot, telling);
     }
 
     /// Tells about a document that cannot be read at all, once for each reason.
@@ -155,28 +204,30 @@ impl Resources {
     }
 
     /// Tells log, metrics, control API and health checks about a new snapshot.
-    fn report(&mut self, snapshot: &Snapshot) {
+    fn report(&mut self, snapshot: &Snapshot, telling: Telling) {
         self.in_service = (snapshot.revision, snapshot.router.len());
         self.tell();
         self.health.set_upstreams(self.compiler.checked_upstreams());
         let problems: Vec<_> = self.all_problems().collect();
-        for problem in problems.iter().take(PROBLEMS_LOGGED_MAX) {
-            tracing::warn!("{problem}");
-        }
-        if let Some(more) = problems.len().checked_sub(PROBLEMS_LOGGED_MAX).filter(|more| *more > 0)
-        {
-            tracing::warn!(more, "further problems are listed by the control API");
+        if telling == Telling::Aloud {
+            for problem in problems.iter().take(PROBLEMS_LOGGED_MAX) {
+                tracing::warn!("{problem}");
+            }
+            let more = problems.len().saturating_sub(PROBLEMS_LOGGED_MAX);
+            if more > 0 {
+                tracing::warn!(more, "further problems are listed by the control API");
+            }
+            tracing::info!(
+                revision = snapshot.revision,
+                routes = snapshot.router.len(),
+                problems = problems.len(),
+                "configuration in service"
+            );
         }
         let process = self.metrics.process();
         process.snapshots_published.increment();
         process.config_revision.set(i64::try_from(snapshot.revision).unwrap_or(i64::MAX));
         process.config_problems.set(i64::try_from(problems.len()).unwrap_or(i64::MAX));
-        tracing::info!(
-            revision = snapshot.revision,
-            routes = snapshot.router.len(),
-            problems = problems.len(),
-            "configuration in service"
-        );
     }
 
     /// Brings what the control API tells up to date.
@@ -206,12 +257,19 @@ fn listed<'a>(problems: impl Iterator<Item = &'a Problem>) -> Vec<Value> {
     problems.map(object).collect()
 }
 
-fn read(source: &Source) -> Result<Document, Problems> {
-    let environment = |name: &str| std::env::var(name).ok();
-    match source {
-        Source::File(path) => declarative::read(path, &environment),
-        Source::BuiltIn(text) => declarative::parse(text, Format::Json, &environment),
-    }
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn read(path: &Path) -> Result<Document, Problems> {
+    declarative::read(path, &environment)
+}
+
+/// Whether the log tells about a change: single writes come by the thousand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    Aloud,
+    Quietly,
 }
 
 /// The compiler's changes. A kind whose order changed is taken out and put in anew, since the order

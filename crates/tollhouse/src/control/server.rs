@@ -105,7 +105,7 @@ pub async fn start_all(
     Ok(side)
 }
 
-fn in_use(key: &str, address: SocketAddr) -> String {
+pub(super) fn in_use(key: &str, address: SocketAddr) -> String {
     format!("cannot listen on {address}; set {key} to another address, or to an empty one for none")
 }
 
@@ -141,7 +141,7 @@ impl SideListeners {
 }
 
 /// Binds, waiting a little for a predecessor that is just leaving.
-async fn bind(
+pub(super) async fn bind(
     address: SocketAddr,
     predecessor: Predecessor,
 ) -> std::io::Result<tokio::net::TcpListener> {

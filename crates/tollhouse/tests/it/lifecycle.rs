@@ -13,9 +13,9 @@ use crate::support::{everything_to, gateway, gateway_to};
 #[test]
 fn a_first_start_without_resources_shows_something() {
     let gateway = gateway().without_resources().start();
-    let answer = gateway.client().get("/hello");
+    let answer = gateway.client().get("/demo");
     assert_eq!(answer.status(), 200);
-    assert!(answer.text().contains("\"uri\":\"/hello\""), "{}", answer.text());
+    assert!(answer.text().contains("\"uri\":\"/demo\""), "{}", answer.text());
     gateway.output().wait_line("a command to try", |line| line.contains("curl").then_some(()));
 }
 

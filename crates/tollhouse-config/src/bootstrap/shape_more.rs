@@ -1,0 +1,54 @@
+//! Values that are more than one text: tables that others interpret, and lists of secrets.
+
+use serde_json::{Map, Value};
+
+use super::parts::Secret;
+use super::shape::{Read, Shape, refuse, texts_of};
+
+/// A table whose meaning others know, such as `plugin_attr`.
+pub(crate) struct Table;
+
+impl Shape for Table {
+    type Value = Map<String, Value>;
+    fn takes() -> String {
+        "table".to_owned()
+    }
+    fn read(value: &Value) -> Read<Map<String, Value>> {
+        let hint = "write a table, or JSON text in a variable or flag";
+        match value {
+            Value::Object(fields) => Ok(fields.clone()),
+            Value::String(text) => match serde_json::from_str(text) {
+                Ok(Value::Object(fields)) => Ok(fields),
+                _ => refuse("no table", hint),
+            },
+            _ => refuse("no table", hint),
+        }
+    }
+    fn show(value: &Map<String, Value>) -> String {
+        Value::Object(value.clone()).to_string()
+    }
+}
+
+/// Keys of a keyring: 16 or 32 characters each.
+pub(crate) struct Keys;
+
+impl Shape for Keys {
+    type Value = Vec<Secret>;
+    const SECRET: bool = true;
+    fn takes() -> String {
+        "list of keys of 16 or 32 characters".to_owned()
+    }
+    fn read(value: &Value) -> Read<Vec<Secret>> {
+        let keys = texts_of(value)?;
+        if keys.iter().any(|key| !matches!(key.len(), 16 | 32)) {
+            return refuse(
+                "a key has neither 16 nor 32 characters",
+                "16 for AES-128, 32 for AES-256",
+            );
+        }
+        Ok(keys.into_iter().map(Secret::new).collect())
+    }
+    fn show(value: &Vec<Secret>) -> String {
+        if value.is_empty() { "[]" } else { "***" }.to_owned()
+    }
+}

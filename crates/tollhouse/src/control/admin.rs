@@ -1,0 +1,113 @@
+//! The Admin API on its listener, as the bootstrap file describes it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::sync::watch;
+use tollhouse_admin::{
+    AdminApi, AdminKey, Cors, KeyCheck, Mode, Options, Parts, Role, ServerToken, StreamMode,
+    TlsConfig,
+};
+use tollhouse_config::Bootstrap;
+use tollhouse_config::bootstrap::Secret;
+
+use super::server::{self, Predecessor};
+
+/// A running Admin API; it ends when this is dropped.
+#[derive(Debug)]
+pub struct RunningAdmin {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Whether it speaks TLS.
+    pub is_tls: bool,
+    _stop: watch::Sender<()>,
+}
+
+/// What the bootstrap file says about the Admin API.
+pub fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
+    let admin = &bootstrap.admin;
+    let named = |name: &str, key: &Secret, role| AdminKey {
+        name: name.to_owned(),
+        key: key.expose().to_owned(),
+        role,
+    };
+    let mut keys = vec![named("admin", key, Role::Admin)];
+    keys.extend(admin.viewer_key.iter().map(|key| named("viewer", key, Role::Viewer)));
+    Options {
+        key_prefix: admin.prefix.trim_end_matches('/').to_owned(),
+        keys,
+        key_check: if admin.key_required { KeyCheck::Required } else { KeyCheck::Off },
+        allow: admin.allow.clone(),
+        cors: if admin.cors { Cors::On } else { Cors::Off },
+        server_token: ServerToken(crate::plugins::server_token(bootstrap).to_owned()),
+        stream_mode: if bootstrap.stream_routes { StreamMode::On } else { StreamMode::Off },
+        mode,
+        ..Options::default()
+    }
+}
+
+/// Starts it; `None` when its listener is turned off.
+///
+/// # Errors
+/// The address is taken, the store cannot be read, or the certificate is of no use.
+pub async fn start(
+    bootstrap: &Bootstrap,
+    parts: Parts,
+    predecessor: Predecessor,
+) -> anyhow::Result<Option<RunningAdmin>> {
+    let Some(address) = bootstrap.listen.admin.first().copied() else { return Ok(None) };
+    let tls = tls(bootstrap)?;
+    let api = AdminApi::open(parts).await.context("the Admin API cannot read the store")?;
+    let listener = server::bind(address, predecessor)
+        .await
+        .with_context(|| server::in_use("listen.admin", address))?;
+    let address = listener.local_addr()?;
+    let (stop, mut stopped) = watch::channel(());
+    let is_tls = tls.is_some();
+    tokio::spawn(async move {
+        // Ends with the sender.
+        let stop = async move { while stopped.changed().await.is_ok() {} };
+        tollhouse_admin::serve(listener, api, tls, stop).await;
+    });
+    Ok(Some(RunningAdmin { address, is_tls, _stop: stop }))
+}
+
+fn tls(bootstrap: &Bootstrap) -> anyhow::Result<Option<TlsConfig>> {
+    let tls = &bootstrap.admin.tls;
+    let (Some(cert), Some(key)) = (&tls.cert, &tls.key) else { return Ok(None) };
+    let read = |path: &std::path::Path| {
+        std::fs::read(path).with_context(|| format!("admin.tls: {} cannot be read", path.display()))
+    };
+    let authorities = tls.client_ca.as_deref().map(read).transpose()?;
+    let config = TlsConfig::from_pem(&read(cert)?, &read(key)?, authorities.as_deref())
+        .context("admin.tls")?;
+    Ok(Some(config))
+}
+
+/// A document that was put as a whole goes on as text, for the same way into service as a file's.
+#[derive(Debug)]
+pub struct Documents(pub watch::Sender<Option<String>>);
+
+impl tollhouse_admin::DocumentSink for Documents {
+    fn accept(&self, document: &tollhouse_admin::Document) {
+        let text = serde_json::Value::Object(document.fields.clone()).to_string();
+        self.0.send_replace(Some(text));
+    }
+}
+
+/// The parts of an Admin API.
+pub fn parts(
+    store: Arc<dyn tollhouse_store::Store>,
+    shared: &super::resources::Shared,
+    keyring: Arc<tollhouse_model::encryption::Keyring>,
+    options: Options,
+) -> Parts {
+    Parts {
+        store,
+        catalogue: Arc::clone(&shared.catalogue),
+        services: Arc::clone(&shared.services),
+        keyring: Some(keyring),
+        options,
+    }
+}

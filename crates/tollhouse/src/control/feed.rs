@@ -1,0 +1,241 @@
+//! What keeps the configuration coming: the watched file, the store, or documents put as a whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::watch as channel;
+use tollhouse_admin::Mode;
+use tollhouse_config::Bootstrap;
+use tollhouse_config::bootstrap::Secret;
+use tollhouse_model::encryption::Keyring;
+use tollhouse_model::{Id, Kind, Problems};
+use tollhouse_proxy::{Change, Snapshot, SnapshotCell};
+use tollhouse_store::{Location, Store, StoreError};
+
+use super::admin::{self, Documents, RunningAdmin};
+use super::echo;
+use super::resources::{Resources, Shared, Source};
+use super::secrets::{self, AdminKey};
+use super::server::Predecessor;
+use super::stored::Stored;
+use super::watch::{self, Watched};
+
+/// How long a successor waits for the store of a process that is just leaving.
+const STORE_WAIT: Duration = Duration::from_secs(10);
+
+/// How often it looks.
+const STORE_LOOK: Duration = Duration::from_millis(20);
+
+/// Where changes come from.
+pub enum Feed {
+    /// Nowhere any more.
+    Nothing,
+    /// A file.
+    File(Watched),
+    /// The store.
+    Store(Box<StoreFeed>),
+    /// Documents put as a whole.
+    Documents(DocumentFeed),
+}
+
+/// The store, and who may write it.
+pub struct StoreFeed {
+    store: Arc<dyn Store>,
+    stored: Stored,
+    keyring: Arc<Keyring>,
+    key: AdminKey,
+    /// Whether the demonstration is in service, for want of anything else.
+    demonstrates: bool,
+}
+
+/// Documents, and who may put them.
+pub struct DocumentFeed {
+    documents: channel::Receiver<Option<String>>,
+    sink: Arc<Documents>,
+    key: AdminKey,
+}
+
+/// What came.
+pub enum News {
+    /// The file looks different.
+    FileChanged,
+    /// Objects changed.
+    Changes(Vec<Change>),
+    /// A document came.
+    Document(String),
+}
+
+/// Where resources come from, by the bootstrap file.
+pub fn source(bootstrap: &Bootstrap) -> Source {
+    match &bootstrap.resources {
+        Some(path) => Source::File(path.clone()),
+        None if bootstrap.admin.standalone => Source::Documents,
+        None => Source::Store(bootstrap.data_dir.clone()),
+    }
+}
+
+/// Reads what there is, and follows from there. The inner error is a file that cannot be read.
+///
+/// # Errors
+/// The store cannot be opened or read.
+pub async fn open(
+    bootstrap: &Bootstrap,
+    shared: &Shared,
+    resources: &mut Resources,
+    predecessor: Predecessor,
+) -> anyhow::Result<Result<(Feed, Arc<Snapshot>), Problems>> {
+    match source(bootstrap) {
+        Source::File(path) => {
+            let watched = Watched::new(path);
+            Ok(resources.load().map(|snapshot| (Feed::File(watched), snapshot)))
+        }
+        Source::Documents => {
+            let (sink, documents) = channel::channel(None);
+            let key = secrets::admin_key(bootstrap)?;
+            let feed = DocumentFeed { documents, sink: Arc::new(Documents(sink)), key };
+            Ok(Ok((Feed::Documents(feed), resources.start_with([]))))
+        }
+        Source::Store(folder) => {
+            let store = open_store(&Location::Directory(folder), predecessor).await?;
+            let (feed, changes) = StoreFeed::open(bootstrap, shared, store).await?;
+            let snapshot = resources.start_with(changes);
+            Ok(Ok((Feed::Store(Box::new(feed)), snapshot)))
+        }
+    }
+}
+
+/// Opens the store, waiting for a process that is just leaving it.
+async fn open_store(
+    location: &Location,
+    predecessor: Predecessor,
+) -> anyhow::Result<Arc<dyn Store>> {
+    let deadline = tokio::time::Instant::now() + STORE_WAIT;
+    let mut looks = tokio::time::interval(STORE_LOOK);
+    loop {
+        looks.tick().await;
+        match tollhouse_store::open(location) {
+            Err(StoreError::InUse { .. })
+                if predecessor == Predecessor::Leaving
+                    && tokio::time::Instant::now() < deadline => {}
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+impl StoreFeed {
+    async fn open(
+        bootstrap: &Bootstrap,
+        shared: &Shared,
+        store: Arc<dyn Store>,
+    ) -> anyhow::Result<(Self, Vec<Change>)> {
+        let keyring = Arc::new(secrets::keyring(bootstrap)?);
+        let key = secrets::admin_key(bootstrap)?;
+        let prefix = bootstrap.admin.prefix.trim_end_matches('/');
+        let catalogue = Arc::clone(&shared.catalogue);
+        let (stored, mut changes) =
+            Stored::open(Arc::clone(&store), prefix, catalogue, Arc::clone(&keyring)).await?;
+        let demonstrates = changes.is_empty();
+        if demonstrates {
+            let address = echo::start().await.context("the built-in echo upstream")?;
+            changes.push(Change::Upsert {
+                kind: Kind::Route,
+                id: Id::new(echo::DEMONSTRATION),
+                value: Ok(echo::demonstration(address)),
+                path: "demonstration".to_owned(),
+            });
+        }
+        Ok((Self { store, stored, keyring, key, demonstrates }, changes))
+    }
+}
+
+impl Feed {
+    /// The next change; waits for it.
+    ///
+    /// # Errors
+    /// The store cannot be read any more.
+    pub async fn next(&mut self) -> anyhow::Result<News> {
+        match self {
+            Feed::Nothing => std::future::pending().await,
+            Feed::File(watched) => {
+                let mut looks = tokio::time::interval(watch::INTERVAL);
+                loop {
+                    looks.tick().await;
+                    if watched.has_changed() {
+                        return Ok(News::FileChanged);
+                    }
+                }
+            }
+            Feed::Store(feed) => Ok(News::Changes(feed.stored.next().await?)),
+            Feed::Documents(feed) => {
+                feed.documents.changed().await.context("the Admin API has ended")?;
+                let text = feed.documents.borrow_and_update().clone();
+                Ok(News::Document(text.unwrap_or_default()))
+            }
+        }
+    }
+
+    /// Puts what came into service.
+    pub fn take_in(&mut self, news: News, resources: &mut Resources, cell: &SnapshotCell) {
+        match (self, news) {
+            (Feed::File(watched), News::FileChanged) => {
+                let before = watch::thread_time();
+                resources.reload(cell);
+                watched.reloaded(watch::thread_time().saturating_sub(before));
+            }
+            (Feed::Store(feed), News::Changes(mut changes)) => {
+                if !changes.is_empty() && std::mem::take(&mut feed.demonstrates) {
+                    let id = Id::new(echo::DEMONSTRATION);
+                    changes.insert(0, Change::Delete { kind: Kind::Route, id });
+                }
+                resources.follow(changes, cell);
+            }
+            (_, News::Document(text)) => resources.replace(&text, cell),
+            _ => {}
+        }
+    }
+
+    /// Starts the Admin API that writes what this follows; none where a file says everything.
+    ///
+    /// # Errors
+    /// As [`admin::start`].
+    pub async fn start_admin(
+        &self,
+        bootstrap: &Bootstrap,
+        shared: &Shared,
+        predecessor: Predecessor,
+    ) -> anyhow::Result<Option<RunningAdmin>> {
+        let parts = match self {
+            Feed::Nothing | Feed::File(_) => return Ok(None),
+            Feed::Store(feed) => {
+                let options = admin::options(bootstrap, &feed.key.key, Mode::Store);
+                let (store, keyring) = (Arc::clone(&feed.store), Arc::clone(&feed.keyring));
+                admin::parts(store, shared, keyring, options)
+            }
+            Feed::Documents(feed) => {
+                let sink: Arc<dyn tollhouse_admin::DocumentSink> =
+                    Arc::<Documents>::clone(&feed.sink);
+                let options = admin::options(bootstrap, &feed.key.key, Mode::Standalone(sink));
+                let store = tollhouse_store::open(&Location::Memory)?;
+                let keyring = Arc::new(Keyring::generate()?);
+                admin::parts(store, shared, keyring, options)
+            }
+        };
+        admin::start(bootstrap, parts, predecessor).await
+    }
+
+    /// The key of the Admin API, where it was made just now.
+    pub fn new_key(&self) -> Option<&Secret> {
+        let key = match self {
+            Feed::Nothing | Feed::File(_) => return None,
+            Feed::Store(feed) => &feed.key,
+            Feed::Documents(feed) => &feed.key,
+        };
+        key.is_new.then_some(&key.key)
+    }
+
+    /// Whether the demonstration is in service.
+    pub fn has_demonstration(&self) -> bool {
+        matches!(self, Feed::Store(feed) if feed.demonstrates)
+    }
+}

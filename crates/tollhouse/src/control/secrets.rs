@@ -1,0 +1,135 @@
+//! Secrets that the process makes itself at its first run and keeps beside the store: the key of
+//! the Admin API and the keyring that secrets in the store are encrypted with.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::Context;
+use tollhouse_config::Bootstrap;
+use tollhouse_config::bootstrap::Secret;
+use tollhouse_model::encryption::Keyring;
+
+/// Letters of a generated key; as many as APISIX's own.
+const ADMIN_KEY_LETTERS: usize = 32;
+
+/// The key of the Admin API, and whether it was made just now.
+#[derive(Debug)]
+pub struct AdminKey {
+    /// The key.
+    pub key: Secret,
+    /// Whether nobody has seen it yet.
+    pub is_new: bool,
+}
+
+/// The key that is configured, else the one of an earlier run, else a new one, which is kept.
+///
+/// # Errors
+/// When the data folder cannot be read or written.
+pub fn admin_key(bootstrap: &Bootstrap) -> anyhow::Result<AdminKey> {
+    if let Some(key) = &bootstrap.admin.key {
+        return Ok(AdminKey { key: key.clone(), is_new: false });
+    }
+    let path = bootstrap.data_dir.join("admin.key");
+    if let Some(text) = read(&path)? {
+        return Ok(AdminKey { key: Secret::new(text.trim()), is_new: false });
+    }
+    let key = random_letters()?;
+    keep(&path, &key)?;
+    Ok(AdminKey { key: Secret::new(key), is_new: true })
+}
+
+/// The keyring that is configured, else the one of an earlier run, else a new one, which is kept.
+///
+/// # Errors
+/// When the data folder cannot be read or written, or holds no keyring.
+pub fn keyring(bootstrap: &Bootstrap) -> anyhow::Result<Keyring> {
+    let configured = &bootstrap.encryption.keyring;
+    if !configured.is_empty() {
+        let keys = configured.iter().map(|key| key.expose().to_owned());
+        return Keyring::new(keys).context("encryption.keyring");
+    }
+    let path = bootstrap.data_dir.join("keyring");
+    if let Some(text) = read(&path)? {
+        let keys = text.lines().filter(|line| !line.is_empty()).map(str::to_owned);
+        return Keyring::new(keys).with_context(|| path.display().to_string());
+    }
+    let keyring = Keyring::generate().context("a keyring cannot be made")?;
+    let lines: Vec<&str> = keyring.expose().collect();
+    keep(&path, &lines.join("\n"))?;
+    Ok(keyring)
+}
+
+fn read(path: &Path) -> anyhow::Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) if text.trim().is_empty() => Ok(None),
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
+    }
+}
+
+/// Writes a secret that only this user may read; whole or not at all, whatever happens meanwhile.
+fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
+    let draft = path.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        file.write_all(text.as_bytes())?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        std::fs::rename(&draft, path)
+    };
+    write().with_context(|| {
+        format!("{} cannot be written; set data_dir to a writable folder", path.display())
+    })
+}
+
+fn random_letters() -> anyhow::Result<String> {
+    const LETTERS: &[u8; 52] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let mut key = String::with_capacity(ADMIN_KEY_LETTERS);
+    while key.len() < ADMIN_KEY_LETTERS {
+        let mut bytes = [0; ADMIN_KEY_LETTERS];
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+            .context("the system gives no random numbers")?;
+        // Bytes past the last whole round of letters would favour the first ones.
+        let fair = bytes.iter().filter(|byte| usize::from(**byte) < 4 * LETTERS.len());
+        let letters = fair.map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
+        key.extend(letters.take(ADMIN_KEY_LETTERS - key.len()));
+    }
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_made_once_and_kept_for_this_user_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let bootstrap = Bootstrap { data_dir: folder.path().to_owned(), ..Bootstrap::default() };
+        let first = admin_key(&bootstrap).expect("a key");
+        assert!(first.is_new && first.key.expose().len() == ADMIN_KEY_LETTERS);
+        let again = admin_key(&bootstrap).expect("a key");
+        assert!(!again.is_new && again.key == first.key);
+        let sealed = keyring(&bootstrap).expect("a keyring").encrypt("x");
+        assert_eq!(keyring(&bootstrap).expect("a keyring").decrypt(&sealed).as_deref(), Some("x"));
+        for name in ["admin.key", "keyring"] {
+            let metadata = std::fs::metadata(folder.path().join(name)).expect("the file");
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_configured_is_not_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut bootstrap =
+            Bootstrap { data_dir: folder.path().to_owned(), ..Bootstrap::default() };
+        bootstrap.admin.key = Some(Secret::new("given"));
+        bootstrap.encryption.keyring = vec![Secret::new("0123456789abcdef")];
+        assert!(!admin_key(&bootstrap).expect("a key").is_new);
+        keyring(&bootstrap).expect("a keyring");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+    }
+}

@@ -6,10 +6,13 @@ mod sqlite;
 #[cfg(test)]
 mod tests;
 
+pub use sqlite::Progress;
+
 use crate::clock::Clock;
+use crate::entry::Listing;
 use crate::error::StoreError;
 use crate::store::Store;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where a store lives.
@@ -58,4 +61,29 @@ pub fn open_with(location: &Location, options: &Options) -> Result<Arc<dyn Store
             Ok(Arc::new(sqlite::SqliteStore::open(directory, options)?))
         }
     }
+}
+
+/// Reads the entries under a prefix from the store of a data directory, as of one revision, whether
+/// or not another process has it open. Nothing is written, and nothing that runs is held up.
+///
+/// # Errors
+///
+/// There is no store, it may not be read, or it is damaged or of another version.
+pub fn read_directory(directory: &Path, prefix: &str) -> Result<Listing, StoreError> {
+    sqlite::read(directory, prefix)
+}
+
+/// Copies the store of a data directory, as of one revision, to a file that must not exist yet,
+/// whether or not another process has it open. As `store.db` in an empty data directory, the copy
+/// opens as a store. Every 16 MiB the progress is told.
+///
+/// # Errors
+///
+/// As for [`read_directory`]; and the file exists, or cannot be written.
+pub fn backup_directory(
+    directory: &Path,
+    file: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), StoreError> {
+    sqlite::copy(directory, file, progress)
 }

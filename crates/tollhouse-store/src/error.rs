@@ -103,6 +103,23 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// There is no store at this place.
+    #[error(
+        "{} does not exist: no gateway has kept objects there; name the data directory of one",
+        path.display()
+    )]
+    Missing {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// The store may not be read.
+    #[error(
+        "{} cannot be read; run this as the user that the gateway runs as", path.display()
+    )]
+    Unreadable {
+        /// The store's file.
+        path: PathBuf,
+    },
     /// The file that a backup should go to is there already.
     #[error("{} exists and is never overwritten; name another file", path.display())]
     FileExists {

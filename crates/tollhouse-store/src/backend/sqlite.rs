@@ -2,11 +2,13 @@
 //!
 //! All writes go through one thread ([`writer`]), which commits what is queued together; reads have
 //! threads of their own ([`reader`]) and see the newest commit. How the file is opened, judged and
-//! locked stands in [`file`]; what is in it in [`table`]; copies of it are made in [`backup`].
+//! locked stands in [`file`]; what is in it in [`table`]; copies of it are made in [`backup`]; [`outside`]
+//! looks at it while another process has it open.
 
 mod backup;
 mod error;
 mod file;
+mod outside;
 mod reader;
 mod table;
 #[cfg(test)]
@@ -14,6 +16,8 @@ mod tests;
 mod writer;
 
 pub(super) use backup::export;
+pub use outside::Progress;
+pub(super) use outside::{copy, read};
 
 use super::Options;
 use crate::entry::{Entry, Listing, Revision};

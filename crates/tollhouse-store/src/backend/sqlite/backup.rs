@@ -59,7 +59,8 @@ fn fill(target: &Connection, listing: &Listing) -> rusqlite::Result<()> {
     target.execute_batch("COMMIT")
 }
 
-fn write_new(
+/// Has a file written that must not exist yet; it appears whole or not at all.
+pub(super) fn write_new(
     file: &Path,
     fill: impl FnOnce(&mut Connection, &Path) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {

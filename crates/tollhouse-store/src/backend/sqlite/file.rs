@@ -170,9 +170,28 @@ fn check_short(path: &Path, file: &File) -> Result<(), StoreError> {
     Err(StoreError::Corrupt { path: path.to_owned(), reason })
 }
 
+/// A connection for reading a store that another process may have open; it is judged as when it is
+/// opened, and nothing is made where there is none.
+pub(super) fn connect_to_read(path: &Path) -> Result<Connection, StoreError> {
+    let mut file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => StoreError::Missing { path: path.to_owned() },
+        io::ErrorKind::PermissionDenied => StoreError::Unreadable { path: path.to_owned() },
+        _ => StoreError::from_io(path, &error),
+    })?;
+    check_header(path, &mut file)?;
+    drop(file);
+    let connection = connect_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    check_format(path, &connection)?;
+    Ok(connection)
+}
+
 /// A connection with the settings that all share.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    connect_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+}
+
+fn connect_with(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let to_error = |error| from_sqlite(path, &error);
     let connection = Connection::open_with_flags(path, flags).map_err(to_error)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(to_error)?;

@@ -3,6 +3,7 @@
 
 mod damage;
 mod killed;
+mod outside;
 
 use super::*;
 use crate::backend::{Location, open, open_with};

@@ -1,0 +1,87 @@
+//! Looking at a store from outside, beside a process that has it open and after one that was killed.
+
+use super::*;
+use crate::{backup_directory, read_directory};
+
+fn keys(directory: &Path, prefix: &str) -> Vec<Box<str>> {
+    let listing = read_directory(directory, prefix).unwrap();
+    listing.entries.into_iter().map(|entry| entry.key).collect()
+}
+
+fn copy(directory: &Path, file: &Path) -> Result<(), StoreError> {
+    backup_directory(directory, file, &mut |_| {})
+}
+
+#[tokio::test]
+async fn it_is_read_and_copied_while_it_is_open_and_after() {
+    let (directory, other) = (temporary(), temporary());
+    let store = open_in(directory.path()).unwrap();
+    store.commit(Transaction::new().put("/a/1", "v").put("/b/1", "v")).await.unwrap();
+    assert_eq!(keys(directory.path(), "/a/"), ["/a/1".into()]);
+    copy(directory.path(), &other.path().join("store.db")).unwrap();
+    store.commit(Transaction::new().put("/a/2", "v")).await.unwrap();
+    assert_eq!(keys(directory.path(), "/a/"), ["/a/1".into(), "/a/2".into()]);
+    let expected = store.list("").await.unwrap();
+    drop(store);
+    assert_eq!(read_directory(directory.path(), ""), Ok(expected));
+
+    let copied = open_in(other.path()).unwrap();
+    assert_eq!(copied.list("").await.unwrap().entries.len(), 2);
+    assert_eq!(copied.revision().await, Ok(Revision(1)));
+}
+
+#[tokio::test]
+async fn a_copy_tells_how_far_it_is_and_is_of_one_revision() {
+    let (directory, other) = (temporary(), temporary());
+    let store = open_in(directory.path()).unwrap();
+    let value = vec![b'v'; 1024 * 1024];
+    for number in 0..40 {
+        store.commit(Transaction::new().put(format!("{number}"), value.clone())).await.unwrap();
+    }
+    let file = other.path().join("store.db");
+    let mut told = Vec::new();
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::scope(|scope| {
+        let copying = scope.spawn(|| {
+            backup_directory(directory.path(), &file, &mut |progress| {
+                told.push(progress);
+                // What is committed between two steps stays out of the copy.
+                let commit = store.commit(Transaction::new().put("late", "v"));
+                runtime.block_on(commit).unwrap();
+            })
+        });
+        copying.join().unwrap().unwrap();
+    });
+    assert!(told.len() > 1, "{told:?}");
+    assert!(told.is_sorted_by_key(|progress| progress.done_bytes), "{told:?}");
+    let last = told.last().unwrap();
+    assert_eq!(last.done_bytes, last.total_bytes);
+    let copied = open_in(other.path()).unwrap();
+    assert_eq!(copied.revision().await, Ok(Revision(40)));
+    assert_eq!(copied.get("late").await, Ok(None));
+}
+
+#[test]
+fn what_is_not_there_or_not_ours_is_refused_and_left() {
+    let directory = temporary();
+    let path = directory.path().join("store.db");
+    assert_eq!(
+        read_directory(directory.path(), ""),
+        Err(StoreError::Missing { path: path.clone() })
+    );
+    assert!(!path.exists(), "nothing is made by looking");
+    fs::write(&path, "no store at all").unwrap();
+    assert!(matches!(read_directory(directory.path(), ""), Err(StoreError::Corrupt { .. })));
+    assert_eq!(fs::read(&path).unwrap(), b"no store at all");
+}
+
+#[tokio::test]
+async fn a_file_that_is_there_is_never_replaced() {
+    let (directory, other) = (temporary(), temporary());
+    drop(open_in(directory.path()).unwrap());
+    let file = other.path().join("kept");
+    fs::write(&file, "kept").unwrap();
+    assert_eq!(copy(directory.path(), &file), Err(StoreError::FileExists { path: file.clone() }));
+    assert_eq!(fs::read(&file).unwrap(), b"kept");
+    assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1, "nothing is left behind");
+}

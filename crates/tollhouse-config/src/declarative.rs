@@ -17,7 +17,10 @@ use crate::substitute::Environment;
 mod collect;
 mod json;
 mod key;
+mod write;
 mod yaml;
+
+pub use write::write;
 
 /// Keys of APISIX's documents that have no effect here yet.
 pub const NOT_SERVED: [&str; 2] = ["plugins", "stream_plugins"];

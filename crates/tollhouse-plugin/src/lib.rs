@@ -21,6 +21,7 @@ pub mod plugin;
 pub mod response;
 pub mod schema;
 pub mod scope;
+pub mod sealing;
 pub mod shelf;
 pub mod testing;
 

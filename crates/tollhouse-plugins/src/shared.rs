@@ -15,6 +15,7 @@ pub(crate) mod http_client;
 pub(crate) mod http_date;
 pub(crate) mod identity;
 pub(crate) mod limit_key;
+pub(crate) mod logging;
 pub(crate) mod lua_number;
 pub(crate) mod patterns;
 pub(crate) mod redis;

@@ -1,0 +1,120 @@
+//! Bodies in log entries: which are taken, and how much of them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use serde_json::Value;
+use tollhouse_model::expr::Expr;
+use tollhouse_plugin::{
+    Answer, BodyError, BodyFilter, Effect, Flow, RequestContext, ResponseContext, Step,
+};
+
+use super::BodyFields;
+use crate::shared::conditions;
+
+/// Longest request body that is read for a log; a longer one is passed on without being logged.
+const READ_BYTES_MAX: u64 = 64 << 20;
+
+/// Which bodies are taken.
+#[derive(Debug)]
+pub(super) struct Bodies {
+    request: Option<Rule>,
+    response: Option<Rule>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    condition: Option<Expr>,
+    bytes_max: usize,
+}
+
+/// A body as far as it has been seen.
+pub(super) type Collected = Rc<RefCell<Vec<u8>>>;
+
+impl Bodies {
+    pub fn compile(fields: BodyFields) -> Result<Self, String> {
+        let request = condition("include_req_body_expr", fields.include_req_body_expr)?;
+        let response = condition("include_resp_body_expr", fields.include_resp_body_expr)?;
+        let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let request = Rule { condition: request, bytes_max: size(fields.max_req_body_bytes) };
+        let response = Rule { condition: response, bytes_max: size(fields.max_resp_body_bytes) };
+        Ok(Self {
+            request: fields.include_req_body.then_some(request),
+            response: fields.include_resp_body.then_some(response),
+        })
+    }
+
+    /// Reads the request's body where it is to be logged; `take` gets what is.
+    pub fn request<'a>(
+        &'a self,
+        cx: &'a mut RequestContext<'_>,
+        take: impl FnOnce(&mut RequestContext<'_>, Vec<u8>) + 'a,
+    ) -> Step<'a> {
+        let Some(rule) = &self.request else { return Step::Continue };
+        if !has_body_to_read(cx) || !rule.holds(|expr| expr.matches(cx.variables())) {
+            return Step::Continue;
+        }
+        Step::wait(async move {
+            match cx.read_body(READ_BYTES_MAX).await {
+                Ok(body) => {
+                    let body = body[..body.len().min(rule.bytes_max)].to_vec();
+                    take(cx, body);
+                    Flow::Continue
+                }
+                Err(BodyError::TooLarge) => Answer::status(413).into(),
+                Err(BodyError::Broken) => Answer::status(400).into(),
+            }
+        })
+    }
+
+    /// Watches the answer's body where it is to be logged.
+    pub fn response(&self, cx: &mut ResponseContext<'_>) -> Option<Collected> {
+        let rule = self.response.as_ref()?;
+        if !rule.holds(|expr| expr.matches(&cx.variables())) {
+            return None;
+        }
+        let collected = Collected::default();
+        if cx.facts().has_body {
+            let watch = Watch { into: Rc::clone(&collected), bytes_max: rule.bytes_max };
+            cx.filter_body(Effect::Observes, Box::new(watch));
+        }
+        Some(collected)
+    }
+}
+
+fn condition(field: &str, expr: Option<Vec<Vec<Value>>>) -> Result<Option<Expr>, String> {
+    let Some(expr) = expr else { return Ok(None) };
+    let expr = Value::Array(expr.into_iter().map(Value::Array).collect());
+    let told = |error| format!("failed to validate the '{field}' expression: {error}");
+    conditions::parse(&expr).map(Some).map_err(told)
+}
+
+impl Rule {
+    fn holds(&self, matches: impl FnOnce(&Expr) -> bool) -> bool {
+        self.condition.as_ref().is_none_or(matches)
+    }
+}
+
+/// Whether there is a body, of a length that may be read.
+fn has_body_to_read(cx: &RequestContext<'_>) -> bool {
+    if cx.header("transfer-encoding").is_some() {
+        return true;
+    }
+    let length = cx.header("content-length");
+    let length = length.and_then(|text| std::str::from_utf8(&text).ok()?.trim().parse().ok());
+    length.is_some_and(|bytes: u64| bytes > 0 && bytes <= READ_BYTES_MAX)
+}
+
+/// Copies what passes, up to a bound.
+struct Watch {
+    into: Collected,
+    bytes_max: usize,
+}
+
+impl BodyFilter for Watch {
+    fn filter(&mut self, input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {
+        let mut body = self.into.borrow_mut();
+        let room = self.bytes_max - body.len();
+        body.extend_from_slice(&input[..input.len().min(room)]);
+    }
+}

@@ -1,0 +1,223 @@
+//! The entry that a logger writes for an exchange: the default one, or one in the conf's own shape.
+
+use serde_json::{Map, Value, json};
+use tollhouse_model::variable::Variable;
+use tollhouse_plugin::{
+    LogContext, Phases, RequestContext, ResponseContext, Scope, Step, Transfer,
+};
+use tollhouse_stdx::civil::CivilTime;
+
+use super::bodies::{Bodies, Collected};
+use super::format::Fields;
+use super::{BodyFields, FormatFields, hostname};
+use crate::shared::request_document::{headers_document, query_document, text};
+
+/// Makes entries.
+#[derive(Debug)]
+pub(crate) struct Entries {
+    bodies: Bodies,
+    shape: Shape,
+    extra: Fields,
+    version: String,
+}
+
+#[derive(Debug)]
+enum Shape {
+    Default,
+    Own(Fields),
+}
+
+/// What earlier phases leave for the log.
+#[derive(Default)]
+struct Seen {
+    request_body: Option<Vec<u8>>,
+    response_headers: Option<Value>,
+    response_body: Option<Collected>,
+}
+
+impl Entries {
+    /// The phases that entries need.
+    pub(crate) const PHASES: Phases = Phases::ACCESS.and(Phases::RESPONSE).and(Phases::LOG);
+
+    /// As a conf says, and metadata where the conf does not.
+    pub(crate) fn compile(
+        bodies: BodyFields,
+        format: FormatFields,
+        scope: &Scope<'_>,
+    ) -> Result<Self, String> {
+        let from_metadata = |name: &str| {
+            let format = scope.metadata_field(name).and_then(Value::as_object).cloned();
+            format.filter(|format| !format.is_empty())
+        };
+        let own = format.log_format.or_else(|| from_metadata("log_format"));
+        let extra = format.log_format_extra.or_else(|| from_metadata("log_format_extra"));
+        let token = &scope.services.server_token;
+        Ok(Self {
+            bodies: Bodies::compile(bodies)?,
+            shape: own.map_or(Shape::Default, |format| Shape::Own(Fields::parse(&format))),
+            extra: extra.map_or_else(Fields::default, |format| Fields::parse(&format)),
+            version: token.split_once('/').map_or(token.as_str(), |(_, version)| version).into(),
+        })
+    }
+
+    /// Takes the request's body where it is wanted.
+    pub(crate) fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        self.bodies.request(cx, |cx, body| {
+            cx.remember(Seen { request_body: Some(body), ..Seen::default() });
+        })
+    }
+
+    /// Takes the answer's headers, and its body where it is wanted.
+    pub(crate) fn response(&self, cx: &mut ResponseContext<'_>) {
+        let headers = headers_document(|visit| cx.each_header(visit));
+        let body = self.bodies.response(cx);
+        let mut seen = cx.recall::<Seen>().map(std::mem::take).unwrap_or_default();
+        seen.response_headers = Some(headers);
+        seen.response_body = body;
+        cx.remember(seen);
+    }
+
+    /// The entry.
+    pub(crate) fn entry(&self, cx: &mut LogContext<'_>) -> Value {
+        let seen = cx.recall::<Seen>().map(std::mem::take).unwrap_or_default();
+        let mut entry = match &self.shape {
+            Shape::Default => self.default_entry(cx, &seen),
+            Shape::Own(fields) => own_entry(fields, cx, &seen),
+        };
+        self.extra.add_to(&mut entry, &|name, variable| value_of(cx, &seen, name, variable));
+        Value::Object(entry)
+    }
+
+    fn default_entry(&self, cx: &LogContext<'_>, seen: &Seen) -> Map<String, Value> {
+        let transfer = cx.transfer();
+        let mut entry = Map::new();
+        let mut put = |name: &str, value: Value| {
+            entry.insert(name.to_owned(), value);
+        };
+        put("request", request_part(cx, seen));
+        put("response", response_part(transfer, seen));
+        put("server", json!({"hostname": hostname(), "version": self.version}));
+        if !transfer.upstream.is_empty() {
+            put("upstream", json!(transfer.upstream));
+        }
+        if transfer.route_id.is_empty() {
+            put("service_id", json!(variable(cx, &Variable::Host)));
+        } else {
+            put("service_id", json!(transfer.service_id));
+            put("route_id", json!(transfer.route_id));
+        }
+        if !transfer.consumer.is_empty() {
+            put("consumer", json!({"username": transfer.consumer}));
+        }
+        put("client_ip", json!(variable(cx, &Variable::RemoteAddr)));
+        put("start_time", json!(transfer.started_unix_ms));
+        put("latency", json!(transfer.request_ms));
+        if let Some(upstream_ms) = transfer.upstream_ms {
+            put("upstream_latency", json!(upstream_ms));
+        }
+        let own_ms = transfer.request_ms.saturating_sub(transfer.upstream_ms.unwrap_or(0));
+        put("apisix_latency", json!(own_ms));
+        entry
+    }
+}
+
+fn request_part(cx: &LogContext<'_>, seen: &Seen) -> Value {
+    let request = cx.request();
+    let part = |variable_name: Variable| variable(cx, &variable_name).unwrap_or_default();
+    let (scheme, host) = (part(Variable::Scheme), part(Variable::Host));
+    let (port, uri) = (part(Variable::ServerPort), part(Variable::RequestUri));
+    let edits = &request.edits().headers;
+    let headers = headers_document(|visit| {
+        request.each_client_header(&mut |name, value| {
+            if !edits.hides(name) {
+                visit(name, value);
+            }
+        });
+        edits.lines().for_each(|(name, value)| visit(name, value));
+    });
+    let mut document = json!({
+        "url": format!("{scheme}://{host}:{port}{uri}"),
+        "uri": uri,
+        "method": text(request.method()),
+        "headers": headers,
+        "querystring": query_document(request.query()),
+        "size": cx.transfer().bytes_received,
+    });
+    if let Some(body) = &seen.request_body {
+        document["body"] = json!(text(body));
+    }
+    document
+}
+
+fn response_part(transfer: &Transfer<'_>, seen: &Seen) -> Value {
+    let mut document = json!({
+        "status": transfer.status,
+        "headers": seen.response_headers.clone().unwrap_or_else(|| json!({})),
+        "size": transfer.bytes_sent,
+    });
+    if let Some(body) = &seen.response_body {
+        document["body"] = json!(text(&body.borrow()));
+    }
+    document
+}
+
+fn own_entry(fields: &Fields, cx: &LogContext<'_>, seen: &Seen) -> Map<String, Value> {
+    let mut entry = Map::new();
+    fields.add_to(&mut entry, &|name, variable| value_of(cx, seen, name, variable));
+    let transfer = cx.transfer();
+    for (name, id) in [("service_id", transfer.service_id), ("route_id", transfer.route_id)] {
+        if !id.is_empty() {
+            entry.insert(name.into(), json!(id));
+        }
+    }
+    entry
+}
+
+/// A variable's value once the exchange is over: numbers for status and sizes, texts otherwise.
+fn value_of(
+    cx: &LogContext<'_>,
+    seen: &Seen,
+    name: &str,
+    variable_name: &Variable,
+) -> Option<Value> {
+    let transfer = cx.transfer();
+    let filled = |text: &str| (!text.is_empty()).then(|| json!(text));
+    let seconds = |ms: u64| json!(format!("{}.{:03}", ms / 1_000, ms % 1_000));
+    match name {
+        "status" => Some(json!(transfer.status)),
+        "request_length" => Some(json!(transfer.bytes_received)),
+        "bytes_sent" => Some(json!(transfer.bytes_sent)),
+        "body_bytes_sent" => Some(json!(transfer.body_bytes_sent.to_string())),
+        "request_time" => Some(seconds(transfer.request_ms)),
+        "upstream_response_time" | "apisix_upstream_response_time" => {
+            transfer.upstream_ms.map(seconds)
+        }
+        "upstream_addr" => filled(transfer.upstream),
+        "upstream_status" => transfer.upstream_status.map(|status| json!(status.to_string())),
+        "route_id" => filled(transfer.route_id),
+        "service_id" => filled(transfer.service_id),
+        "consumer_name" => filled(transfer.consumer),
+        "request_body" => seen.request_body.as_ref().map(|body| json!(text(body))),
+        "resp_body" => seen.response_body.as_ref().map(|body| json!(text(&body.borrow()))),
+        "hostname" => Some(json!(hostname())),
+        "msec" => Some(seconds(cx.now().unix_ms)),
+        "time_iso8601" => Some(json!(text(&civil(cx).iso_date()))),
+        "time_local" => Some(json!(text(&civil(cx).log_date()))),
+        _ => sent_header(seen, name).or_else(|| variable(cx, variable_name).map(Value::String)),
+    }
+}
+
+/// `sent_http_<name>`, `upstream_http_<name>`.
+fn sent_header(seen: &Seen, name: &str) -> Option<Value> {
+    let header = name.strip_prefix("sent_http_").or(name.strip_prefix("upstream_http_"))?;
+    seen.response_headers.as_ref()?.get(header.replace('_', "-")).cloned()
+}
+
+fn civil(cx: &LogContext<'_>) -> CivilTime {
+    CivilTime::from_unix_seconds(i64::try_from(cx.now().unix_ms / 1_000).unwrap_or(i64::MAX))
+}
+
+fn variable(cx: &LogContext<'_>, variable: &Variable) -> Option<String> {
+    let value = cx.variables().variable(variable)?;
+    Some(text(&value).into_owned())
+}

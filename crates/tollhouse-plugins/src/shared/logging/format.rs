@@ -1,0 +1,58 @@
+//! Entries in a shape that a conf gives: maps of texts and variables.
+
+use serde_json::{Map, Value};
+use tollhouse_model::variable::Variable;
+
+/// Fields of an entry.
+#[derive(Debug, Default)]
+pub(super) struct Fields(Vec<(String, Part)>);
+
+#[derive(Debug)]
+enum Part {
+    /// Stands for itself.
+    Literal(Value),
+    /// Is absent where the variable is.
+    Variable { name: String, variable: Variable },
+    /// Holds fields of its own.
+    Object(Fields),
+}
+
+impl Fields {
+    /// Takes a format apart; a text that begins with `$` names a variable.
+    pub fn parse(format: &Map<String, Value>) -> Self {
+        Self(format.iter().map(|(name, value)| (name.clone(), Part::parse(value))).collect())
+    }
+
+    /// Adds the fields to `entry`; `value_of` tells what a variable's value is.
+    pub fn add_to(
+        &self,
+        entry: &mut Map<String, Value>,
+        value_of: &dyn Fn(&str, &Variable) -> Option<Value>,
+    ) {
+        for (name, part) in &self.0 {
+            let value = match part {
+                Part::Literal(value) => Some(value.clone()),
+                Part::Variable { name, variable } => value_of(name, variable),
+                Part::Object(fields) => {
+                    let mut object = Map::new();
+                    fields.add_to(&mut object, value_of);
+                    Some(Value::Object(object))
+                }
+            };
+            entry.extend(value.map(|value| (name.clone(), value)));
+        }
+    }
+}
+
+impl Part {
+    fn parse(value: &Value) -> Self {
+        match value {
+            Value::String(text) => match text.strip_prefix('$') {
+                Some(name) => Part::Variable { name: name.into(), variable: Variable::parse(name) },
+                None => Part::Literal(value.clone()),
+            },
+            Value::Object(format) => Part::Object(Fields::parse(format)),
+            other => Part::Literal(other.clone()),
+        }
+    }
+}

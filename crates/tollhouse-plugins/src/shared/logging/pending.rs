@@ -1,0 +1,84 @@
+//! The bound on what waits for delivery: entries, and their bytes. What is over it is dropped and
+//! counted, so that a log server that is down never costs more memory than this.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Entries that may wait where nobody says otherwise.
+pub(crate) const ENTRIES_MAX: usize = 8_192;
+
+/// Bytes of entries that may wait: bodies in entries would otherwise make thousands of them
+/// gigabytes.
+const BYTES_MAX: usize = 64 << 20;
+
+/// What waits.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    entries_max: usize,
+    entries: AtomicUsize,
+    bytes: AtomicUsize,
+    dropped: AtomicU64,
+}
+
+impl Pending {
+    /// At most `entries_max` entries.
+    pub(crate) fn new(entries_max: usize) -> Self {
+        Self {
+            entries_max,
+            entries: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts one entry more, or one dropped where there are too many.
+    pub(crate) fn admit(&self, bytes: usize) -> Result<(), Full> {
+        let entries = self.entries.fetch_add(1, Ordering::Relaxed) + 1;
+        let waiting_bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if entries <= self.entries_max && waiting_bytes <= BYTES_MAX {
+            return Ok(());
+        }
+        self.release(1, bytes);
+        Err(self.refuse())
+    }
+
+    /// Counts one entry dropped.
+    pub(crate) fn refuse(&self) -> Full {
+        Full { dropped: self.dropped.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+
+    /// Entries have gone, one way or the other.
+    pub(crate) fn release(&self, entries: usize, bytes: usize) {
+        self.entries.fetch_sub(entries, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// There is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full {
+    /// How many entries have been dropped so far.
+    pub dropped: u64,
+}
+
+impl Full {
+    /// Whether to speak of it: at 1, 2, 4, 8, …, since what drops entries drops many.
+    pub(crate) fn is_news(self) -> bool {
+        self.dropped.is_power_of_two()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_and_bytes_are_bounded() {
+        let pending = Pending::new(2);
+        assert_eq!(pending.admit(1), Ok(()));
+        assert_eq!(pending.admit(BYTES_MAX), Err(Full { dropped: 1 }));
+        assert_eq!(pending.admit(BYTES_MAX - 1), Ok(()));
+        assert_eq!(pending.admit(0), Err(Full { dropped: 2 }));
+        pending.release(2, BYTES_MAX);
+        assert_eq!(pending.admit(BYTES_MAX), Ok(()));
+    }
+}

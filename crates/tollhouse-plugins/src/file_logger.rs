@@ -1,0 +1,204 @@
+//! Appends an entry for every exchange to a file: one JSON object a line, as soon as the exchange
+//! is over.
+//!
+//! The file is opened again when it has been moved away, so logs can be rotated by renaming.
+//!
+//! # Example
+//! ```json
+//! {"path": "logs/file.log", "match": [[["arg_name", "==", "jack"]]]}
+//! ```
+//!
+//! # Answers
+//! None of its own; 413 when a chunked body that is to be logged is longer than 64 MiB.
+//!
+//! # Notes
+//! Requests never wait for the disk. At most 8,192 lines and 64 MiB of them wait to be written;
+//! more are dropped, and that is said in the gateway's own log. A relative path starts where the
+//! gateway was started; directories are made as needed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollhouse_plugin::{
+    Category, LogContext, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext, Scope,
+    Step,
+};
+
+use crate::shared::conditions::AnyOf;
+use crate::shared::logging::file::LogFile;
+use crate::shared::logging::{BodyFields, Entries, FormatFields};
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// The file; where absent, the one that metadata names.
+    pub path: Option<String>,
+    /// Expressions of which one must hold for an exchange to be logged; where absent, all are.
+    #[serde(rename = "match")]
+    #[schemars(length(max = 20))]
+    pub matches: Option<Vec<Value>>,
+    /// Bodies in entries.
+    #[serde(flatten)]
+    pub bodies: BodyFields,
+    /// The shape of entries.
+    #[serde(flatten)]
+    pub format: FormatFields,
+}
+
+/// What plugin metadata says for every conf.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Metadata {
+    /// The file, where a conf does not say.
+    pub path: Option<String>,
+    /// The entry, where a conf does not say.
+    pub log_format: Option<Map<String, Value>>,
+    /// Fields besides those of the entry, where a conf does not say.
+    pub log_format_extra: Option<Map<String, Value>>,
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct FileLogger {
+    entries: Entries,
+    file: Arc<LogFile>,
+    matches: Option<AnyOf>,
+}
+
+impl Plugin for FileLogger {
+    const NAME: &'static str = "file-logger";
+    const PRIORITY: i32 = 399;
+    const CATEGORY: Category = Category::Observability;
+    const PHASES: Phases = Entries::PHASES;
+    type Config = Config;
+
+    fn adjust_schema(schema: &mut Value) {
+        schema["properties"]["match"]["items"] =
+            json!({"anyOf": [{"type": "array"}, {"type": "string"}]});
+    }
+
+    fn metadata() -> Option<MetadataSpec> {
+        Some(MetadataSpec::of::<Metadata>())
+    }
+
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+        let from_metadata = || scope.metadata_field("path").and_then(Value::as_str);
+        let path = config.path.as_deref().or_else(from_metadata);
+        let path = path.ok_or(r#"property "path" is required"#)?;
+        let told = |error| format!("failed to validate the 'match' expression: {error}");
+        let matches = config.matches.as_deref().map(AnyOf::parse).transpose().map_err(told)?;
+        Ok(Self {
+            entries: Entries::compile(config.bodies, config.format, scope)?,
+            // Confs that name one file share its writer.
+            file: scope.keep(path, || LogFile::new(PathBuf::from(path))),
+            matches,
+        })
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        self.entries.access(cx)
+    }
+
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        self.entries.response(cx);
+    }
+
+    fn log(&self, cx: &mut LogContext<'_>) {
+        if self.matches.as_ref().is_some_and(|any| !any.matches(cx.variables())) {
+            return;
+        }
+        let mut line = self.entries.entry(cx).to_string().into_bytes();
+        line.push(b'\n');
+        self.file.append(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use tollhouse_plugin::testing::{FakeExchange, Harness, configure_among};
+    use tollhouse_plugin::{Catalogue, PluginType, Services, Transfer};
+
+    use super::*;
+
+    fn log(harness: &mut Harness, request: &str) {
+        let mut exchange = FakeExchange::of(request, 0);
+        assert!(harness.run(&mut exchange).passes());
+        harness.respond(&mut exchange, "200", &["hello"]);
+        let transfer = Transfer { status: 200, route_id: "1", ..Transfer::default() };
+        harness.log(&mut exchange, transfer);
+    }
+
+    /// The file once it has `lines` lines: the writer is a thread of its own.
+    fn lines(path: &std::path::Path, lines: usize) -> Vec<Value> {
+        let start = Instant::now();
+        loop {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            if text.ends_with('\n') && text.lines().count() >= lines {
+                return text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            }
+            assert!(start.elapsed() < Duration::from_secs(10), "{text}");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn every_exchange_is_a_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file.log");
+        let conf = json!({"path": path, "log_format": {"uri": "$uri", "body": "$resp_body"},
+            "include_resp_body": true});
+        let mut harness = Harness::of::<FileLogger>(&conf);
+        log(&mut harness, "GET /1 HTTP/1.1\n\n");
+        log(&mut harness, "GET /2 HTTP/1.1\n\n");
+        let entry = |uri| json!({"uri": uri, "body": "hello", "route_id": "1"});
+        assert_eq!(lines(&path, 2), [entry("/1"), entry("/2")]);
+    }
+
+    #[test]
+    fn only_what_matches_is_logged() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file.log");
+        let conf = json!({"path": path, "log_format": {"uri": "$request_uri"},
+            "match": [[["arg_name", "==", "jack"]], [["arg_name", "==", "rose"]]]});
+        let mut harness = Harness::of::<FileLogger>(&conf);
+        for name in ["jack", "jim", "rose"] {
+            log(&mut harness, &format!("GET /?name={name} HTTP/1.1\n\n"));
+        }
+        let logged = lines(&path, 2);
+        assert_eq!(logged[0]["uri"], "/?name=jack");
+        assert_eq!(logged[1]["uri"], "/?name=rose");
+    }
+
+    #[test]
+    fn metadata_names_the_file_where_the_conf_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("meta.log");
+        let services = Arc::new(Services::new("APISIX/3.18.0"));
+        let catalogue = Catalogue::new([PluginType::of::<FileLogger>()]);
+        let metadata = json!({"path": path});
+        let handler =
+            configure_among::<FileLogger>(&json!({}), &services, &catalogue, Some(&metadata));
+        let mut harness = Harness::with(handler.unwrap(), services);
+        log(&mut harness, "GET /1 HTTP/1.1\n\n");
+        assert_eq!(lines(&path, 1)[0]["request"]["uri"], "/1");
+    }
+
+    #[test]
+    fn bad_confs_are_refused() {
+        for (conf, inner) in [
+            (json!({}), r#"property "path" is required"#),
+            (json!({"path": 1}), "wrong type: expected string, got number"),
+            (
+                json!({"path": "a", "match": [[["arg_a", "=", "1"]]]}),
+                "failed to validate the 'match' expression: invalid operator '='",
+            ),
+        ] {
+            let refusal = Harness::refusal::<FileLogger>(&conf);
+            assert!(refusal.ends_with(inner), "{refusal}");
+        }
+    }
+}

@@ -24,10 +24,11 @@ pub(crate) fn id_of(value: &Value, name: &str) -> Option<String> {
     value.get(name).and_then(id_text)
 }
 
-/// What the word for the type of a value is.
+/// What messages call the type of a value.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
-        Value::Null => "null",
+        // What decodes `null` in the messages' own language has no type for it.
+        Value::Null => "userdata",
         Value::Bool(_) => "boolean",
         Value::Number(_) => "number",
         Value::String(_) => "string",

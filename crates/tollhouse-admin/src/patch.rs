@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_place_is_replaced_whole() {
-        let table: [(Value, &[&str], Value, Result<Value, &str>); 6] = [
+        type Case<'c> = (Value, &'c [&'c str], Value, Result<Value, &'c str>);
+        let table: [Case<'_>; 6] = [
             (
                 json!({"u": {"n": {"a": 1}}}),
                 &["u", "n"],

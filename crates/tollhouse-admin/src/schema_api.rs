@@ -26,8 +26,10 @@ pub(crate) fn validate(name: &str, body: &[u8]) -> Result<Reply, Reply> {
         let text = format!("Unsupported resource type: {name}");
         Reply::refusal(StatusCode::NOT_FOUND, text)
     })?;
-    let value = body::decode(body)?.unwrap_or(Value::Null);
-    judge(core.schema(), &value)
+    match body::decode(body)? {
+        Some(value) => judge(core.schema(), &value),
+        None => Err(Reply::bad("wrong type: expected object, got nil")),
+    }
 }
 
 fn judge(schema: &Schema, value: &Value) -> Result<Reply, Reply> {

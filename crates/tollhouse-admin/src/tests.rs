@@ -14,7 +14,18 @@ use tollhouse_store::{Location, Store};
 
 use crate::{AdminApi, AdminKey, Options, Parts, Role};
 
+mod access;
+mod bodies;
+mod clients;
+mod documents;
+mod encryption;
+mod listing;
 mod objects;
+mod patches;
+mod references;
+mod resources;
+mod schemas;
+mod serving;
 
 /// A key of each role.
 const ADMIN: &str = "edd1c9f034335f136f87ad84b625c8f1";

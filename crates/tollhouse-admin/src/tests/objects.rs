@@ -42,3 +42,224 @@ async fn an_object_lives_from_put_to_delete() {
     let answer = fixture.delete("/routes/1").await;
     assert_eq!((answer.status, answer.json()), (404, missing));
 }
+
+#[tokio::test]
+async fn a_replacement_keeps_its_birthday() {
+    let fixture = Fixture::new().await;
+    fixture.given(&[("/routes/1", route())]).await;
+    let patched = fixture.call("PATCH", "/routes/1", r#"{"create_time":5,"update_time":6}"#).await;
+    assert_eq!(patched.json()["value"]["update_time"], 6);
+    let replaced = fixture.put("/routes/1", &route()).await.json();
+    assert_eq!(replaced["value"]["create_time"], 5);
+    assert!(replaced["value"]["update_time"].as_i64() > Some(6));
+}
+
+#[tokio::test]
+async fn ids_come_from_path_or_body() {
+    let fixture = Fixture::new().await;
+    let with = |id: Value| {
+        let mut value = route();
+        value["id"] = id;
+        value
+    };
+    let table = [
+        ("/routes", with(json!("a")), Ok(("/apisix/routes/a", json!("a")))),
+        ("/routes", with(json!(7)), Ok(("/apisix/routes/7", json!(7)))),
+        ("/routes/8", with(json!(8)), Ok(("/apisix/routes/8", json!("8")))),
+        ("/routes/b", with(json!("b")), Ok(("/apisix/routes/b", json!("b")))),
+        ("/routes/b/", route(), Ok(("/apisix/routes/b", json!("b")))),
+        ("/routes", route(), Err("missing route id")),
+        ("/routes/1", with(json!(2)), Err("wrong route id")),
+        ("/upstreams/1", json!({"id": "2", "nodes": {}}), Err("wrong upstream id")),
+        ("/services", json!({}), Err("missing service id")),
+        ("/ssls", json!({}), Err("missing ssl id")),
+        ("/plugin_configs", json!({"plugins": {}}), Err("missing plugin config id")),
+        ("/global_rules", json!({"plugins": {}}), Err("missing global rule id")),
+        ("/stream_routes", json!({}), Err("missing stream route id")),
+        ("/protos", json!({"content": "x"}), Err("missing proto id")),
+    ];
+    for (path, value, expected) in table {
+        let answer = fixture.put(path, &value).await;
+        match expected {
+            Ok((key, id)) => {
+                let body = answer.json();
+                assert_eq!((&body["key"], &body["value"]["id"]), (&json!(key), &id), "{path}");
+            }
+            Err(error) => {
+                assert_eq!((answer.status, answer.error().as_str()), (400, error), "{path}");
+            }
+        }
+    }
+    for id in ["a%20b", "a%25", &"x".repeat(65)] {
+        let answer = fixture.put(&format!("/routes/{id}"), &route()).await;
+        assert_eq!(answer.status, 400, "{id}");
+        let error = answer.error();
+        assert!(error.starts_with("invalid configuration: property \"id\""), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn posted_objects_get_the_number_of_a_revision() {
+    let fixture = Fixture::new().await;
+    let answer = fixture.call("POST", "/routes", route().to_string()).await;
+    assert_eq!(answer.status, 201);
+    let body = answer.json();
+    assert_eq!(body["value"]["id"], "00000000000000000001");
+    assert_eq!(body["key"], "/apisix/routes/00000000000000000001");
+    let read = fixture.get("/routes/00000000000000000001").await.json();
+    assert_eq!(read["createdIndex"], 2);
+    let refused = "wrong route id, do not need it";
+    let mut numbered = route();
+    numbered["id"] = json!("1");
+    let answer = fixture.call("POST", "/routes", numbered.to_string()).await;
+    assert_eq!((answer.status, answer.error().as_str()), (400, refused));
+    let answer = fixture.call("POST", "/routes/1", route().to_string()).await;
+    assert_eq!((answer.status, answer.error().as_str()), (400, refused));
+    assert_eq!(fixture.get("/routes").await.json()["total"], 1);
+}
+
+#[tokio::test]
+async fn times_are_not_for_clients_to_say() {
+    let fixture = Fixture::new().await;
+    let table = [
+        (json!({"create_time": 1}), "the property is forbidden:  create_time"),
+        (json!({"update_time": 1}), "the property is forbidden:  update_time"),
+        (
+            json!({"create_time": 1, "update_time": 1}),
+            "the property is forbidden:  create_time update_time",
+        ),
+    ];
+    for (times, expected) in table {
+        let mut value = route();
+        for (name, time) in times.as_object().expect("they are fields") {
+            value[name] = time.clone();
+        }
+        for (method, path) in [("PUT", "/routes/1"), ("POST", "/routes")] {
+            let answer = fixture.call(method, path, value.to_string()).await;
+            assert_eq!((answer.status, answer.error().as_str()), (400, expected), "{method}");
+        }
+    }
+}
+
+/// A route with further fields.
+fn with(fields: Value) -> Value {
+    let mut route = route();
+    for (name, value) in fields.as_object().expect("they are fields") {
+        route[name] = value.clone();
+    }
+    route
+}
+
+/// Objects that are refused, each with the reason.
+async fn refuses(table: &[(&str, Value, &str)]) {
+    let fixture = Fixture::new().await;
+    for (path, value, expected) in table {
+        let answer = fixture.put(path, value).await;
+        assert_eq!(answer.status, 400, "{path} {value}: {answer:?}");
+        assert_eq!(answer.error(), *expected, "{path} {value}");
+    }
+}
+
+#[tokio::test]
+async fn faults_of_routes_are_told_in_the_words_of_the_reference() {
+    refuses(&[
+        (
+            "/routes/1",
+            with(json!({"uri": 7})),
+            "invalid configuration: property \"uri\" validation failed: wrong type: expected string, got number",
+        ),
+        (
+            "/routes/1",
+            with(json!({"unknown": 1})),
+            "invalid configuration: additional properties forbidden, found unknown",
+        ),
+        (
+            "/routes/1",
+            with(json!({"host": "a.com", "hosts": ["a.com"]})),
+            "only one of host or hosts is allowed",
+        ),
+        (
+            "/routes/1",
+            with(json!({"remote_addr": "1.1.1.1", "remote_addrs": ["1.1.1.1"]})),
+            "only one of remote_addr or remote_addrs is allowed",
+        ),
+        (
+            "/routes/1",
+            with(json!({"vars": [["a", "=", "b"]]})),
+            "failed to validate the 'vars' expression: invalid operator '='",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn faults_of_plugins_are_told_in_the_words_of_the_reference() {
+    refuses(&[
+        ("/routes/1", with(json!({"plugins": {"nothing": {}}})), "unknown plugin [nothing]"),
+        (
+            "/routes/1",
+            with(json!({"plugins": {"key-auth": 1}})),
+            "invalid plugin conf 1 for plugin [key-auth]",
+        ),
+        (
+            "/routes/1",
+            with(json!({"plugins": {"key-auth": {"header": 1}}})),
+            "failed to check the configuration of plugin key-auth err: property \"header\" \
+             validation failed: wrong type: expected string, got number",
+        ),
+        (
+            "/routes/1",
+            with(json!({"plugins": {"key-auth": {"_meta": {"x": 1}}}})),
+            "failed to check the configuration of plugin key-auth err: property \"_meta\" \
+             validation failed: additional properties forbidden, found x",
+        ),
+        (
+            "/routes/1",
+            with(json!({"plugins": {"key-auth": {"_meta": {"filter": [["a", "=", 1]]}}}})),
+            "failed to validate the 'vars' expression: invalid operator '='",
+        ),
+    ])
+    .await;
+    let off = json!({"plugins": {"key-auth": {"header": 1, "_meta": {"disable": true}}}});
+    Fixture::new().await.given(&[("/routes/1", with(off))]).await;
+}
+
+#[tokio::test]
+async fn faults_of_other_objects_are_told_in_the_words_of_the_reference() {
+    let nodes = || json!({"127.0.0.1:1": 1});
+    refuses(&[
+        ("/upstreams/1", json!({"nodes": nodes(), "type": "chash"}), "missing key"),
+        (
+            "/upstreams/1",
+            json!({"nodes": nodes(), "pass_host": "rewrite"}),
+            "`upstream_host` can't be empty when `pass_host` is `rewrite`",
+        ),
+        (
+            "/consumers",
+            json!({"username": "a", "plugins": {"key-auth": {}}}),
+            "invalid plugins configuration: failed to check the configuration of plugin key-auth \
+             err: property \"key\" is required",
+        ),
+        (
+            "/consumers",
+            json!({"username": "a b"}),
+            "invalid configuration: property \"username\" validation failed: failed to match \
+             pattern \"^[a-zA-Z0-9_\\\\-]+$\" with \"a b\"",
+        ),
+        ("/protos/1", json!({}), "invalid configuration: property \"content\" is required"),
+        ("/global_rules/1", json!({}), "invalid configuration: property \"plugins\" is required"),
+        (
+            "/secrets/vault/1",
+            json!({"uri": "http://a", "prefix": "p"}),
+            "invalid configuration: property \"token\" is required",
+        ),
+        (
+            "/stream_routes/1",
+            json!({"upstream": {"nodes": {}},
+            "plugins": {"ip-restriction": {"whitelist": 1}}}),
+            "failed to check the configuration of stream plugin [ip-restriction]: property \
+             \"whitelist\" validation failed: wrong type: expected array, got number",
+        ),
+    ])
+    .await;
+}

@@ -1,0 +1,170 @@
+//! Who may call, and what every answer says whoever calls.
+
+use super::*;
+use crate::{ApiVersion, Cors, KeyCheck, ServerToken};
+
+fn bare(method: &str, uri: &str) -> hyper::http::request::Builder {
+    Request::builder().method(method).uri(uri)
+}
+
+fn empty(builder: hyper::http::request::Builder) -> Request<Full<Bytes>> {
+    builder.body(Full::default()).expect("it is a request")
+}
+
+#[tokio::test]
+async fn keys_are_looked_for_in_argument_header_and_cookie() {
+    let fixture = Fixture::new().await;
+    let wrong = Some("wrong apikey");
+    let viewer = format!("X-API-KEY: {VIEWER}");
+    let table: [(&str, &str, Option<String>, Option<&str>); 13] = [
+        ("GET", "/apisix/admin/routes", None, Some("missing apikey")),
+        ("GET", "/apisix/admin/routes", Some("X-API-KEY: x".into()), wrong),
+        ("GET", "/apisix/admin/routes", Some("X-API-KEY: ".into()), wrong),
+        ("GET", "/apisix/admin/routes", Some(format!("X-API-KEY: {ADMIN}")), None),
+        ("GET", "/apisix/admin/routes", Some(format!("X_API_KEY: {ADMIN}")), None),
+        ("GET", "/apisix/admin/routes", Some(format!("Cookie: a=b; x_api_key={ADMIN}")), None),
+        ("GET", &format!("/apisix/admin/routes?api_key={ADMIN}"), None, None),
+        ("GET", "/apisix/admin/routes?api_key=x", Some(format!("X-API-KEY: {ADMIN}")), wrong),
+        ("GET", "/apisix/admin/routes", Some(viewer.clone()), None),
+        ("GET", "/apisix/admin/plugins/list", Some(viewer.clone()), None),
+        (
+            "DELETE",
+            "/apisix/admin/routes/1",
+            Some(viewer.clone()),
+            Some("invalid method for role viewer"),
+        ),
+        ("POST", "/apisix/admin/schema/validate/routes", None, Some("missing apikey")),
+        ("GET", "/apisix/admin/nothing", None, Some("missing apikey")),
+    ];
+    for (method, uri, header, refusal) in table {
+        let mut builder = bare(method, uri);
+        if let Some((name, value)) = header.as_deref().and_then(|line| line.split_once(": ")) {
+            builder = builder.header(name, value);
+        }
+        let answer = fixture.send(empty(builder)).await;
+        let Some(description) = refusal else {
+            assert_eq!(answer.status, 200, "{uri} {header:?}: {answer:?}");
+            continue;
+        };
+        let expected = json!({
+            "error_msg": "failed to check token", "description": description,
+        });
+        assert_eq!((answer.status, answer.json()), (401, expected), "{uri} {header:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_key_check_everybody_may_write() {
+    let fixture = Fixture::with(Options { key_check: KeyCheck::Off, ..options() }).await;
+    let answer = fixture.send(empty(bare("DELETE", "/apisix/admin/routes/1"))).await;
+    assert_eq!(answer.status, 404);
+}
+
+#[tokio::test]
+async fn peers_outside_of_the_allow_list_get_a_page() {
+    let allow = vec!["127.0.0.0/24".parse().expect("it is a network")];
+    let fixture = Fixture::with(Options { allow, ..options() }).await;
+    let table = [
+        ("127.0.0.7:1", 200),
+        ("[::ffff:127.0.0.7]:1", 200),
+        ("127.0.1.1:1", 403),
+        ("[::1]:1", 403),
+    ];
+    for (peer, status) in table {
+        let peer = peer.parse().expect("it is an address");
+        let answer = fixture.send_from(request("GET", "/routes", ""), peer).await;
+        assert_eq!(answer.status, status, "{peer}");
+        if status == 403 {
+            assert!(answer.header("content-type").starts_with("text/html"));
+            assert!(answer.text.contains("403 Forbidden"), "{}", answer.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_registered_is_a_page() {
+    let fixture = Fixture::with(Options { cors: Cors::Off, ..options() }).await;
+    let table = [
+        ("GET", "/"),
+        ("GET", "/apisix"),
+        ("GET", "/apisix/admin"),
+        ("PUT", "/apisix/admin"),
+        ("GET", "/apisix/status"),
+        ("HEAD", "/apisix/admin/routes"),
+        ("OPTIONS", "/apisix/admin/routes"),
+        ("TRACE", "/apisix/admin/routes"),
+        ("PURGE", "/apisix/admin/routes"),
+    ];
+    for (method, uri) in table {
+        let answer = fixture.send(empty(bare(method, uri))).await;
+        assert_eq!(answer.status, 404, "{method} {uri}");
+        assert!(answer.text.contains("404 Not Found"), "{method} {uri}");
+        assert!(answer.header("content-type").starts_with("text/html"), "{method} {uri}");
+        assert_eq!(answer.header("server"), "APISIX/3.18.0");
+        assert_eq!(answer.header("x-api-version"), "");
+    }
+}
+
+#[tokio::test]
+async fn liveness_needs_no_key() {
+    let fixture = Fixture::new().await;
+    let answer = fixture.send(empty(bare("HEAD", "/apisix/admin"))).await;
+    assert_eq!((answer.status, answer.text.as_str()), (200, ""));
+}
+
+#[tokio::test]
+async fn cors_answers_preflights_and_marks_every_reply() {
+    let fixture = Fixture::new().await;
+    let answer = fixture.send(empty(bare("OPTIONS", "/apisix/admin/routes/1"))).await;
+    assert_eq!((answer.status, answer.text.as_str()), (200, ""));
+    let all = [
+        ("access-control-allow-origin", "*"),
+        ("access-control-allow-credentials", "true"),
+        ("access-control-max-age", "3600"),
+        ("access-control-expose-headers", "*"),
+    ];
+    let preflight = [
+        ("access-control-allow-methods", "POST, GET, PUT, OPTIONS, DELETE, PATCH"),
+        ("access-control-allow-headers", "*"),
+    ];
+    for (name, value) in all.into_iter().chain(preflight) {
+        assert_eq!(answer.header(name), value, "{name}");
+    }
+    let answer = fixture.get("/routes").await;
+    for (name, value) in all {
+        assert_eq!(answer.header(name), value, "{name}");
+    }
+    assert_eq!(answer.header("access-control-allow-methods"), "");
+
+    let fixture = Fixture::with(Options { cors: Cors::Off, ..options() }).await;
+    assert_eq!(fixture.get("/routes").await.header("access-control-allow-origin"), "");
+}
+
+#[tokio::test]
+async fn the_server_header_may_keep_the_version_to_itself() {
+    let token = ServerToken("APISIX".into());
+    let fixture = Fixture::with(Options { server_token: token, ..options() }).await;
+    assert_eq!(fixture.get("/routes").await.header("server"), "APISIX");
+}
+
+#[tokio::test]
+async fn the_older_dialect_wraps_everything_in_nodes() {
+    let fixture = Fixture::with(Options { api_version: ApiVersion::V2, ..options() }).await;
+    let answer = fixture.put("/routes/1", &route()).await;
+    assert_eq!(answer.header("x-api-version"), "v2");
+    assert_eq!((answer.status, &answer.json()["action"]), (201, &json!("set")));
+    assert_eq!(answer.json()["node"]["value"]["id"], "1");
+    let answer = fixture.get("/routes/1").await.json();
+    assert_eq!((&answer["action"], &answer["count"]), (&json!("get"), &json!(1)));
+    assert_eq!(answer["node"]["key"], "/apisix/routes/1");
+    assert_eq!(answer["node"]["createdIndex"], 1);
+    let answer = fixture.get("/routes").await.json();
+    assert_eq!((&answer["count"], &answer["node"]["dir"]), (&json!(1), &json!(true)));
+    assert_eq!(answer["node"]["nodes"][0]["value"]["uri"], "/a");
+    let answer = fixture.call("PATCH", "/routes/1", r#"{"uri":"/b"}"#).await.json();
+    assert_eq!(answer["action"], "compareAndSwap");
+    let answer = fixture.call("POST", "/routes", route().to_string()).await.json();
+    assert_eq!(answer["action"], "create");
+    let answer = fixture.delete("/routes/1").await.json();
+    assert_eq!((&answer["action"], &answer["deleted"]), (&json!("delete"), &json!("1")));
+}

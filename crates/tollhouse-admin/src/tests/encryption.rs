@@ -1,0 +1,163 @@
+//! What lies encrypted in the store, what comes back, and what never does.
+
+use base64::Engine;
+
+use super::*;
+
+/// A certificate for test.com with its key, both PEM.
+pub(super) fn certificate() -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["test.com".to_owned()]);
+    let made = made.expect("a certificate can be made");
+    (pem("CERTIFICATE", made.cert.der()), pem("PRIVATE KEY", made.signing_key.serialized_der()))
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    let lines = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line).into_owned());
+    let lines: Vec<String> = lines.collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+}
+
+async fn stored(fixture: &Fixture, key: &str) -> Value {
+    let entry = fixture.store.get(key).await.expect("it can be read").expect("it is there");
+    serde_json::from_slice(&entry.value).expect("it is JSON")
+}
+
+#[tokio::test]
+async fn credentials_lie_encrypted_and_come_back_plain() {
+    let fixture = Fixture::new().await;
+    let consumer = json!({"username": "jack", "plugins": {"key-auth": {"key": "auth-one"}}});
+    let written = fixture.put("/consumers", &consumer).await.json();
+    let hidden = "4y+JvURBE6ZwRbbgaryrhg==";
+    let place = "/plugins/key-auth/key";
+    assert_eq!(written["value"].pointer(place), Some(&json!(hidden)), "as APISIX answers");
+    let at_rest = stored(&fixture, "/apisix/consumers/jack").await;
+    assert_eq!(at_rest.pointer(place), Some(&json!(hidden)));
+    let shown = fixture.get("/consumers/jack").await.json();
+    assert_eq!(shown["value"].pointer(place), Some(&json!("auth-one")));
+    let listed = fixture.get("/consumers").await.json();
+    assert_eq!(listed["list"][0]["value"].pointer(place), Some(&json!("auth-one")));
+
+    fixture
+        .given(&[(
+            "/consumers/jack/credentials/c",
+            json!({
+                "plugins": {"basic-auth": {"username": "u", "password": "p"}},
+            }),
+        )])
+        .await;
+    let at_rest = stored(&fixture, "/apisix/consumers/jack/credentials/c").await;
+    assert_ne!(at_rest["plugins"]["basic-auth"]["password"], "p");
+    let shown = fixture.get("/consumers/jack/credentials/c").await.json();
+    assert_eq!(shown["value"]["plugins"]["basic-auth"]["password"], "p");
+}
+
+#[tokio::test]
+async fn plugins_of_routes_encrypt_what_they_say() {
+    let fixture = Fixture::new().await;
+    let mut value = route();
+    value["plugins"] = json!({"csrf": {"key": "secret"}});
+    fixture.given(&[("/routes/1", value)]).await;
+    let at_rest = stored(&fixture, "/apisix/routes/1").await;
+    assert_ne!(at_rest["plugins"]["csrf"]["key"], "secret");
+    let answer = fixture.call("PATCH", "/routes/1", r#"{"uri":"/b"}"#).await;
+    assert_eq!(answer.status, 200);
+    let again = stored(&fixture, "/apisix/routes/1").await;
+    assert_eq!(at_rest["plugins"], again["plugins"], "a patch encrypts nothing twice");
+    let shown = fixture.get("/routes/1").await.json();
+    assert_eq!(shown["value"]["plugins"]["csrf"]["key"], "secret");
+}
+
+#[tokio::test]
+async fn references_to_secrets_stay_readable() {
+    let fixture = Fixture::new().await;
+    let reference = "$secret://vault/1/jack/key";
+    let consumer = json!({"username": "jack", "plugins": {"key-auth": {"key": reference}}});
+    fixture.given(&[("/consumers", consumer)]).await;
+    let at_rest = stored(&fixture, "/apisix/consumers/jack").await;
+    assert_eq!(at_rest["plugins"]["key-auth"]["key"], reference);
+}
+
+#[tokio::test]
+async fn private_keys_never_come_back() {
+    let fixture = Fixture::new().await;
+    let (cert, key) = certificate();
+    let (second_cert, second_key) = certificate();
+    let ssl = json!({
+        "sni": "test.com", "cert": cert, "key": key,
+        "certs": [second_cert], "keys": [second_key],
+    });
+    let answer = fixture.put("/ssls/1", &ssl).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let at_rest = stored(&fixture, "/apisix/ssls/1").await.to_string();
+    assert!(!at_rest.contains("PRIVATE"), "{at_rest}");
+    for path in ["/ssls/1", "/ssls"] {
+        let shown = fixture.get(path).await.text;
+        assert!(shown.contains("CERTIFICATE"), "{shown}");
+        assert!(!shown.contains("\"key\":\"-") && !shown.contains("keys"), "{shown}");
+    }
+    let one = fixture.get("/ssls/1").await.json();
+    assert!(one["value"].get("key").is_none());
+    let answer = fixture.call("PATCH", "/ssls/1", r#"{"sni":"a.com"}"#).await;
+    assert_eq!(answer.status, 200, "what is encrypted is taken as it is: {answer:?}");
+    let written = answer.json()["value"].clone();
+    let answer = fixture.call("PATCH", "/ssls/1", json!({"key": written["key"]}).to_string()).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+#[tokio::test]
+async fn certificates_must_go_with_their_keys() {
+    let fixture = Fixture::new().await;
+    let (cert, key) = certificate();
+    let (_, other) = certificate();
+    let long = "x".repeat(200);
+    let broken = format!("-----BEGIN CERTIFICATE-----\n{long}\n-----END CERTIFICATE-----\n");
+    let with = |fields: Value| {
+        let mut ssl = json!({"sni": "test.com", "cert": cert, "key": key});
+        for (name, value) in fields.as_object().expect("they are fields") {
+            ssl[name] = value.clone();
+        }
+        ssl
+    };
+    let table = [
+        (with(json!({"cert": broken})), "failed to parse cert: "),
+        (
+            with(json!({"key": format!("-----BEGIN PRIVATE KEY-----\n{long}")})),
+            "failed to parse key: ",
+        ),
+        (with(json!({"key": long})), "failed to decrypt previous encrypted key"),
+        (with(json!({"certs": [cert], "keys": []})), "mismatched number of certs and keys"),
+        (
+            with(json!({"certs": [broken], "keys": [other]})),
+            "failed to handle cert-key pair[1]: failed to parse cert: ",
+        ),
+        (json!({"cert": cert, "key": key}), "invalid configuration: then clause did not match"),
+    ];
+    for (ssl, expected) in table {
+        let answer = fixture.put("/ssls/1", &ssl).await;
+        assert_eq!(answer.status, 400, "{expected}");
+        assert!(answer.error().starts_with(expected), "{expected}: {}", answer.error());
+    }
+    let answer = fixture.put("/ssls/1", &with(json!({"key": other}))).await;
+    assert_eq!(answer.status, 400, "the key of another certificate");
+}
+
+#[tokio::test]
+async fn certificates_of_upstreams_are_of_clients() {
+    let fixture = Fixture::new().await;
+    let (cert, key) = certificate();
+    let upstream = |tls: Value| json!({"nodes": {"127.0.0.1:1": 1}, "tls": tls});
+    fixture
+        .given(&[
+            ("/ssls/1", json!({"sni": "test.com", "cert": cert, "key": key})),
+            ("/ssls/2", json!({"type": "client", "cert": cert, "key": key})),
+            ("/upstreams/2", upstream(json!({"client_cert_id": "2"}))),
+            ("/upstreams/3", upstream(json!({"client_cert": cert, "client_key": key}))),
+        ])
+        .await;
+    let answer = fixture.put("/upstreams/1", &upstream(json!({"client_cert_id": "1"}))).await;
+    let expected = "failed to fetch ssl info by ssl id [1], wrong ssl type";
+    assert_eq!((answer.status, answer.error().as_str()), (400, expected));
+    let at_rest = stored(&fixture, "/apisix/upstreams/3").await.to_string();
+    assert!(!at_rest.contains("PRIVATE"), "{at_rest}");
+}

@@ -1,0 +1,103 @@
+//! The listener: plain, with TLS, and with certificates of clients.
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::{ServeError, TlsConfig, serve};
+
+async fn start(
+    tls: Option<TlsConfig>,
+) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let api = Fixture::new().await.api;
+    let serving = serve(listener, api, tls, async move {
+        let _ = stopped.await;
+    });
+    (address, stop, tokio::spawn(serving))
+}
+
+async fn ask(
+    mut stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+) -> std::io::Result<String> {
+    let text = format!(
+        "GET /apisix/admin/routes HTTP/1.1\r\nHost: a\r\nX-API-KEY: {ADMIN}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(text.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+#[tokio::test]
+async fn a_plain_listener_answers_and_stops() {
+    let (address, stop, serving) = start(None).await;
+    let answer = ask(TcpStream::connect(address).await.expect("it listens")).await;
+    assert!(answer.expect("it answers").ends_with("{\"list\":[],\"total\":0}\n"));
+    drop(stop);
+    serving.await.expect("it ends by itself");
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
+fn connector(root: &str, identity: Option<(&str, &str)>) -> tokio_rustls::TlsConnector {
+    let mut roots = rustls::RootCertStore::empty();
+    let root = CertificateDer::from_pem_slice(root.as_bytes()).expect("it is PEM");
+    roots.add(root).expect("it is a certificate");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("there are versions")
+        .with_root_certificates(roots);
+    let config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((cert, key)) => {
+            let chain = vec![CertificateDer::from_pem_slice(cert.as_bytes()).expect("it is PEM")];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("it is PEM");
+            builder.with_client_auth_cert(chain, key).expect("they go together")
+        }
+    };
+    tokio_rustls::TlsConnector::from(Arc::new(config))
+}
+
+async fn ask_over_tls(
+    address: SocketAddr,
+    connector: &tokio_rustls::TlsConnector,
+) -> std::io::Result<String> {
+    let name = ServerName::try_from("test.com").expect("it is a name");
+    let stream = TcpStream::connect(address).await?;
+    ask(connector.connect(name, stream).await?).await
+}
+
+#[tokio::test]
+async fn a_tls_listener_may_ask_for_certificates() {
+    let (cert, key) = super::encryption::certificate();
+    let (other_cert, other_key) = super::encryption::certificate();
+    let plain = TlsConfig::from_pem(cert.as_bytes(), key.as_bytes(), None);
+    let (address, _stop, _serving) = start(Some(plain.expect("they go together"))).await;
+    let answer = ask_over_tls(address, &connector(&cert, None)).await;
+    assert!(answer.expect("it answers").contains("200 OK"));
+
+    let mutual = TlsConfig::from_pem(cert.as_bytes(), key.as_bytes(), Some(other_cert.as_bytes()));
+    let (address, _stop, _serving) = start(Some(mutual.expect("they go together"))).await;
+    assert!(ask_over_tls(address, &connector(&cert, None)).await.is_err());
+    assert!(ask_over_tls(address, &connector(&cert, Some((&cert, &key)))).await.is_err());
+    let known = connector(&cert, Some((&other_cert, &other_key)));
+    assert!(ask_over_tls(address, &known).await.expect("it answers").contains("200 OK"));
+}
+
+#[test]
+fn bad_material_is_refused_by_name() {
+    let (cert, key) = super::encryption::certificate();
+    let (_, other) = super::encryption::certificate();
+    let make = |cert: &str, key: &str, authorities: Option<&str>| {
+        TlsConfig::from_pem(cert.as_bytes(), key.as_bytes(), authorities.map(str::as_bytes)).err()
+    };
+    assert!(matches!(make("", &key, None), Some(ServeError::Certificate(_))));
+    assert!(matches!(make(&cert, "", None), Some(ServeError::Key(_))));
+    assert!(matches!(make(&cert, &other, None), Some(ServeError::Key(_))));
+    assert!(matches!(make(&cert, &key, Some("")), Some(ServeError::Authorities(_))));
+}

@@ -117,7 +117,9 @@ fn find_route<'a>(
         )
     };
     work.captures = captures;
-    found.map(|found| &**found.value)
+    let found = found?;
+    work.matched = found.pattern_indexes();
+    Some(&**found.value)
 }
 
 /// Notes the route for log and metrics.

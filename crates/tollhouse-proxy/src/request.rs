@@ -39,6 +39,8 @@ pub struct Work {
     pub host_up: Vec<u8>,
     /// What the route's pattern captured.
     pub captures: Captures,
+    /// Which of the route's path and host patterns matched; no host where it is a condition.
+    pub matched: (usize, Option<usize>),
     /// Whether the method may be repeated (RFC 9110 §9.2.2).
     pub is_idempotent: bool,
     /// The client's address where a proxy in front reports another one than the peer's.
@@ -200,8 +202,28 @@ impl<'a> Request<'a> {
         self.work.head.parts.query.map(|query| query.of_buffer(self.bytes()))
     }
 
+    /// The host pattern that matched, of the route or else of its service.
+    fn matched_host(&self) -> Option<&'a str> {
+        let entry = self.route?;
+        let hosts = match &entry.service {
+            Reference::Found(service) if entry.route.hosts.is_empty() => &service.hosts,
+            _ => &entry.route.hosts,
+        };
+        let host = &self.work.host[..self.work.host_bytes];
+        let takes = |pattern: &&String| match pattern.strip_prefix('*') {
+            Some(end) => host.ends_with(end.as_bytes()),
+            None => [host, &self.work.host].contains(&pattern.as_bytes()),
+        };
+        let found = match self.work.matched.1 {
+            Some(index) => hosts.get(index),
+            None if hosts.len() > 1 => hosts.iter().find(takes),
+            None => hosts.first(),
+        };
+        found.map(String::as_str)
+    }
+
     fn named(&self, name: &str) -> Option<Cow<'a, [u8]>> {
-        let text = |value: &str| Some(Cow::Owned(value.as_bytes().to_vec()));
+        let text = |value: &'a str| Some(Cow::Borrowed(value.as_bytes()));
         let route = self.route.map(|entry| &entry.route);
         match name {
             "route_id" => text(route?.id.as_str()),
@@ -211,8 +233,8 @@ impl<'a> Request<'a> {
                 Reference::Found(service) => text(service.name.as_deref()?),
                 Reference::Unnamed | Reference::Missing => None,
             },
-            "matched_uri" => text(route?.uris.first()?),
-            "matched_host" => text(route?.hosts.first()?),
+            "matched_uri" => text(route?.uris.get(self.work.matched.0)?),
+            "matched_host" => text(self.matched_host()?),
             "query_string" => self.query().map(Cow::Borrowed),
             "is_args" => Some(Cow::Borrowed(if self.query().is_some() { b"?" } else { b"" })),
             "request" => {

@@ -60,6 +60,7 @@ async fn exchange(worker: &Worker, client: &mut Client, work: &mut Work) -> Afte
             return After::Linger;
         }
     }
+    let _open = OpenRequest::new(worker);
     let head = &work.head;
     let limit = worker.settings.limits.body_bytes;
     let mut body = RequestPump::new(head.head_bytes, head.body, head.expectation, limit);
@@ -70,6 +71,22 @@ async fn exchange(worker: &Worker, client: &mut Client, work: &mut Work) -> Afte
         client.link.buffer.consume(body.end_in_buffer());
     }
     after
+}
+
+/// Counts a request as under way until it is dropped, however it ends.
+struct OpenRequest<'w>(&'w Worker);
+
+impl<'w> OpenRequest<'w> {
+    fn new(worker: &'w Worker) -> Self {
+        worker.metrics.requests_open.increment();
+        Self(worker)
+    }
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.requests_open.decrement();
+    }
 }
 
 /// The request's pipeline, with a boundary that turns a panic into a counted 500.

@@ -44,6 +44,13 @@ impl<'a, T> Found<'a, T> {
         self.candidate.uri()
     }
 
+    /// Which of the route's path and host patterns matched; `None` where hosts are a condition
+    /// instead of a level, or the route names none. Read without following a pointer.
+    #[inline]
+    pub fn pattern_indexes(&self) -> (usize, Option<usize>) {
+        (self.candidate.uri as usize, self.candidate.host.map(|host| host as usize))
+    }
+
     /// The host pattern that matched, as written; `None` where the route names no host.
     pub fn host(&self, request: &MatchRequest<'_>) -> Option<&'a str> {
         let hosts = &self.candidate.origin.spec.hosts;

@@ -61,6 +61,8 @@ catalogue! {
         requests_failed: Family<ErrorCode, { ErrorCode::COUNT }> =
             "tollhouse_requests_failed_total",
             "Requests that the gateway refused or failed itself, by error code.";
+        requests_open: Gauge =
+            "tollhouse_requests_open", "Requests whose head has been read and that are not answered yet.";
         request_duration: Histogram =
             "tollhouse_request_duration_milliseconds",
             "Time from the first byte of a request to the last byte of its answer.";

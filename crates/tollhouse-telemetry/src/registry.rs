@@ -56,6 +56,7 @@ impl Registry {
             seen.requests += StatusClass::ALL.iter().map(|c| requests.get(*c).value()).sum::<u64>();
             seen.accepted += block.downstream_connections_accepted.value();
             seen.open += block.downstream_connections_open.value();
+            seen.requests_open += block.requests_open.value();
             let refused = &block.downstream_connections_refused;
             seen.refused +=
                 ConnectionRefusal::ALL.iter().map(|r| refused.get(*r).value()).sum::<u64>();
@@ -88,6 +89,8 @@ pub struct Downstream {
     pub refused: u64,
     /// Connections open now.
     pub open: i64,
+    /// Requests under way now.
+    pub requests_open: i64,
 }
 
 /// The right to write one core's block; moves to the core's thread and stays there.

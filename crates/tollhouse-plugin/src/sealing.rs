@@ -45,7 +45,7 @@ fn each_part(
         | Kind::Proto
         | Kind::Secret => {}
     }
-    let says_who = matches!(kind, Kind::Consumer | Kind::Credential | Kind::ConsumerGroup);
+    let says_who = matches!(kind, Kind::Consumer | Kind::Credential);
     let Some(Value::Object(confs)) = object.get_mut("plugins") else { return };
     for (name, conf) in confs {
         let Some(plugin) = catalogue.get(name) else { continue };
@@ -110,7 +110,7 @@ mod tests {
             (Kind::GlobalRule, with_plugins.clone(), &[password]),
             (Kind::Consumer, with_plugins.clone(), &[key]),
             (Kind::Credential, with_plugins.clone(), &[key]),
-            (Kind::ConsumerGroup, with_plugins, &[key]),
+            (Kind::ConsumerGroup, with_plugins, &[password]),
             (Kind::Ssl, json!({"key": "x", "keys": ["x"], "cert": "x"}), &["/key", "/keys/0"]),
             (Kind::Upstream, json!({"tls": tls}), &["/tls/client_key"]),
             (Kind::Service, json!({"upstream": {"tls": tls}}), &["/upstream/tls/client_key"]),

@@ -1,8 +1,13 @@
 //! The command line: what can be said, and which file carries it out.
 
+mod backup;
 mod check;
 mod completions;
 mod explain;
+mod export;
+mod import;
+mod objects;
+mod plugins;
 mod problems;
 mod reference;
 mod run;
@@ -30,6 +35,14 @@ enum Command {
     Check(check::CheckArguments),
     /// Tell which route, plugins and upstream a request would get, and why others lost.
     Explain(explain::ExplainArguments),
+    /// Copy the store of the data directory to a file, while a gateway runs or not.
+    Backup(backup::BackupArguments),
+    /// Write the objects of the store as a document in APISIX's standalone shape.
+    Export(export::ExportArguments),
+    /// Bring the store to what a document says, after showing the difference.
+    Import(import::ImportArguments),
+    /// List the plugins, or print the manual page of one.
+    Plugins(plugins::PluginsArguments),
     /// Print completions for a shell.
     Completions(completions::CompletionsArguments),
     /// Print a page of the generated reference.
@@ -58,6 +71,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
+        Command::Plugins(arguments) => plugins::run(&arguments),
         Command::Completions(arguments) => Ok(completions::run(&arguments)),
         Command::Reference(arguments) => Ok(reference::run(&arguments)),
     }

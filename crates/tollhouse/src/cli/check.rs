@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use tollhouse_config::{Bootstrap, Format, Loaded};
+use tollhouse_config::{Bootstrap, Document, Format, Loaded};
 use tollhouse_model::{Problem, Problems};
 
 use self::kind::FileKind;
@@ -145,7 +145,10 @@ impl Judge<'_> {
 }
 
 /// The text of a file, of bounded size.
-fn read(path: &Path) -> Result<String, Problem> {
+///
+/// # Errors
+/// It is not there, too large, or no text.
+pub fn read(path: &Path) -> Result<String, Problem> {
     let hint = "name a file that exists and may be read; without any, the configuration is judged";
     let problem = |reason: String| Problem::error("file", reason).with_hint(hint);
     let mut bytes = Vec::new();
@@ -159,6 +162,11 @@ fn read(path: &Path) -> Result<String, Problem> {
     String::from_utf8(bytes).map_err(|error| {
         problem(format!("not UTF-8 from byte {} on", error.utf8_error().valid_up_to()))
     })
+}
+
+/// What is wrong with a document; names in it may lead to anything in `all`.
+pub fn judge_beside(document: &Document, all: &Document) -> Problems {
+    resources::judge_beside(document, all)
 }
 
 /// Number of errors and of warnings.

@@ -1,7 +1,8 @@
 //! `tollhouse reference`: pages of the manual that follow from the source.
 //!
 //! `cargo x gen` writes what is printed here to `docs/reference`. The pages on keys, codes and
-//! metrics are made beside their tables; the one on the command line is made here.
+//! metrics are made beside their tables, those on plugins beside the command that prints them; the one
+//! on the command line is made here.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write as _};
@@ -11,7 +12,7 @@ use clap::{Args, Command, CommandFactory, ValueEnum};
 use tollhouse_config::bootstrap;
 use tollhouse_telemetry::{catalogue, codes};
 
-use super::Arguments;
+use super::{Arguments, plugins};
 
 /// Width of help texts, whatever the terminal: the page must not depend on who prints it.
 const WIDTH: usize = 96;
@@ -30,6 +31,9 @@ pub struct ReferenceArguments {
     /// The page to print.
     #[arg(value_enum)]
     page: Page,
+    /// The plugin, where the page is that of one.
+    #[arg(value_name = "NAME", required_if_eq("page", "plugin"))]
+    name: Option<String>,
 }
 
 /// A page of the reference.
@@ -43,6 +47,10 @@ enum Page {
     Metrics,
     /// Commands.
     Cli,
+    /// The list of plugins.
+    Plugins,
+    /// One plugin.
+    Plugin,
 }
 
 /// Prints the page to standard output.
@@ -52,6 +60,15 @@ pub fn run(arguments: &ReferenceArguments) -> ExitCode {
         Page::Errors => codes::reference_markdown(),
         Page::Metrics => catalogue::reference_markdown(),
         Page::Cli => cli_markdown(),
+        Page::Plugins => plugins::markdown::index(),
+        Page::Plugin => {
+            let name = arguments.name.as_deref().unwrap_or_default();
+            let Some(page) = plugins::markdown::page(name) else {
+                eprintln!("tollhouse: there is no plugin \"{name}\"");
+                return ExitCode::FAILURE;
+            };
+            page
+        }
     };
     if print(&page).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

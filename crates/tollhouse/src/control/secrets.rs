@@ -3,7 +3,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tollhouse_config::Bootstrap;
@@ -27,15 +27,11 @@ pub struct AdminKey {
 /// # Errors
 /// When the data folder cannot be read or written.
 pub fn admin_key(bootstrap: &Bootstrap) -> anyhow::Result<AdminKey> {
-    if let Some(key) = &bootstrap.admin.key {
-        return Ok(AdminKey { key: key.clone(), is_new: false });
-    }
-    let path = bootstrap.data_dir.join("admin.key");
-    if let Some(text) = read(&path)? {
-        return Ok(AdminKey { key: Secret::new(text.trim()), is_new: false });
+    if let Some(key) = admin_key_if_any(bootstrap)? {
+        return Ok(AdminKey { key, is_new: false });
     }
     let key = random_letters()?;
-    keep(&path, &key)?;
+    keep(&admin_key_path(bootstrap), &key)?;
     Ok(AdminKey { key: Secret::new(key), is_new: true })
 }
 
@@ -44,20 +40,49 @@ pub fn admin_key(bootstrap: &Bootstrap) -> anyhow::Result<AdminKey> {
 /// # Errors
 /// When the data folder cannot be read or written, or holds no keyring.
 pub fn keyring(bootstrap: &Bootstrap) -> anyhow::Result<Keyring> {
-    let configured = &bootstrap.encryption.keyring;
-    if !configured.is_empty() {
-        let keys = configured.iter().map(|key| key.expose().to_owned());
-        return Keyring::new(keys).context("encryption.keyring");
-    }
-    let path = bootstrap.data_dir.join("keyring");
-    if let Some(text) = read(&path)? {
-        let keys = text.lines().filter(|line| !line.is_empty()).map(str::to_owned);
-        return Keyring::new(keys).with_context(|| path.display().to_string());
+    if let Some(keyring) = keyring_if_any(bootstrap)? {
+        return Ok(keyring);
     }
     let keyring = Keyring::generate().context("a keyring cannot be made")?;
     let lines: Vec<&str> = keyring.expose().collect();
-    keep(&path, &lines.join("\n"))?;
+    keep(&keyring_path(bootstrap), &lines.join("\n"))?;
     Ok(keyring)
+}
+
+/// The keyring that is configured, else the one of an earlier run, for those who only look.
+///
+/// # Errors
+/// When the data folder cannot be read, or holds no keyring.
+pub fn keyring_if_any(bootstrap: &Bootstrap) -> anyhow::Result<Option<Keyring>> {
+    let configured = &bootstrap.encryption.keyring;
+    if !configured.is_empty() {
+        let keys = configured.iter().map(|key| key.expose().to_owned());
+        return Keyring::new(keys).map(Some).context("encryption.keyring");
+    }
+    let path = keyring_path(bootstrap);
+    let Some(text) = read(&path)? else { return Ok(None) };
+    let keys = text.lines().filter(|line| !line.is_empty()).map(str::to_owned);
+    Keyring::new(keys).map(Some).with_context(|| path.display().to_string())
+}
+
+/// Where a keyring is kept that is not configured.
+pub fn keyring_path(bootstrap: &Bootstrap) -> PathBuf {
+    bootstrap.data_dir.join("keyring")
+}
+
+/// The key of the Admin API that is configured, else the one of an earlier run.
+///
+/// # Errors
+/// When the data folder cannot be read.
+pub fn admin_key_if_any(bootstrap: &Bootstrap) -> anyhow::Result<Option<Secret>> {
+    if let Some(key) = &bootstrap.admin.key {
+        return Ok(Some(key.clone()));
+    }
+    Ok(read(&admin_key_path(bootstrap))?.map(|text| Secret::new(text.trim())))
+}
+
+fn admin_key_path(bootstrap: &Bootstrap) -> PathBuf {
+    bootstrap.data_dir.join("admin.key")
 }
 
 fn read(path: &Path) -> anyhow::Result<Option<String>> {

@@ -18,6 +18,7 @@ mod plugins;
 mod refusals;
 mod retries;
 mod routing;
+mod shell;
 mod streaming;
 mod support;
 mod upgrades;

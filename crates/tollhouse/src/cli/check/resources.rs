@@ -36,12 +36,18 @@ fn judge_document(document: Document) -> Judged {
     for kind in document.items.iter().map(|item| item.kind).chain(withheld) {
         *counts.entry(kind).or_default() += 1;
     }
-    let references = References::of(&document);
-    let mut problems = document.problems;
+    let problems = judge_beside(&document, &document);
+    Judged { counts, problems }
+}
+
+/// What is wrong with a document; names in it may lead to anything in `all`.
+pub(super) fn judge_beside(document: &Document, all: &Document) -> Problems {
+    let references = References::of(all);
+    let mut problems = document.problems.clone();
     for item in &document.items {
         problems.extend(judge_item(item, &references));
     }
-    Judged { counts, problems }
+    problems
 }
 
 fn judge_item(item: &Item, references: &References) -> Problems {

@@ -1,0 +1,86 @@
+//! `tollhouse backup`: a copy of the store, made while a gateway runs or not.
+//!
+//! The copying is the store's work; here are the arguments, what is said on the way, and that the
+//! keys which the copy cannot be read without are not in it.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use tollhouse_stdx::bytes_size;
+use tollhouse_store::Progress;
+
+use super::{Configuration, problems, reference};
+use crate::control::secrets;
+
+/// Arguments of `backup`.
+#[derive(Debug, Args)]
+pub struct BackupArguments {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Where the copy goes; a file that exists is never replaced. To restore, put it into an empty
+    /// data directory as `store.db`, with the `keyring` of the old one beside it.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Copies the store of the data directory, as of one revision.
+///
+/// # Errors
+/// There is no store, it cannot be read, or the copy not be written.
+pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
+    let loaded = match problems::load(&arguments.configuration) {
+        Ok(loaded) => loaded,
+        Err(code) => return Ok(code),
+    };
+    let data_dir = &loaded.bootstrap.data_dir;
+    let mut meter = Meter { shown: false, to_terminal: std::io::stderr().is_terminal() };
+    let mut last = Progress { done_bytes: 0, total_bytes: 0 };
+    let copied = tollhouse_store::backup_directory(data_dir, &arguments.file, &mut |progress| {
+        meter.show(progress);
+        last = progress;
+    });
+    meter.end();
+    copied.context("failed to back the store up")?;
+    let mut text = format!(
+        "{}: {} of the store in {}\n",
+        arguments.file.display(),
+        bytes_size::format(last.total_bytes),
+        data_dir.display()
+    );
+    let keyring = secrets::keyring_path(&loaded.bootstrap);
+    if keyring.exists() {
+        let hint = "secrets in it are encrypted; keep a copy of the keys too, in another place";
+        text.push_str(&format!("{hint}: {}\n", keyring.display()));
+    }
+    reference::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells somebody who looks on how far the copy is; files are told nothing.
+struct Meter {
+    shown: bool,
+    to_terminal: bool,
+}
+
+impl Meter {
+    fn show(&mut self, progress: Progress) {
+        let is_over = progress.done_bytes >= progress.total_bytes;
+        if !self.to_terminal || (is_over && !self.shown) {
+            return;
+        }
+        self.shown = true;
+        let percent = progress.done_bytes * 100 / progress.total_bytes.max(1);
+        let total = bytes_size::format(progress.total_bytes);
+        // Nobody is kept from a backup because a terminal went away.
+        let _ = write!(std::io::stderr(), "\rcopying {total}: {percent} %");
+    }
+
+    fn end(&self) {
+        if self.shown {
+            let _ = writeln!(std::io::stderr());
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `tollhouse export`: the objects of the store as a document in APISIX's standalone shape.
+//!
+//! The store is read without its lock, so that a gateway may run meanwhile; the document is of one
+//! revision. Secrets leave the store as it has them, encrypted, unless they are asked for.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use tollhouse_config::{Bootstrap, Format, declarative};
+
+use super::objects::{self, Objects};
+use super::problems::BAD_DOCUMENT;
+use super::{Configuration, problems, reference};
+use crate::control::secrets;
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArguments {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// Where the document goes, replacing what is there; the standard output when not given.
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// How the document is written; told by the file's ending when not given.
+    #[arg(long, value_enum)]
+    format: Option<DocumentFormat>,
+    /// Include when each object was made and changed.
+    #[arg(long)]
+    with_times: bool,
+    /// Write secrets in the clear instead of encrypted with the keys of the data directory.
+    #[arg(long)]
+    reveal_secrets: bool,
+}
+
+/// How a document is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DocumentFormat {
+    /// YAML that ends in #END.
+    Yaml,
+    /// JSON.
+    Json,
+}
+
+impl DocumentFormat {
+    /// What was asked for, or what the file's name ends with.
+    pub fn chosen(asked: Option<Self>, file: Option<&Path>) -> Format {
+        match asked {
+            Some(Self::Yaml) => Format::Yaml,
+            Some(Self::Json) => Format::Json,
+            None => file.map_or(Format::Yaml, Format::of),
+        }
+    }
+}
+
+/// Only the owner may read a document: it holds credentials.
+const FILE_MODE: u32 = 0o600;
+
+/// Writes the document.
+///
+/// # Errors
+/// The store cannot be read, or the document not be written.
+pub fn run(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
+    let loaded = match problems::load(&arguments.configuration) {
+        Ok(loaded) => loaded,
+        Err(code) => return Ok(code),
+    };
+    let (text, code) = document(arguments, &loaded.bootstrap)?;
+    match &arguments.file {
+        Some(file) => {
+            replace(file, &text).with_context(|| format!("failed to write {}", file.display()))?
+        }
+        None => reference::print(&text)?,
+    }
+    Ok(code)
+}
+
+fn document(
+    arguments: &ExportArguments,
+    bootstrap: &Bootstrap,
+) -> anyhow::Result<(String, ExitCode)> {
+    let prefix = objects::prefix(bootstrap);
+    let listing = tollhouse_store::read_directory(&bootstrap.data_dir, &format!("{prefix}/"))
+        .context("failed to read the store")?;
+    let (mut found, wrong) = objects::of_listing(&listing, prefix);
+    problems::print("store", &wrong);
+    if arguments.reveal_secrets {
+        reveal(&mut found, bootstrap)?;
+    }
+    let items: Vec<_> = found
+        .into_iter()
+        .map(|((kind, _), object)| {
+            let value = if arguments.with_times { object.with_times() } else { object.value };
+            (kind, value)
+        })
+        .collect();
+    let format = DocumentFormat::chosen(arguments.format, arguments.file.as_deref());
+    let code = if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_DOCUMENT) };
+    Ok((declarative::write(&items, format), code))
+}
+
+fn reveal(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
+    let Some(keyring) = secrets::keyring_if_any(bootstrap)? else {
+        let path = secrets::keyring_path(bootstrap);
+        bail!(
+            "failed to reveal secrets: {} is not there; put it back, or export without \
+               --reveal-secrets",
+            path.display()
+        );
+    };
+    let catalogue = crate::plugins::catalogue();
+    for ((kind, _), object) in found.iter_mut() {
+        object.unseal(*kind, &catalogue, Some(&keyring));
+    }
+    Ok(())
+}
+
+/// Puts a whole new file in the place of an old one.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut unfinished = file.as_os_str().to_owned();
+    unfinished.push(format!(".unfinished-{}", std::process::id()));
+    let unfinished = PathBuf::from(unfinished);
+    let mut options = OpenOptions::new();
+    let made = options.write(true).create_new(true).mode(FILE_MODE).open(&unfinished);
+    let written = made.and_then(|mut opened| {
+        opened.write_all(text.as_bytes())?;
+        opened.sync_all()?;
+        fs::rename(&unfinished, file)
+    });
+    if written.is_err() {
+        // It is incomplete, and the error that counts is the one above.
+        let _ = fs::remove_file(&unfinished);
+    }
+    written
+}

@@ -1,0 +1,190 @@
+//! `tollhouse import`: a document in APISIX's standalone shape becomes objects of the store.
+//!
+//! In order: the document is read and judged as `check` does it, compared with what is there, the
+//! difference printed and agreed to, and only then anything written. Comparing is in
+//! `import/plan.rs`, printing in `import/render.rs`; where objects are kept, in the store of this
+//! machine or behind an Admin API, is `import/target.rs` and `import/admin.rs`.
+
+mod admin;
+mod plan;
+mod render;
+mod target;
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::bail;
+use clap::Args;
+use tollhouse_config::{Document, declarative};
+use tollhouse_model::encryption::Keyring;
+use tollhouse_model::{Problem, Problems};
+use tollhouse_plugin::sealing;
+
+use self::plan::{Plan, Prune};
+use self::render::Colours;
+use self::target::Target;
+use super::export::DocumentFormat;
+use super::objects::{Object, Objects};
+use super::problems::BAD_DOCUMENT;
+use super::{Configuration, check, problems, reference};
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub struct ImportArguments {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// The document: YAML that ends in #END, or JSON.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// How the document is written; told by the file's ending when not given.
+    #[arg(long, value_enum)]
+    format: Option<DocumentFormat>,
+    /// Print what would change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete the objects that the document does not have.
+    #[arg(long)]
+    prune: bool,
+    /// Do not ask before writing.
+    #[arg(short, long)]
+    yes: bool,
+    /// Write through the Admin API of a running gateway, such as `http://127.0.0.1:9180`, instead of
+    /// into the store.
+    #[arg(long, value_name = "URL")]
+    admin: Option<String>,
+    /// Key for the Admin API; the configured one, or the one in the data directory, when not given.
+    #[arg(long, value_name = "KEY", requires = "admin", hide_env_values = true)]
+    admin_key: Option<String>,
+}
+
+/// Brings the store to what the document says.
+///
+/// # Errors
+/// The store is in use or cannot be read or written.
+pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
+    let loaded = match problems::load(&arguments.configuration) {
+        Ok(loaded) => loaded,
+        Err(code) => return Ok(code),
+    };
+    let name = arguments.file.display().to_string();
+    let document = match read(arguments) {
+        Ok(document) => document,
+        Err(found) => {
+            problems::print(&name, &found);
+            return Ok(ExitCode::from(BAD_DOCUMENT));
+        }
+    };
+    let mut target = Target::open(arguments, &loaded.bootstrap)?;
+    let there = target.objects()?;
+    let document = opened(document, target.keyring());
+    let found = check::judge_beside(&document, &remaining(&there, &document, arguments));
+    problems::print(&name, &found);
+    if found.has_errors() {
+        eprintln!("tollhouse: nothing was written");
+        return Ok(ExitCode::from(BAD_DOCUMENT));
+    }
+    let prune = if arguments.prune { Prune::Absent } else { Prune::Nothing };
+    let plan = Plan::make(there, wanted(&document)?, prune, target.hides_private_keys());
+    carry_out(arguments, &plan, &mut target)
+}
+
+/// Prints the difference, asks, and writes.
+fn carry_out(
+    arguments: &ImportArguments,
+    plan: &Plan,
+    target: &mut Target,
+) -> anyhow::Result<ExitCode> {
+    reference::print(&render::plan(plan, Colours::for_output())?)?;
+    if plan.changes.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.dry_run {
+        reference::print("nothing was written: --dry-run\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !arguments.yes && !agreed()? {
+        reference::print("nothing was written\n")?;
+        return Ok(ExitCode::FAILURE);
+    }
+    target.apply(&plan.changes)?;
+    reference::print(&format!("written to {}\n", target.name()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks whoever sits at the terminal.
+fn agreed() -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        bail!("nobody is there to agree to these changes; add --yes to write them, or --dry-run");
+    }
+    write!(std::io::stderr(), "write these changes? [y/N] ")?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// The document; variables in it are replaced as when a gateway reads it.
+fn read(arguments: &ImportArguments) -> Result<Document, Problems> {
+    let path: &Path = &arguments.file;
+    let text = check::read(path).map_err(|problem| Problems::from_iter([problem]))?;
+    let environment = |name: &str| std::env::var(name).ok();
+    let format = DocumentFormat::chosen(arguments.format, Some(path));
+    let mut document = declarative::parse(&text, format, &environment)?;
+    for withheld in &document.withheld {
+        let path = format!("{}/{}", withheld.kind, withheld.id);
+        let problem = Problem::error(path, "cannot be told, so that nothing can be said of it");
+        document.problems.push(problem.with_hint("see the problem with its place above"));
+    }
+    Ok(document)
+}
+
+/// The document with its secrets in the clear, as they are judged and compared.
+fn opened(mut document: Document, keyring: Option<&Keyring>) -> Document {
+    let Some(keyring) = keyring else { return document };
+    let catalogue = crate::plugins::catalogue();
+    for item in &mut document.items {
+        // What cannot be read is said when it is judged.
+        let Ok(mut value) = item.value() else { continue };
+        let before = value.clone();
+        sealing::unseal(item.kind, &mut value, &catalogue, keyring);
+        if value != before {
+            item.text = Arc::from(value.to_string());
+        }
+    }
+    document
+}
+
+/// What is there beside the document and stays: names in the document may lead to it.
+fn remaining(there: &Objects, document: &Document, arguments: &ImportArguments) -> Document {
+    let mut all = document.clone();
+    if arguments.prune {
+        return all;
+    }
+    let named: std::collections::BTreeSet<_> =
+        document.items.iter().map(|item| (item.kind, item.id.clone())).collect();
+    let staying = there.iter().filter(|(key, _)| !named.contains(*key));
+    all.items.extend(staying.map(|((kind, id), object)| declarative::Item {
+        kind: *kind,
+        id: id.clone(),
+        path: format!("{kind}/{id}"),
+        text: Arc::from(object.value.to_string()),
+    }));
+    all
+}
+
+/// The objects of a document that has been judged.
+fn wanted(document: &Document) -> anyhow::Result<Objects> {
+    let mut wanted = Objects::new();
+    for item in &document.items {
+        let value = item.value().map_err(|problem| anyhow::anyhow!("{problem}"))?;
+        if let serde_json::Value::Object(fields) = value {
+            let object = Object::new(item.kind, &item.id, fields);
+            wanted.insert((item.kind, item.id.clone()), object);
+        }
+    }
+    Ok(wanted)
+}
+
+#[cfg(test)]
+mod tests;

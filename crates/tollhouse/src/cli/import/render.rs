@@ -1,0 +1,217 @@
+//! A plan as people read it: an object a line, with the fields that change below it.
+//!
+//! Secrets are stars on both sides; that one changes can be seen, what it is cannot.
+
+use std::fmt::Write;
+use std::io::IsTerminal;
+
+use serde_json::Value;
+use tollhouse_model::Kind;
+use tollhouse_model::encryption::{Keyring, encrypt_fields};
+use tollhouse_model::problem::shown;
+use tollhouse_plugin::sealing;
+
+use super::plan::{Change, Plan, changed_fields};
+
+/// Changes printed; more are not read by anybody, and are counted all the same.
+const CHANGES_SHOWN_MAX: usize = 500;
+
+/// Secrets of keepers, which the store has as they are.
+const KEEPER_FIELDS: [&str; 4] =
+    ["token", "secret_access_key", "session_token", "auth_config.private_key"];
+
+const STRING: &str = "writing to a string cannot fail";
+
+/// Whether signs are coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Colours {
+    /// For a terminal.
+    On,
+    /// For files and other programs.
+    Off,
+}
+
+impl Colours {
+    /// What the standard output wants.
+    pub(super) fn for_output() -> Self {
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if std::io::stdout().is_terminal() && !unwanted { Self::On } else { Self::Off }
+    }
+
+    fn sign(self, sign: char) -> String {
+        let number = match sign {
+            '+' => 32,
+            '-' => 31,
+            _ => 33,
+        };
+        match self {
+            Self::On => format!("\u{1b}[{number}m{sign}\u{1b}[0m"),
+            Self::Off => sign.to_string(),
+        }
+    }
+}
+
+/// The whole plan, and how much of everything there is.
+pub(super) fn plan(plan: &Plan, colours: Colours) -> anyhow::Result<String> {
+    // Nobody has this key: whatever it changes in an object is a secret.
+    let keyring = Keyring::generate()?;
+    let mut text = String::new();
+    for change in plan.changes.iter().take(CHANGES_SHOWN_MAX) {
+        add_change(&mut text, change, colours, &keyring);
+    }
+    if let Some(more @ 1..) = plan.changes.len().checked_sub(CHANGES_SHOWN_MAX) {
+        writeln!(text, "… and {more} further objects").expect(STRING);
+    }
+    let count = |old: bool, new: bool| {
+        let is_one = |it: &&Change| it.old.is_some() == old && it.new.is_some() == new;
+        plan.changes.iter().filter(is_one).count()
+    };
+    let (added, changed, deleted) = (count(false, true), count(true, true), count(true, false));
+    let unchanged = plan.unchanged;
+    write!(text, "{added} to add, {changed} to change, {deleted} to delete, {unchanged} unchanged")
+        .expect(STRING);
+    if plan.left > 0 {
+        let left = plan.left;
+        write!(text, "; {left} not in the document stay (--prune deletes them)").expect(STRING);
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+fn add_change(text: &mut String, change: &Change, colours: Colours, keyring: &Keyring) {
+    let (kind, id) = (change.kind, &change.id);
+    let place = match kind {
+        Kind::Credential => format!("{}/{id}", Kind::Consumer),
+        _ => format!("{kind}/{id}"),
+    };
+    let (Some(old), Some(new)) = (&change.old, &change.new) else {
+        let sign = if change.new.is_some() { '+' } else { '-' };
+        writeln!(text, "{} {place}", colours.sign(sign)).expect(STRING);
+        return;
+    };
+    writeln!(text, "{} {place}", colours.sign('~')).expect(STRING);
+    let before = masked(kind, &old.value, keyring);
+    let after = masked(kind, &new.value, keyring);
+    for path in changed_fields(&old.value, &new.value) {
+        let name = path.join(".");
+        match (at(&before, &path), at(&after, &path)) {
+            (Some(old), Some(new)) => {
+                writeln!(text, "    {name}: {} → {}", shown(old), shown(new)).expect(STRING);
+            }
+            (None, Some(new)) => {
+                writeln!(text, "    {} {name}: {}", colours.sign('+'), shown(new)).expect(STRING);
+            }
+            (Some(old), None) => {
+                writeln!(text, "    {} {name}: {}", colours.sign('-'), shown(old)).expect(STRING);
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+fn at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, name| value.get(name))
+}
+
+/// The object with stars for its secrets: for all that encrypting it would change.
+fn masked(kind: Kind, plain: &Value, keyring: &Keyring) -> Value {
+    let mut sealed = plain.clone();
+    sealing::seal(kind, &mut sealed, &crate::plugins::catalogue(), keyring);
+    match kind {
+        Kind::Secret => encrypt_fields(&mut sealed, &KEEPER_FIELDS, keyring),
+        Kind::PluginMetadata => return with_everything_hidden(plain),
+        _ => {}
+    }
+    with_differences_hidden(plain, &sealed)
+}
+
+/// What metadata says is the plugin's own business, and may be a password.
+fn with_everything_hidden(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), with_everything_hidden(value)))
+            .collect(),
+        Value::String(_) => Value::from("***"),
+        other => other.clone(),
+    }
+}
+
+fn with_differences_hidden(plain: &Value, sealed: &Value) -> Value {
+    match (plain, sealed) {
+        (Value::Object(plain), Value::Object(sealed)) => plain
+            .iter()
+            .map(|(name, value)| {
+                let sealed = sealed.get(name).unwrap_or(value);
+                (name.clone(), with_differences_hidden(value, sealed))
+            })
+            .collect(),
+        (Value::Array(plain), Value::Array(sealed)) => {
+            let pairs = plain.iter().zip(sealed);
+            pairs.map(|(plain, sealed)| with_differences_hidden(plain, sealed)).collect()
+        }
+        (plain, sealed) if plain == sealed => plain.clone(),
+        _ => Value::from("***"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tollhouse_model::Id;
+
+    use super::*;
+    use crate::cli::objects::Object;
+
+    fn change(kind: Kind, id: &str, old: Option<Value>, new: Option<Value>) -> Change {
+        let object = |value: Value| {
+            Object::new(kind, &Id::new(id), value.as_object().expect("an object").clone())
+        };
+        Change { kind, id: Id::new(id), old: old.map(object), new: new.map(object) }
+    }
+
+    #[test]
+    fn objects_and_fields_have_signs_and_secrets_have_stars() {
+        let consumer = |key: &str| Some(json!({"plugins": {"key-auth": {"key": key}}}));
+        let changes = vec![
+            change(Kind::Route, "new", None, Some(json!({"uri": "/"}))),
+            change(
+                Kind::Route,
+                "1",
+                Some(json!({"uri": "/a", "desc": "x"})),
+                Some(json!({"uri": "/b", "plugins": {"cors": {}}})),
+            ),
+            change(Kind::Consumer, "jack", consumer("first"), consumer("second")),
+            change(Kind::Credential, "jack/credentials/c", consumer("first"), None),
+        ];
+        let found = plan(&Plan { changes, unchanged: 3, left: 2 }, Colours::Off);
+        let expected = "\
++ routes/new
+~ routes/1
+    - desc: \"x\"
+    + plugins: {\"cors\":{}}
+    uri: \"/a\" → \"/b\"
+~ consumers/jack
+    plugins.key-auth.key: \"***\" → \"***\"
+- consumers/jack/credentials/c
+1 to add, 2 to change, 1 to delete, 3 unchanged; 2 not in the document stay (--prune deletes them)
+";
+        assert_eq!(found.expect("it can be printed"), expected);
+    }
+
+    #[test]
+    fn keepers_and_metadata_show_no_secret() {
+        let table = [
+            (Kind::Secret, "vault/1", json!({"uri": "u", "token": "hidden"})),
+            (Kind::PluginMetadata, "http-logger", json!({"password": {"a": "hidden"}})),
+            (Kind::Ssl, "1", json!({"cert": "c", "key": "hidden", "keys": ["hidden"]})),
+        ];
+        for (kind, id, new) in table {
+            let changes = vec![change(kind, id, Some(json!({})), Some(new))];
+            let found = plan(&Plan { changes, unchanged: 0, left: 0 }, Colours::On);
+            let found = found.expect("it can be printed");
+            assert!(found.contains("***") && !found.contains("hidden"), "{found}");
+            assert!(found.contains("\u{1b}[33m~"), "{found}");
+        }
+    }
+}

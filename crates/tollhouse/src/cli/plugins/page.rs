@@ -1,0 +1,125 @@
+//! A plugin's manual page, apart from how it is written: what the module doc says and what the
+//! schemas say, in the order of reading.
+
+use tollhouse_plugin::{PluginType, RunPolicy};
+
+use super::fields::{self, Field};
+use super::{category_name, phases_of};
+
+/// The heading that fields stand before.
+const AFTER_FIELDS: [&str; 3] = ["Answers", "Metrics", "Notes"];
+
+/// A page.
+pub(super) struct Page {
+    /// The plugin's name.
+    pub(super) name: &'static str,
+    /// What it does.
+    pub(super) opening: String,
+    /// The example.
+    pub(super) before_fields: Vec<Section>,
+    /// What it is told: by routes, by consumers, once for all.
+    pub(super) tables: Vec<Table>,
+    /// Answers, metrics, notes.
+    pub(super) after_fields: Vec<Section>,
+    priority: i32,
+    category: &'static str,
+    phases: String,
+    run_policy: RunPolicy,
+}
+
+/// A part of the module doc.
+pub(super) struct Section {
+    pub(super) heading: String,
+    pub(super) body: String,
+}
+
+/// What a schema says.
+pub(super) struct Table {
+    pub(super) heading: &'static str,
+    pub(super) fields: Vec<Field>,
+    /// What holds for several fields together.
+    pub(super) notes: Vec<String>,
+}
+
+/// The page of a plugin that is served.
+pub(super) fn of(name: &str) -> Option<Page> {
+    let catalogue = crate::plugins::catalogue();
+    let plugin = catalogue.get(name)?;
+    let (_, source) = tollhouse_plugins::PAGES.iter().find(|(page, _)| *page == name)?;
+    let (opening, sections) = sections(source);
+    let (after_fields, before_fields) =
+        sections.into_iter().partition(|section| AFTER_FIELDS.contains(&section.heading.as_str()));
+    Some(Page {
+        name: plugin.name,
+        opening,
+        before_fields,
+        tables: tables(plugin),
+        after_fields,
+        priority: plugin.priority,
+        category: category_name(plugin.category),
+        phases: phases_of(plugin),
+        run_policy: plugin.run_policy,
+    })
+}
+
+impl Page {
+    /// What is known without reading further, a line each.
+    pub(super) fn facts(&self) -> Vec<String> {
+        let phases = match self.phases.as_str() {
+            "" => "works outside of requests".to_owned(),
+            phases => format!("phases {phases}"),
+        };
+        let mut facts = vec![format!("{}, priority {}, {phases}", self.category, self.priority)];
+        if self.run_policy == RunPolicy::PreferRoute {
+            facts.push("of a global rule's and a route's conf only the route's runs".to_owned());
+        }
+        facts
+    }
+}
+
+/// The module doc, taken apart at its headings.
+fn sections(source: &str) -> (String, Vec<Section>) {
+    let lines = source.lines().take_while(|line| line.starts_with("//!"));
+    let lines = lines.map(|line| line.trim_start_matches("//!"));
+    let (mut opening, mut sections) = (String::new(), Vec::<Section>::new());
+    for line in lines.map(|line| line.strip_prefix(' ').unwrap_or(line)) {
+        if let Some(heading) = line.strip_prefix("# ") {
+            sections.push(Section { heading: heading.to_owned(), body: String::new() });
+            continue;
+        }
+        let body = sections.last_mut().map_or(&mut opening, |section| &mut section.body);
+        body.push_str(line);
+        body.push('\n');
+    }
+    for section in &mut sections {
+        section.body = section.body.trim().to_owned();
+    }
+    (opening.trim().to_owned(), sections)
+}
+
+fn tables(plugin: &PluginType) -> Vec<Table> {
+    let schemas = [
+        ("Fields", Some(plugin.schema()), plugin.encrypted),
+        (
+            "Fields of a consumer",
+            plugin.consumer_schema(),
+            plugin.consumer.as_ref().map_or(&[][..], |spec| spec.encrypted),
+        ),
+        ("Plugin metadata", plugin.metadata_schema(), &[]),
+    ];
+    let mut tables = Vec::new();
+    for (heading, schema, encrypted) in schemas {
+        let Some(schema) = schema else { continue };
+        let fields = fields::of(schema);
+        let mut notes = fields::alternatives(schema);
+        if fields.is_empty() {
+            notes.push("There are none.".to_owned());
+        }
+        if !encrypted.is_empty() {
+            let names: Vec<String> = encrypted.iter().map(|name| format!("`{name}`")).collect();
+            notes.push(format!("Encrypted in the store: {}.", names.join(", ")));
+        }
+        tables.push(Table { heading, fields, notes });
+    }
+    tables
+}

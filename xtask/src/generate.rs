@@ -1,7 +1,8 @@
 //! `cargo x gen`: the reference pages under `docs/reference/`, written by the program itself.
 //!
 //! Each page is what `tollhouse reference <name>` prints, so that a page cannot differ from the
-//! code. With `--check` nothing is written and a stale page is an error.
+//! code; the list of plugins names the pages of plugins. With `--check` nothing is written and a
+//! stale page is an error, as is one whose plugin is gone.
 
 use crate::shell;
 use anyhow::{Context, Result, bail};
@@ -9,7 +10,10 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// The pages, by the name the program knows them under.
-const PAGES: &[&str] = &["config", "errors", "metrics", "cli"];
+const PAGES: &[&str] = &["config", "errors", "metrics", "cli", PLUGINS];
+
+/// The page that lists plugins, and the folder of their own pages.
+const PLUGINS: &str = "plugins";
 
 /// Arguments of `cargo x gen`.
 #[derive(Args)]
@@ -29,51 +33,113 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<()> {
         println!("the reference pages are current");
         return Ok(());
     }
-    for (name, text) in render_pages()? {
-        let path = page_path(name);
+    let pages = render_pages()?;
+    for page in &pages {
+        let path = page.path();
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-        println!("wrote docs/reference/{name}.md");
+        std::fs::write(&path, &page.text).with_context(|| format!("writing {}", path.display()))?;
+        println!("wrote {}", page.shown());
+    }
+    for name in orphans(&pages)? {
+        std::fs::remove_file(path_of(&name)).with_context(|| format!("removing {name}.md"))?;
+        println!("removed {}", shown(&name));
     }
     Ok(())
 }
 
-/// The pages whose file differs from what the program prints.
-pub(crate) fn stale_pages() -> Result<Vec<String>> {
-    let stale = render_pages()?
-        .into_iter()
-        .filter(|(name, text)| {
-            std::fs::read_to_string(page_path(name)).ok().as_deref() != Some(text.as_str())
-        })
-        .map(|(name, _)| format!("docs/reference/{name}.md"))
-        .collect();
-    Ok(stale)
+/// A page as the program prints it.
+struct Page {
+    /// Its path below the reference, without the ending: `plugins/key-auth`.
+    name: String,
+    text: String,
 }
 
-fn page_path(name: &str) -> PathBuf {
+impl Page {
+    fn path(&self) -> PathBuf {
+        path_of(&self.name)
+    }
+
+    fn shown(&self) -> String {
+        shown(&self.name)
+    }
+}
+
+fn path_of(name: &str) -> PathBuf {
     shell::workspace_root().join("docs/reference").join(format!("{name}.md"))
 }
 
+fn shown(name: &str) -> String {
+    format!("docs/reference/{name}.md")
+}
+
+/// The pages whose file differs from what the program prints, or that it does not print any more.
+pub(crate) fn stale_pages() -> Result<Vec<String>> {
+    let pages = render_pages()?;
+    let differs = |page: &&Page| {
+        std::fs::read_to_string(page.path()).ok().as_deref() != Some(page.text.as_str())
+    };
+    let mut stale: Vec<String> = pages.iter().filter(differs).map(Page::shown).collect();
+    stale.extend(orphans(&pages)?.iter().map(|name| shown(name)));
+    Ok(stale)
+}
+
+/// Files among the pages of plugins that no plugin has.
+fn orphans(pages: &[Page]) -> Result<Vec<String>> {
+    let folder = shell::workspace_root().join("docs/reference").join(PLUGINS);
+    let mut found = Vec::new();
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
+        Err(error) => return Err(error).with_context(|| format!("reading {}", folder.display())),
+    };
+    for entry in entries {
+        let file = entry?.file_name().to_string_lossy().into_owned();
+        let Some(stem) = file.strip_suffix(".md") else { continue };
+        let name = format!("{PLUGINS}/{stem}");
+        if !pages.iter().any(|page| page.name == name) {
+            found.push(name);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
 /// Builds the program once and asks it for every page.
-fn render_pages() -> Result<Vec<(&'static str, String)>> {
+fn render_pages() -> Result<Vec<Page>> {
     shell::run(&mut shell::cargo(&["build", "--quiet", "--package", "tollhouse"]))?;
     let binary = shell::target_directory()?.join("debug/tollhouse");
     let program = binary.to_str().context("the target folder is not UTF-8")?;
-    PAGES
-        .iter()
-        .map(|name| {
-            // A fixed width: the help text must not depend on the terminal.
-            let mut command = shell::command(program, &["reference", name]);
-            command.env("COLUMNS", "100").env("NO_COLOR", "1");
-            let text = shell::capture(&mut command)?;
-            if text.trim().is_empty() {
-                bail!("`tollhouse reference {name}` printed nothing");
-            }
-            Ok((*name, text))
-        })
-        .collect()
+    let mut pages = Vec::new();
+    for name in PAGES {
+        let text = printed(program, &["reference", name])?;
+        pages.push(Page { name: (*name).to_owned(), text });
+    }
+    let list = pages.iter().find(|page| page.name == PLUGINS);
+    for plugin in list.map(|page| linked(&page.text)).unwrap_or_default() {
+        let text = printed(program, &["reference", "plugin", &plugin])?;
+        pages.push(Page { name: format!("{PLUGINS}/{plugin}"), text });
+    }
+    Ok(pages)
+}
+
+fn printed(program: &str, words: &[&str]) -> Result<String> {
+    // A fixed width: the help text must not depend on the terminal.
+    let mut command = shell::command(program, words);
+    command.env("COLUMNS", "100").env("NO_COLOR", "1");
+    let text = shell::capture(&mut command)?;
+    if text.trim().is_empty() {
+        bail!("`tollhouse {}` printed nothing", words.join(" "));
+    }
+    Ok(text)
+}
+
+/// The plugins that the list leads to.
+fn linked(list: &str) -> Vec<String> {
+    let opening = format!("]({PLUGINS}/");
+    let targets = list.split(&opening).skip(1);
+    targets.filter_map(|rest| rest.split_once(".md)").map(|(name, _)| name.to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -82,6 +148,15 @@ mod tests {
 
     #[test]
     fn a_page_lives_under_docs_reference() {
-        assert!(page_path("errors").ends_with("docs/reference/errors.md"));
+        assert!(path_of("errors").ends_with("docs/reference/errors.md"));
+        assert!(path_of("plugins/cors").ends_with("docs/reference/plugins/cors.md"));
+    }
+
+    #[test]
+    fn the_list_names_the_pages_of_plugins() {
+        let list =
+            "| [cors](plugins/cors.md) | 4000 |\n| ai | 1 |\n| [key-auth](plugins/key-auth.md) |";
+        assert_eq!(linked(list), ["cors", "key-auth"]);
+        assert!(linked("| [other](other/cors.md) |").is_empty());
     }
 }

@@ -120,3 +120,30 @@ fn plugins_of_a_consumer_and_of_its_group_join_in() {
     }
     assert_eq!(ask(&gateway, "/", "apikey: lost\r\n").status(), 503);
 }
+
+#[test]
+fn a_limit_is_exact_over_all_cores() {
+    const COUNT: u64 = 200;
+    const CLIENTS: u64 = 8;
+    let origin = Origin::named("a");
+    let plugins = json!({"limit-count": {"count": COUNT, "time_window": 600}});
+    let gateway =
+        gateway().set("workers", "2").resources(&resources(&origin, plugins, json!({}))).start();
+    let passed = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                // Short connections reach both cores.
+                for _ in 0..COUNT / 4 {
+                    let status = gateway.client().get("/").status();
+                    assert!(matches!(status, 200 | 503), "{status}");
+                    passed.fetch_add(
+                        u64::from(status == 200),
+                        std::sync::atomic::Ordering::Relaxed,
+                    );
+                }
+            });
+        }
+    });
+    assert_eq!(passed.into_inner(), COUNT);
+}

@@ -191,8 +191,15 @@ fn judge(admin: &Admin, resource: &Resource, path: &str, value: &Value) -> Resul
     if resource.holds_identities() { consumers::check_unique(&candidate) } else { Ok(()) }
 }
 
+/// The value as a write is answered: as it was sent, but for private keys, which never leave in the
+/// clear.
+fn shown(request: &Request<'_>, sent: Value, stored: Value) -> Value {
+    if request.resource.holds_private_keys() { stored } else { sent }
+}
+
 /// The value as it is stored: what must not lie open is encrypted.
-fn sealed(admin: &Admin, resource: &Resource, mut value: Value) -> Value {
+fn sealed(admin: &Admin, resource: &Resource, value: &Value) -> Value {
+    let mut value = value.clone();
     encrypt::seal(resource, &mut value, &admin.parts.catalogue, admin.parts.keyring.as_deref());
     value
 }

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use serde_json::Value;
 use tollhouse_store::{Operation, StoreError, Transaction};
 
-use super::{Request, fields_of, judge, now_s, sealed, settle_id};
+use super::{Request, fields_of, judge, now_s, sealed, settle_id, shown};
 use crate::api::Admin;
 use crate::encrypt;
 use crate::patch;
@@ -34,8 +34,8 @@ pub(super) async fn run(
     encrypt::unseal(request.resource, &mut value, &admin.parts.catalogue, ring);
     let value = changed(request, value, change)?;
     judge(admin, request.resource, &path, &value)?;
-    let value = sealed(admin, request.resource, value);
-    let put = Operation::Put { key: key.as_str().into(), value: value.to_string().into(), ttl };
+    let stored = sealed(admin, request.resource, &value);
+    let put = Operation::Put { key: key.as_str().into(), value: stored.to_string().into(), ttl };
     let transaction = Transaction::new().when_modified_at(key.as_str(), entry.mod_revision);
     match admin.parts.store.commit(transaction.then(put)).await {
         Ok(_) => {}
@@ -45,7 +45,12 @@ pub(super) async fn run(
         }
         Err(error) => return Err(error.into()),
     }
-    Ok(shape::written(admin.parts.options.api_version, Written::Patched, &key, value))
+    Ok(shape::written(
+        admin.parts.options.api_version,
+        Written::Patched,
+        &key,
+        shown(request, value, stored),
+    ))
 }
 
 /// The object with its change, id and times.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tollhouse_store::{Committed, Operation, Transaction};
 
-use super::{Request, check_parent, fields_of, judge, now_s, sealed, settle_id};
+use super::{Request, check_parent, fields_of, judge, now_s, sealed, settle_id, shown};
 use crate::api::Admin;
 use crate::object::Fields;
 use crate::reply::Reply;
@@ -39,11 +39,16 @@ pub(super) async fn put(
     judge(admin, request.resource, &path, &value)?;
     let created = admin.index.known().facts(&path).and_then(|facts| facts.create_time);
     stamp(&mut value, created);
-    let value = sealed(admin, request.resource, value);
-    let committed = commit(admin, &path, &value, ttl).await?;
+    let stored = sealed(admin, request.resource, &value);
+    let committed = commit(admin, &path, &stored, ttl).await?;
     let was_there = committed.previous.first().is_some_and(Option::is_some);
     let written = if was_there { Written::Replaced } else { Written::Created };
-    Ok(shape::written(admin.parts.options.api_version, written, &admin.key_of(&path), value))
+    Ok(shape::written(
+        admin.parts.options.api_version,
+        written,
+        &admin.key_of(&path),
+        shown(request, value, stored),
+    ))
 }
 
 /// What is missing first where there is no body: a plugin's name goes before what it is told.
@@ -82,11 +87,16 @@ pub(super) async fn post(
         fields.insert("id".into(), id.as_str().into());
     }
     stamp(&mut value, None);
-    let value = sealed(admin, request.resource, value);
+    let stored = sealed(admin, request.resource, &value);
     let path = request.path_of(&id);
-    commit(admin, &path, &value, ttl).await?;
+    commit(admin, &path, &stored, ttl).await?;
     let key = admin.key_of(&path);
-    Ok(shape::written(admin.parts.options.api_version, Written::Posted, &key, value))
+    Ok(shape::written(
+        admin.parts.options.api_version,
+        Written::Posted,
+        &key,
+        shown(request, value, stored),
+    ))
 }
 
 async fn commit(

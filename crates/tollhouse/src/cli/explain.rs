@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tokio::runtime::Handle;
-use tollhouse_config::{Document, declarative};
+use tollhouse_config::{Bootstrap, Document, declarative};
 use tollhouse_model::problem::Severity;
 use tollhouse_model::{Problem, Problems};
 use tollhouse_proxy::Settings;
@@ -26,7 +26,7 @@ use self::decision::Decision;
 use self::offline::{Offline, View};
 use self::question::{HeaderLine, Question, Url};
 use super::problems::{self, BAD_DOCUMENT};
-use super::{Configuration, reference};
+use super::{Configuration, objects, reference};
 use crate::wire;
 
 /// Arguments of `explain`.
@@ -103,11 +103,8 @@ fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (S
 fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
     let loaded = problems::load(&arguments.configuration)?;
     let settings = wire::settings(&loaded.bootstrap);
-    let Some(path) = arguments.resources.clone().or(loaded.bootstrap.resources) else {
-        let problem = Problem::error("resources", "no file of resources is named");
-        let problem = problem.with_hint("give one with --resources, or in the bootstrap file");
-        problems::print("configuration", &Problems::from_iter([problem]));
-        return Err(ExitCode::from(BAD_DOCUMENT));
+    let Some(path) = arguments.resources.clone().or(loaded.bootstrap.resources.clone()) else {
+        return of_store(settings, &loaded.bootstrap);
     };
     let name = path.display().to_string();
     let environment = |name: &str| std::env::var(name).ok();
@@ -116,6 +113,23 @@ fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
         ExitCode::from(BAD_DOCUMENT)
     })?;
     Ok(Loaded { settings, name, document })
+}
+
+/// Without a file, the store says what is served.
+fn of_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitCode> {
+    let name = format!("the store in {}", bootstrap.data_dir.display());
+    match objects::document_of_store(bootstrap) {
+        Ok((document, wrong)) => {
+            problems::print(&name, &wrong);
+            Ok(Loaded { settings, name, document })
+        }
+        Err(error) => {
+            let problem = Problem::error("resources", format!("{error:#}"));
+            let hint = "name a file with --resources, or the data_dir of a gateway";
+            problems::print(&name, &Problems::from_iter([problem.with_hint(hint)]));
+            Err(ExitCode::from(BAD_DOCUMENT))
+        }
+    }
 }
 
 /// Objects with errors take no part in the decision, which a reader must know.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use tollhouse_config::{Bootstrap, store_keys};
+use tollhouse_config::{Bootstrap, Document, Format, declarative, store_keys};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Id, Kind, Problem, Problems};
 use tollhouse_plugin::{Catalogue, sealing};
@@ -57,6 +57,27 @@ pub fn of_listing(listing: &Listing, prefix: &str) -> (Objects, Problems) {
         }
     }
     (objects, problems)
+}
+
+/// The store in `bootstrap`'s data folder as a document; a gateway may have it open meanwhile.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn document_of_store(bootstrap: &Bootstrap) -> anyhow::Result<(Document, Problems)> {
+    let prefix = prefix(bootstrap);
+    let listing = tollhouse_store::read_directory(&bootstrap.data_dir, &format!("{prefix}/"))?;
+    let (mut objects, wrong) = of_listing(&listing, prefix);
+    let keyring = crate::control::secrets::keyring_if_any(bootstrap)?;
+    let catalogue = crate::plugins::catalogue();
+    for ((kind, _), object) in &mut objects {
+        object.unseal(*kind, &catalogue, keyring.as_ref());
+    }
+    let items: Vec<_> = objects.into_iter().map(|((kind, _), it)| (kind, it.value)).collect();
+    let text = declarative::write(&items, Format::Json);
+    // What the store holds stands for itself: nothing in it is taken from the environment.
+    let document = declarative::parse(&text, Format::Json, &|_| None)
+        .map_err(|problems| anyhow::anyhow!("the store holds what no document can: {problems}"))?;
+    Ok((document, wrong))
 }
 
 impl Object {

@@ -1,0 +1,65 @@
+//! What tells requests apart: keys made of texts and variables, and the values of the headers that
+//! an answer varies by.
+
+use tollhouse_model::variable::{Lookup, Variable};
+use tollhouse_plugin::{RequestContext, ResponseContext};
+
+/// Texts and variables, put together.
+#[derive(Debug)]
+pub(super) struct Parts(Vec<Part>);
+
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    Variable(Variable),
+}
+
+impl Parts {
+    pub fn parse(parts: &[String]) -> Self {
+        let part = |text: &String| match text.strip_prefix('$') {
+            Some(name) => Part::Variable(Variable::parse(name)),
+            None => Part::Text(text.clone()),
+        };
+        Self(parts.iter().map(part).collect())
+    }
+
+    /// Appends the values; an absent variable is empty.
+    pub fn render(&self, request: &dyn Lookup, out: &mut Vec<u8>) {
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Variable(name) => {
+                    out.extend_from_slice(&request.variable(name).unwrap_or_default());
+                }
+            }
+        }
+    }
+
+    /// Whether the values together are neither empty nor `0`.
+    pub fn is_set(&self, request: &dyn Lookup) -> bool {
+        let mut value = Vec::new();
+        self.render(request, &mut value);
+        !value.is_empty() && value != b"0"
+    }
+}
+
+/// A request's values of the headers that answers vary by.
+pub(super) fn signature(cx: &RequestContext<'_>, names: &[String]) -> Vec<u8> {
+    joined(names.iter().map(|name| cx.header(name)))
+}
+
+/// The same, when the answer is there.
+pub(super) fn signature_of_response(cx: &ResponseContext<'_>, names: &[String]) -> Vec<u8> {
+    joined(names.iter().map(|name| cx.request_header(name)))
+}
+
+/// Values with their lengths, so that no two lists look alike.
+fn joined<T: AsRef<[u8]>>(values: impl Iterator<Item = Option<T>>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for value in values {
+        let value = value.as_ref().map_or(&[][..], AsRef::as_ref);
+        out.extend_from_slice(&(value.len() as u64).to_le_bytes());
+        out.extend_from_slice(value);
+    }
+    out
+}

@@ -1,0 +1,271 @@
+use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome, Reply, configure};
+use tollhouse_plugin::{PluginType, Services};
+
+use super::*;
+use crate::key_auth::KeyAuth;
+
+fn harness(conf: Value) -> Harness {
+    let mut conf = conf;
+    if conf.get("cache_strategy").is_none() {
+        conf["cache_strategy"] = json!("memory");
+        conf["cache_zone"] = json!("memory_cache");
+    }
+    let handler = |services: &Arc<Services>| {
+        configure::<ProxyCache>(&conf, services).expect("the conf is good")
+    };
+    let services = Arc::new(Services::new("APISIX/3.18.0"));
+    Harness::with(handler(&services), services)
+        .consumer::<KeyAuth>("jack", &json!({"key": "one"}))
+        .consumer::<KeyAuth>("rose", &json!({"key": "two"}))
+}
+
+/// One exchange: what the client gets, and whether it came from the cache.
+fn exchange(harness: &mut Harness, request: &str, head: &str, body: &str) -> Reply {
+    exchange_as(harness, request, head, body, None)
+}
+
+fn exchange_as(
+    harness: &mut Harness,
+    request: &str,
+    head: &str,
+    body: &str,
+    consumer: Option<&str>,
+) -> Reply {
+    let mut request = FakeExchange::of(request, harness.now_ms);
+    let outcome: Outcome = harness.run_as(&mut request, consumer);
+    match outcome.answer {
+        Some(answer) => answer,
+        None => harness.respond(&mut request, head, &[body]),
+    }
+}
+
+/// The cache's verdicts on a row of requests for one path, `-` where there is none.
+fn verdicts(harness: &mut Harness, requests: &[&str], head: &str) -> String {
+    let verdict = |request: &&str| {
+        let reply = exchange(harness, request, head, "body");
+        reply.header(STATUS_HEADER).unwrap_or("-").to_owned()
+    };
+    requests.iter().map(verdict).collect::<Vec<_>>().join(" ")
+}
+
+const GET: &str = "GET /a?x=1 HTTP/1.1\n\n";
+
+#[test]
+fn a_second_request_gets_what_the_first_brought() {
+    let mut harness = harness(json!({}));
+    let head = "200\nContent-Type: text/html\nX-A: 1\nX-A: 2\nContent-Length: 5\nConnection: close\nX-RateLimit-Remaining: 7";
+    let first = exchange(&mut harness, GET, head, "hello");
+    assert_eq!(first.header(STATUS_HEADER), Some("MISS"));
+    harness.now_ms += 2_500;
+    let second = exchange(&mut harness, GET, "200", "other");
+    assert_eq!((second.status, second.body.as_str()), (200, "hello"));
+    let lines: Vec<String> =
+        second.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let expected = ["Content-Type: text/html", "X-A: 1", "X-A: 2", "Age: 2", "Apisix-Cache-Status: HIT"];
+    assert_eq!(lines, expected);
+    let other = exchange(&mut harness, "GET /a?x=2 HTTP/1.1\n\n", "200", "other");
+    assert_eq!(other.header(STATUS_HEADER), Some("MISS"));
+}
+
+#[test]
+fn answers_live_for_their_time() {
+    let mut harness = harness(json!({"cache_ttl": 2}));
+    assert_eq!(verdicts(&mut harness, &[GET, GET], "200"), "MISS HIT");
+    harness.now_ms += 2_001;
+    assert_eq!(verdicts(&mut harness, &[GET, GET], "200"), "EXPIRED HIT");
+}
+
+#[test]
+fn what_is_kept_depends_on_method_status_and_head() {
+    for (conf, request, head, expected) in [
+        (json!({}), GET, "500", "MISS MISS"),
+        (json!({"cache_http_status": [500]}), GET, "500", "MISS HIT"),
+        (json!({}), "POST /a HTTP/1.1\n\n", "200", "MISS MISS"),
+        (json!({"cache_method": ["POST"]}), "POST /a HTTP/1.1\n\n", "200", "MISS HIT"),
+        (json!({}), "HEAD /a HTTP/1.1\n\n", "200", "MISS HIT"),
+        (json!({}), GET, "200\nSet-Cookie: a=b", "MISS MISS"),
+        (json!({"cache_set_cookie": true}), GET, "200\nSet-Cookie: a=b", "MISS HIT"),
+        (json!({}), GET, "200\nCache-Control: private", "MISS MISS"),
+        (json!({}), GET, "200\nCache-Control: max-age=0", "MISS HIT"),
+        (json!({"cache_control": true}), GET, "200\nCache-Control: max-age=0", "MISS MISS"),
+        (json!({"cache_control": true}), GET, "200\nCache-Control: max-age=9", "MISS HIT"),
+        (json!({"cache_control": true}), GET, "200", "MISS MISS"),
+        (json!({"cache_control": true}), GET, "200\nExpires: Sun, 06 Nov 2094 08:49:37 GMT", "MISS HIT"),
+        (json!({}), GET, "200\nVary: Accept, *", "MISS MISS"),
+        (json!({"max_resp_body_size": 3}), GET, "200", "MISS MISS"),
+        (json!({}), GET, "200\nContent-Length: 9", "MISS MISS"),
+        (json!({"cache_bypass": ["$arg_x"]}), GET, "200", "BYPASS BYPASS"),
+        (json!({"cache_bypass": ["$arg_y"]}), GET, "200", "MISS HIT"),
+        (json!({"no_cache": ["$arg_x"]}), GET, "200", "MISS MISS"),
+    ] {
+        let found = verdicts(&mut harness(conf.clone()), &[request, request], head);
+        assert_eq!(found, expected, "{conf} {request} {head}");
+    }
+}
+
+#[test]
+fn a_body_for_head_is_never_missing_from_a_get() {
+    let mut harness = harness(json!({}));
+    let head = "HEAD /a?x=1 HTTP/1.1\n\n";
+    assert_eq!(verdicts(&mut harness, &[head, head, GET, GET], "200"), "MISS HIT MISS HIT");
+    assert_eq!(exchange(&mut harness, GET, "200", "").body, "body");
+}
+
+#[test]
+fn clients_control_what_they_get_where_the_conf_lets_them() {
+    let mut harness = harness(json!({"cache_control": true}));
+    let head = "200\nCache-Control: max-age=60";
+    let with = |directive: &str| format!("GET /a?x=1 HTTP/1.1\nCache-Control: {directive}\n\n");
+    let reply = exchange(&mut harness, &with("only-if-cached"), head, "");
+    assert_eq!((reply.status, reply.body.as_str()), (504, ""));
+    assert_eq!(verdicts(&mut harness, &[GET], head), "MISS");
+    harness.now_ms += 10_000;
+    for (directive, expected) in [
+        ("no-store", "BYPASS"),
+        ("no-cache", "BYPASS"),
+        ("only-if-cached", "HIT"),
+        ("max-age=10", "HIT"),
+        ("min-fresh=50", "HIT"),
+        ("min-fresh=51", "STALE"),
+    ] {
+        assert_eq!(verdicts(&mut harness, &[&with(directive)], head), expected, "{directive}");
+    }
+    harness.now_ms += 10_000;
+    assert_eq!(verdicts(&mut harness, &[&with("max-age=5")], head), "STALE");
+}
+
+#[test]
+fn answers_that_vary_stand_side_by_side() {
+    let stores = [json!({}), json!({"cache_strategy": "disk"})];
+    for conf in stores {
+        let (mut harness, _dir) = on_disk(conf);
+        let (one, two) = ("GET /v HTTP/1.1\nAccept: 1\n\n", "GET /v HTTP/1.1\nAccept: 2\n\n");
+        let head = "200\nVary: Accept\nCache-Control: max-age=60";
+        assert_eq!(exchange(&mut harness, one, head, "one").header(STATUS_HEADER), Some("MISS"));
+        assert_eq!(exchange(&mut harness, two, head, "two").header(STATUS_HEADER), Some("MISS"));
+        assert_eq!(exchange(&mut harness, one, head, "x").body, "one");
+        assert_eq!(exchange(&mut harness, two, head, "x").body, "two");
+        assert_eq!(exchange(&mut harness, "PURGE /v HTTP/1.1\n\n", "200", "").status, 200);
+        assert_eq!(verdicts(&mut harness, &[one, two, one, two], head), "MISS MISS HIT HIT");
+    }
+}
+
+#[test]
+fn what_is_purged_is_gone() {
+    for conf in [json!({}), json!({"cache_strategy": "disk"})] {
+        let (mut harness, _dir) = on_disk(conf);
+        let purge = "PURGE /a?x=1 HTTP/1.1\n\n";
+        assert_eq!(exchange(&mut harness, purge, "200", "").status, 404);
+        assert_eq!(verdicts(&mut harness, &[GET, GET], "200"), "MISS HIT");
+        assert_eq!(exchange(&mut harness, purge, "200", "").status, 200);
+        assert_eq!(exchange(&mut harness, purge, "200", "").status, 404);
+        assert_eq!(verdicts(&mut harness, &[GET], "200"), "MISS");
+    }
+}
+
+#[test]
+fn consumers_see_their_own_unless_the_conf_says_otherwise() {
+    for (isolation, expected) in [(true, "jack"), (false, "anybody")] {
+        let mut harness = harness(json!({"consumer_isolation": isolation}));
+        for (consumer, body) in [(None, "anybody"), (Some("jack"), "jack"), (Some("rose"), "rose")] {
+            exchange_as(&mut harness, GET, "200", body, consumer);
+        }
+        assert_eq!(exchange_as(&mut harness, GET, "200", "x", Some("jack")).body, expected);
+        assert_eq!(exchange_as(&mut harness, GET, "200", "x", None).body, "anybody");
+    }
+}
+
+#[test]
+fn cache_headers_are_hidden_where_the_conf_says_so() {
+    let mut harness = harness(json!({"hide_cache_headers": true}));
+    let head = "200\nCache-Control: max-age=60\nExpires: x\nX-A: 1";
+    for verdict in ["MISS", "HIT"] {
+        let reply = exchange(&mut harness, GET, head, "");
+        assert_eq!(reply.header(STATUS_HEADER), Some(verdict));
+        assert_eq!((reply.header("cache-control"), reply.header("expires")), (None, None));
+        assert_eq!(reply.header("x-a"), Some("1"));
+    }
+}
+
+/// What a zone on the disk needs; its threads end with the test.
+struct Disk {
+    _folder: tempfile::TempDir,
+    _runtime: tokio::runtime::Runtime,
+}
+
+/// A harness whose zone on the disk, if it has one, is in a folder of its own.
+fn on_disk(conf: Value) -> (Harness, Option<Disk>) {
+    if conf.get("cache_strategy").is_none() {
+        return (harness(conf), None);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
+    let runtime = runtime.expect("a runtime");
+    let mut services = Services::new("APISIX/3.18.0");
+    services.data_dir = folder.path().into();
+    services.background = Some(runtime.handle().clone());
+    let services = Arc::new(services);
+    let handler = configure::<ProxyCache>(&conf, &services).expect("the conf is good");
+    (Harness::with(handler, services), Some(Disk { _folder: folder, _runtime: runtime }))
+}
+
+#[test]
+fn on_the_disk_the_answers_own_headers_decide() {
+    for (conf, request, head, expected) in [
+        (json!({}), GET, "200", "MISS HIT"),
+        (json!({}), GET, "500", "MISS MISS"),
+        (json!({}), GET, "200\nCache-Control: max-age=0", "MISS MISS"),
+        (json!({}), GET, "200\nCache-Control: no-store", "MISS MISS"),
+        (json!({}), GET, "200\nX-Accel-Expires: 0\nCache-Control: max-age=60", "MISS MISS"),
+        (json!({}), "POST /a HTTP/1.1\n\n", "200", "BYPASS BYPASS"),
+        (json!({}), "PUT /a HTTP/1.1\n\n", "200", "- -"),
+        (json!({"cache_bypass": ["$arg_x"]}), GET, "200", "BYPASS BYPASS"),
+    ] {
+        let mut conf = conf;
+        conf["cache_strategy"] = json!("disk");
+        let (mut harness, _dir) = on_disk(conf.clone());
+        let found = verdicts(&mut harness, &[request, request], head);
+        assert_eq!(found, expected, "{conf} {request} {head}");
+    }
+}
+
+#[test]
+fn on_the_disk_silent_answers_live_for_ten_seconds() {
+    let (mut harness, _dir) = on_disk(json!({"cache_strategy": "disk"}));
+    assert_eq!(verdicts(&mut harness, &[GET, GET], "200"), "MISS HIT");
+    assert_eq!(exchange(&mut harness, GET, "200", "").header("age"), None);
+    harness.now_ms += 10_001;
+    assert_eq!(verdicts(&mut harness, &[GET, GET], "200"), "EXPIRED HIT");
+}
+
+#[test]
+fn bad_confs_are_refused() {
+    for (conf, inner) in [
+        (json!({"cache_zone": "invalid"}), "cache_zone invalid not found"),
+        (
+            json!({"cache_strategy": "memory"}),
+            "invalid or empty cache_zone for cache_strategy: memory",
+        ),
+        (
+            json!({"cache_zone": "memory_cache"}),
+            "invalid or empty cache_zone for cache_strategy: disk",
+        ),
+        (
+            json!({"cache_key": ["$host", "$request_method"]}),
+            "cache_key variable $request_method unsupported",
+        ),
+        (json!({"cache_key": ["$a-b"]}), r#"with "$a-b""#),
+        (json!({"cache_bypass": []}), "expect array to have at least 1 items"),
+        (json!({"cache_method": ["PUT"]}), "matches none of the enum values"),
+        (json!({"cache_http_status": [99]}), "expected 99 to be at least 200"),
+        (json!({"cache_ttl": 0}), "expected 0 to be at least 1"),
+        (
+            json!({"cache_method": ["GET", "GET"]}),
+            "expected unique items but items 1 and 2 are equal",
+        ),
+    ] {
+        let refusal = Harness::refusal::<ProxyCache>(&conf);
+        assert!(refusal.ends_with(inner), "{refusal}");
+    }
+    assert_eq!(PluginType::of::<ProxyCache>().schema()["properties"]["cache_ttl"]["default"], 300);
+}

@@ -55,6 +55,7 @@ plugins! {
     opa::Opa,
     prometheus::Prometheus,
     proxy_buffering::ProxyBuffering,
+    proxy_cache::ProxyCache,
     proxy_control::ProxyControl,
     proxy_mirror::ProxyMirror,
     proxy_rewrite::ProxyRewrite,

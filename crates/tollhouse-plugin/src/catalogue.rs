@@ -215,6 +215,18 @@ impl Catalogue {
         Self { by_priority, by_name }
     }
 
+    /// The same without those that `names` does not name.
+    ///
+    /// # Errors
+    /// The first name that is no plugin's.
+    pub fn only(self, names: &[String]) -> Result<Self, String> {
+        if let Some(unknown) = names.iter().find(|name| self.get(name).is_none()) {
+            return Err(unknown.clone());
+        }
+        let types = self.by_priority.into_iter();
+        Ok(Self::new(types.filter(|plugin| names.iter().any(|name| name == plugin.name))))
+    }
+
     /// None at all.
     pub fn empty() -> Self {
         Self::new([])

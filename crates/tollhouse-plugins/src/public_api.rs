@@ -11,12 +11,15 @@
 //! - 404 when there is no such endpoint, or the method is not GET
 //!
 //! # Notes
-//! Runs behind the plugins that authenticate and restrict. A node is never asked.
+//! Runs behind the plugins that authenticate and restrict. A node is never asked. What the endpoint
+//! says is made on a thread of its own, so that other requests do not wait for it.
+
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollhouse_plugin::scope::EndpointReply;
-use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Services, Step};
+use tollhouse_plugin::scope::{Endpoint, EndpointReply};
+use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Services, Step};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -29,7 +32,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct PublicApi {
     path: Option<String>,
-    services: std::sync::Arc<Services>,
+    services: Arc<Services>,
 }
 
 impl Plugin for PublicApi {
@@ -40,7 +43,7 @@ impl Plugin for PublicApi {
     type Config = Config;
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
-        Ok(Self { path: config.uri, services: std::sync::Arc::clone(scope.services) })
+        Ok(Self { path: config.uri, services: Arc::clone(scope.services) })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
@@ -50,19 +53,24 @@ impl Plugin for PublicApi {
         };
         let endpoint = path.and_then(|path| self.services.endpoints.get(path));
         match endpoint {
-            Some(endpoint) if cx.method() == b"GET" => {
-                let EndpointReply { content_type, body } = endpoint();
-                Answer::text(200, body).with_header("Content-Type", content_type.as_bytes()).into()
-            }
+            Some(endpoint) if cx.method() == b"GET" => Step::wait(answer(Arc::clone(endpoint))),
             _ => Answer::status(404).into(),
         }
     }
 }
 
+/// Asks the endpoint on another thread: a page of metrics may take longer than a core may wait.
+async fn answer<'a>(endpoint: Endpoint) -> Flow<'a> {
+    match tokio::task::spawn_blocking(move || endpoint()).await {
+        Ok(EndpointReply { content_type, body }) => {
+            Answer::text(200, body).with_header("Content-Type", content_type.as_bytes()).into()
+        }
+        Err(_) => Answer::status(500).into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::{Value, json};
     use tollhouse_plugin::testing::{Harness, Outcome, configure};
 

@@ -3,7 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use tollhouse_config::Bootstrap;
+use tollhouse_plugin::scope::EndpointReply;
 use tollhouse_plugin::{Catalogue, Services};
+use tollhouse_plugins::prometheus;
+use tollhouse_telemetry::Registry;
+use tollhouse_upstream::HealthSupervisor;
+
+use crate::control::metrics::MetricsPage;
 
 /// The version that clients of APISIX are told; ADC and others ask for at least 3.11.
 pub const SERVER: &str = "APISIX/3.18.0";
@@ -19,35 +25,34 @@ pub fn catalogue() -> Arc<Catalogue> {
     Arc::clone(CATALOGUE.get_or_init(|| Arc::new(tollhouse_plugins::catalogue())))
 }
 
-/// The plugins that the bootstrap file lets be used.
-///
-/// # Errors
-/// It names one that this build does not have.
-pub fn enabled(bootstrap: &Bootstrap) -> anyhow::Result<Arc<Catalogue>> {
-    if bootstrap.plugins.is_empty() {
-        return Ok(catalogue());
-    }
-    let chosen = tollhouse_plugins::catalogue().only(&bootstrap.plugins).map_err(|name| {
-        let hint = tollhouse_stdx::nearest(&name, catalogue().iter().map(|plugin| plugin.name))
-            .map(|near| format!("; did you mean {near}?"))
-            .unwrap_or_default();
-        anyhow::anyhow!("plugins: {name} is not part of this build{hint}")
-    })?;
-    Ok(Arc::new(chosen))
-}
-
 /// What a command offers that serves nothing.
 pub fn bare_services() -> Arc<Services> {
     Arc::new(Services::new(SERVER))
 }
 
-/// What a running gateway offers.
-pub fn services(bootstrap: &Bootstrap) -> Arc<Services> {
+/// Where the page of metrics stands.
+pub const METRICS_PATH: &str = "/apisix/prometheus/metrics";
+
+/// What a running gateway offers, and the page of what it counts.
+pub fn services(
+    bootstrap: &Bootstrap,
+    metrics: &Arc<Registry>,
+    health: &Arc<HealthSupervisor>,
+) -> (Arc<Services>, MetricsPage) {
     let mut services = Services::new(server_token(bootstrap));
     services.data_dir = bootstrap.data_dir.clone();
     services.attributes = bootstrap.plugin_attr.clone();
     let zones = serde_json::Value::Object(bootstrap.proxy_cache.clone());
     services.attributes.insert("proxy-cache".to_owned(), zones);
     services.background = tokio::runtime::Handle::try_current().ok();
-    Arc::new(services)
+    let (_, version) = SERVER.split_once('/').unwrap_or_default();
+    let traffic = prometheus::traffic(&services);
+    let page = MetricsPage::new(Arc::clone(metrics), Arc::clone(health), traffic, version);
+    let shown = page.clone();
+    let endpoint = move || EndpointReply {
+        content_type: tollhouse_telemetry::prometheus::CONTENT_TYPE,
+        body: shown.text(),
+    };
+    services.endpoints.insert(METRICS_PATH, Arc::new(endpoint));
+    (Arc::new(services), page)
 }

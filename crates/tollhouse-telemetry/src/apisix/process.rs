@@ -72,7 +72,7 @@ pub struct BatchQueue {
 const LABEL_SETS_DICT: &str = "prometheus-metrics";
 
 /// What one label set takes of that room, in bytes: counters, words, and its places in tables.
-const LABEL_SET_BYTES: usize = 1024;
+const LABEL_SET_BYTES: usize = 1536;
 
 /// The lines, in the parts between metrics of requests.
 #[derive(Debug)]

@@ -106,15 +106,17 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let settings = Arc::new(wire::settings(bootstrap));
     let resolver =
         Resolver::open(wire::resolver_settings(bootstrap), tokio::runtime::Handle::current())?;
+    let (services, page) = crate::plugins::services(bootstrap, &metrics, &health);
     let shared = Shared {
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
         configuration: Arc::default(),
-        catalogue: crate::plugins::enabled(bootstrap)?,
-        services: crate::plugins::services(bootstrap),
+        catalogue: crate::plugins::catalogue(),
+        services,
+        indexes: Arc::clone(page.indexes()),
     };
     let introspection = Introspection {
-        metrics: Arc::clone(&metrics),
+        metrics: page,
         health: Arc::clone(&health),
         configuration: Arc::clone(&shared.configuration),
     };

@@ -18,7 +18,7 @@ use super::echo;
 use super::resources::{Resources, Shared, Source};
 use super::secrets::{self, AdminKey};
 use super::server::Predecessor;
-use super::stored::Stored;
+use super::stored::{Stored, StoredParts};
 use super::watch::{self, Watched};
 
 /// How long a successor waits for the store of a process that is just leaving.
@@ -133,8 +133,13 @@ impl StoreFeed {
         let key = secrets::admin_key(bootstrap)?;
         let prefix = bootstrap.admin.prefix.trim_end_matches('/');
         let catalogue = Arc::clone(&shared.catalogue);
-        let (stored, mut changes) =
-            Stored::open(Arc::clone(&store), prefix, catalogue, Arc::clone(&keyring)).await?;
+        let parts = StoredParts {
+            store: Arc::clone(&store),
+            catalogue,
+            keyring: Arc::clone(&keyring),
+            indexes: Arc::clone(&shared.indexes),
+        };
+        let (stored, mut changes) = Stored::open(parts, prefix).await?;
         let demonstrates = changes.is_empty();
         if demonstrates {
             let address = echo::start().await.context("the built-in echo upstream")?;

@@ -8,6 +8,7 @@ pub mod banner;
 pub mod echo;
 pub mod feed;
 pub mod handover;
+pub mod metrics;
 pub mod resources;
 pub mod secrets;
 pub mod server;

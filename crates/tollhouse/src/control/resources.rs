@@ -16,6 +16,7 @@ use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::HealthSupervisor;
 
+use super::metrics::ModifyIndexes;
 use super::server::Configuration;
 
 /// Problems written to the log after one change; the control API lists all of them.
@@ -72,6 +73,8 @@ pub struct Shared {
     pub catalogue: Arc<Catalogue>,
     /// What the process offers them.
     pub services: Arc<Services>,
+    /// Where the revisions of objects are noted, for the page of metrics.
+    pub indexes: Arc<ModifyIndexes>,
 }
 
 impl Resources {

@@ -17,19 +17,18 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use tollhouse_config::Bootstrap;
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 use tollhouse_upstream::HealthSupervisor;
 
+use super::metrics::MetricsPage;
+use crate::plugins::METRICS_PATH;
 use crate::wire::first;
-
-/// Text format 0.0.4 of Prometheus.
-const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What the listeners answer from.
 #[derive(Debug, Clone)]
 pub struct Introspection {
     /// Counters of all cores.
-    pub metrics: Arc<Registry>,
+    pub metrics: MetricsPage,
     /// Health of nodes.
     pub health: Arc<HealthSupervisor>,
     /// The configuration in service.
@@ -97,7 +96,9 @@ pub async fn start_all(
         let bound = side.start(address, app, predecessor).await;
         side.control = Some(bound.with_context(|| in_use("listen.control", address))?);
     }
-    if let Some(address) = first(&bootstrap.listen.metrics) {
+    if let Some(address) = first(&bootstrap.listen.metrics)
+        && exports_metrics(bootstrap)
+    {
         let app = metrics_page(introspection.clone());
         let bound = side.start(address, app, predecessor).await;
         side.metrics = Some(bound.with_context(|| in_use("listen.metrics", address))?);
@@ -109,9 +110,16 @@ pub(super) fn in_use(key: &str, address: SocketAddr) -> String {
     format!("cannot listen on {address}; set {key} to another address, or to an empty one for none")
 }
 
+/// Whether `plugin_attr.prometheus` leaves the listener on; off, `public-api` shows the page.
+fn exports_metrics(bootstrap: &Bootstrap) -> bool {
+    let attributes = bootstrap.plugin_attr.get("prometheus");
+    let on = attributes.and_then(|attributes| attributes.get("enable_export_server"));
+    on.and_then(Value::as_bool).unwrap_or(true)
+}
+
 fn metrics_page(introspection: Introspection) -> Router {
     Router::new()
-        .route("/apisix/prometheus/metrics", get(metrics))
+        .route(METRICS_PATH, get(metrics))
         .route("/metrics", get(metrics))
         .with_state(introspection)
 }
@@ -158,7 +166,7 @@ pub(super) async fn bind(
 }
 
 async fn metrics(State(introspection): State<Introspection>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, METRICS_TYPE)], introspection.metrics.render())
+    ([(header::CONTENT_TYPE, METRICS_TYPE)], introspection.metrics.body())
 }
 
 async fn configuration(State(introspection): State<Introspection>) -> Json<Value> {

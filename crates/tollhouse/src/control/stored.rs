@@ -10,15 +10,27 @@ use tollhouse_plugin::Catalogue;
 use tollhouse_proxy::Change;
 use tollhouse_store::{Entry, Event, Store, StoreError, Watch};
 
+use super::metrics::ModifyIndexes;
+
 /// Changes taken together at most: what has queued up while the last ones were compiled.
 const CHANGES_BATCHED_MAX: usize = 10_000;
 
+/// What the store is read with.
+pub struct StoredParts {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The plugins that exist.
+    pub catalogue: Arc<Catalogue>,
+    /// What encrypted fields are opened with.
+    pub keyring: Arc<Keyring>,
+    /// Where revisions are noted.
+    pub indexes: Arc<ModifyIndexes>,
+}
+
 /// The store, followed.
 pub struct Stored {
-    store: Arc<dyn Store>,
+    parts: StoredParts,
     prefix: String,
-    catalogue: Arc<Catalogue>,
-    keyring: Arc<Keyring>,
     watch: Watch,
     /// What is in service, to be able to tell what has gone after a gap.
     known: hashbrown::HashSet<(Kind, Id)>,
@@ -35,22 +47,11 @@ impl Stored {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn open(
-        store: Arc<dyn Store>,
-        prefix: &str,
-        catalogue: Arc<Catalogue>,
-        keyring: Arc<Keyring>,
-    ) -> Result<(Self, Vec<Change>), StoreError> {
-        let listing = store.list(&format!("{prefix}/")).await?;
-        let watch = store.watch(listing.revision).await?;
-        let mut stored = Self {
-            store,
-            prefix: prefix.to_owned(),
-            catalogue,
-            keyring,
-            watch,
-            known: hashbrown::HashSet::new(),
-        };
+    pub async fn open(parts: StoredParts, prefix: &str) -> Result<(Self, Vec<Change>), StoreError> {
+        let listing = parts.store.list(&format!("{prefix}/")).await?;
+        let watch = parts.store.watch(listing.revision).await?;
+        let known = hashbrown::HashSet::new();
+        let mut stored = Self { parts, prefix: prefix.to_owned(), watch, known };
         let changes = listing.entries.into_iter().filter_map(|entry| stored.put(entry)).collect();
         Ok((stored, changes))
     }
@@ -77,8 +78,8 @@ impl Stored {
     /// Reads everything again after a gap.
     async fn start_over(&mut self) -> Result<Vec<Change>, StoreError> {
         tracing::info!("the store is read anew, since too much has changed meanwhile");
-        let listing = self.store.list(&format!("{}/", self.prefix)).await?;
-        self.watch = self.store.watch(listing.revision).await?;
+        let listing = self.parts.store.list(&format!("{}/", self.prefix)).await?;
+        self.watch = self.parts.store.watch(listing.revision).await?;
         let before = std::mem::take(&mut self.known);
         let mut changes: Vec<Change> =
             listing.entries.into_iter().filter_map(|entry| self.put(entry)).collect();
@@ -90,8 +91,9 @@ impl Stored {
     fn change(&mut self, event: Event) -> Option<Change> {
         match event {
             Event::Put(entry) => self.put(entry),
-            Event::Delete { key, .. } => {
+            Event::Delete { key, revision } => {
                 let (kind, id) = parse_store_key(&self.prefix, &key)?;
+                self.parts.indexes.note(kind, revision.0);
                 self.known.remove(&(kind, id.clone()));
                 Some(Change::Delete { kind, id })
             }
@@ -100,6 +102,7 @@ impl Stored {
 
     fn put(&mut self, entry: Entry) -> Option<Change> {
         let (kind, id) = parse_store_key(&self.prefix, &entry.key)?;
+        self.parts.indexes.note(kind, entry.mod_revision.0);
         self.known.insert((kind, id.clone()));
         let path = format!("{kind}/{id}");
         let value = serde_json::from_slice(&entry.value)
@@ -109,7 +112,7 @@ impl Stored {
     }
 
     fn opened(&self, kind: Kind, mut value: Value) -> Value {
-        tollhouse_admin::decrypt(kind, &mut value, &self.catalogue, &self.keyring);
+        tollhouse_admin::decrypt(kind, &mut value, &self.parts.catalogue, &self.parts.keyring);
         value
     }
 }

@@ -12,6 +12,7 @@ mod headers;
 mod health;
 mod lifecycle;
 mod live;
+mod metrics_apisix;
 mod observability;
 mod peers;
 mod plugins;

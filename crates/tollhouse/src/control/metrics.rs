@@ -1,0 +1,187 @@
+//! The page of metrics: the product's own, then those that APISIX has, under its names.
+//!
+//! It is made when it is asked for, and sent piece by piece: a page of ten thousand routes is never
+//! in memory as a whole. Nothing here waits for a core, nor does a core wait for anything here.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{self, Poll};
+use std::time::SystemTime;
+
+use axum::body::{Body, Bytes};
+use hyper::body::Frame;
+use tollhouse_model::Kind;
+use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::apisix::{Connections, NodeStatus, Page, ProcessFacts, Traffic};
+use tollhouse_upstream::HealthSupervisor;
+
+/// Where the kernel tells the machine's name.
+const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
+
+/// What the page is made of.
+#[derive(Debug, Clone)]
+pub struct MetricsPage {
+    registry: Arc<Registry>,
+    health: Arc<HealthSupervisor>,
+    traffic: Arc<Traffic>,
+    indexes: Arc<ModifyIndexes>,
+    hostname: Arc<str>,
+    version: &'static str,
+}
+
+impl MetricsPage {
+    /// Of these counts.
+    pub fn new(
+        registry: Arc<Registry>,
+        health: Arc<HealthSupervisor>,
+        traffic: Arc<Traffic>,
+        version: &'static str,
+    ) -> Self {
+        let hostname = std::fs::read_to_string(HOSTNAME_FILE).unwrap_or_default();
+        let hostname = hostname.trim().into();
+        Self { registry, health, traffic, indexes: Arc::default(), hostname, version }
+    }
+
+    /// Where the revisions of objects are to be noted.
+    pub fn indexes(&self) -> &Arc<ModifyIndexes> {
+        &self.indexes
+    }
+
+    /// The page, made while it is sent.
+    pub fn body(&self) -> Body {
+        let (own, rest) = self.parts();
+        Body::new(PageBody { own: Some(own.into()), rest })
+    }
+
+    /// The page as a whole.
+    pub fn text(&self) -> Vec<u8> {
+        let (own, rest) = self.parts();
+        let mut text = own.into_bytes();
+        rest.for_each(|piece| text.extend_from_slice(&piece));
+        text
+    }
+
+    fn parts(&self) -> (String, Page) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let rest = self.traffic.page(&self.facts(), now.as_secs());
+        self.registry.process().metric_series_folded.raise_to(self.traffic.folded());
+        (self.registry.render(), rest)
+    }
+
+    fn facts(&self) -> ProcessFacts<'_> {
+        let seen = self.registry.downstream();
+        let count = |number: i64| u64::try_from(number).unwrap_or(0);
+        let active = count(seen.open);
+        let writing = count(seen.requests_open).min(active);
+        ProcessFacts {
+            hostname: &self.hostname,
+            version: self.version,
+            // What is in service was read from it, and a store that fails ends the process.
+            is_store_reachable: true,
+            modify_indexes: self.indexes.told(),
+            requests: seen.requests,
+            connections: Connections {
+                accepted: seen.accepted,
+                handled: seen.accepted.saturating_sub(seen.refused),
+                active,
+                // A head under way is not told from a connection that waits for one.
+                reading: 0,
+                writing,
+                waiting: active - writing,
+            },
+            nodes: self.nodes(),
+            batches: Vec::new(),
+        }
+    }
+
+    fn nodes(&self) -> Vec<NodeStatus> {
+        let reports = self.health.report();
+        let nodes = reports.into_iter().flat_map(|report| {
+            let name = report.name;
+            report.nodes.into_iter().map(move |node| NodeStatus {
+                name: name.clone(),
+                ip: node.ip,
+                port: node.port,
+                is_healthy: node.status.serves(),
+            })
+        });
+        nodes.collect()
+    }
+}
+
+/// The page on its way.
+struct PageBody {
+    own: Option<Bytes>,
+    rest: Page,
+}
+
+impl hyper::body::Body for PageBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.own.take().or_else(|| self.rest.next().map(Bytes::from));
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+/// The revision of the last change of each kind of object, as the store counts.
+#[derive(Debug, Default)]
+pub struct ModifyIndexes {
+    of_kinds: [AtomicU64; Kind::ALL.len()],
+    newest: AtomicU64,
+}
+
+impl ModifyIndexes {
+    /// Notes a change.
+    pub fn note(&self, kind: Kind, revision: u64) {
+        let place = Kind::ALL.iter().position(|other| *other == kind);
+        if let Some(place) = place {
+            self.of_kinds[place].fetch_max(revision, Relaxed);
+        }
+        self.newest.fetch_max(revision, Relaxed);
+    }
+
+    /// By the keys that APISIX has, in their order; none while there is no store.
+    fn told(&self) -> Vec<(String, u64)> {
+        let newest = self.newest.load(Relaxed);
+        if newest == 0 {
+            return Vec::new();
+        }
+        let of_kinds = Kind::ALL.iter().zip(&self.of_kinds);
+        let mut told: Vec<(String, u64)> = of_kinds
+            .map(|(kind, revision)| (kind.plural().to_owned(), revision.load(Relaxed)))
+            .collect();
+        for key in ["max_modify_index", "prev_index", "x_etcd_index"] {
+            told.push((key.to_owned(), newest));
+        }
+        told.sort();
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_change_of_each_kind_is_told() {
+        let indexes = ModifyIndexes::default();
+        assert_eq!(indexes.told(), []);
+        indexes.note(Kind::Route, 7);
+        indexes.note(Kind::Service, 9);
+        indexes.note(Kind::Route, 5);
+        let told = indexes.told();
+        for (key, expected) in
+            [("routes", 7), ("services", 9), ("upstreams", 0), ("max_modify_index", 9)]
+        {
+            assert!(told.contains(&(key.to_owned(), expected)), "{key} in {told:?}");
+        }
+        assert!(told.is_sorted());
+    }
+}

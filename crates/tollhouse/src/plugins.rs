@@ -25,6 +25,23 @@ pub fn catalogue() -> Arc<Catalogue> {
     Arc::clone(CATALOGUE.get_or_init(|| Arc::new(tollhouse_plugins::catalogue())))
 }
 
+/// The plugins that the bootstrap file lets be used.
+///
+/// # Errors
+/// It names one that this build does not have.
+pub fn enabled(bootstrap: &Bootstrap) -> anyhow::Result<Arc<Catalogue>> {
+    if bootstrap.plugins.is_empty() {
+        return Ok(catalogue());
+    }
+    let chosen = tollhouse_plugins::catalogue().only(&bootstrap.plugins).map_err(|name| {
+        let hint = tollhouse_stdx::nearest(&name, catalogue().iter().map(|plugin| plugin.name))
+            .map(|near| format!("; did you mean {near}?"))
+            .unwrap_or_default();
+        anyhow::anyhow!("plugins: {name} is not part of this build{hint}")
+    })?;
+    Ok(Arc::new(chosen))
+}
+
 /// What a command offers that serves nothing.
 pub fn bare_services() -> Arc<Services> {
     Arc::new(Services::new(SERVER))

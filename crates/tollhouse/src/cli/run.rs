@@ -111,7 +111,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
         configuration: Arc::default(),
-        catalogue: crate::plugins::catalogue(),
+        catalogue: crate::plugins::enabled(bootstrap)?,
         services,
         indexes: Arc::clone(page.indexes()),
     };

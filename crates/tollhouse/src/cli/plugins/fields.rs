@@ -48,7 +48,44 @@ impl Field {
 pub(in crate::cli) fn of(schema: &Value) -> Vec<Field> {
     let mut fields = Vec::new();
     add_properties(&mut fields, schema, "", 0);
+    add_conditional(&mut fields, schema);
     fields
+}
+
+/// The fields that another field's value brings along, such as those of a policy.
+fn add_conditional(fields: &mut Vec<Field>, schema: &Value) {
+    let own = fields.len();
+    let mut rest = Some(schema);
+    while let Some(branch) = rest {
+        if let (Some(condition), Some(then)) = (branch.get("if"), branch.get("then")) {
+            let condition = condition_of(condition);
+            let mut further = Vec::new();
+            add_properties(&mut further, then, "", 0);
+            for mut field in further {
+                if let Some(known) = fields[own..].iter_mut().find(|it| it.name == field.name) {
+                    known.description.push_str(&format!(" Also where {condition}."));
+                } else if !fields.iter().any(|known| known.name == field.name) {
+                    let words = format!("{} Where {condition}.", field.description);
+                    field.description = words.trim().to_owned();
+                    fields.push(field);
+                }
+            }
+        }
+        rest = branch.get("else");
+    }
+}
+
+/// What must be the case for a branch: `policy` is `"redis"`.
+fn condition_of(condition: &Value) -> String {
+    let properties = condition.get("properties").and_then(Value::as_object);
+    let words = properties.into_iter().flatten().map(|(name, rules)| {
+        let values = rules.get("enum").and_then(Value::as_array).cloned();
+        let values = values.or_else(|| rules.get("const").map(|value| vec![value.clone()]));
+        let values: Vec<String> =
+            values.unwrap_or_default().iter().map(|value| format!("`{value}`")).collect();
+        format!("`{name}` is {}", values.join(" or "))
+    });
+    words.collect::<Vec<_>>().join(" and ")
 }
 
 fn add_properties(fields: &mut Vec<Field>, schema: &Value, path: &str, depth: usize) {
@@ -227,6 +264,12 @@ mod tests {
                 "codes": {"type": "array", "items": {"type": "integer", "maximum": 599}},
             },
             "oneOf": [{"required": ["uri"]}, {"required": ["key", "free"]}],
+            "if": {"properties": {"policy": {"enum": ["redis"]}}},
+            "then": {"properties": {"host": {"type": "string", "description": "Its host."}}},
+            "else": {
+                "if": {"properties": {"policy": {"const": "cluster"}}},
+                "then": {"properties": {"host": {"type": "string"}, "key": {"type": "string"}}},
+            },
         });
         let found: Vec<String> = of(&schema)
             .iter()
@@ -244,6 +287,8 @@ mod tests {
             "uri: string; matches `^/` | ",
             "free: string or number | ",
             "codes: list of integer; each: at most 599 | ",
+            "host: string | Its host. Where `policy` is `\"redis\"`. Also where `policy` is \
+             `\"cluster\"`.",
         ];
         assert_eq!(found, expected);
         let notes = alternatives(&schema);

@@ -18,7 +18,6 @@ mod index;
 mod limits;
 mod object;
 mod openapi;
-mod opened;
 mod options;
 mod page;
 mod paging;
@@ -36,7 +35,6 @@ mod validate;
 mod yaml;
 
 pub use api::{AdminApi, Parts};
-pub use opened::decrypt;
 pub use options::{
     AdminKey, ApiVersion, Cors, KeyCheck, Mode, Options, Role, ServerToken, StreamMode,
 };

@@ -5,7 +5,7 @@
 //! list below; dispatch, the OpenAPI document and the reference page follow.
 
 use serde_json::Value;
-use tollhouse_model::schema;
+use tollhouse_model::{Kind, schema};
 
 use crate::api::Parts;
 use crate::index::Known;
@@ -114,6 +114,14 @@ pub(crate) fn find(name: &str) -> Option<&'static Resource> {
 }
 
 impl Resource {
+    /// What the model calls one of its objects; none for what only the Admin API knows.
+    pub(crate) fn object_kind(&self) -> Option<Kind> {
+        match self.layout {
+            Layout::Child(_) => (self.name == "credentials").then_some(Kind::Credential),
+            _ => Kind::of_list(self.name),
+        }
+    }
+
     /// Whether the verb is served.
     pub(crate) fn has(&self, verb: Verb) -> bool {
         self.further.contains(&verb)

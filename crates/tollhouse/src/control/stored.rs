@@ -6,7 +6,7 @@ use serde_json::Value;
 use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Id, Kind, Problem};
-use tollhouse_plugin::Catalogue;
+use tollhouse_plugin::{Catalogue, sealing};
 use tollhouse_proxy::Change;
 use tollhouse_store::{Entry, Event, Store, StoreError, Watch};
 
@@ -112,7 +112,7 @@ impl Stored {
     }
 
     fn opened(&self, kind: Kind, mut value: Value) -> Value {
-        tollhouse_admin::decrypt(kind, &mut value, &self.parts.catalogue, &self.parts.keyring);
+        sealing::unseal(kind, &mut value, &self.parts.catalogue, &self.parts.keyring);
         value
     }
 }

@@ -137,10 +137,8 @@ fn a_limit_is_exact_over_all_cores() {
                 for _ in 0..COUNT / 4 {
                     let status = gateway.client().get("/").status();
                     assert!(matches!(status, 200 | 503), "{status}");
-                    passed.fetch_add(
-                        u64::from(status == 200),
-                        std::sync::atomic::Ordering::Relaxed,
-                    );
+                    passed
+                        .fetch_add(u64::from(status == 200), std::sync::atomic::Ordering::Relaxed);
                 }
             });
         }

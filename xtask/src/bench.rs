@@ -3,11 +3,14 @@
 //!
 //! This file reads the arguments and orders the work; each piece has a file below `bench/`.
 
+mod admin;
+mod api7;
 mod budget;
 mod cases;
 mod churn;
 mod client;
 mod gate;
+mod gateway;
 mod idle;
 mod machine;
 mod measure;
@@ -35,6 +38,9 @@ pub(crate) struct BenchArguments {
     #[arg(long)]
     quick: bool,
     /// Only these cases.
+    #[arg(value_enum, value_name = "CASE")]
+    cases: Vec<Case>,
+    /// The same as an option.
     #[arg(long, value_enum, num_args = 1..)]
     case: Vec<Case>,
     /// Only these peers.
@@ -56,6 +62,8 @@ pub(crate) struct Plan {
     cores: Cores,
     rounds: usize,
     round: Duration,
+    /// What a case would do too often for a first try, it does rarely.
+    is_quick: bool,
 }
 
 /// Rounds of a full run: the median of three forgives one disturbed round.
@@ -73,8 +81,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
         return gate::run(&arguments.program()?);
     }
     let plan = Plan::new(arguments)?;
-    let cases: Vec<Case> =
-        if arguments.case.is_empty() { Case::all() } else { arguments.case.clone() };
+    let cases = arguments.chosen_cases();
     let report = Report::new(machine::describe(&plan)?, arguments.quick)?;
     let mut failed = Vec::new();
     for case in cases {
@@ -119,11 +126,17 @@ impl Plan {
             cores,
             rounds: if arguments.quick { 1 } else { ROUNDS },
             round: if arguments.quick { QUICK_ROUND } else { ROUND },
+            is_quick: arguments.quick,
         })
     }
 }
 
 impl BenchArguments {
+    fn chosen_cases(&self) -> Vec<Case> {
+        let named: Vec<Case> = self.cases.iter().chain(&self.case).copied().collect();
+        if named.is_empty() { Case::all() } else { named }
+    }
+
     /// The program under test; the release binary is built when none was named.
     fn program(&self) -> Result<PathBuf> {
         if let Some(binary) = &self.binary {

@@ -4,21 +4,61 @@
 
 use serde_json::{Value, json};
 
-/// What a figure may be at most, and what we are after.
+/// What a figure may be, and what we are after.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     pub(crate) limit: f64,
     pub(crate) stretch: f64,
+    bound: Bound,
 }
 
-pub(crate) const CPU_AGAINST_NGINX: Budget = Budget { limit: 0.80, stretch: 0.70 };
-pub(crate) const CPU_AGAINST_HAPROXY: Budget = Budget { limit: 0.70, stretch: 0.55 };
-pub(crate) const CPU_AGAINST_HAPROXY_TCP: Budget = Budget { limit: 1.15, stretch: 1.00 };
-pub(crate) const CPU_AT_MANY_ROUTES: Budget = Budget { limit: 1.03, stretch: 1.00 };
-pub(crate) const P99_UNDER_CHURN: Budget = Budget { limit: 1.2, stretch: 1.05 };
-pub(crate) const IDLE_BYTES_PER_CONNECTION: Budget = Budget { limit: 4096.0, stretch: 2048.0 };
-pub(crate) const START_MS: Budget = Budget { limit: 1000.0, stretch: 200.0 };
-pub(crate) const INSTRUCTIONS_PER_REQUEST: Budget = Budget { limit: 12_000.0, stretch: 9_000.0 };
+/// Which side of the limit is the good one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    AtMost,
+    AtLeast,
+}
+
+impl Budget {
+    /// For costs.
+    const fn at_most(limit: f64, stretch: f64) -> Self {
+        Self { limit, stretch, bound: Bound::AtMost }
+    }
+
+    /// For what there cannot be too much of.
+    const fn at_least(limit: f64, stretch: f64) -> Self {
+        Self { limit, stretch, bound: Bound::AtLeast }
+    }
+
+    fn allows(self, value: f64, line: f64) -> bool {
+        match self.bound {
+            Bound::AtMost => value <= line,
+            Bound::AtLeast => value >= line,
+        }
+    }
+
+    /// How the bound is written before its number.
+    fn sign(self) -> &'static str {
+        match self.bound {
+            Bound::AtMost => "≤",
+            Bound::AtLeast => "≥",
+        }
+    }
+}
+
+pub(crate) const CPU_AGAINST_NGINX: Budget = Budget::at_most(0.80, 0.70);
+pub(crate) const CPU_AGAINST_HAPROXY: Budget = Budget::at_most(0.70, 0.55);
+pub(crate) const CPU_AGAINST_HAPROXY_TCP: Budget = Budget::at_most(1.15, 1.00);
+pub(crate) const CPU_AT_MANY_ROUTES: Budget = Budget::at_most(1.03, 1.00);
+pub(crate) const P99_UNDER_CHURN: Budget = Budget::at_most(1.2, 1.05);
+pub(crate) const IDLE_BYTES_PER_CONNECTION: Budget = Budget::at_most(4096.0, 2048.0);
+pub(crate) const START_MS: Budget = Budget::at_most(1000.0, 200.0);
+pub(crate) const INSTRUCTIONS_PER_REQUEST: Budget = Budget::at_most(12_000.0, 9_000.0);
+pub(crate) const INSTRUCTIONS_WITH_PLUGINS: Budget = Budget::at_most(18_000.0, 13_000.0);
+pub(crate) const CPU_OF_TWO_PLUGINS: Budget = Budget::at_most(1.08, 1.04);
+pub(crate) const CPU_OF_MOCKING: Budget = Budget::at_most(1.0, 0.8);
+pub(crate) const ADMIN_WRITES_PER_SECOND: Budget = Budget::at_least(2_000.0, 4_000.0);
+pub(crate) const WRITE_VISIBLE_MS: Budget = Budget::at_most(20.0, 5.0);
 
 /// A number that a case was run for.
 #[derive(Clone, Debug)]
@@ -43,8 +83,8 @@ impl Figure {
     pub(crate) fn verdict(&self) -> &'static str {
         match self.budget {
             None => "",
-            Some(budget) if self.value <= budget.stretch => "met (stretch)",
-            Some(budget) if self.value <= budget.limit => "met",
+            Some(budget) if budget.allows(self.value, budget.stretch) => "met (stretch)",
+            Some(budget) if budget.allows(self.value, budget.limit) => "met",
             Some(_) => "missed",
         }
     }
@@ -56,6 +96,7 @@ impl Figure {
             "value": self.value,
             "budget": self.budget.map(|budget| budget.limit),
             "stretch": self.budget.map(|budget| budget.stretch),
+            "bound": self.budget.map(Budget::sign),
             "verdict": self.verdict(),
         })
     }
@@ -73,5 +114,15 @@ mod tests {
             assert_eq!(Figure::judged("a", value, CPU_AGAINST_NGINX).verdict(), expected);
         }
         assert_eq!(Figure::free("a", 1.0).verdict(), "");
+    }
+
+    #[test]
+    fn more_is_better_where_the_budget_says_so() {
+        let cases = [(4_500.0, "met (stretch)"), (2_000.0, "met"), (1_999.0, "missed")];
+        for (value, expected) in cases {
+            let figure = Figure::judged("a", value, ADMIN_WRITES_PER_SECOND);
+            assert_eq!(figure.verdict(), expected, "{value}");
+            assert_eq!(figure.to_json()["bound"], "≥");
+        }
     }
 }

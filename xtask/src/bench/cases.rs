@@ -5,7 +5,7 @@ use super::budget::{self, Budget, Figure};
 use super::measure::{self, Contender, Row};
 use super::peer::{Peer, Proxy};
 use super::report::CaseResult;
-use super::{Plan, churn, idle, origin, start};
+use super::{Plan, admin, api7, churn, idle, origin, start};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::path::Path;
@@ -27,6 +27,10 @@ pub(crate) enum Case {
     Idle,
     /// From the start of the process to the first answer, with 10,000 routes.
     Start,
+    /// Rate limits, keys and mocked answers, the scenarios of API7 Gateway's published benchmark.
+    Api7,
+    /// Writes through the Admin API, and how soon they serve.
+    Admin,
 }
 
 /// The load of every case that does not vary it.
@@ -54,6 +58,8 @@ impl Case {
             Self::Churn => "churn",
             Self::Idle => "idle",
             Self::Start => "start",
+            Self::Api7 => "api7",
+            Self::Admin => "admin",
         }
     }
 
@@ -67,6 +73,8 @@ impl Case {
             Self::Churn => churn::run(plan),
             Self::Idle => idle::run(plan),
             Self::Start => start::run(plan),
+            Self::Api7 => api7::run(plan),
+            Self::Admin => admin::run(plan),
         }
     }
 }
@@ -76,7 +84,7 @@ fn plain(plan: &Plan) -> Result<CaseResult> {
     let proxies = start_all(plan, origin.port, 1)?;
     let rows = measure::in_rounds(plan, &contenders(&proxies, CONNECTIONS, ""))?;
     let figures = ratios(&rows, "");
-    Ok(CaseResult { case: Case::Plain.name(), rows, figures })
+    Ok(CaseResult::new(Case::Plain.name(), rows, figures))
 }
 
 fn bodies(plan: &Plan) -> Result<CaseResult> {
@@ -89,7 +97,7 @@ fn bodies(plan: &Plan) -> Result<CaseResult> {
         figures.extend(ratios(&measured, &suffix).into_iter().map(without_budget));
         rows.extend(measured);
     }
-    Ok(CaseResult { case: Case::Bodies.name(), rows, figures })
+    Ok(CaseResult::new(Case::Bodies.name(), rows, figures))
 }
 
 fn connections(plan: &Plan) -> Result<CaseResult> {
@@ -102,7 +110,7 @@ fn connections(plan: &Plan) -> Result<CaseResult> {
         figures.extend(ratios(&measured, &suffix).into_iter().map(without_budget));
         rows.extend(measured);
     }
-    Ok(CaseResult { case: Case::Connections.name(), rows, figures })
+    Ok(CaseResult::new(Case::Connections.name(), rows, figures))
 }
 
 /// The counts of one peer are measured side by side, because they are what is compared.
@@ -133,7 +141,7 @@ fn routes(plan: &Plan) -> Result<CaseResult> {
         figures.extend(growth(peer, &counts, &measured));
         rows.extend(measured);
     }
-    Ok(CaseResult { case: Case::Routes.name(), rows, figures })
+    Ok(CaseResult::new(Case::Routes.name(), rows, figures))
 }
 
 /// CPU a request at each count over that at one route.
@@ -212,13 +220,14 @@ fn without_budget(figure: Figure) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::peer::route_path;
+    use crate::bench::gateway::route_path;
 
     fn row(label: &str, cpu_us_per_request: f64) -> Row {
         Row {
             label: label.to_owned(),
             requests_per_second: 1.0,
             p50_us: 1.0,
+            p95_us: None,
             p99_us: 1.0,
             cpu_us_per_request,
             errors: 0,

@@ -6,8 +6,9 @@
 use super::budget::{self, Figure};
 use super::cases::{BODY_BYTES, Case};
 use super::client::Connection;
+use super::gateway::{route_json, routes_json};
 use super::measure::{Contender, Row, Sample};
-use super::peer::{Peer, Proxy, route_json, routes_json};
+use super::peer::{Peer, Proxy};
 use super::report::CaseResult;
 use super::{Plan, origin, process};
 use crate::shell;
@@ -27,7 +28,7 @@ const VISIBLE_MAX: Duration = Duration::from_secs(10);
 
 /// Runs the case; only Tollhouse can take part, the others start anew to change a route.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
-    let mut result = CaseResult { case: Case::Churn.name(), rows: Vec::new(), figures: Vec::new() };
+    let mut result = CaseResult::new(Case::Churn.name(), Vec::new(), Vec::new());
     if !plan.peers.contains(&Peer::Tollhouse) {
         println!("nothing to compare without tollhouse");
         return Ok(result);

@@ -1,4 +1,5 @@
-//! A small blocking HTTP/1.1 client: probes, idle connections and the load of the gate.
+//! A small blocking HTTP/1.1 client: probes, idle connections, the load of the gate, and writes
+//! through the Admin API.
 //!
 //! Reads answers framed by `Content-Length` only, which is what the origins of the bench send.
 
@@ -9,8 +10,15 @@ use std::time::Duration;
 
 /// A head larger than this is not one of our origins.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// A body larger than this is none that the bench asks for.
+const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// An answer that takes longer is lost; generous, because of valgrind.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// A GET with header lines of one's own, each ended by CR and LF.
+pub(crate) fn get_request(path: &str, lines: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n")
+}
 
 /// A connection that is kept open between requests.
 pub(crate) struct Connection {
@@ -28,7 +36,12 @@ impl Connection {
 
     /// Sends a request and returns the status of its answer, whose body is read and dropped.
     pub(crate) fn get(&mut self, path: &str) -> Result<u16> {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
+        self.exchange(get_request(path, "").as_bytes())
+    }
+
+    /// Sends a whole request and returns the status of its answer.
+    pub(crate) fn exchange(&mut self, request: &[u8]) -> Result<u16> {
+        self.send(request)?;
         self.receive()
     }
 
@@ -39,6 +52,11 @@ impl Connection {
 
     /// Reads one answer to its end and returns its status.
     pub(crate) fn receive(&mut self) -> Result<u16> {
+        Ok(self.receive_answer()?.0)
+    }
+
+    /// Reads one answer to its end and returns its status and its body.
+    pub(crate) fn receive_answer(&mut self) -> Result<(u16, Vec<u8>)> {
         let mut buffer = Vec::with_capacity(4096);
         let head_end = loop {
             if let Some(end) = find_head_end(&buffer) {
@@ -50,13 +68,14 @@ impl Connection {
             self.read_more(&mut buffer)?;
         };
         let (status, body_length) = parse_head(&buffer[..head_end])?;
-        let mut remaining = (head_end + body_length).saturating_sub(buffer.len());
-        while remaining > 0 {
-            buffer.clear();
-            self.read_more(&mut buffer)?;
-            remaining = remaining.saturating_sub(buffer.len());
+        if body_length > BODY_BYTES_MAX {
+            bail!("a body of more than {BODY_BYTES_MAX} bytes");
         }
-        Ok(status)
+        while buffer.len() < head_end + body_length {
+            self.read_more(&mut buffer)?;
+        }
+        buffer.drain(..head_end);
+        Ok((status, buffer))
     }
 
     fn read_more(&mut self, buffer: &mut Vec<u8>) -> Result<()> {

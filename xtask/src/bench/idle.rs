@@ -28,7 +28,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
             _ => Figure::free(what, bytes),
         });
     }
-    Ok(CaseResult { case: Case::Idle.name(), rows: Vec::new(), figures })
+    Ok(CaseResult::new(Case::Idle.name(), Vec::new(), figures))
 }
 
 fn bytes_per_connection(proxy: &Proxy) -> Result<f64> {

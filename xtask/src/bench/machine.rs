@@ -36,21 +36,26 @@ impl Cores {
 
     /// A command on the core of the proxy.
     pub(crate) fn on_proxy_core(&self, program: &str) -> Command {
-        pinned(self.proxy, program)
+        pinned(&self.proxy.to_string(), program)
     }
 
     /// A command on the core of the load.
     pub(crate) fn on_load_core(&self, program: &str) -> Command {
-        pinned(self.load, program)
+        pinned(&self.load.to_string(), program)
+    }
+
+    /// A command on both cores, one of which it shares with the load.
+    pub(crate) fn on_both_cores(&self, program: &str) -> Command {
+        pinned(&format!("{},{}", self.proxy, self.load), program)
     }
 }
 
 /// taskset replaces itself by the program, so that the process is the program.
-fn pinned(core: usize, program: &str) -> Command {
+fn pinned(cores: &str, program: &str) -> Command {
     let found = shell::find_program(program);
     let program = found.map_or_else(|| program.to_owned(), |path| path.display().to_string());
     let mut command = Command::new("taskset");
-    command.args(["--cpu-list", &core.to_string(), &program]);
+    command.args(["--cpu-list", cores, &program]);
     command
 }
 

@@ -1,6 +1,8 @@
 //! The proxies that are compared, each with the configuration an operator in a hurry for speed would
 //! write: one worker, kept connections on both sides, no access log.
 
+use super::client::get_request;
+use super::gateway::{Bootstrap, Origin, route_path, routes_json};
 use super::machine::{Cores, first_line};
 use super::process::{self, Running, free_port};
 use crate::shell;
@@ -9,7 +11,6 @@ use clap::ValueEnum;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// A proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -93,79 +94,93 @@ impl Peer {
         origin_port: u16,
         routes: usize,
     ) -> Result<Proxy> {
+        self.start_with(cores, binary, &Setup::plain(origin_port, routes))
+    }
+
+    /// Starts it as the setup says, and waits for the first answer of its last route.
+    pub(crate) fn start_with(
+        self,
+        cores: &Cores,
+        binary: &Path,
+        setup: &Setup<'_>,
+    ) -> Result<Proxy> {
         let folder = process::fresh_folder()?;
         let port = free_port()?;
+        let on_cores = |program: &str| match setup.workers {
+            1 => cores.on_proxy_core(program),
+            _ => cores.on_both_cores(program),
+        };
         let command = match self {
             Self::Tollhouse => {
-                write_tollhouse(&folder, port, &routes_json(origin_port, routes))?;
-                let mut command = cores.on_proxy_core(&binary.display().to_string());
+                setup.write_tollhouse(folder.path(), port)?;
+                let mut command = on_cores(&binary.display().to_string());
                 command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
                 command
             }
             Self::Nginx => {
-                let text = nginx_configuration(port, origin_port, routes);
+                let text = nginx_configuration(port, setup);
                 std::fs::write(folder.path().join("nginx.conf"), text)?;
-                nginx_command(cores.on_proxy_core("nginx"), folder.path())
+                nginx_command(on_cores("nginx"), folder.path())
             }
             Self::Haproxy | Self::HaproxyTcp => {
-                let paths: String = (0..routes).map(|n| format!("{}\n", route_path(n))).collect();
-                std::fs::write(folder.path().join("paths"), paths)?;
+                let paths = (0..setup.routes).map(|n| format!("{}\n", route_path(n)));
+                std::fs::write(folder.path().join("paths"), paths.collect::<String>())?;
                 let mode = if self == Self::Haproxy { HAPROXY_HTTP } else { HAPROXY_TCP };
-                let text = haproxy_configuration(port, origin_port, mode);
+                let text = haproxy_configuration(port, setup, mode);
                 std::fs::write(folder.path().join("haproxy.cfg"), text)?;
-                let mut command = cores.on_proxy_core("haproxy");
+                let mut command = on_cores("haproxy");
                 command.args(["-db", "-f"]).arg(folder.path().join("haproxy.cfg"));
                 command
             }
         };
         let mut running = Running::start(command, folder)?;
+        let probe = get_request(&route_path(setup.routes - 1), setup.probe_lines);
         let start_time = running
-            .wait_until_it_answers(port, &route_path(routes - 1))
-            .with_context(|| format!("{} with {routes} routes", self.name()))?;
+            .wait_until_it_answers_to(port, &probe)
+            .with_context(|| format!("{} with {} routes", self.name(), setup.routes))?;
         Ok(Proxy { peer: self, port, running, start_time })
+    }
+}
+
+/// What a proxy is started with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) origin_port: u16,
+    /// At least one.
+    pub(crate) routes: usize,
+    /// With one, the proxy has a core of its own; with more, it shares both with the load.
+    pub(crate) workers: usize,
+    /// What Tollhouse gets instead of routes without plugins.
+    pub(crate) resources: Option<&'a str>,
+    /// What nginx answers by itself instead of asking the origin.
+    pub(crate) own_answer: Option<&'a str>,
+    /// Header lines without which the last route answers something other than 200.
+    pub(crate) probe_lines: &'a str,
+}
+
+impl Setup<'_> {
+    /// Routes to an origin, nothing else.
+    pub(crate) fn plain(origin_port: u16, routes: usize) -> Self {
+        Self { origin_port, routes, workers: 1, resources: None, own_answer: None, probe_lines: "" }
+    }
+
+    fn write_tollhouse(&self, folder: &Path, port: u16) -> Result<()> {
+        let plain;
+        let resources = match self.resources {
+            Some(resources) => resources,
+            None => {
+                plain = routes_json(self.origin_port, self.routes);
+                &plain
+            }
+        };
+        let origin = Origin::Resources(resources);
+        Bootstrap { port, workers: self.workers, origin, access_log: "off" }.write(folder)
     }
 }
 
 fn located(program: &str) -> String {
     shell::find_program(program)
         .map_or_else(|| program.to_owned(), |path| path.display().to_string())
-}
-
-/// The path of a route by its number.
-pub(crate) fn route_path(number: usize) -> String {
-    format!("/r/{number}")
-}
-
-/// One route in APISIX's standalone shape; the priority is what the churn case changes.
-pub(crate) fn route_json(origin_port: u16, number: usize) -> String {
-    let path = route_path(number);
-    format!(
-        "{{\"id\":\"{number}\",\"uri\":\"{path}\",\"priority\":0,\"upstream\":\
-         {{\"type\":\"roundrobin\",\"nodes\":{{\"127.0.0.1:{origin_port}\":1}}}}}}"
-    )
-}
-
-/// A resources file of so many routes.
-pub(crate) fn routes_json(origin_port: u16, routes: usize) -> String {
-    let list: Vec<String> = (0..routes).map(|n| route_json(origin_port, n)).collect();
-    format!("{{\"routes\":[{}]}}", list.join(",\n"))
-}
-
-/// Writes the two files that Tollhouse starts from.
-pub(crate) fn write_tollhouse(folder: &TempDir, port: u16, resources: &str) -> Result<()> {
-    let place = folder.path().display();
-    let metrics_port = free_port()?;
-    std::fs::write(folder.path().join("resources.json"), resources)?;
-    let text = format!(
-        "data_dir: {place}/data\n\
-         workers: 1\n\
-         listen:\n  http: [\"127.0.0.1:{port}\"]\n  https: []\n  admin: \"\"\n  control: \"\"\n  \
-         metrics: \"127.0.0.1:{metrics_port}\"\n  registry_grpc: \"\"\n  registry_http: \"\"\n\
-         resources: {place}/resources.json\n\
-         access_log: {{ format: \"off\" }}\n"
-    );
-    std::fs::write(folder.path().join("tollhouse.yaml"), text)?;
-    Ok(())
 }
 
 /// nginx in the foreground with the configuration in a folder.
@@ -179,14 +194,19 @@ pub(crate) fn nginx_command(mut command: Command, folder: &Path) -> Command {
     command
 }
 
-fn nginx_configuration(port: u16, origin_port: u16, routes: usize) -> String {
+fn nginx_configuration(port: u16, setup: &Setup<'_>) -> String {
+    let Setup { origin_port, routes, workers, .. } = setup;
+    let action = match setup.own_answer {
+        Some(body) => format!("default_type text/plain; return 200 \"{body}\";"),
+        None => "proxy_pass http://origin;".to_owned(),
+    };
     let mut locations = String::new();
-    for number in 0..routes {
+    for number in 0..*routes {
         let path = route_path(number);
-        locations.push_str(&format!("location = {path} {{ proxy_pass http://origin; }}\n"));
+        locations.push_str(&format!("location = {path} {{ {action} }}\n"));
     }
     format!(
-        "daemon off; worker_processes 1; worker_rlimit_nofile 65536; pid nginx.pid;\n\
+        "daemon off; worker_processes {workers}; worker_rlimit_nofile 65536; pid nginx.pid;\n\
          error_log stderr crit;\n\
          events {{ worker_connections 40000; }}\n\
          http {{\n\
@@ -209,9 +229,10 @@ const HAPROXY_HTTP: &str =
 const HAPROXY_TCP: &str = "mode tcp";
 
 /// HAProxy counts two open files a connection beforehand; idle ones never need the second.
-fn haproxy_configuration(port: u16, origin_port: u16, mode: &str) -> String {
+fn haproxy_configuration(port: u16, setup: &Setup<'_>, mode: &str) -> String {
+    let Setup { origin_port, workers, .. } = setup;
     format!(
-        "global\n  nbthread 1\n  maxconn 16000\n  no strict-limits\n\
+        "global\n  nbthread {workers}\n  maxconn 16000\n  no strict-limits\n\
          defaults\n  timeout connect 10s\n  timeout client 600s\n  timeout server 600s\n\
          listen bench\n  bind 127.0.0.1:{port} backlog 4096\n  {mode}\n  \
          server origin 127.0.0.1:{origin_port}\n"
@@ -223,18 +244,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources_are_json_with_every_route() {
-        let value: serde_json::Value = serde_json::from_str(&routes_json(81, 3)).unwrap();
-        assert_eq!(value["routes"].as_array().unwrap().len(), 3);
-        assert_eq!(value["routes"][2]["uri"], "/r/2");
-        assert_eq!(value["routes"][0]["upstream"]["nodes"]["127.0.0.1:81"], 1);
+    fn nginx_gets_one_location_a_route() {
+        let text = nginx_configuration(80, &Setup::plain(81, 100));
+        assert_eq!(text.matches("location = ").count(), 100);
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
     }
 
     #[test]
-    fn nginx_gets_one_location_a_route() {
-        let text = nginx_configuration(80, 81, 100);
-        assert_eq!(text.matches("location = ").count(), 100);
-        assert_eq!(text.matches('{').count(), text.matches('}').count());
+    fn nginx_answers_by_itself_when_told() {
+        let setup = Setup { own_answer: Some("mocked"), workers: 2, ..Setup::plain(81, 1) };
+        let text = nginx_configuration(80, &setup);
+        assert!(text.contains("return 200 \"mocked\";") && !text.contains("proxy_pass"), "{text}");
+        assert!(text.contains("worker_processes 2;"), "{text}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A program under test: started on one core in a folder of its own, watched through `/proc`, and
 //! ended with all its children, come what may.
 
-use super::client::Connection;
+use super::client::{self, Connection};
 use crate::shell;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
@@ -47,15 +47,24 @@ impl Running {
 
     /// Waits until a path answers 200, and says how long after the call that was.
     pub(crate) fn wait_until_it_answers(&mut self, port: u16, path: &str) -> Result<Duration> {
+        self.wait_until_it_answers_to(port, &client::get_request(path, ""))
+    }
+
+    /// The same for any request.
+    pub(crate) fn wait_until_it_answers_to(
+        &mut self,
+        port: u16,
+        request: &str,
+    ) -> Result<Duration> {
         let start = Instant::now();
         let mut last_error = String::new();
         while start.elapsed() < START_MAX {
             if let Some(status) = self.child.try_wait()? {
                 bail!("ended at once ({status}):\n{}", self.log());
             }
-            match Connection::open(port).and_then(|mut c| c.get(path)) {
+            match Connection::open(port).and_then(|mut c| c.exchange(request.as_bytes())) {
                 Ok(200) => return Ok(start.elapsed()),
-                Ok(status) => last_error = format!("status {status} for {path}"),
+                Ok(status) => last_error = format!("status {status} for {request:?}"),
                 Err(error) => last_error = format!("{error:#}"),
             }
             shell::pause(Duration::from_millis(1));
@@ -168,6 +177,13 @@ fn proportional_kib(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// A folder on a disk, below where cargo builds: for programs whose waiting for it is measured.
+pub(crate) fn folder_on_disk() -> Result<TempDir> {
+    let target = shell::target_directory()?;
+    tempfile::tempdir_in(&target)
+        .with_context(|| format!("making a folder in {}", target.display()))
 }
 
 /// A folder in memory where the system has one, so that no disk takes part in a measurement.

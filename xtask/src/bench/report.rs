@@ -15,6 +15,15 @@ pub(crate) struct CaseResult {
     pub(crate) case: &'static str,
     pub(crate) rows: Vec<Row>,
     pub(crate) figures: Vec<Figure>,
+    /// What neither rows nor figures can say.
+    pub(crate) tables: Vec<Table>,
+}
+
+/// A table of a case's own. Cells are texts and numbers; an absent one is null.
+pub(crate) struct Table {
+    pub(crate) caption: String,
+    pub(crate) columns: Vec<&'static str>,
+    pub(crate) cells: Vec<Vec<Value>>,
 }
 
 /// Where results go.
@@ -42,9 +51,8 @@ impl Report {
             "case": result.case,
             "date": self.date,
             "machine": self.machine,
-            "rows": result.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
-            "figures": result.figures.iter().map(Figure::to_json).collect::<Vec<_>>(),
         });
+        let value = with_parts(value, result);
         let path = self.folder.join(format!("{}-{}.json", self.date, result.case));
         let text = serde_json::to_string_pretty(&value)? + "\n";
         std::fs::write(&path, text).with_context(|| path.display().to_string())
@@ -73,11 +81,30 @@ impl Report {
 }
 
 impl CaseResult {
+    /// A result without tables of its own.
+    pub(crate) fn new(case: &'static str, rows: Vec<Row>, figures: Vec<Figure>) -> Self {
+        Self { case, rows, figures, tables: Vec::new() }
+    }
+
     /// The case as tables, for the terminal.
     pub(crate) fn to_markdown(&self) -> String {
-        let rows: Vec<Value> = self.rows.iter().map(Row::to_json).collect();
-        let figures: Vec<Value> = self.figures.iter().map(Figure::to_json).collect();
-        tables(&rows, &figures)
+        body(&with_parts(json!({}), self))
+    }
+}
+
+/// The parts of a result as they are kept.
+fn with_parts(mut value: Value, result: &CaseResult) -> Value {
+    value["rows"] = result.rows.iter().map(Row::to_json).collect();
+    value["figures"] = result.figures.iter().map(Figure::to_json).collect();
+    if !result.tables.is_empty() {
+        value["tables"] = result.tables.iter().map(Table::to_json).collect();
+    }
+    value
+}
+
+impl Table {
+    fn to_json(&self) -> Value {
+        json!({ "caption": self.caption, "columns": self.columns, "cells": self.cells })
     }
 }
 
@@ -92,10 +119,8 @@ fn summary(newest: &BTreeMap<String, Value>) -> String {
             last_machine = value["machine"].clone();
             text.push_str(&machine_line(&last_machine));
         }
-        let list = |name: &str| value[name].as_array().cloned().unwrap_or_default();
         let date = value["date"].as_str().unwrap_or_default();
-        let body = tables(&list("rows"), &list("figures"));
-        text.push_str(&format!("\n## {case} ({date})\n\n{body}"));
+        text.push_str(&format!("\n## {case} ({date})\n\n{}", body(value)));
     }
     text
 }
@@ -118,18 +143,35 @@ fn machine_line(machine: &Value) -> String {
     )
 }
 
-fn tables(rows: &[Value], figures: &[Value]) -> String {
-    let mut text = String::new();
-    if !rows.is_empty() {
-        text.push_str(
-            "| | CPU µs/request | requests/s | p50 µs | p99 µs | errors |\n\
-             |---|---|---|---|---|---|\n",
-        );
+/// Everything a case found, as Markdown.
+fn body(value: &Value) -> String {
+    let list = |name: &str| value[name].as_array().cloned().unwrap_or_default();
+    let mut text = rows_table(&list("rows"));
+    text.push_str(&figures_table(&list("figures")));
+    for table in list("tables") {
+        text.push_str(&own_table(&table));
     }
-    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    text
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+fn rows_table(rows: &[Value]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let has_p95 = rows.iter().any(|row| row["p95_us"].is_number());
+    let (p95_title, p95_line) = if has_p95 { (" p95 µs |", "---|") } else { ("", "") };
+    let mut text = format!(
+        "| | CPU µs/request | requests/s | p50 µs |{p95_title} p99 µs | errors |\n\
+         |---|---|---|---|{p95_line}---|---|\n"
+    );
     for row in rows {
+        let p95 = if has_p95 { format!(" {:.0} |", number(&row["p95_us"])) } else { String::new() };
         text.push_str(&format!(
-            "| {} | {:.2} | {:.0} | {:.0} | {:.0} | {} |\n",
+            "| {} | {:.2} | {:.0} | {:.0} |{p95} {:.0} | {} |\n",
             row["label"].as_str().unwrap_or_default(),
             number(&row["cpu_us_per_request"]),
             number(&row["requests_per_second"]),
@@ -138,11 +180,19 @@ fn tables(rows: &[Value], figures: &[Value]) -> String {
             row["errors"],
         ));
     }
+    text
+}
+
+fn figures_table(figures: &[Value]) -> String {
+    let mut text = String::new();
     if !figures.is_empty() {
         text.push_str("\n| figure | value | budget | stretch | |\n|---|---|---|---|---|\n");
     }
     for figure in figures {
-        let bound = |name: &str| figure[name].as_f64().map_or(String::new(), |v| format!("≤ {v}"));
+        // Results from before there were lower bounds do not name theirs.
+        let sign = figure["bound"].as_str().unwrap_or("≤");
+        let bound =
+            |name: &str| figure[name].as_f64().map_or(String::new(), |v| format!("{sign} {v}"));
         text.push_str(&format!(
             "| {} | {} | {} | {} | {} |\n",
             figure["what"].as_str().unwrap_or_default(),
@@ -153,6 +203,27 @@ fn tables(rows: &[Value], figures: &[Value]) -> String {
         ));
     }
     text
+}
+
+fn own_table(table: &Value) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let columns = list(&table["columns"]);
+    let mut text = format!("\n{}\n\n", table["caption"].as_str().unwrap_or_default());
+    text.push_str(&line(columns.iter().map(cell).collect()));
+    text.push_str(&format!("|{}\n", "---|".repeat(columns.len())));
+    for row in list(&table["cells"]) {
+        text.push_str(&line(list(&row).iter().map(cell).collect()));
+    }
+    text
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(_) => rounded(number(value)),
+        _ => String::new(),
+    }
 }
 
 /// Ratios with three digits, large numbers without.
@@ -170,12 +241,13 @@ mod tests {
             label: "nginx".to_owned(),
             requests_per_second: 50_000.4,
             p50_us: 900.0,
+            p95_us: None,
             p99_us: 2100.0,
             cpu_us_per_request: 12.345,
             errors: 0,
         };
         let figure = Figure::judged("CPU against nginx", 0.751, CPU_AGAINST_NGINX);
-        CaseResult { case: "plain", rows: vec![row], figures: vec![figure] }
+        CaseResult::new("plain", vec![row], vec![figure])
     }
 
     #[test]
@@ -183,6 +255,22 @@ mod tests {
         let text = result().to_markdown();
         assert!(text.contains("| nginx | 12.35 | 50000 | 900 | 2100 | 0 |"), "{text}");
         assert!(text.contains("| CPU against nginx | 0.751 | ≤ 0.8 | ≤ 0.7 | met |"), "{text}");
+    }
+
+    #[test]
+    fn a_column_and_tables_appear_where_there_is_something_in_them() {
+        let mut result = result();
+        assert!(!result.to_markdown().contains("p95"));
+        result.rows[0].p95_us = Some(1500.0);
+        result.tables.push(Table {
+            caption: "Beside others".to_owned(),
+            columns: vec!["what", "ratio"],
+            cells: vec![vec![json!("a"), json!(1.2345)], vec![json!("b"), Value::Null]],
+        });
+        let text = result.to_markdown();
+        assert!(text.contains("| nginx | 12.35 | 50000 | 900 | 1500 | 2100 | 0 |"), "{text}");
+        assert!(text.contains("Beside others\n\n| what | ratio |\n|---|---|\n"), "{text}");
+        assert!(text.contains("| a | 1.234 |\n| b |  |\n"), "{text}");
     }
 
     #[test]

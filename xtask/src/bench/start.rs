@@ -29,5 +29,5 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
             _ => Figure::free(what, median(times_ms)),
         });
     }
-    Ok(CaseResult { case: Case::Start.name(), rows: Vec::new(), figures })
+    Ok(CaseResult::new(Case::Start.name(), Vec::new(), figures))
 }

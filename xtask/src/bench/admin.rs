@@ -1,0 +1,230 @@
+//! Writes through the Admin API: how many a second the durable store takes, what they cost in memory
+//! and on disk, how soon they serve, and how long a start takes with all of them.
+//!
+//! The gateway may use both cores, one worker on each, as it would be run; the clients share one of
+//! them. Its data folder is on a disk: in memory, a durable write would cost nothing.
+
+mod client;
+mod visible;
+
+use super::budget::{self, Figure};
+use super::cases::{BODY_BYTES, Case};
+use super::client::{Connection, get_request};
+use super::gateway::{self, Bootstrap, Origin, consumer_name, key_line, route_json, route_path};
+use super::measure::median;
+use super::peer::Peer;
+use super::process::{self, Running, free_port};
+use super::report::CaseResult;
+use super::{Plan, origin};
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use visible::{Ports, percentile};
+
+const OBJECTS: usize = 100_000;
+const QUICK_OBJECTS: usize = 2_000;
+/// Single writes, each of which is waited for.
+const SINGLE_WRITES: usize = 500;
+const QUICK_SINGLE_WRITES: usize = 50;
+const WORKERS: usize = 2;
+/// The route that asks for a key; its number is beyond all others.
+const GUARDED_PATH: &str = "/guarded";
+const GUARDED_ID: &str = "guarded";
+/// What was written last does not serve after that: something is broken.
+const SERVES_MAX: Duration = Duration::from_secs(120);
+/// Writes that are forced to the disk before the case, to know what it can do.
+const DISK_WRITES: usize = 50;
+
+/// Runs the case; only Tollhouse has this Admin API.
+pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
+    let mut result = CaseResult::new(Case::Admin.name(), Vec::new(), Vec::new());
+    if !plan.peers.contains(&Peer::Tollhouse) {
+        println!("nothing to measure without tollhouse");
+        return Ok(result);
+    }
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let data = process::folder_on_disk()?;
+    let disk = Figure::free("one forced write to this disk, µs", disk_write_us(data.path())?);
+    result.figures.push(disk);
+    let count = if plan.is_quick { QUICK_OBJECTS } else { OBJECTS };
+    let mut gateway = Gateway::start(plan, data, origin.port)?;
+    gateway.ready(gateway.ports.admin)?;
+    load(&gateway, plan, count, &mut result.figures)?;
+    result.figures.push(restart(gateway, plan, count)?);
+    Ok(result)
+}
+
+/// Everything that is measured of one running gateway, in order.
+fn load(gateway: &Gateway, plan: &Plan, count: usize, figures: &mut Vec<Figure>) -> Result<()> {
+    let singles = if plan.is_quick { QUICK_SINGLE_WRITES } else { SINGLE_WRITES };
+    figures.extend(gateway.single_writes("an empty store", count, singles)?);
+    figures.extend(gateway.footprint("before")?);
+    figures.extend(gateway.write_routes(count)?);
+    figures.extend(gateway.footprint(&format!("with {count} routes"))?);
+    figures.extend(gateway.write_consumers(count)?);
+    let full = format!("{count} routes and consumers");
+    figures.extend(gateway.footprint(&format!("with {full}"))?);
+    figures.extend(gateway.single_writes(&full, count + singles, singles)?);
+    Ok(())
+}
+
+/// A gateway with a store, and where it is reached.
+struct Gateway {
+    running: Running,
+    data: TempDir,
+    ports: Ports,
+}
+
+impl Gateway {
+    fn start(plan: &Plan, data: TempDir, origin_port: u16) -> Result<Self> {
+        let ports = Ports { admin: free_port()?, data: free_port()?, origin: origin_port };
+        let folder = process::fresh_folder()?;
+        let origin = Origin::Store { data: data.path(), admin_port: ports.admin };
+        Bootstrap { port: ports.data, workers: WORKERS, origin, access_log: "off" }
+            .write(folder.path())?;
+        let mut command = plan.cores.on_both_cores(&plan.binary.display().to_string());
+        command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
+        Ok(Self { running: Running::start(command, folder)?, data, ports })
+    }
+
+    /// Waits until the Admin API answers.
+    fn ready(&mut self, port: u16) -> Result<()> {
+        let lines = format!("X-API-KEY: {}\r\n", gateway::ADMIN_KEY);
+        let request = get_request("/apisix/admin/routes", &lines);
+        self.running.wait_until_it_answers_to(port, &request)?;
+        Ok(())
+    }
+
+    fn write_routes(&self, count: usize) -> Result<[Figure; 2]> {
+        let route = |number: usize| {
+            let text = route_json(self.ports.origin, number);
+            let value = serde_json::from_str(&text).unwrap_or(Value::Null);
+            (format!("routes/{number}"), value)
+        };
+        let (took, end) = client::put_all(self.ports.admin, count, route)?;
+        let last = get_request(&route_path(count - 1), "");
+        Ok([written("routes", count, took), self.serves("route", &last, end)?])
+    }
+
+    fn write_consumers(&self, count: usize) -> Result<[Figure; 2]> {
+        let nodes = json!({ format!("127.0.0.1:{}", self.ports.origin): 1 });
+        let guarded = json!({
+            "uri": GUARDED_PATH,
+            "plugins": { "key-auth": {} },
+            "upstream": { "type": "roundrobin", "nodes": nodes },
+        });
+        client::Writer::open(self.ports.admin)?.put(&format!("routes/{GUARDED_ID}"), &guarded)?;
+        let consumer = |number: usize| {
+            (format!("consumers/{}", consumer_name(number)), gateway::consumer(number))
+        };
+        let (took, end) = client::put_all(self.ports.admin, count, consumer)?;
+        let last = get_request(GUARDED_PATH, &key_line(count - 1));
+        Ok([written("consumers", count, took), self.serves("consumer", &last, end)?])
+    }
+
+    /// From the last answer of the Admin API until a request is served that needs the last object.
+    fn serves(&self, what: &str, request: &str, since: Instant) -> Result<Figure> {
+        let mut connection = Connection::open(self.ports.data)?;
+        while connection.exchange(request.as_bytes())? != 200 {
+            if since.elapsed() > SERVES_MAX {
+                bail!("the last {what} does not serve after {SERVES_MAX:?}");
+            }
+            shell::pause(Duration::from_millis(1));
+        }
+        let milliseconds = since.elapsed().as_secs_f64() * 1e3;
+        Ok(Figure::free(format!("last answer until the last {what} serves, ms"), milliseconds))
+    }
+
+    fn single_writes(&self, store: &str, first: usize, count: usize) -> Result<[Figure; 3]> {
+        let mut delays = visible::delays_ms(self.ports, first, count)
+            .with_context(|| format!("single writes with {store}"))?;
+        delays.sort_by(f64::total_cmp);
+        let title = |what: &str| format!("answer until every core serves, {what}, ms, {store}");
+        let judged = |what, value| Figure::judged(title(what), value, budget::WRITE_VISIBLE_MS);
+        Ok([
+            Figure::free(title("median"), percentile(&delays, 50)),
+            judged("p99", percentile(&delays, 99)),
+            judged("max", percentile(&delays, 100)),
+        ])
+    }
+
+    /// Memory and disk, in MiB.
+    fn footprint(&self, when: &str) -> Result<[Figure; 2]> {
+        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let memory = mebibytes(self.running.memory_bytes()?);
+        let disk = mebibytes(folder_bytes(self.data.path())?);
+        Ok([
+            Figure::free(format!("memory {when}, MiB"), memory),
+            Figure::free(format!("data folder {when}, MiB"), disk),
+        ])
+    }
+}
+
+fn written(what: &str, count: usize, took: Duration) -> Figure {
+    let title = format!("{what} written a second by {} clients, {count} of them", client::CLIENTS);
+    Figure::judged(title, count as f64 / took.as_secs_f64(), budget::ADMIN_WRITES_PER_SECOND)
+}
+
+/// Ends the gateway and starts another one with its store.
+fn restart(gateway: Gateway, plan: &Plan, count: usize) -> Result<Figure> {
+    let Gateway { mut running, data, ports } = gateway;
+    running.stop();
+    drop(running);
+    let mut again = Gateway::start(plan, data, ports.origin)?;
+    let last = get_request(&route_path(count - 1), "");
+    let took = again.running.wait_until_it_answers_to(again.ports.data, &last)?;
+    let title = format!("start with {count} routes and consumers to first answer, ms");
+    Ok(Figure::free(title, took.as_secs_f64() * 1e3))
+}
+
+fn folder_bytes(folder: &Path) -> Result<u64> {
+    let mut sum = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let metadata = entry?.metadata()?;
+        if metadata.is_file() {
+            sum += metadata.len();
+        }
+    }
+    Ok(sum)
+}
+
+/// The median of small writes that are each forced to the disk.
+fn disk_write_us(folder: &Path) -> Result<f64> {
+    let path = folder.join("disk-probe");
+    let mut file = std::fs::File::create(&path)?;
+    let mut times = Vec::with_capacity(DISK_WRITES);
+    for _ in 0..DISK_WRITES {
+        let start = Instant::now();
+        file.write_all(&[0; 4096])?;
+        file.sync_data().context("forcing a write to the disk")?;
+        times.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    std::fs::remove_file(&path)?;
+    Ok(median(times))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_folder_are_added_up() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a"), [0; 100]).unwrap();
+        std::fs::write(folder.path().join("b"), [0; 23]).unwrap();
+        std::fs::create_dir(folder.path().join("c")).unwrap();
+        assert_eq!(folder_bytes(folder.path()).unwrap(), 123);
+        assert!(disk_write_us(folder.path()).unwrap() > 0.0);
+        assert_eq!(folder_bytes(folder.path()).unwrap(), 123, "the probe leaves nothing behind");
+    }
+
+    #[test]
+    fn writes_a_second_are_judged() {
+        assert_eq!(written("routes", 1000, Duration::from_secs(1)).verdict(), "missed");
+        assert_eq!(written("routes", 3000, Duration::from_secs(1)).verdict(), "met");
+    }
+}

@@ -94,11 +94,21 @@ impl ChunkedDecoder {
     /// # Errors
     /// The rule that the body breaks.
     pub fn skip(&mut self, input: &[u8]) -> Result<usize, ChunkError> {
-        let mut at = 0;
+        self.count(input).map(|(bytes, _)| bytes)
+    }
+
+    /// As [`Self::skip`], and tells how many of these bytes are data.
+    ///
+    /// # Errors
+    /// The rule that the body breaks.
+    pub fn count(&mut self, input: &[u8]) -> Result<(usize, usize), ChunkError> {
+        let (mut at, mut data) = (0, 0);
         while at < input.len() && !self.is_done() {
-            at += self.step(&input[at..])?.consumed;
+            let step = self.step(&input[at..])?;
+            at += step.consumed;
+            data += step.data.len();
         }
-        Ok(at)
+        Ok((at, data))
     }
 
     fn byte(&mut self, byte: u8) -> Result<(), ChunkError> {

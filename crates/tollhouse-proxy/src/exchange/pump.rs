@@ -46,8 +46,10 @@ pub(crate) struct RequestPump {
     /// Whether body bytes have been overwritten, so that the request cannot be sent again.
     overwritten: bool,
     body_bytes_max: u64,
-    /// Body bytes received.
+    /// Body bytes received, the framing of chunks included.
     pub received: u64,
+    /// Of these, the data alone: what is allowed is told without framing.
+    data_received: u64,
     /// Counts all progress, for time-outs.
     pub moved: u64,
     /// Whom it waits for.
@@ -86,6 +88,7 @@ impl RequestPump {
             overwritten: false,
             body_bytes_max,
             received: 0,
+            data_received: 0,
             moved: 0,
             waiting: Waiting::UpstreamWrite,
             done: false,
@@ -131,7 +134,7 @@ impl RequestPump {
 
     /// Whether more has been received than is allowed.
     pub(crate) fn is_over_limit(&self) -> bool {
-        self.received > self.body_bytes_max
+        self.data_received > self.body_bytes_max
     }
 
     /// Leaves the body that has been received out of what is sent: another one takes its place.
@@ -167,7 +170,7 @@ impl RequestPump {
     #[inline]
     pub(crate) fn admit(&mut self, filled: &[u8]) -> Result<(), PumpError> {
         let fresh = &filled[self.position + self.ready..];
-        let taken = match &mut self.source {
+        let (taken, data) = match &mut self.source {
             Source::Finished => return Ok(()),
             Source::Remaining(remaining) => {
                 let taken = fresh.len().min(usize::try_from(*remaining).unwrap_or(usize::MAX));
@@ -175,19 +178,20 @@ impl RequestPump {
                 if *remaining == 0 {
                     self.source = Source::Finished;
                 }
-                taken
+                (taken, taken)
             }
             Source::Chunked(decoder) => {
-                let taken = decoder.skip(fresh).map_err(|_| PumpError::BadBody)?;
+                let counted = decoder.count(fresh).map_err(|_| PumpError::BadBody)?;
                 if decoder.is_done() {
                     self.source = Source::Finished;
                 }
-                taken
+                counted
             }
         };
         self.ready += taken;
         self.received += taken as u64;
-        if self.received > self.body_bytes_max {
+        self.data_received += data as u64;
+        if self.is_over_limit() {
             return Err(PumpError::BodyTooLarge);
         }
         Ok(())

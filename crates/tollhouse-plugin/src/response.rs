@@ -142,8 +142,11 @@ impl<'r> ResponseContext<'r> {
         self.edits.lines().for_each(|(name, value)| visit(name, value));
     }
 
-    /// The only line of that name.
+    /// The only line of that name. An empty value leaves none, as APISIX's servers have it.
     pub fn set_header(&mut self, name: &str, value: &[u8]) {
+        if value.is_empty() {
+            return self.remove_header(name);
+        }
         // Hiding costs a pass over the head, so it is done only where there is something to hide.
         if self.header(name).is_some() || is_own(name) {
             self.edits.set(name, value);

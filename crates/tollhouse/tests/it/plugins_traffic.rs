@@ -1,0 +1,269 @@
+//! Plugins that lead requests elsewhere or ask others about them, seen from outside: traffic-split,
+//! proxy-mirror, forward-auth, opa, public-api; and global rules, plugin configs and `_meta`.
+
+use serde_json::{Value, json};
+use tollhouse_testkit::{ClosedPort, Origin};
+
+use crate::cases::{Bench, error_of};
+use crate::support::upstream;
+
+#[test]
+fn requests_are_split() {
+    let (bench, other) = (Bench::start(), Origin::named("other"));
+    let third = Origin::named("third");
+    bench.put("/upstreams/3", upstream([third.address()]));
+    let table = include_str!("cases/tables/traffic_split.txt")
+        .replace("{other}", &other.address().to_string())
+        .replace("{node}", &bench.node.address().to_string());
+    bench.check(&table);
+}
+
+#[test]
+fn weights_are_kept() {
+    let (bench, other) = (Bench::start(), Origin::named("other"));
+    let rules = json!([{"weighted_upstreams": [{"upstream": upstream([other.address()]), "weight": 2}, {"weight": 1}]}]);
+    bench.put("/routes/w", bench.route("w.test", json!({"traffic-split": {"rules": rules}})));
+    bench.settle();
+    let texts: Vec<String> = (0..9)
+        .map(|_| bench.gateway.client().ask("GET / HTTP/1.1\r\nHost: w.test\r\n\r\n").text())
+        .collect();
+    assert_eq!(texts.iter().filter(|text| *text == "other").count(), 6, "{texts:?}");
+}
+
+#[test]
+fn copies_go_elsewhere() {
+    let (bench, other) = (Bench::start(), Origin::named("copy"));
+    let host = format!("http://{}", other.address());
+    for (name, conf, target) in [
+        ("plain", json!({"host": host}), "/a?b=1"),
+        ("replaced", json!({"host": host, "path": "/m"}), "/m?b=1"),
+        ("prefixed", json!({"host": host, "path": "/m", "path_concat_mode": "prefix"}), "/m/a?b=1"),
+    ] {
+        other.forget();
+        bench.put("/routes/m", bench.route(&format!("{name}.test"), json!({"proxy-mirror": conf})));
+        bench.settle();
+        bench.say(
+            &format!("{name}.test"),
+            "> POST /a?b=1\n > x-y: z\n >= body\n < 200\n <= hello\n ^= body",
+        );
+        let copy = other.wait_requests(1).remove(0);
+        assert_eq!((copy.method(), copy.target()), ("POST", target), "{name}");
+        assert_eq!((copy.text().as_str(), copy.field("x-y")), ("body", Some("z")), "{name}");
+    }
+}
+
+/// A service that decides as the request's `Authorization` line says.
+fn judge() -> Origin {
+    Origin::script(|connection| {
+        while let Some(request) = connection.request() {
+            let lines = "X-User-ID: i-am-user\r\nLocation: http://login\r\nX-Other: o";
+            let (status, body) = match request.field("authorization") {
+                Some("111") => ("200 OK", ""),
+                Some("333") => ("403 Forbidden", "judged"),
+                _ => ("401 Unauthorized", ""),
+            };
+            let length = body.len();
+            connection.send(format!(
+                "HTTP/1.1 {status}\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{body}"
+            ));
+        }
+    })
+}
+
+#[test]
+fn others_decide() {
+    let (bench, judge) = (Bench::start(), judge());
+    let nobody = ClosedPort::new();
+    let table = include_str!("cases/tables/forward_auth.txt")
+        .replace("{judge}", &judge.address().to_string())
+        .replace("{nobody}", &nobody.address().to_string());
+    bench.check(&table);
+    judge.forget();
+    bench.say("c0.test", "> GET /x?y=1\n > Authorization: 111\n > Cookie: a=b\n < 200");
+    let asked = judge.last_request();
+    assert_eq!((asked.method(), asked.target()), ("GET", "/auth?a=b"));
+    for (name, value) in [
+        ("x-forwarded-proto", Some("http")),
+        ("x-forwarded-method", Some("GET")),
+        ("x-forwarded-host", Some("c0.test")),
+        ("x-forwarded-uri", Some("/x?y=1")),
+        ("x-forwarded-for", Some("127.0.0.1")),
+        ("x-extra", Some("GET-c0.test")),
+        ("cookie", None),
+    ] {
+        assert_eq!(asked.field(name), value, "{name}");
+    }
+}
+
+#[test]
+fn policies_decide() {
+    let bench = Bench::start();
+    let says = |json: &str| Origin::answering(tollhouse_testkit::origin::answer(200, json));
+    let allow = says(r#"{"result": {"allow": true, "headers": {"X-Opa": "yes"}}}"#);
+    let deny = says(
+        r#"{"result": {"allow": false, "status_code": 402, "reason": {"a": 1}, "headers": {"X-Opa": "no"}}}"#,
+    );
+    let text = says(r#"{"result": {"allow": false, "reason": "Give you a string reason"}}"#);
+    let broken = says("nothing");
+    let nobody = ClosedPort::new();
+    let table = [
+        ("{allow}", allow.address()),
+        ("{deny}", deny.address()),
+        ("{text}", text.address()),
+        ("{broken}", broken.address()),
+        ("{nobody}", nobody.address()),
+    ]
+    .iter()
+    .fold(include_str!("cases/tables/opa.txt").to_owned(), |table, (name, address)| {
+        table.replace(name, &address.to_string())
+    });
+    bench.check(&table);
+    let asked = allow.last_request();
+    assert_eq!((asked.method(), asked.target()), ("POST", "/v1/data/example"));
+    let input: Value = serde_json::from_slice(&asked.body).expect("JSON");
+    let request = &input["input"]["request"];
+    assert_eq!(input["input"]["type"], "http");
+    assert_eq!(request["path"], "/a");
+    assert_eq!(request["query"], json!({"b": "1"}));
+    assert_eq!(request["host"], "c0.test");
+}
+
+#[test]
+fn rules_for_all_act_first() {
+    let bench = Bench::start();
+    bench.put(
+        "/global_rules/1",
+        json!({"plugins": {
+            "response-rewrite": {"headers": {"set": {"X-Global": "g"}}},
+            "uri-blocker": {"block_rules": ["blocked"]},
+            "cors": {},
+        }}),
+    );
+    bench.put(
+        "/plugin_configs/1",
+        json!({"plugins": {
+            "response-rewrite": {"headers": {"set": {"X-Config": "c"}}},
+            "proxy-rewrite": {"headers": {"set": {"X-From": "config"}}},
+        }}),
+    );
+    let route = |host: &str, plugins: Value, more: &str, id: &str| {
+        let mut route = bench.route(host, plugins);
+        route[more] = json!(id);
+        route
+    };
+    bench.put(
+        "/routes/a",
+        route(
+            "a.test",
+            json!({"proxy-rewrite": {"headers": {"set": {"X-Own": "route"}}}}),
+            "plugin_config_id",
+            "1",
+        ),
+    );
+    bench.put("/routes/meta", bench.route("meta.test", json!({
+        "key-auth": {"_meta": {"disable": true}},
+        "uri-blocker": {"block_rules": ["x"], "rejected_msg": "m", "_meta": {"error_response": "own text", "filter": [["arg_on", "==", "1"]]}},
+        "mocking": {"response_example": "mocked", "_meta": {"priority": -1, "filter": [["uri", "==", "/mock"]]}},
+        "limit-count": {"count": 1, "time_window": 60, "key": "uri"},
+    })));
+    bench.settle();
+    bench.say(
+        "none.test",
+        "\
+        > GET /
+        < 404
+        < X-Global: g
+        < Access-Control-Allow-Origin: *
+        <= {\"error_msg\":\"404 Route Not Found\"}\\n
+
+        > OPTIONS /
+        < 200
+        <=
+
+        > GET /blocked
+        < 403
+        < Access-Control-Allow-Origin: *
+        <~ 403 Forbidden",
+    );
+    bench.say(
+        "a.test",
+        "\
+        > GET /
+        < 200
+        < X-Global: g
+        < X-Config: c
+        ^ X-Own: route
+        ^ !X-From
+
+        > GET /blocked
+        < 403
+        ^ none",
+    );
+    bench.say(
+        "meta.test",
+        "\
+        > GET /x
+        < 200
+
+        > GET /x?on=1
+        < 403
+        <= own text
+        ^ none
+
+        > GET /mock
+        < 200
+        < X-RateLimit-Remaining: 0
+        <= mocked
+
+        > GET /mock
+        < 503",
+    );
+    for (plugins, wanted) in [
+        (json!({"none": {}}), "unknown plugin [none]"),
+        (json!({"key-auth": 1}), "invalid plugin conf 1 for plugin [key-auth]"),
+        (
+            json!({"key-auth": {"_meta": {"disable": "x"}}}),
+            "failed to check the configuration of plugin key-auth err: property \"_meta\" validation failed: property \"disable\" validation failed: wrong type: expected boolean, got string",
+        ),
+        (
+            json!({"key-auth": {"_meta": {"filter": [["a", "=", "b"]]}}}),
+            "failed to validate the 'vars' expression: invalid operator '='",
+        ),
+    ] {
+        let refusal = bench.gateway.admin("PUT", "/routes/x", &bench.route("x.test", plugins));
+        assert_eq!((refusal.status(), error_of(&refusal).as_str()), (400, wanted));
+    }
+    // A conf that is switched off may be anything.
+    bench.put(
+        "/routes/x",
+        bench.route("x.test", json!({"limit-count": {"_meta": {"disable": true}, "count": "no"}})),
+    );
+}
+
+#[test]
+fn internal_endpoints_are_shown() {
+    let bench = Bench::start();
+    for (id, uri, plugins) in [
+        ("x", "/nothing", json!({"public-api": {}})),
+        (
+            "k",
+            "/closed",
+            json!({"public-api": {"uri": "/apisix/prometheus/metrics"}, "key-auth": {}}),
+        ),
+    ] {
+        bench.put(
+            &format!("/routes/{id}"),
+            json!({"uri": uri, "host": "api.test", "plugins": plugins}),
+        );
+    }
+    bench.settle();
+    bench.say(
+        "api.test",
+        "\
+        > GET /nothing
+        < 404
+
+        > GET /closed
+        < 401",
+    );
+}

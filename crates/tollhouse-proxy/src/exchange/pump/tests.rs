@@ -212,7 +212,8 @@ fn a_broken_body_is_found_whether_it_came_early_or_late() {
 fn a_body_may_reach_the_limit_and_not_pass_it() {
     run(async {
         let body = b"3\r\nabc\r\n0\r\n\r\n";
-        for (limit, fits) in [(body.len() as u64, true), (body.len() as u64 - 1, false)] {
+        // The framing of chunks does not count.
+        for (limit, fits) in [(3, true), (2, false)] {
             for early_bytes in [0, 4, body.len()] {
                 let mut bench = Bench::new().await;
                 fill(&mut bench.downstream, &bench.shelf, &body[..early_bytes]);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use serde_json::{Map, Value};
 
 use crate::catalogue::Catalogue;
+use crate::queues::Queues;
 
 /// The object that a conf stands in, and its surroundings.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +57,8 @@ pub struct Services {
     pub endpoints: HashMap<&'static str, Endpoint>,
     /// The TLS port of the data plane, if it has one.
     pub tls_port: Option<u16>,
+    /// Queues of plugins that send in batches.
+    pub queues: Arc<Queues>,
     kept: Mutex<HashMap<(TypeId, String), Weak<dyn Any + Send + Sync>>>,
 }
 
@@ -87,6 +90,7 @@ impl Services {
             background: None,
             endpoints: HashMap::new(),
             tls_port: None,
+            queues: Arc::default(),
             kept: Mutex::default(),
         }
     }

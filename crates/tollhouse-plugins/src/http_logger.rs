@@ -121,7 +121,10 @@ impl Plugin for HttpLogger {
                 concat_method: config.concat_method,
                 is_single: config.batch.batch_max_size == 1,
             };
-            Batches::new(&config.batch, server, background, pending_max)
+            let batches = Batches::new(&config.batch, server, background, pending_max);
+            let gauge = batches.gauge();
+            scope.services.queues.show(&config.batch.name, scope.owner, &gauge);
+            batches
         });
         Ok(Self { entries, batches })
     }

@@ -64,7 +64,13 @@ pub fn services(
     services.background = tokio::runtime::Handle::try_current().ok();
     let (_, version) = SERVER.split_once('/').unwrap_or_default();
     let traffic = prometheus::traffic(&services);
-    let page = MetricsPage::new(Arc::clone(metrics), Arc::clone(health), traffic, version);
+    let page = MetricsPage::new(
+        Arc::clone(metrics),
+        Arc::clone(health),
+        traffic,
+        Arc::clone(&services.queues),
+        version,
+    );
     let shown = page.clone();
     let endpoint = move || EndpointReply {
         content_type: tollhouse_telemetry::prometheus::CONTENT_TYPE,

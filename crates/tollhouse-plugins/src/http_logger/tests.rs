@@ -1,3 +1,6 @@
+//! What http-logger sends: entries, batches, tries, and what is dropped. The log server is a small one
+//! inside of the test.
+
 use tollhouse_plugin::testing::{FakeExchange, Harness, configure_among};
 use tollhouse_plugin::{Catalogue, PluginType, Services, Transfer};
 

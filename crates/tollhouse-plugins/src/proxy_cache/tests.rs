@@ -1,3 +1,5 @@
+//! What proxy-cache keeps, for whom and how long, in memory and on the disk.
+
 use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome, Reply, configure};
 use tollhouse_plugin::{PluginType, Services};
 

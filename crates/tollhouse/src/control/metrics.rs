@@ -13,8 +13,12 @@ use std::time::SystemTime;
 use axum::body::{Body, Bytes};
 use hyper::body::Frame;
 use tollhouse_model::Kind;
+use tollhouse_plugin::Queues;
+use tollhouse_plugin::queues::QueueLength;
 use tollhouse_telemetry::Registry;
-use tollhouse_telemetry::apisix::{Connections, NodeStatus, Page, ProcessFacts, Traffic};
+use tollhouse_telemetry::apisix::{
+    BatchQueue, Connections, NodeStatus, Page, ProcessFacts, Traffic,
+};
 use tollhouse_upstream::HealthSupervisor;
 
 /// Where the kernel tells the machine's name.
@@ -26,9 +30,17 @@ pub struct MetricsPage {
     registry: Arc<Registry>,
     health: Arc<HealthSupervisor>,
     traffic: Arc<Traffic>,
+    queues: Arc<Queues>,
     indexes: Arc<ModifyIndexes>,
     hostname: Arc<str>,
     version: &'static str,
+}
+
+/// A queue under the words of the page.
+fn queue(length: QueueLength) -> BatchQueue {
+    let route_id = length.owner.strip_prefix("routes/").unwrap_or_default().to_owned();
+    let entries = length.entries as u64;
+    BatchQueue { name: length.name, route_id, server_addr: String::new(), entries }
 }
 
 impl MetricsPage {
@@ -37,11 +49,12 @@ impl MetricsPage {
         registry: Arc<Registry>,
         health: Arc<HealthSupervisor>,
         traffic: Arc<Traffic>,
+        queues: Arc<Queues>,
         version: &'static str,
     ) -> Self {
         let hostname = std::fs::read_to_string(HOSTNAME_FILE).unwrap_or_default();
         let hostname = hostname.trim().into();
-        Self { registry, health, traffic, indexes: Arc::default(), hostname, version }
+        Self { registry, health, traffic, queues, indexes: Arc::default(), hostname, version }
     }
 
     /// Where the revisions of objects are to be noted.
@@ -92,7 +105,7 @@ impl MetricsPage {
                 waiting: active - writing,
             },
             nodes: self.nodes(),
-            batches: Vec::new(),
+            batches: self.queues.lengths().into_iter().map(queue).collect(),
         }
     }
 

@@ -1,3 +1,5 @@
+//! The client of plugins against a small server: replies, reuse, limits, failures.
+
 use super::*;
 use crate::shared::test_server::{TestServer, body, closed_port, header, reply};
 

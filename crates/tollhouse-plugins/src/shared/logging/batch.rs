@@ -11,6 +11,8 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+use tollhouse_plugin::QueueGauge;
+
 use super::BatchFields;
 use super::pending::Pending;
 
@@ -78,6 +80,11 @@ impl<D: Delivery> Batches<D> {
             pending: Arc::new(Pending::new(pending_max)),
             queue: OnceLock::new(),
         }
+    }
+
+    /// What waits, for metrics.
+    pub(crate) fn gauge(&self) -> Arc<dyn QueueGauge> {
+        Arc::<Pending>::clone(&self.pending)
     }
 
     /// Puts an entry of `bytes` bytes into the next batch; drops it where too many wait already.

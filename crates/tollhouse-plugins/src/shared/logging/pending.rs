@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use tollhouse_plugin::QueueGauge;
+
 /// Entries that may wait where nobody says otherwise.
 pub(crate) const ENTRIES_MAX: usize = 8_192;
 
@@ -50,6 +52,12 @@ impl Pending {
     pub(crate) fn release(&self, entries: usize, bytes: usize) {
         self.entries.fetch_sub(entries, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl QueueGauge for Pending {
+    fn entries(&self) -> usize {
+        self.entries.load(Ordering::Relaxed)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Says what a case says, and compares.
 
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use flate2::read::GzDecoder;
 use tollhouse_testkit::{Message, RawClient};
 
 use super::Bench;
@@ -95,6 +97,13 @@ fn compare(who: &str, host: &str, wanted: &Side, first: &str, found: &Message) -
         let (text, body) = (shorten(&text), shorten(body));
         failures.push(format!("{who}: body {text:?} instead of {body:?}"));
     }
+    if let Some(plain) = &wanted.plain {
+        let found = decompressed(found);
+        if found != *plain {
+            let (found, plain) = (shorten(&found), shorten(plain));
+            failures.push(format!("{who}: decompressed body {found:?} instead of {plain:?}"));
+        }
+    }
     for part in wanted.parts.iter().filter(|part| !text.contains(*part)) {
         failures.push(format!("{who}: body {:?} without {part:?}", shorten(&text)));
     }
@@ -113,6 +122,23 @@ fn compare_line(who: &str, host: &str, line: &Line, found: &Message) -> Option<S
             let is_there = values == [value.as_str()] || values.join(", ") == value;
             (!is_there).then(|| format!("{who}: {name}: {values:?} instead of {value:?}"))
         }
+    }
+}
+
+/// The body without the coding of its content.
+fn decompressed(message: &Message) -> String {
+    let mut plain = Vec::new();
+    let read = match message.field("content-encoding") {
+        Some("gzip") => GzDecoder::new(&*message.body).read_to_end(&mut plain),
+        Some("br") => {
+            let mut body = &*message.body;
+            brotli::BrotliDecompress(&mut body, &mut plain).map(|()| 0)
+        }
+        _ => return message.text(),
+    };
+    match read {
+        Ok(_) => String::from_utf8_lossy(&plain).into_owned(),
+        Err(error) => format!("({error})"),
     }
 }
 

@@ -10,6 +10,7 @@
 //! < !X-Other              … or must not
 //! <= the whole body
 //! <~ a part of the body
+//! <z the whole body, once decompressed by its `Content-Encoding`
 //! ^ POST /path?x=1        what the node saw: the request line, then lines as above
 //! ^ !apikey
 //! ^= the body
@@ -36,6 +37,7 @@ pub(super) struct Side {
     pub(super) lines: Vec<Line>,
     pub(super) body: Option<String>,
     pub(super) parts: Vec<String>,
+    pub(super) plain: Option<String>,
 }
 
 /// What must hold of the lines of one name.
@@ -65,7 +67,7 @@ impl Exchange {
     fn add(&mut self, line: &str) {
         let (mark, rest) = line.split_at(1);
         let (kind, rest) = match rest.as_bytes().first() {
-            Some(b'=' | b'~') => rest.split_at(1),
+            Some(b'=' | b'~' | b'z') => rest.split_at(1),
             _ => ("", rest),
         };
         let rest = rest.strip_prefix(' ').unwrap_or(rest);
@@ -84,6 +86,7 @@ impl Side {
     fn add(&mut self, kind: &str, rest: &str) {
         match kind {
             "=" => self.body = Some(unescape(rest)),
+            "z" => self.plain = Some(unescape(rest)),
             "~" => self.parts.push(unescape(rest)),
             _ => match (rest.strip_prefix('!'), rest.split_once(": ")) {
                 (Some(name), _) => self.lines.push(Line::Absent(name.to_owned())),

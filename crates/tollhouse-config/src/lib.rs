@@ -9,6 +9,7 @@
 pub mod bootstrap;
 pub mod declarative;
 pub mod diff;
+mod environment;
 mod file;
 pub mod store_keys;
 mod substitute;
@@ -17,6 +18,7 @@ mod yaml;
 pub use bootstrap::{Bootstrap, Loaded};
 pub use declarative::{Document, Format, Item, Kind};
 pub use diff::{Changes, Fingerprints, diff};
+pub use environment::{EnvironmentSecrets, environment_secrets};
 
 #[cfg(test)]
 mod golden;

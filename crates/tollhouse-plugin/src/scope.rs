@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::{Map, Value};
+use tollhouse_model::secret::SecretSource;
 
 use crate::catalogue::Catalogue;
 use crate::queues::Queues;
@@ -59,6 +60,8 @@ pub struct Services {
     pub tls_port: Option<u16>,
     /// Queues of plugins that send in batches.
     pub queues: Arc<Queues>,
+    /// What answers references to secrets in confs; without it they stay as they are written.
+    pub secrets: Option<Arc<dyn SecretSource + Send + Sync>>,
     kept: Mutex<HashMap<(TypeId, String), Weak<dyn Any + Send + Sync>>>,
 }
 
@@ -91,6 +94,7 @@ impl Services {
             endpoints: HashMap::new(),
             tls_port: None,
             queues: Arc::default(),
+            secrets: None,
             kept: Mutex::default(),
         }
     }

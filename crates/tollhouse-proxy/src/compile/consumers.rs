@@ -148,13 +148,13 @@ fn found_by(
 ) -> Option<Vec<FoundBy>> {
     let mut found = Vec::new();
     for (plugin, conf) in plugins.identities(set) {
-        match plugin.identify(&conf.conf) {
+        let path = format!("{path}.plugins.{}", plugin.name);
+        match plugin.identify(&plugins.resolved(&conf.conf, &path, problems)) {
             Ok(identified) => found.push(FoundBy {
                 key: Key { plugin: plugin.name, key: identified.key.into_bytes().into() },
                 identity: identified.identity,
             }),
             Err(error) => {
-                let path = format!("{path}.plugins.{}", plugin.name);
                 problems.push(judge::refused(plugin.name, path, &error));
             }
         }

@@ -3,11 +3,13 @@
 //! A plugin that this build does not have is passed over with a warning, as APISIX does with
 //! persisted data; a conf that a plugin refuses quarantines its object.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde_json::Value;
+use tollhouse_model::secret::{has_references, resolve_in};
 use tollhouse_model::{Id, Kind, PluginConf, PluginSet, Problem, Problems};
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::{Catalogue, PluginType, Scope, Services, UpstreamRef, judge};
@@ -62,7 +64,7 @@ impl Plugins {
         let mut steps = Steps::new();
         let mut refused = false;
         for (name, conf) in plugins {
-            match self.step(kind, id, name, conf, place) {
+            match self.step((kind, id), (name, conf), place, problems) {
                 Ok(step) => steps.extend(step.map(Arc::new)),
                 Err(problem) => {
                     refused |= problem.severity == tollhouse_model::problem::Severity::Error;
@@ -91,11 +93,10 @@ impl Plugins {
     /// `None` for a plugin that is switched off.
     fn step(
         &self,
-        kind: Kind,
-        id: &Id,
-        name: &str,
-        conf: &PluginConf,
+        (kind, id): (Kind, &Id),
+        (name, conf): (&str, &PluginConf),
         place: &mut Place<'_>,
+        problems: &mut Problems,
     ) -> Result<Option<PluginStep>, Problem> {
         if conf.meta.disable {
             return Ok(None);
@@ -105,15 +106,16 @@ impl Plugins {
             return Err(judge::unknown(name, path));
         };
         let owner = format!("{kind}/{id}");
+        let resolved = self.resolved(&conf.conf, &path, problems);
         let scope = Scope {
             owner: &owner,
-            conf: &conf.conf,
+            conf: &resolved,
             metadata: self.metadata.get(name),
             catalogue: &self.catalogue,
             services: &self.services,
         };
         let handler = plugin
-            .compile(&conf.conf, &scope)
+            .compile(&resolved, &scope)
             .map_err(|error| judge::refused(name, path, &error))?;
         let upstreams = place.upstreams_of(&owner, name, &handler);
         Ok(Some(PluginStep {
@@ -126,6 +128,27 @@ impl Plugins {
             run_policy: plugin.run_policy,
             handler,
         }))
+    }
+
+    /// A conf with the secrets in it that it refers to. What nothing answers for stays as it is
+    /// written, with a warning that names it.
+    pub(super) fn resolved<'c>(
+        &self,
+        conf: &'c Value,
+        path: &str,
+        problems: &mut Problems,
+    ) -> Cow<'c, Value> {
+        let Some(source) = self.services.secrets.as_deref() else { return Cow::Borrowed(conf) };
+        if !has_references(conf) {
+            return Cow::Borrowed(conf);
+        }
+        let mut resolved = conf.clone();
+        for reference in resolve_in(&mut resolved, source) {
+            let reason = format!("nothing answers for {reference}");
+            let problem = Problem::warning(path, reason);
+            problems.push(problem.with_hint("the text itself is taken as the value"));
+        }
+        Cow::Owned(resolved)
     }
 
     /// The plugins of a consumer that do not say who it is.

@@ -17,6 +17,8 @@ use super::*;
 use crate::settings::{Limits, RealIp};
 use crate::snapshot::UpstreamEntry;
 
+mod secrets;
+
 /// A resolver's source that knows no name; the tests need none.
 struct NoNames;
 

@@ -38,6 +38,7 @@ pub use api::{AdminApi, Parts};
 pub use options::{
     AdminKey, ApiVersion, Cors, KeyCheck, Mode, Options, Role, ServerToken, StreamMode,
 };
+pub use plugins_api::{Subsystem, plugin_documents};
 pub use serve::{ServeError, TlsConfig, serve};
 pub use standalone::{Document, DocumentSink};
 

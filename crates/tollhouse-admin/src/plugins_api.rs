@@ -2,7 +2,7 @@
 
 use hyper::{Method, StatusCode};
 use serde_json::{Map, Value, json};
-use tollhouse_plugin::PluginType;
+use tollhouse_plugin::{Catalogue, PluginType};
 
 use crate::api::Admin;
 use crate::arguments::Arguments;
@@ -19,8 +19,10 @@ const GLOBAL: [&str; 6] =
 
 /// What connections a plugin serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Subsystem {
+pub enum Subsystem {
+    /// HTTP.
     Http,
+    /// Connections below HTTP.
     Stream,
 }
 
@@ -68,9 +70,7 @@ pub(crate) fn one(admin: &Admin, name: &str, arguments: &Arguments) -> Result<Re
     let subsystem = Subsystem::parse(arguments)?;
     let catalogue = &admin.parts.catalogue;
     if arguments.is("all", "true") {
-        let plugins = catalogue.iter().filter(|plugin| subsystem.has(plugin));
-        let all: Map<String, Value> =
-            plugins.map(|plugin| (plugin.name.to_owned(), facts(plugin))).collect();
+        let all = plugin_documents(catalogue, subsystem);
         return Ok(Reply::json(StatusCode::OK, &Value::Object(all)));
     }
     let plugin = catalogue.get(name).filter(|plugin| subsystem.has(plugin)).ok_or_else(|| {
@@ -96,6 +96,12 @@ fn conf_schema(plugin: &PluginType) -> Value {
         }
     }
     schema
+}
+
+/// Everything about all plugins of a subsystem, by name.
+pub fn plugin_documents(catalogue: &Catalogue, subsystem: Subsystem) -> Map<String, Value> {
+    let plugins = catalogue.iter().filter(|plugin| subsystem.has(plugin));
+    plugins.map(|plugin| (plugin.name.to_owned(), facts(plugin))).collect()
 }
 
 fn facts(plugin: &PluginType) -> Value {

@@ -127,6 +127,8 @@ pub struct Listen {
     pub control: Vec<SocketAddr>,
     /// Prometheus.
     pub metrics: Vec<SocketAddr>,
+    /// Whether the process lives, and is ready; off unless asked for.
+    pub status: Vec<SocketAddr>,
     /// Registry, Polaris gRPC.
     pub registry_grpc: Vec<SocketAddr>,
     /// Registry, Polaris HTTP.
@@ -143,6 +145,7 @@ impl Default for Listen {
             admin: this_host(9180),
             control: this_host(9090),
             metrics: this_host(9091),
+            status: Vec::new(),
             registry_grpc: anyone(8091),
             registry_http: anyone(8090),
         }

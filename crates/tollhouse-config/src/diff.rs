@@ -13,12 +13,30 @@ use crate::declarative::{Document, Item, Kind};
 #[derive(Debug, Clone, Default)]
 pub struct Fingerprints {
     items: HashMap<(Kind, Id), Fingerprint>,
+    /// How many documents there have been.
+    documents: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Fingerprint {
     text: Arc<str>,
     position: usize,
+    /// The number of the document that brought the item, and of the one that last changed it.
+    created: u64,
+    modified: u64,
+}
+
+/// What is remembered of one item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Its id.
+    pub id: Id,
+    /// Its JSON text.
+    pub text: Arc<str>,
+    /// The number of the document that brought it, counted from 1.
+    pub created: u64,
+    /// The number of the document that last changed it.
+    pub modified: u64,
 }
 
 impl Fingerprints {
@@ -34,16 +52,24 @@ impl Fingerprints {
 
     /// Of a document that follows the one these are of: what it withholds is remembered as it was.
     pub fn followed_by(&self, document: &Document) -> Self {
+        let number = self.documents + 1;
         let print = |(position, item): (usize, &Item)| {
             let key = (item.kind, item.id.clone());
-            (key, Fingerprint { text: Arc::clone(&item.text), position })
+            let before = self.items.get(&key);
+            let same = before.filter(|before| before.text == item.text);
+            let print = Fingerprint {
+                text: Arc::clone(&item.text),
+                position,
+                created: before.map_or(number, |before| before.created),
+                modified: same.map_or(number, |before| before.modified),
+            };
+            (key, print)
         };
         let mut items: HashMap<_, _> = document.items.iter().enumerate().map(print).collect();
         for withheld in &document.withheld {
             let key = (withheld.kind, withheld.id.clone());
             if let Some(before) = self.items.get(&key) {
-                let text = Arc::clone(&before.text);
-                let kept = Fingerprint { text, position: withheld.position };
+                let kept = Fingerprint { position: withheld.position, ..before.clone() };
                 items.entry(key).or_insert(kept);
             }
         }
@@ -52,7 +78,19 @@ impl Fingerprints {
                 items.insert(key.clone(), before.clone());
             }
         }
-        Self { items }
+        Self { items, documents: number }
+    }
+
+    /// The items of one kind, in the order of the document.
+    pub fn of_kind(&self, kind: Kind) -> Vec<Known> {
+        let mut items: Vec<_> = self.items.iter().filter(|((of, _), _)| *of == kind).collect();
+        items.sort_by_key(|(_, print)| print.position);
+        items.into_iter().map(|((_, id), print)| print.known(id)).collect()
+    }
+
+    /// One item.
+    pub fn get(&self, kind: Kind, id: &Id) -> Option<Known> {
+        self.items.get(&(kind, id.clone())).map(|print| print.known(id))
     }
 
     /// How many items it had.
@@ -63,6 +101,17 @@ impl Fingerprints {
     /// Whether it had none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+}
+
+impl Fingerprint {
+    fn known(&self, id: &Id) -> Known {
+        Known {
+            id: id.clone(),
+            text: Arc::clone(&self.text),
+            created: self.created,
+            modified: self.modified,
+        }
     }
 }
 
@@ -202,6 +251,22 @@ mod tests {
         assert_eq!(described(&diff(&first, &parsed("{}"))), "+ -a,a/credentials/c []");
         let without = parsed(r#"{"consumers":[{"username":"a"}]}"#);
         assert_eq!(described(&diff(&first, &without)), "+ -a/credentials/c []");
+    }
+
+    #[test]
+    fn what_is_remembered_tells_which_document_brought_and_changed_it() {
+        let mut prints = Fingerprints::new();
+        for routes in [vec![("a", 1), ("b", 1)], vec![("b", 2), ("a", 1)], vec![("c", 1), ("b", 2)]]
+        {
+            prints = prints.followed_by(&document(&routes));
+        }
+        let known = prints.of_kind(Kind::Route).into_iter();
+        let told: Vec<_> =
+            known.map(|it| (it.id.as_str().to_owned(), it.created, it.modified)).collect();
+        assert_eq!(told, [("c".to_owned(), 3, 3), ("b".to_owned(), 1, 2)]);
+        assert_eq!(prints.get(Kind::Route, &Id::new("a")), None);
+        let upstream = prints.get(Kind::Upstream, &Id::new("a")).expect("it is in all documents");
+        assert_eq!((&*upstream.text, upstream.modified), (r#"{"id":"a"}"#, 1));
     }
 
     #[test]

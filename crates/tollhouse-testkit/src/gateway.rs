@@ -83,6 +83,11 @@ impl Gateway {
         self.admin.expect("the gateway keeps its resources in a store")
     }
 
+    /// Where the control API listens.
+    pub fn control_address(&self) -> SocketAddr {
+        self.control
+    }
+
     /// The key of the Admin API, as the first run kept it.
     pub fn admin_key(&self) -> String {
         let key = std::fs::read_to_string(self.folder().join("admin.key"));

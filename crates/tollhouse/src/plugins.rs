@@ -3,15 +3,19 @@
 use std::sync::{Arc, OnceLock};
 
 use tollhouse_config::Bootstrap;
-use tollhouse_plugin::scope::EndpointReply;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_plugins::prometheus;
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::HealthSupervisor;
 
+use crate::control::endpoints;
+use crate::control::identity::Identity;
 use crate::control::metrics::MetricsPage;
 
 /// The version that clients of APISIX are told; ADC and others ask for at least 3.11.
+pub const VERSION: &str = "3.18.0";
+
+/// The same, as the `Server` header says it.
 pub const SERVER: &str = "APISIX/3.18.0";
 
 /// The `Server` header.
@@ -47,14 +51,12 @@ pub fn bare_services() -> Arc<Services> {
     Arc::new(Services::new(SERVER))
 }
 
-/// Where the page of metrics stands.
-pub const METRICS_PATH: &str = "/apisix/prometheus/metrics";
-
-/// What a running gateway offers, and the page of what it counts.
+/// What a running gateway offers its plugins, and the page of what it counts.
 pub fn services(
     bootstrap: &Bootstrap,
-    metrics: &Arc<Registry>,
-    health: &Arc<HealthSupervisor>,
+    catalogue: &Catalogue,
+    identity: &Identity,
+    (metrics, health): (&Arc<Registry>, &Arc<HealthSupervisor>),
 ) -> (Arc<Services>, MetricsPage) {
     let mut services = Services::new(server_token(bootstrap));
     services.data_dir = bootstrap.data_dir.clone();
@@ -62,20 +64,15 @@ pub fn services(
     let zones = serde_json::Value::Object(bootstrap.proxy_cache.clone());
     services.attributes.insert("proxy-cache".to_owned(), zones);
     services.background = tokio::runtime::Handle::try_current().ok();
-    let (_, version) = SERVER.split_once('/').unwrap_or_default();
+    services.secrets = Some(Arc::new(tollhouse_config::environment_secrets()));
     let traffic = prometheus::traffic(&services);
     let page = MetricsPage::new(
         Arc::clone(metrics),
         Arc::clone(health),
         traffic,
         Arc::clone(&services.queues),
-        version,
+        VERSION,
     );
-    let shown = page.clone();
-    let endpoint = move || EndpointReply {
-        content_type: tollhouse_telemetry::prometheus::CONTENT_TYPE,
-        body: shown.text(),
-    };
-    services.endpoints.insert(METRICS_PATH, Arc::new(endpoint));
+    services.endpoints = endpoints::of_plugins(catalogue, &identity.id, metrics, &page);
     (Arc::new(services), page)
 }

@@ -43,6 +43,7 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
         ("listen.admin", &listen.admin),
         ("listen.control", &listen.control),
         ("listen.metrics", &listen.metrics),
+        ("listen.status", &listen.status),
     ];
     let mut seen: Vec<(&str, SocketAddr)> = Vec::new();
     for (name, addresses) in lists {

@@ -85,6 +85,9 @@ keys! {
     listen.admin: LoopbackAddresses, "Admin API.";
     listen.control: LoopbackAddresses, "Control API: read-only introspection.";
     listen.metrics: LoopbackAddresses, "Prometheus metrics.";
+    listen.status: LoopbackAddresses,
+        "`/status`, which answers 200 while the process lives, and `/status/ready`, which answers \
+         503 until there is a configuration to serve.";
     listen.registry_grpc: OpenAddresses, "Registry, Polaris gRPC. Not served yet.";
     listen.registry_http: OpenAddresses, "Registry, Polaris HTTP. Not served yet.";
     admin.key: OptionalSecret,

@@ -17,6 +17,7 @@ pub struct GatewayBuilder {
     data_plane: String,
     settings: Vec<(String, String)>,
     flags: Vec<String>,
+    variables: Vec<(String, String)>,
     has_resources: bool,
     bootstrap_text: Option<String>,
 }
@@ -39,6 +40,7 @@ impl GatewayBuilder {
             data_plane: "127.0.0.1:0".to_owned(),
             settings: Vec::new(),
             flags: Vec::new(),
+            variables: Vec::new(),
             has_resources: true,
             bootstrap_text: None,
         }
@@ -61,6 +63,12 @@ impl GatewayBuilder {
     /// Adds an argument of the command line.
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
+        self
+    }
+
+    /// Sets a variable of its environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -135,6 +143,7 @@ impl GatewayBuilder {
         for (key, value) in &self.settings {
             command.arg("--set").arg(format!("{key}={value}"));
         }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.args(&self.flags).stdin(Stdio::null());
         let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = spawned.expect("the program can be started");

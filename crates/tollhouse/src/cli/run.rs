@@ -1,6 +1,7 @@
 //! `tollhouse run`: start, serve until told to stop, drain.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use anyhow::Context;
 use clap::Args;
 use tokio::sync::mpsc;
 use tollhouse_config::Bootstrap;
+use tollhouse_model::encryption::Keyring;
 use tollhouse_net::handover::Inheritance;
 use tollhouse_net::resolve::Resolver;
 use tollhouse_proxy::SnapshotCell;
@@ -18,10 +20,14 @@ use tollhouse_upstream::HealthSupervisor;
 use super::{Configuration, problems};
 use crate::control::admin::RunningAdmin;
 use crate::control::banner::Banner;
+use crate::control::configuration::ObjectSource;
 use crate::control::feed::{self, Feed};
 use crate::control::handover::Succession;
+use crate::control::identity::Identity;
+use crate::control::introspection::{Introspection, ServerInfo};
+use crate::control::metrics::MetricsPage;
 use crate::control::resources::{Resources, Shared};
-use crate::control::server::{self, Introspection, Predecessor, SideListeners};
+use crate::control::server::{self, Predecessor, SideListeners};
 use crate::control::signals::{Request, Signals};
 use crate::control::{handover, watch};
 use crate::wire::{self, CoreParts, Cores};
@@ -92,34 +98,25 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     std::fs::create_dir_all(data_dir).with_context(|| {
         format!("data_dir {} cannot be made; set data_dir to a writable folder", data_dir.display())
     })?;
-    let mut inheritance = match upgrade {
-        true => Some(Inheritance::receive(&handover::path(data_dir)).with_context(|| {
-            format!(
-                "no running tollhouse answers in {}; start without --upgrade",
-                data_dir.display()
-            )
-        })?),
-        false => None,
-    };
+    let mut inheritance = upgrade.then(|| inherit(data_dir)).transpose()?;
     let metrics = Arc::new(Registry::new());
     let health = Arc::new(HealthSupervisor::new());
+    let identity = Arc::new(Identity::in_folder(data_dir)?);
     let settings = Arc::new(wire::settings(bootstrap));
     let resolver =
         Resolver::open(wire::resolver_settings(bootstrap), tokio::runtime::Handle::current())?;
-    let (services, page) = crate::plugins::services(bootstrap, &metrics, &health);
+    let catalogue = crate::plugins::enabled(bootstrap)?;
+    let counted = (&metrics, &health);
+    let (services, page) = crate::plugins::services(bootstrap, &catalogue, &identity, counted);
     let shared = Shared {
         metrics: Arc::clone(&metrics),
         health: Arc::clone(&health),
         configuration: Arc::default(),
-        catalogue: crate::plugins::enabled(bootstrap)?,
+        catalogue,
         services,
         indexes: Arc::clone(page.indexes()),
     };
-    let introspection = Introspection {
-        metrics: page,
-        health: Arc::clone(&health),
-        configuration: Arc::clone(&shared.configuration),
-    };
+    let introspection = introspection(bootstrap, &shared, page, identity)?;
     let predecessor = if upgrade { Predecessor::Leaving } else { Predecessor::None };
     let source = feed::source(bootstrap);
     let mut resources = Resources::new(source.clone(), &settings, resolver, shared.clone());
@@ -142,10 +139,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let cores = Cores::start(workers, listeners, &parts)?;
     wire::give_way();
     if let Some(inheritance) = inheritance {
-        // The predecessor lets go of its side listeners only now.
-        if inheritance.confirm().is_err() {
-            tracing::info!("the predecessor is gone already");
-        }
+        confirm(inheritance);
     }
     let (events, successors) = mpsc::channel(1);
     if let Err(error) = handover::offer(data_dir, spares.clone(), events) {
@@ -169,6 +163,43 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     control.run(cores, successors).await
 }
 
+/// Takes the listening sockets over from the tollhouse that runs with the same folder.
+fn inherit(data_dir: &Path) -> anyhow::Result<Inheritance> {
+    Inheritance::receive(&handover::path(data_dir)).with_context(|| {
+        format!("no running tollhouse answers in {}; start without --upgrade", data_dir.display())
+    })
+}
+
+/// Tells the predecessor that this process serves; only now it lets go of its side listeners.
+fn confirm(inheritance: Inheritance) {
+    if inheritance.confirm().is_err() {
+        tracing::info!("the predecessor is gone already");
+    }
+}
+
+/// What the side listeners answer from.
+fn introspection(
+    bootstrap: &Bootstrap,
+    shared: &Shared,
+    metrics: MetricsPage,
+    identity: Arc<Identity>,
+) -> anyhow::Result<Introspection> {
+    let tells_server_info = shared.catalogue.get("server-info").is_some();
+    let info = ServerInfo {
+        version: crate::plugins::VERSION,
+        store: feed::source(bootstrap).store_name(),
+    };
+    Ok(Introspection {
+        metrics,
+        health: Arc::clone(&shared.health),
+        configuration: Arc::clone(&shared.configuration),
+        catalogue: Arc::clone(&shared.catalogue),
+        identity,
+        server_info: tells_server_info.then_some(info),
+        keyring: Arc::new(Keyring::generate().context("the system gives no random numbers")?),
+    })
+}
+
 /// What only one process may hold: the store, and the Admin API that writes it.
 struct StoreDuty {
     bootstrap: Bootstrap,
@@ -183,6 +214,7 @@ impl StoreDuty {
         self.admin = None;
         if matches!(self.feed, Feed::Store(_)) {
             self.feed = Feed::Nothing;
+            self.shared.configuration.set_objects(ObjectSource::None);
         }
     }
 

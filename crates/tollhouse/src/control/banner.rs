@@ -45,6 +45,9 @@ impl Banner<'_> {
         if let Some(address) = self.side.metrics {
             println!("  metrics     http://{address}/metrics");
         }
+        if let Some(address) = self.side.status {
+            println!("  status      http://{address}/status");
+        }
         println!("  resources   {}", self.source.name());
         if let Some(key) = self.new_key {
             println!("\nAdmin key, made just now and shown only once: {}", key.expose());

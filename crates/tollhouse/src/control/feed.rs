@@ -14,6 +14,7 @@ use tollhouse_proxy::{Change, Snapshot, SnapshotCell};
 use tollhouse_store::{Location, Store, StoreError};
 
 use super::admin::{self, Documents, RunningAdmin};
+use super::configuration::ObjectSource;
 use super::echo;
 use super::resources::{Resources, Shared, Source};
 use super::secrets::{self, AdminKey};
@@ -140,6 +141,8 @@ impl StoreFeed {
             indexes: Arc::clone(&shared.indexes),
         };
         let (stored, mut changes) = Stored::open(parts, prefix).await?;
+        let objects = ObjectSource::Store(Arc::clone(&store), prefix.to_owned());
+        shared.configuration.set_objects(objects);
         let demonstrates = changes.is_empty();
         if demonstrates {
             let address = echo::start().await.context("the built-in echo upstream")?;

@@ -5,9 +5,13 @@
 
 pub mod admin;
 pub mod banner;
+pub mod configuration;
 pub mod echo;
+pub mod endpoints;
 pub mod feed;
 pub mod handover;
+pub mod identity;
+pub mod introspection;
 pub mod metrics;
 pub mod resources;
 pub mod secrets;

@@ -16,8 +16,8 @@ use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::HealthSupervisor;
 
+use super::configuration::{Configuration, ObjectSource};
 use super::metrics::ModifyIndexes;
-use super::server::Configuration;
 
 /// Problems written to the log after one change; the control API lists all of them.
 const PROBLEMS_LOGGED_MAX: usize = 20;
@@ -34,6 +34,15 @@ pub enum Source {
 }
 
 impl Source {
+    /// What stands in the place of etcd, in one word or two.
+    pub fn store_name(&self) -> &'static str {
+        match self {
+            Source::File(_) => "file",
+            Source::Store(_) => "embedded store",
+            Source::Documents => "memory",
+        }
+    }
+
     /// What people call it.
     pub fn name(&self) -> String {
         match self {
@@ -48,7 +57,7 @@ impl Source {
 #[derive(Debug)]
 pub struct Resources {
     source: Source,
-    fingerprints: Fingerprints,
+    fingerprints: Arc<Fingerprints>,
     compiler: Compiler,
     metrics: Arc<Registry>,
     health: Arc<HealthSupervisor>,
@@ -87,7 +96,7 @@ impl Resources {
     ) -> Self {
         Self {
             source,
-            fingerprints: Fingerprints::new(),
+            fingerprints: Arc::default(),
             compiler: Compiler::new(settings, resolver, shared.catalogue, shared.services),
             metrics: shared.metrics,
             health: shared.health,
@@ -107,6 +116,7 @@ impl Resources {
         let document = read(path)?;
         let snapshot = self.apply(document).unwrap_or_else(|| self.compiler.apply([]));
         self.report(&snapshot, Telling::Aloud);
+        self.configuration.set_ready();
         Ok(snapshot)
     }
 
@@ -114,6 +124,9 @@ impl Resources {
     pub fn start_with(&mut self, changes: impl IntoIterator<Item = Change>) -> Arc<Snapshot> {
         let snapshot = self.compiler.apply(changes);
         self.report(&snapshot, Telling::Aloud);
+        if !matches!(self.source, Source::Documents) {
+            self.configuration.set_ready();
+        }
         snapshot
     }
 
@@ -143,6 +156,8 @@ impl Resources {
                 if let Some(snapshot) = self.apply(document) {
                     self.publish(snapshot, started, cell, Telling::Aloud);
                 }
+                // A document that says nothing is a configuration too.
+                self.configuration.set_ready();
             }
             Err(problems) => self.refuse(problems),
         }
@@ -202,7 +217,8 @@ impl Resources {
             return None;
         }
         let changes = expand(changes, &document);
-        self.fingerprints = self.fingerprints.followed_by(&document);
+        self.fingerprints = Arc::new(self.fingerprints.followed_by(&document));
+        self.configuration.set_objects(ObjectSource::Document(Arc::clone(&self.fingerprints)));
         Some(self.compiler.apply(changes))
     }
 

@@ -1,56 +1,25 @@
-//! What can be asked of a running gateway: metrics, health of nodes, problems of the configuration.
+//! The side listeners: control API, metrics, status pages.
 //!
-//! Read-only, on listeners of their own (APISIX: control API §7.4, metrics §7.5 paths). Answers are
-//! made from shared state; no request here touches a serving thread.
+//! Each on an address of its own. What the control API answers is in `introspection`; answers are
+//! made from shared state, and no request here touches a serving thread.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use std::time::Duration;
 
 use anyhow::Context;
-use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::Router;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::{Json, Router};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::task::AbortHandle;
 use tollhouse_config::Bootstrap;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
-use tollhouse_upstream::HealthSupervisor;
 
-use super::metrics::MetricsPage;
-use crate::plugins::METRICS_PATH;
+use super::endpoints::METRICS_PATH;
+use super::introspection::{Introspection, control_api, status_pages};
 use crate::wire::first;
-
-/// What the listeners answer from.
-#[derive(Debug, Clone)]
-pub struct Introspection {
-    /// Counters of all cores.
-    pub metrics: MetricsPage,
-    /// Health of nodes.
-    pub health: Arc<HealthSupervisor>,
-    /// The configuration in service.
-    pub configuration: Arc<Configuration>,
-}
-
-/// What is told about the configuration in service.
-#[derive(Debug, Default)]
-pub struct Configuration {
-    status: Mutex<Value>,
-}
-
-impl Configuration {
-    /// Replaces what is told.
-    pub fn set(&self, status: Value) {
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
-    }
-
-    fn get(&self) -> Value {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// Where the side listeners stand; `None` where one is off.
 #[derive(Debug, Default)]
@@ -59,6 +28,8 @@ pub struct SideListeners {
     pub control: Option<SocketAddr>,
     /// The metrics.
     pub metrics: Option<SocketAddr>,
+    /// The status pages.
+    pub status: Option<SocketAddr>,
     tasks: Vec<AbortHandle>,
 }
 
@@ -103,6 +74,11 @@ pub async fn start_all(
         let bound = side.start(address, app, predecessor).await;
         side.metrics = Some(bound.with_context(|| in_use("listen.metrics", address))?);
     }
+    if let Some(address) = first(&bootstrap.listen.status) {
+        let app = status_pages(introspection.clone());
+        let bound = side.start(address, app, predecessor).await;
+        side.status = Some(bound.with_context(|| in_use("listen.status", address))?);
+    }
     Ok(side)
 }
 
@@ -121,14 +97,6 @@ fn metrics_page(introspection: Introspection) -> Router {
     Router::new()
         .route(METRICS_PATH, get(metrics))
         .route("/metrics", get(metrics))
-        .with_state(introspection)
-}
-
-fn control_api(introspection: Introspection) -> Router {
-    Router::new()
-        .route("/v1/healthcheck", get(health))
-        .route("/v1/healthcheck/{kind}/{id}", get(health_of))
-        .route("/v1/configuration", get(configuration))
         .with_state(introspection)
 }
 
@@ -167,31 +135,4 @@ pub(super) async fn bind(
 
 async fn metrics(State(introspection): State<Introspection>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, METRICS_TYPE)], introspection.metrics.body())
-}
-
-async fn configuration(State(introspection): State<Introspection>) -> Json<Value> {
-    Json(introspection.configuration.get())
-}
-
-async fn health(State(introspection): State<Introspection>) -> Json<Value> {
-    let reports = introspection.health.report();
-    Json(serde_json::to_value(reports).unwrap_or_default())
-}
-
-/// One checker, or APISIX's words for why there is none.
-async fn health_of(
-    State(introspection): State<Introspection>,
-    Path((kind, id)): Path<(String, String)>,
-) -> Response {
-    if !matches!(kind.as_str(), "routes" | "services" | "upstreams") {
-        let error = json!({ "error_msg": format!("invalid src type {kind}") });
-        return (StatusCode::BAD_REQUEST, Json(error)).into_response();
-    }
-    match introspection.health.report_of(&format!("{kind}/{id}")) {
-        Some(report) => Json(report).into_response(),
-        None => {
-            let error = json!({ "error_msg": format!("no checker for {kind}[{id}]") });
-            (StatusCode::NOT_FOUND, Json(error)).into_response()
-        }
-    }
 }

@@ -147,7 +147,7 @@ fn the_control_api_speaks_of_checkers_as_apisix_does() {
     let gateway = gateway().resources(&json!({})).start();
     assert_eq!(gateway.control("/v1/healthcheck"), json!([]));
     let cases = [
-        ("/v1/healthcheck/routes/9", "no checker for routes[9]"),
+        ("/v1/healthcheck/routes/9", "routes[9] not found"),
         ("/v1/healthcheck/planets/9", "invalid src type planets"),
     ];
     for (path, message) in cases {

@@ -9,6 +9,7 @@ mod bodies;
 mod cases;
 mod clients;
 mod connections;
+mod control_api;
 mod headers;
 mod health;
 mod lifecycle;

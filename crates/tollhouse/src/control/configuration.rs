@@ -1,0 +1,81 @@
+//! What the side listeners tell of the configuration in service: its problems, whether there is one
+//! yet, and where its objects can be read.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use tollhouse_config::Fingerprints;
+use tollhouse_store::Store;
+
+/// What is told about the configuration in service.
+#[derive(Debug, Default)]
+pub struct Configuration {
+    told: Mutex<Told>,
+    is_ready: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    status: Value,
+    objects: ObjectSource,
+}
+
+/// Where the objects in service can be read.
+#[derive(Clone, Default)]
+pub enum ObjectSource {
+    /// Nowhere: there are none yet, or another process has taken them over.
+    #[default]
+    None,
+    /// In the store, under this prefix.
+    Store(Arc<dyn Store>, String),
+    /// In the last document.
+    Document(Arc<Fingerprints>),
+}
+
+impl std::fmt::Debug for ObjectSource {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            ObjectSource::None => "None",
+            ObjectSource::Store(..) => "Store",
+            ObjectSource::Document(_) => "Document",
+        })
+    }
+}
+
+impl Configuration {
+    /// Replaces what is told of revision and problems.
+    pub fn set(&self, status: Value) {
+        self.told().status = status;
+    }
+
+    /// Revision and problems.
+    pub fn status(&self) -> Value {
+        self.told().status.clone()
+    }
+
+    /// Replaces where objects are read. A store is held until then.
+    pub fn set_objects(&self, objects: ObjectSource) {
+        self.told().objects = objects;
+    }
+
+    /// Where objects are read.
+    pub fn objects(&self) -> ObjectSource {
+        self.told().objects.clone()
+    }
+
+    /// From now on there is a configuration to serve, and every core's next request meets it.
+    pub fn set_ready(&self) {
+        self.is_ready.store(true, Ordering::Release);
+    }
+
+    /// Whether there is a configuration to serve.
+    pub fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Acquire)
+    }
+
+    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+        // Each statement leaves it whole.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,77 @@
+//! The endpoints that the `public-api` plugin may put on a route: the pages of other plugins.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::json;
+use tollhouse_plugin::Catalogue;
+use tollhouse_plugin::scope::{Endpoint, EndpointReply};
+use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
+use tollhouse_telemetry::registry::Downstream;
+
+use super::metrics::MetricsPage;
+
+/// Where the page of metrics stands.
+pub const METRICS_PATH: &str = "/apisix/prometheus/metrics";
+
+/// Those of the plugins that may be used. `id` is that of this gateway.
+pub fn of_plugins(
+    catalogue: &Catalogue,
+    id: &str,
+    metrics: &Arc<Registry>,
+    page: &MetricsPage,
+) -> HashMap<&'static str, Endpoint> {
+    let mut endpoints: HashMap<&'static str, Endpoint> = HashMap::new();
+    if catalogue.get("node-status").is_some() {
+        let (metrics, id) = (Arc::clone(metrics), id.to_owned());
+        let status = move || node_status(&id, metrics.downstream());
+        endpoints.insert("/apisix/status", Arc::new(status));
+    }
+    if catalogue.get("prometheus").is_some() {
+        let page = page.clone();
+        let text = move || EndpointReply { content_type: METRICS_TYPE, body: page.text() };
+        endpoints.insert(METRICS_PATH, Arc::new(text));
+    }
+    endpoints
+}
+
+/// Connections and requests as web servers count them, numbers as texts.
+fn node_status(id: &str, seen: Downstream) -> EndpointReply {
+    let text = |number: u64| number.to_string();
+    let active = u64::try_from(seen.open).unwrap_or(0);
+    // The request that asks is among these, and is no answered one yet.
+    let writing = u64::try_from(seen.requests_open).unwrap_or(0);
+    let body = json!({
+        "id": id,
+        "status": {
+            "active": text(active),
+            "accepted": text(seen.accepted),
+            "handled": text(seen.accepted.saturating_sub(seen.refused)),
+            "total": text(seen.requests.saturating_add(writing)),
+            "reading": "0",
+            "writing": text(writing),
+            "waiting": text(active.saturating_sub(writing)),
+        },
+    });
+    EndpointReply { content_type: "application/json", body: format!("{body}\n").into_bytes() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn numbers_of_the_node_are_texts() {
+        let seen = Downstream { requests: 7, accepted: 5, refused: 1, open: 3, requests_open: 1 };
+        let reply = node_status("me", seen);
+        let said: Value = serde_json::from_slice(&reply.body).expect("JSON");
+        let expected = json!({"id": "me", "status": {
+            "active": "3", "accepted": "5", "handled": "4", "total": "8",
+            "reading": "0", "writing": "1", "waiting": "2",
+        }});
+        assert_eq!(said, expected);
+    }
+}

@@ -1,0 +1,108 @@
+//! Who this gateway is among others: an id that outlives restarts, the machine's name, the start.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+
+/// The file of the id in the data folder.
+const FILE: &str = "node.id";
+
+/// Longest id that is taken from the file; what is longer was not written by us.
+const ID_BYTES_MAX: usize = 256;
+
+/// Who this gateway is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Its id, a UUID unless somebody wrote another one into the file.
+    pub id: String,
+    /// The machine's name.
+    pub hostname: String,
+    /// When the process started, in seconds of Unix time.
+    pub boot_time_s: u64,
+}
+
+impl Identity {
+    /// The id of an earlier run in this folder, else a new one, which is kept.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written.
+    pub fn in_folder(data_dir: &Path) -> anyhow::Result<Self> {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Self { id: kept_id(data_dir)?, hostname: hostname(), boot_time_s: since.as_secs() })
+    }
+}
+
+/// The machine's name as its kernel tells it.
+fn hostname() -> String {
+    let told = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match told.trim() {
+        "" => "unknown".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+fn kept_id(data_dir: &Path) -> anyhow::Result<String> {
+    let path = data_dir.join(FILE);
+    if let Ok(text) = std::fs::read_to_string(&path) {
+        let id = text.trim();
+        let is_id = !id.is_empty() && id.len() <= ID_BYTES_MAX && id.chars().all(is_plain);
+        if is_id {
+            return Ok(id.to_owned());
+        }
+    }
+    let id = new_id()?;
+    // Written beside and renamed, so that a crash leaves a whole file or none.
+    let draft = path.with_extension("new");
+    std::fs::write(&draft, format!("{id}\n"))
+        .and_then(|()| std::fs::rename(&draft, &path))
+        .with_context(|| {
+            format!("{} cannot be written; set data_dir to a writable folder", path.display())
+        })?;
+    Ok(id)
+}
+
+/// What needs no escaping wherever an id is shown.
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "-_.".contains(letter)
+}
+
+/// A random UUID (RFC 9562, version 4).
+fn new_id() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .context("the system gives no random numbers")?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let groups = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    Ok(groups.join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_made_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = Identity::in_folder(folder.path()).expect("an identity");
+        let again = Identity::in_folder(folder.path()).expect("an identity");
+        assert_eq!(first.id, again.id);
+        let groups: Vec<usize> = first.id.split('-').map(str::len).collect();
+        assert_eq!(groups, [8, 4, 4, 4, 12], "{}", first.id);
+        assert_eq!(first.id.as_bytes()[14], b'4');
+        assert!(!first.hostname.is_empty() && first.boot_time_s > 0);
+    }
+
+    #[test]
+    fn an_id_of_ones_own_is_kept_and_nonsense_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(FILE);
+        for (text, is_kept) in [("gateway-7\n", true), ("\n", false), ("a \"b\"", false)] {
+            std::fs::write(&path, text).expect("a file");
+            let id = kept_id(folder.path()).expect("an id");
+            assert_eq!(id == text.trim(), is_kept, "{text:?}");
+        }
+    }
+}

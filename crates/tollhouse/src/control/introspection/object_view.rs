@@ -1,0 +1,152 @@
+//! How one object is shown: with its defaults and its nodes as a list, as APISIX holds objects in
+//! memory, and without anything secret.
+
+use std::net::IpAddr;
+
+use serde_json::{Map, Value, json};
+use tollhouse_model::encryption::SSL_FIELDS;
+use tollhouse_model::{Kind, Upstream, schema};
+
+/// An object and when it came.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Held {
+    /// Its key, such as `/apisix/routes/1`.
+    pub key: String,
+    /// Its id.
+    pub id: String,
+    /// What it says.
+    pub value: Value,
+    /// The revision that brought it.
+    pub created: u64,
+    /// The revision that last changed it.
+    pub modified: u64,
+}
+
+/// The object as the control API shows it.
+pub(super) fn shown(kind: Kind, held: Held) -> Value {
+    let Held { key, id, value, created, modified } = held;
+    let value = completed(kind, &id, value);
+    let has_domain = has_domain(&value);
+    json!({
+        "key": key,
+        "value": value,
+        "createdIndex": created,
+        "modifiedIndex": modified,
+        "orig_modifiedIndex": modified,
+        "clean_handlers": {},
+        "has_domain": has_domain,
+        "update_count": 0,
+    })
+}
+
+/// What one object of a kind is called in paths and messages.
+pub(super) fn singular(kind: Kind) -> &'static str {
+    kind.plural().strip_suffix('s').unwrap_or(kind.plural())
+}
+
+/// The value with what the schema fills in.
+pub(super) fn completed(kind: Kind, id: &str, mut value: Value) -> Value {
+    if let Some(core) = schema::core(singular(kind)) {
+        core.schema().apply_defaults(&mut value);
+    }
+    let Value::Object(fields) = &mut value else { return value };
+    fields.entry("id").or_insert_with(|| id.into());
+    if kind == Kind::Ssl {
+        for name in SSL_FIELDS {
+            fields.shift_remove(name);
+        }
+    }
+    if kind == Kind::Upstream {
+        list_nodes(&mut value);
+    } else if let Some(upstream) = fields.get_mut("upstream") {
+        list_nodes(upstream);
+    }
+    value
+}
+
+/// Nodes that are written as a map from addresses to weights become a list.
+fn list_nodes(upstream: &mut Value) {
+    if !upstream.get("nodes").is_some_and(Value::is_object) {
+        return;
+    }
+    let (parsed, _) = Upstream::parse(None, upstream, "");
+    let (Some(parsed), Value::Object(fields)) = (parsed, upstream) else { return };
+    let nodes = parsed.nodes.iter().map(|node| {
+        let mut shown = Map::new();
+        shown.insert("host".into(), node.host.as_str().into());
+        shown.insert("port".into(), node.port.into());
+        shown.insert("weight".into(), node.weight.into());
+        Value::Object(shown)
+    });
+    fields.insert("nodes".into(), nodes.collect());
+}
+
+/// Whether a node is told by a name that must be resolved.
+fn has_domain(value: &Value) -> bool {
+    let upstream = value.get("upstream").unwrap_or(value);
+    let nodes = upstream.get("nodes").and_then(Value::as_array);
+    nodes.into_iter().flatten().filter_map(|node| node.get("host")?.as_str()).any(|host| {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        host.parse::<IpAddr>().is_err()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(value: Value) -> Held {
+        let key = "/apisix/routes/1".to_owned();
+        Held { key, id: "1".to_owned(), value, created: 3, modified: 5 }
+    }
+
+    #[test]
+    fn an_object_is_shown_with_defaults_and_a_list_of_nodes() {
+        let value = json!({"uri": "/", "upstream": {"type": "roundrobin",
+            "nodes": {"127.0.0.1:1980": 1, "[::1]:81": 0}}});
+        let shown = shown(Kind::Route, held(value));
+        assert_eq!(shown["key"], "/apisix/routes/1");
+        assert_eq!((&shown["createdIndex"], &shown["modifiedIndex"]), (&json!(3), &json!(5)));
+        assert_eq!(shown["orig_modifiedIndex"], 5);
+        assert_eq!(shown["clean_handlers"], json!({}));
+        assert_eq!((&shown["has_domain"], &shown["update_count"]), (&json!(false), &json!(0)));
+        let value = &shown["value"];
+        assert_eq!((&value["id"], &value["status"]), (&json!("1"), &json!(1)));
+        assert_eq!(value["upstream"]["pass_host"], "pass");
+        let first = json!({"host": "127.0.0.1", "port": 1980, "weight": 1});
+        assert_eq!(value["upstream"]["nodes"][0], first);
+        assert_eq!(value["upstream"]["nodes"][1]["port"], 81);
+    }
+
+    #[test]
+    fn names_among_nodes_are_told() {
+        let table = [
+            (json!({"nodes": {"127.0.0.1:1": 1}}), false),
+            (json!({"nodes": {"[::1]:1": 1}}), false),
+            (json!({"nodes": {"a.example:1": 1, "127.0.0.1:1": 1}}), true),
+            (json!({"nodes": [{"host": "a.example", "port": 1, "weight": 1}]}), true),
+            (json!({"nodes": []}), false),
+            (json!({}), false),
+        ];
+        for (upstream, expected) in table {
+            let of_upstream = shown(Kind::Upstream, held(upstream.clone()));
+            assert_eq!(of_upstream["has_domain"], expected, "{upstream}");
+            let route = json!({"uri": "/", "upstream": upstream});
+            let of_route = shown(Kind::Route, held(route));
+            assert_eq!(of_route["has_domain"], expected, "{upstream}");
+        }
+    }
+
+    #[test]
+    fn private_keys_are_never_shown() {
+        let value = json!({"snis": ["a"], "cert": "c", "key": "k", "keys": ["k"]});
+        let shown = shown(Kind::Ssl, held(value));
+        assert_eq!((shown["value"].get("key"), shown["value"].get("keys")), (None, None));
+        assert_eq!(shown["value"]["cert"], "c");
+    }
+
+    #[test]
+    fn what_is_no_object_is_shown_as_it_is() {
+        assert_eq!(shown(Kind::Route, held(json!(7)))["value"], 7);
+    }
+}

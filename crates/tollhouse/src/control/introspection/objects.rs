@@ -1,0 +1,192 @@
+//! Objects in service: routes, services, upstreams, and metadata of plugins.
+//!
+//! They are read where the configuration comes from, when somebody asks: out of the store with its
+//! revisions, or out of the last document, whose number stands for a revision. Secret fields are
+//! shown as the store holds them: encrypted.
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::Value;
+use tollhouse_config::Fingerprints;
+use tollhouse_config::diff::Known;
+use tollhouse_config::store_keys::{DEFAULT_PREFIX, kind_prefix, parse_store_key, store_key};
+use tollhouse_model::{Id, Kind};
+use tollhouse_plugin::sealing;
+use tollhouse_store::{Entry, Store, StoreError};
+
+use super::Introspection;
+use super::object_view::{self, Held};
+use super::reply::{found, refusal};
+use crate::control::configuration::ObjectSource;
+
+/// Why there is no answer; boxed, since answers are large.
+type Failed = Box<Response>;
+
+/// Whether there is an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exists {
+    Yes,
+    No,
+}
+
+type Ask = State<Introspection>;
+
+/// All routes.
+pub(super) async fn routes(State(introspection): Ask) -> Response {
+    list(introspection, Kind::Route).await
+}
+
+/// One route.
+pub(super) async fn route(State(introspection): Ask, Path(id): Path<String>) -> Response {
+    one(introspection, Kind::Route, &id).await
+}
+
+/// All services.
+pub(super) async fn services(State(introspection): Ask) -> Response {
+    list(introspection, Kind::Service).await
+}
+
+/// One service.
+pub(super) async fn service(State(introspection): Ask, Path(id): Path<String>) -> Response {
+    one(introspection, Kind::Service, &id).await
+}
+
+/// All upstreams.
+pub(super) async fn upstreams(State(introspection): Ask) -> Response {
+    list(introspection, Kind::Upstream).await
+}
+
+/// One upstream.
+pub(super) async fn upstream(State(introspection): Ask, Path(id): Path<String>) -> Response {
+    one(introspection, Kind::Upstream, &id).await
+}
+
+/// Metadata of all plugins.
+pub(super) async fn plugin_metadatas(State(introspection): Ask) -> Response {
+    list(introspection, Kind::PluginMetadata).await
+}
+
+/// Metadata of one plugin.
+pub(super) async fn plugin_metadata(
+    State(introspection): Ask,
+    Path(name): Path<String>,
+) -> Response {
+    one(introspection, Kind::PluginMetadata, &name).await
+}
+
+/// Whether an object is in service.
+pub(super) async fn exists(
+    introspection: &Introspection,
+    kind: Kind,
+    id: &Id,
+) -> Result<Exists, Failed> {
+    let object = read_one(introspection, kind, id).await?;
+    Ok(if object.is_some() { Exists::Yes } else { Exists::No })
+}
+
+async fn one(introspection: Introspection, kind: Kind, id: &str) -> Response {
+    match read_one(&introspection, kind, &Id::new(id)).await {
+        Ok(Some(held)) => found(&shown(kind, held)),
+        Ok(None) => {
+            let text = format!("{}[{id}] not found", object_view::singular(kind).replace('_', " "));
+            refusal(StatusCode::NOT_FOUND, text)
+        }
+        Err(response) => *response,
+    }
+}
+
+async fn list(introspection: Introspection, kind: Kind) -> Response {
+    let held = match read_all(&introspection, kind).await {
+        Ok(held) => held,
+        Err(response) => return *response,
+    };
+    // Filling in the defaults of many objects takes long; what else this side does must go on.
+    let rendered = tokio::task::spawn_blocking(move || {
+        let all: Vec<Value> = held.into_iter().map(|held| shown(kind, held)).collect();
+        found(&Value::Array(all))
+    });
+    rendered.await.unwrap_or_else(|error| {
+        refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("objects cannot be shown: {error}"))
+    })
+}
+
+/// Metadata is shown without its surroundings.
+fn shown(kind: Kind, held: Held) -> Value {
+    match kind {
+        Kind::PluginMetadata => object_view::completed(kind, &held.id, held.value),
+        _ => object_view::shown(kind, held),
+    }
+}
+
+async fn read_one(
+    introspection: &Introspection,
+    kind: Kind,
+    id: &Id,
+) -> Result<Option<Held>, Failed> {
+    match introspection.configuration.objects() {
+        ObjectSource::None => Ok(None),
+        ObjectSource::Store(store, prefix) => {
+            let key = store_key(&prefix, kind, id);
+            // A name with slashes in it may lead to an object of another kind.
+            if parse_store_key(&prefix, &key) != Some((kind, id.clone())) {
+                return Ok(None);
+            }
+            let entry = store.get(&key).await.map_err(|error| unreadable(&error))?;
+            Ok(entry.and_then(|entry| of_store(&prefix, kind, &entry)))
+        }
+        ObjectSource::Document(document) => {
+            let known = document.get(kind, id);
+            Ok(known.and_then(|known| of_document(introspection, kind, &known)))
+        }
+    }
+}
+
+async fn read_all(introspection: &Introspection, kind: Kind) -> Result<Vec<Held>, Failed> {
+    match introspection.configuration.objects() {
+        ObjectSource::None => Ok(Vec::new()),
+        ObjectSource::Store(store, prefix) => {
+            read_store(&*store, &prefix, kind).await.map_err(|error| unreadable(&error))
+        }
+        ObjectSource::Document(document) => Ok(read_document(introspection, &document, kind)),
+    }
+}
+
+async fn read_store(store: &dyn Store, prefix: &str, kind: Kind) -> Result<Vec<Held>, StoreError> {
+    let listing = store.list(&kind_prefix(prefix, kind)).await?;
+    Ok(listing.entries.iter().filter_map(|entry| of_store(prefix, kind, entry)).collect())
+}
+
+fn read_document(introspection: &Introspection, document: &Fingerprints, kind: Kind) -> Vec<Held> {
+    let known = document.of_kind(kind);
+    known.iter().filter_map(|known| of_document(introspection, kind, known)).collect()
+}
+
+fn of_store(prefix: &str, kind: Kind, entry: &Entry) -> Option<Held> {
+    let (of, id) = parse_store_key(prefix, &entry.key)?;
+    let value = serde_json::from_slice(&entry.value).ok().filter(|_| of == kind)?;
+    Some(Held {
+        key: entry.key.to_string(),
+        id: id.as_str().to_owned(),
+        value,
+        created: entry.create_revision.0,
+        modified: entry.mod_revision.0,
+    })
+}
+
+fn of_document(introspection: &Introspection, kind: Kind, known: &Known) -> Option<Held> {
+    let mut value: Value = serde_json::from_str(&known.text).ok()?;
+    sealing::seal(kind, &mut value, &introspection.catalogue, &introspection.keyring);
+    Some(Held {
+        key: store_key(DEFAULT_PREFIX, kind, &known.id),
+        id: known.id.as_str().to_owned(),
+        value,
+        created: known.created,
+        modified: known.modified,
+    })
+}
+
+fn unreadable(error: &StoreError) -> Failed {
+    let text = format!("the store cannot be read: {error}");
+    Box::new(refusal(StatusCode::SERVICE_UNAVAILABLE, text))
+}

@@ -1,0 +1,32 @@
+//! The forms of answers: JSON with a newline at its end, refusals, and the page of unknown paths.
+
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use serde_json::{Value, json};
+
+/// What is served under paths that nobody registered.
+const NOT_FOUND: &str = "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body>\r\n\
+    <center><h1>404 Not Found</h1></center>\r\n<hr><center>openresty</center>\r\n</body>\r\n\
+    </html>\r\n";
+
+/// A document.
+pub(super) fn json_reply(status: StatusCode, value: &Value) -> Response {
+    let mut text = value.to_string();
+    text.push('\n');
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// A document, with status 200.
+pub(super) fn found(value: &Value) -> Response {
+    json_reply(StatusCode::OK, value)
+}
+
+/// Why there is no document.
+pub(super) fn refusal(status: StatusCode, text: impl Into<String>) -> Response {
+    json_reply(status, &json!({ "error_msg": text.into() }))
+}
+
+/// Answers a path or a method that nobody registered.
+pub(super) async fn no_such_page() -> Response {
+    (StatusCode::NOT_FOUND, Html(NOT_FOUND)).into_response()
+}

@@ -1,6 +1,7 @@
 //! Plugins beside one another, and what becomes of them when objects change, seen from outside.
 
 use serde_json::json;
+use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::{ClosedPort, Origin};
 
 use crate::cases::Bench;
@@ -24,6 +25,13 @@ fn consumers_bring_plugins_along() {
             plugins["response-rewrite"] = marked("kate");
         }
         bench.put("/consumers", json!({"username": name, "plugins": plugins}));
+    }
+    let shared = json!({"plugins": {"limit-count": {"count": 2, "time_window": 60}}});
+    bench.put("/consumer_groups/shared", shared);
+    for name in ["g1", "g2"] {
+        let plugins = json!({"key-auth": {"key": name}});
+        bench
+            .put("/consumers", json!({"username": name, "group_id": "shared", "plugins": plugins}));
     }
     bench.check(include_str!("cases/tables/consumers_bring.txt"));
 }
@@ -61,9 +69,9 @@ fn changes_of_objects_reach_plugins() {
     bench.put("/global_rules/1", json!({"plugins": {"mocking": {"response_example": "rule"}}}));
     bench.put("/routes/b", bench.route("b.test", json!({})));
     let seen = || bench.gateway.client().ask("GET / HTTP/1.1\r\nHost: b.test\r\n\r\n").text();
-    tollhouse_testkit::patience::wait_for("the rule", || (seen() == "rule").then_some(()));
+    wait_for("the rule", || (seen() == "rule").then_some(()));
     bench.gateway.admin("DELETE", "/global_rules/1", &json!(null));
-    tollhouse_testkit::patience::wait_for("its end", || (seen() == "hello").then_some(()));
+    wait_for("its end", || (seen() == "hello").then_some(()));
 }
 
 #[test]
@@ -143,4 +151,44 @@ fn tunnels_and_events_pass_plugins() {
     client.expect("3\r\none\r\n");
     release.send(()).expect("the origin waits");
     client.expect("3\r\ntwo\r\n0\r\n\r\n");
+}
+
+#[test]
+fn rules_for_all_count_and_authenticate() {
+    let bench = Bench::start();
+    let marked = json!({"headers": {"set": {"x-who": "$consumer_name"}}});
+    let jack = json!({"key-auth": {"key": "one"}, "response-rewrite": marked});
+    bench.put("/consumers", json!({"username": "jack", "plugins": jack}));
+    bench.put("/routes/a", bench.route("a.test", json!({})));
+    let limit = json!({"count": 4, "time_window": 60, "key": "http_host"});
+    bench.put("/global_rules/1", json!({"plugins": {"limit-count": limit, "key-auth": {}}}));
+    let ask = || bench.gateway.client().ask("GET / HTTP/1.1\r\nHost: any.test\r\n\r\n").status();
+    wait_for("the rule", || (ask() == 401).then_some(()));
+    bench.say(
+        "a.test",
+        "> GET /\n< 401\n< !X-RateLimit-Limit\n
+         > GET /\n> apikey: one\n< 200\n< x-who: jack\n< X-RateLimit-Remaining: 3
+         ^ X-Consumer-Username: jack\n
+         > GET /\n> apikey: one\n< 200\n< X-RateLimit-Remaining: 2",
+    );
+    bench.say("b.test", "> GET /\n> apikey: one\n< 404\n< X-RateLimit-Remaining: 3");
+}
+
+#[test]
+fn bodies_are_shown_to_those_who_decide() {
+    let bench = Bench::start();
+    let judge = Origin::named("");
+    let uri = format!("http://{}/", judge.address());
+    let conf = json!({"uri": uri, "request_method": "POST", "request_headers": ["Content-Type"]});
+    bench.put("/routes/a", bench.route("a.test", json!({"forward-auth": conf})));
+    bench.settle();
+    for request in [
+        "> POST /\n>= whole body\n< 200\n^= whole body",
+        "> POST /\n> Transfer-Encoding: chunked\n>= 6\\r\\nwhole \\r\\n4\\r\\nbody\\r\\n0\\r\\n\\r\\n\n< 200\n^= whole body",
+    ] {
+        judge.forget();
+        bench.say("a.test", request);
+        let asked = judge.last_request();
+        assert_eq!((asked.method(), asked.text().as_str()), ("POST", "whole body"), "{request}");
+    }
 }

@@ -182,6 +182,8 @@ fn what_is_no_plugin_is_refused() {
 fn internal_endpoints_are_shown() {
     let bench = Bench::start();
     for (id, uri, plugins) in [
+        ("m", "/apisix/prometheus/metrics", json!({"public-api": {}})),
+        ("s", "/status", json!({"public-api": {"uri": "/apisix/status"}})),
         ("x", "/nothing", json!({"public-api": {}})),
         (
             "k",
@@ -198,6 +200,15 @@ fn internal_endpoints_are_shown() {
     bench.say(
         "api.test",
         "\
+        > GET /apisix/prometheus/metrics
+        < 200
+        <~ apisix_
+
+        > GET /status
+        < 200
+        < Content-Type: application/json
+        <~ \"status\":{
+
         > GET /nothing
         < 404
 

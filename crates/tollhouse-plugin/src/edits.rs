@@ -89,13 +89,21 @@ impl HeaderEdits {
         // Bounded by what a head may hold, far below 4 GiB.
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(name.as_bytes());
+        let value_start = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        let kept = &mut self.bytes[value_start..];
         // A line end inside of a value would make two lines of one.
-        self.bytes.extend(value.iter().map(|byte| match byte {
-            b'\r' | b'\n' | 0 => b' ',
-            byte => *byte,
-        }));
+        if kept.iter().any(|byte| is_line_breaking(*byte)) {
+            let breaking = kept.iter_mut().filter(|byte| is_line_breaking(**byte));
+            breaking.for_each(|byte| *byte = b' ');
+        }
         Line { start, name_bytes: name.len() as u32, value_bytes: value.len() as u32 }
     }
+}
+
+#[inline]
+fn is_line_breaking(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n' | 0)
 }
 
 impl Line {

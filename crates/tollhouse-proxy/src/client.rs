@@ -1,5 +1,6 @@
 //! A client's connection: waiting for requests, reading their heads, closing politely.
 
+use std::cell::OnceCell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use tollhouse_telemetry::ErrorCode;
 use crate::buffer::BUFFER_BYTES;
 use crate::error::GatewayError;
 use crate::exchange::Link;
+use crate::head::request::Told;
 use crate::head::text::AddressText;
 use crate::settings::{DRAIN_IDLE_TIME, LINGER_TIME};
 use crate::worker::Worker;
@@ -31,6 +33,10 @@ pub struct Client {
     pub local: SocketAddr,
     /// The peer's address as text.
     pub peer_text: AddressText,
+    /// Our address as text.
+    pub local_text: AddressText,
+    /// What nodes are told about this client whatever the request; made with the first one.
+    pub told: OnceCell<Box<Told>>,
     /// Requests begun.
     pub requests: u64,
 }
@@ -53,6 +59,8 @@ impl Client {
             peer,
             local,
             peer_text: AddressText::new(peer.ip()),
+            local_text: AddressText::new(local.ip()),
+            told: OnceCell::new(),
             requests: 0,
         }
     }

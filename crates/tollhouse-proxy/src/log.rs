@@ -7,7 +7,7 @@ use tollhouse_http::{Known, Version};
 use tollhouse_telemetry::access_log::{Attempt, CoreLog, Entry};
 
 use crate::client::Client;
-use crate::head::text::{AddressText, write_socket_address};
+use crate::head::text::write_socket_address;
 use crate::request::Work;
 use crate::worker::Worker;
 
@@ -57,14 +57,14 @@ fn write(log: &CoreLog, worker: &Worker, client: &Client, work: &Work) {
         http_user_agent: field(Known::UserAgent),
         http_x_forwarded_for: field(Known::XForwardedFor),
         remote_addr: std::str::from_utf8(work.remote_text(client)).unwrap_or_default(),
-        server_addr: AddressText::new(client.local.ip()).as_str(),
+        server_addr: client.local_text.as_str(),
         request_length: head.head_bytes as u64 + record.bytes_received,
         attempts: &attempts,
         upstream_scheme: if record.attempts.is_empty() { "" } else { "http" },
         upstream_host: if record.attempts.is_empty() { b"" } else { &work.host_up },
         upstream_uri: if record.attempts.is_empty() { b"" } else { head.target.of_buffer(bytes) },
-        route_id: std::str::from_utf8(&record.route_id).unwrap_or_default(),
-        service_id: std::str::from_utf8(&record.service_id).unwrap_or_default(),
+        route_id: &record.route_id,
+        service_id: &record.service_id,
         ..common
     });
 }

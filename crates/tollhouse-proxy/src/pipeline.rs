@@ -1,6 +1,8 @@
 //! The life of a request, top to bottom. Each step is one call; its comment says why it stands
 //! where it stands.
 
+use std::sync::Arc;
+
 use tollhouse_http::BodyLength;
 use tollhouse_router::MatchRequest;
 use tollhouse_telemetry::ErrorCode;
@@ -9,6 +11,7 @@ use crate::client::Client;
 use crate::error::GatewayError;
 use crate::exchange::{PumpError, RequestPump};
 use crate::forward::Forward;
+use crate::plugins::Chains;
 use crate::request::{Request, Work, is_idempotent};
 use crate::serve::After;
 use crate::snapshot::{Reference, RouteEntry, Snapshot, Target, UpstreamEntry};
@@ -50,20 +53,55 @@ pub(crate) async fn serve(
     // Which route, with every condition checked.
     let route = find_route(&snapshot, client, work);
 
-    // Plugins, if there are any, see the request before a node does and the answer before the
-    // client does.
-    if !snapshot.globals.is_empty() || route.is_some_and(|route| !route.chain.is_empty()) {
-        return Ok(Box::pin(plugged::serve(worker, client, work, body, &snapshot, route)).await);
+    // Plugins, if there are any, see the request before a node does: one may answer it, or send it
+    // elsewhere.
+    let mut chains = Chains::of(&snapshot, route);
+    let way = match &mut chains {
+        None => way_of(&snapshot, route, work)?,
+        Some(chains) => {
+            let asked = plugged::ask(worker, client, work, body, &snapshot, route, chains);
+            match Box::pin(asked).await {
+                Ok(way) => way,
+                Err(after) => return Ok(after),
+            }
+        }
+    };
+
+    // Up to a node and back again; the answer's body is on its way when this returns. Plugins see
+    // its head before the client does.
+    let Way { route, upstream } = way;
+    let forward = Forward { worker, route, upstream, chains: chains.as_ref() };
+    let served = forward.run(client, work, body).await;
+    match &chains {
+        None => served,
+        Some(chains) => {
+            let route = Some(route);
+            Ok(plugged::end(served, worker, client, work, body, route, chains).await)
+        }
     }
+}
+
+/// Where a request goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way<'s> {
+    /// Its route.
+    pub route: &'s RouteEntry,
+    /// The upstream whose node it goes to.
+    pub upstream: &'s Arc<UpstreamEntry>,
+}
+
+/// The way of a request without plugins. What its route names must exist; a route whose parts are
+/// missing refuses rather than guesses.
+#[inline]
+fn way_of<'s>(
+    snapshot: &'s Snapshot,
+    route: Option<&'s RouteEntry>,
+    work: &mut Work,
+) -> Result<Way<'s>, GatewayError> {
     let route = route.ok_or(ErrorCode::RouteNotFound)?;
     note_route(route, work);
-
-    // What the route names must exist; a route whose parts are missing refuses rather than guesses.
     check_references(route)?;
-    let upstream = upstream_of(&snapshot, route)?;
-
-    // Up to a node and back again; the answer's body is on its way when this returns.
-    Forward { worker, route, upstream, chains: None }.run(client, work, body).await
+    Ok(Way { route, upstream: upstream_of(snapshot, route)? })
 }
 
 /// Refuses by what the head alone tells.
@@ -125,9 +163,9 @@ fn find_route<'a>(
 /// Notes the route for log and metrics.
 #[inline]
 pub(crate) fn note_route(route: &RouteEntry, work: &mut Work) {
-    work.record.route_id.extend_from_slice(route.route.id.as_str().as_bytes());
+    work.record.route_id.push_str(route.route.id.as_str());
     if let Some(service_id) = &route.route.service_id {
-        work.record.service_id.extend_from_slice(service_id.as_str().as_bytes());
+        work.record.service_id.push_str(service_id.as_str());
     }
 }
 
@@ -148,7 +186,7 @@ pub(crate) fn check_references(route: &RouteEntry) -> Result<(), GatewayError> {
 pub(crate) fn upstream_of<'a>(
     snapshot: &'a Snapshot,
     route: &'a RouteEntry,
-) -> Result<&'a std::sync::Arc<UpstreamEntry>, GatewayError> {
+) -> Result<&'a Arc<UpstreamEntry>, GatewayError> {
     match &route.target {
         Target::Inline(upstream) => Ok(upstream),
         Target::Slot(slot) => snapshot

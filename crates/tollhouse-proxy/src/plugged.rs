@@ -1,4 +1,7 @@
-//! The life of a request that has plugins: the same corridor as `pipeline.rs`, with doors in it.
+//! What plugins add to the life of a request: before a node is asked, and when all is over. The
+//! corridor itself is `pipeline.rs`; between the two, `respond_plugged.rs` shows them the answer.
+
+use std::sync::Arc;
 
 use tollhouse_plugin::Phases;
 use tollhouse_telemetry::ErrorCode;
@@ -6,44 +9,21 @@ use tollhouse_telemetry::ErrorCode;
 use crate::client::Client;
 use crate::error::GatewayError;
 use crate::exchange::RequestPump;
-use crate::forward::Forward;
+use crate::pipeline::{self, Way};
 use crate::plugins::chain::StepUpstream;
 use crate::plugins::lent::Lent;
 use crate::plugins::prepared::Kind;
 use crate::plugins::request_phases::{self, Verdict};
-use crate::plugins::{Chain, Chains, log_phase};
+use crate::plugins::{Chains, log_phase};
 use crate::request::Work;
 use crate::serve::After;
 use crate::snapshot::{RouteEntry, Snapshot, UpstreamEntry};
 use crate::worker::Worker;
-use crate::{local, pipeline, rescue};
+use crate::{local, rescue};
 
-/// Serves one request; `route` is the one that matched.
-pub(crate) async fn serve(
-    worker: &Worker,
-    client: &mut Client,
-    work: &mut Work,
-    body: &mut RequestPump,
-    snapshot: &Snapshot,
-    route: Option<&RouteEntry>,
-) -> After {
-    work.plugins.is_active = true;
-    let no_chain = Chain::default();
-    let mut chains = Chains::new(&snapshot.globals, route.map_or(&no_chain, |route| &route.chain));
-    let served = ask_and_forward(worker, client, work, body, snapshot, route, &mut chains).await;
-    let after = match served {
-        Ok(after) => after,
-        Err(error) => rescue::answer_with(worker, client, work, body, error, Some(&chains)).await,
-    };
-    if chains.has(Phases::LOG) {
-        worker.clock.refresh();
-        log_phase::run(&mut Lent { worker, client, work, body, route }, &chains);
-    }
-    after
-}
-
-/// Up to the answer: plugins, then a node unless one of them has answered.
-async fn ask_and_forward<'s>(
+/// Asks the plugins: the way on, or what becomes of the client's connection where one of them has
+/// answered, or the request cannot go on.
+pub(crate) async fn ask<'s>(
     worker: &Worker,
     client: &mut Client,
     work: &mut Work,
@@ -51,7 +31,51 @@ async fn ask_and_forward<'s>(
     snapshot: &'s Snapshot,
     route: Option<&'s RouteEntry>,
     chains: &mut Chains<'s>,
-) -> Result<After, GatewayError> {
+) -> Result<Way<'s>, After> {
+    work.plugins.is_active = true;
+    let served = match decide(worker, client, work, body, snapshot, route, chains).await {
+        Ok(Some(way)) => return Ok(way),
+        Ok(None) => Ok(answer(worker, client, work, body, chains).await),
+        Err(error) => Err(error),
+    };
+    Err(end(served, worker, client, work, body, route, chains).await)
+}
+
+/// Answers where nothing else has, and lets plugins see how it went.
+#[inline]
+pub(crate) async fn end(
+    served: Result<After, GatewayError>,
+    worker: &Worker,
+    client: &mut Client,
+    work: &mut Work,
+    body: &mut RequestPump,
+    route: Option<&RouteEntry>,
+    chains: &Chains<'_>,
+) -> After {
+    let after = match served {
+        Ok(after) => after,
+        Err(error) => {
+            let answering = rescue::answer_with(worker, client, work, body, error, Some(chains));
+            Box::pin(answering).await
+        }
+    };
+    if chains.has(Phases::LOG) {
+        worker.clock.refresh();
+        log_phase::run(&mut Lent { worker, client, work, body, route }, chains);
+    }
+    after
+}
+
+/// The way on; `None` when a plugin has prepared an answer.
+async fn decide<'s>(
+    worker: &Worker,
+    client: &mut Client,
+    work: &mut Work,
+    body: &mut RequestPump,
+    snapshot: &'s Snapshot,
+    route: Option<&'s RouteEntry>,
+    chains: &mut Chains<'s>,
+) -> Result<Option<Way<'s>>, GatewayError> {
     if let Some(route) = route {
         pipeline::note_route(route, work);
         pipeline::check_references(route)?;
@@ -60,9 +84,7 @@ async fn ask_and_forward<'s>(
         let mut lent = Lent { worker, client, work, body, route };
         request_phases::run(&mut lent, snapshot, chains).await?
     };
-    let Verdict::Forward(chosen) = verdict else {
-        return Ok(answer(worker, client, work, body, chains).await);
-    };
+    let Verdict::Forward(chosen) = verdict else { return Ok(None) };
     // Global rules have had their say about requests that no route takes.
     let route = route.ok_or(ErrorCode::RouteNotFound)?;
     settle_edits(work, body)?;
@@ -77,15 +99,14 @@ async fn ask_and_forward<'s>(
                 prepared.status = 500;
                 prepared.kind = Kind::Text;
                 prepared.body.extend_from_slice(text.as_bytes());
-                return Ok(answer(worker, client, work, body, chains).await);
+                return Ok(None);
             }
         },
     };
-    let forward = Forward { worker, route, upstream, chains: Some(chains) };
-    forward.run(client, work, body).await
+    Ok(Some(Way { route, upstream }))
 }
 
-fn slot_of(snapshot: &Snapshot, slot: u32) -> Option<&std::sync::Arc<UpstreamEntry>> {
+fn slot_of(snapshot: &Snapshot, slot: u32) -> Option<&Arc<UpstreamEntry>> {
     snapshot.upstreams.get(slot).and_then(Option::as_ref)
 }
 

@@ -107,9 +107,9 @@ pub struct Record {
     /// Milliseconds until the node's head had arrived.
     pub upstream_response_ms: Option<u64>,
     /// Id of the route; copied, since counting a shared one would cost every core.
-    pub route_id: Vec<u8>,
+    pub route_id: String,
     /// Id of its service.
-    pub service_id: Vec<u8>,
+    pub service_id: String,
 }
 
 /// One node tried.

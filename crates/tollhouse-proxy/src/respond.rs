@@ -14,6 +14,7 @@ use tollhouse_upstream::Outcome;
 use crate::attempt::Attempt;
 use crate::buffer::Buffer;
 use crate::client::Client;
+use crate::exchange::filtered::{FilteredFraming, FilteredRelay};
 use crate::exchange::relay::{BodyRelay, Reframe};
 use crate::exchange::tunnel::Tunnel;
 use crate::exchange::{RelayError, RequestPump, ResponseRelay, Waiting};
@@ -44,19 +45,38 @@ impl Respond<'_> {
     ) -> After {
         body.withhold_continue();
         self.note_answer(work);
-        if let Some(chains) = self.chains() {
-            return Box::pin(self.run_plugged(chains, client, connection, work, body)).await;
-        }
-        let reframe = reframe(work);
-        // What the client has not sent yet would stand before its next request.
-        let keep = body.is_received() && self.keeps_client(client, work, reframe);
-        self.write_head(&connection, work, reframe, keep);
+        let begun = match self.chains() {
+            None => self.begin(client, &connection, work, body),
+            Some(chains) => self.begin_plugged(chains, client, &connection, work, body),
+        };
         connection.link.buffer.consume(work.response.head_bytes);
         if work.response.status == 101 {
             return Box::pin(self.tunnel(client, connection, work)).await;
         }
-        let relay = ResponseRelay::new(work.response.body, reframe);
-        self.relay(relay, keep, client, connection, work, body).await
+        if let Some(framing) = begun.filtered {
+            let filters = std::mem::take(&mut work.plugins.filters);
+            let relay = FilteredRelay::new(work.response.body, framing, filters);
+            let relaying = self.relay(relay, begun.keep, client, connection, work, body);
+            return Box::pin(relaying).await;
+        }
+        let relay = ResponseRelay::new(work.response.body, begun.reframe);
+        self.relay(relay, begun.keep, client, connection, work, body).await
+    }
+
+    /// Writes the head as it goes to the client, and decides how the body follows.
+    #[inline]
+    fn begin(
+        &self,
+        client: &Client,
+        connection: &UpstreamConnection,
+        work: &mut Work,
+        body: &RequestPump,
+    ) -> Begun {
+        let reframe = reframe(work);
+        // What the client has not sent yet would stand before its next request.
+        let keep = body.is_received() && self.keeps_client(client, work, reframe);
+        self.write_head(connection, work, reframe, keep);
+        Begun { reframe, keep, filtered: None }
     }
 
     /// Plugins that see answers.
@@ -67,7 +87,7 @@ impl Respond<'_> {
 
     /// Sends head and body, and tells what becomes of the client's connection.
     #[inline]
-    pub(crate) async fn relay<R: BodyRelay>(
+    async fn relay<R: BodyRelay>(
         &self,
         mut relay: R,
         keep: bool,
@@ -99,7 +119,7 @@ impl Respond<'_> {
 
     /// Tells health and records what the node said.
     #[inline]
-    pub(crate) fn note_answer(&self, work: &mut Work) {
+    fn note_answer(&self, work: &mut Work) {
         let worker = self.attempt.forward.worker;
         let now_ms = worker.clock.refresh();
         let picked = self.attempt.picked;
@@ -174,7 +194,7 @@ impl Respond<'_> {
     }
 
     /// Sends the 101 and passes bytes both ways until both sides have ended.
-    pub(crate) async fn tunnel(
+    async fn tunnel(
         &self,
         client: &mut Client,
         mut connection: UpstreamConnection,
@@ -216,6 +236,17 @@ impl Respond<'_> {
         client.link.buffer = head;
         After::Close
     }
+}
+
+/// An answer whose head has been written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    /// How the body is framed, where it passes as it is.
+    pub reframe: Reframe,
+    /// Whether the client's connection goes on afterwards.
+    pub keep: bool,
+    /// How it is framed where filters see it.
+    pub filtered: Option<FilteredFraming>,
 }
 
 /// How the body must be framed for this client.

@@ -6,9 +6,9 @@ use tollhouse_plugin::Effect;
 use tollhouse_plugin::response::{ResponseFacts, Source};
 
 use crate::client::Client;
-use crate::exchange::filtered::{FilteredFraming, FilteredRelay};
+use crate::exchange::RequestPump;
+use crate::exchange::filtered::FilteredFraming;
 use crate::exchange::relay::Reframe;
-use crate::exchange::{RequestPump, ResponseRelay};
 use crate::head::response::{RelayedResponse, ServerFacts};
 use crate::plugins::lent::Lent;
 use crate::plugins::overlay::{self, Framing};
@@ -16,8 +16,7 @@ use crate::plugins::response_phase::{self, NodeHead};
 use crate::plugins::{Chains, Filters};
 use crate::pool::UpstreamConnection;
 use crate::request::Work;
-use crate::respond::{Respond, connection_note, reframe};
-use crate::serve::After;
+use crate::respond::{Begun, Respond, connection_note, reframe};
 
 /// How the body goes out.
 #[derive(Debug, Clone, Copy)]
@@ -29,40 +28,31 @@ struct Delivery {
 }
 
 impl Respond<'_> {
-    /// As [`Respond::run`], for answers that plugins see.
-    pub(crate) async fn run_plugged(
+    /// As `begin`, for answers that plugins see.
+    pub(crate) fn begin_plugged(
         &self,
         chains: &Chains<'_>,
         client: &mut Client,
-        mut connection: UpstreamConnection,
+        connection: &UpstreamConnection,
         work: &mut Work,
         body: &mut RequestPump,
-    ) -> After {
+    ) -> Begun {
         let worker = self.attempt.forward.worker;
-        let facts = self.ask_plugins(chains, client, &connection, work, body);
+        let facts = self.ask_plugins(chains, client, connection, work, body);
         work.record.status = facts.status;
-        let filters = std::mem::take(&mut work.plugins.filters);
-        let delivery = delivery(work, &filters, facts.has_body);
+        let delivery = delivery(work, &work.plugins.filters, facts.has_body);
         let keep = body.is_received()
             && work.head.keep_alive
             && !delivery.ends_by_close
             && !worker.is_draining()
             && client.requests < worker.settings.limits.requests_per_connection;
-        self.write_edited_head(&connection, work, delivery, facts.status, keep);
-        connection.link.buffer.consume(work.response.head_bytes);
-        if work.response.status == 101 {
-            return Box::pin(self.tunnel(client, connection, work)).await;
-        }
-        if filters.is_empty() || !facts.has_body {
-            let relay = ResponseRelay::new(work.response.body, delivery.reframe);
-            return self.relay(relay, keep, client, connection, work, body).await;
-        }
+        self.write_edited_head(connection, work, delivery, facts.status, keep);
+        let is_filtered = facts.has_body && !work.plugins.filters.is_empty();
         let framing = match delivery.framing {
             Framing::Chunked => FilteredFraming::Chunked,
             _ => FilteredFraming::Raw,
         };
-        let relay = FilteredRelay::new(work.response.body, framing, filters);
-        self.relay(relay, keep, client, connection, work, body).await
+        Begun { reframe: delivery.reframe, keep, filtered: is_filtered.then_some(framing) }
     }
 
     fn ask_plugins(

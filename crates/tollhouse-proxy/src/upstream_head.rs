@@ -1,12 +1,13 @@
 //! Fills in the head for the picked node: `Host` by `pass_host`, what the gateway saw, upgrades.
 
+use tollhouse_http::Known;
 use tollhouse_model::upstream::{PassHost, Scheme};
 use tollhouse_plugin::RequestEdits;
 
 use crate::attempt::Attempt;
 use crate::client::Client;
 use crate::client_address::trust;
-use crate::head::request::{ClientFacts, UpstreamRequest};
+use crate::head::request::{ClientFacts, Told, Trust, UpstreamRequest};
 use crate::head::text::write_decimal;
 use crate::plugins::overlay::{self, Framing};
 use crate::request::Work;
@@ -20,17 +21,25 @@ pub(crate) fn write(attempt: &Attempt<'_>, client: &Client, work: &mut Work) {
     out.clear();
     host.clear();
     write_host(attempt, client, work, &mut host);
+    let facts = ClientFacts {
+        remote_address: work.remote_text(client),
+        scheme: "http",
+        host: &work.host[..work.host_bytes],
+        port: client.local.port(),
+        trust: trust(&attempt.forward.worker.settings, client.peer.ip()),
+    };
+    let is_as_always = work.reported_address.is_none()
+        && match facts.trust {
+            Trust::Unconfigured => !work.head.fields.has(Known::XForwardedFor),
+            Trust::Untrusted => true,
+            Trust::Trusted => false,
+        };
     UpstreamRequest {
         head: &work.head,
         bytes: client.link.buffer.filled(),
         host: &host,
-        client: ClientFacts {
-            remote_address: work.remote_text(client),
-            scheme: "http",
-            host: &work.host[..work.host_bytes],
-            port: client.local.port(),
-            trust: trust(&attempt.forward.worker.settings, client.peer.ip()),
-        },
+        client: facts,
+        told: is_as_always.then(|| &**client.told.get_or_init(|| Box::new(Told::of(&facts)))),
         upgrade: work.head.upgrade && attempt.forward.route.websocket,
         method: edits.method.map(str::as_bytes),
         target: edits.upstream_uri.as_deref(),

@@ -4,10 +4,11 @@
 //! fingerprint under secret seeds, so that a request allocates nothing and long keys cost no
 //! memory. The number of keys is bounded: what is over goes first, then what matters least.
 
-use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use foldhash::quality::{FoldHasher, RandomState};
 use hashbrown::HashTable;
 
 /// Enough that two of some dozen cores seldom meet, at 16 KiB for an empty table.
@@ -28,10 +29,17 @@ pub(crate) struct Tag {
 }
 
 /// What all keys of one owner have in front.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Prefix {
-    place: DefaultHasher,
-    check: DefaultHasher,
+    place: FoldHasher<'static>,
+    check: FoldHasher<'static>,
+}
+
+// The state of the hashers tells the seeds.
+impl std::fmt::Debug for Prefix {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Prefix(***)")
+    }
 }
 
 impl Prefix {
@@ -75,7 +83,7 @@ impl<V: Entry> Table<V> {
     pub(crate) fn new() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect(),
-            seeds: (RandomState::new(), RandomState::new()),
+            seeds: (RandomState::default(), RandomState::default()),
             entries: AtomicUsize::new(0),
         }
     }

@@ -33,6 +33,41 @@ pub(crate) enum Trust {
     Untrusted,
 }
 
+/// Lines about a client that stay the same from request to request, but for the host asked for.
+#[derive(Debug)]
+pub struct Told {
+    bytes: Vec<u8>,
+    /// Where the host goes.
+    host_at: usize,
+}
+
+impl Told {
+    /// About a client that no header of its own says anything else about.
+    pub(crate) fn of(client: &ClientFacts<'_>) -> Self {
+        let mut bytes = Vec::new();
+        for (name, value) in [
+            ("X-Real-IP", client.remote_address),
+            ("X-Forwarded-For", client.remote_address),
+            ("X-Forwarded-Proto", client.scheme.as_bytes()),
+        ] {
+            write_line(&mut bytes, name, value);
+        }
+        bytes.extend_from_slice(b"X-Forwarded-Host: ");
+        let host_at = bytes.len();
+        bytes.extend_from_slice(b"\r\nX-Forwarded-Port: ");
+        text::write_decimal(&mut bytes, u64::from(client.port));
+        bytes.extend_from_slice(b"\r\n");
+        Self { bytes, host_at }
+    }
+
+    #[inline]
+    fn write(&self, host: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes[..self.host_at]);
+        out.extend_from_slice(host);
+        out.extend_from_slice(&self.bytes[self.host_at..]);
+    }
+}
+
 /// The head to be written.
 #[derive(Debug)]
 pub(crate) struct UpstreamRequest<'a> {
@@ -44,6 +79,8 @@ pub(crate) struct UpstreamRequest<'a> {
     pub host: &'a [u8],
     /// What the gateway says about the client.
     pub client: ClientFacts<'a>,
+    /// The same, written before, where it is what every request of this client gets.
+    pub told: Option<&'a Told>,
     /// Whether `Upgrade` is passed on.
     pub upgrade: bool,
     /// The method, where a plugin changes it.
@@ -57,7 +94,10 @@ impl UpstreamRequest<'_> {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         self.write_request_line(out);
         write_line(out, "Host", self.host);
-        self.write_client(out);
+        match self.told {
+            Some(told) => told.write(self.client.host, out),
+            None => self.write_client(out),
+        }
         let trusted = self.client.trust == Trust::Trusted;
         let end = self.head.head_bytes - 2;
         copy_lines(out, &self.head.fields, self.bytes, end, |field| passes(field, trusted));
@@ -93,7 +133,6 @@ impl UpstreamRequest<'_> {
         out.extend_from_slice(b" HTTP/1.1\r\n");
     }
 
-    /// Written in few pieces: this is done for every request.
     fn write_client(&self, out: &mut Vec<u8>) {
         let client = &self.client;
         let keeps = |known| client.trust == Trust::Trusted && self.head.fields.has(known);

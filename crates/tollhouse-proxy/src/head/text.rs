@@ -41,11 +41,16 @@ impl AddressText {
                         bytes[len] = b'.';
                         len += 1;
                     }
-                    for unit in [100, 10, 1].into_iter().filter(|&unit| octet >= unit || unit == 1)
-                    {
-                        bytes[len] = b'0' + octet / unit % 10;
+                    if octet >= 100 {
+                        bytes[len] = b'0' + octet / 100;
                         len += 1;
                     }
+                    if octet >= 10 {
+                        bytes[len] = b'0' + octet / 10 % 10;
+                        len += 1;
+                    }
+                    bytes[len] = b'0' + octet % 10;
+                    len += 1;
                 }
             }
             IpAddr::V6(v6) => {

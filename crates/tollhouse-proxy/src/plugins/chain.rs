@@ -11,7 +11,7 @@ use tollhouse_model::variable::Lookup;
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::{Phases, RunPolicy};
 
-use crate::snapshot::UpstreamEntry;
+use crate::snapshot::{RouteEntry, Snapshot, UpstreamEntry};
 
 /// Verdicts of one request held without allocating; few plugins have a filter.
 const VERDICTS_INLINE: usize = 4;
@@ -104,7 +104,8 @@ impl Chain {
 #[derive(Debug)]
 pub(crate) struct Chains<'s> {
     globals: &'s Chain,
-    route: &'s Chain,
+    /// The route's; `None` where no route takes the request.
+    route: Option<&'s Chain>,
     /// The route's with the consumer's among them; in place of `route` once `is_merged`.
     merged: Vec<&'s PluginStep>,
     is_merged: bool,
@@ -114,16 +115,22 @@ pub(crate) struct Chains<'s> {
 }
 
 impl<'s> Chains<'s> {
-    /// Those of global rules and of a route.
-    pub(crate) fn new(globals: &'s Chain, route: &'s Chain) -> Self {
-        Self {
+    /// Those of global rules and of a route; `None` where there are none, which costs a look.
+    #[inline]
+    pub(crate) fn of(snapshot: &'s Snapshot, route: Option<&'s RouteEntry>) -> Option<Self> {
+        let (globals, route) = (&*snapshot.globals, route.map(|route| &route.chain));
+        if globals.is_empty() && route.is_none_or(Chain::is_empty) {
+            return None;
+        }
+        let phases = route.map_or(Phases::NONE, |route| route.phases);
+        Some(Self {
             globals,
             route,
             merged: Vec::new(),
             is_merged: false,
-            phases: globals.phases.and(route.phases),
+            phases: globals.phases.and(phases),
             verdicts: RefCell::default(),
-        }
+        })
     }
 
     /// Whether any plugin takes part in `phase`.
@@ -143,7 +150,7 @@ impl<'s> Chains<'s> {
         if self.is_merged {
             return self.merged.get(index).copied();
         }
-        self.route.steps.get(index).map(|step| &**step)
+        self.route?.steps.get(index).map(|step| &**step)
     }
 
     /// Whether `step`, at `index`, takes part in `phase` for this request.
@@ -162,7 +169,9 @@ impl<'s> Chains<'s> {
 
     fn makes_way(&self, step: &PluginStep, index: usize) -> bool {
         let is_global = index < self.globals.steps.len();
-        is_global && (self.route.has(step.name()) || self.merged_has(step.name()))
+        is_global
+            && (self.route.is_some_and(|route| route.has(step.name()))
+                || self.merged_has(step.name()))
     }
 
     fn merged_has(&self, name: &str) -> bool {
@@ -183,7 +192,7 @@ impl<'s> Chains<'s> {
     /// Lets the plugins of the consumer and of its group join in: they replace the route's of the
     /// same name, as a whole (apisix.md §3.8).
     pub(crate) fn join(&mut self, consumer: Option<&'s Chain>, group: Option<&'s Chain>) {
-        let sets = [consumer, group, Some(self.route)];
+        let sets = [consumer, group, self.route];
         for step in sets.into_iter().flatten().flat_map(|chain| &chain.steps) {
             if !self.merged_has(step.name()) {
                 self.merged.push(step);
@@ -198,7 +207,9 @@ impl<'s> Chains<'s> {
     /// Whether `step` came with the consumer.
     pub(crate) fn is_new(&self, step: &PluginStep) -> bool {
         self.is_merged
-            && !self.route.steps.iter().any(|other| std::ptr::eq(&**other, step))
+            && !self
+                .route
+                .is_some_and(|route| route.steps.iter().any(|it| std::ptr::eq(&**it, step)))
             && !self.globals.steps.iter().any(|other| std::ptr::eq(&**other, step))
     }
 }

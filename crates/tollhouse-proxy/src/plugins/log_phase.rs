@@ -32,8 +32,8 @@ pub(crate) fn run(lent: &mut Lent<'_>, chains: &Chains<'_>) {
             request_ms,
             upstream_ms: record.upstream_response_ms,
             upstream: text(&upstream),
-            route_id: text(&record.route_id),
-            service_id: text(&record.service_id),
+            route_id: &record.route_id,
+            service_id: &record.service_id,
             consumer: &lent.work.plugins.consumer,
             error_code: record.code.map(|code| code.text()),
         };

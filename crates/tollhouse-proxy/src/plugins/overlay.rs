@@ -74,10 +74,15 @@ fn is_length(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"content-length") || name.eq_ignore_ascii_case(b"transfer-encoding")
 }
 
+/// Asked for every line; the length decides for most.
+#[inline]
 fn is_framing(name: &[u8]) -> bool {
-    const FRAMING: [&[u8]; 5] =
-        [b"content-length", b"transfer-encoding", b"connection", b"keep-alive", b"upgrade"];
-    FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing))
+    match name.len() {
+        7 => name.eq_ignore_ascii_case(b"upgrade"),
+        10 => name.eq_ignore_ascii_case(b"connection") || name.eq_ignore_ascii_case(b"keep-alive"),
+        14 | 17 => is_length(name),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -25,17 +25,22 @@ fn written(client: &[&str], trust: Trust, passes_upgrades: bool) -> String {
     // What follows in the buffer is not part of the head.
     text.push_str("BODY: not a header\r\n");
     let mut out = b"kept|".to_vec();
+    let client = ClientFacts {
+        remote_address: b"10.0.0.9",
+        scheme: "http",
+        host: b"a.example",
+        port: 9080,
+        trust,
+    };
+    // What is kept from request to request must read like what is written anew.
+    let told = Told::of(&client);
+    let is_as_always = trust == Trust::Unconfigured && !head.fields.has(Known::XForwardedFor);
     UpstreamRequest {
         head: &head,
         bytes: text.as_bytes(),
         host: b"node.example",
-        client: ClientFacts {
-            remote_address: b"10.0.0.9",
-            scheme: "http",
-            host: b"a.example",
-            port: 9080,
-            trust,
-        },
+        client,
+        told: is_as_always.then_some(&told),
         upgrade: head.upgrade && passes_upgrades,
         method: None,
         target: None,

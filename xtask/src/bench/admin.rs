@@ -54,7 +54,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let mut gateway = Gateway::start(plan, data, origin.port)?;
     gateway.ready(gateway.ports.admin)?;
     load(&gateway, plan, count, &mut result.figures)?;
-    result.figures.push(restart(gateway, plan, count)?);
+    result.figures.extend(restart(gateway, plan, count)?);
     Ok(result)
 }
 
@@ -169,8 +169,9 @@ fn written(what: &str, count: usize, took: Duration) -> Figure {
     Figure::judged(title, count as f64 / took.as_secs_f64(), budget::ADMIN_WRITES_PER_SECOND)
 }
 
-/// Ends the gateway and starts another one with its store.
-fn restart(gateway: Gateway, plan: &Plan, count: usize) -> Result<Figure> {
+/// Ends the gateway and starts another one with its store. What that one holds in memory is what the
+/// objects need; what the first one held besides is what writing them left behind.
+fn restart(gateway: Gateway, plan: &Plan, count: usize) -> Result<[Figure; 2]> {
     let Gateway { mut running, data, ports } = gateway;
     running.stop();
     drop(running);
@@ -178,7 +179,11 @@ fn restart(gateway: Gateway, plan: &Plan, count: usize) -> Result<Figure> {
     let last = get_request(&route_path(count - 1), "");
     let took = again.running.wait_until_it_answers_to(again.ports.data, &last)?;
     let title = format!("start with {count} routes and consumers to first answer, ms");
-    Ok(Figure::free(title, took.as_secs_f64() * 1e3))
+    let memory = again.running.memory_bytes()? as f64 / f64::from(1 << 20);
+    Ok([
+        Figure::free(title, took.as_secs_f64() * 1e3),
+        Figure::free("memory after that start, MiB", memory),
+    ])
 }
 
 fn folder_bytes(folder: &Path) -> Result<u64> {

@@ -5,16 +5,22 @@
 
 use std::net::IpAddr;
 
+/// What a line has besides name and value.
+const LINE_EXTRA_BYTES: usize = ": ".len() + "\r\n".len();
+
 /// Changes to the header lines of a message.
 #[derive(Debug, Default)]
 pub struct HeaderEdits {
+    /// Header lines as they are sent, those that have been taken back among them.
     bytes: Vec<u8>,
     lines: Vec<Line>,
     /// Names whose lines in the message itself do not count any more.
-    hidden: Vec<Line>,
+    hidden: Vec<Box<str>>,
+    /// Whether `bytes` holds more than `lines`.
+    has_gaps: bool,
 }
 
-/// A name and a value in `bytes`; hidden names have no value.
+/// A header line in `bytes`.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     start: u32,
@@ -28,6 +34,7 @@ impl HeaderEdits {
         self.bytes.clear();
         self.lines.clear();
         self.hidden.clear();
+        self.has_gaps = false;
     }
 
     /// Whether nothing changes.
@@ -56,17 +63,17 @@ impl HeaderEdits {
 
     /// No line of that name.
     pub fn remove(&mut self, name: &str) {
-        let bytes = &self.bytes;
+        let (bytes, before) = (&self.bytes, self.lines.len());
         self.lines.retain(|line| !line.is_named(bytes, name.as_bytes()));
+        self.has_gaps |= self.lines.len() < before;
         if !self.hides(name.as_bytes()) {
-            let line = self.keep(name, b"");
-            self.hidden.push(line);
+            self.hidden.push(name.into());
         }
     }
 
     /// Whether the message's own lines of that name are hidden.
     pub fn hides(&self, name: &[u8]) -> bool {
-        self.hidden.iter().any(|line| line.is_named(&self.bytes, name))
+        self.hidden.iter().any(|hidden| hidden.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// The first line of that name among those added.
@@ -82,13 +89,22 @@ impl HeaderEdits {
 
     /// The names whose lines in the message itself do not count.
     pub fn hidden_names(&self) -> impl Iterator<Item = &[u8]> {
-        self.hidden.iter().map(|line| line.name(&self.bytes))
+        self.hidden.iter().map(|name| name.as_bytes())
+    }
+
+    /// All lines added as they are sent, each with its line end; `None` where some have been taken
+    /// back, and [`Self::lines`] tells which are left.
+    #[inline]
+    pub fn wire(&self) -> Option<&[u8]> {
+        (!self.has_gaps).then_some(&self.bytes)
     }
 
     fn keep(&mut self, name: &str, value: &[u8]) -> Line {
         // Bounded by what a head may hold, far below 4 GiB.
         let start = self.bytes.len() as u32;
+        self.bytes.reserve(name.len() + value.len() + LINE_EXTRA_BYTES);
         self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.extend_from_slice(b": ");
         let value_start = self.bytes.len();
         self.bytes.extend_from_slice(value);
         let kept = &mut self.bytes[value_start..];
@@ -97,13 +113,15 @@ impl HeaderEdits {
             let breaking = kept.iter_mut().filter(|byte| is_line_breaking(**byte));
             breaking.for_each(|byte| *byte = b' ');
         }
+        self.bytes.extend_from_slice(b"\r\n");
         Line { start, name_bytes: name.len() as u32, value_bytes: value.len() as u32 }
     }
 }
 
 #[inline]
 fn is_line_breaking(byte: u8) -> bool {
-    matches!(byte, b'\r' | b'\n' | 0)
+    // One comparison for nearly every byte there is.
+    byte <= b'\r' && matches!(byte, b'\r' | b'\n' | 0)
 }
 
 impl Line {
@@ -112,7 +130,8 @@ impl Line {
     }
 
     fn value<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
-        &bytes[(self.start + self.name_bytes) as usize..][..self.value_bytes as usize]
+        let start = self.start as usize + self.name_bytes as usize + b": ".len();
+        &bytes[start..][..self.value_bytes as usize]
     }
 
     fn is_named(&self, bytes: &[u8], name: &[u8]) -> bool {

@@ -14,6 +14,9 @@ use crate::worker::Worker;
 /// Attempts listed without allocating; more than two are rare.
 const ATTEMPTS_INLINE: usize = 2;
 
+/// Room for the text of a node's address; a longer one, of IPv6, makes the room grow.
+const ADDRESS_CHARS: usize = "255.255.255.255:65535".len();
+
 /// Bytes of the refused head that the log may show as a request line.
 const REFUSED_LINE_BYTES_MAX: usize = 256;
 
@@ -36,7 +39,7 @@ fn write(log: &CoreLog, worker: &Worker, client: &Client, work: &Work) {
     let bytes = client.link.buffer.filled();
     let (head, record) = (&work.head, &work.record);
     let field = |known| head.fields.first(known).unwrap_or_default().of_buffer(bytes);
-    let mut texts = Vec::new();
+    let mut texts = Vec::with_capacity(record.attempts.len() * ADDRESS_CHARS);
     let mut ends: SmallVec<[usize; ATTEMPTS_INLINE]> = SmallVec::new();
     for attempt in &record.attempts {
         write_socket_address(&mut texts, attempt.address);
@@ -62,9 +65,14 @@ fn write(log: &CoreLog, worker: &Worker, client: &Client, work: &Work) {
         attempts: &attempts,
         upstream_scheme: if record.attempts.is_empty() { "" } else { "http" },
         upstream_host: if record.attempts.is_empty() { b"" } else { &work.host_up },
-        upstream_uri: if record.attempts.is_empty() { b"" } else { head.target.of_buffer(bytes) },
+        upstream_uri: match &work.plugins.edits.upstream_uri {
+            _ if record.attempts.is_empty() => b"",
+            Some(uri) => uri,
+            None => head.target.of_buffer(bytes),
+        },
         route_id: &record.route_id,
         service_id: &record.service_id,
+        consumer_name: &work.plugins.consumer,
         ..common
     });
 }
@@ -109,7 +117,7 @@ fn attempts<'a>(
     let lines = work.record.attempts.iter().zip(ends).enumerate();
     lines
         .map(|(index, (attempt, end))| {
-            let text = std::str::from_utf8(&texts[start..*end]).unwrap_or_default();
+            let text = &texts[start..*end];
             start = *end;
             let time = work.record.upstream_response_ms.filter(|_| index == last);
             Attempt {

@@ -59,8 +59,7 @@ pub(crate) async fn serve(
     let way = match &mut chains {
         None => way_of(&snapshot, route, work)?,
         Some(chains) => {
-            let asked = plugged::ask(worker, client, work, body, &snapshot, route, chains);
-            match Box::pin(asked).await {
+            match plugged::ask(worker, client, work, body, &snapshot, route, chains).await {
                 Ok(way) => way,
                 Err(after) => return Ok(after),
             }

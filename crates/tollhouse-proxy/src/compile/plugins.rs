@@ -120,6 +120,7 @@ impl Plugins {
         let upstreams = place.upstreams_of(&owner, name, &handler);
         Ok(Some(PluginStep {
             upstreams,
+            phases: handler.phases(),
             priority: conf.meta.priority.unwrap_or(i64::from(plugin.priority)),
             owner: owner_name(kind),
             filter: conf.meta.filter.clone(),

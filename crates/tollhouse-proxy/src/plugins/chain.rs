@@ -21,6 +21,8 @@ const VERDICTS_INLINE: usize = 4;
 pub struct PluginStep {
     /// The plugin.
     pub handler: SharedHandler,
+    /// The phases that it takes part in; asked for every request.
+    pub phases: Phases,
     /// Higher runs earlier: the plugin's own, or what `_meta.priority` says.
     pub priority: i64,
     /// The kind of object that brings it: `route`, `service`, `plugin config`, ….
@@ -79,7 +81,7 @@ impl Chain {
         }
         // Stable: equal priorities stay in the order of their names within a set.
         steps.sort_by_key(|step| std::cmp::Reverse(step.priority));
-        let phases = steps.iter().fold(Phases::NONE, |all, step| all.and(step.handler.phases()));
+        let phases = steps.iter().fold(Phases::NONE, |all, step| all.and(step.phases));
         Self { steps, phases }
     }
 
@@ -153,17 +155,10 @@ impl<'s> Chains<'s> {
         self.route?.steps.get(index).map(|step| &**step)
     }
 
-    /// Whether `step`, at `index`, takes part in `phase` for this request.
+    /// Whether `step`, at `index`, takes part in this request at all.
     #[inline]
-    pub(crate) fn runs(
-        &self,
-        step: &PluginStep,
-        index: usize,
-        phase: Phases,
-        request: &dyn Lookup,
-    ) -> bool {
-        step.handler.phases().has(phase)
-            && (step.run_policy == RunPolicy::Both || !self.makes_way(step, index))
+    pub(crate) fn runs(&self, step: &PluginStep, index: usize, request: &dyn Lookup) -> bool {
+        (step.run_policy == RunPolicy::Both || !self.makes_way(step, index))
             && step.filter.as_ref().is_none_or(|filter| self.holds(step, filter, request))
     }
 
@@ -200,7 +195,7 @@ impl<'s> Chains<'s> {
         }
         self.merged.sort_by_key(|step| std::cmp::Reverse(step.priority));
         self.is_merged = true;
-        let phases = self.merged.iter().map(|step| step.handler.phases());
+        let phases = self.merged.iter().map(|step| step.phases);
         self.phases = phases.fold(self.globals.phases, Phases::and);
     }
 

@@ -32,11 +32,10 @@ pub(crate) fn apply(out: &mut Vec<u8>, start: usize, edits: &HeaderEdits, framin
     }
     // The empty line moves behind what is added.
     out.truncate(out.len() - 2);
-    for (name, value) in edits.lines().filter(|(name, _)| !is_framing(name)) {
-        out.extend_from_slice(name);
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value);
-        out.extend_from_slice(b"\r\n");
+    let says_framing = edits.lines().any(|(name, _)| is_framing(name));
+    match edits.wire().filter(|_| !says_framing) {
+        Some(lines) => out.extend_from_slice(lines),
+        None => write_lines(out, edits),
     }
     match framing {
         Framing::Keep | Framing::Unsaid => {}
@@ -48,6 +47,16 @@ pub(crate) fn apply(out: &mut Vec<u8>, start: usize, edits: &HeaderEdits, framin
         }
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the lines that are left, without those about framing.
+fn write_lines(out: &mut Vec<u8>, edits: &HeaderEdits) {
+    for (name, value) in edits.lines().filter(|(name, _)| !is_framing(name)) {
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+    }
 }
 
 /// Drops the header lines that `drops` says, in place.

@@ -94,7 +94,8 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         }
         let mut index = 0;
         while let Some(step) = chains.step(index) {
-            let is_due = chains.runs(step, index, phase, self.cx.variables())
+            let is_due = step.phases.has(phase)
+                && chains.runs(step, index, self.cx.variables())
                 && (who == Who::All || (chains.is_new(step) && !step.is_auth));
             if is_due && self.step(step, phase).await {
                 return true;

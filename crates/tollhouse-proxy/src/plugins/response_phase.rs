@@ -24,7 +24,8 @@ pub(crate) fn run(
         let mut cx = ResponseContext::new(lent, head, &mut edits, &mut filters, &mut shelf, facts);
         let mut index = 0;
         while let Some(step) = chains.step(index) {
-            if chains.runs(step, index, Phases::RESPONSE, &cx.variables()) {
+            let takes_part = step.phases.has(Phases::RESPONSE);
+            if takes_part && chains.runs(step, index, &cx.variables()) {
                 cx.enter(step.instance());
                 step.handler.response(&mut cx);
             }

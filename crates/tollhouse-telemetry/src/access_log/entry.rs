@@ -87,7 +87,7 @@ pub struct Entry<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Attempt<'a> {
     /// Address and port of the node.
-    pub addr: &'a str,
+    pub addr: &'a [u8],
     /// Status of its answer; zero when there was none.
     pub status: u16,
     /// Until the connection stood.

@@ -126,7 +126,7 @@ impl Variable {
             Self::BytesSent => Number(entry.bytes_sent),
             Self::BodyBytesSent => Number(entry.body_bytes_sent),
             Self::ErrorCode => Own(entry.error_code.map_or("", |code| code.text())),
-            Self::UpstreamAddr => attempts(entry, |attempt| Text(attempt.addr.as_bytes())),
+            Self::UpstreamAddr => attempts(entry, |attempt| Text(attempt.addr)),
             Self::UpstreamStatus => attempts(entry, |attempt| Value::of_number(attempt.status)),
             Self::UpstreamResponseTime => {
                 attempts(entry, |attempt| Value::of_seconds(attempt.response_time_ms))

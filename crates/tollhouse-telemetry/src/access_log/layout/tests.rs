@@ -5,14 +5,14 @@ use crate::codes::ErrorCode;
 
 const ATTEMPTS: &[Attempt<'static>] = &[
     Attempt {
-        addr: "10.0.0.1:80",
+        addr: b"10.0.0.1:80",
         status: 0,
         connect_time_ms: None,
         header_time_ms: None,
         response_time_ms: Some(12),
     },
     Attempt {
-        addr: "10.0.0.2:80",
+        addr: b"10.0.0.2:80",
         status: 200,
         connect_time_ms: Some(1),
         header_time_ms: Some(3),

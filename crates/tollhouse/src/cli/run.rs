@@ -274,6 +274,9 @@ impl Control {
                     self.store.feed.take_in(news?, &mut self.resources, &self.snapshots);
                 }
                 _ = ticks.tick() => {
+                    if let Some(news) = self.store.feed.look() {
+                        self.store.feed.take_in(news, &mut self.resources, &self.snapshots);
+                    }
                     if cores.any_ended() {
                         tracing::error!("a core has ended; stopping");
                         break;

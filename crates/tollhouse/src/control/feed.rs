@@ -164,22 +164,22 @@ impl Feed {
     /// The store cannot be read any more.
     pub async fn next(&mut self) -> anyhow::Result<News> {
         match self {
-            Feed::Nothing => std::future::pending().await,
-            Feed::File(watched) => {
-                let mut looks = tokio::time::interval(watch::INTERVAL);
-                loop {
-                    looks.tick().await;
-                    if watched.has_changed() {
-                        return Ok(News::FileChanged);
-                    }
-                }
-            }
+            // A file says nothing by itself: it is looked at.
+            Feed::Nothing | Feed::File(_) => std::future::pending().await,
             Feed::Store(feed) => Ok(News::Changes(feed.stored.next().await?)),
             Feed::Documents(feed) => {
                 feed.documents.changed().await.context("the Admin API has ended")?;
                 let text = feed.documents.borrow_and_update().clone();
                 Ok(News::Document(text.unwrap_or_default()))
             }
+        }
+    }
+
+    /// What a look at the file tells; to be asked every [`watch::INTERVAL`].
+    pub fn look(&mut self) -> Option<News> {
+        match self {
+            Feed::File(watched) => watched.has_changed().then_some(News::FileChanged),
+            Feed::Nothing | Feed::Store(_) | Feed::Documents(_) => None,
         }
     }
 

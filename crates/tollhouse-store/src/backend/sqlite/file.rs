@@ -11,7 +11,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The store's file in the data directory.
 pub(super) const STORE_FILE: &str = "store.db";
@@ -46,6 +46,10 @@ const CACHE_KIB: i32 = 8 * 1024;
 /// The statements of a connection that are kept compiled: all there are.
 const STATEMENTS_MAX: usize = 32;
 
+/// How long a lock that is taken is tried again: a child that the last holder was just starting has
+/// a copy of it until it executes its program.
+const LOCK_PATIENCE: Duration = Duration::from_millis(100);
+
 /// Only the owner may read and write: the store holds credentials and private keys.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
@@ -59,10 +63,16 @@ impl DirectoryLock {
         make_directory(directory)?;
         let path = directory.join(LOCK_FILE);
         let file = open_or_create(&path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path }),
-            Err(TryLockError::Error(error)) => Err(StoreError::from_io(&path, &error)),
+        let deadline = Instant::now() + LOCK_PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self(file)),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    std::thread::yield_now();
+                }
+                Err(TryLockError::WouldBlock) => return Err(StoreError::InUse { path }),
+                Err(TryLockError::Error(error)) => return Err(StoreError::from_io(&path, &error)),
+            }
         }
     }
 }

@@ -59,7 +59,9 @@ pub(crate) async fn serve(
     let way = match &mut chains {
         None => way_of(&snapshot, route, work)?,
         Some(chains) => {
-            match plugged::ask(worker, client, work, body, &snapshot, route, chains).await {
+            let asked = plugged::ask(worker, client, work, body, &snapshot, route, chains);
+            // Its room is lent for as long as plugins are asked, and not kept by idle connections.
+            match Box::pin(asked).await {
                 Ok(way) => way,
                 Err(after) => return Ok(after),
             }

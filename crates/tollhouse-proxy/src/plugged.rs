@@ -35,7 +35,7 @@ pub(crate) async fn ask<'s>(
     work.plugins.is_active = true;
     let served = match decide(worker, client, work, body, snapshot, route, chains).await {
         Ok(Some(way)) => return Ok(way),
-        Ok(None) => Ok(Box::pin(answer(worker, client, work, body, chains)).await),
+        Ok(None) => Ok(answer(worker, client, work, body, chains).await),
         Err(error) => Err(error),
     };
     Err(end(served, worker, client, work, body, route, chains).await)

@@ -53,14 +53,22 @@ impl Respond<'_> {
         if work.response.status == 101 {
             return Box::pin(self.tunnel(client, connection, work)).await;
         }
-        if let Some(framing) = begun.filtered {
-            let filters = std::mem::take(&mut work.plugins.filters);
-            let relay = FilteredRelay::new(work.response.body, framing, filters);
-            let relaying = self.relay(relay, begun.keep, client, connection, work, body);
-            return Box::pin(relaying).await;
+        let broken = match begun.filtered {
+            None => {
+                let mut relay = ResponseRelay::new(work.response.body, begun.reframe);
+                self.relay(&mut relay, client, &mut connection, work, body).await
+            }
+            Some(framing) => {
+                let filters = std::mem::take(&mut work.plugins.filters);
+                let mut relay = Box::new(FilteredRelay::new(work.response.body, framing, filters));
+                Box::pin(self.relay(&mut *relay, client, &mut connection, work, body)).await
+            }
+        };
+        if let Some(after) = broken {
+            return after;
         }
-        let relay = ResponseRelay::new(work.response.body, begun.reframe);
-        self.relay(relay, begun.keep, client, connection, work, body).await
+        self.release(connection, work, body);
+        if begun.keep { After::KeepAlive } else { After::Linger }
     }
 
     /// Writes the head as it goes to the client, and decides how the body follows.
@@ -85,36 +93,35 @@ impl Respond<'_> {
         self.attempt.forward.chains.filter(|chains| chains.has(Phases::RESPONSE))
     }
 
-    /// Sends head and body, and tells what becomes of the client's connection.
+    /// Sends head and body; tells what becomes of the client's connection where that breaks off.
     #[inline]
     async fn relay<R: BodyRelay>(
         &self,
-        mut relay: R,
-        keep: bool,
+        relay: &mut R,
         client: &mut Client,
-        mut connection: UpstreamConnection,
+        connection: &mut UpstreamConnection,
         work: &mut Work,
         body: &mut RequestPump,
-    ) -> After {
+    ) -> Option<After> {
         let worker = self.attempt.forward.worker;
         let head_bytes = work.out_down.len() as u64;
         let timeouts = self.attempt.timeouts();
-        let mut exchange = Relaying { relay: &mut relay, moved: 0, send_failed: false, timeouts };
+        let mut exchange = Relaying { relay, moved: 0, send_failed: false, timeouts };
         let done =
-            poll_fn(|context| exchange.poll(context, worker, client, &mut connection, work, body))
-                .await;
+            poll_fn(|context| exchange.poll(context, worker, client, connection, work, body)).await;
+        let relay = exchange.relay;
         work.record.body_bytes_sent = relay.sent();
         work.record.bytes_sent = relay.sent() + head_bytes;
         if let Err(code) = done {
             // A body that is broken from its first byte has kept even the head back.
             if relay.moved() == 0 && code != ErrorCode::DownstreamGone {
-                return Box::pin(rescue::answer(worker, client, work, body, code.into())).await;
+                let answering = rescue::answer(worker, client, work, body, code.into());
+                return Some(Box::pin(answering).await);
             }
             work.record.code = Some(code);
-            return After::Close;
+            return Some(After::Close);
         }
-        self.release(connection, work, body);
-        if keep { After::KeepAlive } else { After::Linger }
+        None
     }
 
     /// Tells health and records what the node said.

@@ -178,19 +178,24 @@ impl Inner {
 
     fn write(&self, name: &Digest, item: &Arc<Item>) -> std::io::Result<()> {
         let path = self.path(name);
-        let written = file::write(&path, item);
-        // Purged or replaced meanwhile: what was written must not be found.
-        let is_current = {
+        let drafted = file::draft(&path, item);
+        // It takes its place under the lock: a purge comes before that or after it.
+        let placed = {
             let mut writing = self.writing();
             let is_current = writing.get(name).is_some_and(|other| Arc::ptr_eq(other, item));
             if is_current {
                 writing.remove(name);
             }
-            is_current || writing.contains_key(name)
+            match &drafted {
+                Ok(draft) if is_current => Some(std::fs::rename(&draft.unfinished, &path)),
+                _ => None,
+            }
         };
-        let bytes = written?;
-        if !is_current {
-            return std::fs::remove_file(path);
+        let file::Draft { unfinished, bytes } = drafted?;
+        match placed {
+            Some(placed) => placed?,
+            // Purged or replaced meanwhile: what was written must not be found.
+            None => return std::fs::remove_file(unfinished),
         }
         let oldest = {
             let mut sizes = self.sizes();

@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -47,8 +47,17 @@ struct Head {
     generation: u64,
 }
 
-/// Writes a file whole or not at all; returns its size.
-pub(super) fn write(path: &Path, item: &Item) -> io::Result<u64> {
+/// A file that is written and not yet in its place.
+#[derive(Debug)]
+pub(super) struct Draft {
+    /// Where it is for now.
+    pub(super) unfinished: PathBuf,
+    /// Its size.
+    pub(super) bytes: u64,
+}
+
+/// Writes a file beside its place, so that it comes there whole or not at all.
+pub(super) fn draft(path: &Path, item: &Item) -> io::Result<Draft> {
     let mut nothing: &[u8] = &[];
     let (head, body) = match item {
         Item::Answer(stored) => (head_of(stored), &mut &stored.body[..]),
@@ -67,8 +76,7 @@ pub(super) fn write(path: &Path, item: &Item) -> io::Result<u64> {
     let mut file = File::create(&unfinished)?;
     file.write_all(&[&MARK[..], &head_bytes.to_le_bytes(), &head].concat())?;
     file.write_all(body)?;
-    std::fs::rename(&unfinished, path)?;
-    Ok((PREFIX_BYTES + head.len() + body.len()) as u64)
+    Ok(Draft { unfinished, bytes: (PREFIX_BYTES + head.len() + body.len()) as u64 })
 }
 
 /// Reads a file of at most `bytes_max` bytes; returns its size as well.
@@ -153,7 +161,8 @@ mod tests {
         };
         let index = VaryIndex { names: vec!["accept".into()], generation: 9 };
         for item in [Item::Answer(Arc::new(stored)), Item::Index(index)] {
-            let bytes = write(&path, &item).unwrap();
+            let Draft { unfinished, bytes } = draft(&path, &item).unwrap();
+            std::fs::rename(unfinished, &path).unwrap();
             assert_eq!(read(&path, 1_000), Some((item, bytes)));
             let whole = std::fs::read(&path).unwrap();
             for end in 0..whole.len() {

@@ -1,13 +1,13 @@
 //! The plugins that exist: their facts, their schemas, and how a conf becomes a handler.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollhouse_model::schema::Schema;
 
 use crate::consumer::ConsumerSpec;
-use crate::handler::{Handler, SharedHandler};
+use crate::handler::SharedHandler;
 use crate::plugin::{Category, Phases, Plugin, RunPolicy};
 use crate::scope::Scope;
 
@@ -266,14 +266,4 @@ impl Catalogue {
 
 fn refused(name: &str, error: &str) -> String {
     format!("failed to check the configuration of plugin {name} err: {error}")
-}
-
-/// Makes a catalogue once and lends it for ever.
-pub fn shared(cell: &'static OnceLock<Catalogue>, make: fn() -> Catalogue) -> &'static Catalogue {
-    cell.get_or_init(make)
-}
-
-/// A handler's name and phases, for tests and `explain`.
-pub fn describe(handler: &dyn Handler) -> String {
-    format!("{} {}", handler.name(), handler.phases().names().join(","))
 }

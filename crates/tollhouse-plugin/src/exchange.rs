@@ -85,7 +85,7 @@ pub trait Exchange: Lookup {
     fn matched_object(&self, _kind: MatchedObject) -> Option<serde_json::Value> {
         None
     }
-    /// The value of a variable that needs no lookup object.
+    /// The first line of that name, with what plugins have changed.
     fn header(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let edits = &self.edits().headers;
         if let Some(value) = edits.find(name) {

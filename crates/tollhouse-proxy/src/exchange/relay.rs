@@ -62,32 +62,6 @@ pub(crate) trait BodyRelay {
     fn waiting(&self) -> Waiting;
 }
 
-impl BodyRelay for ResponseRelay {
-    #[inline]
-    fn poll_send(
-        &mut self,
-        context: &mut Context<'_>,
-        out: &mut Vec<u8>,
-        upstream: &mut Link,
-        downstream: &mut Stream,
-        shelf: &BufferShelf,
-    ) -> Poll<Result<(), RelayError>> {
-        ResponseRelay::poll_send(self, context, out, upstream, downstream, shelf)
-    }
-
-    fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    fn moved(&self) -> u64 {
-        self.moved
-    }
-
-    fn waiting(&self) -> Waiting {
-        self.waiting
-    }
-}
-
 /// A response on its way to the client.
 #[derive(Debug)]
 pub(crate) struct ResponseRelay {
@@ -135,40 +109,6 @@ impl ResponseRelay {
             sent: 0,
             moved: 0,
             waiting: Waiting::DownstreamWrite,
-        }
-    }
-
-    /// Sends `out` (the head), then the body, of which the start may be in `upstream`'s buffer.
-    ///
-    /// # Errors
-    /// [`RelayError`]; the client's connection cannot be used further.
-    pub(crate) fn poll_send(
-        &mut self,
-        context: &mut Context<'_>,
-        out: &mut Vec<u8>,
-        upstream: &mut Link,
-        downstream: &mut Stream,
-        shelf: &BufferShelf,
-    ) -> Poll<Result<(), RelayError>> {
-        loop {
-            if self.ready == 0 {
-                self.admit(out, upstream)?;
-            }
-            ready!(self.poll_write(context, out, upstream, downstream))?;
-            match self.source {
-                Source::Finished => {
-                    let flushed = ready!(downstream.poll_flush(context));
-                    return Poll::Ready(flushed.map_err(|_| RelayError::DownstreamGone));
-                }
-                Source::Closing => {}
-                _ if upstream.buffer.is_empty() => {
-                    // What has been sent so far must not wait in the TLS layer.
-                    ready!(downstream.poll_flush(context))
-                        .map_err(|_| RelayError::DownstreamGone)?;
-                    ready!(self.poll_receive(context, upstream, shelf))?;
-                }
-                _ => {}
-            }
         }
     }
 
@@ -300,6 +240,51 @@ impl ResponseRelay {
         if std::mem::take(&mut self.chunk_open) {
             out.extend_from_slice(b"\r\n");
         }
+    }
+}
+
+impl BodyRelay for ResponseRelay {
+    #[inline]
+    fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        upstream: &mut Link,
+        downstream: &mut Stream,
+        shelf: &BufferShelf,
+    ) -> Poll<Result<(), RelayError>> {
+        loop {
+            if self.ready == 0 {
+                self.admit(out, upstream)?;
+            }
+            ready!(self.poll_write(context, out, upstream, downstream))?;
+            match self.source {
+                Source::Finished => {
+                    let flushed = ready!(downstream.poll_flush(context));
+                    return Poll::Ready(flushed.map_err(|_| RelayError::DownstreamGone));
+                }
+                Source::Closing => {}
+                _ if upstream.buffer.is_empty() => {
+                    // What has been sent so far must not wait in the TLS layer.
+                    ready!(downstream.poll_flush(context))
+                        .map_err(|_| RelayError::DownstreamGone)?;
+                    ready!(self.poll_receive(context, upstream, shelf))?;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    fn waiting(&self) -> Waiting {
+        self.waiting
     }
 }
 

@@ -37,8 +37,8 @@ use crate::wire::{self, CoreParts, Cores};
 pub struct RunArguments {
     #[command(flatten)]
     configuration: Configuration,
-    /// Declarative file of routes, services, upstreams and global rules (APISIX's standalone shape,
-    /// YAML ending in #END, or JSON); short for `--set resources=FILE`.
+    /// Declarative file of resources, watched (APISIX's standalone shape, YAML ending in #END, or
+    /// JSON), in place of the store and its Admin API; short for `--set resources=FILE`.
     #[arg(short, long, value_name = "FILE")]
     resources: Option<std::path::PathBuf>,
     /// Take the listening sockets over from the tollhouse that runs with the same data_dir; it

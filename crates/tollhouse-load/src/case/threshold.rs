@@ -1,0 +1,189 @@
+//! A condition on a result, such as `p99 < 50ms`, `failure_rate < 1%`, `goodput > 20000`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The figure that a condition is about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Metric {
+    /// A percentile, `p50` … `p99.99`: of the latency in an open loop, of the response time otherwise.
+    Percentile(f64),
+    /// The mean, of the same.
+    Mean,
+    /// The largest, of the same.
+    Max,
+    /// Successful requests a second.
+    Goodput,
+    /// Completed requests a second.
+    Rate,
+    /// Failed over all, from 0 to 1.
+    FailureRate,
+    /// Failed requests.
+    Failures,
+}
+
+/// The sign between the figure and the bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+/// A condition. Bounds of times are in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Threshold {
+    /// The figure.
+    pub metric: Metric,
+    /// The sign.
+    pub comparison: Comparison,
+    /// What it is compared with.
+    pub bound: f64,
+}
+
+/// Why a text is no condition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` is no threshold: {why}; write FIGURE SIGN BOUND, such as `p99 < 50ms`, `mean <= 20ms`, \
+     `failure_rate < 1%`, `goodput > 20000`"
+)]
+pub struct ThresholdError {
+    text: String,
+    why: String,
+}
+
+impl FromStr for Threshold {
+    type Err = ThresholdError;
+
+    fn from_str(text: &str) -> Result<Self, ThresholdError> {
+        parse(text).map_err(|why| ThresholdError { text: text.to_owned(), why })
+    }
+}
+
+fn parse(text: &str) -> Result<Threshold, String> {
+    let at = text.find(['<', '>']).ok_or("no `<` or `>` in it")?;
+    let (name, rest) = text.split_at(at);
+    let (sign, bound) = match rest.as_bytes().get(1) {
+        Some(b'=') => rest.split_at(2),
+        _ => rest.split_at(1),
+    };
+    let comparison = match sign {
+        "<" => Comparison::Less,
+        "<=" => Comparison::LessOrEqual,
+        ">" => Comparison::Greater,
+        _ => Comparison::GreaterOrEqual,
+    };
+    let metric = parse_metric(name.trim())?;
+    Ok(Threshold { metric, comparison, bound: parse_bound(metric, bound.trim())? })
+}
+
+fn parse_metric(name: &str) -> Result<Metric, String> {
+    Ok(match name {
+        "mean" | "avg" => Metric::Mean,
+        "max" => Metric::Max,
+        "goodput" => Metric::Goodput,
+        "rate" | "qps" | "rps" => Metric::Rate,
+        "failure_rate" | "error_rate" => Metric::FailureRate,
+        "failures" | "errors" => Metric::Failures,
+        _ => {
+            let percent = name.strip_prefix('p').and_then(|percent| percent.parse::<f64>().ok());
+            match percent {
+                Some(percent) if (0.0..=100.0).contains(&percent) => Metric::Percentile(percent),
+                _ => return Err(format!("`{name}` is no figure of a result")),
+            }
+        }
+    })
+}
+
+fn parse_bound(metric: Metric, text: &str) -> Result<f64, String> {
+    let number = |text: &str| {
+        let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
+        value.ok_or_else(|| format!("`{text}` is no number"))
+    };
+    match metric {
+        Metric::Percentile(_) | Metric::Mean | Metric::Max => {
+            Ok(crate::text::parse_duration(text)?.as_nanos() as f64)
+        }
+        Metric::FailureRate => match text.strip_suffix('%') {
+            Some(percent) => Ok(number(percent.trim())? / 100.0),
+            None => number(text),
+        },
+        Metric::Goodput | Metric::Rate | Metric::Failures => number(text),
+    }
+}
+
+impl TryFrom<String> for Threshold {
+    type Error = ThresholdError;
+
+    fn try_from(text: String) -> Result<Self, ThresholdError> {
+        text.parse()
+    }
+}
+
+impl From<Threshold> for String {
+    fn from(threshold: Threshold) -> Self {
+        threshold.to_string()
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match self.comparison {
+            Comparison::Less => "<",
+            Comparison::LessOrEqual => "<=",
+            Comparison::Greater => ">",
+            Comparison::GreaterOrEqual => ">=",
+        };
+        match self.metric {
+            Metric::Percentile(percent) => write!(out, "p{percent} {sign} {}", time(self.bound)),
+            Metric::Mean => write!(out, "mean {sign} {}", time(self.bound)),
+            Metric::Max => write!(out, "max {sign} {}", time(self.bound)),
+            Metric::Goodput => write!(out, "goodput {sign} {}", self.bound),
+            Metric::Rate => write!(out, "rate {sign} {}", self.bound),
+            Metric::FailureRate => write!(out, "failure_rate {sign} {}%", self.bound * 100.0),
+            Metric::Failures => write!(out, "failures {sign} {}", self.bound),
+        }
+    }
+}
+
+fn time(nanoseconds: f64) -> String {
+    crate::text::format_duration(Duration::from_nanos(nanoseconds as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_is_read_and_written_back() {
+        for (text, again) in [
+            ("p99 < 50ms", "p99 < 50ms"),
+            ("p99.9<=1s", "p99.9 <= 1s"),
+            ("failure_rate < 1%", "failure_rate < 1%"),
+            ("error_rate<0.5", "failure_rate < 50%"),
+            ("qps >= 20000", "rate >= 20000"),
+            ("goodput>1.5", "goodput > 1.5"),
+        ] {
+            assert_eq!(text.parse::<Threshold>().expect(text).to_string(), again);
+        }
+    }
+
+    #[test]
+    fn what_is_no_condition_is_named_with_an_example() {
+        for text in
+            ["", "p99", "p101 < 1s", "px < 1s", "p99 < fast", "goodput > lots", "rate > inf"]
+        {
+            let error = text.parse::<Threshold>().expect_err(text).to_string();
+            assert!(error.contains("such as"), "{error}");
+        }
+    }
+}

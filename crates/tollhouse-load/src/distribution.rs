@@ -1,0 +1,163 @@
+//! Times as a distribution: recorded in HDR histograms, kept in results as the recorded values with
+//! their counts, so that distributions can be merged later instead of averaging percentiles.
+//!
+//! Published tables give percentiles only; they are distributions too, without values.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// The shortest time told apart, in nanoseconds: below it lies the noise of a system call.
+const LOWEST_NS: u64 = 100;
+/// The longest time recorded as it is, in nanoseconds (one hour); longer ones count as this.
+pub const HIGHEST_NS: u64 = 3_600_000_000_000;
+/// Three digits, as wrk2 and every HdrHistogram plot have it.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// The percentiles that a result names, when enough samples lie beyond them.
+pub const PERCENTILES: [f64; 12] =
+    [10.0, 25.0, 50.0, 66.0, 75.0, 80.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999];
+
+/// An empty histogram of times in nanoseconds.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS)
+        .expect("constant bounds that the histogram accepts")
+}
+
+/// A distribution of times, all in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Distribution {
+    /// How many times were recorded.
+    pub count: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// The standard deviation.
+    pub stdev_ns: f64,
+    /// The longest.
+    pub max_ns: u64,
+    /// Percentile (0 to 100) and value, rising.
+    pub percentiles: Vec<(f64, u64)>,
+    /// Recorded value and how often, rising; empty for figures taken from a table.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<(u64, u64)>,
+}
+
+impl Distribution {
+    /// What a histogram holds.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        let percentile = |percent: f64| (percent, histogram.value_at_quantile(percent / 100.0));
+        Self {
+            count: histogram.len(),
+            min_ns: histogram.min(),
+            mean_ns: histogram.mean(),
+            stdev_ns: histogram.stdev(),
+            max_ns: histogram.max(),
+            percentiles: PERCENTILES.into_iter().map(percentile).collect(),
+            values: histogram
+                .iter_recorded()
+                .map(|step| (step.value_iterated_to(), step.count_at_value()))
+                .collect(),
+        }
+    }
+
+    /// The histogram again, when the values are known.
+    pub fn to_histogram(&self) -> Histogram<u64> {
+        let mut histogram = histogram();
+        for (value, count) in &self.values {
+            histogram.saturating_record_n(*value, *count);
+        }
+        histogram
+    }
+
+    /// A percentile (0 to 100): from the values when they are known, else as given; `None` when
+    /// neither tells.
+    pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
+        let given = self.percentiles.iter().find(|(given, _)| (given - percent).abs() < 1e-9);
+        if let Some((_, value)) = given {
+            return Some(*value);
+        }
+        if self.values.is_empty() {
+            return (percent >= 100.0 && self.max_ns > 0).then_some(self.max_ns);
+        }
+        let wanted = ((percent / 100.0) * self.count as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        let at = self.values.iter().find(|(_, count)| {
+            seen += count;
+            seen >= wanted
+        });
+        at.map(|(value, _)| *value)
+    }
+
+    /// Whether so many samples lie beyond a percentile that it means something.
+    pub fn supports(&self, percent: f64, beyond_min: u64) -> bool {
+        (1.0 - percent / 100.0) * self.count as f64 >= beyond_min as f64
+    }
+
+    /// Two distributions as one, merged by value.
+    pub fn merged(&self, other: &Self) -> Self {
+        let mut histogram = self.to_histogram();
+        for (value, count) in &other.values {
+            histogram.saturating_record_n(*value, *count);
+        }
+        Self::of(&histogram)
+    }
+
+    /// Whether nothing was recorded and nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.percentiles.is_empty() && self.mean_ns == 0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(values: impl IntoIterator<Item = u64>) -> Distribution {
+        let mut histogram = histogram();
+        for value in values {
+            histogram.saturating_record(value);
+        }
+        Distribution::of(&histogram)
+    }
+
+    #[test]
+    fn percentiles_are_exact_to_three_digits() {
+        let distribution = recorded((1..=10_000).map(|n| n * 1_000));
+        for (percent, expected) in [(50.0, 5_000_000.0), (99.0, 9_900_000.0), (99.9, 9_990_000.0)] {
+            let value = distribution.percentile_ns(percent).expect("recorded") as f64;
+            assert!((value / expected - 1.0).abs() < 0.001, "p{percent}: {value}");
+        }
+        assert_eq!(distribution.count, 10_000);
+    }
+
+    #[test]
+    fn a_merge_is_the_distribution_of_all_values() {
+        let whole = recorded((1..=1_000).map(|n| n * 777));
+        let halves =
+            recorded((1..=500).map(|n| n * 777)).merged(&recorded((501..=1_000).map(|n| n * 777)));
+        assert_eq!(halves.count, whole.count);
+        assert_eq!(halves.percentile_ns(99.0), whole.percentile_ns(99.0));
+    }
+
+    #[test]
+    fn an_hour_is_the_longest_time() {
+        assert!(recorded([u64::MAX]).max_ns >= HIGHEST_NS);
+    }
+
+    #[test]
+    fn a_published_table_answers_only_what_it_gives() {
+        let table = Distribution {
+            percentiles: vec![(50.0, 15_770_000), (99.0, 80_310_000)],
+            max_ns: 852_060_000,
+            ..Distribution::default()
+        };
+        assert_eq!(table.percentile_ns(50.0), Some(15_770_000));
+        assert_eq!(table.percentile_ns(95.0), None);
+        assert_eq!(table.percentile_ns(100.0), Some(852_060_000));
+    }
+}

@@ -1,0 +1,18 @@
+//! The load generator: one engine, the mock upstreams it is tried against, the suites that reproduce
+//! published reports, and the reports it writes.
+//!
+//! A [`case::Case`] says what to do, a [`result::CaseResult`] is what was seen, a
+//! [`report::Report`] is the file that holds all of a session. Of the gateway it uses only the codec, the
+//! sockets and the standard extensions, so that it cannot flatter the product it measures.
+
+#![forbid(unsafe_code)]
+
+pub mod case;
+pub mod distribution;
+pub mod error;
+pub mod failure;
+pub mod pace;
+pub mod report;
+pub mod result;
+pub mod target;
+pub mod text;

@@ -1,0 +1,218 @@
+//! The target of a case: its URL taken apart, and its addresses.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use crate::case::Case;
+use crate::error::BenchError;
+
+/// Where connections go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// TCP; never empty. Connections take turns over the addresses of a name.
+    Tcp(Vec<SocketAddr>),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+/// A target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The scheme, in lower case.
+    pub scheme: String,
+    /// Whether TLS is spoken.
+    pub is_tls: bool,
+    /// The host without brackets or port.
+    pub host: String,
+    /// The port, the scheme's own when none was written.
+    pub port: u16,
+    /// `Host` or `:authority`: the host, with the port when it is not the scheme's own.
+    pub authority: String,
+    /// Path with query; `/` when none was written.
+    pub path: String,
+    /// `user:password` of the URL.
+    pub credentials: Option<String>,
+    /// Where connections go.
+    pub endpoint: Endpoint,
+}
+
+/// Scheme, whether it is encrypted, its port.
+const SCHEMES: [(&str, bool, u16); 8] = [
+    ("http", false, 80),
+    ("https", true, 443),
+    ("h2c", false, 80),
+    ("ws", false, 80),
+    ("wss", true, 443),
+    ("grpc", false, 80),
+    ("grpcs", true, 443),
+    ("tcp", false, 0),
+];
+
+impl Target {
+    /// Takes the URL of a case apart and resolves its name (blocking).
+    ///
+    /// # Errors
+    /// What is wrong with the URL, or that the name has no address.
+    pub fn of(case: &Case) -> Result<Self, BenchError> {
+        let error = |why: String| BenchError::Target { target: case.target.clone(), why };
+        let mut target = parse(&case.target).map_err(error)?;
+        target.endpoint = match &case.connect_to {
+            Some(place) => match place.strip_prefix("unix:") {
+                Some(path) => Endpoint::Unix(PathBuf::from(path)),
+                None => resolve(place).map_err(error)?,
+            },
+            None => resolve_pair(&target.host, target.port).map_err(error)?,
+        };
+        Ok(target)
+    }
+
+    /// One of its addresses; connections take turns.
+    pub fn address(&self, turn: usize) -> Option<SocketAddr> {
+        match &self.endpoint {
+            Endpoint::Tcp(addresses) => addresses.get(turn % addresses.len().max(1)).copied(),
+            Endpoint::Unix(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}://{}{}", self.scheme, self.authority, self.path)
+    }
+}
+
+/// Takes a URL apart, without its addresses.
+fn parse(url: &str) -> Result<Target, String> {
+    if url.is_empty() {
+        return Err("is empty; write a URL such as http://127.0.0.1:9080/".into());
+    }
+    if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+        return Err("has a space or control character in it; write it percent-encoded".into());
+    }
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let scheme = scheme.to_ascii_lowercase();
+    let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
+    let Some((_, is_tls, port_default)) = known.copied() else {
+        return Err(format!(
+            "scheme `{scheme}` is none of http, https, h2c, ws, wss, grpc, grpcs, tcp"
+        ));
+    };
+    let rest = rest.split('#').next().unwrap_or_default();
+    let at = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(at);
+    let path = match path.as_bytes().first() {
+        None => "/".to_owned(),
+        Some(b'?') => format!("/{path}"),
+        Some(_) => path.to_owned(),
+    };
+    let (credentials, authority) = match authority.rsplit_once('@') {
+        Some((credentials, authority)) => (Some(credentials.to_owned()), authority),
+        None => (None, authority),
+    };
+    let (host, port) = split_authority(authority)?;
+    let port = match port.unwrap_or(port_default) {
+        0 => return Err("has no port; write host:port".into()),
+        port => port,
+    };
+    let shown_host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let authority = if port == port_default { shown_host } else { format!("{shown_host}:{port}") };
+    Ok(Target {
+        scheme,
+        is_tls,
+        host: host.to_owned(),
+        port,
+        authority,
+        path,
+        credentials,
+        endpoint: Endpoint::Tcp(Vec::new()),
+    })
+}
+
+/// Host without brackets, and the port when one is written.
+fn split_authority(authority: &str) -> Result<(&str, Option<u16>), String> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']').ok_or("has `[` without `]`")?;
+            (host, after.strip_prefix(':'))
+        }
+        None => match authority.rsplit_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    if host.is_empty() {
+        return Err("has no host".into());
+    }
+    let port = port.map(|port| {
+        let number = port.parse::<u16>().ok().filter(|number| *number > 0);
+        number.ok_or_else(|| format!("`{port}` is no port; write 1 to 65535"))
+    });
+    Ok((host, port.transpose()?))
+}
+
+fn resolve(place: &str) -> Result<Endpoint, String> {
+    let (host, port) = split_authority(place)?;
+    let port = port.ok_or_else(|| format!("connect_to `{place}` has no port; write host:port"))?;
+    resolve_pair(host, port)
+}
+
+fn resolve_pair(host: &str, port: u16) -> Result<Endpoint, String> {
+    let found =
+        (host, port).to_socket_addrs().map_err(|error| format!("{host} not found: {error}"))?;
+    let addresses: Vec<SocketAddr> = found.collect();
+    if addresses.is_empty() {
+        return Err(format!("{host} has no address"));
+    }
+    Ok(Endpoint::Tcp(prefer_v4(addresses)))
+}
+
+/// A name that has both kinds, such as `localhost`, usually has a server behind one of them only; IPv4
+/// is the one that test servers listen on.
+fn prefer_v4(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let v4: Vec<SocketAddr> = addresses.iter().copied().filter(SocketAddr::is_ipv4).collect();
+    if v4.is_empty() { addresses } else { v4 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_taken_apart() {
+        for (url, host, port, authority, path, is_tls) in [
+            ("http://a.example", "a.example", 80, "a.example", "/", false),
+            ("https://a.example:443/x?y=1#z", "a.example", 443, "a.example", "/x?y=1", true),
+            ("127.0.0.1:9080/x", "127.0.0.1", 9080, "127.0.0.1:9080", "/x", false),
+            ("ws://[::1]:81?q", "::1", 81, "[::1]:81", "/?q", false),
+            ("grpc://h:8091", "h", 8091, "h:8091", "/", false),
+        ] {
+            let target = parse(url).expect(url);
+            assert_eq!((target.host.as_str(), target.port), (host, port), "{url}");
+            assert_eq!(
+                (target.authority.as_str(), target.path.as_str()),
+                (authority, path),
+                "{url}"
+            );
+            assert_eq!(target.is_tls, is_tls, "{url}");
+        }
+        assert_eq!(parse("http://u:p@h/").expect("url").credentials.as_deref(), Some("u:p"));
+    }
+
+    #[test]
+    fn a_bad_url_is_named() {
+        for (url, part) in [
+            ("", "is empty"),
+            ("ftp://h/", "scheme `ftp`"),
+            ("http://", "no host"),
+            ("http://h:0/", "no port"),
+            ("http://h:99999/", "no port"),
+            ("tcp://h", "has no port"),
+            ("http://[::1/", "without"),
+            ("http://h/a b", "space"),
+        ] {
+            let error = parse(url).expect_err(url);
+            assert!(error.contains(part), "{url}: {error}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! about the same thing, and the warnings. Versioned JSON; HTML, text and comparisons are made of it.
 
 mod environment;
+pub mod hgrm;
 
 use std::collections::BTreeMap;
 

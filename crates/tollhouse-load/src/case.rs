@@ -12,7 +12,7 @@ mod tls;
 
 pub use checks::Checks;
 pub use grpc::{GrpcCall, GrpcData};
-pub use http::{Body, HttpRequest, UrlEntry};
+pub use http::{Body, HttpRequest, HttpVersion, RequestForm, UrlEntry};
 pub use load::{AtEnd, Load};
 pub use threshold::{Threshold, ThresholdError};
 pub use tls::TlsOptions;

@@ -9,6 +9,9 @@ pub struct Checks {
     /// Statuses that are a success; when empty, 100 to 399.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub status: Vec<u16>,
+    /// Take every status for a success; they are counted by status all the same.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub any_status: bool,
     /// The exact length of the body in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<u64>,
@@ -35,6 +38,9 @@ impl Checks {
     /// Whether a status is a success.
     #[inline]
     pub fn accepts_status(&self, status: u16) -> bool {
-        if self.status.is_empty() { status < 400 } else { self.status.contains(&status) }
+        match self.status.as_slice() {
+            [] => self.any_status || status < 400,
+            wanted => self.any_status || wanted.contains(&status),
+        }
     }
 }

@@ -25,6 +25,36 @@ pub struct HttpRequest {
     /// A file of such lines: `[METHOD] URL [weight]`, `#` for comments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub urls_file: Option<PathBuf>,
+    /// The version in the request line, for HTTP/1.
+    #[serde(skip_serializing_if = "crate::case::is_default")]
+    pub version: HttpVersion,
+    /// Whether the request line names the whole URL, as proxies want it, instead of the path.
+    #[serde(skip_serializing_if = "crate::case::is_default")]
+    pub form: RequestForm,
+}
+
+/// The version of HTTP/1 that a request announces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum HttpVersion {
+    /// HTTP/1.1: connections are kept unless somebody says otherwise.
+    #[default]
+    #[serde(rename = "1.1")]
+    Http11,
+    /// HTTP/1.0: connections are kept only when both sides say `Connection: keep-alive`, and a body
+    /// may end with its connection.
+    #[serde(rename = "1.0")]
+    Http10,
+}
+
+/// What a request line of HTTP/1 names (RFC 9112, section 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RequestForm {
+    /// Path and query, as servers want it.
+    #[default]
+    Origin,
+    /// The whole URL, as proxies want it.
+    Absolute,
 }
 
 /// Where a body comes from.
@@ -64,6 +94,8 @@ impl Default for HttpRequest {
             template: false,
             urls: Vec::new(),
             urls_file: None,
+            version: HttpVersion::default(),
+            form: RequestForm::default(),
         }
     }
 }

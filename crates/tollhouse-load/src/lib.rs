@@ -13,6 +13,7 @@ pub mod error;
 pub mod failure;
 pub mod pace;
 pub mod report;
+pub mod resource;
 pub mod result;
 pub mod target;
 pub mod text;

@@ -61,10 +61,14 @@ pub struct KernelSeries {
     pub tcp_memory_bytes: Vec<u64>,
     /// TCP sockets in use.
     pub tcp_sockets: Vec<u64>,
+    /// Memory of the kernel's objects in bytes; sockets live there, beside their buffers above.
+    pub slab_bytes: Vec<u64>,
     /// Segments sent again since the last sample.
     pub retransmits: Vec<u64>,
     /// Connections that overflowed a listen queue since the last sample.
     pub listen_overflows: Vec<u64>,
     /// CPU of the whole machine, in cores.
     pub cpu_cores: Vec<f64>,
+    /// CPU that the machine's host gave to others although it was wanted here, in cores.
+    pub stolen_cores: Vec<f64>,
 }

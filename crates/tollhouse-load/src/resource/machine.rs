@@ -1,0 +1,31 @@
+//! The two units in which the kernel counts.
+
+/// Size of a page and length of a tick.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Machine {
+    pub(super) page_bytes: u64,
+    pub(super) ticks_per_second: u64,
+}
+
+impl Machine {
+    /// As this kernel has them.
+    pub(super) fn own() -> Self {
+        Self {
+            page_bytes: rustix::param::page_size() as u64,
+            ticks_per_second: rustix::param::clock_ticks_per_second().max(1),
+        }
+    }
+
+    /// Ticks in seconds.
+    pub(super) fn seconds(self, ticks: u64) -> f64 {
+        ticks as f64 / self.ticks_per_second as f64
+    }
+
+    /// Ticks since the machine started, as processes' start times are counted.
+    pub(super) fn ticks_since_boot(self) -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+        let part = u64::try_from(now.tv_nsec).unwrap_or(0) * self.ticks_per_second / 1_000_000_000;
+        seconds * self.ticks_per_second + part
+    }
+}

@@ -1,0 +1,160 @@
+//! What the kernel tells about one process: its `stat`, the `status` of its threads, its command line.
+
+use std::collections::HashMap;
+
+use crate::resource::Procfs;
+
+/// More threads than this are not asked for their context switches: a file each, at every sample.
+const THREADS_ASKED_MAX: usize = 1_024;
+
+/// What `/proc/<pid>/stat` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stat {
+    /// The name of the program, cut to 15 bytes by the kernel.
+    pub(super) name: String,
+    /// The state: `R`, `S`, …; `Z` for one that has ended and is not yet waited for.
+    pub(super) state: char,
+    /// Its parent.
+    pub(super) parent: u32,
+    /// CPU in user mode, in ticks.
+    pub(super) user_ticks: u64,
+    /// CPU in the kernel, in ticks.
+    pub(super) system_ticks: u64,
+    /// Threads.
+    pub(super) threads: u64,
+    /// When it began, in ticks since the machine started; with the number it is unique.
+    pub(super) started_ticks: u64,
+}
+
+/// Context switches of a thread since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Switches {
+    pub(super) voluntary: u64,
+    pub(super) involuntary: u64,
+}
+
+/// What a process has used until now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reading {
+    pub(super) stat: Stat,
+    pub(super) rss_bytes: u64,
+    pub(super) descriptors: u64,
+    /// By thread, so that one that ends does not take its counts along.
+    pub(super) switches: HashMap<u32, Switches>,
+}
+
+/// Takes `stat` apart. The name stands in parentheses and may contain anything, parentheses too: it
+/// ends at the last one.
+pub(super) fn parse_stat(text: &str) -> Option<Stat> {
+    let (before, after) = text.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    let fields: Vec<&str> = after.split_ascii_whitespace().collect();
+    // The manual counts from 1 with the number and the name before these.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let number = |at: usize| field(at)?.parse::<u64>().ok();
+    Some(Stat {
+        name: name.to_owned(),
+        state: field(3)?.chars().next()?,
+        parent: field(4)?.parse().ok()?,
+        user_ticks: number(14)?,
+        system_ticks: number(15)?,
+        threads: number(20)?,
+        started_ticks: number(22)?,
+    })
+}
+
+/// Resident memory and context switches from the `status` of a thread. Kernel threads have no memory.
+pub(super) fn parse_status(text: &str) -> (u64, Switches) {
+    let value = |line: &str| line.split_ascii_whitespace().next()?.parse::<u64>().ok();
+    let mut rss_bytes = 0;
+    let mut switches = Switches::default();
+    for line in text.lines() {
+        let Some((key, rest)) = line.split_once(':') else { continue };
+        let into = match key {
+            "VmRSS" => &mut rss_bytes,
+            "voluntary_ctxt_switches" => &mut switches.voluntary,
+            "nonvoluntary_ctxt_switches" => &mut switches.involuntary,
+            _ => continue,
+        };
+        *into = value(rest).unwrap_or(0);
+    }
+    (rss_bytes * 1024, switches)
+}
+
+/// The command line as one text; the name in brackets for a process without one.
+pub(super) fn command(procfs: &Procfs, pid: u32, stat: &Stat) -> String {
+    let text = procfs.text(&format!("{pid}/cmdline"));
+    let line = text.trim_end_matches(['\0', ' ']).replace('\0', " ");
+    if line.is_empty() { format!("[{}]", stat.name) } else { line }
+}
+
+/// `stat` of a process that is still running.
+pub(super) fn stat(procfs: &Procfs, pid: u32) -> Option<Stat> {
+    parse_stat(&procfs.text(&format!("{pid}/stat"))).filter(|stat| !matches!(stat.state, 'Z' | 'X'))
+}
+
+/// Reads a process; `None` when it has ended.
+pub(super) fn read(procfs: &Procfs, pid: u32) -> Option<Reading> {
+    let stat = stat(procfs, pid)?;
+    let mut rss_bytes = 0;
+    let mut switches = HashMap::with_capacity(stat.threads as usize);
+    for thread in procfs.numbers(&format!("{pid}/task")).take(THREADS_ASKED_MAX) {
+        let (rss, of_thread) = parse_status(&procfs.text(&format!("{pid}/task/{thread}/status")));
+        // A thread that ends in between shows none.
+        rss_bytes = rss_bytes.max(rss);
+        switches.insert(thread, of_thread);
+    }
+    Some(Reading { rss_bytes, descriptors: procfs.descriptors(pid), switches, stat })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_is_read_whatever_the_name_contains() {
+        let rest = "S 1 7082 2621 0 -1 4194304 99 0 0 0 150 30 0 0 20 0 4 0 2295623 3133440 394";
+        for name in ["cat", "tmux: server", "(sd-pam)", "a) R 9 9", "", "Web Content"] {
+            let stat = parse_stat(&format!("7115 ({name}) {rest} 0 0\n")).expect(name);
+            let expected = Stat {
+                name: name.into(),
+                state: 'S',
+                parent: 1,
+                user_ticks: 150,
+                system_ticks: 30,
+                threads: 4,
+                started_ticks: 2_295_623,
+            };
+            assert_eq!(stat, expected);
+        }
+    }
+
+    #[test]
+    fn a_cut_stat_is_none() {
+        for text in ["", "12", "12 (a", "12 (a) S 1 2", "12 a S 1 1 1 1", "1 (a) S x y"] {
+            assert_eq!(parse_stat(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_status_gives_memory_and_switches() {
+        let text = "Name:\tnginx\nVmPeak:\t  9000 kB\nVmRSS:\t    4096 kB\nThreads:\t1\n\
+                    voluntary_ctxt_switches:\t17\nnonvoluntary_ctxt_switches:\t3\n";
+        let switches = Switches { voluntary: 17, involuntary: 3 };
+        assert_eq!(parse_status(text), (4_194_304, switches));
+        assert_eq!(parse_status("Name:\tkthreadd\n"), (0, Switches::default()));
+        assert_eq!(parse_status("VmRSS: many kB"), (0, Switches::default()));
+    }
+
+    #[test]
+    fn this_process_is_read() {
+        let reading = read(&Procfs::system(), std::process::id()).expect("it runs");
+        assert!(reading.rss_bytes > 100_000 && reading.descriptors >= 3, "{reading:?}");
+        assert_eq!(reading.stat.threads > 0, !reading.switches.is_empty());
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_none() {
+        assert_eq!(read(&Procfs::system(), u32::MAX), None);
+    }
+}

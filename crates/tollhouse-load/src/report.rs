@@ -3,6 +3,7 @@
 
 mod environment;
 pub mod hgrm;
+pub mod html;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,372 @@
+//! The columns of the headline table: those of the published report that a suite reproduces, under the
+//! names that its readers know, and beside them those which it leaves out.
+
+use super::figure::{self, UNKNOWN};
+use super::row::{Percentile, Row, SAMPLES_BEYOND_MIN, Spread};
+
+/// A column.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    /// Its head.
+    pub(super) head: &'static str,
+    /// The unit of its figures, shown with the head.
+    pub(super) unit: &'static str,
+    /// What exactly it counts, for those who ask.
+    pub(super) title: &'static str,
+    /// What it shows.
+    pub(super) shows: Shows,
+}
+
+/// What a column shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Shows {
+    /// The place of the row, from 1.
+    Place,
+    /// The load, as the tool that is replaced would have been called.
+    Command,
+    /// Connections times streams.
+    Concurrency,
+    /// Routes and consumers that were configured.
+    Objects,
+    /// Completed requests a second.
+    Rate,
+    /// Successful requests a second.
+    Goodput,
+    /// A percentile of the row's times.
+    Percentile(f64),
+    /// The mean of the row's times.
+    Mean,
+    /// The longest of the row's times.
+    Max,
+    /// Requests that ended.
+    Completed,
+    /// Requests that failed.
+    Failed,
+    /// The same as a share.
+    FailedShare,
+    /// Requests on a connection that had carried one before.
+    Reused,
+    /// Bytes received.
+    Received,
+    /// Bytes of bodies received.
+    Bodies,
+    /// Cores that the target kept busy.
+    Cores,
+    /// CPU seconds of the target for 1000 requests.
+    CpuPer1000,
+    /// The target's largest resident memory.
+    Memory,
+    /// A figure that the suite or table added under this name.
+    Extra(&'static str),
+}
+
+/// What a cell says.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Cell {
+    /// The figure.
+    pub(super) text: String,
+    /// Smaller, under it: the spread over runs.
+    pub(super) below: String,
+    /// The explanation for who points at it.
+    pub(super) title: String,
+}
+
+/// Two groups of columns with their headings.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// What the first group is called.
+    pub(super) heading: &'static str,
+    /// The first group: the published report's own columns.
+    pub(super) theirs: Vec<Column>,
+    /// The second: what a reader needs besides.
+    pub(super) besides: Vec<Column>,
+}
+
+const fn column(
+    head: &'static str,
+    unit: &'static str,
+    shows: Shows,
+    title: &'static str,
+) -> Column {
+    Column { head, unit, title, shows }
+}
+
+const QPS: Column =
+    column("QPS", "1/s", Shows::Rate, "Completed requests a second, failed ones included");
+
+const fn percentile(head: &'static str, percent: f64) -> Column {
+    column(head, "ms", Shows::Percentile(percent), "So many percent of the requests took no longer")
+}
+
+const fn mean(head: &'static str) -> Column {
+    column(head, "ms", Shows::Mean, "Mean of all requests")
+}
+
+const fn max(head: &'static str) -> Column {
+    column(head, "ms", Shows::Max, "The longest request")
+}
+
+/// The columns for a suite.
+pub(super) fn layout(suite: Option<&str>) -> Layout {
+    let (heading, theirs) = match suite {
+        Some("shenyu") => ("As in ShenYu’s report", shenyu()),
+        Some("ngxway") => ("As in ngxway’s report", ngxway()),
+        Some("api7") => ("As in API7’s report", api7()),
+        Some("polaris") => ("As in Polaris’ report", polaris()),
+        _ => ("Throughput and times", generic()),
+    };
+    let shown: Vec<Shows> = theirs.iter().map(|column| column.shows).collect();
+    let besides = besides().into_iter().filter(|column| !shown.contains(&column.shows));
+    Layout { heading, besides: besides.collect(), theirs }
+}
+
+fn shenyu() -> Vec<Column> {
+    vec![
+        QPS,
+        percentile("p50", 50.0),
+        percentile("p75", 75.0),
+        percentile("p90", 90.0),
+        percentile("p99", 99.0),
+        mean("avg"),
+        max("max"),
+    ]
+}
+
+fn ngxway() -> Vec<Column> {
+    vec![
+        column("Id", "", Shows::Place, "Place of the case in this subject’s list"),
+        column("Command", "", Shows::Command, "The load in ab’s words"),
+        column("Concurrency", "", Shows::Concurrency, "Requests in flight at most"),
+        QPS,
+        column("Complete", "", Shows::Completed, "Requests that ended, failed ones included"),
+        column("Failed", "", Shows::Failed, "Requests that failed, of any class"),
+        column(
+            "Keep-Alive",
+            "",
+            Shows::Reused,
+            "Requests sent on a connection that had carried one before",
+        ),
+        column("Total transferred", "", Shows::Received, "Bytes received, heads included"),
+        column("HTML transferred", "", Shows::Bodies, "Bytes of bodies received"),
+        percentile("P90", 90.0),
+        percentile("P95", 95.0),
+        percentile("P99", 99.0),
+    ]
+}
+
+fn api7() -> Vec<Column> {
+    vec![
+        column("Routes / consumers", "", Shows::Objects, "Objects configured in the gateway"),
+        QPS,
+        percentile("P99", 99.0),
+        percentile("P95", 95.0),
+    ]
+}
+
+fn polaris() -> Vec<Column> {
+    vec![
+        column("TPS", "1/s", Shows::Rate, "Completed calls a second, failed ones included"),
+        mean("Mean RT"),
+        max("Max RT"),
+        percentile("P99 RT", 99.0),
+        column("Server CPU", "cores", Shows::Cores, "Cores that the server kept busy on average"),
+    ]
+}
+
+fn generic() -> Vec<Column> {
+    vec![
+        column("Concurrency", "", Shows::Concurrency, "Requests in flight at most"),
+        QPS,
+        percentile("p50", 50.0),
+        percentile("p90", 90.0),
+        percentile("p99", 99.0),
+        mean("mean"),
+        max("max"),
+    ]
+}
+
+fn besides() -> Vec<Column> {
+    vec![
+        percentile("p99.9", 99.9),
+        column(
+            "Goodput",
+            "1/s",
+            Shows::Goodput,
+            "Successful requests a second; with several runs the median, and below it lowest to highest",
+        ),
+        column("Errors", "", Shows::FailedShare, "Failed requests of all that ended"),
+        column("CPU", "cores", Shows::Cores, "Cores that the measured server kept busy on average"),
+        column(
+            "CPU / 1000 req",
+            "s",
+            Shows::CpuPer1000,
+            "CPU seconds of the measured server for a thousand requests",
+        ),
+        column("Memory", "", Shows::Memory, "Largest resident memory of the measured server"),
+    ]
+}
+
+impl Column {
+    /// What it says about a row, which is at `place` (from 0) of its subject.
+    pub(super) fn cell(&self, row: &Row<'_>, place: usize) -> Cell {
+        let first = row.first();
+        match self.shows {
+            Shows::Place => Cell::text(figure::count(place as u64 + 1)),
+            Shows::Command => Cell::text(command(row)),
+            Shows::Concurrency => Cell::counted(Some(first.concurrency)),
+            Shows::Objects => Cell::text(objects(row)),
+            Shows::Rate => Cell::spread(row.rate()),
+            Shows::Goodput => Cell::spread(row.goodput()),
+            Shows::Percentile(percent) => Cell::percentile(row.percentile(percent)),
+            Shows::Mean => Cell::known(row.mean_ns().map(figure::milliseconds)),
+            Shows::Max => Cell::known(row.max_ns().map(figure::milliseconds)),
+            Shows::Completed => Cell::counted(Some(row.sum(|run| run.counts.completed))),
+            Shows::Failed => Cell::failed(row),
+            Shows::FailedShare => Cell::known(row.failed_share().map(figure::percent)),
+            Shows::Reused => Cell::counted(Some(row.sum(|run| run.counts.reused))),
+            Shows::Received => Cell::size(row.sum(|run| run.counts.received_bytes)),
+            Shows::Bodies => Cell::size(row.sum(|run| run.counts.body_bytes)),
+            Shows::Cores | Shows::CpuPer1000 | Shows::Memory => self.usage(row),
+            Shows::Extra(name) => Cell::spread(row.spread(|run| run.extra.get(name).copied())),
+        }
+    }
+
+    fn usage(&self, row: &Row<'_>) -> Cell {
+        let Some(usage) = row.usage("target") else { return Cell::known(None) };
+        Cell::text(match self.shows {
+            Shows::Cores => figure::number(usage.cores),
+            Shows::CpuPer1000 => figure::number(usage.seconds_per_1000),
+            _ => figure::bytes(usage.rss_bytes_max),
+        })
+    }
+}
+
+impl Cell {
+    fn text(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+
+    fn known(text: Option<String>) -> Self {
+        text.map_or_else(
+            || Self { text: UNKNOWN.into(), below: String::new(), title: "not measured".into() },
+            Self::text,
+        )
+    }
+
+    fn counted(value: Option<u64>) -> Self {
+        Self::known(value.filter(|value| *value > 0).map(figure::count))
+    }
+
+    fn size(size_bytes: u64) -> Self {
+        let known = (size_bytes > 0).then_some(size_bytes);
+        let mut cell = Self::known(known.map(figure::bytes));
+        if let Some(exact) = known {
+            cell.title = format!("{} bytes", figure::count(exact));
+        }
+        cell
+    }
+
+    /// No failures is a figure too, but only when requests were counted.
+    fn failed(row: &Row<'_>) -> Self {
+        let counted = row.failed_share().map(|_| row.sum(|run| run.counts.failed));
+        Self::known(counted.map(figure::count))
+    }
+
+    fn spread(spread: Option<Spread>) -> Self {
+        let Some(spread) = spread else { return Self::known(None) };
+        if spread.runs < 2 {
+            return Self::text(figure::number(spread.median));
+        }
+        Self {
+            text: figure::number(spread.median),
+            below: format!("{}–{}", figure::number(spread.low), figure::number(spread.high)),
+            title: format!("median of {} runs, and the lowest and the highest", spread.runs),
+        }
+    }
+
+    /// A percentile in milliseconds, or why it is not shown.
+    pub(super) fn percentile(percentile: Percentile) -> Self {
+        match percentile {
+            Percentile::Known(value) => Self::text(figure::milliseconds(value)),
+            Percentile::TooFew(beyond) => Self {
+                text: UNKNOWN.into(),
+                below: String::new(),
+                title: format!(
+                    "{beyond} samples lie beyond this percentile; fewer than {SAMPLES_BEYOND_MIN} \
+                     say nothing about it"
+                ),
+            },
+            Percentile::Unknown => Self::known(None),
+        }
+    }
+}
+
+/// The load as ab would have been told; what ab cannot say is said in words.
+fn command(row: &Row<'_>) -> String {
+    let Some(case) = &row.first().case else { return row.name.to_owned() };
+    let load = &case.load;
+    let length = match (load.requests, load.duration) {
+        (Some(requests), _) => format!("-n {requests}"),
+        (None, duration) => format!("-t {}", duration.unwrap_or_default().as_secs()),
+    };
+    let keep_alive = if load.keep_alive { " -k" } else { "" };
+    format!("{length} -c {}{keep_alive}", load.connections * load.streams.max(1))
+}
+
+fn objects(row: &Row<'_>) -> String {
+    let extra = |name: &str| row.first().extra.get(name).copied();
+    match (extra("routes"), extra("consumers")) {
+        (None, None) => UNKNOWN.to_owned(),
+        (routes, consumers) => {
+            let text = |value: Option<f64>| figure::count(value.unwrap_or(0.0).max(0.0) as u64);
+            format!("{} / {}", text(routes), text(consumers))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row;
+    use super::*;
+    use crate::result::CaseResult;
+
+    fn heads(suite: Option<&str>) -> String {
+        let layout = layout(suite);
+        let heads = |columns: &[Column]| {
+            columns.iter().map(|column| column.head).collect::<Vec<_>>().join(" ")
+        };
+        format!("{} | {}", heads(&layout.theirs), heads(&layout.besides))
+    }
+
+    #[test]
+    fn suites_have_the_columns_of_their_reports() {
+        let besides = "p99.9 Goodput Errors CPU CPU / 1000 req Memory";
+        for (suite, expected) in [
+            (Some("shenyu"), "QPS p50 p75 p90 p99 avg max"),
+            (
+                Some("ngxway"),
+                "Id Command Concurrency QPS Complete Failed Keep-Alive Total transferred \
+                 HTML transferred P90 P95 P99",
+            ),
+            (Some("api7"), "Routes / consumers QPS P99 P95"),
+            (None, "Concurrency QPS p50 p90 p99 mean max"),
+        ] {
+            assert_eq!(heads(suite), format!("{expected} | {besides}"));
+        }
+        let polaris = heads(Some("polaris"));
+        assert!(polaris.starts_with("TPS Mean RT Max RT P99 RT Server CPU | "), "{polaris}");
+        assert!(!polaris.ends_with("CPU CPU / 1000 req Memory"), "one CPU column: {polaris}");
+    }
+
+    #[test]
+    fn what_nobody_measured_is_a_dash_that_says_so() {
+        let results = [CaseResult { rate: 20_472.95, ..CaseResult::default() }];
+        let row = &row::rows(&results)[0];
+        let layout = layout(Some("shenyu"));
+        assert_eq!(layout.theirs[0].cell(row, 0).text, "20,473");
+        for column in layout.theirs[1..].iter().chain(&layout.besides) {
+            let cell = column.cell(row, 0);
+            assert_eq!((cell.text.as_str(), cell.title.as_str()), ("–", "not measured"));
+        }
+    }
+}

@@ -2,8 +2,12 @@
 //! about the same thing, and the warnings. Versioned JSON; HTML, text and comparisons are made of it.
 
 mod environment;
+pub mod figure;
 pub mod hgrm;
 pub mod html;
+pub mod paint;
+mod store;
+pub mod text;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::result::CaseResult;
 
 pub use environment::Environment;
+pub use store::{load, save};
 
 /// The version of the file's shape. It changes when a reader of the old shape would misread the new one.
 pub const SCHEMA: &str = "tollhouse.bench/1";

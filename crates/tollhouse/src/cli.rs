@@ -1,6 +1,7 @@
 //! The command line: what can be said, and which file carries it out.
 
 mod backup;
+mod bench;
 mod check;
 mod completions;
 mod explain;
@@ -35,6 +36,8 @@ enum Command {
     Check(check::CheckArguments),
     /// Tell which route, plugins and upstream a request would get, and why others lost.
     Explain(explain::ExplainArguments),
+    /// Measure a server under load: rates, latencies, failures, and what they are worth.
+    Bench(bench::BenchArguments),
     /// Copy the store of the data directory to a file, while a gateway runs or not.
     Backup(backup::BackupArguments),
     /// Write the objects of the store as a document in APISIX's standalone shape.
@@ -71,6 +74,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),

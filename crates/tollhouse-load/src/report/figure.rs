@@ -1,0 +1,164 @@
+//! Figures as text for people: times, rates, counts, sizes. Every text of a report writes them by these
+//! functions, so that the same figure looks the same everywhere. Files for programs hold plain numbers.
+
+/// What stands in the place of a figure that is not known, or means nothing.
+pub const NONE: &str = "–";
+
+/// A time in nanoseconds with four digits that mean something: `843.0 µs`, `19.37 ms`, `1.043 s`.
+pub fn time(nanoseconds: f64) -> String {
+    if !nanoseconds.is_finite() || nanoseconds < 0.0 {
+        return NONE.into();
+    }
+    match nanoseconds {
+        value if value < 999.5 => format!("{value:.0} ns"),
+        value if value < 999_950.0 => format!("{} µs", digits(value / 1e3)),
+        value if value < 999_950_000.0 => format!("{} ms", digits(value / 1e6)),
+        value if value < 120e9 => format!("{} s", digits(value / 1e9)),
+        value => {
+            let seconds = (value / 1e9).round() as u64;
+            format!("{} min {:02} s", seconds / 60, seconds % 60)
+        }
+    }
+}
+
+/// A rate a second: whole above 1000, else with as many digits as mean something.
+pub fn rate(value: f64) -> String {
+    if !value.is_finite() || value < 0.0 {
+        return NONE.into();
+    }
+    if value >= 999.5 { count(value.round() as u64) } else { digits(value) }
+}
+
+/// A count with its thousands apart: `1,234,567`.
+pub fn count(value: u64) -> String {
+    let plain = value.to_string();
+    let mut text = String::with_capacity(plain.len() + plain.len() / 3);
+    for (index, digit) in plain.chars().enumerate() {
+        if index > 0 && (plain.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A size: `812 B`, `2.05 KB`, `14.2 MB`; steps of 1000, as rates of networks have it.
+pub fn bytes(value: f64) -> String {
+    if !value.is_finite() || value < 0.0 {
+        return NONE.into();
+    }
+    match value {
+        value if value < 999.5 => format!("{value:.0} B"),
+        value if value < 999_500.0 => format!("{} KB", three_digits(value / 1e3)),
+        value if value < 999_500_000.0 => format!("{} MB", three_digits(value / 1e6)),
+        value => format!("{} GB", three_digits(value / 1e9)),
+    }
+}
+
+/// A size of memory: `12.4 MiB`; steps of 1024, as programs that show memory have it.
+pub fn memory(value: u64) -> String {
+    let value = value as f64;
+    match value {
+        value if value < 1_023.5 => format!("{value:.0} B"),
+        value if value < 1_023.5 * 1_024.0 => format!("{} KiB", three_digits(value / 1_024.0)),
+        value if value < 1_023.5 * 1_048_576.0 => {
+            format!("{} MiB", three_digits(value / 1_048_576.0))
+        }
+        value => format!("{} GiB", three_digits(value / 1_073_741_824.0)),
+    }
+}
+
+/// A share from 0 to 1 in percent; what is more than nothing never reads as nothing.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        value if !value.is_finite() || value < 0.0 => NONE.into(),
+        0.0 => "0 %".into(),
+        value if value < 0.001 => "< 0.001 %".into(),
+        value if value < 1.0 => format!("{value:.3} %"),
+        value if value < 99.95 => format!("{value:.1} %"),
+        // As many nines as there are: 99.99 % is not all.
+        value if value < 100.0 => format!("{:.3} %", (value * 1e3).floor() / 1e3),
+        value => format!("{value:.0} %"),
+    }
+}
+
+/// The name of a percentile: `p50`, `p99.9`.
+pub fn percentile_name(percent: f64) -> String {
+    format!("p{percent}")
+}
+
+/// Four digits, at least one of them before the point.
+fn digits(value: f64) -> String {
+    match value {
+        value if value >= 999.95 => format!("{value:.0}"),
+        value if value >= 99.995 => format!("{value:.1}"),
+        value if value >= 9.9995 => format!("{value:.2}"),
+        value => format!("{value:.3}"),
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        value if value >= 99.95 => format!("{value:.0}"),
+        value if value >= 9.995 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_four_digits_and_the_unit_that_suits() {
+        for (nanoseconds, text) in [
+            (0.0, "0 ns"),
+            (250.0, "250 ns"),
+            (999.6, "1.000 µs"),
+            (1_500.0, "1.500 µs"),
+            (843_000.0, "843.0 µs"),
+            (999_960.0, "1.000 ms"),
+            (19_370_000.0, "19.37 ms"),
+            (402_900_000.0, "402.9 ms"),
+            (1_043_330_000.0, "1.043 s"),
+            (61e9, "61.00 s"),
+            (3_600e9, "60 min 00 s"),
+            (f64::NAN, "–"),
+        ] {
+            assert_eq!(time(nanoseconds), text);
+        }
+    }
+
+    #[test]
+    fn counts_and_rates_and_sizes_read_well() {
+        for (value, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(value), text);
+        }
+        for (value, text) in
+            [(0.5, "0.500"), (20_472.95, "20,473"), (999.7, "1,000"), (512.34, "512.3")]
+        {
+            assert_eq!(rate(value), text);
+        }
+        for (value, text) in
+            [(12.0, "12 B"), (2_048.0, "2.05 KB"), (999_600.0, "1.00 MB"), (14.24e6, "14.2 MB")]
+        {
+            assert_eq!(bytes(value), text);
+        }
+        assert_eq!(memory(13_002_342), "12.4 MiB");
+        assert_eq!(memory(512), "512 B");
+    }
+
+    #[test]
+    fn a_share_never_reads_as_nothing_or_all_when_it_is_not() {
+        for (share, text) in [
+            (0.0, "0 %"),
+            (0.000_001, "< 0.001 %"),
+            (0.000_5, "0.050 %"),
+            (0.12, "12.0 %"),
+            (0.999_999_99, "99.999 %"),
+            (1.0, "100 %"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Reports as files: written whole or not at all, read with a word on what is wrong.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{Report, SCHEMA};
+use crate::error::BenchError;
+
+/// The largest report read, in bytes: a day of one-second intervals of a hundred cases is below it.
+const REPORT_BYTES_MAX: u64 = 1 << 30;
+
+/// Reads a report.
+///
+/// # Errors
+/// The file is not there, or is no report of this version.
+pub fn load(path: &Path) -> Result<Report, BenchError> {
+    let error = |why: String| BenchError::File { path: path.to_owned(), why };
+    let file = fs::File::open(path).map_err(|cause| error(format!("cannot be opened: {cause}")))?;
+    let mut bytes = Vec::new();
+    file.take(REPORT_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|cause| error(format!("cannot be read: {cause}")))?;
+    if bytes.len() as u64 > REPORT_BYTES_MAX {
+        return Err(error(format!("is larger than {} MiB", REPORT_BYTES_MAX >> 20)));
+    }
+    parse(&bytes).map_err(error)
+}
+
+/// As much of a report as tells which version it is.
+#[derive(Deserialize)]
+struct Head {
+    schema: Option<String>,
+}
+
+fn parse(bytes: &[u8]) -> Result<Report, String> {
+    let hint = "name a file that `tollhouse bench … --json FILE` wrote";
+    let head: Head =
+        serde_json::from_slice(bytes).map_err(|cause| format!("is no report ({cause}); {hint}"))?;
+    match head.schema.as_deref() {
+        Some(SCHEMA) => {}
+        Some(other) => {
+            return Err(format!("is of the schema `{other}`; this version reads `{SCHEMA}`"));
+        }
+        None => return Err(format!("is no report: it has no `schema`; {hint}")),
+    }
+    serde_json::from_slice(bytes).map_err(|cause| format!("is no whole report: {cause}"))
+}
+
+/// Writes a report beside its place and then moves it there, so that a reader, or a run that is killed,
+/// never leaves half of one.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn save(report: &Report, path: &Path) -> Result<(), BenchError> {
+    let error = |why: String| BenchError::File { path: path.to_owned(), why };
+    let mut text =
+        serde_json::to_vec(report).map_err(|cause| error(format!("cannot be made: {cause}")))?;
+    text.push(b'\n');
+    // A pipe or a device has no place beside it.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return fs::write(path, &text)
+            .map_err(|cause| error(format!("cannot be written: {cause}")));
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    fs::write(&beside, &text).map_err(|cause| error(format!("cannot be written: {cause}")))?;
+    fs::rename(&beside, path).map_err(|cause| error(format!("cannot be written: {cause}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("result.json");
+        let report = Report { title: "a".into(), ..Report::default() };
+        save(&report, &path).expect("the folder can be written");
+        assert_eq!(load(&path).expect("it is a report"), report);
+    }
+
+    #[test]
+    fn what_is_no_report_is_named() {
+        for (text, part) in [
+            ("", "is no report"),
+            ("{}", "no `schema`"),
+            (r#"{"schema":"tollhouse.bench/9"}"#, "this version reads"),
+            (r#"{"schema":"tollhouse.bench/1","results":[1]}"#, "no whole report"),
+        ] {
+            let error = parse(text.as_bytes()).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        let missing = load(Path::new("missing.json")).expect_err("it is not there").to_string();
+        assert!(missing.starts_with("missing.json: cannot be opened"), "{missing}");
+    }
+}

@@ -1,0 +1,172 @@
+//! A report as text for a terminal or a mail: each case with its figures, or a table of many, then the
+//! thresholds that are missed and the warnings.
+
+mod case;
+pub mod table;
+
+use std::fmt::Write as _;
+
+use super::figure;
+use super::paint::Paint;
+use super::{Report, Severity, Warning};
+use crate::distribution::Distribution;
+use crate::result::{CaseResult, End};
+
+pub use case::render as render_case;
+
+/// Samples that must lie beyond a percentile before it is printed.
+pub const BEYOND_MIN: u64 = 10;
+/// How wide warnings are.
+const WIDTH: usize = 96;
+
+/// The whole report.
+pub fn render(report: &Report, paint: Paint) -> String {
+    let mut lines = Vec::new();
+    let title = if report.title.is_empty() { "tollhouse bench" } else { report.title.as_str() };
+    let label = &report.environment.label;
+    let place = if label.is_empty() { String::new() } else { format!("  ({label})") };
+    lines.push(format!("{}{place}", paint.strong(title)));
+    if !report.about.is_empty() {
+        lines.extend(table::wrapped(&report.about, WIDTH));
+    }
+    lines.push(String::new());
+    match report.results.as_slice() {
+        [] if report.published.is_empty() => lines.push("No case was measured.".to_owned()),
+        [result] => lines.extend(case::render(result, paint)),
+        results => lines.extend(overview(results, paint)),
+    }
+    if !report.published.is_empty() {
+        lines.push(String::new());
+        lines.push(paint.strong("Published"));
+        lines.extend(overview(&report.published, paint));
+    }
+    lines.extend(warnings(&report.warnings, paint));
+    lines.iter().fold(String::new(), |mut text, line| {
+        writeln!(text, "{}", line.trim_end()).expect("writing to a string cannot fail");
+        text
+    })
+}
+
+/// One line a case, and what is wrong with some of them.
+fn overview(results: &[CaseResult], paint: Paint) -> Vec<String> {
+    let heads =
+        ["", "goodput/s", "failed", "p50", "p90", "p99", "p99.9", "mean", "max", "CPU-s/1000"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    rows.extend(results.iter().map(row));
+    let mut lines = table::columns(&rows, 2);
+    let ends = results.iter().filter(|result| result.end == End::Interrupted);
+    lines.extend(ends.map(|result| format!("  {} was interrupted.", name(result))));
+    let mut missed = Vec::new();
+    for result in results {
+        let lines = result.missed_thresholds.iter();
+        missed.extend(lines.map(|line| paint.bad(format!("  missed  {}: {line}", name(result)))));
+    }
+    if !missed.is_empty() {
+        lines.push(String::new());
+        lines.push(paint.strong("Thresholds"));
+        lines.extend(missed);
+    }
+    let failed: Vec<String> = results.iter().filter_map(failures).collect();
+    if !failed.is_empty() {
+        lines.push(String::new());
+        lines.push(paint.strong("Failures"));
+        lines.extend(failed.into_iter().map(|line| format!("  {}", paint.bad(line))));
+    }
+    lines
+}
+
+fn row(result: &CaseResult) -> Vec<String> {
+    let times = result.headline();
+    let percentile = |percent| percentile(times, percent);
+    let counts = &result.counts;
+    let failed = if result.case.is_none() && counts.completed == 0 {
+        figure::NONE.to_owned()
+    } else {
+        figure::count(counts.failed)
+    };
+    vec![
+        name(result),
+        figure::rate(if result.goodput > 0.0 { result.goodput } else { result.rate }),
+        failed,
+        percentile(50.0),
+        percentile(90.0),
+        percentile(99.0),
+        percentile(99.9),
+        known(times.mean_ns),
+        known(times.max_ns as f64),
+        cpu_per_thousand(result).unwrap_or_else(|| figure::NONE.into()),
+    ]
+}
+
+/// The subject and the case, and which repetition it is.
+fn name(result: &CaseResult) -> String {
+    let mut name = match (result.subject.as_str(), result.name.as_str()) {
+        ("", "") => "case".to_owned(),
+        ("", only) | (only, "") => only.to_owned(),
+        (subject, name) => format!("{subject}, {name}"),
+    };
+    if result.repetition > 1 {
+        write!(name, " #{}", result.repetition).expect("writing to a string cannot fail");
+    }
+    name
+}
+
+fn failures(result: &CaseResult) -> Option<String> {
+    let by_class: Vec<String> =
+        result.counts.failures.iter().map(|(class, count)| format!("{count} {class}")).collect();
+    let message = result.counts.messages.iter().max_by_key(|(_, count)| **count);
+    let message = message.map_or(String::new(), |(message, _)| format!(": {message}"));
+    (!by_class.is_empty()).then(|| format!("{}: {}{message}", name(result), by_class.join(", ")))
+}
+
+/// A percentile, or a dash where too few samples lie beyond it. Of a table it is taken as given.
+fn percentile(times: &Distribution, percent: f64) -> String {
+    let is_told = times.values.is_empty() || times.supports(percent, BEYOND_MIN);
+    match times.percentile_ns(percent) {
+        Some(value) if is_told => figure::time(value as f64),
+        _ => figure::NONE.into(),
+    }
+}
+
+fn known(nanoseconds: f64) -> String {
+    if nanoseconds > 0.0 { figure::time(nanoseconds) } else { figure::NONE.into() }
+}
+
+/// CPU seconds of the target and its upstreams for 1000 successful requests.
+fn cpu_per_thousand(result: &CaseResult) -> Option<String> {
+    let served = result.processes.iter().filter(|process| process.role != "generator");
+    let seconds: f64 = served.map(crate::result::ProcessSeries::cpu_seconds).sum();
+    let requests = result.counts.succeeded;
+    (seconds > 0.0 && requests > 0).then(|| format!("{:.3}", seconds * 1e3 / requests as f64))
+}
+
+/// The warnings, the gravest first.
+pub fn warnings(warnings: &[Warning], paint: Paint) -> Vec<String> {
+    if warnings.is_empty() {
+        return Vec::new();
+    }
+    let mut sorted: Vec<&Warning> = warnings.iter().collect();
+    sorted.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
+    let mut lines = vec![String::new(), paint.strong("Warnings")];
+    for warning in sorted {
+        let word = match warning.severity {
+            Severity::Invalid => paint.bad("INVALID"),
+            Severity::Caution => paint.doubtful("caution"),
+            Severity::Note => "note   ".to_owned(),
+        };
+        let about =
+            if warning.about.is_empty() { String::new() } else { format!("{}: ", warning.about) };
+        let text = format!("{about}{} [{}]", warning.message, warning.rule);
+        for (index, line) in table::wrapped(&text, WIDTH - 11).into_iter().enumerate() {
+            lines.push(if index == 0 {
+                format!("  {word}  {line}")
+            } else {
+                format!("{:11}{line}", "")
+            });
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use super::*;
+use crate::case::Case;
+use crate::distribution::histogram;
+use crate::result::{Counts, ProcessSeries};
+
+fn recorded(count: u64, step_ns: u64) -> Distribution {
+    let mut histogram = histogram();
+    for number in 1..=count {
+        histogram.saturating_record(number * step_ns);
+    }
+    Distribution::of(&histogram)
+}
+
+fn closed() -> CaseResult {
+    let mut case = Case::new("http://127.0.0.1:9080/");
+    case.load.warm_up = std::time::Duration::from_secs(3);
+    case.thresholds = ["p99 < 50ms", "failures < 1"].map(|text| text.parse().expect(text)).to_vec();
+    CaseResult {
+        name: "600 connections".into(),
+        subject: "tollhouse".into(),
+        repetition: 1,
+        case: Some(case),
+        elapsed_ns: 30_000_000_000,
+        concurrency: 600,
+        workers: 2,
+        rate: 100.0,
+        goodput: 99.9,
+        counts: Counts {
+            completed: 3_000,
+            succeeded: 2_997,
+            failed: 3,
+            failures: [("timeout".to_owned(), 2), ("status".to_owned(), 1)].into(),
+            messages: [("no whole answer within 10s".to_owned(), 2), ("503".to_owned(), 1)].into(),
+            statuses: [("200".to_owned(), 2_997), ("503".to_owned(), 1)].into(),
+            connections_opened: 602,
+            reused: 2_400,
+            sent_bytes: 120_000,
+            received_bytes: 6_600_000,
+            body_bytes: 6_137_856,
+            ..Counts::default()
+        },
+        response_time: recorded(2_997, 10_000),
+        first_byte: recorded(2_997, 9_000),
+        processes: vec![ProcessSeries {
+            role: "target".into(),
+            user_seconds: 1.0,
+            system_seconds: 2.0,
+            rss_bytes_max: 64 << 20,
+            ..ProcessSeries::default()
+        }],
+        missed_thresholds: vec!["failures < 1: 3".into()],
+        ..CaseResult::default()
+    }
+}
+
+fn open() -> CaseResult {
+    CaseResult {
+        open_loop: true,
+        intended_rate: Some(2_000.0),
+        latency: Some(recorded(20_000, 1_000)),
+        response_time: recorded(20_000, 500),
+        slip: Some(recorded(20_000, 100)),
+        missed_thresholds: Vec::new(),
+        processes: Vec::new(),
+        case: None,
+        name: "2000/s".into(),
+        counts: Counts { completed: 20_000, succeeded: 20_000, unsent: 12, ..Counts::default() },
+        ..closed()
+    }
+}
+
+fn report(results: Vec<CaseResult>) -> Report {
+    let warning = |severity, rule: &str, message: &str| Warning {
+        rule: rule.into(),
+        severity,
+        about: "tollhouse, 600 connections".into(),
+        message: message.into(),
+    };
+    let warnings = vec![
+        warning(Severity::Note, "repetition", "One run; at least 3 tell a difference from chance."),
+        warning(
+            Severity::Invalid,
+            "littles-law",
+            "600 connections, but 100.0/s × 15.0 ms accounts for 2 of them: the others stood still or \
+             failed, and the times leave them out.",
+        ),
+    ];
+    Report { title: "shenyu".into(), results, warnings, ..Report::default() }
+}
+
+/// Shows the whole text where it differs: that is what the file would have to hold.
+fn golden(text: &str, expected: &str) {
+    assert_eq!(text, expected, "\n{text}");
+}
+
+#[test]
+fn a_closed_loop_is_printed_in_full() {
+    golden(&render(&report(vec![closed()]), Paint::Plain), include_str!("testdata/closed.txt"));
+}
+
+#[test]
+fn an_open_loop_shows_corrected_beside_uncorrected() {
+    golden(&render(&report(vec![open()]), Paint::Plain), include_str!("testdata/open.txt"));
+}
+
+#[test]
+fn several_results_are_a_table() {
+    let again = CaseResult { repetition: 2, end: End::Interrupted, ..closed() };
+    let text = render(&report(vec![closed(), again, open()]), Paint::Plain);
+    golden(&text, include_str!("testdata/several.txt"));
+}
+
+#[test]
+fn an_empty_report_says_so() {
+    let text = render(&Report::default(), Paint::Plain);
+    assert_eq!(text, "tollhouse bench\n\nNo case was measured.\n");
+}

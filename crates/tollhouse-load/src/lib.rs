@@ -12,6 +12,7 @@ pub mod distribution;
 pub mod error;
 pub mod failure;
 pub mod pace;
+pub mod preflight;
 pub mod report;
 pub mod resource;
 pub mod result;

@@ -1,0 +1,44 @@
+//! Whether the machine allows what a case asks for, looked at before the load: descriptors, local ports,
+//! listen queues, connection tracking, memory. What is too small is named with the exact command that
+//! raises it.
+//!
+//! [`check`] raises the soft limit of descriptors itself, as far as the hard one allows.
+
+mod limits;
+mod table;
+
+use crate::error::BenchError;
+
+pub use limits::{Limits, raise_descriptors};
+pub use table::{Advice, Need, Verdict, judge};
+
+/// Checks the machine for so many connections from this process to so many destinations (address and
+/// port). Gives back what the report should mention.
+///
+/// # Errors
+/// When the load cannot be carried at all, with the need, the limit and the command that raises it.
+pub fn check(connections: u64, destinations: u64) -> Result<Vec<Advice>, BenchError> {
+    let need = Need { connections, destinations, ..Need::default() };
+    let advice = judge(&need, &Limits::after_raising(need.descriptors_each()));
+    if let Some(refused) = advice.iter().find(|advice| advice.verdict == Verdict::TooSmall) {
+        return Err(BenchError::Machine(refused.sentence()));
+    }
+    Ok(advice.into_iter().filter(|advice| advice.verdict != Verdict::Enough).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_connections_are_no_question() {
+        assert_eq!(check(10, 1).expect("ten"), []);
+    }
+
+    #[test]
+    fn more_connections_than_any_machine_has_are_refused_in_one_line() {
+        let error = check(u64::MAX / 2, u64::MAX / 2).expect_err("too many");
+        let BenchError::Machine(line) = error else { panic!("{error:?}") };
+        assert!(line.contains("descriptors") && !line.contains('\n'), "{line}");
+    }
+}

@@ -1,0 +1,246 @@
+//! Needs against limits, as rows with a verdict and a remedy. Pure.
+
+use std::fmt;
+
+use crate::preflight::Limits;
+
+/// Descriptors a process needs beside its connections: standard streams, event loops, timers, files.
+const DESCRIPTORS_ASIDE: u64 = 100;
+/// What a connection costs in the kernel: the socket, its file and name, and the port it is bound to.
+const KERNEL_BYTES_EACH: u64 = 4 * 1024;
+/// What a connection that carries requests holds in this process: buffers both ways.
+const OWN_BYTES_EACH: u64 = 20 * 1024;
+/// The widest range of local ports: those below belong to services.
+const PORTS_MAX: u64 = 65_535 - 1_024 + 1;
+
+/// What a load needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// Connections in all.
+    pub connections: u64,
+    /// Pairs of address and port that they go to; 0 for a Unix socket.
+    pub destinations: u64,
+    /// Addresses that they come from.
+    pub sources: u64,
+    /// Processes that share them evenly.
+    pub processes: u64,
+    /// Bytes that a connection costs on this machine, in processes and kernel.
+    pub bytes_each: u64,
+    /// How often every connection counts here: 2 when both of its ends are on this machine.
+    pub ends: u64,
+}
+
+impl Default for Need {
+    fn default() -> Self {
+        Self {
+            connections: 1,
+            destinations: 1,
+            sources: 1,
+            processes: 1,
+            bytes_each: KERNEL_BYTES_EACH + OWN_BYTES_EACH,
+            ends: 1,
+        }
+    }
+}
+
+impl Need {
+    /// Descriptors that each process needs.
+    pub fn descriptors_each(&self) -> u64 {
+        self.connections.div_ceil(self.processes.max(1)).saturating_add(DESCRIPTORS_ASIDE)
+    }
+}
+
+/// How a need stands against a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// The limit is out of the way.
+    Enough,
+    /// It may be met: the load runs, and the report should say so.
+    Tight,
+    /// The load cannot be carried.
+    TooSmall,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Verdict::Enough => "ok",
+            Verdict::Tight => "tight",
+            Verdict::TooSmall => "TOO SMALL",
+        })
+    }
+}
+
+/// One row: a limit, what is needed of it, and what to do when that is too much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// What is limited, such as `descriptors a process`.
+    pub limit: &'static str,
+    /// How much is needed.
+    pub need: u64,
+    /// How much there is.
+    pub have: u64,
+    /// How the one stands against the other.
+    pub verdict: Verdict,
+    /// The commands that raise it, or what else to do.
+    pub remedy: String,
+}
+
+impl Advice {
+    /// The row as one line for people.
+    pub fn sentence(&self) -> String {
+        let Self { limit, need, have, remedy, .. } = self;
+        format!("{need} {limit} are needed and {have} available: {remedy}")
+    }
+
+    fn new(limit: &'static str, need: u64, have: u64, short: Verdict, remedy: String) -> Self {
+        let verdict = if need > have { short } else { Verdict::Enough };
+        Self { limit, need, have, verdict, remedy }
+    }
+}
+
+/// All rows, those that matter most first.
+pub fn judge(need: &Need, limits: &Limits) -> Vec<Advice> {
+    let mut rows = vec![descriptors(need, limits), files(need, limits)];
+    if need.destinations > 0 {
+        rows.push(ports(need, limits));
+    }
+    rows.push(memory(need, limits));
+    rows.push(listen_queue(need, limits));
+    rows.extend(limits.tracked_free.map(|free| tracked(need, free)));
+    rows
+}
+
+fn descriptors(need: &Need, limits: &Limits) -> Advice {
+    let each = need.descriptors_each();
+    let mut remedy = format!("run `sudo prlimit --pid $$ --nofile={each}:{each}` in this shell");
+    if each > limits.descriptors_possible {
+        remedy = format!("run `sudo sysctl -w fs.nr_open={each}`, then {}", &remedy[4..]);
+    }
+    Advice::new("descriptors", each, limits.descriptors, Verdict::TooSmall, remedy)
+}
+
+fn files(need: &Need, limits: &Limits) -> Advice {
+    let ends = need.connections.saturating_mul(need.ends).saturating_add(DESCRIPTORS_ASIDE);
+    let wanted = ends.saturating_mul(2);
+    let remedy = format!("run `sudo sysctl -w fs.file-max={wanted}`");
+    Advice::new("open files of the machine", ends, limits.files_free, Verdict::TooSmall, remedy)
+}
+
+/// A connection is told from others by its four numbers, so every pair of source and destination has all
+/// local ports.
+fn ports(need: &Need, limits: &Limits) -> Advice {
+    let pairs = need.destinations.saturating_mul(need.sources.max(1));
+    let have = limits.ports.saturating_mul(pairs);
+    let wide_enough = need.connections <= PORTS_MAX.saturating_mul(pairs);
+    let widen = "run `sudo sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"`";
+    let spread = "use more destination ports or source addresses";
+    let remedy = if wide_enough { format!("{widen}, or {spread}") } else { spread.to_owned() };
+    Advice::new("local ports", need.connections, have, Verdict::TooSmall, remedy)
+}
+
+fn memory(need: &Need, limits: &Limits) -> Advice {
+    const MIB: u64 = 1 << 20;
+    let bytes = need.connections.saturating_mul(need.bytes_each).saturating_mul(need.ends);
+    let fitting = limits.memory_bytes / need.bytes_each.max(1) / need.ends.max(1);
+    let remedy = format!("use at most {fitting} connections, or a machine with more memory");
+    let (need, have) = (bytes.div_ceil(MIB), limits.memory_bytes / MIB);
+    Advice::new("MiB of memory", need, have, Verdict::TooSmall, remedy)
+}
+
+fn listen_queue(need: &Need, limits: &Limits) -> Advice {
+    let at_once = need.connections.div_ceil(need.destinations.max(1));
+    let remedy = format!(
+        "only a server on this machine meets it, when connections come faster than it accepts: \
+         run `sudo sysctl -w net.core.somaxconn={0} net.ipv4.tcp_max_syn_backlog={0}`, restart it",
+        at_once.min(65_535)
+    );
+    Advice::new("places in a listen queue", at_once, limits.listen_queue, Verdict::Tight, remedy)
+}
+
+fn tracked(need: &Need, free: u64) -> Advice {
+    let wanted = need.connections.saturating_mul(2);
+    let remedy = format!(
+        "only with firewall rules that track connections: \
+         run `sudo sysctl -w net.netfilter.nf_conntrack_max={wanted}`"
+    );
+    Advice::new("tracked connections", need.connections, free, Verdict::Tight, remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits {
+            descriptors: 20_000,
+            descriptors_possible: 1_048_576,
+            files_free: 1_000_000,
+            ports: 28_232,
+            listen_queue: 4_096,
+            tracked_free: Some(65_536),
+            memory_bytes: 8 << 30,
+        }
+    }
+
+    fn rows(need: &Need, limits: &Limits) -> Vec<(&'static str, Verdict)> {
+        let rows = judge(need, limits).into_iter().map(|row| (row.limit, row.verdict));
+        rows.filter(|(_, verdict)| *verdict != Verdict::Enough).collect()
+    }
+
+    fn need(connections: u64) -> Need {
+        Need { connections, ..Need::default() }
+    }
+
+    #[test]
+    fn each_limit_is_met_at_its_own_number() {
+        use Verdict::{Tight, TooSmall};
+        let queue = ("places in a listen queue", Tight);
+        let descriptors = ("descriptors", TooSmall);
+        for (connections, expected) in [
+            (4_000, vec![]),
+            (5_000, vec![queue]),
+            (19_901, vec![descriptors, queue]),
+            (28_300, vec![descriptors, ("local ports", TooSmall), queue]),
+        ] {
+            assert_eq!(rows(&need(connections), &limits()), expected, "{connections}");
+        }
+    }
+
+    #[test]
+    fn processes_ports_and_sources_share_the_connections() {
+        let spread = Need {
+            connections: 100_000,
+            destinations: 100,
+            processes: 6,
+            ends: 2,
+            bytes_each: 4_096,
+            ..Need::default()
+        };
+        assert_eq!(rows(&spread, &limits()), [("tracked connections", Verdict::Tight)]);
+        let by_sources = Need { destinations: 1, sources: 4, ..spread };
+        assert!(!rows(&by_sources, &limits()).contains(&("local ports", Verdict::TooSmall)));
+    }
+
+    #[test]
+    fn a_unix_socket_needs_no_ports() {
+        let unix = Need { destinations: 0, ..need(19_000) };
+        assert_eq!(rows(&unix, &limits()), [("places in a listen queue", Verdict::Tight)]);
+    }
+
+    #[test]
+    fn every_sentence_names_need_limit_and_remedy() {
+        let sentences: Vec<String> =
+            judge(&need(2_000_000), &limits()).iter().map(Advice::sentence).collect();
+        for (index, parts) in [
+            (0, ["2000100 descriptors", "20000 available", "fs.nr_open=2000100"]),
+            (1, ["2000100 open files", "1000000 available", "fs.file-max=4000200"]),
+            (2, ["2000000 local ports", "28232 available", "more destination ports"]),
+            (3, ["46875 MiB of memory", "8192 available", "at most 349525 connections"]),
+        ] {
+            for part in parts {
+                assert!(sentences[index].contains(part), "{part}: {}", sentences[index]);
+            }
+        }
+    }
+}

@@ -11,6 +11,7 @@ pub mod case;
 pub mod distribution;
 pub mod error;
 pub mod failure;
+pub mod mock;
 pub mod pace;
 pub mod preflight;
 pub mod report;

@@ -1,0 +1,230 @@
+//! Which answer a request gets: statuses by weight, injected errors and resets by rate. Pure; the
+//! generator is given.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tollhouse_stdx::Random;
+
+/// Most statuses in a list: each has its answer prepared.
+pub const STATUSES_MAX: usize = 32;
+
+/// A share of all requests, from none to all.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct Share(f64);
+
+impl Share {
+    /// No request.
+    pub const NONE: Share = Share(0.0);
+
+    /// A share from 0 to 1; what lies outside becomes the nearest end.
+    pub fn of(part: f64) -> Self {
+        Self(if part.is_nan() { 0.0 } else { part.clamp(0.0, 1.0) })
+    }
+
+    /// From 0 to 1.
+    pub fn part(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, whole) = match text.trim().strip_suffix('%') {
+            Some(number) => (number, 100.0),
+            None => (text.trim(), 1.0),
+        };
+        let value = number.trim().parse::<f64>().ok().map(|value| value / whole);
+        match value.filter(|value| (0.0..=1.0).contains(value)) {
+            Some(value) => Ok(Self(value)),
+            None => Err(format!("`{text}` is no share; write 1% or 0.01")),
+        }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}%", self.0 * 100.0)
+    }
+}
+
+/// Statuses with their weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statuses(Vec<(u16, u32)>);
+
+impl Default for Statuses {
+    fn default() -> Self {
+        Self::always(200)
+    }
+}
+
+impl Statuses {
+    /// Always the same.
+    pub fn always(status: u16) -> Self {
+        Self(vec![(status, 1)])
+    }
+
+    /// Statuses and weights, in the order written.
+    pub fn list(&self) -> &[(u16, u32)] {
+        &self.0
+    }
+
+    fn total(&self) -> u32 {
+        self.0.iter().fold(0, |sum, (_, weight)| sum.saturating_add(*weight))
+    }
+
+    /// The index of the status that `number`, below the total, falls on.
+    fn index_of(&self, mut number: u32) -> usize {
+        for (index, (_, weight)) in self.0.iter().enumerate() {
+            if number < *weight {
+                return index;
+            }
+            number -= weight;
+        }
+        0
+    }
+}
+
+impl FromStr for Statuses {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut list = Vec::new();
+        for part in text.split(',') {
+            let (status, weight) = part.trim().split_once('=').unwrap_or((part.trim(), "1"));
+            let status = status.trim().parse().ok().filter(|status| (200..=599).contains(status));
+            let status = status.ok_or_else(|| {
+                format!("`{part}` is no status; write 200, or 200=95,503=5 for a mixture")
+            })?;
+            let weight = weight.trim().trim_end_matches('%').parse::<u16>();
+            let weight = weight.ok().filter(|weight| *weight > 0);
+            let weight = weight.ok_or_else(|| {
+                format!("`{part}` has no weight; write a whole number from 1 to 65535")
+            })?;
+            list.push((status, u32::from(weight)));
+        }
+        if list.len() > STATUSES_MAX {
+            return Err(format!("more than {STATUSES_MAX} statuses; write fewer"));
+        }
+        Ok(Self(list))
+    }
+}
+
+impl fmt::Display for Statuses {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [(status, _)] = self.0.as_slice() {
+            return write!(out, "{status}");
+        }
+        for (index, (status, weight)) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(out, "{comma}{status}={weight}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What becomes of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is answered with the status of this index.
+    Answer(usize),
+    /// It is answered with an injected error.
+    Error,
+    /// Its connection, or its stream, is reset.
+    Reset,
+}
+
+/// Decides for every request.
+#[derive(Debug, Clone)]
+pub(super) struct Choice {
+    statuses: Statuses,
+    total: u32,
+    error: f64,
+    reset: f64,
+}
+
+impl Choice {
+    pub(super) fn new(statuses: &Statuses, error: Share, reset: Share) -> Self {
+        let total = statuses.total();
+        Self { statuses: statuses.clone(), total, error: error.part(), reset: reset.part() }
+    }
+
+    /// The verdict on one request. Draws no number where there is nothing to choose.
+    #[inline]
+    pub(super) fn verdict(&self, random: &mut Random) -> Verdict {
+        if self.reset > 0.0 && random.unit() < self.reset {
+            return Verdict::Reset;
+        }
+        if self.error > 0.0 && random.unit() < self.error {
+            return Verdict::Error;
+        }
+        if self.statuses.0.len() == 1 {
+            return Verdict::Answer(0);
+        }
+        Verdict::Answer(self.statuses.index_of(random.below(self.total)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_read_as_percent_or_fraction() {
+        for (text, part, shown) in
+            [("1%", 0.01, "1%"), ("0.25", 0.25, "25%"), ("0", 0.0, "0%"), (" 100 % ", 1.0, "100%")]
+        {
+            let share: Share = text.parse().expect(text);
+            assert_eq!((share.part(), share.to_string().as_str()), (part, shown));
+        }
+        for text in ["", "-1%", "101%", "1.5", "many", "NaN"] {
+            assert!(text.parse::<Share>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn statuses_are_read_with_weights() {
+        for (text, list, shown) in [
+            ("200", vec![(200, 1)], "200"),
+            ("200=95,503=5", vec![(200, 95), (503, 5)], "200=95,503=5"),
+            ("200=95%, 404 = 5%", vec![(200, 95), (404, 5)], "200=95,404=5"),
+        ] {
+            let statuses: Statuses = text.parse().expect(text);
+            assert_eq!(statuses.list(), list, "{text}");
+            assert_eq!(statuses.to_string(), shown);
+        }
+        for text in ["", "100", "600", "ok", "200=0", "200=x", "200,"] {
+            assert!(text.parse::<Statuses>().is_err(), "{text}");
+        }
+        assert!(vec!["200"; STATUSES_MAX + 1].join(",").parse::<Statuses>().is_err());
+    }
+
+    #[test]
+    fn verdicts_come_in_the_shares_asked_for() {
+        let statuses = "200=75,503=25".parse().expect("statuses");
+        let choice = Choice::new(&statuses, Share::of(0.1), Share::of(0.2));
+        let mut random = Random::seeded(11);
+        let mut counts = [0_u32; 4];
+        for _ in 0..100_000 {
+            counts[match choice.verdict(&mut random) {
+                Verdict::Reset => 0,
+                Verdict::Error => 1,
+                Verdict::Answer(index) => 2 + index,
+            }] += 1;
+        }
+        // Of what is not reset a tenth is an error, of the rest three quarters are 200.
+        for (count, expected) in counts.into_iter().zip([20_000, 8_000, 54_000, 18_000_u32]) {
+            assert!(count.abs_diff(expected) < 600, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_choice_no_number_is_drawn() {
+        let choice = Choice::new(&Statuses::always(204), Share::NONE, Share::NONE);
+        let mut random = Random::seeded(1);
+        assert_eq!(choice.verdict(&mut random), Verdict::Answer(0));
+        assert_eq!(random.next_u64(), Random::seeded(1).next_u64());
+    }
+}

@@ -1,0 +1,87 @@
+//! What a mock counts: one block for each worker, summed when somebody asks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Sums over all workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Of them, those still open.
+    pub connections_open: u64,
+    /// Connections that could not be accepted, for want of file descriptors mostly.
+    pub connections_refused: u64,
+    /// Requests, gRPC calls and WebSocket messages read.
+    pub requests: u64,
+    /// Requests that were answered with an injected error.
+    pub errors: u64,
+    /// Requests whose connection or stream was reset.
+    pub resets: u64,
+    /// Connections and requests that were malformed.
+    pub malformed: u64,
+}
+
+/// The counters of one worker, alone on their cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Counts {
+    pub(super) connections: Counter,
+    pub(super) connections_ended: Counter,
+    pub(super) connections_refused: Counter,
+    pub(super) requests: Counter,
+    pub(super) errors: Counter,
+    pub(super) resets: Counter,
+    pub(super) malformed: Counter,
+}
+
+/// A counter that one thread writes and others read.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one. Only the worker's own thread may: there is no atomic addition here.
+    #[inline]
+    pub(super) fn add_one(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Totals {
+    pub(super) fn of<'a>(workers: impl Iterator<Item = &'a Counts>) -> Self {
+        workers.fold(Totals::default(), |sum, counts| {
+            // Read first, so that it is not ahead of what was accepted.
+            let ended = counts.connections_ended.get();
+            let accepted = counts.connections.get();
+            Totals {
+                connections: sum.connections + accepted,
+                connections_open: sum.connections_open + accepted.saturating_sub(ended),
+                connections_refused: sum.connections_refused + counts.connections_refused.get(),
+                requests: sum.requests + counts.requests.get(),
+                errors: sum.errors + counts.errors.get(),
+                resets: sum.resets + counts.resets.get(),
+                malformed: sum.malformed + counts.malformed.get(),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_summed() {
+        let workers = [Counts::default(), Counts::default()];
+        for counts in &workers {
+            counts.connections.add_one();
+            counts.requests.add_one();
+        }
+        workers[1].connections_ended.add_one();
+        let totals = Totals::of(workers.iter());
+        assert_eq!((totals.connections, totals.connections_open, totals.requests), (2, 1, 2));
+    }
+}

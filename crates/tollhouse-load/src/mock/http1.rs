@@ -1,0 +1,202 @@
+//! HTTP/1 of a mock: requests read to their end, answers written from prepared bytes.
+//!
+//! Requests of one connection are answered one after another; the latency of a pipelined one begins when
+//! its turn comes. A connection that waits, for a request or for an answer's time, holds no buffer.
+
+mod incoming;
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::ReadBuf;
+
+use super::answers::{Answer, Persistence};
+use super::choice::Verdict;
+use super::worker::{Wire, Worker};
+use incoming::{Asked, Incoming, Manner, Step};
+
+/// Answers to pipelined requests are sent together up to this many bytes.
+const TOGETHER_BYTES_MAX: usize = 64 * 1024;
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What follows on a connection when HTTP/1 is over.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// Nothing.
+    End,
+    /// The client is to see a reset.
+    Reset,
+    /// HTTP/2: its preface has been read, and is handed on.
+    Http2,
+    /// A WebSocket with this `Sec-WebSocket-Key`.
+    WebSocket(String),
+}
+
+/// One connection.
+pub(super) struct Connection<'a, S> {
+    worker: &'a Worker,
+    stream: S,
+    incoming: Incoming,
+    /// Answers to pipelined requests that are not sent yet.
+    unsent: Vec<u8>,
+}
+
+impl<'a, S: Wire> Connection<'a, S> {
+    pub(super) fn new(worker: &'a Worker, stream: S) -> Self {
+        Self { worker, stream, incoming: Incoming::default(), unsent: Vec::new() }
+    }
+
+    /// The stream, and what was read from it and not understood.
+    pub(super) fn into_parts(self) -> (S, Vec<u8>) {
+        (self.stream, self.incoming.into_rest())
+    }
+
+    /// Answers requests until there are no more.
+    ///
+    /// # Errors
+    /// When the client cannot be read from or written to.
+    pub(super) async fn serve(&mut self) -> io::Result<After> {
+        loop {
+            match poll_fn(|context| self.poll_step(context)).await? {
+                Step::More => return Ok(After::End),
+                Step::Continue => self.send(CONTINUE, &[]).await?,
+                Step::Malformed => {
+                    self.worker.counts().malformed.add_one();
+                    let answer = &self.worker.shared.answers.bad_request;
+                    let [first, rest] = answer.message(Persistence::Ends);
+                    self.send(first, rest).await?;
+                    return self.end().await;
+                }
+                Step::Preface => return Ok(After::Http2),
+                Step::Whole => {
+                    if let Some(after) = self.answer().await? {
+                        return Ok(after);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next thing the client wants; `More` when it has gone.
+    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Step>> {
+        loop {
+            match self.incoming.step(self.worker) {
+                Step::More => {}
+                step => return Poll::Ready(Ok(step)),
+            }
+            if !self.unsent.is_empty() {
+                ready!(self.poll_send_unsent(context))?;
+            }
+            let mut scratch = self.worker.scratch.borrow_mut();
+            let mut read = ReadBuf::new(&mut scratch);
+            ready!(Pin::new(&mut self.stream).poll_read(context, &mut read))?;
+            if read.filled().is_empty() {
+                return Poll::Ready(Ok(Step::More));
+            }
+            match self.incoming.feed(self.worker, read.filled()) {
+                Step::More => {}
+                step => return Poll::Ready(Ok(step)),
+            }
+        }
+    }
+
+    /// Answers one request; `Some` when the connection serves no further one.
+    async fn answer(&mut self) -> io::Result<Option<After>> {
+        let worker = self.worker;
+        worker.counts().requests.add_one();
+        let verdict = worker.verdict();
+        if let Some(due_ns) = worker.due_ns() {
+            self.send(&[], &[]).await?;
+            worker.until(due_ns).await?;
+        }
+        let Asked { manner, is_found, is_too_large, echo, websocket_key } = self.incoming.take();
+        let answers = &worker.shared.answers;
+        let answer = match verdict {
+            Verdict::Reset => return Ok(Some(After::Reset)),
+            Verdict::Error => {
+                worker.counts().errors.add_one();
+                &answers.error
+            }
+            Verdict::Answer(_) if !is_found => &answers.not_found,
+            Verdict::Answer(_) if is_too_large => &answers.too_large,
+            Verdict::Answer(index) => {
+                if let Some(key) = websocket_key {
+                    self.send(&[], &[]).await?;
+                    return Ok(Some(After::WebSocket(key.into())));
+                }
+                if let Some(echo) = echo {
+                    let status = answers.by_status[index].status;
+                    let answer = answers.echo(status, echo.kind.as_deref(), echo.body.into());
+                    return self.send_answer(&answer, manner).await;
+                }
+                &answers.by_status[index]
+            }
+        };
+        self.send_answer(answer, manner).await
+    }
+
+    async fn send_answer(&mut self, answer: &Answer, manner: Manner) -> io::Result<Option<After>> {
+        let ends = manner.persistence == Persistence::Ends;
+        let [first, rest] = match manner.is_head {
+            true => answer.head(manner.persistence),
+            false => answer.message(manner.persistence),
+        };
+        let is_short = rest.is_empty() && self.unsent.len() < TOGETHER_BYTES_MAX;
+        if is_short && !ends && self.incoming.has_more() {
+            // Another request is here already: the answers leave in one piece.
+            self.unsent.extend_from_slice(first);
+            return Ok(None);
+        }
+        self.send(first, rest).await?;
+        if ends { self.end().await.map(Some) } else { Ok(None) }
+    }
+
+    /// Sends what is unsent, and these.
+    async fn send(&mut self, first: &[u8], rest: &[u8]) -> io::Result<()> {
+        let unsent = std::mem::take(&mut self.unsent);
+        let mut parts = [&unsent[..], first, rest];
+        poll_fn(|context| {
+            for part in &mut parts {
+                ready!(poll_write_all(&mut self.stream, context, part))?;
+            }
+            Pin::new(&mut self.stream).poll_flush(context)
+        })
+        .await
+    }
+
+    fn poll_send_unsent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.unsent.is_empty() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(context, &self.unsent))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.unsent.drain(..written);
+        }
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    /// Ends our direction.
+    async fn end(&mut self) -> io::Result<After> {
+        poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await?;
+        Ok(After::End)
+    }
+}
+
+/// Writes until `part` is empty.
+fn poll_write_all<S: Wire>(
+    stream: &mut S,
+    context: &mut Context<'_>,
+    part: &mut &[u8],
+) -> Poll<io::Result<()>> {
+    while !part.is_empty() {
+        let written = ready!(Pin::new(&mut *stream).poll_write(context, part))?;
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        *part = &part[written..];
+    }
+    Poll::Ready(Ok(()))
+}

@@ -18,4 +18,5 @@ pub mod report;
 pub mod resource;
 pub mod result;
 pub mod target;
+pub mod template;
 pub mod text;

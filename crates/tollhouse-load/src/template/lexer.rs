@@ -1,0 +1,294 @@
+//! Splits a template into texts and actions, and an action into tokens. Knows spelling only: trim
+//! markers, comments, quotes, numbers; what the words mean is the parser's matter.
+
+use super::TemplateError;
+
+/// A piece of a template.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Piece<'t> {
+    /// Text, trimmed as its neighbours ask.
+    Text(&'t str),
+    /// What stands between `{{` and `}}`, with its place in the template.
+    Action { inside: &'t str, at: usize },
+}
+
+/// A token of an action.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Token {
+    /// `.`
+    Dot,
+    /// `.Name` after a space.
+    Field(String),
+    /// `.Name` right after a parenthesis or a variable.
+    Chain(String),
+    /// `$` or `$name`, without the sign.
+    Variable(String),
+    /// A name.
+    Word(String),
+    /// A quoted text, unquoted.
+    Text(String),
+    /// An integer, or a character constant.
+    Integer(i64),
+    /// A number with point or exponent.
+    Float(f64),
+    /// `|`
+    Pipe,
+    /// `(`
+    Open,
+    /// `)`
+    Close,
+    /// `,`
+    Comma,
+    /// `:=`
+    Declare,
+    /// `=`
+    Assign,
+}
+
+const OPEN: &str = "{{";
+const CLOSE: &str = "}}";
+
+/// Splits a template into pieces.
+pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, TemplateError> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    let mut trims_left = false;
+    loop {
+        let offset = text.len() - rest.len();
+        let Some(start) = rest.find(OPEN) else {
+            push_text(&mut pieces, if trims_left { rest.trim_start() } else { rest });
+            return Ok(pieces);
+        };
+        let before = &rest[..start];
+        let mut inside = &rest[start + OPEN.len()..];
+        let trims_before = trim_marker_at_start(inside);
+        if trims_before {
+            inside = &inside[1..];
+        }
+        let before = if trims_left { before.trim_start() } else { before };
+        push_text(&mut pieces, if trims_before { before.trim_end() } else { before });
+        let at = text.len() - inside.len();
+        let end = action_end(inside).ok_or_else(|| {
+            error(text, offset + start, "this `{{` has no `}}`; a literal one is {{\"{{\"}}")
+        })?;
+        rest = &inside[end + CLOSE.len()..];
+        let mut body = &inside[..end];
+        trims_left = trim_marker_at_end(body);
+        if trims_left {
+            body = &body[..body.len() - 1];
+        }
+        let trimmed = body.trim();
+        let is_comment = trimmed.starts_with("/*") && trimmed.ends_with("*/") && trimmed.len() > 3;
+        if !is_comment {
+            pieces.push(Piece::Action { inside: body, at });
+        }
+    }
+}
+
+fn push_text<'t>(pieces: &mut Vec<Piece<'t>>, text: &'t str) {
+    if !text.is_empty() {
+        pieces.push(Piece::Text(text));
+    }
+}
+
+/// `{{- ` trims, `{{-3}}` is a number.
+fn trim_marker_at_start(inside: &str) -> bool {
+    inside.starts_with('-') && inside[1..].starts_with([' ', '\t', '\r', '\n'])
+}
+
+fn trim_marker_at_end(inside: &str) -> bool {
+    inside.ends_with('-') && inside[..inside.len() - 1].ends_with([' ', '\t', '\r', '\n'])
+}
+
+/// Where the action ends: at the first `}}` that is not within quotes or a comment.
+fn action_end(inside: &str) -> Option<usize> {
+    let bytes = inside.as_bytes();
+    let leading = inside.len() - inside.trim_start().len();
+    let mut at = 0;
+    if inside[leading..].starts_with("/*") {
+        at = leading + 2 + inside[leading + 2..].find("*/")? + 2;
+    }
+    while at < bytes.len() {
+        match bytes[at] {
+            b'}' if bytes.get(at + 1) == Some(&b'}') => return Some(at),
+            quote @ (b'"' | b'`' | b'\'') => at = quote_end(bytes, at, quote)?,
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// The place after the closing quote.
+fn quote_end(bytes: &[u8], start: usize, quote: u8) -> Option<usize> {
+    let mut at = start + 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if quote != b'`' => at += 2,
+            byte if byte == quote => return Some(at + 1),
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// Splits the inside of an action into tokens, each with its place in the template.
+pub(super) fn tokens(
+    template: &str,
+    inside: &str,
+    start: usize,
+) -> Result<Vec<(Token, usize)>, TemplateError> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    // Whether a `.Name` here belongs to what stands before it.
+    let mut is_glued = false;
+    while let Some(first) = inside[at..].chars().next() {
+        if first.is_whitespace() {
+            at += first.len_utf8();
+            is_glued = false;
+            continue;
+        }
+        let (token, bytes) = token(&inside[at..], first, is_glued)
+            .map_err(|why| error(template, start + at, &why))?;
+        is_glued = matches!(
+            token,
+            Token::Close | Token::Variable(_) | Token::Field(_) | Token::Chain(_) | Token::Word(_)
+        );
+        tokens.push((token, start + at));
+        at += bytes;
+    }
+    Ok(tokens)
+}
+
+fn token(rest: &str, first: char, is_glued: bool) -> Result<(Token, usize), String> {
+    let second = rest[first.len_utf8()..].chars().next();
+    match first {
+        '|' => Ok((Token::Pipe, 1)),
+        '(' => Ok((Token::Open, 1)),
+        ')' => Ok((Token::Close, 1)),
+        ',' => Ok((Token::Comma, 1)),
+        '=' => Ok((Token::Assign, 1)),
+        ':' if second == Some('=') => Ok((Token::Declare, 2)),
+        '"' | '`' | '\'' => quoted(rest, first),
+        '$' => {
+            let name = word(&rest[1..]);
+            Ok((Token::Variable(name.to_owned()), 1 + name.len()))
+        }
+        '.' if second.is_some_and(|next| next.is_ascii_digit()) => number(rest),
+        '.' => {
+            let name = word(&rest[1..]);
+            let token = match (name.is_empty(), is_glued) {
+                (true, _) => Token::Dot,
+                (false, true) => Token::Chain(name.to_owned()),
+                (false, false) => Token::Field(name.to_owned()),
+            };
+            Ok((token, 1 + name.len()))
+        }
+        '-' | '+' if second.is_some_and(|next| next.is_ascii_digit() || next == '.') => {
+            number(rest)
+        }
+        _ if first.is_ascii_digit() => number(rest),
+        _ if first == '_' || first.is_alphabetic() => {
+            let name = word(rest);
+            Ok((Token::Word(name.to_owned()), name.len()))
+        }
+        other => Err(format!("`{other}` means nothing inside {{{{…}}}}")),
+    }
+}
+
+fn word(text: &str) -> &str {
+    let is_part = |letter: char| letter == '_' || letter.is_alphanumeric();
+    let end = text.find(|letter| !is_part(letter)).unwrap_or(text.len());
+    &text[..end]
+}
+
+fn number(rest: &str) -> Result<(Token, usize), String> {
+    let mut previous = ' ';
+    let end = rest.find(|letter: char| {
+        let is_sign = letter == '+' || letter == '-';
+        let continues = letter.is_ascii_alphanumeric()
+            || letter == '.'
+            || letter == '_'
+            || (is_sign && matches!(previous, 'e' | 'E' | ' '));
+        previous = letter;
+        !continues
+    });
+    let written = &rest[..end.unwrap_or(rest.len())];
+    let digits = written.replace('_', "");
+    let unsigned = digits.trim_start_matches(['+', '-']);
+    let sign = if digits.starts_with('-') { -1 } else { 1 };
+    let prefix = |length: usize| unsigned.get(..length).unwrap_or_default().to_ascii_lowercase();
+    let radix = match prefix(2).as_str() {
+        "0x" => Some(16),
+        "0o" => Some(8),
+        "0b" => Some(2),
+        _ => None,
+    };
+    let integer = match radix {
+        Some(radix) => i64::from_str_radix(&unsigned[2..], radix).ok().map(|value| sign * value),
+        None => digits.parse::<i64>().ok(),
+    };
+    let token = match integer {
+        Some(value) => Token::Integer(value),
+        None => match digits.parse::<f64>().ok().filter(|value| value.is_finite()) {
+            Some(value) if radix.is_none() => Token::Float(value),
+            _ => return Err(format!("`{written}` is no number")),
+        },
+    };
+    Ok((token, written.len()))
+}
+
+fn quoted(rest: &str, quote: char) -> Result<(Token, usize), String> {
+    let end = quote_end(rest.as_bytes(), 0, quote as u8)
+        .filter(|end| *end <= rest.len())
+        .ok_or_else(|| format!("this {quote} is not closed"))?;
+    let inside = &rest[1..end - 1];
+    if quote == '`' {
+        return Ok((Token::Text(inside.to_owned()), end));
+    }
+    let text = unescaped(inside)?;
+    if quote == '"' {
+        return Ok((Token::Text(text), end));
+    }
+    let mut letters = text.chars();
+    match (letters.next(), letters.next()) {
+        (Some(letter), None) => Ok((Token::Integer(i64::from(u32::from(letter))), end)),
+        _ => Err(format!("'{inside}' is no single character; texts stand in double quotes")),
+    }
+}
+
+fn unescaped(text: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            out.push(letter);
+            continue;
+        }
+        let escape = letters.next().unwrap_or(' ');
+        match escape {
+            'n' => out.push('\n'),
+            't' => out.push('\t'),
+            'r' => out.push('\r'),
+            '\\' | '"' | '\'' => out.push(escape),
+            'x' | 'u' | 'U' => {
+                let digits = match escape {
+                    'x' => 2,
+                    'u' => 4,
+                    _ => 8,
+                };
+                let code: String = letters.by_ref().take(digits).collect();
+                let value = u32::from_str_radix(&code, 16).ok().filter(|_| code.len() == digits);
+                let character = value.and_then(char::from_u32);
+                out.push(character.ok_or_else(|| format!("\\{escape}{code} is no character"))?);
+            }
+            other => return Err(format!("\\{other} is no escape; a backslash is written \\\\")),
+        }
+    }
+    Ok(out)
+}
+
+/// An error at a byte of the template, told in characters.
+pub(super) fn error(template: &str, at_byte: usize, why: &str) -> TemplateError {
+    let before = template.char_indices().take_while(|(at, _)| *at < at_byte).count();
+    TemplateError::Parse { at: before + 1, why: why.to_owned() }
+}

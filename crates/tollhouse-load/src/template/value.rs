@@ -1,0 +1,147 @@
+//! What a template computes with, and how it is shown: as Go's templates show it.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use super::date;
+
+/// A value. Texts borrow from the template or the variables where they can.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value<'v> {
+    /// `nil`.
+    Nil,
+    /// A text.
+    Text(Cow<'v, str>),
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A list.
+    List(Vec<Value<'v>>),
+    /// An instant, in nanoseconds of Unix time.
+    Time(i64),
+}
+
+impl Value<'_> {
+    pub(super) fn text(text: String) -> Self {
+        Value::Text(Cow::Owned(text))
+    }
+
+    /// Whether `if` takes it for true: whatever is not empty.
+    pub(super) fn is_true(&self) -> bool {
+        match self {
+            Value::Nil => false,
+            Value::Text(text) => !text.is_empty(),
+            Value::Integer(number) => *number != 0,
+            Value::Float(number) => *number != 0.0,
+            Value::Boolean(is_true) => *is_true,
+            Value::List(values) => !values.is_empty(),
+            Value::Time(_) => true,
+        }
+    }
+
+    /// What messages call its kind.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Value::Nil => "nil",
+            Value::Text(_) => "a text",
+            Value::Integer(_) => "a number",
+            Value::Float(_) => "a number with a fraction",
+            Value::Boolean(_) => "true or false",
+            Value::List(_) => "a list",
+            Value::Time(_) => "a time",
+        }
+    }
+
+    /// As a whole number, texts read as numbers; what is none counts as 0, as sprig has it.
+    pub(super) fn to_integer(&self) -> i64 {
+        match self {
+            Value::Integer(number) => *number,
+            Value::Float(number) => *number as i64,
+            Value::Boolean(is_true) => i64::from(*is_true),
+            Value::Text(text) => text
+                .parse::<i64>()
+                .or_else(|_| text.parse::<f64>().map(|number| number as i64))
+                .unwrap_or(0),
+            Value::Nil | Value::List(_) | Value::Time(_) => 0,
+        }
+    }
+
+    /// As a number, by the same rule.
+    pub(super) fn to_float(&self) -> f64 {
+        match self {
+            Value::Integer(number) => *number as f64,
+            Value::Float(number) => *number,
+            Value::Text(text) => {
+                text.parse::<f64>().ok().filter(|number| number.is_finite()).unwrap_or(0.0)
+            }
+            other => other.to_integer() as f64,
+        }
+    }
+
+    /// As a text, the way it would be printed.
+    pub(super) fn to_text(&self) -> Cow<'_, str> {
+        match self {
+            Value::Text(text) => Cow::Borrowed(text),
+            Value::Nil => Cow::Borrowed(""),
+            other => {
+                let mut out = String::new();
+                other.put(&mut out);
+                Cow::Owned(out)
+            }
+        }
+    }
+
+    /// Appends it as it is shown.
+    pub(super) fn put(&self, out: &mut String) {
+        // Writing into a String cannot fail.
+        let _ = match self {
+            Value::Nil => out.write_str("<no value>"),
+            Value::Text(text) => out.write_str(text),
+            Value::Integer(number) => write!(out, "{number}"),
+            Value::Float(number) => {
+                put_float(*number, out);
+                Ok(())
+            }
+            Value::Boolean(is_true) => write!(out, "{is_true}"),
+            Value::Time(time) => {
+                date::format(*time, "2006-01-02 15:04:05.999999999 -0700 MST", out);
+                Ok(())
+            }
+            Value::List(values) => {
+                out.push('[');
+                for (index, value) in values.iter().enumerate() {
+                    if index > 0 {
+                        out.push(' ');
+                    }
+                    value.put(out);
+                }
+                out.write_char(']')
+            }
+        };
+    }
+}
+
+/// The shortest digits that read back as the same number, with an exponent where Go has one.
+fn put_float(number: f64, out: &mut String) {
+    const PLAIN: std::ops::Range<f64> = 1e-4..1e21;
+    let magnitude = number.abs();
+    let _ = if magnitude == 0.0 || PLAIN.contains(&magnitude) || !number.is_finite() {
+        write!(out, "{number}")
+    } else {
+        put_exponent(&format!("{number:e}"), out);
+        Ok(())
+    };
+}
+
+/// `1e21` becomes `1e+21`, `1e-5` becomes `1e-05`.
+pub(super) fn put_exponent(written: &str, out: &mut String) {
+    let (digits, exponent) = written.split_once('e').unwrap_or((written, "0"));
+    let (sign, exponent) = match exponent.strip_prefix('-') {
+        Some(exponent) => ('-', exponent),
+        None => ('+', exponent),
+    };
+    let _ = write!(out, "{digits}e{sign}{exponent:0>2}");
+}

@@ -17,6 +17,7 @@ pub mod preflight;
 pub mod report;
 pub mod resource;
 pub mod result;
+pub mod spelling;
 pub mod target;
 pub mod template;
 pub mod text;

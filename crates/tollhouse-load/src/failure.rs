@@ -76,14 +76,19 @@ pub struct Failure {
     pub class: FailureClass,
     /// What happened, such as `Connection refused (os error 111)`.
     pub message: String,
-    /// The gRPC status code, for a call that ended with one.
-    pub grpc_status: Option<u8>,
+    /// The HTTP or gRPC status, when a whole answer arrived.
+    pub status: Option<u16>,
 }
 
 impl Failure {
     /// A failure of a class, with its message.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), grpc_status: None }
+        Self { class, message: message.into(), status: None }
+    }
+
+    /// A failure that a whole answer with a status is.
+    pub fn answered(class: FailureClass, status: u16, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), status: Some(status) }
     }
 
     /// The failure that an error of the operating system is; `otherwise` when the error itself does not tell.

@@ -8,16 +8,24 @@
 #![forbid(unsafe_code)]
 
 pub mod case;
+pub mod clock;
+pub mod connect;
 pub mod distribution;
 pub mod error;
 pub mod failure;
 pub mod mock;
 pub mod pace;
+pub mod pacer;
 pub mod preflight;
+pub mod protocol;
+pub mod record;
 pub mod report;
 pub mod resource;
 pub mod result;
+pub mod run;
+pub mod schedule;
 pub mod spelling;
 pub mod target;
 pub mod template;
 pub mod text;
+pub mod worker;

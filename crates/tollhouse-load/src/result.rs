@@ -78,6 +78,9 @@ pub struct CaseResult {
     /// Single samples, when the case asked for them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
+    /// What the machine's limits are close to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Thresholds of the case that are not met, each as it was written with what was seen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missed_thresholds: Vec<String>,

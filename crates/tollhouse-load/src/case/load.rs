@@ -44,6 +44,10 @@ pub struct Load {
     /// Keep every single sample (for formats that list them), up to a limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keep_samples: bool,
+    /// Go on to the end even when nothing succeeds. Otherwise a run that has seen nothing but failures
+    /// for a while is given up: its figures would be about the failure.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub persistent: bool,
 }
 
 /// What happens to requests under way when the time is over.
@@ -78,6 +82,7 @@ impl Default for Load {
             keep_alive: true,
             at_end: AtEnd::Auto,
             keep_samples: false,
+            persistent: false,
         }
     }
 }

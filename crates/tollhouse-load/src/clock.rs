@@ -1,0 +1,119 @@
+//! The generator's clock: nanoseconds from one instant that all workers share, and a timer that keeps
+//! to it. The runtime's own timers round up to a millisecond, which is ten times the latency of a good
+//! answer on a fast network; intended starts therefore hang on the kernel's high-resolution timer.
+
+use std::io;
+
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+use std::os::fd::OwnedFd;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A clock; copies tell the same time.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    epoch_ns: u64,
+}
+
+impl Clock {
+    /// A clock that starts now.
+    pub fn start() -> Self {
+        Self { epoch_ns: monotonic_ns() }
+    }
+
+    /// Nanoseconds since the clock's start.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        monotonic_ns() - self.epoch_ns
+    }
+
+    /// An instant of this clock for the kernel.
+    fn timespec(&self, at_ns: u64) -> Timespec {
+        let ns = self.epoch_ns.saturating_add(at_ns);
+        Timespec {
+            tv_sec: i64::try_from(ns / SECOND_NS).unwrap_or(i64::MAX),
+            tv_nsec: (ns % SECOND_NS) as _,
+        }
+    }
+}
+
+#[inline]
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64
+}
+
+/// A timer on a [`Clock`], to be awaited by one task at a time.
+#[derive(Debug)]
+pub struct PreciseTimer {
+    clock: Clock,
+    fd: AsyncFd<OwnedFd>,
+}
+
+impl PreciseTimer {
+    /// A timer that is not set.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn new(clock: Clock) -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        #[expect(
+            deprecated,
+            reason = "its successor asks for an unsafe promise that the type OwnedFd already keeps"
+        )]
+        let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
+        Ok(Self { clock, fd })
+    }
+
+    /// Sets when [`elapsed`](Self::elapsed) returns; an instant in the past means at once.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set(&self, at_ns: u64) -> io::Result<()> {
+        let value = Itimerspec {
+            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: self.clock.timespec(at_ns),
+        };
+        timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::ABSTIME, &value)?;
+        Ok(())
+    }
+
+    /// Waits until the instant that was set last.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn elapsed(&self) -> io::Result<()> {
+        loop {
+            let mut ready = self.fd.readable().await?;
+            let read = ready.try_io(|fd| {
+                let mut expirations = [0_u8; 8];
+                Ok(rustix::io::read(fd.get_ref(), &mut expirations)?)
+            });
+            match read {
+                Ok(result) => return result.map(drop),
+                Err(_would_block) => {}
+            }
+        }
+    }
+
+    /// Waits until an instant of the clock.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn until(&self, at_ns: u64) -> io::Result<()> {
+        if self.clock.now_ns() >= at_ns {
+            return Ok(());
+        }
+        self.set(at_ns)?;
+        while self.clock.now_ns() < at_ns {
+            self.elapsed().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,262 @@
+//! What one worker writes down: full histograms, merged at the end of the run and never averaged.
+//!
+//! The headline times go into a histogram per interval, which is handed over when the interval ends; the
+//! other times are handed over once, at the end.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use crate::distribution::histogram;
+use crate::failure::{Failure, FailureClass};
+use crate::protocol::{Marks, Reply};
+use crate::result::Sample;
+use crate::schedule::Turn;
+
+/// Different messages of failures that are told apart; more would be noise, or a message with a
+/// counter in it that fills the memory.
+const MESSAGES_MAX: usize = 32;
+/// What further messages are counted under.
+const OTHER_MESSAGES: &str = "other";
+/// Different statuses that are told apart.
+const STATUSES_MAX: usize = 64;
+/// Samples that one worker keeps when asked to: 56 MB of them.
+const SAMPLES_MAX: usize = 1_000_000;
+
+/// One finished exchange, as the worker saw it.
+#[derive(Debug)]
+pub struct Finished<'a> {
+    /// Which request.
+    pub turn: Turn,
+    /// When what happened.
+    pub marks: &'a Marks,
+    /// How it ended.
+    pub outcome: &'a Result<Reply, Failure>,
+    /// When it ended.
+    pub done_ns: u64,
+}
+
+/// The times that are recorded over the whole run.
+#[derive(Debug)]
+pub struct Times {
+    /// From sending to the last byte.
+    pub response: Histogram<u64>,
+    /// From sending to the first byte.
+    pub first_byte: Histogram<u64>,
+    /// Opening a connection.
+    pub connect: Histogram<u64>,
+    /// From the intended start to sending.
+    pub slip: Histogram<u64>,
+}
+
+/// What is counted, of an interval or of the whole run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Requests with an end.
+    pub completed: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+}
+
+/// A worker's record of the measured phase.
+#[derive(Debug)]
+pub struct Record {
+    is_open: bool,
+    keeps_samples: bool,
+    /// The headline times of the interval: latency in an open loop, response time otherwise.
+    pub interval: Histogram<u64>,
+    /// What was counted in the interval.
+    pub tally: Tally,
+    /// The times of the whole run.
+    pub times: Times,
+    /// Failures by class, in the order of [`FailureClass::ALL`].
+    pub failures: [u64; FailureClass::ALL.len()],
+    /// Failures by message.
+    pub messages: BTreeMap<String, u64>,
+    /// Whole answers by status.
+    pub statuses: Vec<(u16, u64)>,
+    /// Requests on a connection that had carried one before.
+    pub reused: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Bytes of bodies.
+    pub body_bytes: u64,
+    /// Bytes of the first body.
+    pub first_body_bytes: Option<u64>,
+    /// When the last exchange ended.
+    pub last_done_ns: u64,
+    /// Single samples.
+    pub samples: Vec<Sample>,
+}
+
+impl Record {
+    /// An empty record.
+    pub fn new(is_open: bool, keeps_samples: bool) -> Self {
+        Self {
+            is_open,
+            keeps_samples,
+            interval: histogram(),
+            tally: Tally::default(),
+            times: Times {
+                response: histogram(),
+                first_byte: histogram(),
+                connect: histogram(),
+                slip: histogram(),
+            },
+            failures: [0; FailureClass::ALL.len()],
+            messages: BTreeMap::new(),
+            statuses: Vec::new(),
+            reused: 0,
+            sent_bytes: 0,
+            body_bytes: 0,
+            first_body_bytes: None,
+            last_done_ns: 0,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Writes an exchange down.
+    #[inline]
+    pub fn finished(&mut self, exchange: &Finished<'_>) {
+        let marks = exchange.marks;
+        self.tally.completed += 1;
+        self.tally.received_bytes += marks.received_bytes;
+        self.sent_bytes += marks.sent_bytes;
+        self.reused += u64::from(marks.is_reused);
+        self.last_done_ns = exchange.done_ns;
+        if let Some(intended_ns) = exchange.turn.intended_ns
+            && marks.sent_ns > 0
+        {
+            self.times.slip.saturating_record(marks.sent_ns.saturating_sub(intended_ns));
+        }
+        match exchange.outcome {
+            Ok(reply) => self.succeeded(exchange, reply),
+            Err(failure) => self.failed(failure),
+        }
+        if self.keeps_samples && self.samples.len() < SAMPLES_MAX {
+            self.samples.push(sample(exchange));
+        }
+    }
+
+    #[inline]
+    fn succeeded(&mut self, exchange: &Finished<'_>, reply: &Reply) {
+        let marks = exchange.marks;
+        let response_ns = exchange.done_ns.saturating_sub(marks.sent_ns);
+        let headline_ns = match exchange.turn.intended_ns {
+            Some(intended_ns) => exchange.done_ns.saturating_sub(intended_ns),
+            None => response_ns,
+        };
+        self.interval.saturating_record(headline_ns);
+        // In a closed loop the intervals add up to the response times.
+        if self.is_open {
+            self.times.response.saturating_record(response_ns);
+        }
+        self.times.first_byte.saturating_record(marks.first_byte_ns.saturating_sub(marks.sent_ns));
+        self.body_bytes += reply.body_bytes;
+        if self.first_body_bytes.is_none() {
+            self.first_body_bytes = Some(reply.body_bytes);
+        }
+        self.status(reply.status);
+    }
+
+    fn failed(&mut self, failure: &Failure) {
+        self.tally.failed += 1;
+        self.failures[failure.class as usize] += 1;
+        if let Some(status) = failure.status {
+            self.status(status);
+        }
+        let has_room = self.messages.len() < MESSAGES_MAX;
+        if let Some(count) = self.messages.get_mut(&failure.message) {
+            *count += 1;
+            return;
+        }
+        let message = if has_room { failure.message.clone() } else { OTHER_MESSAGES.to_owned() };
+        *self.messages.entry(message).or_default() += 1;
+    }
+
+    /// Writes down that a connection was opened.
+    pub fn connected(&mut self, took_ns: u64) {
+        self.times.connect.saturating_record(took_ns);
+    }
+
+    #[inline]
+    fn status(&mut self, status: u16) {
+        if let Some((_, count)) = self.statuses.iter_mut().find(|(seen, _)| *seen == status) {
+            *count += 1;
+        } else if self.statuses.len() < STATUSES_MAX {
+            self.statuses.push((status, 1));
+        }
+    }
+}
+
+fn sample(exchange: &Finished<'_>) -> Sample {
+    let marks = exchange.marks;
+    let (status, failure) = match exchange.outcome {
+        Ok(reply) => (reply.status, None),
+        Err(failure) => (failure.status.unwrap_or(0), Some(failure.class)),
+    };
+    let begun_ns = if marks.sent_ns > 0 { marks.sent_ns } else { exchange.done_ns };
+    Sample {
+        at_ns: begun_ns,
+        connect_ns: marks.connected_ns.saturating_sub(marks.connect_from_ns),
+        first_byte_ns: marks.first_byte_ns.saturating_sub(begun_ns),
+        response_ns: exchange.done_ns.saturating_sub(begun_ns),
+        status,
+        failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Ticket;
+
+    fn exchange(record: &mut Record, intended_ns: Option<u64>, sent_ns: u64, done_ns: u64) {
+        let marks = Marks { sent_ns, first_byte_ns: done_ns, ..Marks::default() };
+        let turn = Turn { ticket: Ticket { number: 0 }, intended_ns };
+        let outcome = Ok(Reply { status: 200, body_bytes: 5 });
+        record.finished(&Finished { turn, marks: &marks, outcome: &outcome, done_ns });
+    }
+
+    #[test]
+    fn latency_counts_from_the_intended_start_and_response_time_from_sending() {
+        let mut record = Record::new(true, false);
+        exchange(&mut record, Some(1_000_000), 3_000_000, 4_000_000);
+        assert_eq!(record.interval.max() / 10_000, 300);
+        assert_eq!(record.times.response.max() / 10_000, 100);
+        assert_eq!(record.times.slip.max() / 10_000, 200);
+    }
+
+    #[test]
+    fn a_closed_loop_records_response_times() {
+        let mut record = Record::new(false, false);
+        exchange(&mut record, None, 1_000_000, 3_000_000);
+        assert_eq!(record.interval.max() / 10_000, 200);
+        assert!(record.times.slip.is_empty());
+    }
+
+    #[test]
+    fn messages_without_end_are_counted_under_one_name() {
+        let mut record = Record::new(false, false);
+        for number in 0..1_000 {
+            record.failed(&Failure::new(FailureClass::Check, format!("line {number}")));
+        }
+        assert_eq!(record.messages.len(), MESSAGES_MAX + 1);
+        assert_eq!(record.messages[OTHER_MESSAGES], 1_000 - MESSAGES_MAX as u64);
+        assert_eq!(record.failures[FailureClass::Check as usize], 1_000);
+    }
+
+    #[test]
+    fn failures_are_no_times() {
+        let mut record = Record::new(false, true);
+        let marks = Marks { sent_ns: 10, ..Marks::default() };
+        let turn = Turn { ticket: Ticket { number: 0 }, intended_ns: None };
+        let outcome = Err(Failure::answered(FailureClass::Status, 503, "status 503"));
+        record.finished(&Finished { turn, marks: &marks, outcome: &outcome, done_ns: 20 });
+        assert!(record.interval.is_empty());
+        assert_eq!(record.statuses, [(503, 1)]);
+        assert_eq!(record.samples[0].failure, Some(FailureClass::Status));
+    }
+}

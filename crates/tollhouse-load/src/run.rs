@@ -1,0 +1,308 @@
+//! Runs a case: checks the target, starts the workers, follows them, merges what they recorded.
+//!
+//! The calling thread coordinates and shows progress; it carries no load itself.
+
+mod follow;
+mod thread;
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::case::{AtEnd, Case, Protocol as Name};
+use crate::clock::Clock;
+use crate::error::BenchError;
+use crate::failure::{Failure, FailureClass};
+use crate::preflight;
+use crate::protocol::http1::Http1;
+use crate::protocol::{Lane, Protocol};
+use crate::resource::{SAMPLE_EVERY, Sampler, Watched};
+use crate::result::{CaseResult, Counts, Interval};
+use crate::schedule::Schedule;
+use crate::target::{Endpoint, Target};
+use crate::worker::{Setup, Worker};
+
+use follow::Follower;
+
+/// Intervals of a series: never shorter than the workers' tick, never longer than people look away.
+const INTERVAL_MIN: Duration = Duration::from_millis(200);
+const INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// A short run is still drawn with about so many points.
+const INTERVALS_WANTED: u32 = 40;
+/// More threads than this is a mistake in a plan.
+const WORKERS_MAX: usize = 1_024;
+
+/// What a run is told beside its case.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Processes to watch; the generator itself is always watched.
+    pub watch: Vec<Watched>,
+    /// Ends the run early.
+    pub stop: Stop,
+}
+
+/// Ends a run early; clones end the same one. What was measured until then is reported.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Ends the run.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked to end.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How a run is going, after every interval.
+#[derive(Debug)]
+pub struct Progress<'a> {
+    /// Since the phase began: the warm-up or the measurement.
+    pub elapsed: Duration,
+    /// How long the phase is to last, when time ends it.
+    pub planned: Option<Duration>,
+    /// How many requests are to be measured, when a count ends it.
+    pub planned_requests: Option<u64>,
+    /// Whether nothing is recorded yet.
+    pub is_warming_up: bool,
+    /// The interval that has just ended.
+    pub last: &'a Interval,
+    /// All intervals measured so far.
+    pub series: &'a [Interval],
+    /// Counts so far; only the sums, without classes and messages.
+    pub counts: &'a Counts,
+    /// The headline times so far, in nanoseconds.
+    pub so_far: &'a Histogram<u64>,
+}
+
+/// What every worker thread of a run is given.
+struct Shared<P> {
+    protocol: Arc<P>,
+    schedule: Arc<Schedule>,
+    clock: Clock,
+    case: Case,
+    interval: Duration,
+    stop: Stop,
+}
+
+/// Runs a case to its end and tells what was seen.
+///
+/// # Errors
+/// When the case, the target or the machine does not allow a measurement.
+pub fn run(
+    case: &Case,
+    settings: &Settings,
+    observe: &mut dyn FnMut(&Progress<'_>),
+) -> Result<CaseResult, BenchError> {
+    check(case)?;
+    let target = Target::of(case)?;
+    match case.protocol() {
+        Name::Http1 => run_over::<Http1>(case, &target, settings, observe),
+        Name::Http2 | Name::Grpc | Name::WebSocket | Name::Tcp => Err(BenchError::Case {
+            key: "protocol".into(),
+            why: "is not known to this build".into(),
+        }),
+    }
+}
+
+fn check(case: &Case) -> Result<(), BenchError> {
+    let problem =
+        |key: &str, why: &str| Err(BenchError::Case { key: key.to_owned(), why: why.to_owned() });
+    let load = &case.load;
+    if load.connections == 0 {
+        return problem("load.connections", "is 0; there must be one at least");
+    }
+    if load.streams == 0 {
+        return problem("load.streams", "is 0; there must be one at least");
+    }
+    if load.requests == Some(0) {
+        return problem("load.requests", "is 0; there must be one at least");
+    }
+    if load.duration.is_some_and(|duration| duration.is_zero()) {
+        return problem("load.duration", "is 0; a measurement lasts some time");
+    }
+    if load.timeout.is_zero() {
+        return problem("load.timeout", "is 0; an answer takes some time");
+    }
+    if load.workers.is_some_and(|workers| workers == 0 || workers > WORKERS_MAX) {
+        return problem("load.workers", "must be 1 to 1024");
+    }
+    match load.pace.problem() {
+        Some(why) => problem("load.pace", &why),
+        None => Ok(()),
+    }
+}
+
+fn run_over<P: Protocol>(
+    case: &Case,
+    target: &Target,
+    settings: &Settings,
+    observe: &mut dyn FnMut(&Progress<'_>),
+) -> Result<CaseResult, BenchError> {
+    let notes = preflight::check(case.load.connections as u64, destinations(target))?;
+    let protocol = Arc::new(P::prepare(case, target)?);
+    let clock = Clock::start();
+    let schedule = Arc::new(Schedule::new(&case.load));
+    try_target(&protocol, case, target, clock, &schedule)?;
+    let shared = Arc::new(Shared {
+        protocol,
+        schedule,
+        clock,
+        case: case.clone(),
+        interval: interval_of(case),
+        stop: settings.stop.clone(),
+    });
+    let watched: Vec<Watched> =
+        std::iter::once(Watched::own()).chain(settings.watch.iter().cloned()).collect();
+    let sampler = Sampler::start(&watched, SAMPLE_EVERY.min(shared.interval))?;
+    let (events, inbox) = mpsc::channel();
+    let workers = workers_of(case);
+    let begin = tokio::sync::watch::Sender::new(false);
+    let mut threads = Vec::new();
+    for index in 0..workers {
+        let shared = Arc::clone(&shared);
+        let lane =
+            thread::Place { index, workers, events: events.clone(), begin: begin.subscribe() };
+        let builder = std::thread::Builder::new().name(format!("load-{index}"));
+        let spawned = builder.spawn(move || thread::main(&shared, lane));
+        threads.push(spawned.map_err(|error| system("starting a worker thread", error))?);
+    }
+    drop(events);
+    let mut follower = Follower::new(case, &shared.schedule, workers);
+    let mut mark_start = || sampler.mark_start();
+    let outcome = follower.follow(&inbox, &shared, &begin, &mut mark_start, observe);
+    let (processes, kernel) = sampler.finish();
+    for thread in threads {
+        if thread.join().is_err() {
+            return Err(BenchError::Machine("a worker thread died; see the message above".into()));
+        }
+    }
+    outcome?;
+    let mut result = follower.into_result::<P>(target)?;
+    result.processes = processes;
+    result.kernel = Some(kernel);
+    result.notes = notes.into_iter().map(|advice| advice.sentence()).collect();
+    Ok(result)
+}
+
+/// Pairs of address and port that connections are spread over; each has local ports of its own.
+fn destinations(target: &Target) -> u64 {
+    match &target.endpoint {
+        Endpoint::Tcp(addresses) => addresses.len() as u64,
+        Endpoint::Unix(_) => u64::MAX,
+    }
+}
+
+/// Opens one connection, so that a target that cannot be reached is named before anything is measured.
+fn try_target<P: Protocol>(
+    protocol: &Arc<P>,
+    case: &Case,
+    target: &Target,
+    clock: Clock,
+    schedule: &Arc<Schedule>,
+) -> Result<(), BenchError> {
+    let runtime = thread::runtime()?;
+    let setup = Setup {
+        index: 0,
+        clock,
+        schedule: Arc::clone(schedule),
+        timeout: case.load.timeout,
+        keeps_samples: false,
+    };
+    let opened = tokio::task::LocalSet::new().block_on(&runtime, async {
+        let worker = Rc::new(Worker::new(setup).map_err(|error| system("making a timer", error))?);
+        let mut lane = protocol.lane(&worker, 0);
+        let limit = tokio::time::timeout(case.load.timeout, lane.open());
+        Ok(limit.await.unwrap_or_else(|_| {
+            let text = crate::text::format_duration(case.load.timeout);
+            Err(Failure::new(FailureClass::Timeout, format!("no connection within {text}")))
+        }))
+    })?;
+    opened.map_err(|failure| unusable(target, &failure))
+}
+
+/// A target that nothing can be measured on, with the remedy where one is known.
+fn unusable(target: &Target, failure: &Failure) -> BenchError {
+    let remedy = match failure.class {
+        FailureClass::Connect | FailureClass::Timeout => {
+            "; is it started, and is this its address?".to_owned()
+        }
+        FailureClass::Tls => {
+            "; name its authority with --ca, or take any certificate with --insecure".to_owned()
+        }
+        FailureClass::Status => {
+            "; say which statuses are a success if this is what you expect".into()
+        }
+        FailureClass::Check => "; the answer is not what the case expects".into(),
+        _ => String::new(),
+    };
+    BenchError::Probe { target: target.to_string(), why: format!("{failure}{remedy}") }
+}
+
+fn system(doing: &str, error: std::io::Error) -> BenchError {
+    BenchError::System { doing: doing.to_owned(), error }
+}
+
+/// Workers of a case: what it says, or one a core, and never one without a connection.
+fn workers_of(case: &Case) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    case.load.workers.unwrap_or(cores).min(case.load.connections)
+}
+
+/// How many connections one worker has: all, split evenly, the first ones one more.
+fn share_of(connections: usize, workers: usize, index: usize) -> usize {
+    connections / workers + usize::from(index < connections % workers)
+}
+
+fn interval_of(case: &Case) -> Duration {
+    let whole = case.load.duration.unwrap_or(INTERVAL_MAX * INTERVALS_WANTED / 2);
+    let ticks = (whole / INTERVALS_WANTED).clamp(INTERVAL_MIN, INTERVAL_MAX).as_millis()
+        / crate::worker::TICK.as_millis();
+    crate::worker::TICK * u32::try_from(ticks).unwrap_or(1)
+}
+
+/// Whether requests under way at the end are waited for.
+fn waits_at_end(case: &Case) -> bool {
+    match case.load.at_end {
+        AtEnd::Auto => case.load.pace.is_open(),
+        AtEnd::Abandon => false,
+        AtEnd::Wait => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_split_without_a_rest() {
+        for (connections, workers) in [(600, 2), (7, 3), (2, 2), (1_201, 8)] {
+            let shares: Vec<usize> =
+                (0..workers).map(|index| share_of(connections, workers, index)).collect();
+            assert_eq!(shares.iter().sum::<usize>(), connections);
+            assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+        }
+    }
+
+    #[test]
+    fn a_case_that_contradicts_itself_is_named_by_its_key() {
+        let cases: [(&str, fn(&mut Case)); 4] = [
+            ("load.connections", |case| case.load.connections = 0),
+            ("load.duration", |case| case.load.duration = Some(Duration::ZERO)),
+            ("load.pace", |case| case.load.pace = crate::pace::Pace::Rate(0.0)),
+            ("load.workers", |case| case.load.workers = Some(0)),
+        ];
+        for (key, change) in cases {
+            let mut case = Case::new("http://127.0.0.1:1/");
+            change(&mut case);
+            let error = run(&case, &Settings::default(), &mut |_| ()).expect_err(key);
+            assert!(error.to_string().starts_with(key), "{error}");
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A worker's thread: its runtime, its lanes, its ticks, and what it reports.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+
+use hdrhistogram::Histogram;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinSet, LocalSet};
+
+use super::{Shared, share_of, system, waits_at_end};
+use crate::clock::PreciseTimer;
+use crate::distribution::histogram;
+use crate::error::BenchError;
+use crate::protocol::{Lane, Protocol};
+use crate::record::{Record, Tally};
+use crate::worker::{Setup, TICK, Worker, drive};
+
+/// Connections that one worker opens at the same time: below the shortest listen queues in use (128),
+/// which would drop the rest for a second.
+const OPENING_MAX: usize = 48;
+
+/// What a worker tells.
+pub(super) enum Event {
+    /// All its lanes have tried to open their connections.
+    Ready,
+    /// An interval has ended.
+    Interval(WorkerInterval),
+    /// It has ended.
+    Ended(Box<WorkerEnd>),
+    /// It could not work.
+    Failed(BenchError),
+}
+
+/// One interval of one worker.
+pub(super) struct WorkerInterval {
+    /// Which interval of its phase, from 0.
+    pub(super) index: u64,
+    /// Its end, from the start of the phase.
+    pub(super) at_ns: u64,
+    pub(super) is_warm_up: bool,
+    pub(super) times: Histogram<u64>,
+    pub(super) tally: Tally,
+    pub(super) in_flight: u64,
+    pub(super) connections: u64,
+    /// One of the failures, for the case that there is nothing else.
+    pub(super) failure: Option<crate::failure::Failure>,
+}
+
+/// What a worker has at its end.
+pub(super) struct WorkerEnd {
+    pub(super) record: Record,
+    pub(super) connections_opened: u64,
+    pub(super) unfinished: u64,
+    pub(super) loop_delay_ns: u64,
+    /// Requests a second in windows of one tick.
+    pub(super) rates: Vec<f64>,
+}
+
+/// Where a worker stands in its run.
+pub(super) struct Place {
+    pub(super) index: usize,
+    pub(super) workers: usize,
+    pub(super) events: mpsc::Sender<Event>,
+    pub(super) begin: watch::Receiver<bool>,
+}
+
+/// A runtime for one thread.
+pub(super) fn runtime() -> Result<Runtime, BenchError> {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| system("making a runtime", error))
+}
+
+/// The body of a worker's thread.
+pub(super) fn main<P: Protocol>(shared: &Arc<Shared<P>>, place: Place) {
+    let events = place.events.clone();
+    let ended = runtime().and_then(|runtime| {
+        LocalSet::new()
+            .block_on(&runtime, work(shared, place))
+            .map_err(|error| system("keeping the time", error))
+    });
+    // Nobody listens any more when another worker has failed.
+    let _ = events.send(match ended {
+        Ok(end) => Event::Ended(Box::new(end)),
+        Err(error) => Event::Failed(error),
+    });
+}
+
+async fn work<P: Protocol>(shared: &Arc<Shared<P>>, place: Place) -> io::Result<WorkerEnd> {
+    let load = &shared.case.load;
+    let worker = Rc::new(Worker::new(Setup {
+        index: place.index,
+        clock: shared.clock,
+        schedule: Arc::clone(&shared.schedule),
+        timeout: load.timeout,
+        keeps_samples: load.keep_samples,
+    })?);
+    let pacer = tokio::task::spawn_local({
+        let worker = Rc::clone(&worker);
+        async move { worker.pacer().run().await }
+    });
+    let connections = share_of(load.connections, place.workers, place.index);
+    let mut lanes = start_lanes(shared, &place, &worker, connections * load.streams).await;
+    // An error means that the coordinator has gone; then nothing begins.
+    let _ = place.events.send(Event::Ready);
+    let mut begin = place.begin.clone();
+    if begin.wait_for(|begun| *begun).await.is_err() {
+        lanes.abort_all();
+    }
+    let ticks = Rc::new(RefCell::new(Ticks::new(Rc::clone(&worker), shared, place.events)));
+    let end = {
+        let mut ticker = std::pin::pin!(tick(shared, &worker, &ticks));
+        tokio::select! {
+            () = all_ended(&mut lanes) => Ok(()),
+            ended = &mut ticker => ended,
+        }
+    };
+    let unfinished = worker.in_flight();
+    lanes.abort_all();
+    all_ended(&mut lanes).await;
+    pacer.abort();
+    let _ = pacer.await;
+    end?;
+    ticks.borrow_mut().publish_rest();
+    let (loop_delay_ns, rates) = ticks.borrow_mut().take_statistics();
+    let connections_opened = worker.connections().1;
+    let record = worker.record().replace(Record::new(false, false));
+    Ok(WorkerEnd { record, connections_opened, unfinished, loop_delay_ns, rates })
+}
+
+async fn all_ended(lanes: &mut JoinSet<()>) {
+    while lanes.join_next().await.is_some() {}
+}
+
+/// Starts the lanes, which open their connections, a few at a time, and then wait for the beginning.
+async fn start_lanes<P: Protocol>(
+    shared: &Arc<Shared<P>>,
+    place: &Place,
+    worker: &Rc<Worker>,
+    count: usize,
+) -> JoinSet<()> {
+    let gate = Rc::new(Semaphore::new(OPENING_MAX));
+    let (opened, mut all_opened) = tokio::sync::mpsc::channel::<()>(1);
+    let mut lanes = JoinSet::new();
+    for index in 0..count {
+        let mut lane = shared.protocol.lane(worker, index);
+        let (worker, gate) = (Rc::clone(worker), Rc::clone(&gate));
+        let (opened, mut begin) = (opened.clone(), place.begin.clone());
+        let opens_before = shared.case.load.keep_alive;
+        let timeout = shared.case.load.timeout;
+        lanes.spawn_local(async move {
+            if opens_before {
+                let _permit = gate.acquire().await;
+                // A failure shows again in the first exchange, and is counted there.
+                let _ = tokio::time::timeout(timeout, lane.open()).await;
+            }
+            drop(opened);
+            if begin.wait_for(|begun| *begun).await.is_ok() {
+                drive(worker, lane).await;
+            }
+        });
+    }
+    drop(opened);
+    // Ends when the last lane has dropped its sender.
+    let _ = all_opened.recv().await;
+    lanes
+}
+
+/// Looks at the time every [`TICK`]: expires requests, publishes intervals, ends the run.
+async fn tick<P>(
+    shared: &Shared<P>,
+    worker: &Rc<Worker>,
+    ticks: &RefCell<Ticks>,
+) -> io::Result<()> {
+    let timer = PreciseTimer::new(shared.clock)?;
+    let measured = shared.schedule.measured();
+    loop {
+        let due_ns = ticks.borrow().next_ns();
+        timer.until(due_ns).await?;
+        worker.expire();
+        let now_ns = worker.now_ns();
+        ticks.borrow_mut().tick(now_ns);
+        if shared.stop.is_stopped() {
+            shared.schedule.stop(now_ns);
+        }
+        if now_ns >= measured.end_ns() {
+            worker.pacer().release();
+            let is_cut = shared.stop.is_stopped() || !waits_at_end(&shared.case);
+            if is_cut {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Counts ticks and intervals of a worker.
+struct Ticks {
+    worker: Rc<Worker>,
+    events: mpsc::Sender<Event>,
+    schedule: Arc<crate::schedule::Schedule>,
+    ticks_per_interval: u64,
+    phase: usize,
+    /// Ticks of the phase so far.
+    ticks: u64,
+    published: u64,
+    counted: u64,
+    loop_delay_ns: u64,
+    rates: Vec<f64>,
+}
+
+impl Ticks {
+    fn new<P>(worker: Rc<Worker>, shared: &Shared<P>, events: mpsc::Sender<Event>) -> Self {
+        let ticks_per_interval = (shared.interval.as_millis() / TICK.as_millis()).max(1);
+        Self {
+            worker,
+            events,
+            schedule: Arc::clone(&shared.schedule),
+            ticks_per_interval: u64::try_from(ticks_per_interval).unwrap_or(1),
+            phase: 0,
+            ticks: 0,
+            published: 0,
+            counted: 0,
+            loop_delay_ns: 0,
+            rates: Vec::new(),
+        }
+    }
+
+    fn phase(&self) -> &crate::schedule::Phase {
+        &self.schedule.phases()[self.phase]
+    }
+
+    /// When the next tick is due: after a whole number of ticks of the phase, or at its end.
+    fn next_ns(&self) -> u64 {
+        let tick_ns = TICK.as_nanos() as u64;
+        let next = self.phase().start_ns().saturating_add((self.ticks + 1) * tick_ns);
+        let end_ns = self.phase().end_ns();
+        let has_ended = self.phase().start_ns() + self.ticks * tick_ns >= end_ns;
+        if has_ended { next } else { next.min(end_ns) }
+    }
+
+    fn tick(&mut self, now_ns: u64) {
+        self.loop_delay_ns = self.loop_delay_ns.max(now_ns.saturating_sub(self.next_ns()));
+        self.ticks += 1;
+        if self.phase().is_measured {
+            self.count_rate();
+        }
+        let is_phase_over = now_ns >= self.phase().end_ns();
+        if self.ticks.is_multiple_of(self.ticks_per_interval) || is_phase_over {
+            self.publish(now_ns);
+        }
+        if is_phase_over && self.phase + 1 < self.schedule.phases().len() {
+            self.phase += 1;
+            (self.ticks, self.published) = (0, 0);
+        }
+    }
+
+    fn count_rate(&mut self) {
+        let completed = self.worker.record().borrow().tally.completed;
+        // The tally starts anew with each interval.
+        let since = if completed >= self.counted { completed - self.counted } else { completed };
+        self.counted = completed;
+        self.rates.push(since as f64 / TICK.as_secs_f64());
+    }
+
+    fn publish(&mut self, now_ns: u64) {
+        let is_warm_up = !self.phase().is_measured;
+        let (times, tally) = if is_warm_up {
+            (histogram(), self.worker.take_warm_up())
+        } else {
+            let mut record = self.worker.record().borrow_mut();
+            let times = std::mem::replace(&mut record.interval, histogram());
+            (times, std::mem::take(&mut record.tally))
+        };
+        self.counted = 0;
+        let interval = WorkerInterval {
+            index: self.published,
+            at_ns: now_ns.saturating_sub(self.phase().start_ns()),
+            is_warm_up,
+            times,
+            tally,
+            in_flight: self.worker.in_flight(),
+            connections: self.worker.connections().0,
+            failure: self.worker.take_last_failure(),
+        };
+        self.published += 1;
+        // Nobody listens any more when another worker has failed.
+        let _ = self.events.send(Event::Interval(interval));
+    }
+
+    /// What has ended since the last interval.
+    fn publish_rest(&mut self) {
+        self.phase = self.schedule.phases().len() - 1;
+        if self.worker.record().borrow().tally.completed > 0 {
+            self.publish(self.worker.now_ns());
+        }
+    }
+
+    fn take_statistics(&mut self) -> (u64, Vec<f64>) {
+        (self.loop_delay_ns, std::mem::take(&mut self.rates))
+    }
+}

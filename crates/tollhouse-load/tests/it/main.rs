@@ -1,0 +1,3 @@
+//! The load generator from its public side: whole runs against mock upstreams on loopback.
+
+mod engine;

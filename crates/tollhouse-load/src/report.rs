@@ -1,11 +1,13 @@
 //! The file that holds a session of measurements: results, their environment, what was published
 //! about the same thing, and the warnings. Versioned JSON; HTML, text and comparisons are made of it.
 
+pub mod compare;
 mod environment;
 pub mod figure;
 pub mod hgrm;
 pub mod html;
 pub mod paint;
+mod spread;
 mod store;
 pub mod text;
 
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::result::CaseResult;
 
 pub use environment::Environment;
+pub use spread::{RUNS_MIN, Spread};
 pub use store::{load, save};
 
 /// The version of the file's shape. It changes when a reader of the old shape would misread the new one.

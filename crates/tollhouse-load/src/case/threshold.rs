@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::figure;
+use crate::result::CaseResult;
+
 /// The figure that a condition is about.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Metric {
@@ -121,6 +124,58 @@ fn parse_bound(metric: Metric, text: &str) -> Result<f64, String> {
     }
 }
 
+impl Threshold {
+    /// Whether a result meets the condition. A figure that the result does not have is not met.
+    ///
+    /// # Errors
+    /// The condition with what was seen, such as `p99 < 50ms: 61.3ms`.
+    pub fn judge(&self, result: &CaseResult) -> Result<(), String> {
+        let seen = self.metric.of(result).filter(|seen| !seen.is_nan());
+        let Some(seen) = seen else {
+            return Err(format!("{self}: nothing was measured that tells"));
+        };
+        let is_met = match self.comparison {
+            Comparison::Less => seen < self.bound,
+            Comparison::LessOrEqual => seen <= self.bound,
+            Comparison::Greater => seen > self.bound,
+            Comparison::GreaterOrEqual => seen >= self.bound,
+        };
+        if is_met { Ok(()) } else { Err(format!("{self}: {}", self.metric.shown(seen))) }
+    }
+}
+
+impl Metric {
+    /// The figure in a result, in the unit of bounds.
+    fn of(self, result: &CaseResult) -> Option<f64> {
+        let times = result.headline();
+        let any = |figure: f64| (!times.is_empty()).then_some(figure);
+        match self {
+            Metric::Percentile(percent) => times.percentile_ns(percent).map(|value| value as f64),
+            Metric::Mean => any(times.mean_ns),
+            Metric::Max => any(times.max_ns as f64),
+            Metric::Goodput => Some(result.goodput),
+            Metric::Rate => Some(result.rate),
+            Metric::FailureRate => {
+                // Nothing completed is no success: 0 of 0 must not pass `failure_rate < 1%`.
+                let completed = result.counts.completed;
+                (completed > 0).then(|| result.counts.failed as f64 / completed as f64)
+            }
+            Metric::Failures => Some(result.counts.failed as f64),
+        }
+    }
+
+    fn shown(self, seen: f64) -> String {
+        match self {
+            Metric::Percentile(_) | Metric::Mean | Metric::Max => {
+                figure::time(seen).replace(' ', "")
+            }
+            Metric::FailureRate => figure::percent(seen).replace(' ', ""),
+            Metric::Goodput | Metric::Rate => figure::rate(seen),
+            Metric::Failures => figure::count(seen as u64),
+        }
+    }
+}
+
 impl TryFrom<String> for Threshold {
     type Error = ThresholdError;
 
@@ -162,6 +217,49 @@ fn time(nanoseconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distribution::Distribution;
+    use crate::result::Counts;
+
+    #[test]
+    fn a_missed_condition_says_what_was_seen() {
+        let result = CaseResult {
+            rate: 20_472.95,
+            goodput: 20_000.0,
+            counts: Counts { completed: 1_000, failed: 25, ..Counts::default() },
+            response_time: Distribution {
+                count: 975,
+                mean_ns: 22_090_000.0,
+                max_ns: 1_043_330_000,
+                percentiles: vec![(50.0, 19_370_000), (99.0, 61_300_000)],
+                ..Distribution::default()
+            },
+            ..CaseResult::default()
+        };
+        for (text, expected) in [
+            ("p99 < 50ms", Err("p99 < 50ms: 61.30ms")),
+            ("p99 < 61.3ms", Err("p99 < 61300us: 61.30ms")),
+            ("p99 <= 61.3ms", Ok(())),
+            ("p50 < 20ms", Ok(())),
+            ("p75 < 1s", Err("p75 < 1s: nothing was measured that tells")),
+            ("mean < 20ms", Err("mean < 20ms: 22.09ms")),
+            ("max < 1s", Err("max < 1s: 1.043s")),
+            ("goodput >= 20000", Ok(())),
+            ("rate > 30000", Err("rate > 30000: 20,473")),
+            ("failure_rate < 1%", Err("failure_rate < 1%: 2.5%")),
+            ("failures < 25", Err("failures < 25: 25")),
+        ] {
+            let judged = text.parse::<Threshold>().expect(text).judge(&result);
+            assert_eq!(judged, expected.map_err(str::to_owned), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_run_without_a_single_answer_meets_no_condition_on_answers() {
+        for text in ["p99 < 1s", "mean < 1s", "max < 1s", "failure_rate < 1%", "goodput > 0"] {
+            let judged = text.parse::<Threshold>().expect(text).judge(&CaseResult::default());
+            assert!(judged.is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_condition_is_read_and_written_back() {

@@ -1,0 +1,219 @@
+//! What cannot be true: figures that contradict each other, or arithmetic.
+
+use super::view::{Session, elapsed_seconds, title};
+use super::{Findings, Severity};
+use crate::pace::Pace;
+use crate::report::figure;
+use crate::result::CaseResult;
+
+/// A closed loop whose connections are busy for a share further off than this has lost some of them, or
+/// some of its times.
+const LITTLE_INVALID: f64 = 0.10;
+/// Off by more than this is worth a look.
+const LITTLE_NOTE: f64 = 0.05;
+/// What the generator itself may need between an answer and the next request of a connection, which no
+/// time of a request holds. With very short answers it is a large share of them.
+const BETWEEN_REQUESTS_NS: f64 = 20_000.0;
+/// Tables round; percentiles that differ by less than the last digit of three are equal.
+const ROUNDING: f64 = 0.001;
+
+/// In a closed loop each connection is always waiting for an answer, so that
+/// connections = requests a second × mean time (Little's law).
+pub(super) fn littles_law(session: &Session<'_>, findings: &mut Findings) {
+    for result in session.results() {
+        let concurrency = result.concurrency as f64;
+        if result.open_loop || result.concurrency == 0 || result.rate <= 0.0 {
+            continue;
+        }
+        if result.response_time.mean_ns > 0.0 {
+            busy_connections(result, concurrency, findings);
+        } else {
+            implied_mean(result, concurrency, findings);
+        }
+    }
+}
+
+fn busy_connections(result: &CaseResult, concurrency: f64, findings: &mut Findings) {
+    let cycle_ns = result.response_time.mean_ns + pauses_ns(result);
+    let busy = answers_a_second(result) * cycle_ns / 1e9;
+    let off = (busy - concurrency).abs() / concurrency;
+    let gap_ns = concurrency * 1e9 / result.rate - cycle_ns;
+    // What was under way at the end of a short run is in no count.
+    let cut_off = elapsed_seconds(result).map_or(0.0, |seconds| cycle_ns / 1e9 / seconds);
+    if off <= LITTLE_NOTE + cut_off || gap_ns.abs() <= BETWEEN_REQUESTS_NS {
+        return;
+    }
+    let severity = if off > LITTLE_INVALID + cut_off { Severity::Invalid } else { Severity::Note };
+    let product = format!(
+        "{} requests/s × {} mean = {} connections at work, but {} were open",
+        figure::rate(answers_a_second(result)),
+        figure::time(cycle_ns),
+        figure::rate(busy),
+        figure::count(result.concurrency),
+    );
+    let meaning = match (busy < concurrency, result.counts.failed) {
+        (true, 0) => format!(
+            "{} of them are unaccounted for: stalled, failing or never opened. Count failures by \
+             class and look for an overflowing listen queue before quoting these times",
+            figure::percent(off),
+        ),
+        (true, failed) => format!(
+            "{} of them are unaccounted for; {} failed requests kept connections busy and are in no \
+             time. Remove the failures and measure again",
+            figure::percent(off),
+            figure::count(failed),
+        ),
+        (false, _) => format!(
+            "{} more than there are: times were corrected afterwards or counted twice. Use times as \
+             they were recorded",
+            figure::percent(off),
+        ),
+    };
+    findings.about(result, "littles-law", severity, format!("{product}; {meaning}."));
+}
+
+/// Without a mean, what the law says it must be still has to lie below the higher percentiles.
+fn implied_mean(result: &CaseResult, concurrency: f64, findings: &mut Findings) {
+    let implied_ns = concurrency * 1e9 / result.rate;
+    let Some(p99_ns) = result.response_time.percentile_ns(99.0) else { return };
+    if implied_ns > p99_ns as f64 * (1.0 + ROUNDING) {
+        findings.about(
+            result,
+            "littles-law",
+            Severity::Invalid,
+            format!(
+                "{} connections at {} requests/s imply a mean of {}, above the p99 of {}: rate or \
+                 percentiles are not of this run. Measure the case again.",
+                figure::count(result.concurrency),
+                figure::rate(result.rate),
+                figure::time(implied_ns),
+                figure::time(p99_ns as f64),
+            ),
+        );
+    }
+}
+
+/// What a connection spends beside waiting for answers, per request: pauses asked for, connecting.
+fn pauses_ns(result: &CaseResult) -> f64 {
+    let think_ns = match result.case.as_ref().map(|case| case.load.pace) {
+        Some(Pace::Think(pause)) => pause.as_nanos() as f64,
+        _ => 0.0,
+    };
+    let completed = result.counts.completed.max(1) as f64;
+    think_ns + result.connect.mean_ns * result.connect.count as f64 / completed
+}
+
+/// The rate that belongs to the mean: of successes when they are counted, of all otherwise.
+fn answers_a_second(result: &CaseResult) -> f64 {
+    if result.counts.succeeded > 0 { result.goodput } else { result.rate }
+}
+
+/// Percentiles rise; none lies beyond the maximum or below the minimum; the mean lies between.
+pub(super) fn order(session: &Session<'_>, findings: &mut Findings) {
+    for result in session.results() {
+        let wrong = disorder(result);
+        if wrong.is_empty() {
+            continue;
+        }
+        findings.about(
+            result,
+            "order",
+            Severity::Invalid,
+            format!(
+                "{}. Such figures are not of one run: a cell was copied or computed wrongly. Take \
+                 them from the raw data again.",
+                wrong.join("; "),
+            ),
+        );
+    }
+}
+
+fn disorder(result: &CaseResult) -> Vec<String> {
+    let times = result.headline();
+    let shown = |nanoseconds: u64| figure::time(nanoseconds as f64);
+    let mut wrong = Vec::new();
+    for pair in times.percentiles.windows(2) {
+        let ((lower, low_ns), (higher, high_ns)) = (pair[0], pair[1]);
+        if low_ns > high_ns {
+            wrong.push(format!("p{lower} {} > p{higher} {}", shown(low_ns), shown(high_ns)));
+        }
+    }
+    let last = times.percentiles.last();
+    if let Some((percent, value_ns)) = last.filter(|_| times.max_ns > 0)
+        && above(*value_ns as f64, times.max_ns as f64)
+    {
+        wrong.push(format!("p{percent} {} > max {}", shown(*value_ns), shown(times.max_ns)));
+    }
+    if times.max_ns > 0 && above(times.mean_ns, times.max_ns as f64) {
+        wrong.push(format!("mean {} > max {}", figure::time(times.mean_ns), shown(times.max_ns)));
+    } else if let Some(bound) = mean_bound_ns(result)
+        && above(times.mean_ns, bound.1)
+    {
+        wrong.push(format!(
+            "mean {} > p99 {}, which with a maximum of {} cannot be",
+            figure::time(times.mean_ns),
+            figure::time(bound.0),
+            shown(times.max_ns),
+        ));
+    }
+    wrong
+}
+
+/// Whether a figure lies above another by more than rounding.
+fn above(value: f64, bound: f64) -> bool {
+    value > bound * (1.0 + ROUNDING)
+}
+
+/// The p99, and the highest mean it allows: 99 of 100 at p99, the last at the maximum.
+fn mean_bound_ns(result: &CaseResult) -> Option<(f64, f64)> {
+    let times = result.headline();
+    let p99_ns = times.percentile_ns(99.0)? as f64;
+    let bound_ns = 0.99 * p99_ns + 0.01 * times.max_ns as f64;
+    (times.max_ns > 0).then_some((p99_ns, bound_ns))
+}
+
+/// Digits that a measured time repeats only by accident.
+const DIGITS_MIN: usize = 4;
+
+/// A table whose times repeat to four digits between rows was copied by hand.
+pub(super) fn repeated_figures(session: &Session<'_>, findings: &mut Findings) {
+    let mut seen: Vec<(f64, String)> = Vec::new();
+    let mut repeated = Vec::new();
+    for result in session.results().filter(|result| result.case.is_none()) {
+        for (figure, value_ns) in table_times(result) {
+            let here = format!("{figure} of {}", title(result));
+            let same = seen.iter().find(|(other_ns, _)| (other_ns / value_ns - 1.0).abs() < 1e-5);
+            if let Some((_, there)) = same {
+                repeated.push(format!("{} is the {there} and the {here}", figure::time(value_ns)));
+            }
+            seen.push((value_ns, here));
+        }
+    }
+    if !repeated.is_empty() {
+        findings.overall(
+            "repeated-figures",
+            Severity::Caution,
+            format!(
+                "{}. Measured times do not repeat to the last digit; cells were copied. Take them from \
+                 the raw data again.",
+                repeated.join("; "),
+            ),
+        );
+    }
+}
+
+/// Mean and percentiles of a table's row, where they have enough digits to be told apart.
+fn table_times(result: &CaseResult) -> Vec<(String, f64)> {
+    let times = result.headline();
+    let percentiles =
+        times.percentiles.iter().map(|(percent, value)| (format!("p{percent}"), *value as f64));
+    std::iter::once(("mean".to_owned(), times.mean_ns))
+        .chain(percentiles)
+        .filter(|(_, value_ns)| significant_digits(*value_ns) >= DIGITS_MIN)
+        .collect()
+}
+
+fn significant_digits(value: f64) -> usize {
+    let text = format!("{value:.0}");
+    text.trim_end_matches('0').len()
+}

@@ -1,0 +1,37 @@
+//! Published figures that a report shows beside its own: only what cannot be true of them, in one note
+//! for each rule, since it is the reader's comparison and not the measurement that suffers.
+
+use super::view::{Session, names};
+use super::{Findings, RULES_OF_TABLES, Severity};
+use crate::report::Report;
+
+/// Judges the figures that were published about the same cases.
+pub(super) fn judge(report: &Report, findings: &mut Findings) {
+    if report.published.is_empty() {
+        return;
+    }
+    let table = Report { results: report.published.clone(), ..Report::default() };
+    let session = Session::of(&table);
+    let mut raised = Findings::default();
+    for rule in RULES_OF_TABLES {
+        rule(&session, &mut raised);
+    }
+    let mut rules: Vec<&str> = raised.warnings.iter().map(|warning| &*warning.rule).collect();
+    rules.dedup();
+    for rule in rules {
+        let of_rule = raised.warnings.iter().filter(|warning| warning.rule == rule);
+        let cases: Vec<&str> =
+            of_rule.clone().map(|warning| &*warning.about).filter(|it| !it.is_empty()).collect();
+        let Some(first) = of_rule.clone().next() else { continue };
+        let about = if cases.is_empty() { "several rows".into() } else { names(&cases) };
+        findings.overall(
+            "published",
+            Severity::Note,
+            format!(
+                "Published figures that are shown here for comparison do not hold ({rule}; {about}). The \
+                 first: {}",
+                first.message
+            ),
+        );
+    }
+}

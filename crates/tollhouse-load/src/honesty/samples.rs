@@ -1,0 +1,154 @@
+//! Whether enough was measured for what is claimed.
+
+use super::view::{Session, elapsed_seconds, names, sample_count, title, titles};
+use super::{Findings, Severity};
+use crate::case::Metric;
+use crate::report::figure;
+use crate::result::{CaseResult, End};
+
+/// A shorter case shows its own beginning.
+const SECONDS_MIN: f64 = 1.0;
+/// Long enough for caches, pools and clocks of the machine to be averaged over.
+const SECONDS_ENOUGH: f64 = 30.0;
+/// With so many samples a shorter run is good enough.
+const SAMPLES_ENOUGH: u64 = 100_000;
+/// Fewer samples beyond a percentile make it a matter of single requests.
+const BEYOND_MIN: f64 = 10.0;
+/// As many samples beyond a percentile make it repeatable.
+const BEYOND_ENOUGH: f64 = 100.0;
+
+/// At least 30 s or 100,000 samples; below a second nothing at all.
+pub(super) fn duration(session: &Session<'_>, findings: &mut Findings) {
+    let mut short = Vec::new();
+    for result in session.results() {
+        let Some(seconds) = elapsed_seconds(result) else { continue };
+        let samples = sample_count(result);
+        if seconds < SECONDS_MIN {
+            findings.about(
+                result,
+                "duration",
+                Severity::Invalid,
+                format!(
+                    "The case lasted {}: its times are those of connecting and warming up. Measure for \
+                     {SECONDS_ENOUGH} s.",
+                    figure::time(seconds * 1e9),
+                ),
+            );
+        } else if seconds < SECONDS_ENOUGH && samples.is_some_and(|count| count < SAMPLES_ENOUGH) {
+            short.push(format!(
+                "{} ({}, {} samples)",
+                title(result),
+                figure::time(seconds * 1e9),
+                figure::count(samples.unwrap_or(0)),
+            ));
+        }
+    }
+    if !short.is_empty() {
+        findings.overall(
+            "duration",
+            Severity::Caution,
+            format!(
+                "Measured for less than {SECONDS_ENOUGH} s and with fewer than {} samples: {}. Measure \
+                 for {SECONDS_ENOUGH} s or longer (--duration).",
+                figure::count(SAMPLES_ENOUGH),
+                names(&short),
+            ),
+        );
+    }
+}
+
+/// A run that was cut short says so.
+pub(super) fn interrupted(session: &Session<'_>, findings: &mut Findings) {
+    for result in session.results().filter(|result| result.end == End::Interrupted) {
+        let seconds = elapsed_seconds(result).unwrap_or(0.0);
+        findings.about(
+            result,
+            "interrupted",
+            Severity::Caution,
+            format!(
+                "Interrupted after {}: the figures are of that part only. Let the case run to its end \
+                 before comparing it.",
+                figure::time(seconds * 1e9),
+            ),
+        );
+    }
+}
+
+/// A percentile needs samples beyond it: 10 to be named, 100 to be repeatable.
+pub(super) fn beyond(session: &Session<'_>, findings: &mut Findings) {
+    let mut few = Vec::new();
+    for result in session.results() {
+        let Some(samples) = sample_count(result) else { continue };
+        for percent in claimed(result) {
+            let beyond = samples as f64 * (1.0 - percent / 100.0);
+            if beyond < BEYOND_MIN - 1e-6 {
+                findings.about(
+                    result,
+                    "samples-beyond",
+                    Severity::Caution,
+                    format!(
+                        "p{percent} rests on {} of {} samples: it is the time of single requests. Take \
+                         {} samples or more, or name a lower percentile.",
+                        figure::rate(beyond.floor()),
+                        figure::count(samples),
+                        figure::rate(BEYOND_MIN * 100.0 / (100.0 - percent)),
+                    ),
+                );
+            } else if beyond < BEYOND_ENOUGH - 1e-6 {
+                few.push(format!("p{percent} of {} ({})", title(result), beyond.floor()));
+            }
+        }
+    }
+    if !few.is_empty() {
+        findings.overall(
+            "samples-beyond",
+            Severity::Note,
+            format!(
+                "Fewer than {BEYOND_ENOUGH} samples lie beyond {}: another run may give another figure. \
+                 Measure longer.",
+                names(&few),
+            ),
+        );
+    }
+}
+
+/// The percentiles that somebody will quote: the p99, those of thresholds, all of a table. Others of a
+/// measurement are shown only where enough samples lie beyond them.
+fn claimed(result: &CaseResult) -> Vec<f64> {
+    let Some(case) = &result.case else {
+        let given = result.headline().percentiles.iter();
+        return given.map(|(percent, _)| *percent).filter(|percent| *percent < 100.0).collect();
+    };
+    let mut claimed = vec![99.0];
+    for threshold in &case.thresholds {
+        if let Metric::Percentile(percent) = threshold.metric
+            && percent < 100.0
+            && !claimed.contains(&percent)
+        {
+            claimed.push(percent);
+        }
+    }
+    claimed
+}
+
+/// Results that end a report in the middle of their requests would hide the slowest of them.
+pub(super) fn unfinished(session: &Session<'_>, findings: &mut Findings) {
+    /// A share of requests under way at the end that can move a p99.
+    const SHARE_MAX: f64 = 0.01;
+    let many = titles(session.results().filter(|result| {
+        let counts = &result.counts;
+        counts.unfinished as f64 > SHARE_MAX * counts.completed.max(1) as f64
+    }));
+    if !many.is_empty() {
+        findings.overall(
+            "unfinished",
+            Severity::Note,
+            format!(
+                "More than {} of the requests were cut off at the end ({}): the slowest are not in the \
+                 times. Measure longer, or wait for them (at_end: wait).",
+                figure::percent(SHARE_MAX),
+                session.called(&many),
+            ),
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! Benchmark reports that others published, as reports of ours: figures exactly as printed, mistakes
+//! included, nothing added. The rules of honesty judge them like any other report, and suites show them
+//! beside what they measure.
+//!
+//! The files lie in `published/`; `tollhouse bench report` takes them as they are. A table gives no
+//! [`case`](crate::result::CaseResult::case), and usually no counts: those fields are empty.
+
+use crate::report::Report;
+use crate::result::CaseResult;
+
+/// Apache ShenYu 2.6.0, Chinese edition: direct, netty and webClient at 600 to 1200 connections.
+pub fn shenyu() -> Report {
+    read(include_str!("published/shenyu.json"))
+}
+
+/// Apache ShenYu 2.6.0, English edition: direct, and the gateway at 600 to 1000 connections.
+pub fn shenyu_english() -> Report {
+    read(include_str!("published/shenyu-english.json"))
+}
+
+/// ngxway's sample of its 14 cases.
+pub fn ngxway() -> Report {
+    read(include_str!("published/ngxway.json"))
+}
+
+/// API7 Gateway, the eight cases of its baseline.
+pub fn api7() -> Report {
+    read(include_str!("published/api7.json"))
+}
+
+/// Polaris: four operations on five sizes of machines.
+pub fn polaris() -> Report {
+    read(include_str!("published/polaris.json"))
+}
+
+/// What was published about a suite, as rows for [`Report::published`]: each subject says where it comes
+/// from. Empty for a suite about which nothing was published.
+pub fn rows(suite: &str) -> Vec<CaseResult> {
+    let (source, report) = match suite {
+        "shenyu" => ("ShenYu 2.6.0", shenyu()),
+        "ngxway" => ("ngxway", ngxway()),
+        "api7" => ("API7", api7()),
+        "polaris" => ("Polaris", polaris()),
+        _ => return Vec::new(),
+    };
+    let mut rows = report.results;
+    for row in &mut rows {
+        row.subject = match row.subject == source {
+            true => format!("{source}, published"),
+            false => format!("{source} {}, published", row.subject),
+        };
+    }
+    rows
+}
+
+fn read(text: &str) -> Report {
+    serde_json::from_str(text).expect("the tests read every published file")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! Two reports beside each other: what became faster, what slower, and where no difference can be told.
+//!
+//! Results are matched by subject and case; the runs of each side are taken together (percentiles from
+//! merged histograms). A difference is told only when both sides were repeated and their ranges do not
+//! touch; otherwise the verdict says what is missing.
+
+mod figure;
+mod text;
+
+use std::collections::BTreeMap;
+
+use super::{Environment, Report};
+use crate::result::CaseResult;
+
+pub use figure::{Figure, Measured};
+pub use text::text;
+
+/// What two reports say about each other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// The title of the first report.
+    pub before: String,
+    /// The title of the second.
+    pub after: String,
+    /// Where the environments differ.
+    pub environment: Vec<Difference>,
+    /// Cases that both have, in the order of the second.
+    pub cases: Vec<CaseComparison>,
+    /// Cases of the first alone.
+    pub only_before: Vec<String>,
+    /// Cases of the second alone.
+    pub only_after: Vec<String>,
+}
+
+/// Something that is not the same on both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// What.
+    pub what: String,
+    /// In the first report.
+    pub before: String,
+    /// In the second.
+    pub after: String,
+}
+
+/// One case on both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseComparison {
+    /// What was measured.
+    pub subject: String,
+    /// Which case.
+    pub name: String,
+    /// What was asked for differently; then the figures are not of the same thing.
+    pub differences: Vec<Difference>,
+    /// The figures that both sides have.
+    pub figures: Vec<FigureComparison>,
+}
+
+/// One figure on both sides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FigureComparison {
+    /// Which.
+    pub figure: Figure,
+    /// In the first report.
+    pub before: Measured,
+    /// In the second.
+    pub after: Measured,
+    /// What can be said.
+    pub verdict: Verdict,
+}
+
+/// What can be said about two figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The second is better.
+    Better,
+    /// The second is worse.
+    Worse,
+    /// The ranges of the runs touch.
+    Overlapping,
+    /// One side, or both, were not repeated often enough to know how much chance there is.
+    TooFewRuns,
+}
+
+impl FigureComparison {
+    fn of(figure: Figure, before: &[&CaseResult], after: &[&CaseResult]) -> Option<Self> {
+        let (before, after) = (figure.of(before)?, figure.of(after)?);
+        let verdict = match (before.spread, after.spread) {
+            (left, right) if !left.is_repeated() || !right.is_repeated() => Verdict::TooFewRuns,
+            (left, right) if left.overlaps(&right) => Verdict::Overlapping,
+            (left, right) if (right.median > left.median) == figure.more_is_better() => {
+                Verdict::Better
+            }
+            _ => Verdict::Worse,
+        };
+        Some(Self { figure, before, after, verdict })
+    }
+
+    /// The second over the first, minus one.
+    pub fn change(&self) -> f64 {
+        if self.before.value == self.after.value {
+            return 0.0;
+        }
+        self.after.value / self.before.value - 1.0
+    }
+
+    /// How much worse the second is, as a share; 0 when it is not.
+    pub fn loss(&self) -> f64 {
+        let change = self.change();
+        (if self.figure.more_is_better() { -change } else { change }).max(0.0)
+    }
+}
+
+impl Comparison {
+    /// Figures that are worse by more than a share, beyond what chance explains.
+    pub fn regressions(&self, share: f64) -> Vec<(&CaseComparison, &FigureComparison)> {
+        self.worse_by(share).filter(|(_, figure)| figure.verdict == Verdict::Worse).collect()
+    }
+
+    /// Figures that look worse by more than a share, where chance may explain it.
+    pub fn suspicions(&self, share: f64) -> Vec<(&CaseComparison, &FigureComparison)> {
+        self.worse_by(share).filter(|(_, figure)| figure.verdict != Verdict::Worse).collect()
+    }
+
+    fn worse_by(&self, share: f64) -> impl Iterator<Item = (&CaseComparison, &FigureComparison)> {
+        self.cases
+            .iter()
+            .flat_map(|case| case.figures.iter().map(move |figure| (case, figure)))
+            .filter(move |(_, figure)| figure.loss() > share)
+    }
+}
+
+/// Compares two reports, the older one first.
+pub fn compare(before: &Report, after: &Report) -> Comparison {
+    let (left, right) = (by_case(before), by_case(after));
+    let find = |cases: &[Runs<'_>], key: &Key<'_>| cases.iter().position(|(other, _)| other == key);
+    let title = |(subject, name): &Key<'_>| format!("{subject} / {name}");
+    let mut cases = Vec::new();
+    let mut only_after = Vec::new();
+    for (key, runs) in &right {
+        match find(&left, key) {
+            Some(index) => cases.push(compare_case(*key, &left[index].1, runs)),
+            None => only_after.push(title(key)),
+        }
+    }
+    let missing = left.iter().filter(|(key, _)| find(&right, key).is_none());
+    Comparison {
+        before: before.title.clone(),
+        after: after.title.clone(),
+        environment: environments(&before.environment, &after.environment),
+        cases,
+        only_before: missing.map(|(key, _)| title(key)).collect(),
+        only_after,
+    }
+}
+
+/// Subject and name of a case.
+type Key<'a> = (&'a str, &'a str);
+/// The runs of a case.
+type Runs<'a> = (Key<'a>, Vec<&'a CaseResult>);
+
+fn by_case(report: &Report) -> Vec<Runs<'_>> {
+    let mut cases: Vec<Runs<'_>> = Vec::new();
+    for result in &report.results {
+        let key = (result.subject.as_str(), result.name.as_str());
+        match cases.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, runs)) => runs.push(result),
+            None => cases.push((key, vec![result])),
+        }
+    }
+    cases
+}
+
+fn compare_case(key: Key<'_>, before: &[&CaseResult], after: &[&CaseResult]) -> CaseComparison {
+    let figures = Figure::ALL
+        .into_iter()
+        .filter_map(|figure| FigureComparison::of(figure, before, after))
+        .collect();
+    CaseComparison {
+        subject: key.0.to_owned(),
+        name: key.1.to_owned(),
+        differences: load_differences(before[0], after[0]),
+        figures,
+    }
+}
+
+/// Where the two sides were not asked for the same. Targets may differ: that is what one compares.
+fn load_differences(before: &CaseResult, after: &CaseResult) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut differ = |what: &str, before: String, after: String| {
+        if before != after {
+            found.push(Difference { what: what.to_owned(), before, after });
+        }
+    };
+    differ("concurrency", before.concurrency.to_string(), after.concurrency.to_string());
+    let named = |is_open: bool| if is_open { "open" } else { "closed" }.to_owned();
+    differ("loop", named(before.open_loop), named(after.open_loop));
+    if let (Some(before), Some(after)) = (&before.case, &after.case) {
+        differ("protocol", format!("{:?}", before.protocol()), format!("{:?}", after.protocol()));
+        let flat = |case: &crate::case::Case| {
+            let value = serde_json::to_value((&case.load, &case.http, &case.checks));
+            value.map(|value| flatten(&value)).unwrap_or_default()
+        };
+        let (before, after) = (flat(before), flat(after));
+        for key in before.keys().chain(after.keys().filter(|key| !before.contains_key(*key))) {
+            let of = |side: &BTreeMap<String, String>| side.get(key).cloned().unwrap_or_default();
+            differ(key, of(&before), of(&after));
+        }
+    }
+    found
+}
+
+/// A tree of JSON as paths with their values. The load, the request and the checks come as an array.
+fn flatten(value: &serde_json::Value) -> BTreeMap<String, String> {
+    let mut flat = BTreeMap::new();
+    for (name, part) in
+        ["load", "http", "checks"].iter().zip(value.as_array().into_iter().flatten())
+    {
+        for (key, value) in part.as_object().into_iter().flatten() {
+            flat.insert(format!("{name}.{key}"), value.to_string());
+        }
+    }
+    flat
+}
+
+/// Where two machines differ.
+fn environments(before: &Environment, after: &Environment) -> Vec<Difference> {
+    let memory = |bytes: u64| match bytes {
+        0 => String::new(),
+        bytes => super::figure::memory(bytes),
+    };
+    let mut pairs = vec![
+        ("label".to_owned(), before.label.clone(), after.label.clone()),
+        ("cpu".to_owned(), before.cpu.clone(), after.cpu.clone()),
+        ("cores".to_owned(), before.cores.to_string(), after.cores.to_string()),
+        ("memory".to_owned(), memory(before.memory_bytes), memory(after.memory_bytes)),
+        ("kernel".to_owned(), before.kernel.clone(), after.kernel.clone()),
+    ];
+    for (kind, before, after) in
+        [("version of ", &before.versions, &after.versions), ("", &before.limits, &after.limits)]
+    {
+        let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
+        pairs.extend(names.map(|name| {
+            let of = |side: &BTreeMap<String, String>| side.get(name).cloned().unwrap_or_default();
+            (format!("{kind}{name}"), of(before), of(after))
+        }));
+    }
+    pairs
+        .into_iter()
+        .filter(|(_, before, after)| before != after)
+        .map(|(what, before, after)| Difference { what, before, after })
+        .collect()
+}

@@ -1,0 +1,149 @@
+//! The figures that a comparison is about.
+
+use crate::distribution::Distribution;
+use crate::report::Spread;
+use crate::report::figure;
+use crate::result::{CaseResult, ProcessSeries};
+
+/// Samples beyond a percentile that a comparison asks for: with fewer it is a matter of single requests.
+const BEYOND_MIN: u64 = 10;
+
+/// A figure of a result.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Figure {
+    /// Successful requests a second.
+    Goodput,
+    /// Failed over completed.
+    FailureShare,
+    /// The mean of the latency (open loop) or response time.
+    Mean,
+    /// A percentile of the same.
+    Percentile(f64),
+    /// CPU seconds of the target and its upstream for 1000 requests.
+    TargetCpu,
+    /// The same of the generator.
+    GeneratorCpu,
+    /// The largest resident memory of the target.
+    TargetMemory,
+}
+
+/// A figure of one side.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured {
+    /// Over all runs: from the merged histograms for times, the median otherwise.
+    pub value: f64,
+    /// The runs one by one.
+    pub spread: Spread,
+}
+
+impl Figure {
+    /// All, in the order of the table.
+    pub const ALL: [Figure; 11] = [
+        Figure::Goodput,
+        Figure::FailureShare,
+        Figure::Mean,
+        Figure::Percentile(50.0),
+        Figure::Percentile(75.0),
+        Figure::Percentile(90.0),
+        Figure::Percentile(99.0),
+        Figure::Percentile(99.9),
+        Figure::TargetCpu,
+        Figure::TargetMemory,
+        Figure::GeneratorCpu,
+    ];
+
+    /// How tables call it.
+    pub fn name(self) -> String {
+        match self {
+            Figure::Goodput => "goodput".into(),
+            Figure::FailureShare => "failed".into(),
+            Figure::Mean => "mean".into(),
+            Figure::Percentile(percent) => format!("p{percent}"),
+            Figure::TargetCpu => "target CPU/1000".into(),
+            Figure::TargetMemory => "target memory".into(),
+            Figure::GeneratorCpu => "generator CPU/1000".into(),
+        }
+    }
+
+    /// A value of it, for people.
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Figure::Goodput => format!("{}/s", figure::rate(value)),
+            Figure::FailureShare => figure::percent(value),
+            Figure::Mean | Figure::Percentile(_) => figure::time(value),
+            Figure::TargetCpu | Figure::GeneratorCpu => figure::time(value * 1e9),
+            Figure::TargetMemory => figure::memory(value as u64),
+        }
+    }
+
+    /// Whether a larger value is the better one.
+    pub fn more_is_better(self) -> bool {
+        self == Figure::Goodput
+    }
+
+    /// The figure over the runs of a case; `None` when a run does not have it.
+    pub(super) fn of(self, runs: &[&CaseResult]) -> Option<Measured> {
+        let values: Option<Vec<f64>> = runs.iter().map(|run| self.of_run(run)).collect();
+        let spread = Spread::of(values?)?;
+        let value = self.of_merged(runs).unwrap_or(spread.median);
+        Some(Measured { value, spread })
+    }
+
+    fn of_run(self, run: &CaseResult) -> Option<f64> {
+        match self {
+            Figure::Goodput => (run.goodput > 0.0 || run.rate > 0.0).then_some(run.goodput),
+            Figure::FailureShare => {
+                let completed = run.counts.completed;
+                let is_counted = completed > 0 && run.case.is_some();
+                is_counted.then(|| run.counts.failed as f64 / completed as f64)
+            }
+            Figure::Mean => (run.headline().mean_ns > 0.0).then_some(run.headline().mean_ns),
+            Figure::Percentile(percent) => percentile(run.headline(), percent),
+            Figure::TargetCpu => cpu_per_1000(run, |process| process.role != GENERATOR),
+            Figure::GeneratorCpu => cpu_per_1000(run, |process| process.role == GENERATOR),
+            Figure::TargetMemory => {
+                let target = run.processes.iter().find(|process| process.role == "target")?;
+                (target.rss_bytes_max > 0).then_some(target.rss_bytes_max as f64)
+            }
+        }
+    }
+
+    /// Times are merged by value, never averaged.
+    fn of_merged(self, runs: &[&CaseResult]) -> Option<f64> {
+        let is_time = matches!(self, Figure::Mean | Figure::Percentile(_));
+        let is_known = runs.iter().all(|run| !run.headline().values.is_empty());
+        if !is_time || !is_known || runs.len() < 2 {
+            return None;
+        }
+        let mut histogram = crate::distribution::histogram();
+        for (value, count) in runs.iter().flat_map(|run| &run.headline().values) {
+            histogram.saturating_record_n(*value, *count);
+        }
+        match self {
+            Figure::Percentile(percent) => {
+                Some(histogram.value_at_quantile(percent / 100.0) as f64)
+            }
+            _ => Some(histogram.mean()),
+        }
+    }
+}
+
+/// The role of the process that makes the load.
+const GENERATOR: &str = "generator";
+
+/// A percentile with enough samples beyond it, or one that a table gives.
+fn percentile(times: &Distribution, percent: f64) -> Option<f64> {
+    let is_told = times.count == 0 || times.supports(percent, BEYOND_MIN);
+    times.percentile_ns(percent).filter(|_| is_told).map(|value| value as f64)
+}
+
+fn cpu_per_1000(run: &CaseResult, is_meant: impl Fn(&ProcessSeries) -> bool) -> Option<f64> {
+    let seconds: Vec<f64> = run
+        .processes
+        .iter()
+        .filter(|process| is_meant(process))
+        .map(ProcessSeries::cpu_seconds)
+        .collect();
+    let is_known = !seconds.is_empty() && run.counts.completed > 0;
+    is_known.then(|| seconds.iter().sum::<f64>() * 1_000.0 / run.counts.completed as f64)
+}

@@ -1,0 +1,117 @@
+//! A comparison as a table for a terminal.
+
+use std::fmt::Write as _;
+
+use super::{CaseComparison, Comparison, Difference, FigureComparison, Measured, Verdict};
+use crate::report::RUNS_MIN;
+use crate::report::figure;
+
+/// The headings of the table.
+const HEADINGS: [&str; 5] = ["", "before", "after", "change", "verdict"];
+
+/// The comparison as plain text, ending in a line break.
+pub fn text(comparison: &Comparison) -> String {
+    let mut out = format!("before: {}\nafter:  {}\n", comparison.before, comparison.after);
+    if !comparison.environment.is_empty() {
+        out.push_str("\nThe machines differ; so may the figures, for that reason alone:\n");
+        differences(&mut out, &comparison.environment);
+    }
+    for case in &comparison.cases {
+        write_case(&mut out, case);
+    }
+    for (side, titles) in [("before", &comparison.only_before), ("after", &comparison.only_after)] {
+        if !titles.is_empty() {
+            line(&mut out, format_args!("\nOnly {side}: {}.", titles.join(", ")));
+        }
+    }
+    if comparison.cases.is_empty() {
+        out.push_str("\nNo case is in both reports: subject and name must be the same.\n");
+    }
+    if has_too_few_runs(comparison) {
+        line(
+            &mut out,
+            format_args!(
+                "\nA difference is told from {RUNS_MIN} runs on each side; measure with --repeat \
+                 {RUNS_MIN}."
+            ),
+        );
+    }
+    out
+}
+
+fn write_case(out: &mut String, case: &CaseComparison) {
+    line(out, format_args!("\n{} / {}", case.subject, case.name));
+    if !case.differences.is_empty() {
+        out.push_str("  not the same load on both sides:\n");
+        differences(out, &case.differences);
+    }
+    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    rows.extend(case.figures.iter().map(row));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..HEADINGS.len()).filter_map(width).collect();
+    for row in &rows {
+        let text = format!(
+            "  {:<w0$}  {:>w1$}  {:>w2$}  {:>w3$}  {}",
+            row[0],
+            row[1],
+            row[2],
+            row[3],
+            row[4],
+            w0 = widths[0],
+            w1 = widths[1],
+            w2 = widths[2],
+            w3 = widths[3],
+        );
+        line(out, format_args!("{}", text.trim_end()));
+    }
+}
+
+fn row(compared: &FigureComparison) -> [String; 5] {
+    let verdict = match compared.verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "WORSE",
+        Verdict::Overlapping => "no difference can be told: the ranges overlap",
+        Verdict::TooFewRuns => "no difference can be told: too few runs",
+    };
+    [
+        compared.figure.name(),
+        measured(compared, &compared.before),
+        measured(compared, &compared.after),
+        change(compared.change()),
+        verdict.to_owned(),
+    ]
+}
+
+/// A value with the range of its runs.
+fn measured(compared: &FigureComparison, side: &Measured) -> String {
+    let shown = |value: f64| compared.figure.shown(value);
+    if side.spread.runs < 2 {
+        return shown(side.value);
+    }
+    format!("{} [{} … {}]", shown(side.value), shown(side.spread.low), shown(side.spread.high))
+}
+
+fn change(share: f64) -> String {
+    match share {
+        share if !share.is_finite() => "new".to_owned(),
+        share if share > 0.0 => format!("+{}", figure::percent(share)),
+        share => figure::percent(share),
+    }
+}
+
+fn differences(out: &mut String, differences: &[Difference]) {
+    let shown = |text: &str| if text.is_empty() { "not known".to_owned() } else { text.to_owned() };
+    for difference in differences {
+        let (before, after) = (shown(&difference.before), shown(&difference.after));
+        line(out, format_args!("  {}: {before} → {after}", difference.what));
+    }
+}
+
+fn has_too_few_runs(comparison: &Comparison) -> bool {
+    let mut figures = comparison.cases.iter().flat_map(|case| &case.figures);
+    figures.any(|figure| figure.verdict == Verdict::TooFewRuns)
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    writeln!(out, "{text}").expect("a string takes what is written to it");
+}

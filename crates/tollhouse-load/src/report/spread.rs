@@ -1,0 +1,69 @@
+//! A figure over several runs of the same case: its median and how far the runs lie apart.
+
+/// The runs that a comparison needs: with fewer, a lucky run cannot be told from a fast program.
+pub const RUNS_MIN: usize = 3;
+
+/// Median and range of a figure over repetitions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The middle one, or the mean of the middle two.
+    pub median: f64,
+    /// The lowest.
+    pub low: f64,
+    /// The highest.
+    pub high: f64,
+    /// How many runs.
+    pub runs: usize,
+}
+
+impl Spread {
+    /// The spread of some figures; `None` of none.
+    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut figures: Vec<f64> = figures.into_iter().collect();
+        figures.sort_by(f64::total_cmp);
+        let (low, high) = (*figures.first()?, *figures.last()?);
+        let middle = figures.len() / 2;
+        let median = match figures.len() % 2 {
+            0 => f64::midpoint(figures[middle - 1], figures[middle]),
+            _ => figures[middle],
+        };
+        Some(Self { median, low, high, runs: figures.len() })
+    }
+
+    /// Whether the ranges have a value in common: then neither is the larger.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+
+    /// Whether so many runs were made that ranges may be compared at all.
+    pub fn is_repeated(&self) -> bool {
+        self.runs >= RUNS_MIN
+    }
+
+    /// The range over the median.
+    pub fn width(&self) -> f64 {
+        if self.median == 0.0 { 0.0 } else { (self.high - self.low) / self.median.abs() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(Spread::of([]), None);
+        let odd = Spread::of([3.0, 1.0, 2.0]).expect("three");
+        assert_eq!((odd.median, odd.low, odd.high, odd.runs), (2.0, 1.0, 3.0, 3));
+        let even = Spread::of([4.0, 1.0, 2.0, 3.0]).expect("four");
+        assert_eq!(even.median, 2.5);
+        assert!((even.width() - 1.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn ranges_that_touch_overlap() {
+        let spread = |figures: [f64; 3]| Spread::of(figures).expect("three");
+        assert!(spread([1.0, 2.0, 3.0]).overlaps(&spread([3.0, 4.0, 5.0])));
+        assert!(!spread([1.0, 2.0, 3.0]).overlaps(&spread([3.1, 4.0, 5.0])));
+    }
+}

@@ -9,12 +9,13 @@ mod http;
 mod load;
 mod threshold;
 mod tls;
+mod validate;
 
 pub use checks::Checks;
 pub use grpc::{GrpcCall, GrpcData};
 pub use http::{Body, HttpRequest, HttpVersion, RequestForm, UrlEntry};
 pub use load::{AtEnd, Load};
-pub use threshold::{Metric, Threshold, ThresholdError};
+pub use threshold::{Threshold, ThresholdError};
 pub use tls::TlsOptions;
 
 use serde::{Deserialize, Serialize};

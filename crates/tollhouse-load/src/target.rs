@@ -83,7 +83,7 @@ impl fmt::Display for Target {
 }
 
 /// Takes a URL apart, without its addresses.
-fn parse(url: &str) -> Result<Target, String> {
+pub(crate) fn parse(url: &str) -> Result<Target, String> {
     if url.is_empty() {
         return Err("is empty; write a URL such as http://127.0.0.1:9080/".into());
     }

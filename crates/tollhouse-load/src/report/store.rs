@@ -1,7 +1,6 @@
 //! Reports as files: written whole or not at all, read with a word on what is wrong.
 
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -17,16 +16,8 @@ const REPORT_BYTES_MAX: u64 = 1 << 30;
 /// # Errors
 /// The file is not there, or is no report of this version.
 pub fn load(path: &Path) -> Result<Report, BenchError> {
-    let error = |why: String| BenchError::File { path: path.to_owned(), why };
-    let file = fs::File::open(path).map_err(|cause| error(format!("cannot be opened: {cause}")))?;
-    let mut bytes = Vec::new();
-    file.take(REPORT_BYTES_MAX + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|cause| error(format!("cannot be read: {cause}")))?;
-    if bytes.len() as u64 > REPORT_BYTES_MAX {
-        return Err(error(format!("is larger than {} MiB", REPORT_BYTES_MAX >> 20)));
-    }
-    parse(&bytes).map_err(error)
+    let bytes = crate::file::read_bytes(path, REPORT_BYTES_MAX)?;
+    parse(&bytes).map_err(|why| BenchError::File { path: path.to_owned(), why })
 }
 
 /// As much of a report as tells which version it is.

@@ -103,6 +103,7 @@ static FUNCTIONS: &[Function] = &[
     builtin("print", 0, None, text::print),
     builtin("println", 0, None, text::println),
     builtin("printf", 1, None, text::printf),
+    builtin("html", 1, None, text::html),
     builtin("urlquery", 1, None, text::urlquery),
     fixed("newUUID", 0, chance::uuid),
     fixed("randomString", 1, chance::random_string),
@@ -191,7 +192,7 @@ pub(super) fn find(name: &str) -> Result<&'static Function, String> {
     let names = || FUNCTIONS.iter().map(|function| function.name);
     let hint = match nearest(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are {}", names().collect::<Vec<_>>().join(", ")),
+        None => "of sprig, those for texts, numbers, lists, choices and dates are offered".into(),
     };
     Err(format!("function `{name}` is unknown; {hint}"))
 }

@@ -111,6 +111,8 @@ fn action_end(inside: &str) -> Option<usize> {
     while at < bytes.len() {
         match bytes[at] {
             b'}' if bytes.get(at + 1) == Some(&b'}') => return Some(at),
+            // No quote opens here; the backslash itself is an error, found later.
+            b'\\' => at += 2,
             quote @ (b'"' | b'`' | b'\'') => at = quote_end(bytes, at, quote)?,
             _ => at += 1,
         }
@@ -191,6 +193,9 @@ fn token(rest: &str, first: char, is_glued: bool) -> Result<(Token, usize), Stri
             let name = word(rest);
             Ok((Token::Word(name.to_owned()), name.len()))
         }
+        '\\' => Err("a backslash means nothing here; inside JSON, texts of templates stand in \
+                      backquotes, as in {{printf `%05d` .RequestNumber}}"
+            .into()),
         other => Err(format!("`{other}` means nothing inside {{{{…}}}}")),
     }
 }

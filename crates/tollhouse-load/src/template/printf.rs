@@ -41,7 +41,8 @@ pub(super) fn printf(layout: &str, values: &[Value<'_>]) -> String {
         }
     }
     out.push_str(rest);
-    let extra: Vec<String> = values.map(|value| value.to_text().into_owned()).collect();
+    let shown = |value: &Value<'_>| format!("{}={}", go_kind(value), value.to_text());
+    let extra: Vec<String> = values.map(shown).collect();
     if !extra.is_empty() {
         out.push_str(&format!("%!(EXTRA {})", extra.join(", ")));
     }
@@ -86,6 +87,7 @@ fn put(format: &Format, verb: char, value: &Value<'_>, out: &mut String) {
         ('v', Value::Integer(number)) | ('d', Value::Integer(number)) => {
             signed(format, *number < 0, &grouped(format, number.unsigned_abs().to_string()))
         }
+        ('s', Value::Integer(_) | Value::Float(_) | Value::Boolean(_)) => None,
         ('s' | 'v', value) => Some(cut(format, value.to_text().into_owned())),
         ('q', Value::Text(text)) => Some(quoted(text)),
         ('t', Value::Boolean(is_true)) => Some(is_true.to_string()),
@@ -110,6 +112,7 @@ fn put(format: &Format, verb: char, value: &Value<'_>, out: &mut String) {
         ('X', Value::Text(text)) => {
             Some(text.bytes().map(|byte| format!("{byte:02X}")).collect::<String>())
         }
+        ('q', Value::Integer(number)) => Some(format!("'{}'", character(*number))),
         ('c', Value::Integer(number)) => Some(character(*number).to_string()),
         ('U', Value::Integer(number)) => Some(format!("U+{number:04X}")),
         ('e' | 'f' | 'F' | 'g', Value::Float(number)) => float(format, verb, *number),

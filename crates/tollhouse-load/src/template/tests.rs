@@ -98,7 +98,7 @@ fn literals_are_those_of_go() {
         (r#"{{"a\"b\\\n\u00e9\x41"}}"#, "a\"b\\\né\u{41}"),
         ("{{`a\\b`}}", "a\\b"),
         ("{{0x1f}} {{1_000}} {{-5}} {{0b101}}", "31 1000 -5 5"),
-        ("{{1.5}} {{1e3}} {{1e21}} {{0.00001}} {{2.0}}", "1.5 1000 1e+21 1e-05 2"),
+        ("{{1.5}} {{1e3}} {{1234567.5}} {{0.00001}} {{2.0}}", "1.5 1000 1.2345675e+06 1e-05 2"),
         ("{{'a'}}", "97"),
         ("{{true}} {{false}}", "true false"),
     ]);
@@ -107,7 +107,7 @@ fn literals_are_those_of_go() {
 #[test]
 fn functions_of_texts() {
     check(&[
-        (r#"{{upper "abc"}} {{lower "ABC"}} {{title "ab cd"}}"#, "ABC abc Ab Cd"),
+        (r#"{{upper "abc"}} {{lower "ABC"}} {{title "ab cd-e"}}"#, "ABC abc Ab Cd-E"),
         (r#"{{"abc" | upper | repeat 2}}"#, "ABCABC"),
         (r#"{{trim "  a "}}{{trimAll "-" "--b-"}}{{trimPrefix "x" "xc"}}"#, "abc"),
         (r#"{{trunc 2 "abc"}} {{trunc -2 "abc"}} {{substr 1 3 "abcd"}}"#, "ab bc bc"),
@@ -118,7 +118,7 @@ fn functions_of_texts() {
         (r#"{{cat "a" 1 "b"}} {{print "a" 1 2 "b"}}"#, "a 1 b a1 2b"),
         (r#"{{join "," (list 1 2 3)}} {{index (splitList "/" "a/b") 1}}"#, "1,2,3 b"),
         (r#"{{toString 5 | upper}} {{list "a" 1 true | toJson}}"#, r#"5 ["a",1,true]"#),
-        (r#"{{urlquery "a b&c"}}"#, "a+b%26c"),
+        (r#"{{urlquery "a b&c"}} {{html "<a>"}}"#, "a+b%26c &lt;a&gt;"),
         (r#"{{len "abc"}} {{len (list 1 2)}}"#, "3 2"),
     ]);
 }
@@ -135,10 +135,13 @@ fn printf_formats_like_go() {
         ),
         (r#"{{printf "%t %5s|%-5s|%.2s" true "ab" "ab" "abc"}}"#, "true    ab|ab   |ab"),
         (r#"{{printf "%d%%" 5}}"#, "5%"),
-        (r#"{{printf "%d" "x"}} {{printf "%d"}}"#, "%!d(string=x) %!d(MISSING)"),
+        (
+            r#"{{printf "%d" "x"}} {{printf "%d"}} {{printf "%s" 5}}"#,
+            "%!d(string=x) %!d(MISSING) %!s(int=5)",
+        ),
         (r#"{{printf "%06.2f %.3g" 3.14159 1234.5}}"#, "003.14 1.23e+03"),
         (r#"{{.RequestNumber | printf "user-%06d"}}"#, "user-000042"),
-        (r#"{{printf "a" 1}}"#, "a%!(EXTRA 1)"),
+        (r#"{{printf "a" 1}}"#, "a%!(EXTRA int=1)"),
     ]);
 }
 
@@ -148,7 +151,10 @@ fn functions_of_numbers() {
         ("{{add 1 2 3}} {{sub 5 7}} {{mul 2 3 4}} {{div 7 2}} {{mod 7 3}}", "6 -2 24 3 1"),
         ("{{add1 .RequestNumber}} {{mod .RequestNumber 10}}", "43 2"),
         ("{{add \"5\" 1.9}} {{int \"17\"}} {{atoi \"x\"}}", "6 17 0"),
-        ("{{max 3 9 4}} {{min 3 9 4}} {{round 3.14159 2}} {{ceil 1.2}}", "9 3 3.14 2"),
+        (
+            "{{max 3 9 4}} {{min 3 9 4}} {{round 3.14159 2}} {{round -2.5 0}} {{ceil 1.2}}",
+            "9 3 3.14 -3 2",
+        ),
         ("{{first (list 1 2)}} {{last (list 1 2)}} {{has 2 (list 1 2)}}", "1 2 true"),
         ("{{until 3}} {{untilStep 4 0 -2}}", "[0 1 2] [4 2]"),
     ]);
@@ -237,7 +243,7 @@ fn what_is_no_template_is_named_with_its_place() {
             "ab{{randomStrng 8}}",
             "character 5: function `randomStrng` is unknown; did you mean `randomString`?",
         ),
-        ("{{xyzzyx}}", "function `xyzzyx` is unknown; known are and, or,"),
+        ("{{xyzzyx}}", "function `xyzzyx` is unknown; of sprig, those"),
         ("{{env \"HOME\"}}", "function `env` is refused"),
         ("{{randomInt 1}}", "`randomInt` takes 2 values, not 1"),
         ("{{printf}}", "`printf` takes 1 or more values"),
@@ -262,6 +268,7 @@ fn what_is_no_template_is_named_with_its_place() {
         ("{{\"a\".Unix.Foo}}", "unexpected"),
         ("{{(now).Foo}}", "a value has no `.Foo`"),
         ("{{.}}", "whole request"),
+        (r#"{"a": "{{printf \"%d\" 1}}"}"#, "stand in backquotes"),
         ("{{#}}", "`#` means nothing"),
         ("é{{.X}}", "character 4"),
     ] {

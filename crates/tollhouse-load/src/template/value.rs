@@ -126,7 +126,7 @@ impl Value<'_> {
 
 /// The shortest digits that read back as the same number, with an exponent where Go has one.
 fn put_float(number: f64, out: &mut String) {
-    const PLAIN: std::ops::Range<f64> = 1e-4..1e21;
+    const PLAIN: std::ops::Range<f64> = 1e-4..1e6;
     let magnitude = number.abs();
     let _ = if magnitude == 0.0 || PLAIN.contains(&magnitude) || !number.is_finite() {
         write!(out, "{number}")

@@ -70,9 +70,10 @@ pub(super) fn round<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v>
     const DIGITS_MAX: i64 = 15;
     let digits = values[1].to_integer().clamp(-DIGITS_MAX, DIGITS_MAX) as i32;
     let up_from = values.get(2).map_or(0.5, Value::to_float);
-    let scaled = values[0].to_float() * 10_f64.powi(digits);
-    let whole = if scaled - scaled.floor() >= up_from { scaled.ceil() } else { scaled.floor() };
-    Ok(Value::Float(whole / 10_f64.powi(digits)))
+    let value = values[0].to_float();
+    let scaled = value.abs() * 10_f64.powi(digits);
+    let whole = if scaled.fract() >= up_from { scaled.ceil() } else { scaled.floor() };
+    Ok(Value::Float(whole.copysign(value) / 10_f64.powi(digits)))
 }
 
 pub(super) fn list<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {

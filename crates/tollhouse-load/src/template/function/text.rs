@@ -65,6 +65,23 @@ pub(super) fn urlquery<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> A
     made(out)
 }
 
+/// With the characters that mean something in HTML replaced.
+pub(super) fn html<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
+    let text = print(context, values)?;
+    let mut out = String::new();
+    for letter in text.to_text().chars() {
+        match letter {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&#34;"),
+            '\'' => out.push_str("&#39;"),
+            letter => out.push(letter),
+        }
+    }
+    made(out)
+}
+
 pub(super) fn upper<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     made(values[0].to_text().to_uppercase())
 }
@@ -90,7 +107,7 @@ fn first_letters(text: &str, change: fn(char) -> String) -> String {
         } else {
             out.push(letter);
         }
-        is_first = letter.is_whitespace();
+        is_first = !(letter.is_alphanumeric() || matches!(letter, '_' | '\''));
     }
     out
 }
@@ -233,7 +250,9 @@ pub(super) fn to_string<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer
 }
 
 pub(super) fn to_json<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
-    made(json(&values[0]).to_string())
+    // As Go writes JSON: safe to stand in HTML.
+    let text = json(&values[0]).to_string();
+    made(text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"))
 }
 
 fn json(value: &Value<'_>) -> serde_json::Value {

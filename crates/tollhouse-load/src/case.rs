@@ -15,7 +15,7 @@ pub use checks::Checks;
 pub use grpc::{GrpcCall, GrpcData};
 pub use http::{Body, HttpRequest, HttpVersion, RequestForm, UrlEntry};
 pub use load::{AtEnd, Load};
-pub use threshold::{Threshold, ThresholdError};
+pub use threshold::{Metric, Threshold, ThresholdError};
 pub use tls::TlsOptions;
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,218 @@
+//! A session: the cases of a plan measured one after the other, as often as it says, and kept as a
+//! report that is whole after every case.
+//!
+//! Repetitions go round: all cases, then all again, so that a machine which grows slower touches every
+//! case alike. Baselines come once more at the end.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use crate::error::BenchError;
+use crate::honesty;
+use crate::plan::{DIRECT, Plan, PlannedCase};
+use crate::report::{self, Environment, Report};
+use crate::result::{CaseResult, End};
+use crate::run::{self, Progress, Settings, Stop};
+
+/// What a session is told beside its plan.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The command that repeats it, word by word.
+    pub command: Vec<String>,
+    /// Where the report is kept, also half way.
+    pub save: Option<PathBuf>,
+    /// Ends the case under way and the session.
+    pub stop: Stop,
+    /// The machine, when it was looked at before; otherwise that is done now.
+    pub environment: Option<Environment>,
+}
+
+/// What happens in a session, for whoever looks on.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A case begins.
+    Began(Place<'a>),
+    /// It goes on.
+    Progress(&'a Progress<'a>),
+    /// It has ended.
+    Ended(&'a CaseResult),
+}
+
+/// Where in a session a case stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The case.
+    pub planned: &'a PlannedCase,
+    /// Which measurement it is, from 1.
+    pub number: usize,
+    /// Of how many.
+    pub count: usize,
+    /// Which repetition of the case, from 1.
+    pub repetition: u32,
+}
+
+/// A session that has ended.
+#[derive(Debug)]
+pub struct Session {
+    /// Everything that was measured, judged.
+    pub report: Report,
+    /// What ended it before its time; what was measured until then is in the report.
+    pub failed: Option<BenchError>,
+}
+
+/// Measures a plan.
+///
+/// # Errors
+/// When nothing at all could be measured, or the report cannot be kept.
+pub fn run(
+    plan: &Plan,
+    options: &Options,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Session, BenchError> {
+    for planned in &plan.cases {
+        planned.case.validate()?;
+    }
+    let mut report = begin(plan, options);
+    let settings = Settings { watch: plan.watch.clone(), stop: options.stop.clone() };
+    let order = order(plan);
+    let mut failed = None;
+    for (index, (planned, repetition)) in order.iter().enumerate() {
+        let place =
+            Place { planned, number: index + 1, count: order.len(), repetition: *repetition };
+        observe(Event::Began(place));
+        let measured = run::run(&planned.case, &settings, &mut |progress| {
+            observe(Event::Progress(progress));
+        });
+        let mut result = match measured {
+            Ok(result) => result,
+            Err(error) if report.results.is_empty() => return Err(error),
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        };
+        result.subject.clone_from(&planned.subject);
+        result.repetition = *repetition;
+        observe(Event::Ended(&result));
+        let is_interrupted = result.end == End::Interrupted;
+        report.results.push(result);
+        report.warnings = honesty::judge(&report);
+        if let Some(path) = &options.save {
+            report::save(&report, path)?;
+        }
+        if is_interrupted || options.stop.is_stopped() {
+            break;
+        }
+    }
+    Ok(Session { report, failed })
+}
+
+/// The report before anything was measured.
+fn begin(plan: &Plan, options: &Options) -> Report {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Report {
+        title: plan.name.clone(),
+        about: plan.about.clone(),
+        command: options.command.clone(),
+        environment: options.environment.clone().unwrap_or_else(Environment::collect),
+        created_at_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+        configurations: plan.source.clone().into_iter().collect(),
+        ..Report::default()
+    }
+}
+
+/// Every measurement of the session, with its repetition.
+fn order(plan: &Plan) -> Vec<(&PlannedCase, u32)> {
+    let rounds = (1..=plan.repeat.max(1))
+        .flat_map(|repetition| plan.cases.iter().map(move |planned| (planned, repetition)));
+    let last = plan.repeat.max(1) + 1;
+    let is_baseline = |planned: &&PlannedCase| plan.baseline.is_some() && planned.subject == DIRECT;
+    let again = plan.cases.iter().filter(is_baseline).map(|planned| (planned, last));
+    let has_others = plan.cases.iter().any(|planned| planned.subject != DIRECT);
+    rounds.chain(again.filter(|_| has_others)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+    use crate::mock::{Behaviour, Mock};
+
+    fn names(plan: &str) -> Vec<String> {
+        let plan = Plan::parse(plan).expect("a plan");
+        let shown = |(planned, repetition): &(&PlannedCase, u32)| {
+            format!("{} {repetition}", planned.case.name)
+        };
+        order(&plan).iter().map(shown).collect()
+    }
+
+    #[test]
+    fn repetitions_go_round_and_a_baseline_comes_again_at_the_end() {
+        let cases = "cases: [{name: a, target: h}, {name: b, target: h}]";
+        assert_eq!(names(cases), ["a 1", "b 1"]);
+        assert_eq!(names(&format!("repeat: 2\n{cases}")), ["a 1", "b 1", "a 2", "b 2"]);
+        assert_eq!(names(&format!("baseline: a\n{cases}")), ["a 1", "b 1", "a 2"]);
+        assert_eq!(names("baseline: a\ncases: [{name: a, target: h}]"), ["a 1"]);
+    }
+
+    fn short(target: &str) -> Case {
+        let mut case = Case::new(target);
+        case.load.requests = Some(20);
+        case.load.connections = 2;
+        case
+    }
+
+    #[test]
+    fn a_session_keeps_what_it_measured_although_a_later_case_fails() {
+        let mock = Mock::start(Behaviour::default()).expect("loopback has ports");
+        let mut plan = Plan::of(short(&format!("http://{}/", mock.address())));
+        let nowhere = PlannedCase { subject: String::new(), case: short("http://127.0.0.1:1/") };
+        plan.cases.push(nowhere);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("result.json");
+        let options = Options { save: Some(path.clone()), ..Options::default() };
+        let mut seen = Vec::new();
+        let session = run(&plan, &options, &mut |event| match event {
+            Event::Began(place) => seen.push(format!("{} of {}", place.number, place.count)),
+            Event::Progress(_) => (),
+            Event::Ended(result) => seen.push(format!("{} done", result.counts.succeeded)),
+        })
+        .expect("one case was measured");
+        assert_eq!(seen, ["1 of 2", "20 done", "2 of 2"]);
+        let failed = session.failed.expect("nothing listens there").to_string();
+        assert!(failed.contains("127.0.0.1:1"), "{failed}");
+        let kept = report::load(&path).expect("a report");
+        assert_eq!(kept, session.report);
+        assert_eq!(kept.results.len(), 1);
+        assert!(!kept.environment.label.is_empty() && !kept.warnings.is_empty());
+    }
+
+    #[test]
+    fn nothing_measured_is_an_error_and_leaves_no_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("result.json");
+        let options = Options { save: Some(path.clone()), ..Options::default() };
+        let plan = Plan::of(short("http://127.0.0.1:1/"));
+        assert!(run(&plan, &options, &mut |_| ()).is_err());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_stopped_session_ends_with_the_case_under_way() {
+        let mock = Mock::start(Behaviour::default()).expect("loopback has ports");
+        let mut case = short(&format!("http://{}/", mock.address()));
+        case.load.requests = None;
+        case.load.duration = Some(Duration::from_secs(60));
+        let mut plan = Plan::of(case);
+        plan.repeat = 2;
+        let options = Options::default();
+        let session = run(&plan, &options, &mut |event| {
+            if matches!(event, Event::Progress(_)) {
+                options.stop.stop();
+            }
+        })
+        .expect("something was measured");
+        let [result] = session.report.results.as_slice() else { panic!("one result") };
+        assert_eq!(result.end, End::Interrupted);
+    }
+}

@@ -1,6 +1,7 @@
 //! The file that holds a session of measurements: results, their environment, what was published
 //! about the same thing, and the warnings. Versioned JSON; HTML, text and comparisons are made of it.
 
+pub mod ab;
 pub mod compare;
 mod environment;
 pub mod figure;
@@ -10,6 +11,8 @@ pub mod paint;
 mod spread;
 mod store;
 pub mod text;
+pub mod wrk;
+pub mod wrk2;
 
 use std::collections::BTreeMap;
 

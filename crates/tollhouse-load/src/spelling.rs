@@ -4,6 +4,7 @@
 //! A flag that cannot be honoured is refused with its reason; none is ignored. How those tools print is
 //! no matter of this module (see [`crate::report`]).
 
+pub mod ab;
 mod getopt;
 pub mod wrk;
 

@@ -233,6 +233,11 @@ impl Values {
             let headers = std::mem::take(&mut case.http.headers);
             Script::read(Path::new(path), headers)?.apply(&mut case);
         }
+        // Neither says who asks: an empty value takes the generator's own line away.
+        let headers = &mut case.http.headers;
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
+            headers.push(("User-Agent".to_owned(), String::new()));
+        }
         Ok(WrkCommand {
             case,
             url,

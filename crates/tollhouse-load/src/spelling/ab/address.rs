@@ -1,0 +1,51 @@
+//! A URL as ab takes it apart and prints it: scheme optional, a path required.
+
+/// A URL in its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Whether it is `https`.
+    pub is_tls: bool,
+    /// The host, in brackets when it is an IPv6 address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Path and query.
+    pub path: String,
+}
+
+impl Address {
+    /// Takes a URL apart.
+    ///
+    /// # Errors
+    /// In ab's words, when it has no path, or a port that is none.
+    pub(super) fn parse(url: &str) -> Result<Self, String> {
+        let invalid = || format!("invalid URL: {url} (a path is needed, such as {url}/)");
+        let (is_tls, rest) = match url.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, _)) => return Err(format!("invalid URL: scheme `{scheme}`")),
+            None => (false, url),
+        };
+        let at = rest.find('/').filter(|at| *at > 0).ok_or_else(invalid)?;
+        let (authority, path) = rest.split_at(at);
+        let after_brackets = authority.rfind(']').map_or(0, |at| at + 1);
+        let (host, port) = match authority[after_brackets..].find(':') {
+            Some(colon) => {
+                let (host, port) = authority.split_at(after_brackets + colon);
+                let number = port[1..].parse::<u16>().ok().filter(|port| *port > 0);
+                (host, number.ok_or_else(|| format!("invalid URL: port `{}`", &port[1..]))?)
+            }
+            None => (authority, if is_tls { 443 } else { 80 }),
+        };
+        if host.is_empty() {
+            return Err(invalid());
+        }
+        Ok(Self { is_tls, host: host.to_owned(), port, path: path.to_owned() })
+    }
+
+    /// The whole URL.
+    pub(super) fn url(&self) -> String {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        format!("{scheme}://{}:{}{}", self.host, self.port, self.path)
+    }
+}

@@ -32,9 +32,6 @@ const INTERVAL_MIN: Duration = Duration::from_millis(200);
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// A short run is still drawn with about so many points.
 const INTERVALS_WANTED: u32 = 40;
-/// More threads than this is a mistake in a plan.
-const WORKERS_MAX: usize = 1_024;
-
 /// What a run is told beside its case.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
@@ -100,7 +97,7 @@ pub fn run(
     settings: &Settings,
     observe: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<CaseResult, BenchError> {
-    check(case)?;
+    case.validate()?;
     let target = Target::of(case)?;
     match case.protocol() {
         Name::Http1 => run_over::<Http1>(case, &target, settings, observe),
@@ -108,34 +105,6 @@ pub fn run(
             key: "protocol".into(),
             why: "is not known to this build".into(),
         }),
-    }
-}
-
-fn check(case: &Case) -> Result<(), BenchError> {
-    let problem =
-        |key: &str, why: &str| Err(BenchError::Case { key: key.to_owned(), why: why.to_owned() });
-    let load = &case.load;
-    if load.connections == 0 {
-        return problem("load.connections", "is 0; there must be one at least");
-    }
-    if load.streams == 0 {
-        return problem("load.streams", "is 0; there must be one at least");
-    }
-    if load.requests == Some(0) {
-        return problem("load.requests", "is 0; there must be one at least");
-    }
-    if load.duration.is_some_and(|duration| duration.is_zero()) {
-        return problem("load.duration", "is 0; a measurement lasts some time");
-    }
-    if load.timeout.is_zero() {
-        return problem("load.timeout", "is 0; an answer takes some time");
-    }
-    if load.workers.is_some_and(|workers| workers == 0 || workers > WORKERS_MAX) {
-        return problem("load.workers", "must be 1 to 1024");
-    }
-    match load.pace.problem() {
-        Some(why) => problem("load.pace", &why),
-        None => Ok(()),
     }
 }
 
@@ -187,6 +156,8 @@ fn run_over<P: Protocol>(
     let mut result = follower.into_result::<P>(target)?;
     result.processes = processes;
     result.kernel = Some(kernel);
+    result.missed_thresholds =
+        case.thresholds.iter().filter_map(|threshold| threshold.judge(&result).err()).collect();
     result.notes = notes.into_iter().map(|advice| advice.sentence()).collect();
     Ok(result)
 }
@@ -287,22 +258,6 @@ mod tests {
                 (0..workers).map(|index| share_of(connections, workers, index)).collect();
             assert_eq!(shares.iter().sum::<usize>(), connections);
             assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
-        }
-    }
-
-    #[test]
-    fn a_case_that_contradicts_itself_is_named_by_its_key() {
-        let cases: [(&str, fn(&mut Case)); 4] = [
-            ("load.connections", |case| case.load.connections = 0),
-            ("load.duration", |case| case.load.duration = Some(Duration::ZERO)),
-            ("load.pace", |case| case.load.pace = crate::pace::Pace::Rate(0.0)),
-            ("load.workers", |case| case.load.workers = Some(0)),
-        ];
-        for (key, change) in cases {
-            let mut case = Case::new("http://127.0.0.1:1/");
-            change(&mut case);
-            let error = run(&case, &Settings::default(), &mut |_| ()).expect_err(key);
-            assert!(error.to_string().starts_with(key), "{error}");
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::connect::{Connector, Stream};
 use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
 use crate::protocol::check::Judge;
-use crate::protocol::request::Requests;
+use crate::protocol::request::{Filled, Requests};
 use crate::protocol::{Lane, Marks, Protocol, Reply, Ticket};
 use crate::target::Target;
 use crate::worker::{OpenConnection, Worker};
@@ -47,6 +47,8 @@ impl Protocol for Http1 {
             protocol: Arc::clone(self),
             worker: Rc::clone(worker),
             index,
+            name: format!("w{}c{index}", worker.index),
+            filled: Filled::default(),
             answer: Answer::new(self.judge.reads_body()),
             connection: None,
         }
@@ -58,6 +60,9 @@ pub struct Http1Lane {
     protocol: Arc<Http1>,
     worker: Rc<Worker>,
     index: usize,
+    /// What templates call it.
+    name: String,
+    filled: Filled,
     answer: Answer,
     connection: Option<Connection>,
 }
@@ -77,8 +82,12 @@ impl Lane for Http1Lane {
         let mut connection = self.connection(marks).await?;
         let protocol = Arc::clone(&self.protocol);
         let request = protocol.requests.next(ticket);
+        let bytes = {
+            let random = &mut *self.worker.random().borrow_mut();
+            protocol.requests.bytes(request, ticket, &self.name, random, &mut self.filled)?
+        };
         marks.sent_ns = self.worker.now_ns();
-        connection.send(&request.bytes, marks).await?;
+        connection.send(bytes, marks).await?;
         self.answer.begin(request.is_head);
         connection.receive(&self.worker, &mut self.answer, marks).await?;
         let reply = Reply { status: self.answer.status(), body_bytes: self.answer.body_bytes() };

@@ -1,24 +1,31 @@
-//! The HTTP requests of a case, prepared once: which comes next, and its bytes for HTTP/1.
+//! The HTTP requests of a case, prepared once: which comes next, and its parts and bytes.
 //!
-//! HTTP/2 takes the same entries and encodes them its own way.
+//! HTTP/2 takes the same entries and encodes their parts its own way.
+
+mod fill;
+mod list;
+mod wire;
 
 use std::fs;
 use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use tollhouse_stdx::Random;
 
-use crate::case::{Body, Case, HttpVersion, RequestForm, UrlEntry};
+use crate::case::{Body, Case, UrlEntry};
 use crate::error::BenchError;
+use crate::failure::Failure;
 use crate::protocol::Ticket;
 use crate::target::Target;
 
+use fill::Templates;
+use wire::Wire;
+
 /// Who asks, unless the case says otherwise.
 const USER_AGENT: &str = concat!("tollhouse-bench/", env!("CARGO_PKG_VERSION"));
-/// Entries of a URL list: more would not fit the memory that a generator should use.
-const ENTRIES_MAX: usize = 1_000_000;
-/// The sum of weights, which is the length of one turn over the list.
-const TURN_MAX: u64 = 4_000_000;
+/// As the generator itself writes it, which is how a line of its own is recognised.
+const CONTENT_LENGTH: &str = "Content-Length";
 
 /// All requests of a case.
 #[derive(Debug)]
@@ -26,30 +33,45 @@ pub struct Requests {
     entries: Vec<Entry>,
     /// Which entry comes when, one turn; empty when there is only one.
     turn: Vec<u32>,
+    wire: Wire,
 }
 
-/// One request, as parts and as the bytes that HTTP/1 sends.
+/// The parts of a request, as every version of HTTP has them.
+#[derive(Debug, Clone, Default)]
+pub struct Parts {
+    /// Path and query.
+    pub path: String,
+    /// The header lines in order, `Host` first, without those that only HTTP/1 has.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// One request of the case.
 #[derive(Debug)]
 pub struct Entry {
     /// The method.
     pub method: String,
-    /// Path and query.
-    pub path: String,
-    /// The header lines in order, without those that only HTTP/1 has.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: Vec<u8>,
-    /// The whole request for HTTP/1.
-    pub bytes: Vec<u8>,
     /// Whether the answer has no body whatever it declares.
     pub is_head: bool,
+    parts: Parts,
+    /// The whole request for HTTP/1.
+    bytes: Vec<u8>,
+    templates: Option<Templates>,
+}
+
+/// Where a lane fills requests in; used again for each.
+#[derive(Debug, Default)]
+pub struct Filled {
+    parts: Parts,
+    bytes: Vec<u8>,
 }
 
 impl Requests {
     /// Prepares the requests of a case; reads its files.
     ///
     /// # Errors
-    /// When a file cannot be read or a line of it is no request.
+    /// When a file cannot be read, a line of it is no request, or a template is none.
     pub fn prepare(case: &Case, target: &Target) -> Result<Self, BenchError> {
         let http = &case.http;
         let body = match &http.body {
@@ -60,14 +82,15 @@ impl Requests {
         let mut listed = http.urls.clone();
         if let Some(path) = &http.urls_file {
             let text = fs::read_to_string(path).map_err(|error| bad_file(path, &error))?;
-            listed.extend(parse_list(&text).map_err(|why| bad_file(path, &why))?);
+            listed.extend(list::parse(&text).map_err(|why| bad_file(path, &why))?);
         }
         if listed.is_empty() {
             listed.push(UrlEntry { method: None, url: target.path.clone(), weight: 1 });
         }
-        let turn = turn_of(&listed)?;
-        let entries = listed.iter().map(|entry| prepare_entry(case, target, entry, &body));
-        Ok(Self { entries: entries.collect::<Result<_, _>>()?, turn })
+        let wire = Wire::of(case, target);
+        let turn = list::turn_of(&listed)?;
+        let entries = listed.iter().map(|entry| prepare_entry(case, target, &wire, entry, &body));
+        Ok(Self { entries: entries.collect::<Result<_, _>>()?, turn, wire })
     }
 
     /// The request that goes with a ticket.
@@ -79,105 +102,97 @@ impl Requests {
         };
         &self.entries[index]
     }
+
+    /// The bytes of a request for HTTP/1. `lane` names what sends it.
+    ///
+    /// # Errors
+    /// When a template of it cannot be filled in.
+    #[inline]
+    pub fn bytes<'a>(
+        &self,
+        entry: &'a Entry,
+        ticket: Ticket,
+        lane: &str,
+        random: &mut Random,
+        filled: &'a mut Filled,
+    ) -> Result<&'a [u8], Failure> {
+        let Some(templates) = &entry.templates else { return Ok(&entry.bytes) };
+        templates.fill(ticket, lane, random, &mut filled.parts)?;
+        let Parts { path, headers, body } = &filled.parts;
+        self.wire.encode(&entry.method, path, headers, body, &mut filled.bytes);
+        Ok(&filled.bytes)
+    }
 }
 
-/// Lines `[METHOD] URL [weight]`; `#` begins a comment.
-fn parse_list(text: &str) -> Result<Vec<UrlEntry>, String> {
-    let mut entries = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let words: Vec<&str> =
-            line.split_whitespace().take_while(|w| !w.starts_with('#')).collect();
-        let is_url = |word: &str| word.starts_with('/') || word.contains("://");
-        let (method, rest) = match words.as_slice() {
-            [] => continue,
-            [url, rest @ ..] if is_url(url) => (None, (url, rest)),
-            [method, url, rest @ ..] if is_url(url) => (Some((*method).to_owned()), (url, rest)),
-            _ => return Err(format!("line {}: write `[METHOD] URL [weight]`", index + 1)),
-        };
-        let weight = match rest.1 {
-            [] => 1,
-            [weight] => weight
-                .parse()
-                .map_err(|_| format!("line {}: `{weight}` is no weight", index + 1))?,
-            _ => return Err(format!("line {}: too many words", index + 1)),
-        };
-        if entries.len() == ENTRIES_MAX {
-            return Err(format!("more than {ENTRIES_MAX} requests"));
+impl Entry {
+    /// The parts of a request, for other versions of HTTP. `lane` names what sends it.
+    ///
+    /// # Errors
+    /// When a template of it cannot be filled in.
+    pub fn parts<'a>(
+        &'a self,
+        ticket: Ticket,
+        lane: &str,
+        random: &mut Random,
+        filled: &'a mut Filled,
+    ) -> Result<&'a Parts, Failure> {
+        let Some(templates) = &self.templates else { return Ok(&self.parts) };
+        templates.fill(ticket, lane, random, &mut filled.parts)?;
+        Ok(&filled.parts)
+    }
+}
+
+impl Parts {
+    /// Nothing that would break the request's framing may be written into it: the key of the case, and
+    /// what is wrong there.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.path.bytes().any(|b| b <= b' ' || b == 0x7f) {
+            let why = format!("`{}` has a space in it", self.path.escape_debug());
+            return Err(("http.urls", why));
         }
-        entries.push(UrlEntry { method, url: (*rest.0).to_owned(), weight });
+        for (name, value) in &self.headers {
+            if !is_token(name) {
+                let why = format!("`{}` is no header name", name.escape_debug());
+                return Err(("http.headers", why));
+            }
+            if value.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+                return Err((
+                    "http.headers",
+                    format!("the value of `{name}` has a line break in it"),
+                ));
+            }
+        }
+        Ok(())
     }
-    if entries.is_empty() { Err("holds no request".into()) } else { Ok(entries) }
 }
 
-/// One turn over the entries: each as often as its weight, spread evenly.
-fn turn_of(entries: &[UrlEntry]) -> Result<Vec<u32>, BenchError> {
-    if entries.len() == 1 {
-        return Ok(Vec::new());
-    }
-    let total: u64 = entries.iter().map(|entry| u64::from(entry.weight)).sum();
-    if total == 0 || total > TURN_MAX {
-        let why = format!("the weights add up to {total}; they must add up to 1 to {TURN_MAX}");
-        return Err(BenchError::Case { key: "http.urls".into(), why });
-    }
-    if entries.iter().all(|entry| entry.weight == 1) {
-        return Ok((0..entries.len() as u32).collect());
-    }
-    // The n-th of w turns of an entry stands at (n + ½)/w of the round.
-    let mut places: Vec<(f64, u32)> = Vec::new();
-    for (index, entry) in entries.iter().enumerate() {
-        let weight = f64::from(entry.weight);
-        places.extend((0..entry.weight).map(|n| ((f64::from(n) + 0.5) / weight, index as u32)));
-    }
-    places.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    Ok(places.into_iter().map(|(_, index)| index).collect())
+/// RFC 9110 §5.6.2.
+fn is_token(text: &str) -> bool {
+    let is_letter = |b: u8| b.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&b);
+    !text.is_empty() && text.bytes().all(is_letter)
 }
 
 fn prepare_entry(
     case: &Case,
     target: &Target,
+    wire: &Wire,
     listed: &UrlEntry,
     body: &[u8],
 ) -> Result<Entry, BenchError> {
     let method = listed.method.clone().unwrap_or_else(|| case.http.method.clone());
-    let path = path_of(&listed.url, target)?;
-    let mut entry = Entry {
-        headers: headers_of(case, target, body),
-        is_head: method == "HEAD",
-        method,
-        path,
-        body: body.to_vec(),
-        bytes: Vec::new(),
-    };
-    check_words(&entry)?;
-    entry.bytes = encode(case, target, &entry);
-    Ok(entry)
-}
-
-/// Nothing that would break the request's framing may be written into it.
-fn check_words(entry: &Entry) -> Result<(), BenchError> {
-    let is_token = |text: &str| {
-        !text.is_empty()
-            && text.bytes().all(|b| b.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&b))
-    };
-    let problem = |key: &str, why: String| Err(BenchError::Case { key: key.into(), why });
-    if !is_token(&entry.method) {
-        return problem("http.method", format!("`{}` is no method", entry.method.escape_debug()));
+    if !is_token(&method) {
+        let why = format!("`{}` is no method", method.escape_debug());
+        return Err(BenchError::Case { key: "http.method".into(), why });
     }
-    if entry.path.bytes().any(|b| b <= b' ' || b == 0x7f) {
-        return problem("http.urls", format!("`{}` has a space in it", entry.path.escape_debug()));
+    let headers = headers_of(case, target, &method, body);
+    let parts = Parts { path: path_of(&listed.url, target)?, headers, body: body.to_vec() };
+    let templates = if case.http.template { Templates::compile(&parts)? } else { None };
+    if templates.is_none() {
+        parts.check().map_err(|(key, why)| BenchError::Case { key: key.into(), why })?;
     }
-    for (name, value) in &entry.headers {
-        if !is_token(name) {
-            return problem("http.headers", format!("`{}` is no header name", name.escape_debug()));
-        }
-        if value.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
-            return problem(
-                "http.headers",
-                format!("the value of `{name}` has a line break in it"),
-            );
-        }
-    }
-    Ok(())
+    let mut bytes = Vec::new();
+    wire.encode(&method, &parts.path, &parts.headers, body, &mut bytes);
+    Ok(Entry { is_head: method == "HEAD", method, parts, bytes, templates })
 }
 
 fn path_of(url: &str, target: &Target) -> Result<String, BenchError> {
@@ -195,7 +210,7 @@ fn path_of(url: &str, target: &Target) -> Result<String, BenchError> {
 }
 
 /// The case's header lines, and the generator's own where it says nothing.
-fn headers_of(case: &Case, target: &Target, body: &[u8]) -> Vec<(String, String)> {
+fn headers_of(case: &Case, target: &Target, method: &str, body: &[u8]) -> Vec<(String, String)> {
     let given = &case.http.headers;
     let has = |name: &str| given.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
     let mut headers = Vec::new();
@@ -213,43 +228,11 @@ fn headers_of(case: &Case, target: &Target, body: &[u8]) -> Vec<(String, String)
     }
     // An empty value takes a header of the generator's own away.
     headers.extend(given.iter().filter(|(_, value)| !value.is_empty()).cloned());
-    let sends_length =
-        !body.is_empty() || matches!(case.http.method.as_str(), "POST" | "PUT" | "PATCH");
+    let sends_length = !body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH");
     if sends_length && !has("content-length") && !has("transfer-encoding") {
-        headers.push(("Content-Length".to_owned(), body.len().to_string()));
+        headers.push((CONTENT_LENGTH.to_owned(), body.len().to_string()));
     }
     headers
-}
-
-/// The request as HTTP/1 sends it.
-fn encode(case: &Case, target: &Target, entry: &Entry) -> Vec<u8> {
-    let version = match case.http.version {
-        HttpVersion::Http11 => "1.1",
-        HttpVersion::Http10 => "1.0",
-    };
-    let origin = match case.http.form {
-        RequestForm::Origin => String::new(),
-        RequestForm::Absolute => format!("{}://{}", target.scheme, target.authority),
-    };
-    let mut head = format!("{} {origin}{} HTTP/{version}\r\n", entry.method, entry.path);
-    for (name, value) in &entry.headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    let says_connection = entry.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case("connection"));
-    let connection = match (case.http.version, case.load.keep_alive) {
-        (HttpVersion::Http11, false) => Some("close"),
-        (HttpVersion::Http10, true) => Some("Keep-Alive"),
-        _ => None,
-    };
-    if let Some(connection) = connection
-        && !says_connection
-    {
-        head.push_str(&format!("Connection: {connection}\r\n"));
-    }
-    head.push_str("\r\n");
-    let mut bytes = head.into_bytes();
-    bytes.extend_from_slice(&entry.body);
-    bytes
 }
 
 fn bad_file(path: &Path, why: &impl ToString) -> BenchError {
@@ -259,6 +242,7 @@ fn bad_file(path: &Path, why: &impl ToString) -> BenchError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::{HttpVersion, RequestForm};
 
     fn prepared(change: impl FnOnce(&mut Case)) -> Result<Requests, BenchError> {
         let mut case = Case::new("http://127.0.0.1:8080/x?y=1");
@@ -268,7 +252,15 @@ mod tests {
 
     fn text(change: impl FnOnce(&mut Case)) -> String {
         let requests = prepared(change).expect("requests");
-        String::from_utf8_lossy(&requests.next(Ticket { number: 0 }).bytes).into_owned()
+        sent(&requests, 0)
+    }
+
+    fn sent(requests: &Requests, number: u64) -> String {
+        let ticket = Ticket { number };
+        let mut filled = Filled::default();
+        let entry = requests.next(ticket);
+        let bytes = requests.bytes(entry, ticket, "w0", &mut Random::seeded(1), &mut filled);
+        String::from_utf8_lossy(bytes.expect("filled in")).into_owned()
     }
 
     fn agent() -> String {
@@ -324,24 +316,33 @@ mod tests {
     }
 
     #[test]
-    fn urls_take_turns_by_weight() {
+    fn templates_are_filled_in_for_each_request_and_bodies_have_their_length() {
         let requests = prepared(|case| {
-            case.http.urls =
-                parse_list("/a 3\nPOST http://127.0.0.1:8080/b # half\n").expect("list");
+            case.target = "http://127.0.0.1:8080/x/{{.RequestNumber}}".into();
+            case.http.template = true;
+            case.http.method = "POST".into();
+            case.http.headers = vec![("X-Worker".into(), "{{.WorkerID}}".into())];
+            case.http.body = Some(Body::Text("{{randomString 8}}-{{.RequestNumber}}".into()));
         });
-        let requests = requests.expect("requests");
-        let paths: Vec<&str> =
-            (0..4).map(|number| requests.next(Ticket { number }).path.as_str()).collect();
-        assert_eq!(paths, ["/a", "/a", "/b", "/a"]);
+        let text = sent(&requests.expect("requests"), 12);
+        assert!(text.starts_with("POST /x/12 HTTP/1.1\r\n"), "{text}");
+        assert!(text.contains("X-Worker: w0\r\nContent-Length: 11\r\n\r\n"), "{text}");
+        assert!(text.ends_with("-12"), "{text}");
     }
 
     #[test]
-    fn a_bad_list_is_named_by_its_line() {
-        for (list, part) in
-            [("/a\nb c d", "line 2"), ("/a x", "no weight"), ("# only", "no request")]
-        {
-            assert!(parse_list(list).is_err_and(|error| error.contains(part)), "{list}");
-        }
+    fn braces_are_sent_as_they_stand_without_templates() {
+        let text = text(|case| case.http.body = Some(Body::Text("{{nothing}}".into())));
+        assert!(text.ends_with("{{nothing}}"), "{text}");
+    }
+
+    #[test]
+    fn a_template_that_is_none_is_refused() {
+        let result = prepared(|case| {
+            case.http.template = true;
+            case.http.body = Some(Body::Text("{{nothing}}".into()));
+        });
+        assert!(result.is_err_and(|error| error.to_string().starts_with("http.body")));
     }
 
     #[test]

@@ -97,4 +97,9 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     fn status_name(status: u16) -> String {
         status.to_string()
     }
+
+    /// The header lines of the first answer; empty for protocols whose answers have none.
+    fn first_head(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
 }

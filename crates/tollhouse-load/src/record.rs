@@ -36,6 +36,14 @@ pub struct Finished<'a> {
     pub done_ns: u64,
 }
 
+impl Finished<'_> {
+    /// From the intended start in an open loop, from sending otherwise, to the end.
+    #[inline]
+    pub fn headline_ns(&self) -> u64 {
+        self.done_ns.saturating_sub(self.turn.intended_ns.unwrap_or(self.marks.sent_ns))
+    }
+}
+
 /// The times that are recorded over the whole run.
 #[derive(Debug)]
 pub struct Times {
@@ -58,6 +66,8 @@ pub struct Tally {
     pub failed: u64,
     /// Bytes received.
     pub received_bytes: u64,
+    /// The sum of the headline times of successes; in the warm-up only, which has no histogram.
+    pub warm_up_ns: u64,
 }
 
 /// A worker's record of the measured phase.
@@ -143,14 +153,10 @@ impl Record {
     #[inline]
     fn succeeded(&mut self, exchange: &Finished<'_>, reply: &Reply) {
         let marks = exchange.marks;
-        let response_ns = exchange.done_ns.saturating_sub(marks.sent_ns);
-        let headline_ns = match exchange.turn.intended_ns {
-            Some(intended_ns) => exchange.done_ns.saturating_sub(intended_ns),
-            None => response_ns,
-        };
-        self.interval.saturating_record(headline_ns);
+        self.interval.saturating_record(exchange.headline_ns());
         // In a closed loop the intervals add up to the response times.
         if self.is_open {
+            let response_ns = exchange.done_ns.saturating_sub(marks.sent_ns);
             self.times.response.saturating_record(response_ns);
         }
         self.times.first_byte.saturating_record(marks.first_byte_ns.saturating_sub(marks.sent_ns));

@@ -76,6 +76,10 @@ pub struct Progress<'a> {
     pub counts: &'a Counts,
     /// The headline times so far, in nanoseconds.
     pub so_far: &'a Histogram<u64>,
+    /// The mean of the headline times in the warm-up, when any request succeeded there.
+    pub warm_up_mean: Option<Duration>,
+    /// A failure that happened not long ago.
+    pub last_failure: Option<&'a Failure>,
 }
 
 /// What every worker thread of a run is given.
@@ -154,6 +158,7 @@ fn run_over<P: Protocol>(
     }
     outcome?;
     let mut result = follower.into_result::<P>(target)?;
+    result.first_head = shared.protocol.first_head();
     result.processes = processes;
     result.kernel = Some(kernel);
     result.missed_thresholds =

@@ -178,7 +178,10 @@ impl Worker {
         }
         let mut tally = self.warm_up.get();
         tally.completed += 1;
-        tally.failed += u64::from(exchange.outcome.is_err());
+        match exchange.outcome {
+            Ok(_) => tally.warm_up_ns = tally.warm_up_ns.saturating_add(exchange.headline_ns()),
+            Err(_) => tally.failed += 1,
+        }
         tally.received_bytes += exchange.marks.received_bytes;
         self.warm_up.set(tally);
     }

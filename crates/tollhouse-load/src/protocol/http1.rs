@@ -20,7 +20,7 @@ use crate::protocol::{Lane, Marks, Protocol, Reply, Ticket};
 use crate::target::Target;
 use crate::worker::{OpenConnection, Worker};
 
-use answer::{Answer, Progress};
+use answer::{Answer, FirstHead, Progress};
 
 /// A case over HTTP/1.1.
 pub struct Http1 {
@@ -28,6 +28,7 @@ pub struct Http1 {
     requests: Requests,
     judge: Judge,
     keep_alive: bool,
+    first_head: FirstHead,
 }
 
 impl Protocol for Http1 {
@@ -39,6 +40,7 @@ impl Protocol for Http1 {
             requests: Requests::prepare(case, target)?,
             judge: Judge::prepare(&case.checks)?,
             keep_alive: case.load.keep_alive,
+            first_head: FirstHead::default(),
         })
     }
 
@@ -49,9 +51,13 @@ impl Protocol for Http1 {
             index,
             name: format!("w{}c{index}", worker.index),
             filled: Filled::default(),
-            answer: Answer::new(self.judge.reads_body()),
+            answer: Answer::new(self.judge.reads_body(), Arc::clone(&self.first_head)),
             connection: None,
         }
+    }
+
+    fn first_head(&self) -> Vec<(String, String)> {
+        self.first_head.get().cloned().unwrap_or_default()
     }
 }
 

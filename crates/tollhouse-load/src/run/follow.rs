@@ -46,6 +46,8 @@ pub(super) struct Follower {
     ends: Vec<WorkerEnd>,
     /// Requests that succeeded, warm-up included.
     has_succeeded: bool,
+    /// Requests that succeeded in the warm-up, and the sum of their times.
+    warm_up: (u64, u64),
     last_failure: Option<Failure>,
     has_given_up: bool,
     is_interrupted: bool,
@@ -64,6 +66,7 @@ impl Follower {
             times: histogram(),
             ends: Vec::new(),
             has_succeeded: false,
+            warm_up: (0, 0),
             last_failure: None,
             has_given_up: false,
             is_interrupted: false,
@@ -141,6 +144,10 @@ impl Follower {
     ) {
         self.has_succeeded |= part.tally.completed > part.tally.failed;
         self.last_failure = part.failure.or(self.last_failure.take());
+        if part.is_warm_up {
+            self.warm_up.0 += part.tally.completed - part.tally.failed;
+            self.warm_up.1 = self.warm_up.1.saturating_add(part.tally.warm_up_ns);
+        }
         let key = (!part.is_warm_up, part.index);
         let pending = self.pending.entry(key).or_insert_with(|| Pending {
             interval: Interval::default(),
@@ -207,6 +214,8 @@ impl Follower {
             series: &self.series,
             counts: &self.counts,
             so_far: &self.times,
+            warm_up_mean: self.warm_up.1.checked_div(self.warm_up.0).map(Duration::from_nanos),
+            last_failure: self.last_failure.as_ref(),
         });
     }
 

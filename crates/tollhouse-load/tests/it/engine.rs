@@ -84,6 +84,25 @@ fn warm_up_is_not_recorded() {
 }
 
 #[test]
+fn the_mean_of_the_warm_up_and_the_first_head_are_told() {
+    let mock = mock(Behaviour::default());
+    let load = Load {
+        connections: 2,
+        warm_up: Duration::from_millis(300),
+        duration: Some(Duration::from_millis(300)),
+        ..Load::default()
+    };
+    let mut warm_up_mean = None;
+    let result = run(&case(&mock, load), &Settings::default(), &mut |progress| {
+        warm_up_mean = progress.warm_up_mean;
+    });
+    assert!(warm_up_mean.expect("requests in the warm-up") > Duration::ZERO);
+    let head = result.expect("result").first_head;
+    let has = |wanted: &str| head.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    assert!(has("content-length"), "{head:?}");
+}
+
+#[test]
 fn failures_are_counted_by_class_and_message() {
     let behaviour = Behaviour { error_rate: Share::of(0.5), seed: Some(7), ..Behaviour::default() };
     let mock = mock(behaviour);

@@ -1,5 +1,7 @@
 //! Takes one HTTP/1 answer in, however it arrives in pieces. Sans-IO.
 
+use std::sync::{Arc, OnceLock};
+
 use tollhouse_http::{BodyLength, ChunkedDecoder, HeadLimits, ResponseHead};
 
 use crate::failure::{Failure, FailureClass};
@@ -41,11 +43,16 @@ pub(super) struct Answer {
     body_bytes: u64,
     /// Bytes came after the end of the answer, which nobody asked for.
     has_surplus: bool,
+    /// The header lines of the case's first answer, whichever lane took it.
+    first_head: FirstHead,
 }
 
+/// The header lines of the first answer of all lanes, as received.
+pub(super) type FirstHead = Arc<OnceLock<Vec<(String, String)>>>;
+
 impl Answer {
-    /// An answer; keeps the body when it has to be judged.
-    pub(super) fn new(keeps_body: bool) -> Self {
+    /// An answer; keeps the body when it has to be judged, and the first head of all.
+    pub(super) fn new(keeps_body: bool, first_head: FirstHead) -> Self {
         Self {
             head: ResponseHead::default(),
             state: State::Done,
@@ -55,6 +62,7 @@ impl Answer {
             body: Vec::new(),
             body_bytes: 0,
             has_surplus: false,
+            first_head,
         }
     }
 
@@ -140,6 +148,14 @@ impl Answer {
         let parsed = self.head.parse(bytes, &LIMITS, method);
         let is_whole =
             parsed.map_err(|error| Failure::new(FailureClass::Malformed, error.to_string()))?;
+        if is_whole && !self.head.is_interim() && self.first_head.get().is_none() {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let lines = self.head.fields.iter().map(|field| {
+                (text(field.name().of_buffer(bytes)), text(field.value().of_buffer(bytes)))
+            });
+            // Another lane may have been first after all.
+            let _ = self.first_head.set(lines.collect());
+        }
         Ok(is_whole.then_some(self.head.head_bytes))
     }
 
@@ -221,7 +237,7 @@ mod tests {
 
     /// What comes of an answer that arrives in pieces of `piece` bytes and then the end.
     fn outcome(text: &str, piece: usize) -> Result<(u16, String, bool), FailureClass> {
-        let mut answer = Answer::new(true);
+        let mut answer = Answer::new(true, FirstHead::default());
         answer.begin(false);
         let mut progress = Progress::More;
         for bytes in text.as_bytes().chunks(piece) {
@@ -281,7 +297,7 @@ mod tests {
 
     #[test]
     fn an_answer_to_head_has_no_body() {
-        let mut answer = Answer::new(false);
+        let mut answer = Answer::new(false, FirstHead::default());
         answer.begin(true);
         let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n";
         assert_eq!(answer.take(bytes), Ok(Progress::Done));

@@ -95,7 +95,8 @@ impl Distribution {
 
     /// Whether so many samples lie beyond a percentile that it means something.
     pub fn supports(&self, percent: f64, beyond_min: u64) -> bool {
-        (1.0 - percent / 100.0) * self.count as f64 >= beyond_min as f64
+        // Without the allowance p99.9 of 10,000 samples has 9.999999… beyond it.
+        (100.0 - percent) * self.count as f64 / 100.0 + 1e-6 >= beyond_min as f64
     }
 
     /// Two distributions as one, merged by value.
@@ -142,6 +143,16 @@ mod tests {
             recorded((1..=500).map(|n| n * 777)).merged(&recorded((501..=1_000).map(|n| n * 777)));
         assert_eq!(halves.count, whole.count);
         assert_eq!(halves.percentile_ns(99.0), whole.percentile_ns(99.0));
+    }
+
+    #[test]
+    fn a_percentile_is_supported_by_the_samples_beyond_it() {
+        for (count, percent, supported) in
+            [(10_000, 99.9, true), (9_999, 99.9, false), (1_000, 99.0, true), (100, 99.0, false)]
+        {
+            let distribution = Distribution { count, ..Distribution::default() };
+            assert_eq!(distribution.supports(percent, 10), supported, "p{percent} of {count}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod arithmetic;
 mod baseline;
 mod conditions;
 mod context;
+mod copied;
 mod failures;
 mod generator;
 mod headline;
@@ -45,7 +46,7 @@ type Rule = fn(&Session<'_>, &mut Findings);
 const RULES: [Rule; 22] = [
     arithmetic::littles_law,
     arithmetic::order,
-    arithmetic::repeated_figures,
+    copied::repeated_figures,
     baseline::below_direct,
     samples::duration,
     samples::interrupted,
@@ -69,7 +70,7 @@ const RULES: [Rule; 22] = [
 
 /// Those that need figures alone; for tables that others published.
 const RULES_OF_TABLES: [Rule; 4] =
-    [arithmetic::littles_law, arithmetic::order, arithmetic::repeated_figures, headline::outlier];
+    [arithmetic::littles_law, arithmetic::order, copied::repeated_figures, headline::outlier];
 
 /// What was raised so far.
 #[derive(Default)]
@@ -96,3 +97,6 @@ impl Findings {
         self.warnings.push(Warning { rule: rule.into(), severity, about, message });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What cannot be true: figures that contradict each other, or arithmetic.
 
-use super::view::{Session, elapsed_seconds, title};
+use super::view::{Session, elapsed_seconds};
 use super::{Findings, Severity};
 use crate::pace::Pace;
 use crate::report::figure;
@@ -170,50 +170,4 @@ fn mean_bound_ns(result: &CaseResult) -> Option<(f64, f64)> {
     let p99_ns = times.percentile_ns(99.0)? as f64;
     let bound_ns = 0.99 * p99_ns + 0.01 * times.max_ns as f64;
     (times.max_ns > 0).then_some((p99_ns, bound_ns))
-}
-
-/// Digits that a measured time repeats only by accident.
-const DIGITS_MIN: usize = 4;
-
-/// A table whose times repeat to four digits between rows was copied by hand.
-pub(super) fn repeated_figures(session: &Session<'_>, findings: &mut Findings) {
-    let mut seen: Vec<(f64, String)> = Vec::new();
-    let mut repeated = Vec::new();
-    for result in session.results().filter(|result| result.case.is_none()) {
-        for (figure, value_ns) in table_times(result) {
-            let here = format!("{figure} of {}", title(result));
-            let same = seen.iter().find(|(other_ns, _)| (other_ns / value_ns - 1.0).abs() < 1e-5);
-            if let Some((_, there)) = same {
-                repeated.push(format!("{} is the {there} and the {here}", figure::time(value_ns)));
-            }
-            seen.push((value_ns, here));
-        }
-    }
-    if !repeated.is_empty() {
-        findings.overall(
-            "repeated-figures",
-            Severity::Caution,
-            format!(
-                "{}. Measured times do not repeat to the last digit; cells were copied. Take them from \
-                 the raw data again.",
-                repeated.join("; "),
-            ),
-        );
-    }
-}
-
-/// Mean and percentiles of a table's row, where they have enough digits to be told apart.
-fn table_times(result: &CaseResult) -> Vec<(String, f64)> {
-    let times = result.headline();
-    let percentiles =
-        times.percentiles.iter().map(|(percent, value)| (format!("p{percent}"), *value as f64));
-    std::iter::once(("mean".to_owned(), times.mean_ns))
-        .chain(percentiles)
-        .filter(|(_, value_ns)| significant_digits(*value_ns) >= DIGITS_MIN)
-        .collect()
-}
-
-fn significant_digits(value: f64) -> usize {
-    let text = format!("{value:.0}");
-    text.trim_end_matches('0').len()
 }

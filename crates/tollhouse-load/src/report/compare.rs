@@ -251,3 +251,6 @@ fn environments(before: &Environment, after: &Environment) -> Vec<Difference> {
         .map(|(what, before, after)| Difference { what, before, after })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@ mod latency;
 mod replayed;
 mod tls;
 mod websocket;
+mod wire;
 mod worker;
 
 use std::io;

@@ -7,35 +7,21 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
-    timerfd_create, timerfd_settime,
-};
-use tokio::io::unix::AsyncFd;
+use crate::clock::{Clock, PreciseTimer};
 
 /// Deadlines are met at multiples of this: at most 10,000 wake-ups a second, however many there are, for
 /// 50 µs of lateness on average.
 const GRID_NS: u64 = 100_000;
 
-const SECOND_NS: u64 = 1_000_000_000;
-
-/// The time of the monotonic clock.
-#[inline]
-pub(super) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
-    seconds * SECOND_NS + u64::try_from(now.tv_nsec).unwrap_or_default()
-}
-
 /// All deadlines of one worker.
 #[derive(Debug)]
 pub(super) struct Deadlines {
+    clock: Clock,
     queue: RefCell<Queue>,
-    timer: AsyncFd<OwnedFd>,
+    timer: PreciseTimer,
     /// What the timer is set to; `u64::MAX` when it is not.
     armed_ns: Cell<u64>,
 }
@@ -45,11 +31,15 @@ impl Deadlines {
     ///
     /// # Errors
     /// When the kernel gives no timer.
-    pub(super) fn new() -> io::Result<Self> {
-        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        let queue = RefCell::default();
-        Ok(Self { queue, timer: AsyncFd::new(timer)?, armed_ns: Cell::new(u64::MAX) })
+    pub(super) fn new(clock: Clock) -> io::Result<Self> {
+        let (queue, armed_ns) = (RefCell::default(), Cell::new(u64::MAX));
+        Ok(Self { clock, queue, timer: PreciseTimer::new(clock)?, armed_ns })
+    }
+
+    /// The time that deadlines are told in.
+    #[inline]
+    pub(super) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
     }
 
     /// Ready at `due_ns`, or at once when that is past.
@@ -63,10 +53,9 @@ impl Deadlines {
     /// When the timer breaks.
     pub(super) async fn run(&self) -> io::Result<()> {
         loop {
-            // The next setting of the timer also takes back what made it readable.
-            self.timer.readable().await?.clear_ready();
+            self.timer.elapsed().await?;
             self.armed_ns.set(u64::MAX);
-            let next = self.queue.borrow_mut().wake(now_ns());
+            let next = self.queue.borrow_mut().wake(self.now_ns());
             if let Some(due_ns) = next {
                 self.arm(due_ns)?;
             }
@@ -81,16 +70,10 @@ impl Deadlines {
     /// Sets the timer unless it fires sooner anyway.
     fn arm(&self, due_ns: u64) -> io::Result<()> {
         let at_ns = due_ns.div_ceil(GRID_NS).saturating_mul(GRID_NS);
-        if at_ns >= self.armed_ns.get() {
-            return Ok(());
+        if at_ns < self.armed_ns.get() {
+            self.timer.set(at_ns)?;
+            self.armed_ns.set(at_ns);
         }
-        let at = Timespec {
-            tv_sec: i64::try_from(at_ns / SECOND_NS).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(at_ns % SECOND_NS).unwrap_or_default(),
-        };
-        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
-        self.armed_ns.set(at_ns);
         Ok(())
     }
 }
@@ -107,7 +90,7 @@ impl Future for Until<'_> {
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if now_ns() >= self.due_ns {
+        if self.deadlines.now_ns() >= self.due_ns {
             return Poll::Ready(Ok(()));
         }
         if !self.is_queued {

@@ -13,8 +13,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::ReadBuf;
 
 use super::answers::{Answer, Persistence};
-use super::choice::Verdict;
-use super::worker::{Wire, Worker};
+use super::wire::{Wire, poll_write_all};
+use super::worker::{Outcome, Worker};
 use incoming::{Asked, Incoming, Manner, Step};
 
 /// Answers to pipelined requests are sent together up to this many bytes.
@@ -108,31 +108,27 @@ impl<'a, S: Wire> Connection<'a, S> {
         let worker = self.worker;
         worker.counts().requests.add_one();
         let verdict = worker.verdict();
-        if let Some(due_ns) = worker.due_ns() {
+        let due_ns = worker.due_ns();
+        if due_ns.is_some() {
             self.send(&[], &[]).await?;
             worker.until(due_ns).await?;
         }
-        let Asked { manner, is_found, is_too_large, echo, websocket_key } = self.incoming.take();
-        let answers = &worker.shared.answers;
-        let answer = match verdict {
-            Verdict::Reset => return Ok(Some(After::Reset)),
-            Verdict::Error => {
-                worker.counts().errors.add_one();
-                &answers.error
-            }
-            Verdict::Answer(_) if !is_found => &answers.not_found,
-            Verdict::Answer(_) if is_too_large => &answers.too_large,
-            Verdict::Answer(index) => {
+        let Asked { manner, standing, echo, websocket_key } = self.incoming.take();
+        let answer = match worker.shared.outcome(worker, verdict, standing) {
+            Outcome::Reset => return Ok(Some(After::Reset)),
+            Outcome::Other(answer) => answer,
+            Outcome::Asked(answer) => {
                 if let Some(key) = websocket_key {
                     self.send(&[], &[]).await?;
                     return Ok(Some(After::WebSocket(key.into())));
                 }
                 if let Some(echo) = echo {
-                    let status = answers.by_status[index].status;
-                    let answer = answers.echo(status, echo.kind.as_deref(), echo.body.into());
+                    let answers = &worker.shared.answers;
+                    let answer =
+                        answers.echo(answer.status, echo.kind.as_deref(), echo.body.into());
                     return self.send_answer(&answer, manner).await;
                 }
-                &answers.by_status[index]
+                answer
             }
         };
         self.send_answer(answer, manner).await
@@ -183,20 +179,4 @@ impl<'a, S: Wire> Connection<'a, S> {
         poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await?;
         Ok(After::End)
     }
-}
-
-/// Writes until `part` is empty.
-fn poll_write_all<S: Wire>(
-    stream: &mut S,
-    context: &mut Context<'_>,
-    part: &mut &[u8],
-) -> Poll<io::Result<()>> {
-    while !part.is_empty() {
-        let written = ready!(Pin::new(&mut *stream).poll_write(context, part))?;
-        if written == 0 {
-            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-        }
-        *part = &part[written..];
-    }
-    Poll::Ready(Ok(()))
 }

@@ -5,9 +5,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-
-use super::worker::Wire;
 
 /// A stream with bytes in front of it.
 #[derive(Debug)]
@@ -21,12 +18,6 @@ pub(super) struct Replayed<S> {
 impl<S> Replayed<S> {
     pub(super) fn new(first: Vec<u8>, stream: S) -> Self {
         Self { first, read: 0, stream }
-    }
-}
-
-impl<S: Wire> Wire for Replayed<S> {
-    fn tcp(&self) -> &TcpStream {
-        self.stream.tcp()
     }
 }
 

@@ -8,31 +8,37 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tollhouse_http::RequestHead;
 use tollhouse_stdx::Random;
 
-use super::answers::Answers;
+use super::answers::{Answer, Answers};
 use super::behaviour::{Behaviour, Body, Grpc};
 use super::choice::{Choice, Verdict};
 use super::counts::Counts;
-use super::deadlines::{Deadlines, now_ns};
+use super::deadlines::Deadlines;
 use super::http1::{self, After};
 use super::latency::{Sampler, Stall};
 use super::replayed::Replayed;
+use super::wire::Wire;
 use super::{http2, websocket};
+use crate::clock::Clock;
 
 /// Bytes read at once; one buffer serves all connections of a worker.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
+/// Longest body that is kept for an echo.
+pub(super) const ECHO_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// Pause after an error of accepting that only time mends, such as no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// An instant that does not come.
+const NEVER: u64 = u64::MAX;
 
 /// What all workers of a mock share.
 #[derive(Debug)]
@@ -45,7 +51,8 @@ pub(super) struct Shared {
     choice: Choice,
     sampler: Sampler,
     stall: Option<Stall>,
-    /// When the first request arrived, for the stall; 0 before.
+    clock: Clock,
+    /// When the first request arrived, for the stall; [`NEVER`] before.
     first_ns: AtomicU64,
     seed: Option<u64>,
     tls: Option<Acceptor>,
@@ -71,18 +78,43 @@ impl Shared {
             choice: Choice::new(&behaviour.statuses, behaviour.error_rate, behaviour.reset_rate),
             sampler: behaviour.latency.sampler(),
             stall: behaviour.stall,
-            first_ns: AtomicU64::new(0),
+            clock: Clock::start(),
+            first_ns: AtomicU64::new(NEVER),
             seed: behaviour.seed,
             tls,
+        }
+    }
+
+    /// What a request is answered with.
+    pub(super) fn outcome(
+        &self,
+        worker: &Worker,
+        verdict: Verdict,
+        request: Standing,
+    ) -> Outcome<'_> {
+        match (verdict, request) {
+            (Verdict::Reset, _) => {
+                worker.counts().resets.add_one();
+                Outcome::Reset
+            }
+            (Verdict::Error, _) => {
+                worker.counts().errors.add_one();
+                Outcome::Other(&self.answers.error)
+            }
+            (Verdict::Answer(_), Standing::NotFound) => Outcome::Other(&self.answers.not_found),
+            (Verdict::Answer(_), Standing::TooLarge) => Outcome::Other(&self.answers.too_large),
+            (Verdict::Answer(index), Standing::Good) => {
+                Outcome::Asked(&self.answers.by_status[index])
+            }
         }
     }
 
     /// When the first request of all arrived; now, if this is it.
     fn first_ns(&self, now_ns: u64) -> u64 {
         match self.first_ns.load(Ordering::Relaxed) {
-            0 => {
+            NEVER => {
                 let (set, unset) = (Ordering::Relaxed, Ordering::Relaxed);
-                match self.first_ns.compare_exchange(0, now_ns, set, unset) {
+                match self.first_ns.compare_exchange(NEVER, now_ns, set, unset) {
                     Ok(_) => now_ns,
                     Err(first_ns) => first_ns,
                 }
@@ -90,6 +122,29 @@ impl Shared {
             first_ns => first_ns,
         }
     }
+}
+
+/// How a request stands before chance decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Standing {
+    /// It gets what was asked of the mock.
+    #[default]
+    Good,
+    /// Its path is not the one that is answered.
+    NotFound,
+    /// Its body is too long to be echoed.
+    TooLarge,
+}
+
+/// What a request is answered with.
+#[derive(Debug)]
+pub(super) enum Outcome<'a> {
+    /// A reset.
+    Reset,
+    /// An answer that tells of something else.
+    Other(&'a Answer),
+    /// What was asked of the mock; an echo or a WebSocket takes its place.
+    Asked(&'a Answer),
 }
 
 /// The state of one core.
@@ -109,12 +164,13 @@ impl Worker {
             Some(seed) => Random::seeded(seed.wrapping_add(index as u64)),
             None => Random::from_process_entropy(),
         };
+        let clock = shared.clock;
         Ok(Self {
             shared,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             head: RefCell::default(),
             index,
-            deadlines: Deadlines::new()?,
+            deadlines: Deadlines::new(clock)?,
             random: RefCell::new(random),
         })
     }
@@ -131,15 +187,21 @@ impl Worker {
         self.shared.choice.verdict(&mut self.random.borrow_mut())
     }
 
+    /// Whether answers wait at all.
+    #[inline]
+    pub(super) fn is_slow(&self) -> bool {
+        !self.shared.sampler.is_none() || self.shared.stall.is_some()
+    }
+
     /// When the answer to a request that has just arrived is due; `None` for at once.
     #[inline]
     pub(super) fn due_ns(&self) -> Option<u64> {
-        let shared = &*self.shared;
-        if shared.sampler.is_none() && shared.stall.is_none() {
+        if !self.is_slow() {
             return None;
         }
+        let shared = &*self.shared;
         let latency_ns = shared.sampler.sample_ns(&mut self.random.borrow_mut());
-        let now_ns = now_ns();
+        let now_ns = self.deadlines.now_ns();
         Some(match shared.stall {
             None => now_ns + latency_ns,
             Some(stall) => stall.due_ns(shared.first_ns(now_ns), now_ns, latency_ns),
@@ -147,8 +209,14 @@ impl Worker {
     }
 
     /// Waits for the moment that [`Self::due_ns`] told.
-    pub(super) async fn until(&self, due_ns: u64) -> io::Result<()> {
-        self.deadlines.until(due_ns).await
+    ///
+    /// # Errors
+    /// When the timer is broken.
+    pub(super) async fn until(&self, due_ns: Option<u64>) -> io::Result<()> {
+        match due_ns {
+            None => Ok(()),
+            Some(due_ns) => self.deadlines.until(due_ns).await,
+        }
     }
 }
 
@@ -216,24 +284,6 @@ fn is_of_the_client(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
 
-/// A connection's bytes, over TCP in the end.
-pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin {
-    /// The socket under it.
-    fn tcp(&self) -> &TcpStream;
-}
-
-impl Wire for TcpStream {
-    fn tcp(&self) -> &TcpStream {
-        self
-    }
-}
-
-impl Wire for TlsStream<TcpStream> {
-    fn tcp(&self) -> &TcpStream {
-        self.get_ref().0
-    }
-}
-
 async fn connection(worker: Rc<Worker>, stream: TcpStream) {
     match &worker.shared.tls {
         None => speak(&worker, stream).await,
@@ -256,10 +306,8 @@ async fn speak<S: Wire>(worker: &Rc<Worker>, stream: S) {
     match after {
         // The client is gone, or was told; either way there is nobody to tell of an error.
         Err(_) | Ok(After::End) => {}
-        Ok(After::Reset) => {
-            worker.counts().resets.add_one();
-            let _ = stream.tcp().set_zero_linger();
-        }
+        // A connection that cannot be reset any more is closed already.
+        Ok(After::Reset) => drop(stream.tcp().set_zero_linger()),
         // Boxed, both: few connections come here, and those that do not should not pay.
         Ok(After::Http2) => Box::pin(http2::serve(worker, Replayed::new(read, stream))).await,
         Ok(After::WebSocket(key)) => {

@@ -1,3 +1,4 @@
 //! The load generator from its public side: whole runs against mock upstreams on loopback.
 
 mod engine;
+mod mock;

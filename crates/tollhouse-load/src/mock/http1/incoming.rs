@@ -5,10 +5,7 @@ use tollhouse_http::{
 };
 
 use crate::mock::answers::Persistence;
-use crate::mock::worker::Worker;
-
-/// Longest body that is kept for an echo.
-const ECHO_BYTES_MAX: usize = 16 * 1024 * 1024;
+use crate::mock::worker::{ECHO_BYTES_MAX, Standing, Worker};
 
 /// How the preface of HTTP/2 begins; `PRI` is no method of HTTP/1.
 const PREFACE_START: &[u8] = b"PRI ";
@@ -41,10 +38,8 @@ pub(super) struct Manner {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) manner: Manner,
-    /// Whether its path is one that is answered.
-    pub(super) is_found: bool,
-    /// Whether its body is too long to be echoed.
-    pub(super) is_too_large: bool,
+    /// How it stands.
+    pub(super) standing: Standing,
     /// Its body, where it is to be echoed.
     pub(super) echo: Option<Box<Echo>>,
     /// The key of its wish for a WebSocket.
@@ -62,7 +57,7 @@ pub(super) struct Echo {
 impl Default for Asked {
     fn default() -> Self {
         let manner = Manner { is_head: false, persistence: Persistence::Ends };
-        Self { manner, is_found: true, is_too_large: false, echo: None, websocket_key: None }
+        Self { manner, standing: Standing::Good, echo: None, websocket_key: None }
     }
 }
 
@@ -224,9 +219,9 @@ fn describe(worker: &Worker, head: &RequestHead, bytes: &[u8]) -> Asked {
         (true, Version::Http10) => Persistence::StaysSaid,
         (true, Version::Http11) => Persistence::Stays,
     };
-    let is_found = match &shared.path {
-        None => true,
-        Some(path) => head.parts.path.of_buffer(bytes) == path.as_bytes(),
+    let standing = match &shared.path {
+        Some(path) if head.parts.path.of_buffer(bytes) != path.as_bytes() => Standing::NotFound,
+        _ => Standing::Good,
     };
     let echo = shared.is_echo.then(|| {
         let kind = head.fields.first(Known::ContentType);
@@ -235,8 +230,7 @@ fn describe(worker: &Worker, head: &RequestHead, bytes: &[u8]) -> Asked {
     });
     Asked {
         manner: Manner { is_head: head.method.of_buffer(bytes) == b"HEAD", persistence },
-        is_found,
-        is_too_large: false,
+        standing,
         echo,
         websocket_key: if head.upgrade { websocket_key(head, bytes) } else { None },
     }
@@ -255,11 +249,10 @@ fn websocket_key(head: &RequestHead, bytes: &[u8]) -> Option<Box<str>> {
 /// Keeps data of a body where it is to be echoed.
 fn keep(asked: &mut Asked, data: &[u8]) {
     let Some(echo) = &mut asked.echo else { return };
-    if echo.body.len() + data.len() > ECHO_BYTES_MAX {
-        asked.is_too_large = true;
-        echo.body = Vec::new();
-    }
-    if !asked.is_too_large {
+    if echo.body.len() + data.len() <= ECHO_BYTES_MAX {
         echo.body.extend_from_slice(data);
+    } else {
+        asked.echo = None;
+        asked.standing = Standing::TooLarge;
     }
 }

@@ -1,0 +1,43 @@
+//! A connection's bytes: plain or encrypted, over TCP in the end.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+/// A connection's bytes, over TCP in the end.
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin {
+    /// The socket under it.
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl Wire for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Wire for TlsStream<TcpStream> {
+    fn tcp(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+}
+
+/// Writes until `part` is empty.
+pub(super) fn poll_write_all<S: Wire>(
+    stream: &mut S,
+    context: &mut Context<'_>,
+    part: &mut &[u8],
+) -> Poll<io::Result<()>> {
+    while !part.is_empty() {
+        let written = ready!(Pin::new(&mut *stream).poll_write(context, part))?;
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        *part = &part[written..];
+    }
+    Poll::Ready(Ok(()))
+}

@@ -33,4 +33,6 @@ pub mod spelling;
 pub mod target;
 pub mod template;
 pub mod text;
+#[cfg(test)]
+mod theory;
 pub mod worker;

@@ -30,6 +30,7 @@ pub mod run;
 pub mod schedule;
 pub mod session;
 pub mod spelling;
+pub mod suite;
 pub mod target;
 pub mod template;
 pub mod text;

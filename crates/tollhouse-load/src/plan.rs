@@ -52,13 +52,15 @@ pub struct PlannedCase {
     pub subject: String,
     /// How.
     pub case: Case,
+    /// Processes to watch during this case, beside those of the plan.
+    pub watch: Vec<Watched>,
 }
 
 impl Plan {
     /// A plan of one case.
     pub fn of(case: Case) -> Self {
         let name = case.name.clone();
-        let cases = vec![PlannedCase { subject: String::new(), case }];
+        let cases = vec![PlannedCase { subject: String::new(), case, watch: Vec::new() }];
         Self { name, repeat: 1, cases, ..Self::default() }
     }
 
@@ -210,7 +212,7 @@ fn planned_case(mut node: Node) -> Result<PlannedCase, Problem> {
         }
         other => Problem::new(other.to_string()).at(node.at),
     })?;
-    Ok(PlannedCase { subject, case })
+    Ok(PlannedCase { subject, case, watch: Vec::new() })
 }
 
 fn baseline(node: Option<&Node>, cases: &mut [PlannedCase]) -> Result<Option<String>, Problem> {

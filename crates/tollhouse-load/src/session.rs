@@ -73,13 +73,14 @@ pub fn run(
         planned.case.validate()?;
     }
     let mut report = begin(plan, options);
-    let settings = Settings { watch: plan.watch.clone(), stop: options.stop.clone() };
     let order = order(plan);
     let mut failed = None;
     for (index, (planned, repetition)) in order.iter().enumerate() {
         let place =
             Place { planned, number: index + 1, count: order.len(), repetition: *repetition };
         observe(Event::Began(place));
+        let watch = plan.watch.iter().chain(&planned.watch).cloned().collect();
+        let settings = Settings { watch, stop: options.stop.clone() };
         let measured = run::run(&planned.case, &settings, &mut |progress| {
             observe(Event::Progress(progress));
         });
@@ -166,8 +167,7 @@ mod tests {
     fn a_session_keeps_what_it_measured_although_a_later_case_fails() {
         let mock = Mock::start(Behaviour::default()).expect("loopback has ports");
         let mut plan = Plan::of(short(&format!("http://{}/", mock.address())));
-        let nowhere = PlannedCase { subject: String::new(), case: short("http://127.0.0.1:1/") };
-        plan.cases.push(nowhere);
+        plan.cases.extend(Plan::of(short("http://127.0.0.1:1/")).cases);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("result.json");
         let options = Options { save: Some(path.clone()), ..Options::default() };

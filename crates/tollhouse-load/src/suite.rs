@@ -1,0 +1,143 @@
+//! Suites: the published reports, measured again with one command. Each starts what it needs on loopback,
+//! measures, is judged by the rules of honesty, and stops everything it started.
+//!
+//! A suite is a file that sets a [`stage`] and writes a plan; measuring is [`session`]'s work. The gateway
+//! is a process like its peers, so that nothing is shared with what measures it.
+
+mod api7;
+mod cores;
+mod gateway;
+mod ngxway;
+mod peer;
+mod polaris;
+mod program;
+mod shenyu;
+mod stage;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::BenchError;
+use crate::honesty;
+use crate::plan::Plan;
+use crate::published;
+use crate::report;
+use crate::session::{self, Event, Session};
+
+pub use peer::Peer;
+
+use stage::Stage;
+
+/// A published report to measure again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suite {
+    /// Apache ShenYu 2.6.0: an upstream of 20 ms and 2 KB, at 600 to 1200 connections.
+    Shenyu,
+    /// ngxway: fourteen runs of ab.
+    Ngxway,
+    /// API7 Gateway: eight combinations of plugins, routes and consumers, one worker.
+    Api7,
+    /// Polaris: registering, discovering, heartbeats and deregistering over gRPC, at any address.
+    Polaris,
+}
+
+impl Suite {
+    /// All of them.
+    pub const ALL: [Suite; 4] = [Suite::Shenyu, Suite::Ngxway, Suite::Api7, Suite::Polaris];
+
+    /// The word on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Suite::Shenyu => "shenyu",
+            Suite::Ngxway => "ngxway",
+            Suite::Api7 => "api7",
+            Suite::Polaris => "polaris",
+        }
+    }
+}
+
+/// How long a suite takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Length {
+    /// Minutes: to see that it works, and about where the figures lie.
+    Quick,
+    /// Half a minute a case, three times.
+    #[default]
+    Standard,
+    /// As long as the published runs, three times.
+    Full,
+}
+
+/// What a suite is told.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// How long it takes.
+    pub length: Length,
+    /// What runs beside Tollhouse, on the same cores with the same load.
+    pub peers: Vec<Peer>,
+    /// The program that is the gateway and the mock upstream.
+    pub program: PathBuf,
+    /// The server to measure, for the suite that starts none of its own.
+    pub target: Option<String>,
+    /// A command to be the direct baseline instead of the mock; it is given the port as `{port}`.
+    pub baseline: Option<String>,
+    /// What the session is told.
+    pub session: session::Options,
+}
+
+/// The beat of a suite's cases.
+#[derive(Debug, Clone, Copy)]
+struct Beat {
+    warm_up: Duration,
+    duration: Duration,
+    repeat: u32,
+}
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Measures a suite. The stage is taken down when this returns, whatever happened.
+///
+/// # Errors
+/// When something does not start or nothing could be measured.
+pub fn run(
+    suite: Suite,
+    options: &Options,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Session, BenchError> {
+    let mut session = match suite {
+        Suite::Shenyu => shenyu::run(options, observe),
+        Suite::Ngxway => ngxway::run(options, observe),
+        Suite::Api7 => api7::run(options, observe),
+        Suite::Polaris => polaris::run(options, observe),
+    }?;
+    finish(suite, &mut session, options)?;
+    Ok(session)
+}
+
+/// Measures a plan on a stage, with the load on its own cores.
+fn measure(
+    stage: &Stage,
+    plan: &Plan,
+    options: &Options,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Session, BenchError> {
+    let environment = stage.environment();
+    let told = session::Options { environment: Some(environment), ..options.session.clone() };
+    let mut session = stage.on_load_cores(|| session::run(plan, &told, observe))?;
+    session.report.configurations.extend(stage.configurations().clone());
+    Ok(session)
+}
+
+/// Adds what was published, judges again, and keeps the whole.
+fn finish(suite: Suite, session: &mut Session, options: &Options) -> Result<(), BenchError> {
+    let report = &mut session.report;
+    report.suite = Some(suite.name().to_owned());
+    report.published = published::rows(suite.name());
+    report.warnings = honesty::judge(report);
+    match &options.session.save {
+        Some(path) => report::save(report, path),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,125 @@
+//! ngxway's report: fourteen runs of `ab -k` with 10,000 and 100,000 requests over 32 to 1200
+//! connections, against a two-byte answer.
+//!
+//! What was published is a cached answer beside a live baseline; here the gateway proxies, and in the
+//! longer lengths is measured a second time with its cache on. Runs of 10,000 requests last a fraction of
+//! a second; the longer lengths add runs of 30 seconds over the same connections.
+
+use serde_json::{Value, json};
+
+use super::stage::{Server, Stage, request};
+use super::{Length, Options, gateway::Resources, measure, peer::Upstream, seconds};
+use crate::case::{Case, HttpVersion, Threshold};
+use crate::error::BenchError;
+use crate::plan::{DIRECT, Plan, PlannedCase};
+use crate::session::{Event, Session};
+
+const PATH: &str = "/api/test";
+const REQUESTS: [u64; 2] = [10_000, 100_000];
+const CONNECTIONS: [usize; 7] = [32, 64, 128, 256, 512, 1_024, 1_200];
+/// `ok`.
+const BODY_BYTES: u64 = 2;
+
+/// What ends a run.
+#[derive(Debug, Clone, Copy)]
+enum Until {
+    Requests(u64),
+    /// Half a minute, so that percentiles mean something.
+    Honest,
+}
+
+pub(super) fn run(
+    options: &Options,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Session, BenchError> {
+    let mut stage = Stage::new(options, usize::MAX)?;
+    let upstream = match &options.baseline {
+        Some(line) => stage.command(line, PATH)?,
+        None => stage.mock(&["--preset", "ngxway"], PATH)?,
+    };
+    let probe = request(PATH, "");
+    let mut start = |name: &str, plugins: &Value| {
+        let resources = Resources::default().route("/api/*", upstream.port, plugins);
+        stage.gateway(name, &resources, &probe)
+    };
+    let mut subjects = vec![(DIRECT.to_owned(), upstream.clone())];
+    subjects.push(("tollhouse".to_owned(), start("tollhouse", &json!({}))?));
+    if options.length != Length::Quick {
+        subjects.push(("tollhouse, cached".to_owned(), start("tollhouse-cached", &cache())?));
+    }
+    for peer in &options.peers {
+        let server = stage.peer(*peer, &Upstream { port: upstream.port, path: PATH })?;
+        subjects.push((peer.name().to_owned(), server));
+    }
+    let runs = |until: Until| CONNECTIONS.into_iter().map(move |connections| (until, connections));
+    let mut all: Vec<(Until, usize)> =
+        REQUESTS.into_iter().flat_map(|count| runs(Until::Requests(count))).collect();
+    if options.length == Length::Full {
+        all.extend(runs(Until::Honest));
+    }
+    let mut cases = Vec::new();
+    for (until, connections) in all {
+        let planned = |(subject, server): &(String, Server)| {
+            planned(subject, server, &upstream, until, connections)
+        };
+        cases.extend(subjects.iter().map(planned));
+    }
+    if options.baseline.is_some() {
+        cases.iter_mut().for_each(|planned| planned.case.checks.body_bytes = None);
+    }
+    let plan = Plan {
+        name: "ngxway's benchmark, measured again".into(),
+        about: format!(
+            "A two-byte answer over HTTP/1.0 with kept connections, as `ab -k` asks for it. Where the \
+             published run read nginx's cache, `tollhouse` passes every request on to the upstream and \
+             `tollhouse, cached` does not. {}",
+            stage.sentence()
+        ),
+        repeat: if options.length == Length::Quick { 1 } else { 3 },
+        baseline: None,
+        cases,
+        ..Plan::default()
+    };
+    measure(&stage, &plan, options, observe)
+}
+
+/// Answers kept in memory for ten minutes, as ngxway's nginx keeps them.
+fn cache() -> Value {
+    json!({ "proxy-cache": {
+        "cache_strategy": "memory",
+        "cache_ttl": 600,
+        "cache_http_status": [200],
+        "cache_method": ["GET"],
+    } })
+}
+
+fn planned(
+    subject: &str,
+    server: &Server,
+    upstream: &Server,
+    until: Until,
+    connections: usize,
+) -> PlannedCase {
+    let mut case = Case::new(server.url(PATH));
+    match until {
+        Until::Requests(requests) => {
+            case.name = format!("-n {requests} -c {connections}");
+            case.load.requests = Some(requests);
+        }
+        Until::Honest => {
+            case.name = format!("30 s -c {connections}");
+            case.load.duration = Some(seconds(30));
+            case.load.warm_up = seconds(2);
+        }
+    }
+    case.load.connections = connections;
+    case.http.version = HttpVersion::Http10;
+    case.checks.status = vec![200];
+    case.checks.body_bytes = Some(BODY_BYTES);
+    case.thresholds = Vec::from_iter("failure_rate < 0.1%".parse::<Threshold>());
+    let mut watch = vec![upstream.watched.clone()];
+    if subject != DIRECT {
+        watch.push(server.watched.clone());
+    }
+    PlannedCase { subject: subject.to_owned(), case, watch }
+}

@@ -1,0 +1,93 @@
+//! Apache ShenYu's report: an upstream that takes about 20 ms for about 2 KB, asked directly with 600
+//! connections and through the gateway with 600 to 1200, in a closed loop.
+
+use serde_json::json;
+
+use super::stage::{Server, Stage, request};
+use super::{Beat, Length, Options, gateway::Resources, measure, peer::Upstream, seconds};
+use crate::case::{Case, Threshold};
+use crate::error::BenchError;
+use crate::plan::{DIRECT, Plan, PlannedCase};
+use crate::session::{Event, Session};
+
+const PATH: &str = "/";
+/// Connections of the direct case.
+const DIRECT_CONNECTIONS: usize = 600;
+/// Connections of the cases through a gateway.
+const CONNECTIONS: [usize; 4] = [600, 800, 1_000, 1_200];
+/// About 2 KB.
+const BODY_BYTES: u64 = 2_048;
+
+fn beat(length: Length) -> Beat {
+    match length {
+        Length::Quick => Beat { warm_up: seconds(2), duration: seconds(8), repeat: 1 },
+        Length::Standard => Beat { warm_up: seconds(3), duration: seconds(30), repeat: 3 },
+        // The published three minutes a case, in three repetitions of one.
+        Length::Full => Beat { warm_up: seconds(5), duration: seconds(60), repeat: 3 },
+    }
+}
+
+pub(super) fn run(
+    options: &Options,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Session, BenchError> {
+    let mut stage = Stage::new(options, usize::MAX)?;
+    let upstream = match &options.baseline {
+        Some(line) => stage.command(line, PATH)?,
+        None => stage.mock(&["--preset", "shenyu"], PATH)?,
+    };
+    let resources = Resources::default().route("/*", upstream.port, &json!({}));
+    let gateway = stage.gateway("tollhouse", &resources, &request(PATH, ""))?;
+    let mut subjects = vec![("tollhouse", gateway)];
+    for peer in &options.peers {
+        let server = stage.peer(*peer, &Upstream { port: upstream.port, path: PATH })?;
+        subjects.push((peer.name(), server));
+    }
+    let beat = beat(options.length);
+    let checks_body = options.baseline.is_none();
+    let mut cases = vec![planned(DIRECT, &upstream, &upstream, DIRECT_CONNECTIONS, beat)];
+    for connections in CONNECTIONS {
+        let through = |(subject, server): &(&str, Server)| {
+            planned(subject, server, &upstream, connections, beat)
+        };
+        cases.extend(subjects.iter().map(through));
+    }
+    if !checks_body {
+        cases.iter_mut().for_each(|planned| planned.case.checks.body_bytes = None);
+    }
+    let plan = Plan {
+        name: "ShenYu's benchmark, measured again".into(),
+        about: format!(
+            "An upstream that takes about 20 ms for an answer of 2 KB, asked directly and through each \
+             gateway, in a closed loop as wrk asks. {}",
+            stage.sentence()
+        ),
+        repeat: beat.repeat,
+        baseline: Some(DIRECT.into()),
+        cases,
+        ..Plan::default()
+    };
+    measure(&stage, &plan, options, observe)
+}
+
+fn planned(
+    subject: &str,
+    server: &Server,
+    upstream: &Server,
+    connections: usize,
+    beat: Beat,
+) -> PlannedCase {
+    let mut case = Case::new(server.url(PATH));
+    case.name = format!("{connections} connections");
+    case.load.connections = connections;
+    case.load.duration = Some(beat.duration);
+    case.load.warm_up = beat.warm_up;
+    case.checks.status = vec![200];
+    case.checks.body_bytes = Some(BODY_BYTES);
+    case.thresholds = Vec::from_iter("failure_rate < 0.1%".parse::<Threshold>());
+    let mut watch = vec![upstream.watched.clone()];
+    if subject != DIRECT {
+        watch.push(server.watched.clone());
+    }
+    PlannedCase { subject: subject.to_owned(), case, watch }
+}

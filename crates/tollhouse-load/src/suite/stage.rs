@@ -1,0 +1,184 @@
+//! What a suite measures on: programs on loopback, their configurations, their cores. All of it ends with
+//! the stage.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::error::BenchError;
+use crate::report::Environment;
+use crate::resource::{Selector, Watched};
+use crate::suite::Options;
+use crate::suite::cores::Cores;
+use crate::suite::gateway::{self, Resources};
+use crate::suite::peer::{Peer, Upstream};
+use crate::suite::program::{Program, free_port};
+
+/// A program that answers.
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    /// Where, on loopback.
+    pub(super) port: u16,
+    /// Its process, with its part in a case.
+    pub(super) watched: Watched,
+}
+
+impl Server {
+    /// The URL of a path on it.
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+}
+
+/// A stage.
+#[derive(Debug)]
+pub(super) struct Stage {
+    /// Ended before the folder is removed: fields are dropped in order.
+    programs: Vec<Program>,
+    folder: tempfile::TempDir,
+    program: std::path::PathBuf,
+    cores: Cores,
+    configurations: BTreeMap<String, String>,
+    environment: Environment,
+}
+
+impl Stage {
+    /// An empty stage; the gateways have so many cores at most.
+    pub(super) fn new(options: &Options, gateway_cores_max: usize) -> Result<Self, BenchError> {
+        let folder = tempfile::tempdir().map_err(|error| BenchError::System {
+            doing: "making a folder for configurations".into(),
+            error,
+        })?;
+        Ok(Self {
+            programs: Vec::new(),
+            folder,
+            program: options.program.clone(),
+            cores: Cores::split(gateway_cores_max),
+            configurations: BTreeMap::new(),
+            environment: Environment::collect(),
+        })
+    }
+
+    /// The machine, with the versions of what was started.
+    pub(super) fn environment(&self) -> Environment {
+        self.environment.clone()
+    }
+
+    /// What was started with what.
+    pub(super) fn configurations(&self) -> &BTreeMap<String, String> {
+        &self.configurations
+    }
+
+    /// How the cores are shared, for the report.
+    pub(super) fn sentence(&self) -> String {
+        self.cores.sentence()
+    }
+
+    /// Does something on the cores of the load.
+    pub(super) fn on_load_cores<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.cores.on(&self.cores.load, work)
+    }
+
+    /// Starts the mock upstream.
+    pub(super) fn mock(&mut self, arguments: &[&str], path: &str) -> Result<Server, BenchError> {
+        let port = free_port()?;
+        let mut command = Command::new(&self.program);
+        command.args(["mock", "--listen", &format!("127.0.0.1:{port}")]).args(arguments);
+        command.args(["--workers", &self.cores.load.len().to_string()]);
+        let cores = self.cores.load.clone();
+        self.start("upstream", &cores, command, port, &request(path, ""))
+    }
+
+    /// Starts somebody's own server as the direct baseline: a shell command that is given the port.
+    pub(super) fn command(&mut self, line: &str, path: &str) -> Result<Server, BenchError> {
+        let port = free_port()?;
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("exec {}", line.replace("{port}", &port.to_string()))]);
+        let cores = self.cores.load.clone();
+        self.start("upstream", &cores, command, port, &request(path, ""))
+    }
+
+    /// Starts Tollhouse with resources; `probe` must be answered with 200 before it counts as started.
+    pub(super) fn gateway(
+        &mut self,
+        name: &str,
+        resources: &Resources,
+        probe: &str,
+    ) -> Result<Server, BenchError> {
+        let (port, metrics_port) = (free_port()?, free_port()?);
+        let folder = self.folder.path().join(format!("gateway-{}", self.programs.len()));
+        self.write(
+            &folder,
+            &format!("{name}/resources.json"),
+            "resources.json",
+            &resources.text(),
+        )?;
+        let bootstrap = gateway::bootstrap(&folder, port, metrics_port, self.cores.gateway.len());
+        self.write(&folder, &format!("{name}/tollhouse.yaml"), "tollhouse.yaml", &bootstrap)?;
+        let mut command = Command::new(&self.program);
+        command.args(["run", "--config"]).arg(folder.join("tollhouse.yaml"));
+        let cores = self.cores.gateway.clone();
+        self.start(name, &cores, command, port, probe)
+    }
+
+    /// Starts a peer in front of an upstream.
+    pub(super) fn peer(
+        &mut self,
+        peer: Peer,
+        upstream: &Upstream<'_>,
+    ) -> Result<Server, BenchError> {
+        let port = free_port()?;
+        let folder = self.folder.path().join(peer.name());
+        let text = peer.configuration(port, self.cores.gateway.len(), upstream);
+        let file = peer.file_name();
+        self.write(&folder, &format!("{}/{file}", peer.name()), file, &text)?;
+        let command = peer.command(&folder)?;
+        if let Some(version) = peer.version() {
+            self.environment.versions.insert(peer.name().to_owned(), version);
+        }
+        let cores = self.cores.gateway.clone();
+        self.start(peer.name(), &cores, command, port, &request(upstream.path, ""))
+    }
+
+    fn write(
+        &mut self,
+        folder: &Path,
+        shown: &str,
+        file: &str,
+        text: &str,
+    ) -> Result<(), BenchError> {
+        let failed = |error: std::io::Error| BenchError::System {
+            doing: format!("writing {}", folder.join(file).display()),
+            error,
+        };
+        fs::create_dir_all(folder).map_err(failed)?;
+        fs::write(folder.join(file), text).map_err(failed)?;
+        // The folder goes away with the stage; what it was called helps nobody.
+        let place = folder.display().to_string();
+        self.configurations.insert(shown.to_owned(), text.replace(&place, "."));
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        name: &str,
+        cores: &[usize],
+        command: Command,
+        port: u16,
+        probe: &str,
+    ) -> Result<Server, BenchError> {
+        let folder = self.folder.path().to_owned();
+        let program = self.cores.on(cores, || Program::start(name, &folder, command))?;
+        program.wait_until_it_answers(port, probe)?;
+        let role = if name == "upstream" { "upstream" } else { "target" };
+        let watched = Watched::new(role, Selector::Pid(program.pid()));
+        self.programs.push(program);
+        Ok(Server { port, watched })
+    }
+}
+
+/// A request that closes its connection, with further header lines.
+pub(super) fn request(path: &str, lines: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{lines}Connection: close\r\n\r\n")
+}

@@ -62,6 +62,14 @@ impl Connector {
         };
         // A request must not wait for the acknowledgement of the one before.
         tcp.set_nodelay(true).map_err(failed)?;
+        self.secure(tcp).await
+    }
+
+    /// Speaks TLS on a connection that is open already, when the target does.
+    ///
+    /// # Errors
+    /// A failure of the class `tls`.
+    pub async fn secure(&self, tcp: TcpStream) -> Result<Stream, Failure> {
         let Some(session) = &self.tls else { return Ok(Stream::Tcp(tcp)) };
         let connector = TlsConnector::from(session.config.clone());
         let opened = connector.connect(session.name.clone(), tcp).await;

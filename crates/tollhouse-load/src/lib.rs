@@ -10,6 +10,7 @@
 pub mod case;
 pub mod clock;
 pub mod connect;
+pub mod connections;
 pub mod distribution;
 pub mod error;
 pub mod failure;

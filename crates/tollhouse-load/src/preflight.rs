@@ -10,6 +10,7 @@ mod table;
 use crate::error::BenchError;
 
 pub use limits::{Limits, raise_descriptors};
+pub(crate) use table::DESCRIPTORS_ASIDE;
 pub use table::{Advice, Need, Verdict, judge};
 
 /// Checks the machine for so many connections from this process to so many destinations (address and

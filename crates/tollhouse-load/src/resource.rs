@@ -13,6 +13,7 @@ mod procfs;
 mod sampler;
 mod watched;
 
+pub(crate) use kernel::halve;
 pub use procfs::Procfs;
 pub use sampler::{SAMPLE_EVERY, Sampler};
 pub use watched::{Selector, Watched};

@@ -1,6 +1,7 @@
 //! What was seen of one case: figures, distributions, series, samples of resources, warnings. Plain
 //! data that is written to and read from JSON; a published table fits in it too, with less filled in.
 
+mod held;
 mod resource;
 mod series;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::distribution::Distribution;
 
+pub use held::{FirstError, Held, HeldCost, HeldPoint};
 pub use resource::{KernelSeries, ProcessSeries, ResourceSample};
 pub use series::Interval;
 
@@ -72,6 +74,9 @@ pub struct CaseResult {
     /// What the kernel's counters said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelSeries>,
+    /// Connections that were opened to be held, when that was the case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// The first answer's head, for formats that name the server: header lines as received.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub first_head: Vec<(String, String)>,

@@ -5,6 +5,9 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+/// Where Linux begins to give out local ports when nobody says otherwise.
+const PORT_FIRST: u16 = 32_768;
+
 /// The limits that connections meet. `u64::MAX` where there is none or none is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -16,6 +19,8 @@ pub struct Limits {
     pub files_free: u64,
     /// Local ports that a connection may get.
     pub ports: u64,
+    /// The first of them.
+    pub port_first: u16,
     /// Connections that a server on this machine may have waiting to be accepted.
     pub listen_queue: u64,
     /// Connections that the firewall may still track; `None` when it tracks none.
@@ -45,9 +50,11 @@ impl Limits {
             [used, _, max] => max.saturating_sub(*used),
             _ => u64::MAX,
         };
-        let ports = match numbers("sys/net/ipv4/ip_local_port_range").as_slice() {
-            [first, last] if last >= first => last - first + 1,
-            _ => u64::MAX,
+        let (port_first, ports) = match numbers("sys/net/ipv4/ip_local_port_range").as_slice() {
+            [first, last] if last >= first => {
+                (u16::try_from(*first).unwrap_or(PORT_FIRST), last - first + 1)
+            }
+            _ => (PORT_FIRST, u64::MAX),
         };
         let meminfo = fs::read_to_string(root.join("meminfo")).unwrap_or_default();
         Self {
@@ -55,6 +62,7 @@ impl Limits {
             descriptors_possible: number("sys/fs/nr_open").unwrap_or(u64::MAX),
             files_free,
             ports,
+            port_first,
             listen_queue: number("sys/net/core/somaxconn").unwrap_or(u64::MAX),
             tracked_free: tracked,
             memory_bytes: memory_available(&meminfo).unwrap_or(u64::MAX),
@@ -114,6 +122,7 @@ mod tests {
             descriptors_possible: 1_048_576,
             files_free: 8_000,
             ports: 28_232,
+            port_first: 32_768,
             listen_queue: 4_096,
             tracked_free: Some(65_000),
             memory_bytes: 2 << 20,

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::preflight::Limits;
 
 /// Descriptors a process needs beside its connections: standard streams, event loops, timers, files.
-const DESCRIPTORS_ASIDE: u64 = 100;
+pub(crate) const DESCRIPTORS_ASIDE: u64 = 100;
 /// What a connection costs in the kernel: the socket, its file and name, and the port it is bound to.
 const KERNEL_BYTES_EACH: u64 = 4 * 1024;
 /// What a connection that carries requests holds in this process: buffers both ways.
@@ -177,6 +177,7 @@ mod tests {
             descriptors_possible: 1_048_576,
             files_free: 1_000_000,
             ports: 28_232,
+            port_first: 32_768,
             listen_queue: 4_096,
             tracked_free: Some(65_536),
             memory_bytes: 8 << 30,

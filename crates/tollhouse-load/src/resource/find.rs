@@ -22,13 +22,16 @@ pub(super) fn roots(procfs: &Procfs, table: &Table, what: &Selector, own: u32) -
     match what {
         Selector::Own => BTreeSet::from([own]),
         Selector::Pid(pid) => table.contains_key(pid).then_some(*pid).into_iter().collect(),
+        Selector::Pids(pids) => {
+            pids.iter().copied().filter(|pid| table.contains_key(pid)).collect()
+        }
         Selector::Port(port) => listeners(procfs, table, *port, own),
         Selector::Command(name) => by_command(procfs, table, name, own),
     }
 }
 
-/// The roots with all their descendants, this process and its own descendants left out: what the
-/// generator started is no part of the shell it was started from.
+/// The roots with all their descendants. This process and what it started are no part of the shell that
+/// it was started from; they count only when named.
 pub(super) fn with_descendants(
     table: &Table,
     what: &Selector,
@@ -52,7 +55,8 @@ pub(super) fn with_descendants(
         }
         false
     };
-    table.keys().copied().filter(|pid| *pid != own && belongs(*pid)).collect()
+    let is_own = |pid: u32| pid == own && !roots.contains(&pid);
+    table.keys().copied().filter(|pid| !is_own(*pid) && belongs(*pid)).collect()
 }
 
 /// The processes that listen on a port.

@@ -67,7 +67,8 @@ impl Group {
     pub(super) fn zero(&mut self, readings: BTreeMap<u32, Reading>) {
         self.pids = readings.keys().copied().collect();
         self.members = readings;
-        self.series.rss_bytes_max = self.rss_bytes();
+        self.series.rss_bytes_at_start = self.rss_bytes();
+        self.series.rss_bytes_max = self.series.rss_bytes_at_start;
     }
 
     /// Takes the next readings, of all processes that still run.

@@ -83,7 +83,12 @@ pub(super) struct KernelTrack {
 impl KernelTrack {
     /// Begins at a reading: the zero point.
     pub(super) fn begin(machine: Machine, first: KernelReading) -> Self {
-        Self { machine, last: first, last_ns: 0, series: KernelSeries::default() }
+        let series = KernelSeries {
+            tcp_memory_bytes_at_start: first.tcp_memory_pages * machine.page_bytes,
+            slab_bytes_at_start: first.slab_bytes,
+            ..KernelSeries::default()
+        };
+        Self { machine, last: first, last_ns: 0, series }
     }
 
     /// Adds the next reading. One at the same instant as the last is left out.
@@ -133,7 +138,7 @@ impl KernelTrack {
 }
 
 /// Every two neighbours become one; a last single one stays.
-pub(super) fn halve<T: Clone>(values: &mut Vec<T>, join: impl Fn(T, T) -> T) {
+pub(crate) fn halve<T: Clone>(values: &mut Vec<T>, join: impl Fn(T, T) -> T) {
     *values = values
         .chunks(2)
         .map(|pair| match pair {

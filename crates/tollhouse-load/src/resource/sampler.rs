@@ -121,6 +121,9 @@ impl Work {
                 Selector::Pid(pid) => Some(format!(
                     "process {pid}, to be watched as `{role}`, does not run; see `ps -e`"
                 )),
+                Selector::Pids(pids) => Some(format!(
+                    "none of the processes {pids:?}, to be watched as `{role}`, runs; see `ps -e`"
+                )),
                 Selector::Command(name) => Some(format!(
                     "no process `{name}`, to be watched as `{role}`, runs; see `ps -ef`"
                 )),

@@ -14,13 +14,15 @@ pub struct Watched {
     pub what: Selector,
 }
 
-/// How a process is found. Its descendants belong to it, this process never does, unless by
-/// [`Selector::Own`].
+/// How a process is found. Its descendants belong to it; this process does only when its number is given
+/// or by [`Selector::Own`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Selector {
     /// By its number.
     Pid(u32),
+    /// Several, by their numbers.
+    Pids(Vec<u32>),
     /// By the TCP port it listens on; all processes that do.
     Port(u16),
     /// By the name of its program, else by a part of its command line.

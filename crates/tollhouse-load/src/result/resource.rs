@@ -16,6 +16,8 @@ pub struct ProcessSeries {
     pub user_seconds: f64,
     /// CPU seconds in the kernel over the measured time.
     pub system_seconds: f64,
+    /// Resident memory when the measurement began, in bytes.
+    pub rss_bytes_at_start: u64,
     /// The largest resident memory seen, in bytes.
     pub rss_bytes_max: u64,
     /// Voluntary context switches over the measured time.
@@ -55,6 +57,10 @@ pub struct ResourceSample {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KernelSeries {
+    /// Memory of TCP sockets when the measurement began, in bytes.
+    pub tcp_memory_bytes_at_start: u64,
+    /// Memory of the kernel's objects when the measurement began, in bytes.
+    pub slab_bytes_at_start: u64,
     /// In nanoseconds since the measurement began, one for each value below.
     pub at_ns: Vec<u64>,
     /// Memory of TCP sockets in bytes.

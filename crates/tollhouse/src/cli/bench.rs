@@ -6,6 +6,8 @@
 //!
 //! A command is added by its file, a variant of [`BenchCommand`] and a line in [`carry_out`].
 
+mod connections;
+mod interrupt;
 mod report;
 
 use std::process::ExitCode;
@@ -23,6 +25,7 @@ pub const NOT_MEASURED: u8 = 2;
 const OVERVIEW: &str = "\
 tollhouse bench measures a server, and says what its figures are worth.
 
+  tollhouse bench connections --serve -n 100000       hold connections, both ends here
   tollhouse bench report result.json                  print a result again
 
 Exit codes: 0 measured, and thresholds are met; 1 a threshold is missed; 2 nothing could be
@@ -38,6 +41,8 @@ pub struct BenchArguments {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
+    /// Open connections and hold them: how many, and what each costs at both ends.
+    Connections(Box<connections::ConnectionsArguments>),
     /// Print a result again: as text, or as another format.
     Report(report::ReportArguments),
 }
@@ -60,6 +65,7 @@ pub fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
 
 fn carry_out(command: &BenchCommand) -> Result<ExitCode, BenchError> {
     match command {
+        BenchCommand::Connections(arguments) => connections::run(arguments),
         BenchCommand::Report(arguments) => report::run(arguments),
     }
 }

@@ -1,0 +1,312 @@
+//! Leads a run: starts the processes, lets them open, follows them, holds, ends them, and forms the
+//! result. Carries no connection itself.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::case::{Case, TlsOptions};
+use crate::connections::message::{HoldOrder, Order, ServeOrder, Tally};
+use crate::connections::parts::{Launcher, Parts, Role};
+use crate::connections::plan::{End, Listen, Plan, port_run, share};
+use crate::connections::requirements;
+use crate::connections::summary::{self, Seen};
+use crate::error::BenchError;
+use crate::preflight::Limits;
+use crate::resource::{SAMPLE_EVERY, Sampler, Selector, Watched, halve};
+use crate::result::{CaseResult, End as Ending, HeldPoint};
+use crate::run::Stop;
+use crate::target::{Endpoint, Target};
+
+/// How often the state is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often a point of the series is taken, and progress is shown.
+const POINT_EVERY: Duration = Duration::from_millis(500);
+/// More points than this are thinned out: an hour at two a second.
+const POINTS_MAX: usize = 7_200;
+
+/// What a run is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Connections are being opened.
+    Opening,
+    /// All that could be opened are held.
+    Holding,
+}
+
+/// How a run is going, twice a second.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Since opening began.
+    pub elapsed: Duration,
+    /// What holding lasts in all, and since when it goes on.
+    pub held: (Duration, Duration),
+    /// Connections asked for.
+    pub wanted: u64,
+    /// The counts.
+    pub now: HeldPoint,
+    /// Connections opened a second since the last time.
+    pub rate: f64,
+}
+
+/// Opens connections and holds them, as planned.
+///
+/// # Errors
+/// When the plan, the target or the machine does not allow it.
+pub fn hold(
+    plan: &Plan,
+    launcher: &Launcher,
+    stop: &Stop,
+    observe: &mut dyn FnMut(&Progress),
+) -> Result<CaseResult, BenchError> {
+    plan.check()?;
+    let limits = requirements::enough(plan)?;
+    let mut parts = Parts::new();
+    let (url, destinations) = match &plan.end {
+        End::Own(listen) => own_end(listen, plan.servers(&limits), &mut parts, launcher)?,
+        End::Given { url, ports } => given_end(url, *ports, plan.timeout)?,
+    };
+    launch_holders(plan, &limits, &url, &destinations, &mut parts, launcher)?;
+    let sampler = Sampler::start(&watched(plan, &parts, &destinations), SAMPLE_EVERY)?;
+    let started_at = SystemTime::now();
+    sampler.mark_start();
+    let mut run = Run { plan, began: Instant::now(), holding: None, points: Vec::new(), max: 0 };
+    parts.go()?;
+    let ending = run.follow(&mut parts, stop, observe)?;
+    let elapsed = run.began.elapsed();
+    // Sampled while all are open; closing them is no part of it.
+    let (processes, kernel) = sampler.finish();
+    let tally = parts.tally(Role::Holder);
+    let (holders, servers) = (parts.count(Role::Holder), parts.tally(Role::Server));
+    let done = parts.end(Role::Holder);
+    parts.end(Role::Server);
+    Ok(summary::result(Seen {
+        plan,
+        url,
+        destinations,
+        started_at,
+        elapsed,
+        ramp: run.holding.map_or(elapsed, |at| at - run.began),
+        ending,
+        tally,
+        server_error: servers.first_error,
+        max: run.max,
+        points: run.points,
+        holders,
+        done,
+        processes,
+        kernel,
+    }))
+}
+
+/// Serves the other end alone, for holders on other machines, until it is stopped. Shows how it goes.
+///
+/// # Errors
+/// When it cannot listen.
+pub fn listen(
+    listen: &Listen,
+    processes: u64,
+    launcher: &Launcher,
+    stop: &Stop,
+    observe: &mut dyn FnMut(&[SocketAddr], &HeldPoint),
+) -> Result<(), BenchError> {
+    let mut parts = Parts::new();
+    let (_, addresses) = own_end(listen, processes, &mut parts, launcher)?;
+    let began = Instant::now();
+    let mut due = began;
+    while !stop.is_stopped() {
+        parts.hear(LOOK_EVERY)?;
+        if parts.any_ended(Role::Server) {
+            return Err(BenchError::Machine("a server process ended; its message is above".into()));
+        }
+        if Instant::now() >= due {
+            observe(&addresses, &point(began.elapsed(), &parts.tally(Role::Server)));
+            due += POINT_EVERY;
+        }
+    }
+    parts.end(Role::Server);
+    Ok(())
+}
+
+/// A run under way.
+struct Run<'a> {
+    plan: &'a Plan,
+    began: Instant,
+    holding: Option<Instant>,
+    points: Vec<HeldPoint>,
+    max: u64,
+}
+
+impl Run<'_> {
+    /// Follows the holders until holding is over, or nothing is left to hold, or it is stopped.
+    fn follow(
+        &mut self,
+        parts: &mut Parts,
+        stop: &Stop,
+        observe: &mut dyn FnMut(&Progress),
+    ) -> Result<Ending, BenchError> {
+        let mut due = self.began + POINT_EVERY;
+        let mut every = POINT_EVERY;
+        loop {
+            let mut wait = LOOK_EVERY;
+            while parts.hear(wait)? {
+                wait = Duration::ZERO;
+            }
+            let now = Instant::now();
+            let tally = parts.tally(Role::Holder);
+            self.max = self.max.max(tally.open);
+            if self.holding.is_none() && tally.opened == parts.count(Role::Holder) {
+                self.holding = Some(now);
+            }
+            let is_over = self.holding.is_some_and(|since| {
+                tally.open == 0 || now.duration_since(since) >= self.plan.hold
+            });
+            if now >= due || is_over || stop.is_stopped() {
+                observe(&self.step(now, &tally));
+                due = now + every;
+            }
+            if self.points.len() >= POINTS_MAX {
+                halve(&mut self.points, |_, second| second);
+                every *= 2;
+            }
+            if parts.any_ended(Role::Holder) || parts.any_ended(Role::Server) {
+                let why = "a process that carried connections ended; its message is above";
+                return Err(BenchError::Machine(why.into()));
+            }
+            if stop.is_stopped() {
+                return Ok(Ending::Interrupted);
+            }
+            if is_over {
+                return Ok(Ending::Completed);
+            }
+        }
+    }
+
+    /// Takes a point of the series.
+    fn step(&mut self, now: Instant, tally: &Tally) -> Progress {
+        let elapsed = now - self.began;
+        let last = self.points.last().copied().unwrap_or_default();
+        let point = point(elapsed, tally);
+        let span_ns = point.at_ns.saturating_sub(last.at_ns);
+        let opened = point.established.saturating_sub(last.established) as f64;
+        if span_ns > 0 {
+            self.points.push(point);
+        }
+        let held = self.holding.map_or(Duration::ZERO, |since| now - since);
+        Progress {
+            phase: if self.holding.is_some() { Phase::Holding } else { Phase::Opening },
+            elapsed,
+            held: (self.plan.hold, held),
+            wanted: self.plan.connections,
+            now: point,
+            rate: if span_ns == 0 { 0.0 } else { opened * 1e9 / span_ns as f64 },
+        }
+    }
+}
+
+fn point(elapsed: Duration, tally: &Tally) -> HeldPoint {
+    use crate::connections::message::Loss;
+    let failed = |loss| tally.failed.get(&loss).copied().unwrap_or(0);
+    HeldPoint {
+        at_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+        open: tally.open,
+        established: tally.established,
+        failed: tally.failures(),
+        refused: failed(Loss::Refused),
+        reset: failed(Loss::Reset),
+        timed_out: failed(Loss::TimedOut),
+        lost: tally.losses(),
+    }
+}
+
+/// Starts our own server processes; gives back the URL and the addresses they listen on.
+fn own_end(
+    listen: &Listen,
+    processes: u64,
+    parts: &mut Parts,
+    launcher: &Launcher,
+) -> Result<(String, Vec<SocketAddr>), BenchError> {
+    let mut left = listen.addresses()?.into_iter();
+    let ports = left.len() as u64;
+    let processes = processes.clamp(1, ports);
+    for index in 0..processes {
+        let count = usize::try_from(share(ports, index, processes)).unwrap_or(usize::MAX);
+        let addresses = left.by_ref().take(count).collect();
+        let order = ServeOrder { addresses, is_tls: listen.is_tls };
+        parts.launch(launcher, &Order::Serve(order))?;
+    }
+    let addresses = parts.wait_ready(Role::Server)?;
+    let scheme = if listen.is_tls { "https" } else { "http" };
+    let first = addresses.first().copied().unwrap_or(SocketAddr::new(listen.address, 0));
+    Ok((format!("{scheme}://{first}/"), addresses))
+}
+
+/// Looks at a given target: its addresses, and whether it takes a connection at all.
+fn given_end(
+    url: &str,
+    ports: u16,
+    timeout: Duration,
+) -> Result<(String, Vec<SocketAddr>), BenchError> {
+    let target = Target::of(&Case::new(url))?;
+    let wrong = |why: &str| BenchError::Target { target: url.to_owned(), why: why.to_owned() };
+    let Endpoint::Tcp(addresses) = &target.endpoint else {
+        return Err(wrong("is no TCP address; write host:port"));
+    };
+    let mut destinations = Vec::new();
+    for address in addresses {
+        destinations.extend(port_run(address.ip(), address.port(), ports)?);
+    }
+    let first = destinations.first().ok_or_else(|| wrong("has no address"))?;
+    TcpStream::connect_timeout(first, timeout).map_err(|error| BenchError::Probe {
+        target: first.to_string(),
+        why: format!("{error}; start it, or use --serve to have both ends here"),
+    })?;
+    let shown = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+    Ok((shown, destinations))
+}
+
+fn launch_holders(
+    plan: &Plan,
+    limits: &Limits,
+    url: &str,
+    destinations: &[SocketAddr],
+    parts: &mut Parts,
+    launcher: &Launcher,
+) -> Result<(), BenchError> {
+    let of = plan.holders(limits);
+    let tls = match &plan.end {
+        // Our own server's certificate is made at its start.
+        End::Own(_) => TlsOptions { insecure: true, ..TlsOptions::default() },
+        End::Given { .. } => plan.tls.clone(),
+    };
+    let sources = plan.source_addresses(destinations, limits);
+    for index in 0..of {
+        let order = HoldOrder {
+            destinations: destinations.to_vec(),
+            sources: sources.clone(),
+            ports: (limits.port_first, limits.ports),
+            connections: share(plan.connections, index, of),
+            index,
+            of,
+            rate: plan.rate / of as f64,
+            target: url.to_owned(),
+            tls: tls.clone(),
+            ping: plan.ping,
+            timeout: plan.timeout,
+        };
+        parts.launch(launcher, &Order::Hold(Box::new(order)))?;
+    }
+    parts.wait_ready(Role::Holder).map(|_| ())
+}
+
+/// Both ends, as far as they are on this machine.
+fn watched(plan: &Plan, parts: &Parts, destinations: &[SocketAddr]) -> Vec<Watched> {
+    let of = |role: Role| Watched::new(role.as_str(), Selector::Pids(parts.pids(role)));
+    match (&plan.end, destinations.first()) {
+        (End::Given { .. }, Some(first)) => {
+            vec![of(Role::Holder), Watched::new("target", Selector::Port(first.port()))]
+        }
+        _ => vec![of(Role::Holder), of(Role::Server)],
+    }
+}

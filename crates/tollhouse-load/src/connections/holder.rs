@@ -1,0 +1,207 @@
+//! A process that holds connections: opens its share at its rate, one task each, and counts what becomes
+//! of them. Everything runs on one thread; the end of the runtime closes them all.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
+
+use crate::connect::Stream;
+use crate::connections::message::{Done, HoldOrder, Loss, Tally};
+use crate::connections::opening::{Opener, loss_of};
+use crate::connections::ping::{Answer, Pinger};
+use crate::connections::plan::Ping;
+use crate::distribution::{Distribution, histogram};
+use crate::error::BenchError;
+use crate::result::FirstError;
+
+/// How often connections that are due are begun.
+const RAMP_TICK: Duration = Duration::from_millis(2);
+/// More connections than this are not begun at the same time: a server that does not answer must not
+/// collect the whole share in its queue.
+const CONNECTING_MAX: u64 = 1_024;
+/// So many failures after one another, without a success between, and opening is given up.
+const FAILURES_IN_ROW_MAX: u64 = 1_000;
+
+/// A holder.
+pub(super) struct Holder {
+    order: HoldOrder,
+    opener: Opener,
+    pinger: Pinger,
+    began: Cell<Instant>,
+    tally: RefCell<Tally>,
+    failures_in_row: Cell<u64>,
+    has_begun_all: Cell<bool>,
+    connect: RefCell<Histogram<u64>>,
+    answered: RefCell<Histogram<u64>>,
+}
+
+impl Holder {
+    /// A holder that has opened nothing yet.
+    pub(super) fn new(order: HoldOrder) -> Result<Self, BenchError> {
+        let opener = Opener::new(&order)?;
+        let is_http = order.ping.is_some_and(|ping| ping.is_http);
+        Ok(Self {
+            pinger: Pinger::new(opener.target(), is_http),
+            opener,
+            order,
+            began: Cell::new(Instant::now()),
+            tally: RefCell::default(),
+            failures_in_row: Cell::new(0),
+            has_begun_all: Cell::new(false),
+            connect: RefCell::new(histogram()),
+            answered: RefCell::new(histogram()),
+        })
+    }
+
+    /// Opens the share, each connection in a task of its own on the local set this runs on.
+    pub(super) async fn open_all(self: Rc<Self>) {
+        self.began.set(Instant::now());
+        let mut tick = interval(RAMP_TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        while self.tally.borrow().attempted < self.order.connections {
+            tick.tick().await;
+            if self.failures_in_row.get() >= FAILURES_IN_ROW_MAX {
+                self.tally.borrow_mut().gave_up = true;
+                break;
+            }
+            self.begin_due();
+        }
+        self.has_begun_all.set(true);
+    }
+
+    /// Begins the connections that are due by now.
+    fn begin_due(self: &Rc<Self>) {
+        let due = self.began.get().elapsed().as_secs_f64() * self.order.rate;
+        // The cast saturates; a share is far below.
+        let due = (due as u64).min(self.order.connections);
+        loop {
+            let mut tally = self.tally.borrow_mut();
+            if tally.attempted >= due || tally.connecting >= CONNECTING_MAX {
+                return;
+            }
+            let number = tally.attempted;
+            tally.attempted += 1;
+            tally.connecting += 1;
+            drop(tally);
+            tokio::task::spawn_local(Rc::clone(self).connection(number));
+        }
+    }
+
+    async fn connection(self: Rc<Self>, number: u64) {
+        let from = Instant::now();
+        let late = || (Loss::TimedOut, format!("no connection within {:?}", self.order.timeout));
+        let opened = timeout(self.order.timeout, self.opener.open()).await;
+        let mut stream = match opened.unwrap_or_else(|_| Err(late())) {
+            Ok(stream) => stream,
+            Err((loss, message)) => return self.failed(loss, message),
+        };
+        self.established(from.elapsed());
+        let (loss, message) = match self.order.ping {
+            None => ended(self.pinger.until_end(&mut stream).await.as_ref()),
+            Some(ping) => self.keep_alive(&mut stream, ping, number).await,
+        };
+        self.lost(loss, message);
+    }
+
+    /// Gives signs of life until one is not answered or the connection ends.
+    async fn keep_alive(&self, stream: &mut Stream, ping: Ping, number: u64) -> (Loss, String) {
+        // Connections of one instant would all be due at one instant: they are spread over the interval.
+        let spread = ping.every.mul_f64((number % 1_000) as f64 / 1_000.0);
+        let mut due = tokio::time::Instant::now() + spread;
+        loop {
+            tokio::select! {
+                biased;
+                end = self.pinger.until_end(stream) => return ended(end.as_ref()),
+                () = sleep_until(due) => {}
+            }
+            let from = Instant::now();
+            let answer = timeout(self.order.timeout, self.pinger.ping(stream)).await;
+            let (loss, message) = match answer {
+                Ok(Ok(())) => {
+                    self.tally.borrow_mut().pings += 1;
+                    self.answered.borrow_mut().saturating_record(nanoseconds(from.elapsed()));
+                    due += ping.every;
+                    continue;
+                }
+                Ok(Err(Answer::Failed(error))) => ended(Some(&error)),
+                Ok(Err(Answer::Wrong)) => {
+                    (Loss::Ping, "the answer to a sign of life is none".to_owned())
+                }
+                Err(_) => (
+                    Loss::Ping,
+                    format!("no answer to a sign of life within {:?}", self.order.timeout),
+                ),
+            };
+            let mut tally = self.tally.borrow_mut();
+            tally.pings += 1;
+            tally.pings_failed += 1;
+            return (loss, message);
+        }
+    }
+
+    fn established(&self, took: Duration) {
+        self.failures_in_row.set(0);
+        self.connect.borrow_mut().saturating_record(nanoseconds(took));
+        let mut tally = self.tally.borrow_mut();
+        tally.connecting -= 1;
+        tally.established += 1;
+        tally.open += 1;
+    }
+
+    fn failed(&self, loss: Loss, message: String) {
+        self.failures_in_row.set(self.failures_in_row.get() + 1);
+        let mut tally = self.tally.borrow_mut();
+        tally.connecting -= 1;
+        *tally.failed.entry(loss).or_default() += 1;
+        self.note(&mut tally, message);
+    }
+
+    fn lost(&self, loss: Loss, message: String) {
+        let mut tally = self.tally.borrow_mut();
+        tally.open -= 1;
+        *tally.lost.entry(loss).or_default() += 1;
+        self.note(&mut tally, message);
+    }
+
+    /// Keeps the first thing that went wrong.
+    fn note(&self, tally: &mut Tally, message: String) {
+        if tally.first_error.is_none() {
+            let at_ns = nanoseconds(self.began.get().elapsed());
+            tally.first_error = Some(FirstError { at_ns, open: tally.open, message });
+        }
+    }
+
+    /// The counts so far.
+    pub(super) fn tally(&self) -> Tally {
+        let mut tally = self.tally.borrow().clone();
+        tally.opened = u64::from(self.has_begun_all.get() && tally.connecting == 0);
+        tally
+    }
+
+    /// The last word.
+    pub(super) fn done(&self) -> Done {
+        Done {
+            tally: self.tally(),
+            connect: Distribution::of(&self.connect.borrow()),
+            ping: Distribution::of(&self.answered.borrow()),
+        }
+    }
+}
+
+/// How the end of a connection that was open is counted.
+fn ended(error: Option<&std::io::Error>) -> (Loss, String) {
+    match error {
+        None => (Loss::Closed, "the other end closed a held connection".to_owned()),
+        Some(error) => match loss_of(error) {
+            Loss::Closed => (Loss::Closed, "the other end closed a held connection".to_owned()),
+            loss => (loss, format!("a held connection ended: {error}")),
+        },
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

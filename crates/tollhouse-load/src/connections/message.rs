@@ -1,0 +1,191 @@
+//! What the coordinator and its processes tell each other: one JSON object a line.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::TlsOptions;
+use crate::connections::plan::Ping;
+use crate::distribution::Distribution;
+use crate::result::FirstError;
+
+/// The line after which a holder begins to open connections. The end of its input ends a process.
+pub(super) const GO: &str = "go";
+
+/// What a process is to do: its first line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Order {
+    Hold(Box<HoldOrder>),
+    Serve(ServeOrder),
+}
+
+/// A holder's share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct HoldOrder {
+    /// Never empty; connections take turns.
+    pub(super) destinations: Vec<SocketAddr>,
+    /// Where connections come from; empty leaves that to the system.
+    pub(super) sources: Vec<IpAddr>,
+    /// The first local port and how many there are, for connections from a given source.
+    pub(super) ports: (u16, u64),
+    /// How many this holder is to hold.
+    pub(super) connections: u64,
+    /// Which holder this is, of how many.
+    pub(super) index: u64,
+    pub(super) of: u64,
+    /// How many it opens a second.
+    pub(super) rate: f64,
+    /// The URL of the target: its scheme says whether TLS is spoken, its host and path are those of pings.
+    pub(super) target: String,
+    pub(super) tls: TlsOptions,
+    pub(super) ping: Option<Ping>,
+    pub(super) timeout: Duration,
+}
+
+/// A server's share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct ServeOrder {
+    /// Where to listen; port 0 leaves the number to the system.
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) is_tls: bool,
+}
+
+/// What a process tells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Update {
+    /// It is ready; a server says where it listens.
+    Ready(Vec<SocketAddr>),
+    /// The counts so far.
+    Tally(Tally),
+    /// It has ended, with its distributions.
+    Done(Box<Done>),
+    /// It cannot do what it was told.
+    Failed(String),
+}
+
+/// The last word of a process.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Done {
+    pub(super) tally: Tally,
+    pub(super) connect: Distribution,
+    pub(super) ping: Distribution,
+}
+
+/// Why a connection could not be opened, or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Loss {
+    Refused,
+    Reset,
+    TimedOut,
+    Closed,
+    Tls,
+    Ping,
+    /// This machine: descriptors, local ports, memory.
+    Local,
+    Other,
+}
+
+impl Loss {
+    /// The word used in results.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Loss::Refused => "refused",
+            Loss::Reset => "reset",
+            Loss::TimedOut => "timed_out",
+            Loss::Closed => "closed",
+            Loss::Tls => "tls",
+            Loss::Ping => "ping",
+            Loss::Local => "local",
+            Loss::Other => "other",
+        }
+    }
+}
+
+/// Counts of one process, or of several.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Tally {
+    pub(super) attempted: u64,
+    pub(super) connecting: u64,
+    pub(super) established: u64,
+    pub(super) open: u64,
+    pub(super) failed: BTreeMap<Loss, u64>,
+    pub(super) lost: BTreeMap<Loss, u64>,
+    pub(super) pings: u64,
+    pub(super) pings_failed: u64,
+    /// Holders that have tried all of their share, or given up.
+    pub(super) opened: u64,
+    pub(super) gave_up: bool,
+    pub(super) first_error: Option<FirstError>,
+}
+
+impl Tally {
+    /// Adds another process's.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.attempted += other.attempted;
+        self.connecting += other.connecting;
+        self.established += other.established;
+        self.open += other.open;
+        self.pings += other.pings;
+        self.pings_failed += other.pings_failed;
+        self.opened += other.opened;
+        self.gave_up |= other.gave_up;
+        for (into, from) in [(&mut self.failed, &other.failed), (&mut self.lost, &other.lost)] {
+            for (loss, count) in from {
+                *into.entry(*loss).or_default() += count;
+            }
+        }
+        let errors = [self.first_error.take(), other.first_error.clone()];
+        self.first_error = errors.into_iter().flatten().min_by_key(|error| error.at_ns);
+    }
+
+    /// Connections that could not be opened.
+    pub(super) fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
+
+    /// Connections that were open and ended.
+    pub(super) fn losses(&self) -> u64 {
+        self.lost.values().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tallies_add_up_and_the_earliest_error_is_the_first() {
+        let error = |at_ns| Some(FirstError { at_ns, open: 1, message: format!("at {at_ns}") });
+        let one = Tally {
+            open: 3,
+            failed: [(Loss::Refused, 2)].into(),
+            first_error: error(9),
+            ..Tally::default()
+        };
+        let mut sum = Tally {
+            open: 4,
+            failed: [(Loss::Refused, 1), (Loss::Reset, 5)].into(),
+            first_error: error(12),
+            ..Tally::default()
+        };
+        sum.add(&one);
+        assert_eq!((sum.open, sum.failures(), sum.losses()), (7, 8, 0));
+        assert_eq!(sum.failed[&Loss::Refused], 3);
+        assert_eq!(sum.first_error, error(9));
+    }
+
+    #[test]
+    fn an_update_is_one_line_and_reads_back() {
+        let tally = Tally { lost: [(Loss::TimedOut, 1)].into(), ..Tally::default() };
+        let update = Update::Done(Box::new(Done { tally, ..Done::default() }));
+        let line = serde_json::to_string(&update).expect("plain data");
+        assert!(!line.contains('\n') && line.contains("timed_out"), "{line}");
+        assert_eq!(serde_json::from_str::<Update>(&line).expect("its own"), update);
+    }
+}

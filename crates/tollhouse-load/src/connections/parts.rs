@@ -1,0 +1,297 @@
+//! The processes that hold and serve: started, told what to do, listened to, ended. Both sides of the
+//! pipe are here: [`serve_part`] is what such a process does.
+
+mod process;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use crate::connections::message::{Done, GO, Order, Tally, Update};
+use crate::error::BenchError;
+
+pub use process::serve_part;
+
+/// A line longer than this is none of ours: the largest has two distributions in it.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+/// Lines that may wait for the coordinator.
+const EVENTS_MAX: usize = 1_024;
+/// A process that is not ready by then has a problem that it cannot tell.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Closing tens of thousands of connections takes a moment; a process that takes longer is killed.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How a process is started.
+#[derive(Debug, Clone)]
+pub enum Launcher {
+    /// A program whose arguments make it call [`serve_part`].
+    Program {
+        /// The program: usually this one.
+        path: PathBuf,
+        /// Its arguments, before the word for its role.
+        arguments: Vec<OsString>,
+    },
+    /// Threads of this process, for tests.
+    #[cfg(test)]
+    Threads,
+}
+
+/// What a process is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    Holder,
+    Server,
+}
+
+impl Role {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Role::Holder => "holder",
+            Role::Server => "server",
+        }
+    }
+}
+
+/// One process, as the coordinator sees it.
+struct Part {
+    role: Role,
+    pid: u32,
+    child: Option<Child>,
+    /// Dropped to end it.
+    input: Option<Box<dyn Write + Send>>,
+    is_ready: bool,
+    has_ended: bool,
+    tally: Tally,
+    done: Option<Done>,
+}
+
+/// What a process's reader passes on.
+enum Event {
+    Told(Update),
+    Ended,
+}
+
+/// All processes.
+pub(super) struct Parts {
+    parts: Vec<Part>,
+    addresses: BTreeMap<usize, Vec<SocketAddr>>,
+    sender: SyncSender<(usize, Event)>,
+    events: Receiver<(usize, Event)>,
+}
+
+impl Parts {
+    /// None yet.
+    pub(super) fn new() -> Self {
+        let (sender, events) = sync_channel(EVENTS_MAX);
+        Self { parts: Vec::new(), addresses: BTreeMap::new(), sender, events }
+    }
+
+    /// Starts one and tells it what to do.
+    pub(super) fn launch(&mut self, launcher: &Launcher, order: &Order) -> Result<(), BenchError> {
+        let role = match order {
+            Order::Hold(_) => Role::Holder,
+            Order::Serve(_) => Role::Server,
+        };
+        let failed = |error| BenchError::System {
+            doing: format!("starting a {} process", role.as_str()),
+            error,
+        };
+        let (mut part, output) = start(launcher, role).map_err(failed)?;
+        let index = self.parts.len();
+        let sender = self.sender.clone();
+        std::thread::Builder::new()
+            .name(format!("{} {index}", role.as_str()))
+            .spawn(move || listen(index, output, &sender))
+            .map_err(failed)?;
+        let line = serde_json::to_string(order).map_err(|error| failed(error.into()))?;
+        let told = part.input.as_mut().map_or(Ok(()), |input| tell(input, &line));
+        // Kept also when the order did not arrive, so that it is ended.
+        self.parts.push(part);
+        told.map_err(failed)
+    }
+
+    /// Waits until all of a role are ready; gives back where they listen.
+    pub(super) fn wait_ready(&mut self, role: Role) -> Result<Vec<SocketAddr>, BenchError> {
+        let deadline = Instant::now() + READY_TIMEOUT;
+        while self.of(role).any(|part| !part.is_ready) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let heard = self.hear(left)?;
+            if !heard || self.of(role).any(|part| part.has_ended) {
+                return Err(BenchError::Machine(format!(
+                    "a {} process did not become ready; its message is above",
+                    role.as_str()
+                )));
+            }
+        }
+        Ok(self.addresses.values().flatten().copied().collect())
+    }
+
+    /// Lets the holders begin.
+    pub(super) fn go(&mut self) -> Result<(), BenchError> {
+        for part in &mut self.parts {
+            let Some(input) = &mut part.input else { continue };
+            tell(input, GO).map_err(|error| BenchError::System {
+                doing: "telling a process to begin".into(),
+                error,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next thing that is told, if there is one in time.
+    pub(super) fn hear(&mut self, wait: Duration) -> Result<bool, BenchError> {
+        let (index, event) = match self.events.recv_timeout(wait) {
+            Ok(event) => event,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(false),
+        };
+        let part = &mut self.parts[index];
+        match event {
+            Event::Told(Update::Ready(addresses)) => {
+                part.is_ready = true;
+                self.addresses.insert(index, addresses);
+            }
+            Event::Told(Update::Tally(tally)) => part.tally = tally,
+            Event::Told(Update::Done(done)) => {
+                part.tally = done.tally.clone();
+                part.done = Some(*done);
+            }
+            Event::Told(Update::Failed(why)) => return Err(BenchError::Machine(why)),
+            Event::Ended => part.has_ended = true,
+        }
+        Ok(true)
+    }
+
+    fn of(&self, role: Role) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(move |part| part.role == role)
+    }
+
+    /// The numbers of the processes of a role.
+    pub(super) fn pids(&self, role: Role) -> Vec<u32> {
+        self.of(role).map(|part| part.pid).collect()
+    }
+
+    /// How many of a role were started.
+    pub(super) fn count(&self, role: Role) -> u64 {
+        self.of(role).count() as u64
+    }
+
+    /// The counts of all of a role.
+    pub(super) fn tally(&self, role: Role) -> Tally {
+        let mut sum = Tally::default();
+        self.of(role).for_each(|part| sum.add(&part.tally));
+        sum
+    }
+
+    /// Whether one of a role has ended although nobody told it to.
+    pub(super) fn any_ended(&self, role: Role) -> bool {
+        self.of(role).any(|part| part.has_ended)
+    }
+
+    /// Ends all of a role and gives back their last words. One that does not end in time is killed.
+    pub(super) fn end(&mut self, role: Role) -> Vec<Done> {
+        self.parts.iter_mut().filter(|part| part.role == role).for_each(|part| part.input = None);
+        let deadline = Instant::now() + END_TIMEOUT;
+        while self.of(role).any(|part| !part.has_ended) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.hear(left) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // A failure on the way out changes no figure.
+                Err(_) => {}
+            }
+        }
+        let ended = self.parts.iter_mut().filter(|part| part.role == role);
+        ended
+            .filter_map(|part| {
+                part.reap();
+                part.done.take()
+            })
+            .collect()
+    }
+}
+
+impl Part {
+    fn reap(&mut self) {
+        let Some(child) = &mut self.child else { return };
+        if !self.has_ended {
+            // Fails only for a child that has ended meanwhile.
+            let _ = child.kill();
+        }
+        let _ = child.wait();
+    }
+}
+
+impl Drop for Part {
+    /// Nothing stays behind, however the run ends.
+    fn drop(&mut self) {
+        self.input = None;
+        self.reap();
+    }
+}
+
+fn start(launcher: &Launcher, role: Role) -> io::Result<(Part, Box<dyn Read + Send>)> {
+    let part = |pid, child, input| Part {
+        role,
+        pid,
+        child,
+        input: Some(input),
+        is_ready: false,
+        has_ended: false,
+        tally: Tally::default(),
+        done: None,
+    };
+    match launcher {
+        Launcher::Program { path, arguments } => {
+            let mut child = Command::new(path)
+                .args(arguments)
+                .arg(role.as_str())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                // Ctrl-C is for the coordinator, which ends the others in order.
+                .process_group(0)
+                .spawn()?;
+            let input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            Ok((part(child.id(), Some(child), Box::new(input)), Box::new(output)))
+        }
+        #[cfg(test)]
+        Launcher::Threads => {
+            let (input, to) = io::pipe()?;
+            let (from, output) = io::pipe()?;
+            std::thread::spawn(move || serve_part(input, output));
+            Ok((part(std::process::id(), None, Box::new(to)), Box::new(from)))
+        }
+    }
+}
+
+/// Passes on what a process tells, until it ends.
+fn listen(index: usize, output: Box<dyn Read + Send>, sender: &SyncSender<(usize, Event)>) {
+    let mut output = BufReader::new(output);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        match output.by_ref().take(LINE_BYTES_MAX).read_line(&mut line) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        let Ok(update) = serde_json::from_str(&line) else { break };
+        if sender.send((index, Event::Told(update))).is_err() {
+            return;
+        }
+    }
+    // Nobody listens any more when the run is over.
+    let _ = sender.send((index, Event::Ended));
+}
+
+/// Writes one line.
+fn tell(output: &mut dyn Write, line: &str) -> io::Result<()> {
+    output.write_all(line.as_bytes())?;
+    output.write_all(b"\n")?;
+    output.flush()
+}

@@ -7,6 +7,7 @@ mod checks;
 mod grpc;
 mod http;
 mod load;
+mod occupancy;
 mod threshold;
 mod tls;
 mod validate;
@@ -15,6 +16,7 @@ pub use checks::Checks;
 pub use grpc::{GrpcCall, GrpcData};
 pub use http::{Body, HttpRequest, HttpVersion, RequestForm, UrlEntry};
 pub use load::{AtEnd, Load};
+pub use occupancy::{Occupancy, Stairs};
 pub use threshold::{Metric, Threshold, ThresholdError};
 pub use tls::TlsOptions;
 

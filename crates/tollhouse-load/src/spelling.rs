@@ -6,6 +6,7 @@
 
 pub mod ab;
 mod getopt;
+pub mod ghz;
 pub mod wrk;
 
 /// What a command line asks for.

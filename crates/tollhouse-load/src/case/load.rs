@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Occupancy;
 use crate::pace::Pace;
 
 /// Connections when nothing is said: as many as ghz keeps in flight.
@@ -23,6 +24,9 @@ pub struct Load {
     /// Threads, each with its own loop; by default one per allowed core, and never more than connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
+    /// How many of the lanes (connections times streams) carry load, when not all.
+    #[serde(skip_serializing_if = "super::is_default")]
+    pub lanes: Occupancy,
     /// When the next request may go.
     pub pace: Pace,
     /// How many requests in all are measured.
@@ -74,6 +78,7 @@ impl Default for Load {
             connections: CONNECTIONS_DEFAULT,
             streams: 1,
             workers: None,
+            lanes: Occupancy::All,
             pace: Pace::Closed,
             requests: None,
             duration: None,

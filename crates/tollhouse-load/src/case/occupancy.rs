@@ -1,0 +1,194 @@
+//! How many lanes carry load, over time. A lane is one request at a time; a case has connections times
+//! streams of them. Pure: an instant is mapped to a number of lanes.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Which lanes carry load: always the first ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Occupancy {
+    /// All of them, all the time.
+    #[default]
+    All,
+    /// So many, all the time; for a number that is no product of connections and streams.
+    First(usize),
+    /// More and more, or fewer and fewer.
+    Stairs(Stairs),
+}
+
+/// A staircase of lanes: `start`, then `step` more (or fewer) `every` so often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stairs {
+    /// The lanes of the first stair.
+    pub start: usize,
+    /// What each step adds; may be negative.
+    pub step: i64,
+    /// Never beyond this many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<usize>,
+    /// How long a stair lasts.
+    #[serde(with = "crate::text::duration")]
+    pub every: Duration,
+    /// From here on there are `end` lanes, or as many as were reached.
+    #[serde(
+        default,
+        with = "crate::text::optional_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub until: Option<Duration>,
+}
+
+impl Occupancy {
+    /// How many lanes carry load at an instant after the start; `usize::MAX` stands for all.
+    #[inline]
+    pub fn lanes_at(&self, at: Duration) -> usize {
+        match self {
+            Occupancy::All => usize::MAX,
+            Occupancy::First(lanes) => *lanes,
+            Occupancy::Stairs(stairs) => stairs.lanes_at(at),
+        }
+    }
+
+    /// When lane `index` (over all connections) may next carry load: now, later, or never again (`None`).
+    pub fn turn_of(&self, index: usize, at: Duration) -> Option<Duration> {
+        if index < self.lanes_at(at) {
+            return Some(at);
+        }
+        match self {
+            Occupancy::All | Occupancy::First(_) => None,
+            Occupancy::Stairs(stairs) => stairs.when_above(index, at),
+        }
+    }
+
+    /// The most lanes that ever carry load within a time; `usize::MAX` stands for all.
+    pub fn lanes_max(&self, within: Duration) -> usize {
+        self.lanes_at(Duration::ZERO).max(self.lanes_at(within))
+    }
+
+    /// What is wrong with it, for its author.
+    pub fn problem(&self) -> Option<String> {
+        match self {
+            Occupancy::All => None,
+            Occupancy::First(lanes) => {
+                (*lanes == 0).then(|| "is 0; one lane at least carries load".into())
+            }
+            Occupancy::Stairs(stairs) => stairs.problem(),
+        }
+    }
+}
+
+impl Stairs {
+    fn lanes_at(&self, at: Duration) -> usize {
+        if let (Some(until), Some(end)) = (self.until, self.end)
+            && at >= until
+        {
+            return end;
+        }
+        let at = self.until.map_or(at, |until| at.min(until));
+        let stair = at.as_nanos() / self.every.as_nanos().max(1);
+        let stair = i64::try_from(stair).unwrap_or(i64::MAX);
+        let start = i64::try_from(self.start).unwrap_or(i64::MAX);
+        let lanes = usize::try_from(start.saturating_add(self.step.saturating_mul(stair)).max(0))
+            .unwrap_or(usize::MAX);
+        match self.end {
+            Some(end) if self.step >= 0 => lanes.min(end),
+            Some(end) => lanes.max(end),
+            None => lanes,
+        }
+    }
+
+    /// The next instant at which more than `index` lanes carry load. Lanes that are gone stay away,
+    /// unless the end brings them back.
+    fn when_above(&self, index: usize, at: Duration) -> Option<Duration> {
+        let at_the_end = self.until.filter(|until| *until > at && self.lanes_at(*until) > index);
+        let on_the_way = self
+            .stair_above(index)
+            .filter(|instant| *instant > at && self.lanes_at(*instant) > index);
+        match (on_the_way, at_the_end) {
+            (Some(first), Some(second)) => Some(first.min(second)),
+            (first, second) => first.or(second),
+        }
+    }
+
+    /// When the stair begins that has more than `index` lanes.
+    fn stair_above(&self, index: usize) -> Option<Duration> {
+        let step = usize::try_from(self.step).ok().filter(|step| *step > 0)?;
+        let missing = index.checked_add(1)?.saturating_sub(self.start);
+        self.every.checked_mul(u32::try_from(missing.div_ceil(step)).ok()?)
+    }
+
+    fn problem(&self) -> Option<String> {
+        if self.every.is_zero() {
+            return Some("stairs.every is 0; a stair lasts some time".into());
+        }
+        if self.step == 0 {
+            return Some("stairs.step is 0; it must be above or below".into());
+        }
+        if self.start == 0 && self.step < 0 {
+            return Some("stairs.start is 0, and fewer cannot be".into());
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn stairs(start: usize, step: i64, end: Option<usize>, until: Option<u64>) -> Occupancy {
+        let until = until.map(Duration::from_secs);
+        Occupancy::Stairs(Stairs { start, step, end, every: seconds(5), until })
+    }
+
+    #[test]
+    fn lanes_follow_the_stairs_and_stay_within_the_end() {
+        for (occupancy, at, expected) in [
+            (Occupancy::All, 0, usize::MAX),
+            (Occupancy::First(7), 99, 7),
+            (stairs(5, 10, Some(20), None), 0, 5),
+            (stairs(5, 10, Some(20), None), 4, 5),
+            (stairs(5, 10, Some(20), None), 5, 15),
+            (stairs(5, 10, Some(20), None), 10, 20),
+            (stairs(5, 10, Some(20), None), 999, 20),
+            (stairs(50, -10, Some(20), None), 11, 30),
+            (stairs(50, -10, Some(20), None), 999, 20),
+            (stairs(5, 10, None, Some(12)), 999, 25),
+            (stairs(5, 10, Some(100), Some(12)), 11, 25),
+            (stairs(5, 10, Some(100), Some(12)), 12, 100),
+            (stairs(5, -10, None, None), 999, 0),
+        ] {
+            assert_eq!(occupancy.lanes_at(seconds(at)), expected, "{occupancy:?} at {at}");
+        }
+    }
+
+    #[test]
+    fn a_lane_waits_for_its_stair_and_knows_when_it_is_over() {
+        let up = stairs(5, 10, Some(20), None);
+        assert_eq!(up.turn_of(4, seconds(3)), Some(seconds(3)));
+        assert_eq!(up.turn_of(5, seconds(3)), Some(seconds(5)));
+        assert_eq!(up.turn_of(19, seconds(3)), Some(seconds(10)));
+        assert_eq!(up.turn_of(20, seconds(3)), None);
+        let down = stairs(50, -10, Some(20), Some(60));
+        assert_eq!(down.turn_of(49, seconds(1)), Some(seconds(1)));
+        assert_eq!(down.turn_of(49, seconds(6)), None);
+        let jump = stairs(5, 10, Some(100), Some(12));
+        assert_eq!(jump.turn_of(99, seconds(1)), Some(seconds(12)));
+        assert_eq!(Occupancy::First(3).turn_of(3, seconds(0)), None);
+    }
+
+    #[test]
+    fn a_wrong_staircase_is_named() {
+        assert_eq!(stairs(1, 1, None, None).problem(), None);
+        for occupancy in [Occupancy::First(0), stairs(1, 0, None, None), stairs(0, -1, None, None)]
+        {
+            assert!(occupancy.problem().is_some(), "{occupancy:?}");
+        }
+    }
+}

@@ -3,12 +3,13 @@
 //! answer on a fast network; intended starts therefore hang on the kernel's high-resolution timer.
 
 use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
-    timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
-use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -17,35 +18,21 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A clock; copies tell the same time.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    epoch_ns: u64,
+    epoch: Instant,
 }
 
 impl Clock {
     /// A clock that starts now.
     pub fn start() -> Self {
-        Self { epoch_ns: monotonic_ns() }
+        Self { epoch: Instant::now() }
     }
 
     /// Nanoseconds since the clock's start.
     #[inline]
     pub fn now_ns(&self) -> u64 {
-        monotonic_ns() - self.epoch_ns
+        let elapsed = self.epoch.elapsed();
+        elapsed.as_secs() * SECOND_NS + u64::from(elapsed.subsec_nanos())
     }
-
-    /// An instant of this clock for the kernel.
-    fn timespec(&self, at_ns: u64) -> Timespec {
-        let ns = self.epoch_ns.saturating_add(at_ns);
-        Timespec {
-            tv_sec: i64::try_from(ns / SECOND_NS).unwrap_or(i64::MAX),
-            tv_nsec: (ns % SECOND_NS) as _,
-        }
-    }
-}
-
-#[inline]
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64
 }
 
 /// A timer on a [`Clock`], to be awaited by one task at a time.
@@ -76,11 +63,16 @@ impl PreciseTimer {
     /// # Errors
     /// What the kernel says.
     pub fn set(&self, at_ns: u64) -> io::Result<()> {
+        // Zero would disarm it.
+        let wait_ns = at_ns.saturating_sub(self.clock.now_ns()).max(1);
         let value = Itimerspec {
             it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
-            it_value: self.clock.timespec(at_ns),
+            it_value: Timespec {
+                tv_sec: i64::try_from(wait_ns / SECOND_NS).unwrap_or(i64::MAX),
+                tv_nsec: (wait_ns % SECOND_NS) as _,
+            },
         };
-        timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::ABSTIME, &value)?;
+        timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::empty(), &value)?;
         Ok(())
     }
 

@@ -16,6 +16,7 @@ pub mod error;
 pub mod failure;
 mod file;
 pub mod honesty;
+pub mod live;
 pub mod mock;
 pub mod pace;
 pub mod pacer;

@@ -9,11 +9,13 @@ mod problem;
 mod read;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use self::node::{Kind, Node};
 use self::problem::{Problem, unfit};
-use crate::case::{Body, Case, GrpcData};
+use crate::case::{Body, Case, GrpcData, Load};
 use crate::error::BenchError;
+use crate::report::text::table;
 use crate::resource::Watched;
 
 /// The largest plan read, in bytes.
@@ -58,7 +60,10 @@ pub struct PlannedCase {
 
 impl Plan {
     /// A plan of one case.
-    pub fn of(case: Case) -> Self {
+    pub fn of(mut case: Case) -> Self {
+        if case.name.is_empty() {
+            case.name.clone_from(&case.target);
+        }
         let name = case.name.clone();
         let cases = vec![PlannedCase { subject: String::new(), case, watch: Vec::new() }];
         Self { name, repeat: 1, cases, ..Self::default() }
@@ -85,6 +90,58 @@ impl Plan {
         }
         plan.source = Some((name, text));
         Ok(plan)
+    }
+
+    /// Leaves out every case that has not this text in its name or subject.
+    ///
+    /// # Errors
+    /// When none is left.
+    pub fn keep_only(&mut self, text: &str) -> Result<(), BenchError> {
+        let all: Vec<String> = self.cases.iter().map(|planned| planned.case.name.clone()).collect();
+        self.cases
+            .retain(|planned| planned.case.name.contains(text) || planned.subject.contains(text));
+        if self.cases.is_empty() {
+            let why = format!("no case has `{text}` in its name; there are: {}", all.join(", "));
+            return Err(BenchError::Case { key: "cases".into(), why });
+        }
+        Ok(())
+    }
+
+    /// The cases, one a line, with how long each takes.
+    pub fn listed(&self) -> String {
+        let mut rows = Vec::new();
+        let mut whole = Duration::ZERO;
+        let mut has_counts = false;
+        for planned in &self.cases {
+            let load = &planned.case.load;
+            let length = match (load.duration, load.requests) {
+                (None, Some(requests)) => {
+                    has_counts = true;
+                    format!("{requests} requests")
+                }
+                (duration, _) => {
+                    let length = load.warm_up + duration.unwrap_or(Load::DURATION_DEFAULT);
+                    whole += length * self.repeat.max(1);
+                    crate::text::format_duration(length)
+                }
+            };
+            let case = &planned.case;
+            rows.push(vec![
+                case.name.clone(),
+                planned.subject.clone(),
+                case.target.clone(),
+                length,
+            ]);
+        }
+        let mut text = table::columns(&rows, 0).join("\n");
+        let more = if has_counts { " and what the requests take" } else { "" };
+        let runs = if self.repeat > 1 { format!(" {} times", self.repeat) } else { String::new() };
+        text.push_str(&format!(
+            "\n{} cases{runs}, {}{more}\n",
+            self.cases.len(),
+            crate::report::figure::time(whole.as_nanos() as f64)
+        ));
+        text
     }
 
     /// Reads the text of a plan.

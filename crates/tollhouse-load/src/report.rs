@@ -3,11 +3,13 @@
 
 pub mod ab;
 pub mod compare;
+pub mod csv;
 mod environment;
 pub mod figure;
 pub mod hgrm;
 pub mod html;
 pub mod paint;
+pub mod prometheus;
 mod spread;
 mod store;
 pub mod text;

@@ -7,6 +7,7 @@
 mod find;
 mod group;
 mod kernel;
+mod latest;
 mod machine;
 mod process;
 mod procfs;
@@ -14,6 +15,7 @@ mod sampler;
 mod watched;
 
 pub(crate) use kernel::halve;
+pub use latest::{Latest, Usage};
 pub use procfs::Procfs;
 pub use sampler::{SAMPLE_EVERY, Sampler};
 pub use watched::{Selector, Watched};

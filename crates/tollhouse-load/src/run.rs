@@ -19,7 +19,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::preflight;
 use crate::protocol::http1::Http1;
 use crate::protocol::{Lane, Protocol};
-use crate::resource::{SAMPLE_EVERY, Sampler, Watched};
+use crate::resource::{SAMPLE_EVERY, Sampler, Usage, Watched};
 use crate::result::{CaseResult, Counts, Interval};
 use crate::schedule::Schedule;
 use crate::target::{Endpoint, Target};
@@ -80,6 +80,8 @@ pub struct Progress<'a> {
     pub warm_up_mean: Option<Duration>,
     /// A failure that happened not long ago.
     pub last_failure: Option<&'a Failure>,
+    /// What the generator and what is watched used last.
+    pub usage: &'a [Usage],
 }
 
 /// What every worker thread of a run is given.
@@ -147,7 +149,7 @@ fn run_over<P: Protocol>(
         threads.push(spawned.map_err(|error| system("starting a worker thread", error))?);
     }
     drop(events);
-    let mut follower = Follower::new(case, &shared.schedule, workers);
+    let mut follower = Follower::new(case, &shared.schedule, workers, sampler.latest().clone());
     let mut mark_start = || sampler.mark_start();
     let outcome = follower.follow(&inbox, &shared, &begin, &mut mark_start, observe);
     let (processes, kernel) = sampler.finish();

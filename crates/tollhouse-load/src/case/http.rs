@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use serde::{Deserialize, Serialize};
 
 /// What is asked. With `urls`, requests take turns by weight; otherwise every request goes to the target.
@@ -97,5 +99,12 @@ impl Default for HttpRequest {
             version: HttpVersion::default(),
             form: RequestForm::default(),
         }
+    }
+}
+
+impl HttpRequest {
+    /// The header of basic authentication (RFC 7617) for `user:password`.
+    pub fn basic_authorization(credentials: &str) -> (String, String) {
+        ("Authorization".to_owned(), format!("Basic {}", STANDARD.encode(credentials)))
     }
 }

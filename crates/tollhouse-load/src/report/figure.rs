@@ -21,6 +21,19 @@ pub fn time(nanoseconds: f64) -> String {
     }
 }
 
+/// A length of time that people wait for: `0.4 s`, `12.0 s`, `3 min 05 s`.
+pub fn seconds(duration: std::time::Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    if seconds < 99.95 {
+        return format!("{seconds:.1} s");
+    }
+    let whole = seconds.round() as u64;
+    match (whole / 3_600, whole / 60 % 60, whole % 60) {
+        (0, minutes, seconds) => format!("{minutes} min {seconds:02} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes:02} min"),
+    }
+}
+
 /// A rate a second: whole above 1000, else with as many digits as mean something.
 pub fn rate(value: f64) -> String {
     if !value.is_finite() || value < 0.0 {
@@ -126,6 +139,15 @@ mod tests {
             (f64::NAN, "–"),
         ] {
             assert_eq!(time(nanoseconds), text);
+        }
+    }
+
+    #[test]
+    fn waiting_is_told_in_the_units_of_clocks() {
+        for (seconds, text) in
+            [(0.44, "0.4 s"), (30.0, "30.0 s"), (180.0, "3 min 00 s"), (7_384.0, "2 h 03 min")]
+        {
+            assert_eq!(super::seconds(std::time::Duration::from_secs_f64(seconds)), text);
         }
     }
 

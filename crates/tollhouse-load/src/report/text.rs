@@ -19,8 +19,26 @@ pub const BEYOND_MIN: u64 = 10;
 /// How wide warnings are.
 const WIDTH: usize = 96;
 
-/// The whole report.
+/// The whole report: a case in full, several as a table.
 pub fn render(report: &Report, paint: Paint) -> String {
+    let results = match report.results.as_slice() {
+        [] if report.published.is_empty() => vec!["No case was measured.".to_owned()],
+        [] => Vec::new(),
+        [result] => case::render(result, paint),
+        results => overview(results, paint),
+    };
+    framed(report, results, paint)
+}
+
+/// The whole report, every case in full.
+pub fn render_full(report: &Report, paint: Paint) -> String {
+    let cases = report.results.iter().map(|result| case::render(result, paint));
+    let results: Vec<Vec<String>> = cases.collect();
+    framed(report, results.join(&String::new()), paint)
+}
+
+/// The results between the title and the warnings.
+fn framed(report: &Report, results: Vec<String>, paint: Paint) -> String {
     let mut lines = Vec::new();
     let title = if report.title.is_empty() { "tollhouse bench" } else { report.title.as_str() };
     let label = &report.environment.label;
@@ -30,11 +48,7 @@ pub fn render(report: &Report, paint: Paint) -> String {
         lines.extend(table::wrapped(&report.about, WIDTH));
     }
     lines.push(String::new());
-    match report.results.as_slice() {
-        [] if report.published.is_empty() => lines.push("No case was measured.".to_owned()),
-        [result] => lines.extend(case::render(result, paint)),
-        results => lines.extend(overview(results, paint)),
-    }
+    lines.extend(results);
     if !report.published.is_empty() {
         lines.push(String::new());
         lines.push(paint.strong("Published"));

@@ -116,6 +116,11 @@ impl Group {
         self.members.values().map(|member| member.rss_bytes).sum()
     }
 
+    /// Its part in the case, and what it used last.
+    pub(super) fn last(&self) -> Option<(&str, &ResourceSample)> {
+        self.series.samples.last().map(|sample| (self.series.role.as_str(), sample))
+    }
+
     /// Makes one of every two samples, for a run longer than planned for.
     pub(super) fn halve(&mut self) {
         halve(&mut self.series.samples, |first, second| ResourceSample {

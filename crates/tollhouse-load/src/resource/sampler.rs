@@ -10,7 +10,7 @@ use crate::resource::group::Group;
 use crate::resource::kernel::{self, KernelTrack};
 use crate::resource::machine::Machine;
 use crate::resource::process::{self, Reading};
-use crate::resource::{Procfs, Selector, Watched, find};
+use crate::resource::{Latest, Procfs, Selector, Watched, find};
 use crate::result::{KernelSeries, ProcessSeries};
 
 /// How often samples are taken when nothing else is said: charts of a ten-second run have points, and
@@ -29,6 +29,7 @@ const ORDERS_MAX: usize = 4;
 #[derive(Debug)]
 pub struct Sampler {
     orders: SyncSender<Order>,
+    latest: Latest,
     thread: JoinHandle<(Vec<ProcessSeries>, KernelSeries)>,
 }
 
@@ -52,6 +53,7 @@ impl Sampler {
         if let Some(missing) = work.missing() {
             return Err(BenchError::Machine(missing));
         }
+        let latest = work.latest.clone();
         let (orders, received) = sync_channel(ORDERS_MAX);
         let thread = std::thread::Builder::new()
             .name("sampler".into())
@@ -60,7 +62,12 @@ impl Sampler {
                 doing: "start the thread that samples resources".into(),
                 error,
             })?;
-        Ok(Self { orders, thread })
+        Ok(Self { orders, latest, thread })
+    }
+
+    /// What was sampled last.
+    pub fn latest(&self) -> &Latest {
+        &self.latest
     }
 
     /// The measurement begins now: what was used until here (warm-up) does not count.
@@ -94,6 +101,7 @@ struct Work {
     searched: Instant,
     tracks: Vec<Track>,
     kernel: KernelTrack,
+    latest: Latest,
 }
 
 impl Work {
@@ -107,8 +115,17 @@ impl Work {
         };
         let tracks = watched.iter().map(track).collect();
         let kernel = KernelTrack::begin(machine, kernel::read(&procfs));
-        let mut work =
-            Self { procfs, own, machine, every, began: now, searched: now, tracks, kernel };
+        let mut work = Self {
+            procfs,
+            own,
+            machine,
+            every,
+            began: now,
+            searched: now,
+            tracks,
+            kernel,
+            latest: Latest::default(),
+        };
         work.mark(now);
         work
     }
@@ -177,6 +194,7 @@ impl Work {
             name(&self.procfs, track);
             track.group.add(at_ns, readings(&self.procfs, &track.members));
         }
+        self.latest.set(self.tracks.iter().filter_map(|track| track.group.last()));
         self.kernel.add(at_ns, kernel::read(&self.procfs));
         if self.tracks.iter().any(|track| track.group.samples() >= SAMPLES_MAX) {
             self.tracks.iter_mut().for_each(|track| track.group.halve());

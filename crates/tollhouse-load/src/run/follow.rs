@@ -17,6 +17,7 @@ use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
 use crate::protocol::Protocol;
 use crate::record::{Record, Tally};
+use crate::resource::Latest;
 use crate::result::{CaseResult, Counts, End, Interval, RateStatistics};
 use crate::schedule::Schedule;
 use crate::target::Target;
@@ -37,6 +38,7 @@ struct Pending {
 pub(super) struct Follower {
     case: Case,
     schedule: Arc<Schedule>,
+    usage: Latest,
     workers: usize,
     started_at_ms: u64,
     pending: BTreeMap<(bool, u64), Pending>,
@@ -54,10 +56,16 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(case: &Case, schedule: &Arc<Schedule>, workers: usize) -> Self {
+    pub(super) fn new(
+        case: &Case,
+        schedule: &Arc<Schedule>,
+        workers: usize,
+        usage: Latest,
+    ) -> Self {
         Self {
             case: case.clone(),
             schedule: Arc::clone(schedule),
+            usage,
             workers,
             started_at_ms: 0,
             pending: BTreeMap::new(),
@@ -216,6 +224,7 @@ impl Follower {
             so_far: &self.times,
             warm_up_mean: self.warm_up.1.checked_div(self.warm_up.0).map(Duration::from_nanos),
             last_failure: self.last_failure.as_ref(),
+            usage: &self.usage.get(),
         });
     }
 

@@ -6,9 +6,19 @@
 //!
 //! A command is added by its file, a variant of [`BenchCommand`] and a line in [`carry_out`].
 
+mod compare;
 mod connections;
+mod grpc;
+mod http;
 mod interrupt;
+mod load;
+mod measure;
+mod message;
+mod output;
+mod progress;
 mod report;
+mod run;
+mod tls;
 
 use std::process::ExitCode;
 
@@ -25,11 +35,25 @@ pub const NOT_MEASURED: u8 = 2;
 const OVERVIEW: &str = "\
 tollhouse bench measures a server, and says what its figures are worth.
 
-  tollhouse bench connections --serve -n 100000       hold connections, both ends here
-  tollhouse bench report result.json                  print a result again
+How fast can it be (a closed loop: 600 connections, each sends when it has its answer):
+  tollhouse bench http http://127.0.0.1:9080/ -c 600 -d 30s
+
+How long do people wait at a given load (an open loop: latency counts from when a request is due):
+  tollhouse bench http http://127.0.0.1:9080/ --rate 5000 -d 30s --threshold 'p99 < 50ms'
+
+What does it cost, and is it different from yesterday:
+  tollhouse bench http http://127.0.0.1:9080/ --watch port:9080 --repeat 3 --json today.json
+  tollhouse bench compare yesterday.json today.json --threshold 5%
+
+How many connections does it hold, and what does each cost:
+  tollhouse bench connections --serve -n 100000
+
+Many cases, described in a file; a page to show:
+  tollhouse bench run plan.yaml --json result.json --html result.html
+  tollhouse bench report result.json -o result.html
 
 Exit codes: 0 measured, and thresholds are met; 1 a threshold is missed; 2 nothing could be
-measured. Every command explains itself with --help.
+measured. `tollhouse bench --help` lists all commands; each explains itself with --help.
 ";
 
 /// Arguments of `bench`.
@@ -41,10 +65,23 @@ pub struct BenchArguments {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
+    /// Requests of HTTP/1.1 or HTTP/2 to one URL, or a list of them.
+    Http(Box<http::HttpArguments>),
+    /// gRPC calls.
+    Grpc(Box<grpc::GrpcArguments>),
+    /// Messages over WebSockets, and their echoes.
+    #[command(name = "websocket")]
+    WebSocket(Box<message::WebSocketArguments>),
+    /// TCP connections, with or without an echo.
+    Tcp(Box<message::TcpArguments>),
     /// Open connections and hold them: how many, and what each costs at both ends.
     Connections(Box<connections::ConnectionsArguments>),
-    /// Print a result again: as text, or as another format.
+    /// The cases of a plan file.
+    Run(run::RunArguments),
+    /// Print a result again: as text, as a page, or for another program.
     Report(report::ReportArguments),
+    /// Two results beside each other: what became faster, what slower, what cannot be told.
+    Compare(compare::CompareArguments),
 }
 
 /// Carries the command out. What keeps it from measuring is one line on standard error and exit code
@@ -65,8 +102,14 @@ pub fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
 
 fn carry_out(command: &BenchCommand) -> Result<ExitCode, BenchError> {
     match command {
+        BenchCommand::Grpc(arguments) => grpc::run(arguments),
+        BenchCommand::Http(arguments) => http::run(arguments),
+        BenchCommand::Run(arguments) => run::run(arguments),
         BenchCommand::Connections(arguments) => connections::run(arguments),
+        BenchCommand::Tcp(arguments) => message::run_tcp(arguments),
+        BenchCommand::WebSocket(arguments) => message::run_websocket(arguments),
         BenchCommand::Report(arguments) => report::run(arguments),
+        BenchCommand::Compare(arguments) => compare::run(arguments),
     }
 }
 

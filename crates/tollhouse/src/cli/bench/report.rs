@@ -1,26 +1,149 @@
-//! `tollhouse bench report`: prints a result that was kept.
+//! `tollhouse bench report`: prints a result that was kept, or one that others published.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tollhouse_load::error::BenchError;
-use tollhouse_load::report;
+use tollhouse_load::report::paint::Paint;
+use tollhouse_load::report::{self, Report, csv, hgrm, html, prometheus, text};
+use tollhouse_load::{honesty, published};
 
 /// Arguments of `bench report`.
 #[derive(Debug, Args)]
 pub struct ReportArguments {
     /// A result, as `--json` wrote it.
-    #[arg(value_name = "RESULT.json")]
-    file: PathBuf,
+    #[arg(value_name = "RESULT.json", required_unless_present = "published")]
+    file: Option<PathBuf>,
+    /// A report that others published, instead of a file.
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    published: Option<Published>,
+    /// Write to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How [default: by the file's extension, else as text].
+    #[arg(short, long, value_enum)]
+    format: Option<Format>,
+    /// Only the cases whose name or subject has this text in it.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Every case in full, not a table of them.
+    #[arg(long)]
+    full: bool,
 }
 
-/// Prints the report.
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For a terminal.
+    Text,
+    /// A page with charts.
+    Html,
+    /// Everything there is.
+    Json,
+    /// One line a case.
+    Csv,
+    /// The percentile distributions.
+    Hgrm,
+    /// Prometheus' text format.
+    Prometheus,
+}
+
+/// A report that others published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Published {
+    /// Apache ShenYu 2.6.0.
+    Shenyu,
+    /// Its English edition.
+    ShenyuEnglish,
+    /// ngxway's 14 cases.
+    Ngxway,
+    /// API7 Gateway's 8 cases.
+    Api7,
+    /// Polaris, four operations on five sizes.
+    Polaris,
+}
+
+/// Prints the report; the rules of honesty judge it anew, since a file may be older than they are.
 ///
 /// # Errors
-/// The file cannot be used.
+/// The file cannot be used, or the output not be written.
 pub fn run(arguments: &ReportArguments) -> Result<ExitCode, BenchError> {
-    let report = report::load(&arguments.file)?;
-    super::print(&report::text::render(&report, super::paint()))?;
+    let mut report = match (&arguments.file, arguments.published) {
+        (Some(file), _) => report::load(file)?,
+        (None, Some(Published::Shenyu)) => published::shenyu(),
+        (None, Some(Published::ShenyuEnglish)) => published::shenyu_english(),
+        (None, Some(Published::Ngxway)) => published::ngxway(),
+        (None, Some(Published::Api7)) => published::api7(),
+        (None, Some(Published::Polaris)) => published::polaris(),
+        (None, None) => Report::default(),
+    };
+    if let Some(text) = &arguments.only {
+        keep_only(&mut report, text)?;
+    }
+    report.warnings = honesty::judge(&report);
+    let format = arguments.format.unwrap_or_else(|| by_extension(arguments.output.as_deref()));
+    let Some(path) = &arguments.output else {
+        super::print(&written(&report, format, arguments.full, super::paint()))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    if format == Format::Json {
+        report::save(&report, path)?;
+    } else {
+        super::output::write(path, &written(&report, format, arguments.full, Paint::Plain))?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn keep_only(report: &mut Report, text: &str) -> Result<(), BenchError> {
+    report.results.retain(|result| result.name.contains(text) || result.subject.contains(text));
+    report.published.retain(|result| result.name.contains(text) || result.subject.contains(text));
+    if report.results.is_empty() && report.published.is_empty() {
+        let why = format!("no case has `{text}` in its name or subject");
+        return Err(BenchError::Case { key: "--only".into(), why });
+    }
+    Ok(())
+}
+
+fn by_extension(path: Option<&Path>) -> Format {
+    let extension =
+        path.and_then(Path::extension).unwrap_or_default().to_string_lossy().to_lowercase();
+    match extension.as_str() {
+        "html" | "htm" => Format::Html,
+        "json" => Format::Json,
+        "csv" => Format::Csv,
+        "hgrm" | "hdr" => Format::Hgrm,
+        "prom" => Format::Prometheus,
+        _ => Format::Text,
+    }
+}
+
+fn written(report: &Report, format: Format, is_full: bool, paint: Paint) -> String {
+    match format {
+        Format::Text if is_full => text::render_full(report, paint),
+        Format::Text => text::render(report, paint),
+        Format::Html => html::render(report),
+        Format::Json => serde_json::to_string_pretty(report).unwrap_or_default() + "\n",
+        Format::Csv => csv::text(report),
+        Format::Hgrm => report.results.iter().map(|result| hgrm::text(result.headline())).collect(),
+        Format::Prometheus => prometheus::text(report),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_written_as_its_extension_says() {
+        for (path, format) in [
+            (Some("a/page.HTML"), Format::Html),
+            (Some("a.csv"), Format::Csv),
+            (Some("a.hgrm"), Format::Hgrm),
+            (Some("notes"), Format::Text),
+            (None, Format::Text),
+        ] {
+            assert_eq!(by_extension(path.map(Path::new)), format, "{path:?}");
+        }
+    }
 }

@@ -1,0 +1,168 @@
+//! Progress for whoever looks on: a block that is redrawn in place on a terminal, a line now and then
+//! elsewhere, nothing when nothing is wanted.
+//!
+//! What the block says is made in `live/block.rs` as a pure function; how it gets onto a terminal is in
+//! `live/screen.rs`.
+
+mod block;
+mod histogram;
+mod line;
+mod screen;
+
+use std::io::Write;
+use std::time::Duration;
+
+use crate::report::figure;
+use crate::report::paint::Paint;
+use crate::result::CaseResult;
+use crate::run::Progress;
+use crate::session::{Event, Place};
+
+use self::block::View;
+use self::screen::Screen;
+
+/// Lines that a run may print where there is no terminal; a long run prints them less often.
+const LINES_MAX: u32 = 30;
+/// The shortest time between two of them.
+const LINE_EVERY_MIN: Duration = Duration::from_secs(1);
+
+/// How much is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing.
+    Quiet,
+    /// A line now and then.
+    Lines,
+    /// A block redrawn in place, of a terminal of this kind.
+    Block(Paint),
+}
+
+/// The room there is on a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Columns.
+    pub columns: usize,
+    /// Rows.
+    pub rows: usize,
+}
+
+/// Follows a session and shows it.
+pub struct Live<W> {
+    mode: Mode,
+    size: fn() -> Size,
+    screen: Screen<W>,
+    title: String,
+    head: Vec<String>,
+    count: usize,
+    /// When the last line was printed, since the measurement began.
+    last_line: Option<Duration>,
+}
+
+impl<W: Write> Live<W> {
+    /// Shows to a stream; `size` is asked before each redrawing.
+    pub fn new(mode: Mode, out: W, size: fn() -> Size) -> Self {
+        Self {
+            mode,
+            size,
+            screen: Screen::new(out),
+            title: String::new(),
+            head: Vec::new(),
+            count: 1,
+            last_line: None,
+        }
+    }
+
+    /// Shows what happens. A terminal that went away is no reason to end a measurement: errors of writing
+    /// are left aside.
+    pub fn show(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Began(place) => self.begin(place),
+            Event::Progress(progress) => match self.mode {
+                Mode::Quiet => (),
+                Mode::Lines => self.print_line(progress),
+                Mode::Block(paint) => {
+                    let size = (self.size)();
+                    let view = View { head: &self.head, progress };
+                    self.screen.draw(&block::lines(&view, paint, size));
+                }
+            },
+            Event::Ended(result) => self.end_case(result),
+        }
+    }
+
+    /// Takes the block away.
+    pub fn end(&mut self) {
+        self.screen.clear();
+    }
+
+    fn begin(&mut self, place: &Place<'_>) {
+        self.title = titled(place);
+        self.count = place.count;
+        self.last_line = None;
+        self.head = vec![self.title.clone()];
+        if place.planned.case.name != place.planned.case.target {
+            self.head.push(place.planned.case.target.clone());
+        }
+        match self.mode {
+            Mode::Quiet => (),
+            Mode::Lines => self.screen.print(&self.title.clone()),
+            Mode::Block(paint) => {
+                self.screen.draw(&[paint.strong(&self.title), "connecting".into()])
+            }
+        }
+    }
+
+    fn print_line(&mut self, progress: &Progress<'_>) {
+        let planned = progress.planned.unwrap_or(Duration::ZERO);
+        let every = (planned / LINES_MAX).max(LINE_EVERY_MIN);
+        // The last one before the end comes with the result.
+        let is_due = self.last_line.is_none_or(|last| progress.elapsed >= last + every);
+        if is_due && !progress.is_warming_up {
+            self.last_line = Some(progress.elapsed);
+            self.screen.print(&line::text(progress));
+        }
+    }
+
+    /// Of one case of several, a line stays; of a single one the report follows.
+    fn end_case(&mut self, result: &CaseResult) {
+        self.screen.clear();
+        if self.mode == Mode::Quiet || self.count == 1 {
+            return;
+        }
+        let times = result.headline();
+        let p99 = times
+            .percentile_ns(99.0)
+            .map_or_else(|| figure::NONE.into(), |p99| figure::time(p99 as f64));
+        let failed = match result.counts.failed {
+            0 => String::new(),
+            failed => format!(", {} failed", figure::count(failed)),
+        };
+        let text = format!("{}/s, p99 {p99}{failed}", figure::rate(result.goodput));
+        let line = if self.mode == Mode::Lines {
+            format!("  {text}")
+        } else {
+            format!("{}: {text}", self.title)
+        };
+        self.screen.print(&line);
+    }
+}
+
+/// `2 of 8: tollhouse, 600 connections, run 2`.
+fn titled(place: &Place<'_>) -> String {
+    let mut title = String::new();
+    if place.count > 1 {
+        title.push_str(&format!("{} of {}: ", place.number, place.count));
+    }
+    if !place.planned.subject.is_empty() {
+        title.push_str(&place.planned.subject);
+        title.push_str(", ");
+    }
+    title.push_str(&place.planned.case.name);
+    if place.repetition > 1 {
+        title.push_str(&format!(", run {}", place.repetition));
+    }
+    title
+}
+
+#[cfg(test)]
+mod tests;

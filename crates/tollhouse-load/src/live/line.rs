@@ -1,0 +1,27 @@
+//! Progress as one line, for logs.
+
+use crate::report::figure;
+use crate::run::Progress;
+
+/// How it is going.
+pub(super) fn text(progress: &Progress<'_>) -> String {
+    let last = progress.last;
+    let time = |nanoseconds: u64| figure::time(nanoseconds as f64);
+    let failed = match progress.counts.failed {
+        0 => String::new(),
+        count => format!("  {} failed", figure::count(count)),
+    };
+    let failure = match (progress.counts.failed, progress.last_failure) {
+        (1.., Some(failure)) => format!(" ({failure})"),
+        _ => String::new(),
+    };
+    format!(
+        "  {:>7}  {}/s  p50 {}  p99 {}  max {}  {} in flight{failed}{failure}",
+        figure::seconds(progress.elapsed),
+        figure::rate(last.rate()),
+        time(last.p50_ns),
+        time(last.p99_ns),
+        time(last.max_ns),
+        figure::count(last.in_flight),
+    )
+}

@@ -1,0 +1,75 @@
+//! `tollhouse bench compare`: two results beside each other.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use tollhouse_load::error::BenchError;
+use tollhouse_load::report;
+use tollhouse_load::report::compare::{compare, text};
+
+/// Exit code when something became worse.
+const WORSE: u8 = 1;
+
+/// Arguments of `bench compare`.
+#[derive(Debug, Args)]
+pub struct CompareArguments {
+    /// The result before, as `--json` wrote it.
+    #[arg(value_name = "BEFORE.json")]
+    before: PathBuf,
+    /// The result after.
+    #[arg(value_name = "AFTER.json")]
+    after: PathBuf,
+    /// Exit with 1 when a figure is worse by more than this, such as `5%`, and chance does not explain
+    /// it. Both sides need `--repeat 3` for that.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    threshold: Option<f64>,
+}
+
+/// Prints the comparison.
+///
+/// # Errors
+/// A file cannot be used.
+pub fn run(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {
+    let before = report::load(&arguments.before)?;
+    let after = report::load(&arguments.after)?;
+    let comparison = compare(&before, &after);
+    super::print(&text(&comparison))?;
+    let Some(share) = arguments.threshold else { return Ok(ExitCode::SUCCESS) };
+    let mut lines = String::new();
+    for (word, found) in
+        [("worse", comparison.regressions(share)), ("perhaps worse", comparison.suspicions(share))]
+    {
+        for (case, figure) in found {
+            let loss = figure.loss() * 100.0;
+            lines.push_str(&format!(
+                "{word} by {loss:.1} %: {} / {}: {}\n",
+                case.subject,
+                case.name,
+                figure.figure.name()
+            ));
+        }
+    }
+    super::print(&lines)?;
+    let is_worse = !comparison.regressions(share).is_empty();
+    Ok(if is_worse { ExitCode::from(WORSE) } else { ExitCode::SUCCESS })
+}
+
+/// `5%` or `5` as a share.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
+    let percent = number.ok().filter(|percent| percent.is_finite() && *percent >= 0.0);
+    percent.map(|percent| percent / 100.0).ok_or_else(|| format!("`{text}` is no share; write 5%"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_read_in_percent() {
+        assert_eq!(parse_percent("5%"), Ok(0.05));
+        assert_eq!(parse_percent("12.5 %"), Ok(0.125));
+        assert!(parse_percent("-1%").is_err() && parse_percent("much").is_err());
+    }
+}

@@ -1,0 +1,53 @@
+//! Measures a plan for a command: progress on the way, files and text at the end, and the exit code.
+
+use std::process::ExitCode;
+
+use tollhouse_load::error::BenchError;
+use tollhouse_load::plan::Plan;
+use tollhouse_load::report::{Report, text};
+use tollhouse_load::session::{self, Options};
+
+use super::interrupt;
+use super::output::OutputArguments;
+use super::progress::watcher;
+
+/// Exit code when a threshold is missed.
+const MISSED: u8 = 1;
+
+/// Measures a plan, writes what was asked for, and says how it went.
+///
+/// # Errors
+/// When nothing, or not everything, could be measured.
+pub fn measure(plan: &Plan, outputs: &OutputArguments) -> Result<ExitCode, BenchError> {
+    outputs.check()?;
+    let options = Options {
+        command: command_line(),
+        save: outputs.json().map(Into::into),
+        stop: interrupt::stop_on_interrupt()?,
+        ..Options::default()
+    };
+    let mut watcher = watcher(outputs.is_quiet());
+    let ended = session::run(plan, &options, &mut |event| watcher.show(&event));
+    watcher.end();
+    let session = ended?;
+    outputs.write(&session.report)?;
+    if !outputs.is_quiet() {
+        super::print(&text::render(&session.report, super::paint()))?;
+    }
+    match session.failed {
+        Some(error) => Err(error),
+        None => Ok(exit_code(&session.report)),
+    }
+}
+
+/// The command that repeats this: the program's name, and the words as they were given.
+fn command_line() -> Vec<String> {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("tollhouse".to_owned()).chain(words).collect()
+}
+
+/// Whether all thresholds are met.
+fn exit_code(report: &Report) -> ExitCode {
+    let is_missed = report.results.iter().any(|result| !result.missed_thresholds.is_empty());
+    if is_missed { ExitCode::from(MISSED) } else { ExitCode::SUCCESS }
+}

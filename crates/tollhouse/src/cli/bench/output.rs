@@ -1,0 +1,185 @@
+//! What a command does with what it measured: files, text, how much is said on the way.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tollhouse_load::case::Threshold;
+use tollhouse_load::error::BenchError;
+use tollhouse_load::plan::{Plan, REPEAT_MAX};
+use tollhouse_load::report::{self, Report, csv, hgrm, html, prometheus};
+use tollhouse_load::resource::Watched;
+
+/// Arguments about what is watched and judged, for commands that make their plan themselves.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Session")]
+pub struct SessionArguments {
+    /// What the report calls the case.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Measure so often; three runs or more tell a difference from chance.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(REPEAT_MAX)))]
+    repeat: u32,
+    /// Watch a process: `pid:123`, `port:9080` or `command:nginx`, with `ROLE=` before it when it is not
+    /// the target; may be repeated.
+    #[arg(long, value_name = "[ROLE=]PROCESS", value_parser = parse_watched)]
+    watch: Vec<Watched>,
+    /// What must hold, such as 'p99 < 50ms', 'failure_rate < 1%', 'goodput > 20000'; otherwise the exit
+    /// code is 1; may be repeated.
+    #[arg(long, value_name = "CONDITION")]
+    threshold: Vec<Threshold>,
+}
+
+impl SessionArguments {
+    /// Completes a plan of one case.
+    pub fn complete(&self, plan: &mut Plan) {
+        plan.repeat = self.repeat;
+        plan.watch.clone_from(&self.watch);
+        for planned in &mut plan.cases {
+            planned.case.thresholds.clone_from(&self.threshold);
+            if let Some(name) = &self.name {
+                planned.case.name.clone_from(name);
+            }
+        }
+        plan.name.clone_from(&plan.cases[0].case.name);
+    }
+}
+
+/// A process to watch; the target when no role is said.
+fn parse_watched(text: &str) -> Result<Watched, String> {
+    let is_bare = ["pid:", "port:", "command:"].iter().any(|kind| text.starts_with(kind));
+    if is_bare { format!("target={text}").parse() } else { text.parse() }
+}
+
+/// Arguments about where results go.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArguments {
+    /// Keep everything as JSON, for `bench report` and `bench compare`; written after every case.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a page with charts, for people.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the percentile distribution (HdrHistogram's .hgrm; one file a case).
+    #[arg(long, value_name = "FILE")]
+    hgrm: Option<PathBuf>,
+    /// Write one line a case, for spreadsheets.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write Prometheus' text format.
+    #[arg(long, value_name = "FILE")]
+    prometheus: Option<PathBuf>,
+    /// Say nothing but what went wrong: no progress, no text.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl OutputArguments {
+    /// Whether nothing is said.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Where the JSON goes.
+    pub fn json(&self) -> Option<&Path> {
+        self.json.as_deref()
+    }
+
+    /// Refuses files that cannot be written before hours are spent on what goes into them.
+    ///
+    /// # Errors
+    /// The first file whose folder is not there.
+    pub fn check(&self) -> Result<(), BenchError> {
+        let files = [&self.json, &self.html, &self.hgrm, &self.csv, &self.prometheus];
+        for path in files.into_iter().flatten() {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let why = if path.is_dir() {
+                "is a folder; write the name of a file"
+            } else if folder.is_some_and(|folder| !folder.is_dir()) {
+                "cannot be written: its folder is not there"
+            } else {
+                continue;
+            };
+            return Err(BenchError::File { path: path.clone(), why: why.into() });
+        }
+        Ok(())
+    }
+
+    /// Writes every file that was asked for.
+    ///
+    /// # Errors
+    /// The first that cannot be written.
+    pub fn write(&self, report: &Report) -> Result<(), BenchError> {
+        if let Some(path) = &self.json {
+            report::save(report, path)?;
+        }
+        if let Some(path) = &self.html {
+            write(path, &html::render(report))?;
+        }
+        if let Some(path) = &self.csv {
+            write(path, &csv::text(report))?;
+        }
+        if let Some(path) = &self.prometheus {
+            write(path, &prometheus::text(report))?;
+        }
+        if let Some(path) = &self.hgrm {
+            for (index, result) in report.results.iter().enumerate() {
+                let text = hgrm::text(result.headline());
+                write(&numbered(path, index, report.results.len()), &text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The file of one of several cases: `page.hgrm`, or `page-1.hgrm`, `page-2.hgrm`, ….
+fn numbered(path: &Path, index: usize, count: usize) -> PathBuf {
+    if count == 1 {
+        return path.to_owned();
+    }
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{}", index + 1));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+/// Writes a file.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), BenchError> {
+    fs::write(path, text).map_err(|error| BenchError::File {
+        path: path.to_owned(),
+        why: format!("cannot be written: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_load::resource::Selector;
+
+    use super::*;
+
+    #[test]
+    fn a_process_without_a_role_is_the_target() {
+        for (text, role, what) in [
+            ("port:9080", "target", Selector::Port(9080)),
+            ("upstream=pid:5", "upstream", Selector::Pid(5)),
+            ("command:a=b", "target", Selector::Command("a=b".into())),
+        ] {
+            assert_eq!(parse_watched(text), Ok(Watched::new(role, what)), "{text}");
+        }
+        assert!(parse_watched("nginx").is_err());
+    }
+
+    #[test]
+    fn several_cases_have_a_file_each() {
+        assert_eq!(numbered(Path::new("a/b.hgrm"), 0, 1), Path::new("a/b.hgrm"));
+        assert_eq!(numbered(Path::new("a/b.hgrm"), 1, 2), Path::new("a/b-2.hgrm"));
+        assert_eq!(numbered(Path::new("b"), 0, 2), Path::new("b-1"));
+    }
+}

@@ -1,0 +1,43 @@
+//! `tollhouse bench run`: measures what a plan file says.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use tollhouse_load::error::BenchError;
+use tollhouse_load::plan::Plan;
+
+use super::measure::measure;
+use super::output::OutputArguments;
+
+/// Arguments of `bench run`.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// The plan: cases in YAML, with defaults and matrices.
+    #[arg(value_name = "PLAN.yaml")]
+    plan: PathBuf,
+    /// Measure only the cases whose name or subject has this text in it.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Judge the plan and list its cases; measure nothing.
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    outputs: OutputArguments,
+}
+
+/// Measures the plan.
+///
+/// # Errors
+/// What is wrong with it, or what kept it from being measured.
+pub fn run(arguments: &RunArguments) -> Result<ExitCode, BenchError> {
+    let mut plan = Plan::load(&arguments.plan)?;
+    if let Some(text) = &arguments.only {
+        plan.keep_only(text)?;
+    }
+    if arguments.check {
+        super::print(&plan.listed())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    measure(&plan, &arguments.outputs)
+}

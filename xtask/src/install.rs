@@ -32,6 +32,11 @@ const PEERS: &[Peer] = &[
     },
     Peer { program: "h2load", package: "nghttp2-client", reason: "an HTTP/2 client not ours" },
     Peer {
+        program: "chromium",
+        package: "chromium",
+        reason: "a browser that draws the pages of reports",
+    },
+    Peer {
         program: "redis-server",
         package: "redis-server",
         reason: "counters that gateways share",

@@ -4,36 +4,147 @@
 //!
 //! Nothing a result says can become markup: see `html/markup.rs`.
 
+mod axis;
+mod chart;
 mod column;
+mod comparison;
+mod detail;
 mod environment;
 mod figure;
 mod headline;
+mod histogram;
 mod markup;
+mod palette;
 mod row;
+mod spectrum;
+mod summary;
+mod table;
 mod warnings;
 
+use chart::Charts;
+use column::Layout;
 use markup::Html;
+use palette::Palette;
+use row::{RUNS_TO_RANK_MIN, Row, SAMPLES_BEYOND_MIN};
 
 use super::Report;
+
+/// Single samples past this many stay out of the page: a browser would choke on them, and no chart needs
+/// them. The result file has them all.
+const SAMPLES_EMBEDDED_MAX: usize = 20_000;
+
+/// Nothing may be fetched, whatever a page's text says: its parts are all in it.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+                      img-src data:; base-uri 'none'; form-action 'none'";
+
+const STYLE: &str = include_str!("../../assets/report/page.css");
+const SCRIPT: &str = include_str!("../../assets/report/page.js");
+const CHART_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
+const CHART_SCRIPT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+const CHART_LICENCE: &str = include_str!("../../assets/uplot/LICENSE");
 
 /// The page of a report.
 pub fn render(report: &Report) -> String {
     let rows = row::rows(&report.results);
+    let published = row::rows(&report.published);
+    let subjects = row::subjects(&rows).into_iter().chain(row::subjects(&published));
+    let palette = Palette::new(subjects);
     let layout = column::layout(report.suite.as_deref());
+    let charts = Charts::of(&rows, &published, &palette);
     let mut html = Html::default();
-    html.raw("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    html.element("title", &[], title(report)).raw("</head><body><main>");
-    html.element("h1", &[], title(report));
+    write_head(&mut html, report);
+    write_title(&mut html, report);
     warnings::write(&mut html, report);
-    let notes = headline::Notes {
-        caption: "Results by subject and case",
-        behind_subject: "",
-        warnings: &report.warnings,
-    };
-    headline::write(&mut html, &layout, &rows, &notes);
+    summary::write(&mut html, &rows, &palette);
+    write_headline(&mut html, report, &layout, &rows, &palette);
+    comparison::write_added(&mut html, &rows, &palette);
+    comparison::write_peers(&mut html, &rows, &palette);
+    charts.write_over_load(&mut html);
+    spectrum::write(&mut html, &rows, &palette);
+    charts.write_over_time(&mut html);
+    histogram::write(&mut html, &rows, &palette);
+    detail::write_schedule(&mut html, &rows, &palette);
+    detail::write_processes(&mut html, &rows, &palette);
+    detail::write_exchanges(&mut html, &rows, &palette);
+    detail::write_extras(&mut html, &rows, &palette);
+    comparison::write_published(&mut html, &layout, &published, &palette);
     environment::write(&mut html, report);
-    html.raw("</main></body></html>\n");
+    write_end(&mut html, report, &charts);
     html.into_string()
+}
+
+fn write_head(html: &mut Html, report: &Report) {
+    html.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    html.open("meta", &[("http-equiv", "Content-Security-Policy"), ("content", POLICY)]);
+    html.raw("\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    html.element("title", &[], title(report));
+    html.raw("\n<style>").raw(CHART_STYLE).raw(STYLE).raw("</style>\n</head>\n<body>\n<main>\n");
+}
+
+fn write_title(html: &mut Html, report: &Report) {
+    html.open("header", &[]).open("div", &[]).element("h1", &[], title(report));
+    let environment = &report.environment;
+    let facts = [environment.label.clone(), environment.cpu.clone(), environment::created(report)];
+    let facts: Vec<String> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
+    if !facts.is_empty() {
+        html.element("p", &[("class", "meta")], &facts.join(" · "));
+    }
+    html.close("div");
+    html.raw(
+        "<div class=\"tools\" hidden><button type=\"button\" id=\"theme\">Dark</button>\
+         <button type=\"button\" id=\"download\">Download data</button></div>",
+    );
+    html.close("header");
+    if !report.about.is_empty() {
+        html.element("p", &[("class", "about")], &report.about);
+    }
+}
+
+fn write_headline(
+    html: &mut Html,
+    report: &Report,
+    layout: &Layout,
+    rows: &[Row<'_>],
+    palette: &Palette<'_>,
+) {
+    if rows.is_empty() {
+        return;
+    }
+    html.open("section", &[("aria-labelledby", "headline")]);
+    html.heading("h2", "headline", "Results");
+    table::write(html, &headline::table(layout, rows, palette, &report.warnings));
+    let text = format!(
+        "– stands where nothing was measured, and for percentiles with fewer than {SAMPLES_BEYOND_MIN} \
+         samples beyond them. Times are of successful requests; those of several runs are merged, not \
+         averaged. “▲ highest” stands only where {RUNS_TO_RANK_MIN} runs or more lie wholly above those \
+         of every other case of the subject."
+    );
+    html.element("p", &[("class", "foot")], &text).close("section");
+}
+
+fn write_end(html: &mut Html, report: &Report, charts: &Charts<'_>) {
+    let samples: usize = report.results.iter().map(|result| result.samples.len()).sum();
+    html.open("footer", &[]);
+    html.text("This page holds its data and needs no network. Charts are drawn with uPlot (MIT).");
+    if samples > SAMPLES_EMBEDDED_MAX {
+        html.text(" Single samples are left out of it: the result file has them.");
+    }
+    html.close("footer").raw("\n</main>");
+    // Numbers that JSON cannot hold are the only thing that could fail, and serde_json writes null.
+    let json = match samples > SAMPLES_EMBEDDED_MAX {
+        true => serde_json::to_string(&without_samples(report)),
+        false => serde_json::to_string(report),
+    };
+    html.json("report", &json.unwrap_or_else(|_| "{\"results\":[]}".to_owned()));
+    html.json("charts", &serde_json::to_string(charts).unwrap_or_else(|_| "null".to_owned()));
+    html.raw("\n<script>\n/*\n").raw(CHART_LICENCE).raw("\n*/\n").raw(CHART_SCRIPT);
+    html.raw("</script>\n<script>\n").raw(SCRIPT).raw("</script>\n</body>\n</html>\n");
+}
+
+fn without_samples(report: &Report) -> Report {
+    let mut report = report.clone();
+    report.results.iter_mut().for_each(|result| result.samples.clear());
+    report
 }
 
 fn title(report: &Report) -> &str {

@@ -2,3 +2,4 @@
 
 mod engine;
 mod mock;
+mod report_html;

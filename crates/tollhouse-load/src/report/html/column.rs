@@ -1,18 +1,17 @@
 //! The columns of the headline table: those of the published report that a suite reproduces, under the
 //! names that its readers know, and beside them those which it leaves out.
 
+use std::borrow::Cow;
+
 use super::figure::{self, UNKNOWN};
-use super::row::{Percentile, Row, SAMPLES_BEYOND_MIN, Spread};
+use super::row::{Row, TARGET};
+use super::table::{Cell, Head};
 
 /// A column.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Column {
     /// Its head.
-    pub(super) head: &'static str,
-    /// The unit of its figures, shown with the head.
-    pub(super) unit: &'static str,
-    /// What exactly it counts, for those who ask.
-    pub(super) title: &'static str,
+    pub(super) head: Head,
     /// What it shows.
     pub(super) shows: Shows,
 }
@@ -56,28 +55,19 @@ pub(super) enum Shows {
     CpuPer1000,
     /// The target's largest resident memory.
     Memory,
-    /// A figure that the suite or table added under this name.
-    Extra(&'static str),
-}
-
-/// What a cell says.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Cell {
-    /// The figure.
-    pub(super) text: String,
-    /// Smaller, under it: the spread over runs.
-    pub(super) below: String,
-    /// The explanation for who points at it.
-    pub(super) title: String,
+    /// Server CPU as Polaris' table has it: cores when they were watched, else the printed percentage.
+    ServerCpu,
 }
 
 /// Two groups of columns with their headings.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Layout {
     /// What the first group is called.
     pub(super) heading: &'static str,
     /// The first group: the published report's own columns.
     pub(super) theirs: Vec<Column>,
+    /// What the second group is called.
+    pub(super) besides_heading: &'static str,
     /// The second: what a reader needs besides.
     pub(super) besides: Vec<Column>,
 }
@@ -88,7 +78,7 @@ const fn column(
     shows: Shows,
     title: &'static str,
 ) -> Column {
-    Column { head, unit, title, shows }
+    Column { head: Head { text: Cow::Borrowed(head), unit, title, class: "" }, shows }
 }
 
 const QPS: Column =
@@ -115,9 +105,13 @@ pub(super) fn layout(suite: Option<&str>) -> Layout {
         Some("polaris") => ("As in Polaris’ report", polaris()),
         _ => ("Throughput and times", generic()),
     };
-    let shown: Vec<Shows> = theirs.iter().map(|column| column.shows).collect();
-    let besides = besides().into_iter().filter(|column| !shown.contains(&column.shows));
-    Layout { heading, besides: besides.collect(), theirs }
+    let has_cpu = theirs.iter().any(|column| column.shows == Shows::ServerCpu);
+    let besides = besides().into_iter().filter(|column| !(has_cpu && column.shows == Shows::Cores));
+    let besides_heading = match suite {
+        Some("shenyu" | "ngxway" | "api7" | "polaris") => "What that report leaves out",
+        _ => "Tail, failures, cost",
+    };
+    Layout { heading, besides_heading, besides: besides.collect(), theirs }
 }
 
 fn shenyu() -> Vec<Column> {
@@ -135,7 +129,15 @@ fn shenyu() -> Vec<Column> {
 fn ngxway() -> Vec<Column> {
     vec![
         column("Id", "", Shows::Place, "Place of the case in this subject’s list"),
-        column("Command", "", Shows::Command, "The load in ab’s words"),
+        Column {
+            head: Head {
+                text: Cow::Borrowed("Command"),
+                unit: "",
+                title: "The load in ab’s words",
+                class: "left",
+            },
+            shows: Shows::Command,
+        },
         column("Concurrency", "", Shows::Concurrency, "Requests in flight at most"),
         QPS,
         column("Complete", "", Shows::Completed, "Requests that ended, failed ones included"),
@@ -169,7 +171,12 @@ fn polaris() -> Vec<Column> {
         mean("Mean RT"),
         max("Max RT"),
         percentile("P99 RT", 99.0),
-        column("Server CPU", "cores", Shows::Cores, "Cores that the server kept busy on average"),
+        column(
+            "Server CPU",
+            "cores",
+            Shows::ServerCpu,
+            "Cores that the server kept busy on average; a percentage where only that was published",
+        ),
     ]
 }
 
@@ -209,96 +216,50 @@ fn besides() -> Vec<Column> {
 impl Column {
     /// What it says about a row, which is at `place` (from 0) of its subject.
     pub(super) fn cell(&self, row: &Row<'_>, place: usize) -> Cell {
-        let first = row.first();
         match self.shows {
             Shows::Place => Cell::text(figure::count(place as u64 + 1)),
             Shows::Command => Cell::text(command(row)),
-            Shows::Concurrency => Cell::counted(Some(first.concurrency)),
+            Shows::Concurrency => Cell::counted(row.first().concurrency),
             Shows::Objects => Cell::text(objects(row)),
             Shows::Rate => Cell::spread(row.rate()),
             Shows::Goodput => Cell::spread(row.goodput()),
             Shows::Percentile(percent) => Cell::percentile(row.percentile(percent)),
             Shows::Mean => Cell::known(row.mean_ns().map(figure::milliseconds)),
             Shows::Max => Cell::known(row.max_ns().map(figure::milliseconds)),
-            Shows::Completed => Cell::counted(Some(row.sum(|run| run.counts.completed))),
-            Shows::Failed => Cell::failed(row),
+            Shows::Completed => Cell::counted(row.sum(|run| run.counts.completed)),
+            Shows::Failed => Cell::known(failed(row)),
             Shows::FailedShare => Cell::known(row.failed_share().map(figure::percent)),
-            Shows::Reused => Cell::counted(Some(row.sum(|run| run.counts.reused))),
+            Shows::Reused => Cell::counted(row.sum(|run| run.counts.reused)),
             Shows::Received => Cell::size(row.sum(|run| run.counts.received_bytes)),
             Shows::Bodies => Cell::size(row.sum(|run| run.counts.body_bytes)),
             Shows::Cores | Shows::CpuPer1000 | Shows::Memory => self.usage(row),
-            Shows::Extra(name) => Cell::spread(row.spread(|run| run.extra.get(name).copied())),
+            Shows::ServerCpu => self.server_cpu(row),
+        }
+    }
+
+    fn server_cpu(&self, row: &Row<'_>) -> Cell {
+        let printed = row.first().extra.get("server_cpu_percent");
+        match printed {
+            Some(share) if row.usage(TARGET).is_none() => {
+                Cell::text(figure::percent(share / 100.0))
+            }
+            _ => self.usage(row),
         }
     }
 
     fn usage(&self, row: &Row<'_>) -> Cell {
-        let Some(usage) = row.usage("target") else { return Cell::known(None) };
+        let Some(usage) = row.usage(TARGET) else { return Cell::known(None) };
         Cell::text(match self.shows {
-            Shows::Cores => figure::number(usage.cores),
             Shows::CpuPer1000 => figure::number(usage.seconds_per_1000),
-            _ => figure::bytes(usage.rss_bytes_max),
+            Shows::Memory => figure::memory(usage.rss_bytes_max),
+            _ => figure::cores(usage.cores),
         })
     }
 }
 
-impl Cell {
-    fn text(text: String) -> Self {
-        Self { text, ..Self::default() }
-    }
-
-    fn known(text: Option<String>) -> Self {
-        text.map_or_else(
-            || Self { text: UNKNOWN.into(), below: String::new(), title: "not measured".into() },
-            Self::text,
-        )
-    }
-
-    fn counted(value: Option<u64>) -> Self {
-        Self::known(value.filter(|value| *value > 0).map(figure::count))
-    }
-
-    fn size(size_bytes: u64) -> Self {
-        let known = (size_bytes > 0).then_some(size_bytes);
-        let mut cell = Self::known(known.map(figure::bytes));
-        if let Some(exact) = known {
-            cell.title = format!("{} bytes", figure::count(exact));
-        }
-        cell
-    }
-
-    /// No failures is a figure too, but only when requests were counted.
-    fn failed(row: &Row<'_>) -> Self {
-        let counted = row.failed_share().map(|_| row.sum(|run| run.counts.failed));
-        Self::known(counted.map(figure::count))
-    }
-
-    fn spread(spread: Option<Spread>) -> Self {
-        let Some(spread) = spread else { return Self::known(None) };
-        if spread.runs < 2 {
-            return Self::text(figure::number(spread.median));
-        }
-        Self {
-            text: figure::number(spread.median),
-            below: format!("{}–{}", figure::number(spread.low), figure::number(spread.high)),
-            title: format!("median of {} runs, and the lowest and the highest", spread.runs),
-        }
-    }
-
-    /// A percentile in milliseconds, or why it is not shown.
-    pub(super) fn percentile(percentile: Percentile) -> Self {
-        match percentile {
-            Percentile::Known(value) => Self::text(figure::milliseconds(value)),
-            Percentile::TooFew(beyond) => Self {
-                text: UNKNOWN.into(),
-                below: String::new(),
-                title: format!(
-                    "{beyond} samples lie beyond this percentile; fewer than {SAMPLES_BEYOND_MIN} \
-                     say nothing about it"
-                ),
-            },
-            Percentile::Unknown => Self::known(None),
-        }
-    }
+/// No failures is a figure too, but only when requests were counted.
+fn failed(row: &Row<'_>) -> Option<String> {
+    row.failed_share().map(|_| figure::count(row.sum(|run| run.counts.failed)))
 }
 
 /// The load as ab would have been told; what ab cannot say is said in words.
@@ -333,7 +294,7 @@ mod tests {
     fn heads(suite: Option<&str>) -> String {
         let layout = layout(suite);
         let heads = |columns: &[Column]| {
-            columns.iter().map(|column| column.head).collect::<Vec<_>>().join(" ")
+            columns.iter().map(|column| column.head.text.clone()).collect::<Vec<_>>().join(" ")
         };
         format!("{} | {}", heads(&layout.theirs), heads(&layout.besides))
     }

@@ -54,7 +54,7 @@ fn machine(report: &Report) -> Vec<(&str, String)> {
         ("label", environment.label.clone()),
         ("CPU", environment.cpu.clone()),
         ("cores", counted(environment.cores, figure::count)),
-        ("memory", counted(environment.memory_bytes, figure::bytes)),
+        ("memory", counted(environment.memory_bytes, figure::memory)),
         ("kernel", environment.kernel.clone()),
         ("measured", created(report)),
     ];

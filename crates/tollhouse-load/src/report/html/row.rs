@@ -6,11 +6,14 @@ use crate::pace::Pace;
 use crate::result::CaseResult;
 
 /// Fewer samples than this beyond a percentile say nothing about it.
-pub(super) const SAMPLES_BEYOND_MIN: u64 = 10;
+pub(super) use crate::report::text::BEYOND_MIN as SAMPLES_BEYOND_MIN;
 /// Fewer runs have no spread to speak of, so that nothing is ranked by them.
 pub(super) const RUNS_TO_RANK_MIN: usize = 3;
 /// The subject that is the measure of all others: the upstream without anything before it.
 pub(super) const BASELINE: &str = "direct";
+
+/// The role of the process that is measured.
+pub(super) const TARGET: &str = "target";
 
 /// All runs of one case of one subject.
 #[derive(Debug)]
@@ -133,13 +136,17 @@ impl<'a> Row<'a> {
 
     /// Successful requests a second; `None` when no one counted.
     pub(super) fn goodput(&self) -> Option<Spread> {
-        let counted = self.runs.iter().any(|run| run.goodput > 0.0 || run.counts.completed > 0);
-        counted.then(|| self.spread(|run| Some(run.goodput))).flatten()
+        self.spread(|run| (run.counts.completed > 0).then_some(run.goodput))
+    }
+
+    /// What a row is ranked by: the goodput, or the rate when only that is known.
+    pub(super) fn throughput(&self) -> Option<Spread> {
+        self.goodput().or_else(|| self.rate())
     }
 
     /// Completed requests a second.
     pub(super) fn rate(&self) -> Option<Spread> {
-        self.spread(|run| Some(run.rate))
+        self.spread(|run| (run.rate > 0.0).then_some(run.rate))
     }
 
     /// A percentile over all runs.
@@ -175,19 +182,7 @@ impl<'a> Row<'a> {
 
     /// What the process of a role used; `None` when it was not watched.
     pub(super) fn usage(&self, role: &str) -> Option<Usage> {
-        let of_role = |run: &&'a CaseResult| {
-            run.processes.iter().filter(|process| process.role == role).collect::<Vec<_>>()
-        };
-        let watched: Vec<_> = self.runs.iter().flat_map(of_role).collect();
-        if watched.is_empty() {
-            return None;
-        }
-        let cpu_seconds: f64 = watched.iter().map(|process| process.cpu_seconds()).sum();
-        Some(Usage {
-            cores: cpu_seconds / self.seconds(),
-            seconds_per_1000: cpu_seconds * 1000.0 / self.sum(|run| run.counts.completed) as f64,
-            rss_bytes_max: watched.iter().map(|process| process.rss_bytes_max).max().unwrap_or(0),
-        })
+        usage_of(&self.runs, role)
     }
 
     /// The roles of the processes that were watched, each once.
@@ -205,6 +200,20 @@ impl<'a> Row<'a> {
     pub(super) fn spread(&self, figure: impl Fn(&CaseResult) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.runs.iter().filter_map(|run| figure(run)).collect())
     }
+}
+
+/// What the process of a role used over some runs; `None` when it was not watched.
+pub(super) fn usage_of(runs: &[&CaseResult], role: &str) -> Option<Usage> {
+    let processes = runs.iter().flat_map(|run| &run.processes);
+    let watched: Vec<_> = processes.filter(|process| process.role == role).collect();
+    let cpu_seconds: f64 = watched.iter().map(|process| process.cpu_seconds()).sum();
+    let elapsed_ns: u64 = runs.iter().map(|run| run.elapsed_ns).sum();
+    let completed: u64 = runs.iter().map(|run| run.counts.completed).sum();
+    Some(Usage {
+        cores: cpu_seconds / (elapsed_ns as f64 / 1e9),
+        seconds_per_1000: cpu_seconds * 1000.0 / completed as f64,
+        rss_bytes_max: watched.iter().map(|process| process.rss_bytes_max).max()?,
+    })
 }
 
 fn merged(runs: &[&CaseResult], times: impl Fn(&CaseResult) -> &Distribution) -> Distribution {
@@ -260,9 +269,14 @@ impl Spread {
         Some(Self { median, low, high, runs: values.len() })
     }
 
-    /// Whether it lies wholly above another, and both have enough runs for that to mean something.
+    /// Whether both have enough runs to be ranked.
+    pub(super) fn can_rank(&self, other: &Self) -> bool {
+        self.runs >= RUNS_TO_RANK_MIN && other.runs >= RUNS_TO_RANK_MIN
+    }
+
+    /// Whether it lies wholly above another, and that means something.
     pub(super) fn is_above(&self, other: &Self) -> bool {
-        self.runs >= RUNS_TO_RANK_MIN && other.runs >= RUNS_TO_RANK_MIN && self.low > other.high
+        self.can_rank(other) && self.low > other.high
     }
 }
 

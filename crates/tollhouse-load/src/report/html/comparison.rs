@@ -1,0 +1,293 @@
+//! Comparisons: what a subject adds to the baseline, how it stands to its peers, and what was published.
+//! A difference is only called one when the runs of both sides lie apart.
+
+use std::borrow::Cow;
+
+use super::column::Layout;
+use super::figure;
+use super::headline;
+use super::markup::Html;
+use super::palette::Palette;
+use super::row::{BASELINE, Row, Spread, TARGET, percentile_of, subjects, usage_of};
+use super::table::{self, Cell, Group, Head, Line, Mark, Table};
+
+/// The subject that peers are compared with, when it is there.
+const OURS: &str = "tollhouse";
+/// The percentiles that are compared.
+const COMPARED: [f64; 5] = [50.0, 75.0, 90.0, 99.0, 99.9];
+/// Rates asked for that differ by less than this share are the same load.
+const RATE_TOLERANCE: f64 = 0.001;
+
+const fn head(text: &'static str, unit: &'static str, title: &'static str) -> Head {
+    Head { text: Cow::Borrowed(text), unit, title, class: "" }
+}
+
+/// The baseline's row under the same load: of the same name, else of the same concurrency and rate.
+pub(super) fn baseline_of<'r, 'a>(rows: &'r [Row<'a>], row: &Row<'_>) -> Option<&'r Row<'a>> {
+    if row.subject == BASELINE {
+        return None;
+    }
+    let mut baselines = rows.iter().filter(|row| row.subject == BASELINE);
+    let same_name = baselines.clone().find(|baseline| baseline.name == row.name);
+    same_name.or_else(|| baselines.find(|baseline| is_same_load(baseline, row)))
+}
+
+fn is_same_load(one: &Row<'_>, other: &Row<'_>) -> bool {
+    let (one, other) = (one.first(), other.first());
+    let same_rate = match (one.intended_rate, other.intended_rate) {
+        (Some(one), Some(other)) => (one - other).abs() <= one * RATE_TOLERANCE,
+        (None, None) => true,
+        _ => false,
+    };
+    let requests =
+        |run: &crate::result::CaseResult| run.case.as_ref().and_then(|case| case.load.requests);
+    one.concurrency > 0
+        && one.concurrency == other.concurrency
+        && one.open_loop == other.open_loop
+        && same_rate
+        && requests(one) == requests(other)
+}
+
+/// Writes what every subject adds to the baseline, where there is one.
+pub(super) fn write_added(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
+    let with_baseline = |subject: &str| {
+        let rows_of = rows.iter().filter(|row| row.subject == subject);
+        let lines: Vec<Line> = rows_of
+            .filter_map(|row| baseline_of(rows, row).map(|baseline| added(row, baseline)))
+            .collect();
+        (!lines.is_empty()).then(|| Group {
+            label: subject.to_owned(),
+            colour: palette.class_of(subject),
+            lines,
+            ..Group::default()
+        })
+    };
+    let groups: Vec<Group> = subjects(rows).into_iter().filter_map(with_baseline).collect();
+    if groups.is_empty() {
+        return;
+    }
+    let is_closed = rows.iter().any(|row| row.subject != BASELINE && !row.first().open_loop);
+    let table = Table {
+        caption: "What each subject adds to the upstream asked directly",
+        first_head: "Case",
+        headings: Vec::new(),
+        heads: vec![
+            head(
+                "Throughput",
+                "of direct",
+                "Throughput of this subject over that of the direct case",
+            ),
+            head("p50", "ms added", "Median of this subject minus that of the direct case"),
+            head("p75", "ms added", ""),
+            head("p90", "ms added", ""),
+            head("p99", "ms added", ""),
+            head("p99.9", "ms added", ""),
+            head("mean", "ms added", ""),
+        ],
+        groups,
+    };
+    html.open("section", &[("aria-labelledby", "added")]);
+    html.heading("h2", "added", "Beside the upstream asked directly");
+    table::write(html, &table);
+    if is_closed {
+        html.element(
+            "p",
+            &[("class", "foot")],
+            "In a closed loop both sides are at saturation, each at its own rate: the difference holds \
+             the queueing of that load. What a request costs in passing is seen at an equal rate below \
+             saturation.",
+        );
+    }
+    html.close("section");
+}
+
+fn added(row: &Row<'_>, baseline: &Row<'_>) -> Line {
+    let share = match (row.throughput(), baseline.throughput()) {
+        (Some(own), Some(direct)) => Some(figure::percent(own.median / direct.median)),
+        _ => None,
+    };
+    let difference = |own: Option<f64>, direct: Option<f64>| {
+        Cell::known(
+            own.zip(direct).map(|(own, direct)| figure::signed(own - direct, figure::milliseconds)),
+        )
+    };
+    let mut cells = vec![Cell::known(share)];
+    cells.extend(COMPARED.map(|percent| {
+        let own = row.percentile(percent);
+        match (own.known(), baseline.percentile(percent).known()) {
+            (None, _) => Cell::percentile(own),
+            (own, direct) => difference(own, direct),
+        }
+    }));
+    cells.push(difference(row.mean_ns(), baseline.mean_ns()));
+    let facts = match row.name == baseline.name {
+        true => row.times_are().to_owned(),
+        false => format!("{} · beside {}", row.times_are(), baseline.name),
+    };
+    Line { name: row.name.to_owned(), facts, cells, ..Line::default() }
+}
+
+/// Writes the ratios of the first subject that is not the baseline to each of its peers.
+pub(super) fn write_peers(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
+    let mut gateways = subjects(rows);
+    gateways.retain(|subject| *subject != BASELINE);
+    let Some(ours) = gateways.iter().find(|subject| **subject == OURS).or(gateways.first()) else {
+        return;
+    };
+    let group = |peer: &&str| {
+        let lines: Vec<Line> = rows
+            .iter()
+            .filter(|row| row.subject == *ours)
+            .filter_map(|row| {
+                let same = |other: &&Row<'_>| other.subject == *peer && other.name == row.name;
+                rows.iter().find(same).map(|other| ratios(row, other))
+            })
+            .collect();
+        (!lines.is_empty()).then(|| Group {
+            label: format!("{ours} ÷ {peer}"),
+            colour: palette.class_of(peer),
+            lines,
+            ..Group::default()
+        })
+    };
+    let peers = gateways.iter().filter(|subject| *subject != ours);
+    let groups: Vec<Group> = peers.filter_map(group).collect();
+    if groups.is_empty() {
+        return;
+    }
+    html.open("section", &[("aria-labelledby", "peers")]);
+    html.heading("h2", "peers", "Beside the others");
+    table::write(html, &peers_table(groups));
+    html.element(
+        "p",
+        &[("class", "foot")],
+        "Medians of the runs, one divided by the other. ▲ better and ▼ worse stand only where each side \
+         has three runs or more and they lie apart; ≈ where they overlap, so that no difference can be \
+         told. Without a sign there were too few runs to rank.",
+    );
+    html.close("section");
+}
+
+fn peers_table(groups: Vec<Group>) -> Table {
+    Table {
+        caption: "Ratios to the other subjects under the same load",
+        first_head: "Case",
+        headings: Vec::new(),
+        heads: vec![
+            head("Goodput", "", "Above 1: more successful requests a second"),
+            head("p50", "", "Below 1: shorter"),
+            head("p75", "", "Below 1: shorter"),
+            head("p90", "", "Below 1: shorter"),
+            head("p99", "", "Below 1: shorter"),
+            head("p99.9", "", "Below 1: shorter"),
+            head("CPU / 1000 req", "", "Below 1: less CPU for the same work"),
+            head("Memory", "", "Below 1: less memory"),
+        ],
+        groups,
+    }
+}
+
+/// Which way is better.
+#[derive(Clone, Copy)]
+enum Better {
+    Higher,
+    Lower,
+}
+
+fn ratios(ours: &Row<'_>, theirs: &Row<'_>) -> Line {
+    let mut cells = vec![ratio(ours.throughput(), theirs.throughput(), Better::Higher)];
+    for percent in COMPARED {
+        let of_runs =
+            |row: &Row<'_>| row.spread(|run| percentile_of(run.headline(), percent).known());
+        cells.push(ratio(of_runs(ours), of_runs(theirs), Better::Lower));
+    }
+    let cost = |row: &Row<'_>| row.spread(|run| Some(usage_of(&[run], TARGET)?.seconds_per_1000));
+    let memory =
+        |row: &Row<'_>| row.spread(|run| Some(usage_of(&[run], TARGET)?.rss_bytes_max as f64));
+    cells.push(ratio(cost(ours), cost(theirs), Better::Lower));
+    cells.push(ratio(memory(ours), memory(theirs), Better::Lower));
+    Line {
+        name: ours.name.to_owned(),
+        facts: ours.times_are().to_owned(),
+        cells,
+        ..Line::default()
+    }
+}
+
+fn ratio(ours: Option<Spread>, theirs: Option<Spread>, better: Better) -> Cell {
+    let (Some(ours), Some(theirs)) = (ours, theirs) else { return Cell::known(None) };
+    let verdict = match (ours.is_above(&theirs), theirs.is_above(&ours), better) {
+        (true, _, Better::Higher) | (_, true, Better::Lower) => Mark::Better,
+        (true, _, Better::Lower) | (_, true, Better::Higher) => Mark::Worse,
+        _ if ours.can_rank(&theirs) => Mark::Equal,
+        _ => Mark::Unranked,
+    };
+    let side = |spread: &Spread| {
+        format!("{} to {}", figure::number(spread.low), figure::number(spread.high))
+    };
+    Cell {
+        mark: Some(verdict),
+        title: match ours.runs.max(theirs.runs) {
+            0 | 1 => "one run on each side".to_owned(),
+            _ => format!("runs from {}, against {}", side(&ours), side(&theirs)),
+        },
+        ..Cell::text(figure::ratio(ours.median / theirs.median))
+    }
+}
+
+/// Writes what was published about the same cases.
+pub(super) fn write_published(
+    html: &mut Html,
+    layout: &Layout,
+    published: &[Row<'_>],
+    palette: &Palette<'_>,
+) {
+    if published.is_empty() {
+        return;
+    }
+    let layout = Layout { besides: Vec::new(), ..layout.clone() };
+    let mut table = headline::table(&layout, published, palette, &[]);
+    table.caption = "Published figures";
+    table.headings = Vec::new();
+    table.heads.push(head(
+        "Of its own direct",
+        "",
+        "Throughput over that of the same source's direct case, where it published one",
+    ));
+    for group in &mut table.groups {
+        group.behind = "on other hardware".to_owned();
+    }
+    let lines = table.groups.iter_mut().flat_map(|group| &mut group.lines);
+    for (line, row) in lines.zip(published) {
+        line.facts = String::new();
+        let share = published_baseline(published, row)
+            .and_then(|direct| row.rate().zip(direct.rate()))
+            .map(|(own, direct)| figure::percent(own.median / direct.median));
+        line.cells.push(Cell::known(share));
+    }
+    html.open("section", &[("aria-labelledby", "published")]);
+    html.heading("h2", "published", "Published figures, on other hardware");
+    html.element(
+        "p",
+        &[],
+        "As their authors printed them, from other machines and with other tools. Rates and times do not \
+         compare with those above; how a gateway stands to its own direct case, and the shape over the \
+         cases, may.",
+    );
+    table::write(html, &table);
+    html.close("section");
+}
+
+/// The direct case of the same source and concurrency.
+fn published_baseline<'r, 'a>(published: &'r [Row<'a>], row: &Row<'_>) -> Option<&'r Row<'a>> {
+    let is_baseline = |subject: &str| {
+        subject.split(|character: char| !character.is_alphanumeric()).any(|word| word == BASELINE)
+    };
+    let source = |subject: &str| subject.split_whitespace().next().map(str::to_owned);
+    published.iter().find(|direct| {
+        is_baseline(direct.subject)
+            && !is_baseline(row.subject)
+            && source(direct.subject) == source(row.subject)
+            && direct.first().concurrency == row.first().concurrency
+    })
+}

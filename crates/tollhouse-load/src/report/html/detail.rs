@@ -1,0 +1,286 @@
+//! The tables behind the headline: corrected beside uncorrected times, connections, failures, processes,
+//! and figures that have no column of their own.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::figure;
+use super::markup::Html;
+use super::palette::Palette;
+use super::row::{Percentile, Row, percentile_of, subjects, usage_of};
+use super::table::{self, Cell, Group, Head, Line, NameSpans, Table};
+use crate::distribution::Distribution;
+use crate::result::CaseResult;
+
+/// Messages of failures that are shown for a row; the data holds all.
+const MESSAGES_MAX: usize = 3;
+/// Columns of further figures: past these the table is of no use, and the data holds all.
+const EXTRAS_MAX: usize = 12;
+
+const fn head(text: &'static str, unit: &'static str, title: &'static str) -> Head {
+    Head { text: Cow::Borrowed(text), unit, title, class: "" }
+}
+
+const fn words(text: &'static str, title: &'static str) -> Head {
+    Head { text: Cow::Borrowed(text), unit: "", title, class: "left" }
+}
+
+/// Rows as groups by subject, each row as one or more lines; rows without a line are left out.
+fn groups(
+    rows: &[Row<'_>],
+    palette: &Palette<'_>,
+    lines: impl Fn(&Row<'_>) -> Vec<Line>,
+) -> Vec<Group> {
+    let group = |subject: &str| Group {
+        label: subject.to_owned(),
+        colour: palette.class_of(subject),
+        lines: rows.iter().filter(|row| row.subject == subject).flat_map(&lines).collect(),
+        ..Group::default()
+    };
+    let groups = subjects(rows).into_iter().map(group);
+    groups.filter(|group| !group.lines.is_empty()).collect()
+}
+
+fn line(row: &Row<'_>, cells: Vec<Cell>) -> Line {
+    Line { name: row.name.to_owned(), cells, ..Line::default() }
+}
+
+/// Writes corrected times beside uncorrected ones, where requests had a schedule.
+pub(super) fn write_schedule(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
+    let groups = groups(rows, palette, |row| scheduled(row).into_iter().collect());
+    if groups.is_empty() {
+        return;
+    }
+    let pair = "From the intended start; below it from sending, which hides what waited";
+    let table = Table {
+        caption: "Latency from the intended start beside the time from sending",
+        first_head: "Case",
+        headings: vec![("Schedule", 5), ("Latency, below it the time from sending", 5)],
+        heads: vec![
+            head("Asked for", "1/s", "The mean rate of the schedule"),
+            head("Sent and ended", "1/s", "Completed requests a second"),
+            head("Never sent", "", "Requests that were due and not sent before the end"),
+            head("Slip p99", "ms", "How long after its intended start a request was sent"),
+            head("Slip max", "ms", "The same, the longest"),
+            Head { class: "ruled", ..head("p50", "ms", pair) },
+            head("p90", "ms", pair),
+            head("p99", "ms", pair),
+            head("p99.9", "ms", pair),
+            head("max", "ms", pair),
+        ],
+        groups,
+    };
+    html.open("section", &[("aria-labelledby", "schedule")]);
+    html.heading("h2", "schedule", "Was the schedule kept?");
+    table::write(html, &table);
+    html.close("section");
+}
+
+fn scheduled(row: &Row<'_>) -> Option<Line> {
+    let uncorrected = row.uncorrected.as_ref()?;
+    let slip = row.runs.iter().filter_map(|run| run.slip.as_ref());
+    // The worst run: a slip is a fault of the generator, which no other run makes good.
+    let slip_p99 =
+        slip.clone().filter_map(|slip| percentile_of(slip, 99.0).known()).reduce(f64::max);
+    let slip_max = slip.filter(|slip| slip.count > 0).map(|slip| slip.max_ns).max();
+    let pair = |percent: f64| {
+        let below = percentile_of(uncorrected, percent).known();
+        Cell {
+            below: below.map(figure::milliseconds).unwrap_or_default(),
+            ..Cell::percentile(row.percentile(percent))
+        }
+    };
+    let mut cells = vec![
+        Cell::known(row.first().intended_rate.map(figure::number)),
+        Cell::spread(row.rate()),
+        Cell::text(figure::count(row.sum(|run| run.counts.unsent))),
+        Cell::known(slip_p99.map(figure::milliseconds)),
+        Cell::known(slip_max.map(|max| figure::milliseconds(max as f64))),
+    ];
+    cells.extend([50.0, 90.0, 99.0, 99.9].map(pair));
+    cells.push(Cell {
+        below: figure::milliseconds(uncorrected.max_ns as f64),
+        ..Cell::known(row.max_ns().map(figure::milliseconds))
+    });
+    Some(line(row, cells))
+}
+
+/// Writes what happened to requests and connections.
+pub(super) fn write_exchanges(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
+    let counted = |row: &Row<'_>| match row.sum(|run| run.counts.completed) {
+        0 => Vec::new(),
+        _ => vec![exchanges(row)],
+    };
+    let groups = groups(rows, palette, counted);
+    if groups.is_empty() {
+        return;
+    }
+    let table = Table {
+        caption: "Requests, connections, bytes and failures",
+        first_head: "Case",
+        headings: Vec::new(),
+        heads: vec![
+            head("Completed", "", "Requests that ended, failed ones included"),
+            head("Unfinished", "", "Requests under way when the run ended"),
+            head("Connections opened", "", "In all, warm-up included"),
+            head("Requests / connection", "", "Completed requests over connections opened"),
+            head("Connect p50", "ms", "Opening a connection until it can carry a request"),
+            head("First byte p50", "ms", "From sending to the first byte of the answer"),
+            head("First byte p99", "ms", "From sending to the first byte of the answer"),
+            head("Received", "", "Bytes received, heads included"),
+            words("Statuses", "Whole answers by status"),
+            words("Failures", "By class, with the most frequent messages"),
+        ],
+        groups,
+    };
+    html.open("section", &[("aria-labelledby", "exchanges")]);
+    html.heading("h2", "exchanges", "Requests, connections and failures");
+    table::write(html, &table);
+    html.close("section");
+}
+
+fn exchanges(row: &Row<'_>) -> Line {
+    let completed = row.sum(|run| run.counts.completed);
+    let opened = row.sum(|run| run.counts.connections_opened);
+    // Every run has its own distribution; the one with most samples stands for all.
+    let most = |times: fn(&CaseResult) -> &Distribution, percent: f64| {
+        let fullest = row.runs.iter().map(|run| times(run)).max_by_key(|times| times.count);
+        Cell::percentile(fullest.map_or(Percentile::Unknown, |times| percentile_of(times, percent)))
+    };
+    let failures = added_up(row, |run| &run.counts.failures);
+    let messages = added_up(row, |run| &run.counts.messages);
+    let shown: Vec<_> = messages.iter().take(MESSAGES_MAX).map(|(message, _)| *message).collect();
+    let cells = vec![
+        Cell::text(figure::count(completed)),
+        Cell::text(figure::count(row.sum(|run| run.counts.unfinished))),
+        Cell::counted(opened),
+        Cell::known((opened > 0).then(|| figure::number(completed as f64 / opened as f64))),
+        most(|run| &run.connect, 50.0),
+        most(|run| &run.first_byte, 50.0),
+        most(|run| &run.first_byte, 99.0),
+        Cell::size(row.sum(|run| run.counts.received_bytes)),
+        Cell::text(listed(&added_up(row, |run| &run.counts.statuses))),
+        Cell { below: shown.join("; "), ..Cell::text(listed(&failures)) },
+    ];
+    line(row, cells)
+}
+
+/// Counts of all runs by name, the most frequent first.
+fn added_up<'r>(
+    row: &'r Row<'_>,
+    counts: impl Fn(&'r CaseResult) -> &'r BTreeMap<String, u64>,
+) -> Vec<(&'r str, u64)> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, count) in row.runs.iter().flat_map(|run| counts(run)) {
+        let sum = sums.entry(name).or_default();
+        *sum = sum.saturating_add(*count);
+    }
+    let mut sums: Vec<_> = sums.into_iter().filter(|(_, count)| *count > 0).collect();
+    sums.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    sums
+}
+
+fn listed(counts: &[(&str, u64)]) -> String {
+    if counts.is_empty() {
+        return "none".to_owned();
+    }
+    let text = |(name, count): &(&str, u64)| format!("{name}: {}", figure::count(*count));
+    counts.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// Writes what every watched process used.
+pub(super) fn write_processes(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
+    let lines = |row: &Row<'_>| {
+        let roles = row.roles();
+        let spans = |number: usize| match (number, roles.len()) {
+            (0, 1) => NameSpans::One,
+            (0, several) => NameSpans::Several(several),
+            _ => NameSpans::Covered,
+        };
+        let line = |(number, role): (usize, &&str)| Line {
+            name_spans: spans(number),
+            ..process(row, role)
+        };
+        roles.iter().enumerate().map(line).collect()
+    };
+    let groups = groups(rows, palette, lines);
+    if groups.is_empty() {
+        return;
+    }
+    let table = Table {
+        caption: "What the processes used",
+        first_head: "Case",
+        headings: Vec::new(),
+        heads: vec![
+            words("Process", "Its part in the case, and its command"),
+            head("CPU", "cores", "Cores that it kept busy on average"),
+            head("CPU / 1000 req", "s", "CPU seconds for a thousand completed requests"),
+            head("In the kernel", "", "Share of its CPU time spent in the kernel"),
+            head("Memory", "", "The largest resident memory"),
+            head("Threads", "", "The most at one time"),
+            head("Descriptors", "", "The most open at one time"),
+            head("Switches / req", "", "Context switches for a completed request"),
+        ],
+        groups,
+    };
+    html.open("section", &[("aria-labelledby", "processes")]);
+    html.heading("h2", "processes", "What it cost");
+    table::write(html, &table);
+    html.close("section");
+}
+
+fn process(row: &Row<'_>, role: &str) -> Line {
+    let all =
+        || row.runs.iter().flat_map(|run| &run.processes).filter(|process| process.role == role);
+    let usage = usage_of(&row.runs, role);
+    let kernel_seconds: f64 = all().map(|process| process.system_seconds).sum();
+    let cpu_seconds: f64 = all().map(|process| process.cpu_seconds()).sum();
+    let switches: u64 =
+        all().map(|process| process.voluntary_switches + process.involuntary_switches).sum();
+    let most = |figure: fn(&crate::result::ResourceSample) -> u64| {
+        all().flat_map(|process| &process.samples).map(figure).max().unwrap_or(0)
+    };
+    let command = all().next().map(|process| process.command.clone()).unwrap_or_default();
+    let completed = row.sum(|run| run.counts.completed) as f64;
+    let cells = vec![
+        Cell { below: command, ..Cell::text(role) },
+        Cell::known(usage.map(|used| figure::cores(used.cores))),
+        Cell::known(usage.map(|used| figure::number(used.seconds_per_1000))),
+        Cell::known((cpu_seconds > 0.0).then(|| figure::percent(kernel_seconds / cpu_seconds))),
+        Cell::known(usage.map(|used| figure::memory(used.rss_bytes_max))),
+        Cell::counted(most(|sample| sample.threads)),
+        Cell::counted(most(|sample| sample.descriptors)),
+        Cell::known((switches > 0).then(|| figure::number(switches as f64 / completed))),
+    ];
+    line(row, cells)
+}
+
+/// Writes the figures that a suite added under names of its own.
+pub(super) fn write_extras(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
+    let runs = rows.iter().flat_map(|row| &row.runs);
+    let names: BTreeSet<&str> = runs.flat_map(|run| run.extra.keys().map(String::as_str)).collect();
+    let names: Vec<&str> = names.into_iter().take(EXTRAS_MAX).collect();
+    if names.is_empty() {
+        return;
+    }
+    let of_row = |row: &Row<'_>| {
+        let figure = |name: &str| row.spread(|run| run.extra.get(name).copied());
+        let cell = |name: &&str| Cell { title: (*name).to_owned(), ..Cell::spread(figure(name)) };
+        let has_any = names.iter().any(|name| figure(name).is_some());
+        if has_any { vec![line(row, names.iter().map(cell).collect())] } else { Vec::new() }
+    };
+    html.open("section", &[("aria-labelledby", "extras")]);
+    html.heading("h2", "extras", "Further figures");
+    let table = Table {
+        caption: "Further figures",
+        first_head: "Case",
+        heads: names
+            .iter()
+            .map(|name| Head { text: name.replace('_', " ").into(), ..Head::default() })
+            .collect(),
+        groups: groups(rows, palette, of_row),
+        ..Table::default()
+    };
+    table::write(html, &table);
+    html.close("section");
+}

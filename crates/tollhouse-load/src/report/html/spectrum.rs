@@ -1,0 +1,297 @@
+//! The percentile spectrum: every case as a line over percentiles whose tail is spread out (90 %, 99 %,
+//! 99.9 % at equal distances), drawn as SVG so that it needs no script. Lines end where fewer than ten
+//! samples lie beyond.
+
+use super::axis::{self, Axis};
+use super::markup::Html;
+use super::palette::Palette;
+use super::row::{Row, SAMPLES_BEYOND_MIN, subjects};
+use crate::distribution::Distribution;
+
+/// Lines past this many hide each other; the page says so.
+const LINES_MAX: usize = 60;
+/// More ticks run into each other.
+const TICKS_MAX: usize = 8;
+/// Points nearer than this to the last one, in units of the drawing, are left out.
+const POINTS_APART_MIN: f64 = 3.0;
+
+const WIDTH: f64 = 1160.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 20.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 46.0;
+
+/// Lines begin here, in percent: the shortest time of all is one sample, and would stretch the axis.
+const FIRST_PERCENT: f64 = 1.0;
+
+/// Percentiles with a label on the axis.
+const LABELLED: [(f64, &str); 8] = [
+    (0.0, "0 %"),
+    (50.0, "50 %"),
+    (90.0, "90 %"),
+    (99.0, "99 %"),
+    (99.9, "99.9 %"),
+    (99.99, "99.99 %"),
+    (99.999, "99.999 %"),
+    (99.9999, "99.9999 %"),
+];
+
+/// A line: percentiles as the logarithm of 1/(1 − share), and times in nanoseconds.
+struct Curve {
+    points: Vec<(f64, f64)>,
+    /// A few percentiles of a table, not a distribution.
+    is_sparse: bool,
+}
+
+/// A drawing of the curves of all rows.
+struct Drawing {
+    times: Axis,
+    /// The end of the percentiles' axis.
+    reach: f64,
+}
+
+/// Writes the spectrum, when there is one.
+pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
+    let curves: Vec<(usize, Curve, Option<Curve>)> = rows
+        .iter()
+        .enumerate()
+        .filter_map(|(place, row)| {
+            let curve = Curve::of(&row.times)?;
+            Some((place, curve, row.uncorrected.as_ref().and_then(Curve::of)))
+        })
+        .take(LINES_MAX)
+        .collect();
+    let points = || {
+        let lines = curves.iter().flat_map(|(_, curve, below)| [Some(curve), below.as_ref()]);
+        lines.flatten().flat_map(|curve| curve.points.iter().copied())
+    };
+    let Some(times) = Axis::holding(points().map(|(_, time)| time)) else { return };
+    let reach = points().map(|(at, _)| at).fold(1.0, f64::max);
+    let drawing = Drawing { times, reach };
+
+    html.open("section", &[("aria-labelledby", "spectrum")]);
+    html.heading("h2", "spectrum", "Percentile spectrum");
+    html.element("p", &[("class", "foot")], &explanation(rows, curves.len()));
+    html.open("figure", &[("class", "drawing")]).open("div", &[("class", "scroll")]);
+    drawing.open(html);
+    for (place, curve, below) in &curves {
+        let style = style(rows, *place, palette);
+        if let Some(below) = below {
+            drawing.line(html, below, &rows[*place], *place, &style, "line uncorrected");
+        }
+        drawing.line(html, curve, &rows[*place], *place, &style, "line");
+    }
+    html.close("svg").close("div");
+    let drawn: Vec<usize> = curves.iter().map(|(place, ..)| *place).collect();
+    write_legend(html, rows, &drawn, palette);
+    html.close("figure").close("section");
+}
+
+fn explanation(rows: &[Row<'_>], drawn: usize) -> String {
+    let mut text =
+        String::from("How long the slowest part of the requests took, on logarithmic axes.");
+    if rows.iter().any(|row| row.uncorrected.is_some()) {
+        text.push_str(
+            " Whole lines count from the intended start, dashed ones from sending: where they part, \
+             requests waited to be sent.",
+        );
+    }
+    let with_times = rows.iter().filter(|row| !row.times.is_empty()).count();
+    if with_times > drawn {
+        text.push_str(&format!(" The first {drawn} of {with_times} cases are drawn."));
+    }
+    text
+}
+
+/// The colour of the subject, and how strong it is: cases of a subject run from light to full.
+fn style(rows: &[Row<'_>], place: usize, palette: &Palette<'_>) -> (&'static str, String) {
+    let subject = rows[place].subject;
+    let of_subject = rows.iter().filter(|row| row.subject == subject).count();
+    let before = rows[..place].iter().filter(|row| row.subject == subject).count();
+    let share = (before + 1) as f64 / of_subject as f64;
+    (palette.class_of(subject), format!("{:.2}", 0.35 + 0.65 * share))
+}
+
+impl Curve {
+    fn of(times: &Distribution) -> Option<Self> {
+        let is_sparse = times.values.is_empty();
+        let points = if is_sparse { sparse_points(times) } else { points(times) };
+        (points.len() > 1).then_some(Self { points, is_sparse })
+    }
+}
+
+fn spread_out(beyond: f64) -> f64 {
+    -beyond.log10()
+}
+
+fn points(times: &Distribution) -> Vec<(f64, f64)> {
+    let count = times.count as f64;
+    let mut points = Vec::new();
+    let mut seen = 0;
+    for (value, samples) in &times.values {
+        seen += samples;
+        let beyond = times.count.saturating_sub(seen);
+        if beyond < SAMPLES_BEYOND_MIN {
+            break;
+        }
+        if (seen as f64) < count * FIRST_PERCENT / 100.0 {
+            continue;
+        }
+        points.push((spread_out(beyond as f64 / count), *value as f64));
+    }
+    points
+}
+
+fn sparse_points(times: &Distribution) -> Vec<(f64, f64)> {
+    let tail = times.percentiles.iter().filter(|(percent, _)| *percent < 100.0);
+    tail.map(|(percent, value)| (spread_out(1.0 - percent / 100.0), *value as f64)).collect()
+}
+
+impl Drawing {
+    fn x(&self, at: f64) -> f64 {
+        LEFT + (at / self.reach).min(1.0) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, time: f64) -> f64 {
+        TOP + (1.0 - self.times.share(time)) * (HEIGHT - TOP - BOTTOM)
+    }
+
+    fn open(&self, html: &mut Html) {
+        let view = format!("0 0 {WIDTH} {HEIGHT}");
+        let attributes =
+            [("viewBox", view.as_str()), ("role", "img"), ("aria-labelledby", "spectrum-title")];
+        html.raw("\n").open("svg", &attributes);
+        html.element(
+            "title",
+            &[("id", "spectrum-title")],
+            "Time over percentile, one line a case; the headline table has the figures",
+        );
+        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        for tick in self.times.ticks(TICKS_MAX) {
+            let y = self.y(tick);
+            grid(html, &format!("M{LEFT} {y:.1}H{right}"));
+            label(html, "end", LEFT - 8.0, y + 4.0, &axis::milliseconds(tick));
+        }
+        for (percent, text) in LABELLED {
+            let at = spread_out(1.0 - percent / 100.0);
+            if at <= self.reach + 1e-9 {
+                let x = self.x(at);
+                grid(html, &format!("M{x:.1} {TOP}V{bottom}"));
+                label(html, "middle", x, bottom + 18.0, text);
+            }
+        }
+        label(html, "end", right, HEIGHT - 8.0, "percentile of requests");
+        label(html, "end", LEFT - 8.0, HEIGHT - 8.0, "ms");
+    }
+
+    fn line(
+        &self,
+        html: &mut Html,
+        curve: &Curve,
+        row: &Row<'_>,
+        place: usize,
+        (colour, opacity): &(&'static str, String),
+        class: &'static str,
+    ) {
+        let number = place.to_string();
+        let classes = format!("{class} {colour}");
+        html.raw("\n").open("g", &[("class", &classes), ("data-row", &number)]);
+        html.element("title", &[], &format!("{} / {}", row.subject, row.name));
+        let path = self.path(&curve.points);
+        html.open("path", &[("d", &path), ("opacity", opacity)]).close("path");
+        if curve.is_sparse {
+            for (at, time) in &curve.points {
+                let (x, y) = (format!("{:.1}", self.x(*at)), format!("{:.1}", self.y(*time)));
+                html.open("circle", &[("cx", &x), ("cy", &y), ("r", "3")]).close("circle");
+            }
+        }
+        html.close("g");
+    }
+
+    fn path(&self, points: &[(f64, f64)]) -> String {
+        let mut path = String::new();
+        let mut last: Option<(f64, f64)> = None;
+        for (place, (at, time)) in points.iter().enumerate() {
+            let (x, y) = (self.x(*at), self.y(*time));
+            let is_last = place + 1 == points.len();
+            let is_near = last
+                .is_some_and(|(last_x, last_y)| (x - last_x).hypot(y - last_y) < POINTS_APART_MIN);
+            if is_near && !is_last {
+                continue;
+            }
+            path.push_str(&format!("{}{x:.1} {y:.1}", if last.is_none() { "M" } else { "L" }));
+            last = Some((x, y));
+        }
+        path
+    }
+}
+
+fn grid(html: &mut Html, path: &str) {
+    html.open("path", &[("class", "grid"), ("d", path)]).close("path");
+}
+
+fn label(html: &mut Html, anchor: &str, x: f64, y: f64, text: &str) {
+    let (x, y) = (format!("{x:.1}"), format!("{y:.1}"));
+    html.element("text", &[("text-anchor", anchor), ("x", &x), ("y", &y)], text);
+}
+
+/// Names every line; with a script they can be pointed out one by one.
+fn write_legend(html: &mut Html, rows: &[Row<'_>], drawn: &[usize], palette: &Palette<'_>) {
+    html.open("figcaption", &[("class", "legend")]);
+    for subject in subjects(rows) {
+        let lines: Vec<usize> =
+            drawn.iter().copied().filter(|place| rows[*place].subject == subject).collect();
+        if lines.is_empty() {
+            continue;
+        }
+        html.raw("\n").open("div", &[]).open("b", &[]);
+        html.open("i", &[("class", palette.class_of(subject))]).close("i").text(subject).close("b");
+        for place in lines {
+            let number = place.to_string();
+            let (_, opacity) = style(rows, place, palette);
+            let swatch = format!("opacity:{opacity}");
+            html.raw(" ").open("button", &[("type", "button"), ("data-row", &number)]);
+            html.open("i", &[("class", palette.class_of(subject)), ("style", &swatch)]).close("i");
+            html.text(rows[place].name).close("button");
+        }
+        html.close("div");
+    }
+    html.close("figcaption");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distribution::histogram;
+
+    #[test]
+    fn a_line_ends_where_ten_samples_lie_beyond() {
+        let mut values = histogram();
+        (1..=1_000_u64).for_each(|n| values.saturating_record(n * 1_000_000));
+        let curve = Curve::of(&Distribution::of(&values)).expect("a curve");
+        let (at, time) = *curve.points.last().expect("points");
+        assert!((at - 2.0).abs() < 1e-9, "ends at 99 %: {at}");
+        assert!((time / 1e6 - 990.0).abs() < 2.0, "{time}");
+    }
+
+    #[test]
+    fn a_table_gives_a_line_of_its_percentiles() {
+        let table = Distribution {
+            percentiles: vec![(50.0, 19_370_000), (99.0, 69_920_000), (100.0, 1)],
+            ..Distribution::default()
+        };
+        let curve = Curve::of(&table).expect("a curve");
+        assert!(curve.is_sparse && curve.points.len() == 2);
+        assert!(Curve::of(&Distribution::default()).is_none());
+    }
+
+    #[test]
+    fn points_that_cannot_be_told_apart_are_left_out() {
+        let drawing = Drawing { times: Axis::holding([1e6, 1e9]).expect("values"), reach: 3.0 };
+        let dense: Vec<(f64, f64)> = (0..10_000).map(|n| (f64::from(n) * 3e-4, 1e7)).collect();
+        let path = drawing.path(&dense);
+        assert!(path.matches('L').count() < 320, "{}", path.len());
+        assert!(path.ends_with(&format!("{:.1} {:.1}", drawing.x(2.9997), drawing.y(1e7))));
+    }
+}

@@ -1,0 +1,139 @@
+//! How each subject did: one figure, one sentence and a few facts, computed from the figures below.
+
+use super::comparison::baseline_of;
+use super::figure;
+use super::markup::Html;
+use super::palette::Palette;
+use super::row::{Row, Spread, TARGET, subjects};
+use crate::result::CaseResult;
+
+/// Writes a card a subject.
+pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
+    if rows.is_empty() {
+        html.element("p", &[], "Nothing was measured.");
+        return;
+    }
+    html.open("section", &[("class", "cards"), ("aria-label", "Summary")]);
+    for subject in subjects(rows) {
+        let of_subject: Vec<&Row<'_>> = rows.iter().filter(|row| row.subject == subject).collect();
+        let Some(best) = best_of(&of_subject) else { continue };
+        html.raw("\n").open("article", &[("class", "card")]);
+        html.open("h2", &[]).open("i", &[("class", palette.class_of(subject))]).close("i");
+        html.text(subject).close("h2");
+        if let Some(spread) = best.throughput() {
+            html.open("p", &[("class", "big")]);
+            html.element("strong", &[], &figure::number(spread.median));
+            html.element("span", &[], what_counts(best)).close("p");
+        }
+        html.element("p", &[], &sentence(&of_subject, best));
+        write_facts(html, rows, &of_subject, best);
+        html.close("article");
+    }
+    html.close("section");
+}
+
+/// The row with the highest throughput.
+fn best_of<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
+    let median = |row: &Row<'_>| row.throughput().map_or(0.0, |spread| spread.median);
+    rows.iter().copied().max_by(|one, other| median(one).total_cmp(&median(other)))
+}
+
+fn what_counts(row: &Row<'_>) -> &'static str {
+    if row.goodput().is_some() { "successful requests/s" } else { "requests/s" }
+}
+
+fn write_facts(html: &mut Html, all: &[Row<'_>], of_subject: &[&Row<'_>], best: &Row<'_>) {
+    let mut facts = times(best);
+    facts.push(("Failed".to_owned(), failures(of_subject)));
+    facts.extend(cost(best));
+    facts.extend(beside_baseline(all, best));
+    html.open("dl", &[]);
+    for (name, text) in facts {
+        html.element("dt", &[], &name).element("dd", &[], &text);
+    }
+    html.close("dl");
+}
+
+fn sentence(of_subject: &[&Row<'_>], best: &Row<'_>) -> String {
+    let among = match of_subject.len() {
+        1 => format!("In {}", quoted(best.name)),
+        cases => format!("The most of {cases} cases, in {}", quoted(best.name)),
+    };
+    let asked = best.first().intended_rate;
+    let asked = asked
+        .map_or(String::new(), |rate| format!(", where {} were asked for", figure::number(rate)));
+    let runs = match best.throughput() {
+        Some(Spread { runs: 0 | 1, .. }) | None => {
+            "one run, so nothing is known of its spread".to_owned()
+        }
+        Some(Spread { runs, low, high, .. }) => {
+            format!(
+                "median of {runs} runs from {} to {}",
+                figure::number(low),
+                figure::number(high)
+            )
+        }
+    };
+    format!("{among}{asked} ({runs}).")
+}
+
+fn quoted(name: &str) -> String {
+    format!("“{name}”")
+}
+
+fn times(best: &Row<'_>) -> Vec<(String, String)> {
+    let what = if best.first().open_loop { "Latency" } else { "Response time" };
+    let named = [(50.0, "p50"), (99.0, "p99"), (99.9, "p99.9")];
+    let known = named.into_iter().filter_map(|(percent, name)| {
+        let value = best.percentile(percent).known()?;
+        Some((format!("{what} {name}"), figure::time(value)))
+    });
+    known.collect()
+}
+
+fn failures(of_subject: &[&Row<'_>]) -> String {
+    let counted: Vec<_> = of_subject.iter().filter(|row| row.failed_share().is_some()).collect();
+    if counted.is_empty() {
+        return "not counted".to_owned();
+    }
+    let sum =
+        |figure: fn(&CaseResult) -> u64| counted.iter().map(|row| row.sum(figure)).sum::<u64>();
+    let (failed, completed) = (sum(|run| run.counts.failed), sum(|run| run.counts.completed));
+    let of = figure::count(completed);
+    match failed {
+        0 => format!("none of {of}"),
+        failed => {
+            let share = figure::percent(failed as f64 / completed as f64);
+            format!("{} of {of}, {share}", figure::count(failed))
+        }
+    }
+}
+
+fn cost(best: &Row<'_>) -> Vec<(String, String)> {
+    let Some(used) = best.usage(TARGET) else { return Vec::new() };
+    vec![
+        ("CPU".to_owned(), format!("{} cores", figure::cores(used.cores))),
+        ("CPU / 1000 requests".to_owned(), format!("{} s", figure::number(used.seconds_per_1000))),
+        ("Memory".to_owned(), figure::memory(used.rss_bytes_max)),
+    ]
+}
+
+fn beside_baseline(all: &[Row<'_>], best: &Row<'_>) -> Vec<(String, String)> {
+    // The best row may have no direct case of the same load; the first that has one will do.
+    let of_subject = all.iter().filter(|row| row.subject == best.subject);
+    let mut candidates = std::iter::once(best).chain(of_subject);
+    let pair = candidates.find_map(|row| Some((row, baseline_of(all, row)?)));
+    let Some((row, baseline)) = pair else { return Vec::new() };
+    let mut facts = Vec::new();
+    let place = if row.name == best.name { String::new() } else { format!(", {}", row.name) };
+    if let (Some(own), Some(direct)) = (row.throughput(), baseline.throughput()) {
+        let share = figure::percent(own.median / direct.median);
+        facts.push((format!("Of direct throughput{place}"), share));
+    }
+    let (own, direct) = (row.percentile(99.0).known(), baseline.percentile(99.0).known());
+    if let (Some(own), Some(direct)) = (own, direct) {
+        let added = figure::signed(own - direct, figure::time);
+        facts.push((format!("p99 over direct{place}"), added));
+    }
+    facts
+}

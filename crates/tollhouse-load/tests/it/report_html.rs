@@ -1,0 +1,145 @@
+//! The web page of a report: what it must hold and must never do, and whether a browser draws it.
+
+mod browser;
+mod fixture;
+
+use tollhouse_load::report::{Report, html};
+
+/// The page with one of its sections alone.
+fn section<'p>(page: &'p str, id: &str) -> &'p str {
+    let at = page.find(&format!("aria-labelledby=\"{id}\"")).expect(id);
+    let rest = &page[at..];
+    &rest[..rest.find("</section>").expect("sections end")]
+}
+
+/// Text without its tags.
+fn plain(markup: &str) -> String {
+    let mut text = String::new();
+    let mut in_tag = false;
+    for character in markup.chars() {
+        match character {
+            '<' => in_tag = true,
+            '>' => {
+                in_tag = false;
+                text.push(' ');
+            }
+            _ if !in_tag => text.push(character),
+            _ => {}
+        }
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_same_report_makes_the_same_page() {
+    assert_eq!(html::render(&fixture::shenyu()), html::render(&fixture::shenyu()));
+}
+
+#[test]
+fn the_headline_has_the_columns_of_the_published_report_and_those_it_leaves_out() {
+    let page = html::render(&fixture::shenyu());
+    let text = plain(section(&page, "headline"));
+    let heads = "Case QPS 1/s p50 ms p75 ms p90 ms p99 ms avg ms max ms p99.9 ms Goodput 1/s Errors CPU \
+                 cores CPU / 1000 req s Memory";
+    assert!(text.contains(heads), "{text}");
+    assert!(
+        text.contains("tollhouse response time at saturation · 3 runs · 30 s 600 connections"),
+        "{text}"
+    );
+}
+
+#[test]
+fn warnings_stand_before_every_figure_the_gravest_first() {
+    let page = html::render(&fixture::shenyu());
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not on the page"));
+    assert!(place("✖ invalid") < place("▲ caution"));
+    assert!(place("▲ caution") < place("● note"));
+    assert!(place("● note") < place("class=\"cards\""));
+}
+
+#[test]
+fn only_runs_that_lie_apart_are_ranked() {
+    let page = html::render(&fixture::shenyu());
+    let text = plain(section(&page, "peers"));
+    let (nginx, haproxy) = text.split_once("tollhouse ÷ haproxy").expect("both peers");
+    // The runs of nginx overlap with ours, those of haproxy do not.
+    assert!(nginx.contains("600 connections 1.006× ≈"), "{nginx}");
+    assert!(haproxy.contains("600 connections 1.12× ▲"), "{text}");
+    // One run each: nothing is called better, nor highest.
+    let page = html::render(&fixture::ngxway());
+    assert!(!page.contains("▲<") && !page.contains("▲ highest<"));
+}
+
+#[test]
+fn published_figures_are_labelled_and_stand_beside_their_own_baseline() {
+    let page = html::render(&fixture::shenyu());
+    let text = plain(section(&page, "published"));
+    assert!(text.contains("ShenYu 2.6.0 netty, published on other hardware"), "{text}");
+    let row = "600 connections 20,473 19.37 25.36 32.89 69.92 22.09 1,043 70.6 %";
+    assert!(text.contains(row), "{text}");
+}
+
+#[test]
+fn an_open_loop_shows_both_times_and_a_closed_one_no_latency() {
+    let page = html::render(&fixture::open_loop());
+    let text = plain(section(&page, "schedule"));
+    assert!(text.contains("30000 requests/s 30,000 28,000"), "{text}");
+    assert!(plain(section(&page, "headline")).contains("latency from the intended start"));
+    let page = html::render(&fixture::shenyu());
+    assert!(!plain(section(&page, "headline")).contains("latency"));
+    assert!(!page.contains("id=\"schedule\""));
+}
+
+#[test]
+fn a_report_of_nothing_is_a_page_without_charts() {
+    let page = html::render(&Report::default());
+    assert!(page.contains("Nothing was measured."));
+    for absent in ["<svg", "<figure", "<table", "<noscript"] {
+        assert!(!page.contains(absent), "{absent}");
+    }
+}
+
+#[test]
+fn nothing_a_result_says_becomes_markup() {
+    const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&<!--";
+    let mut report = fixture::open_loop();
+    let scripts = html::render(&report).matches("<script").count();
+    let hostile = || HOSTILE.to_owned();
+    report.title = hostile();
+    report.about = hostile();
+    report.command = vec![hostile()];
+    report.environment.cpu = hostile();
+    report.environment.versions.insert(hostile(), hostile());
+    report.configurations.insert(hostile(), hostile());
+    report.warnings.push(tollhouse_load::report::Warning {
+        rule: hostile(),
+        severity: tollhouse_load::report::Severity::Invalid,
+        about: hostile(),
+        message: hostile(),
+    });
+    for result in &mut report.results {
+        result.subject = hostile();
+        result.counts.statuses.insert(hostile(), 1);
+        result.counts.failures.insert(hostile(), 1);
+        result.counts.messages.insert(hostile(), 1);
+        result.missed_thresholds = vec![hostile()];
+        result.extra.insert(hostile(), 1.0);
+        result.processes.iter_mut().for_each(|process| process.command = hostile());
+        result.processes.iter_mut().for_each(|process| process.role = hostile());
+    }
+    report.published = report.results.clone();
+    let page = html::render(&report);
+    assert_eq!(page.matches("<script").count(), scripts);
+    assert!(!page.contains("<img") && !page.contains("<!--"));
+}
+
+#[test]
+fn the_page_is_small_and_asks_no_other_host() {
+    // Compressed, the parts are a third of this: see the budget in the documentation.
+    const PARTS_BYTES_MAX: usize = 112 * 1024;
+    let page = html::render(&Report::default());
+    assert!(page.len() < PARTS_BYTES_MAX, "{}", page.len());
+    for fetching in [" src=", "@import", "url(", "fetch(", "XMLHttpRequest", "<link"] {
+        assert!(!page.contains(fetching), "{fetching}");
+    }
+}

@@ -113,6 +113,7 @@ fn process(role: &str, command: &str, cores: f64, mib: u64, made: &Made) -> Proc
         voluntary_switches: 20_000 * made.seconds,
         involuntary_switches: 900,
         samples,
+        ..ProcessSeries::default()
     }
 }
 

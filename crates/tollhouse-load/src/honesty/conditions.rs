@@ -109,7 +109,7 @@ fn body_bytes(result: &CaseResult) -> Option<f64> {
 }
 
 /// The header that says that an answer was not made for this request.
-fn cache_hit(result: &CaseResult) -> Option<(&str, &str)> {
+pub(super) fn cache_hit(result: &CaseResult) -> Option<(&str, &str)> {
     let tells = |name: &str, value: &str| {
         let name = name.to_ascii_lowercase();
         let is_status = name.ends_with("cache")

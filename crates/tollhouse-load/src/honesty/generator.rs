@@ -1,5 +1,7 @@
 //! Whether the generator measured the target or itself.
 
+use std::collections::BTreeSet;
+
 use super::view::{Session, elapsed_seconds, names, title};
 use super::{Findings, Severity};
 use crate::case::Case;
@@ -10,8 +12,10 @@ use crate::result::{CaseResult, ProcessSeries};
 pub(super) const GENERATOR: &str = "generator";
 /// Above this share of its cores the generator limits what is measured.
 const BUSY_MAX: f64 = 0.80;
-/// Above this share of the machine's cores everybody waits for a core.
-const MACHINE_BUSY_MAX: f64 = 0.95;
+/// The role of what is measured.
+const TARGET: &str = "target";
+/// Above this share of the cores that the generator may use, everybody there waits for one.
+const CORES_BUSY_MAX: f64 = 0.95;
 /// A loop that looks at its sockets later than this adds to the times it measures.
 const LOOP_DELAY_NS: u64 = 1_000_000;
 /// Such a delay shows in the higher percentiles.
@@ -19,48 +23,58 @@ const LOOP_DELAY_LONG_NS: u64 = 10_000_000;
 
 /// The generator has cores to spare, and does not take them from the target.
 pub(super) fn busy(session: &Session<'_>, findings: &mut Findings) {
-    let cores = session.report.environment.cores;
+    let machine = session.report.environment.cores as usize;
     let mut shared = Vec::new();
+    let mut apart = Vec::new();
     for (result, case) in session.measured() {
         let Some(seconds) = elapsed_seconds(result) else { continue };
-        let process = result.processes.iter().find(|process| process.role == GENERATOR);
-        let used = process.map(|process| process.cpu_seconds() / seconds);
-        own_cores(result, used, cores, findings);
+        let cores = cores_of(result, GENERATOR);
+        own_cores(result, seconds, cores.as_ref().map_or(machine, BTreeSet::len), findings);
         if is_on_this_machine(result, case) {
-            shared.push(title(result));
-            machine(result, seconds, cores, findings);
+            let is_apart = are_apart(result, cores.as_ref());
+            if is_apart { &mut apart } else { &mut shared }.push(title(result));
+            busy_cores(result, seconds, cores.as_ref(), machine, findings);
         }
     }
     shared.dedup();
-    if !shared.is_empty() {
-        let of_cores = if cores > 0 { format!("{cores} ") } else { String::new() };
-        findings.overall(
-            "shared-machine",
-            Severity::Note,
-            format!(
-                "Generator and target shared the {of_cores}cores of one machine ({}): the more one uses, \
-                 the less the other has. Prefer separate machines, or pin them to different cores.",
-                session.called(&shared),
-            ),
-        );
+    apart.dedup();
+    for (titles, how, remedy) in [
+        (
+            shared,
+            "shared the cores of one machine: the more one uses, the less the other has",
+            "Prefer separate machines, or pin them to different cores.",
+        ),
+        (
+            apart,
+            "ran on one machine, on cores of their own: memory and kernel are still shared",
+            "Separate machines tell more.",
+        ),
+    ] {
+        if !titles.is_empty() {
+            findings.overall(
+                "shared-machine",
+                Severity::Note,
+                format!("Generator and target {how} ({}). {remedy}", session.called(&titles)),
+            );
+        }
     }
 }
 
-fn own_cores(result: &CaseResult, used: Option<f64>, cores: u64, findings: &mut Findings) {
-    let Some(used) = used else { return };
-    let workers = result.workers.max(1);
-    let own = if cores > 0 { workers.min(cores) } else { workers } as f64;
-    if used > BUSY_MAX * own {
+fn own_cores(result: &CaseResult, seconds: f64, cores: usize, findings: &mut Findings) {
+    let process = result.processes.iter().find(|process| process.role == GENERATOR);
+    let Some(used) = process.map(|process| process.cpu_seconds() / seconds) else { return };
+    let workers = result.workers.max(1) as usize;
+    let own = if cores > 0 { workers.min(cores) } else { workers };
+    if used > BUSY_MAX * own as f64 {
         findings.about(
             result,
             "generator-busy",
             Severity::Caution,
             format!(
-                "The generator used {} of its {} cores ({}): it may be the limit, and its own delays are \
-                 in the times. Give it more cores or less rate.",
+                "The generator used {} of its cores ({} of {own}): it may be the limit, and its own delays \
+                 are in the times. Give it more cores or less rate.",
+                figure::percent(used / own as f64),
                 figure::rate(used),
-                own,
-                figure::percent(used / own),
             ),
         );
     }
@@ -75,23 +89,72 @@ fn is_on_this_machine(result: &CaseResult, case: &Case) -> bool {
         || result.processes.iter().any(|process| process.role != GENERATOR)
 }
 
-fn machine(result: &CaseResult, seconds: f64, cores: u64, findings: &mut Findings) {
-    let watched: f64 =
-        result.processes.iter().map(ProcessSeries::cpu_seconds).sum::<f64>() / seconds;
-    let whole = result.kernel.as_ref().map(|kernel| &kernel.cpu_cores).filter(|it| !it.is_empty());
-    let used = whole.map_or(watched, |samples| samples.iter().sum::<f64>() / samples.len() as f64);
-    if cores > 0 && used > MACHINE_BUSY_MAX * cores as f64 {
+/// Whether the target is known to have kept off the generator's cores.
+fn are_apart(result: &CaseResult, generator: Option<&Cores>) -> bool {
+    match (generator, cores_of(result, TARGET)) {
+        (Some(generator), Some(target)) => generator.is_disjoint(&target),
+        _ => false,
+    }
+}
+
+/// Whoever runs on the generator's cores, together, leaves it room to be in time.
+fn busy_cores(
+    result: &CaseResult,
+    seconds: f64,
+    generator: Option<&Cores>,
+    machine: usize,
+    findings: &mut Findings,
+) {
+    let meets = |process: &&ProcessSeries| match (generator, core_list(&process.cores)) {
+        (Some(generator), Some(cores)) => !generator.is_disjoint(&cores),
+        _ => true,
+    };
+    let watched =
+        result.processes.iter().filter(meets).map(ProcessSeries::cpu_seconds).sum::<f64>();
+    let mut used = watched / seconds;
+    let cores = generator.map_or(machine, BTreeSet::len);
+    // The kernel counts everybody, but for all cores together.
+    let whole = result.kernel.as_ref().map_or(&[][..], |kernel| &kernel.cpu_cores);
+    if cores == machine && !whole.is_empty() {
+        used = whole.iter().sum::<f64>() / whole.len() as f64;
+    }
+    if cores > 0 && used > CORES_BUSY_MAX * cores as f64 {
         findings.about(
             result,
-            "machine-busy",
+            "cores-busy",
             Severity::Caution,
             format!(
-                "{} of the machine's {cores} cores were in use, generator included: times hold waiting \
-                 for a core. Use a lower rate, or separate machines.",
+                "{} of the {cores} cores that the generator may use were in use, by it and its neighbours: \
+                 the times hold waiting for a core. Use a lower rate, or separate machines.",
                 figure::rate(used),
             ),
         );
     }
+}
+
+/// Numbers of cores.
+type Cores = BTreeSet<usize>;
+
+/// The cores that a part in the case may run on, when that is known.
+fn cores_of(result: &CaseResult, role: &str) -> Option<Cores> {
+    let process = result.processes.iter().find(|process| process.role == role)?;
+    core_list(&process.cores)
+}
+
+/// Takes the kernel's list of cores apart, such as `0-3,8`.
+fn core_list(text: &str) -> Option<Cores> {
+    /// More cores than any machine has; a longer list is not one of the kernel's.
+    const CORES_MAX: usize = 8_192;
+    let mut cores = Cores::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.trim().parse().ok()?, last.trim().parse::<usize>().ok()?);
+        if last >= CORES_MAX {
+            return None;
+        }
+        cores.extend(first..=last);
+    }
+    (!cores.is_empty()).then_some(cores)
 }
 
 /// The generator's own loop looks at its sockets in time.
@@ -115,5 +178,28 @@ pub(super) fn loop_delay(session: &Session<'_>, findings: &mut Findings) {
                 names(&shown),
             ),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cores_are_read() {
+        for (text, expected) in [
+            ("0", Some(vec![0])),
+            ("0-3,8", Some(vec![0, 1, 2, 3, 8])),
+            ("", None),
+            ("a", None),
+            ("3-", None),
+            ("0-4000000000", None),
+        ] {
+            assert_eq!(
+                core_list(text),
+                expected.map(|cores| cores.into_iter().collect()),
+                "{text}"
+            );
+        }
     }
 }

@@ -107,16 +107,16 @@ pub(super) fn slip(session: &Session<'_>, findings: &mut Findings) {
                 figure::time(slip.max_ns as f64),
                 p99(latency),
                 p99(&result.response_time),
-                remedy(result),
+                remedy(result, late_ns),
             ),
         );
     }
 }
 
 /// What lateness comes from: the generator's own loop, or connections that all wait.
-fn remedy(result: &CaseResult) -> &'static str {
+fn remedy(result: &CaseResult, late_ns: u64) -> &'static str {
     let lanes = result.case.as_ref().map_or(0, |case: &Case| case.load.connections);
-    match result.loop_delay_ns > SLIP_NS {
+    match result.loop_delay_ns > late_ns / 2 {
         true => "the generator's own loop was late too, so give it more cores or less rate",
         false if lanes > 0 => {
             "all connections were waiting for answers, so more of them would tell the target's delay \

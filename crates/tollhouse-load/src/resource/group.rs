@@ -56,10 +56,10 @@ impl Group {
         }
     }
 
-    /// Its command, once one is known.
-    pub(super) fn name(&mut self, command: impl FnOnce() -> String) {
+    /// Its command and its cores, once they are known.
+    pub(super) fn name(&mut self, names: impl FnOnce() -> (String, String)) {
         if self.series.command.is_empty() {
-            self.series.command = command();
+            (self.series.command, self.series.cores) = names();
         }
     }
 

@@ -88,6 +88,13 @@ pub(super) fn command(procfs: &Procfs, pid: u32, stat: &Stat) -> String {
     if line.is_empty() { format!("[{}]", stat.name) } else { line }
 }
 
+/// The cores that a process may run on, as the kernel lists them.
+pub(super) fn cores(procfs: &Procfs, pid: u32) -> String {
+    let status = procfs.text(&format!("{pid}/status"));
+    let listed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    listed.unwrap_or_default().trim().to_owned()
+}
+
 /// `stat` of a process that is still running.
 pub(super) fn stat(procfs: &Procfs, pid: u32) -> Option<Stat> {
     parse_stat(&procfs.text(&format!("{pid}/stat"))).filter(|stat| !matches!(stat.state, 'Z' | 'X'))
@@ -151,6 +158,8 @@ mod tests {
         let reading = read(&Procfs::system(), std::process::id()).expect("it runs");
         assert!(reading.rss_bytes > 100_000 && reading.descriptors >= 3, "{reading:?}");
         assert_eq!(reading.stat.threads > 0, !reading.switches.is_empty());
+        let cores = cores(&Procfs::system(), std::process::id());
+        assert!(cores.starts_with(|first: char| first.is_ascii_digit()), "{cores}");
     }
 
     #[test]

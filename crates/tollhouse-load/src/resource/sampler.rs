@@ -223,12 +223,12 @@ fn readings(procfs: &Procfs, members: &BTreeSet<u32>) -> BTreeMap<u32, Reading> 
     members.iter().filter_map(|pid| Some((*pid, process::read(procfs, *pid)?))).collect()
 }
 
-/// Gives the group the command of its first process.
+/// Gives the group the command and the cores of its first process.
 fn name(procfs: &Procfs, track: &mut Track) {
     let Some(first) = track.roots.first().copied() else { return };
     track.group.name(|| match process::stat(procfs, first) {
-        Some(stat) => process::command(procfs, first, &stat),
-        None => String::new(),
+        Some(stat) => (process::command(procfs, first, &stat), process::cores(procfs, first)),
+        None => Default::default(),
     });
 }
 

@@ -12,6 +12,8 @@ pub struct ProcessSeries {
     pub command: String,
     /// The processes summed up.
     pub pids: Vec<u32>,
+    /// The cores that the first of them may run on, as the kernel lists them: `0-3,8`. Empty when not known.
+    pub cores: String,
     /// CPU seconds in user mode over the measured time.
     pub user_seconds: f64,
     /// CPU seconds in the kernel over the measured time.

@@ -236,7 +236,16 @@ fn a_schedule_is_kept() {
             "schedule-slip",
             Open,
             |run| run.slip.as_mut().expect("open").percentiles = vec![(99.0, 800_000_000)],
-            Caution("1 of 100 requests left 800.0 ms or more after they were due"),
+            Caution("more of them would tell the target's delay from theirs"),
+        ),
+        (
+            "schedule-slip",
+            Open,
+            |run| {
+                run.slip.as_mut().expect("open").percentiles = vec![(99.0, 8_000_000)];
+                run.loop_delay_ns = 9_000_000;
+            },
+            Caution("left 8.000 ms or more after they were due (at most 400.0 µs)"),
         ),
         ("closed-loop", Open, |_| {}, Nothing),
         ("closed-loop", Closed, |_| {}, Note("not latency")),
@@ -324,23 +333,53 @@ fn the_generator_is_not_the_limit() {
             "generator-busy",
             Open,
             |run| run.processes[0].user_seconds = 105.0,
-            Caution("used 1.750 of its 2 cores (87.5 %)"),
+            Caution("used 87.5 % of its cores (1.750 of 2)"),
         ),
-        ("machine-busy", Open, |run| run.processes[1].user_seconds = 190.0, Nothing),
+        ("cores-busy", Open, |run| run.processes[1].user_seconds = 190.0, Nothing),
         (
-            "machine-busy",
+            "cores-busy",
             Open,
             |run| run.processes[1].user_seconds = 205.0,
-            Caution("3.917 of the machine's 4 cores"),
+            Caution("3.917 of the 4 cores"),
         ),
         (
-            "machine-busy",
+            "cores-busy",
             Open,
             |run| {
                 let cpu_cores = vec![4.0, 3.9, 3.9];
                 run.kernel = Some(KernelSeries { cpu_cores, ..KernelSeries::default() });
             },
-            Caution("3.933 of the machine's 4 cores"),
+            Caution("3.933 of the 4 cores"),
+        ),
+        // On cores of its own only its neighbours there matter.
+        (
+            "cores-busy",
+            Open,
+            |run| {
+                run.processes[0].cores = "0-1".into();
+                run.processes[1].cores = "2-3".into();
+                run.processes[1].user_seconds = 120.0;
+            },
+            Nothing,
+        ),
+        (
+            "cores-busy",
+            Open,
+            |run| {
+                run.processes[0].cores = "0-1".into();
+                run.processes[1].cores = "0-3".into();
+                run.processes[1].user_seconds = 100.0;
+            },
+            Caution("2.167 of the 2 cores"),
+        ),
+        (
+            "generator-busy",
+            Open,
+            |run| {
+                run.processes[0].cores = "0".into();
+                run.processes[0].user_seconds = 55.0;
+            },
+            Caution("91.7 % of its cores (0.917 of 1)"),
         ),
         ("loop-delay", Open, |run| run.loop_delay_ns = 1_000_000, Nothing),
         ("loop-delay", Open, |run| run.loop_delay_ns = 3_000_000, Note("late by 3.000 ms")),

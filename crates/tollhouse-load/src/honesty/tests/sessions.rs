@@ -50,6 +50,11 @@ fn nothing_gets_faster_by_a_gateway() {
         assert_eq!(raised.first().map(|it| it.severity), expected, "{by}");
         assert!(raised.len() < 2);
     }
+    // Out of a cache it may be.
+    let mut report = session(run);
+    faster(&mut report, 0.2);
+    report.results[3].first_head = vec![("X-Cache".into(), "HIT".into())];
+    assert!(of_rule(&report, RULE).is_empty());
     // Another rate, or a baseline of more connections, bounds nothing.
     let mut report = session(run);
     faster(&mut report, 0.2);
@@ -115,6 +120,19 @@ fn a_target_elsewhere_shares_no_cores() {
     report.results[0].case.as_mut().expect("measured").target = "http://10.0.0.2/".into();
     report.results[0].case.as_mut().expect("measured").connect_to = Some("unix:/run/x".into());
     assert_eq!(of_rule(&report, "shared-machine").len(), 1);
+}
+
+#[test]
+fn cores_of_their_own_are_named() {
+    let mut report = session(run);
+    for run in &mut report.results {
+        run.processes[0].cores = "0-1".into();
+        run.processes[1].cores = "2-3".into();
+    }
+    let raised = of_rule(&report, "shared-machine");
+    assert!(raised[0].message.contains("on cores of their own"), "{raised:?}");
+    report.results[1].processes[1].cores = "1-3".into();
+    assert_eq!(of_rule(&report, "shared-machine").len(), 2);
 }
 
 #[test]

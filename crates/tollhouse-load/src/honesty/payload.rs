@@ -24,7 +24,7 @@ pub(super) fn payload(session: &Session<'_>, findings: &mut Findings) {
                 Severity::Caution,
                 format!(
                     "Bodies are {} bytes on average, the first was {}, and no check looks at them: some \
-                     may be error pages. Check length or content (--expect-…).",
+                     may be error pages. Check length or content (--expect-bytes, --expect-text).",
                     figure::rate(mean),
                     figure::rate(first),
                 ),
@@ -38,7 +38,7 @@ pub(super) fn payload(session: &Session<'_>, findings: &mut Findings) {
             Severity::Note,
             format!(
                 "No check looks at the body ({}): a short error page of status 200 would count as \
-                 success. Check its length or content.",
+                 success. Check its length or content (--expect-bytes, --expect-text).",
                 session.called(&titles(unverified)),
             ),
         );
@@ -84,7 +84,7 @@ fn redirects(result: &CaseResult, case: &Case, findings: &mut Findings) {
             Severity::Caution,
             format!(
                 "{} answers were redirects and count as success: the redirect was measured, not the page \
-                 behind it. Use the final URL, or say which status is expected.",
+                 behind it. Use the final URL, or say which status is expected (--expect-status).",
                 figure::count(redirected),
             ),
         );

@@ -145,7 +145,7 @@ pub(super) fn unfinished(session: &Session<'_>, findings: &mut Findings) {
             Severity::Note,
             format!(
                 "More than {} of the requests were cut off at the end ({}): the slowest are not in the \
-                 times. Measure longer, or wait for them (at_end: wait).",
+                 times. Measure longer, or wait for them (--at-end wait).",
                 figure::percent(SHARE_MAX),
                 session.called(&many),
             ),

@@ -114,7 +114,7 @@ fn a_block_fits_any_terminal() {
 fn planned() -> PlannedCase {
     let mut case = Case::new("http://h/");
     case.name = "600".into();
-    PlannedCase { subject: "tollhouse".into(), case }
+    PlannedCase { subject: "tollhouse".into(), case, watch: Vec::new() }
 }
 
 fn shown(mode: Mode, event_count: u64) -> String {

@@ -8,6 +8,7 @@ mod grpc;
 mod http;
 mod load;
 mod occupancy;
+pub(crate) mod secrets;
 mod threshold;
 mod tls;
 mod validate;

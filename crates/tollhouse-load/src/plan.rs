@@ -1,7 +1,7 @@
 //! Plan files: a list of cases in YAML, with defaults, matrices and the processes to watch.
 //!
-//! A case of a plan is a [`Case`] as it stands, and has two keys more: `subject` (what is measured) and
-//! `matrix` (values that multiply it). Whatever is wrong is told with file, line, column and key.
+//! A case of a plan is a [`Case`] as it stands, and has three keys more: `subject` (what is measured),
+//! `matrix` (values that multiply it) and `watch` (processes of this case alone). Whatever is wrong is told with file, line, column and key.
 
 mod merge;
 mod node;
@@ -62,7 +62,7 @@ impl Plan {
     /// A plan of one case.
     pub fn of(mut case: Case) -> Self {
         if case.name.is_empty() {
-            case.name.clone_from(&case.target);
+            case.name = case.without_secrets().target;
         }
         let name = case.name.clone();
         let cases = vec![PlannedCase { subject: String::new(), case, watch: Vec::new() }];
@@ -251,13 +251,14 @@ fn planned_case(mut node: Node) -> Result<PlannedCase, Problem> {
         Some(subject) => read::from_node(&subject).map_err(|problem| problem.within("subject"))?,
         None => String::new(),
     };
+    let watch = watched(node.take("watch"))?;
     // Messages may be written as YAML; they travel as JSON text, in which templates are filled in.
     if let Some(message) = node.get_mut("grpc.data.json").filter(|node| node.scalar().is_none()) {
         message.kind = Kind::Text(message.to_json().to_string());
     }
     let mut case: Case = read::from_node(&node)?;
     if case.name.is_empty() {
-        case.name = case.target.clone();
+        case.name = case.without_secrets().target;
     }
     case.validate().map_err(|error| match error {
         BenchError::Case { key, why } => {
@@ -269,7 +270,7 @@ fn planned_case(mut node: Node) -> Result<PlannedCase, Problem> {
         }
         other => Problem::new(other.to_string()).at(node.at),
     })?;
-    Ok(PlannedCase { subject, case, watch: Vec::new() })
+    Ok(PlannedCase { subject, case, watch })
 }
 
 fn baseline(node: Option<&Node>, cases: &mut [PlannedCase]) -> Result<Option<String>, Problem> {

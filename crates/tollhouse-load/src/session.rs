@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use crate::case::secrets;
 use crate::error::BenchError;
 use crate::honesty;
 use crate::plan::{DIRECT, Plan, PlannedCase};
@@ -92,6 +93,7 @@ pub fn run(
                 break;
             }
         };
+        result.case = Some(planned.case.without_secrets());
         result.subject.clone_from(&planned.subject);
         result.repetition = *repetition;
         observe(Event::Ended(&result));
@@ -110,14 +112,17 @@ pub fn run(
 
 /// The report before anything was measured.
 fn begin(plan: &Plan, options: &Options) -> Report {
+    let hidden: Vec<&str> = plan.cases.iter().flat_map(|planned| planned.case.secrets()).collect();
+    let source = plan.source.as_ref();
+    let source = source.map(|(name, text)| (name.clone(), secrets::masked(text, &hidden)));
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Report {
         title: plan.name.clone(),
         about: plan.about.clone(),
-        command: options.command.clone(),
+        command: secrets::masked_command(&options.command),
         environment: options.environment.clone().unwrap_or_else(Environment::collect),
         created_at_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-        configurations: plan.source.clone().into_iter().collect(),
+        configurations: source.into_iter().collect(),
         ..Report::default()
     }
 }

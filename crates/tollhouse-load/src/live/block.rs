@@ -186,7 +186,7 @@ fn sparkline(progress: &Progress<'_>, width: usize) -> Option<Line> {
     let level = |rate: &f64| LEVELS[((rate / highest * 7.0).round() as usize).min(7)];
     let text: String = rates.iter().map(level).collect();
     let peak = format!("  up to {}/s", figure::rate(highest));
-    Some(Line::new("").with(Tone::Drawn, text).with(Tone::Faint, peak))
+    Some(Line::new("over time").with(Tone::Drawn, text).with(Tone::Faint, peak))
 }
 
 /// CPU and memory of what is watched.

@@ -6,7 +6,11 @@ use crate::run::Progress;
 /// How it is going.
 pub(super) fn text(progress: &Progress<'_>) -> String {
     let last = progress.last;
-    let time = |nanoseconds: u64| figure::time(nanoseconds as f64);
+    let is_timed = last.max_ns > 0;
+    let time = |nanoseconds: u64| match is_timed {
+        true => figure::time(nanoseconds as f64),
+        false => figure::NONE.to_owned(),
+    };
     let failed = match progress.counts.failed {
         0 => String::new(),
         count => format!("  {} failed", figure::count(count)),

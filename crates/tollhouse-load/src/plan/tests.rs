@@ -30,6 +30,7 @@ cases:
     load: {connections: 600}
   - name: '{connections} connections'
     subject: tollhouse
+    watch: [gateway=pid:5]
     matrix:
       load.connections: [600, 800]
     http: {method: POST, body: {text: hello}}
@@ -45,6 +46,7 @@ cases:
     assert_eq!((first.case.name.as_str(), first.case.load.connections), ("600 connections", 600));
     assert_eq!((second.case.name.as_str(), second.case.load.connections), ("800 connections", 800));
     assert_eq!(second.subject, "tollhouse");
+    assert_eq!(second.watch, [Watched::new("gateway", Selector::Pid(5))]);
     assert_eq!(second.case.http.body, Some(Body::Text("hello".into())));
     assert_eq!(second.case.http.headers[1], ("x-version".to_owned(), "1.10".to_owned()));
     assert_eq!(second.case.load.duration, Some(Duration::from_secs(30)));

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::figure;
 use super::paint::Paint;
-use super::{Report, Severity, Warning};
+use super::{Report, Severity, Spread, Warning};
 use crate::distribution::Distribution;
 use crate::result::{CaseResult, End};
 
@@ -22,10 +22,12 @@ const WIDTH: usize = 96;
 /// The whole report: a case in full, several as a table.
 pub fn render(report: &Report, paint: Paint) -> String {
     let results = match report.results.as_slice() {
-        [] if report.published.is_empty() => vec!["No case was measured.".to_owned()],
+        [] if report.published.is_empty() => spaced(vec!["No case was measured.".to_owned()]),
         [] => Vec::new(),
-        [result] => case::render(result, paint),
-        results => overview(results, paint),
+        // A title that only repeats the case's name is said once.
+        [result] if name(result) == report.title => case::render(result, paint).split_off(1),
+        [result] => spaced(case::render(result, paint)),
+        results => spaced(overview(results, paint)),
     };
     framed(report, results, paint)
 }
@@ -33,8 +35,13 @@ pub fn render(report: &Report, paint: Paint) -> String {
 /// The whole report, every case in full.
 pub fn render_full(report: &Report, paint: Paint) -> String {
     let cases = report.results.iter().map(|result| case::render(result, paint));
-    let results: Vec<Vec<String>> = cases.collect();
-    framed(report, results.join(&String::new()), paint)
+    framed(report, cases.flat_map(spaced).collect(), paint)
+}
+
+/// Lines with an empty one before them.
+fn spaced(mut lines: Vec<String>) -> Vec<String> {
+    lines.insert(0, String::new());
+    lines
 }
 
 /// The results between the title and the warnings.
@@ -47,7 +54,6 @@ fn framed(report: &Report, results: Vec<String>, paint: Paint) -> String {
     if !report.about.is_empty() {
         lines.extend(table::wrapped(&report.about, WIDTH));
     }
-    lines.push(String::new());
     lines.extend(results);
     if !report.published.is_empty() {
         lines.push(String::new());
@@ -68,6 +74,7 @@ fn overview(results: &[CaseResult], paint: Paint) -> Vec<String> {
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     rows.extend(results.iter().map(row));
     let mut lines = table::columns(&rows, 2);
+    lines.extend(spreads(results));
     let ends = results.iter().filter(|result| result.end == End::Interrupted);
     lines.extend(ends.map(|result| format!("  {} was interrupted.", name(result))));
     let mut missed = Vec::new();
@@ -87,6 +94,24 @@ fn overview(results: &[CaseResult], paint: Paint) -> Vec<String> {
         lines.extend(failed.into_iter().map(|line| format!("  {}", paint.bad(line))));
     }
     lines
+}
+
+/// Median and range of the goodput, for every case that was measured more than once.
+fn spreads(results: &[CaseResult]) -> Vec<String> {
+    let key = |result: &CaseResult| (result.subject.clone(), result.name.clone());
+    let mut lines = Vec::new();
+    for (index, first) in results.iter().enumerate() {
+        let runs = || results.iter().filter(|result| key(result) == key(first));
+        let is_first = results[..index].iter().all(|before| key(before) != key(first));
+        let Some(spread) = Spread::of(runs().map(|run| run.goodput)) else { continue };
+        if is_first && spread.runs > 1 {
+            let [median, low, high] = [spread.median, spread.low, spread.high].map(figure::rate);
+            let runs = spread.runs;
+            let label = label(first);
+            lines.push(format!("  {label}: {median}/s, from {low} to {high} in {runs} runs"));
+        }
+    }
+    if lines.is_empty() { lines } else { std::iter::once(String::new()).chain(lines).collect() }
 }
 
 fn row(result: &CaseResult) -> Vec<String> {
@@ -112,13 +137,18 @@ fn row(result: &CaseResult) -> Vec<String> {
     ]
 }
 
-/// The subject and the case, and which repetition it is.
-fn name(result: &CaseResult) -> String {
-    let mut name = match (result.subject.as_str(), result.name.as_str()) {
+/// The subject and the case.
+fn label(result: &CaseResult) -> String {
+    match (result.subject.as_str(), result.name.as_str()) {
         ("", "") => "case".to_owned(),
         ("", only) | (only, "") => only.to_owned(),
         (subject, name) => format!("{subject}, {name}"),
-    };
+    }
+}
+
+/// The same, and which repetition it is.
+fn name(result: &CaseResult) -> String {
+    let mut name = label(result);
     if result.repetition > 1 {
         write!(name, " #{}", result.repetition).expect("writing to a string cannot fail");
     }

@@ -42,7 +42,9 @@ fn conditions(result: &CaseResult) -> Vec<String> {
         load.push(plural(result.concurrency, "connection"));
     }
     if let Some(case) = &result.case {
-        lines.push(case.target.clone());
+        if case.target != result.name {
+            lines.push(case.target.clone());
+        }
         if case.load.streams > 1 {
             let streams = case.load.streams as u64;
             let connections = case.load.connections as u64;

@@ -156,9 +156,20 @@ impl Plan {
         let End::Own(listen) = &self.end else { return 0 };
         let ports = u64::from(listen.ports.max(1));
         let room = limits.descriptors.saturating_sub(DESCRIPTORS_ASIDE).max(1);
-        let on_each_port = self.connections.div_ceil(ports) + 1;
-        let ports_each = (room / on_each_port).max(1);
+        let ports_each = (room / self.on_each_port(listen)).max(1);
         ports.div_ceil(ports_each).min(PROCESSES_MAX)
+    }
+
+    /// Descriptors that each of so many serving processes needs.
+    pub(super) fn descriptors_serving(&self, servers: u64) -> u64 {
+        let End::Own(listen) = &self.end else { return 0 };
+        let ports_each = u64::from(listen.ports.max(1)).div_ceil(servers.max(1));
+        ports_each.saturating_mul(self.on_each_port(listen)).saturating_add(DESCRIPTORS_ASIDE)
+    }
+
+    /// Connections that come to each port, and its listening socket.
+    fn on_each_port(&self, listen: &Listen) -> u64 {
+        self.connections.div_ceil(u64::from(listen.ports.max(1))) + 1
     }
 
     /// How many processes serve them with this machine's limits, after raising what may be raised.

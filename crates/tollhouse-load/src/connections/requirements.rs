@@ -10,6 +10,9 @@ const BYTES_EACH: u64 = 6 * 1024;
 /// The same over TLS: keys, and buffers of both layers.
 const BYTES_EACH_TLS: u64 = 40 * 1024;
 
+/// More ports than this take local ports away from the connections to them.
+const PORTS_SERVED_MAX: u64 = 10_000;
+
 /// One row of the table: a limit, and for which end.
 pub type Row = Advice;
 
@@ -59,19 +62,44 @@ fn rows(plan: &Plan, limits: &Limits) -> Result<Vec<Row>, BenchError> {
         ends: if matches!(plan.end, End::Own(_)) { 2 } else { 1 },
     };
     let mut rows = judge(&need, limits);
-    rows.insert(0, processes(plan, &need));
+    let servers = plan.servers(limits);
+    rows.insert(0, processes(need.processes, servers, limits));
+    if let End::Own(listen) = &plan.end {
+        rows.insert(2, serving(plan, listen.ports, servers, limits));
+    }
     Ok(rows)
 }
 
-/// Processes share the connections, up to a number.
-fn processes(plan: &Plan, need: &Need) -> Row {
-    let given = plan.processes.map_or("as many as descriptors make necessary", |_| "as told");
+/// This process has two pipes to each of the others.
+fn processes(holders: u64, servers: u64, limits: &Limits) -> Row {
+    let room = limits.descriptors.saturating_sub(DESCRIPTORS_ASIDE) / 2;
+    let (need, have) = (holders + servers, (2 * PROCESSES_MAX).min(room));
+    let wanted = DESCRIPTORS_ASIDE + 2 * need;
     Row {
-        limit: "processes that hold",
-        need: need.processes,
-        have: PROCESSES_MAX,
-        verdict: Verdict::Enough,
-        remedy: given.to_owned(),
+        limit: "processes",
+        need,
+        have,
+        verdict: if need > have { Verdict::TooSmall } else { Verdict::Enough },
+        remedy: format!("run `sudo prlimit --pid $$ --nofile={wanted}:{wanted}` in this shell"),
+    }
+}
+
+/// A port belongs to one process, which then needs a descriptor for each of its connections.
+fn serving(plan: &Plan, ports: u16, servers: u64, limits: &Limits) -> Row {
+    let (need, have) = (plan.descriptors_serving(servers), limits.descriptors);
+    let room = have.saturating_sub(DESCRIPTORS_ASIDE + 1).max(1);
+    let enough = plan.connections.div_ceil(room);
+    let remedy = if enough <= PORTS_SERVED_MAX && enough > u64::from(ports) {
+        format!("use --ports {enough} or more, so that more processes share them")
+    } else {
+        format!("run `sudo prlimit --pid $$ --nofile={need}:{need}` in this shell")
+    };
+    Row {
+        limit: "descriptors to serve",
+        need,
+        have,
+        verdict: if need > have { Verdict::TooSmall } else { Verdict::Enough },
+        remedy,
     }
 }
 
@@ -89,7 +117,7 @@ mod tests {
             end: End::Own(Listen {
                 address: Ipv4Addr::LOCALHOST.into(),
                 base_port: 0,
-                ports: 100,
+                ports: 200,
                 is_tls: false,
             }),
             connections,
@@ -129,10 +157,21 @@ mod tests {
     }
 
     #[test]
+    fn one_port_is_served_by_one_process_whose_descriptors_must_suffice() {
+        let mut one_port = plan(5_000, None);
+        let End::Own(listen) = &mut one_port.end else { panic!("our own") };
+        listen.ports = 1;
+        let rows = rows(&one_port, &limits()).expect("a plan");
+        let refused: Vec<_> = rows.iter().filter(|row| row.verdict == Verdict::TooSmall).collect();
+        assert_eq!((refused.len(), refused[0].limit), (1, "descriptors to serve"));
+        assert!(refused[0].remedy.contains("--ports 6 "), "{refused:?}");
+    }
+
+    #[test]
     fn a_number_beyond_the_machine_is_refused_by_every_limit_that_nothing_makes_up_for() {
         assert_eq!(
             refused(&plan(3_000_000, None)),
-            ["descriptors", "open files of the machine", "MiB of memory"]
+            ["descriptors", "descriptors to serve", "open files of the machine", "MiB of memory"]
         );
     }
 }

@@ -95,7 +95,8 @@ pub(super) fn result(seen: Seen<'_>) -> CaseResult {
             gave_up: tally.gave_up,
             failed: named(&tally.failed),
             lost: named(&tally.lost),
-            first_error: tally.first_error.clone().or(seen.server_error),
+            // What the server end says is the cause of what the holders see.
+            first_error: seen.server_error.or_else(|| tally.first_error.clone()),
             pings: tally.pings,
             pings_failed: tally.pings_failed,
             costs,

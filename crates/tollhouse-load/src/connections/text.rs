@@ -183,7 +183,8 @@ fn seconds(nanoseconds: u64) -> String {
 pub fn progress(progress: &Progress) -> String {
     let Progress { phase, elapsed, held: (hold, held), wanted, now, rate } = progress;
     let doing = match phase {
-        Phase::Opening => format!("opening {}/s", figure::rate(*rate)),
+        // The cast saturates; a rate is never negative.
+        Phase::Opening => format!("opening {}/s", figure::count(rate.round() as u64)),
         Phase::Holding => {
             format!("holding, {:.0} s left", hold.saturating_sub(*held).as_secs_f64().ceil())
         }

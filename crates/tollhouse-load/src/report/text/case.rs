@@ -6,6 +6,7 @@ use super::super::figure;
 use super::super::paint::Paint;
 use super::{BEYOND_MIN, known, name, percentile, table};
 use crate::case::Threshold;
+use crate::connections;
 use crate::distribution::Distribution;
 use crate::result::{CaseResult, End, ProcessSeries};
 use crate::text::format_duration;
@@ -17,6 +18,9 @@ const MESSAGES_MAX: usize = 8;
 
 /// The case's lines.
 pub fn render(result: &CaseResult, paint: Paint) -> Vec<String> {
+    if result.held.is_some() {
+        return connections::text::render(result, paint);
+    }
     let mut lines = vec![paint.strong(name(result))];
     lines.extend(conditions(result).into_iter().map(|line| format!("  {}", paint.faint(line))));
     lines.push(String::new());

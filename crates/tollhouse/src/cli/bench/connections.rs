@@ -30,7 +30,7 @@ const CLEAR: &str = "\x1b[K";
 pub struct ConnectionsArguments {
     /// What to connect to: host:port, or a URL (https:// speaks TLS). Without it, with --serve, both
     /// ends are here.
-    #[arg(value_name = "TARGET", required_unless_present_any = ["serve", "listen", "part"])]
+    #[arg(value_name = "TARGET")]
     target: Option<String>,
     /// Start the other end here too, in processes of its own.
     #[arg(long, conflicts_with = "target")]
@@ -47,7 +47,8 @@ pub struct ConnectionsArguments {
     /// How long they are held once all are open.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     hold: Duration,
-    /// How many ports, from the first: 100 of our own, 1 of a target.
+    /// How many ports, from the first: 1 of a target; of our own 100, or as many as leave 10,000
+    /// connections to each.
     #[arg(long, value_name = "NUMBER")]
     ports: Option<u16>,
     /// The first port of --serve; by default the system chooses all of them.
@@ -101,6 +102,12 @@ pub fn run(arguments: &ConnectionsArguments) -> Result<ExitCode, BenchError> {
     if let Some(address) = arguments.listen {
         return listen(arguments, address);
     }
+    if arguments.target.is_none() && !arguments.serve {
+        return Err(BenchError::Case {
+            key: "TARGET".into(),
+            why: "is missing; name host:port, or have both ends here with --serve".into(),
+        });
+    }
     let plan = arguments.plan();
     if arguments.preflight {
         return preflight(&plan);
@@ -142,7 +149,7 @@ fn listen(
     let listen = Listen {
         address: address.ip(),
         base_port: address.port(),
-        ports: arguments.ports.unwrap_or(options::PORTS_OWN),
+        ports: arguments.ports_own(),
         is_tls: arguments.tls,
     };
     let processes = arguments.processes.unwrap_or_else(|| arguments.plan().servers_here());

@@ -6,9 +6,11 @@ use tollhouse_load::connections::{End, Listen, Ping, Plan, Sources};
 
 use super::ConnectionsArguments;
 
-/// Ports of our own other end when nothing is said: with as few as 100 a million connections find local
-/// ports.
-pub const PORTS_OWN: u16 = 100;
+/// Ports of our own other end when nothing is said, as c1000k has them.
+const PORTS_OWN: u16 = 100;
+/// A port belongs to one process: no more connections than this come to each, unless told otherwise, so
+/// that the usual limits of descriptors suffice.
+const CONNECTIONS_A_PORT: u64 = 10_000;
 
 /// Shown below the options.
 pub const EXAMPLES: &str = "\
@@ -39,7 +41,7 @@ impl ConnectionsArguments {
             None => End::Own(Listen {
                 address: std::net::Ipv4Addr::LOCALHOST.into(),
                 base_port: self.base_port,
-                ports: self.ports.unwrap_or(PORTS_OWN),
+                ports: self.ports_own(),
                 is_tls: self.tls,
             }),
         };
@@ -58,6 +60,12 @@ impl ConnectionsArguments {
             timeout: self.timeout,
             processes: self.processes,
         }
+    }
+
+    /// How many ports our own other end has.
+    pub(super) fn ports_own(&self) -> u16 {
+        let needed = self.connections.div_ceil(CONNECTIONS_A_PORT);
+        self.ports.unwrap_or(u16::try_from(needed).unwrap_or(u16::MAX).max(PORTS_OWN))
     }
 
     /// A target that speaks HTTP gets requests, unless told otherwise.

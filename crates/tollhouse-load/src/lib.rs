@@ -15,6 +15,7 @@ pub mod distribution;
 pub mod error;
 pub mod failure;
 mod file;
+mod golang;
 pub mod honesty;
 pub mod live;
 pub mod mock;

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod csv;
 mod environment;
 pub mod figure;
+pub mod ghz;
 pub mod hgrm;
 pub mod html;
 pub mod paint;

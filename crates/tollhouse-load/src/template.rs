@@ -6,7 +6,6 @@
 //! lists are bounded, so that no template takes a worker with it. Nothing here reads files, the
 //! environment or the network.
 
-mod date;
 mod function;
 mod lexer;
 mod parser;

@@ -96,6 +96,9 @@ impl Load {
         if self.timeout.is_zero() {
             return Err(("load.timeout", "is 0; write a time such as 10s".into()));
         }
+        if let Some(why) = self.lanes.problem() {
+            return Err(("load.lanes", why));
+        }
         self.pace.problem().map_or(Ok(()), |why| Err(("load.pace", why)))
     }
 }
@@ -179,7 +182,7 @@ fn is_token(text: &str) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use super::super::GrpcCall;
+    use super::super::{GrpcCall, Occupancy};
     use super::*;
     use crate::pace::Pace;
 
@@ -210,6 +213,7 @@ mod tests {
         check(http, |case| case.load.requests = Some(0), "load.requests: is 0");
         check(http, |case| case.load.duration = Some(Duration::ZERO), "load.duration: is 0");
         check(http, |case| case.load.timeout = Duration::ZERO, "load.timeout: is 0");
+        check(http, |case| case.load.lanes = Occupancy::First(0), "load.lanes: is 0");
         check(http, |case| case.load.pace = Pace::Rate(0.0), "load.pace: rate is 0");
     }
 

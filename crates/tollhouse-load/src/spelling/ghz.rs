@@ -67,6 +67,7 @@ fn command(settings: &settings::Settings) -> Result<GhzCommand, BenchError> {
     let call = call::read(settings)?;
     let format = options::format(settings)?;
     let skip_first = settings.count("skipFirst")?.unwrap_or(0);
+    let count_errors = settings.toggle("count-errors")?;
     let planned = load::read(settings, &mut notes)?;
     settings.refuse_unsupported(&mut notes)?;
     let mut case = Case::new(call.target);
@@ -75,13 +76,13 @@ fn command(settings: &settings::Settings) -> Result<GhzCommand, BenchError> {
     case.tls = call.tls;
     case.load = planned.load.clone();
     // Without them, what is listed one by one or left out one by one could not be.
-    case.load.keep_samples = format.lists_requests() || skip_first > 0;
+    case.load.keep_samples = format.lists_requests() || skip_first > 0 || count_errors;
     let options = GhzOptions {
         format,
         output: settings.text("output")?.map(PathBuf::from),
         name: settings.text("name")?.unwrap_or_default(),
         tags: settings.texts_by_name("tags")?.unwrap_or_default(),
-        count_errors: settings.toggle("count-errors")?,
+        count_errors,
         skip_first,
         echo: options::echo(settings, &planned, &call.grpc)?,
     };

@@ -1,6 +1,7 @@
 //! `printf`: Go's verbs and flags, as far as texts and numbers go.
 
-use super::value::{self, Value};
+use super::value::Value;
+use crate::golang;
 
 /// The widest field: more is a mistake, not a format.
 const WIDTH_MAX: usize = 10_000;
@@ -174,7 +175,7 @@ fn float(format: &Format, verb: char, number: f64) -> Option<String> {
         ('f' | 'F', precision) => format!("{magnitude:.*}", precision.unwrap_or(6)),
         ('e', precision) => {
             let mut text = String::new();
-            value::put_exponent(&format!("{magnitude:.*e}", precision.unwrap_or(6)), &mut text);
+            golang::put_exponent(&format!("{magnitude:.*e}", precision.unwrap_or(6)), &mut text);
             text
         }
         (_, None) => Value::Float(magnitude).to_text().into_owned(),
@@ -195,7 +196,7 @@ fn significant(magnitude: f64, digits: usize) -> String {
     if exponent < -4 || exponent >= digits as i32 {
         let (mantissa, _) = scientific.split_once('e').unwrap_or((&scientific, ""));
         let mut out = String::new();
-        value::put_exponent(&format!("{}e{exponent}", trimmed(mantissa)), &mut out);
+        golang::put_exponent(&format!("{}e{exponent}", trimmed(mantissa)), &mut out);
         return out;
     }
     let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);

@@ -7,7 +7,8 @@ use tollhouse_stdx::Random;
 use super::function::Context;
 use super::parser::{Call, Node, Operand, Pipeline, Range, TimePart, Variable};
 use super::value::Value;
-use super::{Variables, date, put_uuid};
+use super::{Variables, put_uuid};
+use crate::golang::date;
 
 /// The longest text that one rendering adds: larger bodies come from files, as they are.
 pub(super) const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::date;
+use crate::golang::{date, put_float};
 
 /// A value. Texts borrow from the template or the variables where they can.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,26 +122,4 @@ impl Value<'_> {
             }
         };
     }
-}
-
-/// The shortest digits that read back as the same number, with an exponent where Go has one.
-fn put_float(number: f64, out: &mut String) {
-    const PLAIN: std::ops::Range<f64> = 1e-4..1e6;
-    let magnitude = number.abs();
-    let _ = if magnitude == 0.0 || PLAIN.contains(&magnitude) || !number.is_finite() {
-        write!(out, "{number}")
-    } else {
-        put_exponent(&format!("{number:e}"), out);
-        Ok(())
-    };
-}
-
-/// `1e21` becomes `1e+21`, `1e-5` becomes `1e-05`.
-pub(super) fn put_exponent(written: &str, out: &mut String) {
-    let (digits, exponent) = written.split_once('e').unwrap_or((written, "0"));
-    let (sign, exponent) = match exponent.strip_prefix('-') {
-        Some(exponent) => ('-', exponent),
-        None => ('+', exponent),
-    };
-    let _ = write!(out, "{digits}e{sign}{exponent:0>2}");
 }

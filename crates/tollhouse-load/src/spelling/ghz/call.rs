@@ -34,12 +34,17 @@ pub(super) fn read(settings: &Settings) -> Result<Called, BenchError> {
     };
     let place = place(&host).map_err(|why| settings.error("host", why))?;
     let path = |key: &str| Ok::<_, BenchError>(settings.text(key)?.map(PathBuf::from));
-    let tls = TlsOptions {
-        insecure: settings.toggle("skipTLS")?,
-        ca: path("cacert")?,
-        cert: path("cert")?,
-        key: path("key")?,
-        server_name: settings.text("cname")?,
+    let tls = if settings.toggle("insecure")? {
+        // ghz looks at none of them then.
+        TlsOptions::default()
+    } else {
+        TlsOptions {
+            insecure: settings.toggle("skipTLS")?,
+            ca: path("cacert")?,
+            cert: path("cert")?,
+            key: path("key")?,
+            server_name: settings.text("cname")?,
+        }
     };
     let (target, connect_to) = match place {
         Place::Address(address) => (format!("{scheme}://{address}"), None),

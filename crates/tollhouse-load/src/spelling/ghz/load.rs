@@ -18,8 +18,8 @@ const TIMEOUT_NONE: Duration = Duration::from_secs(86_400);
 /// Requests that do not wait for each other (`async`) still have to stand somewhere: so many at the
 /// same time, a hundred times what HTTP/2 servers usually allow on a connection.
 const ASYNC_LANES: u64 = 10_000;
-/// The most requests at the same time: each has its own state, and no machine serves more.
-const LANES_MAX: u64 = 1_000_000;
+/// The most requests at the same time on a connection: beyond what any server takes.
+const LANES_MAX: u64 = 65_536;
 /// A schedule without an end goes on so long.
 const ENDLESS: Duration = Duration::from_secs(86_400);
 

@@ -15,7 +15,10 @@ fn parsed(line: &str) -> Result<Asked<GhzCommand>, BenchError> {
 
 fn command_of(line: &str) -> GhzCommand {
     match parsed(line) {
-        Ok(Asked::Run(command)) => command,
+        Ok(Asked::Run(command)) => {
+            command.case.validate().expect(line);
+            command
+        }
         other => panic!("{line}: {other:?}"),
     }
 }

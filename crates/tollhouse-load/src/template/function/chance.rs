@@ -1,8 +1,9 @@
 //! Functions that give something else every time: random texts and numbers, identifiers, the time.
 
 use super::super::value::Value;
-use super::super::{date as layout, put_uuid, random_128};
+use super::super::{put_uuid, random_128};
 use super::Context;
+use crate::golang::date as layout;
 
 type Answer<'v> = Result<Value<'v>, String>;
 

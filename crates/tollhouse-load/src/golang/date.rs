@@ -6,7 +6,7 @@ use tollhouse_stdx::civil::CivilTime;
 
 const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
 /// How RFC 3339 is laid out; `.Timestamp` has it.
-pub(super) const RFC_3339: &str = "2006-01-02T15:04:05Z07:00";
+pub(crate) const RFC_3339: &str = "2006-01-02T15:04:05Z07:00";
 /// Names of layouts that Go programs use; people write them where the layout belongs.
 const MONTHS: [&str; 12] = [
     "January",
@@ -32,7 +32,7 @@ const PARTS: [&str; 26] = [
 ];
 
 /// Appends an instant (nanoseconds of Unix time) in a layout.
-pub(super) fn format(unix_ns: i64, layout: &str, out: &mut String) {
+pub(crate) fn format(unix_ns: i64, layout: &str, out: &mut String) {
     let time = CivilTime::from_unix_seconds(unix_ns.div_euclid(NANOSECONDS_A_SECOND));
     let fraction = unix_ns.rem_euclid(NANOSECONDS_A_SECOND);
     let mut rest = layout;

@@ -1,0 +1,33 @@
+//! A result as ghz prints it, in its formats: what reads ghz's output reads this.
+//!
+//! Times are those that ghz reports: from sending to the end of the answer, also when a rate was asked
+//! for. What a stalled server hides that way is in our own reports, which count from the intended start.
+
+mod figures;
+mod influx;
+mod json;
+mod prometheus;
+mod summary;
+
+use crate::result::CaseResult;
+use crate::spelling::ghz::{Format, GhzOptions};
+
+use figures::Figures;
+
+/// The text of a format. The page ([`Format::Html`]) is our own ([`crate::report::html`]); asked for it,
+/// this gives the summary.
+pub fn text(result: &CaseResult, options: &GhzOptions) -> String {
+    let figures = Figures::of(result, options);
+    match options.format {
+        Format::Summary | Format::Html => summary::text(&figures),
+        Format::Csv => summary::csv(&figures),
+        Format::Json => crate::golang::compact(&json::Report::of(&figures)),
+        Format::Pretty => crate::golang::indented(&json::Report::of(&figures)),
+        Format::InfluxSummary => influx::summary(&figures),
+        Format::InfluxDetails => influx::details(&figures),
+        Format::Prometheus => prometheus::text(&figures),
+    }
+}
+
+#[cfg(test)]
+mod tests;

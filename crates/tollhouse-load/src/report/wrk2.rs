@@ -8,6 +8,7 @@ use super::wrk::{microseconds, padded, table, totals};
 use crate::distribution::Distribution;
 use crate::result::CaseResult;
 use crate::spelling::wrk::Shown;
+use crate::worker::TICK;
 
 /// What the short list under the table has.
 const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0];
@@ -16,11 +17,11 @@ const RULER: &str = "----------------------------------------------------------\
 
 /// The lines about calibration, one for each thread. There is one warm-up for all of them, so they say
 /// the same.
-pub fn calibration(threads: u64, mean: Duration, rate_window: Duration) -> String {
+pub fn calibration(threads: u64, mean: Duration) -> String {
     let line = format!(
         "  Thread calibration: mean lat.: {:.3}ms, rate sampling interval: {}ms\n",
         mean.as_secs_f64() * 1e3,
-        rate_window.as_millis()
+        TICK.as_millis()
     );
     line.repeat(usize::try_from(threads).unwrap_or(usize::MAX).min(LINES_MAX))
 }
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn each_thread_has_its_line_about_calibration() {
-        let lines = calibration(2, Duration::from_micros(1_234), Duration::from_millis(100));
+        let lines = calibration(2, Duration::from_micros(1_234));
         let line = "  Thread calibration: mean lat.: 1.234ms, rate sampling interval: 100ms";
         assert_eq!(lines.lines().collect::<Vec<_>>(), [line, line]);
     }

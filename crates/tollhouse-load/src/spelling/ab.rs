@@ -15,6 +15,8 @@ use super::getopt::{self, Grammar, Line, Order};
 use super::{Asked, set_header};
 use crate::case::{Body, Case, HttpVersion, Load, RequestForm};
 use crate::error::BenchError;
+use crate::failure::{Failure, FailureClass};
+use crate::result::CaseResult;
 
 pub use address::Address;
 
@@ -40,6 +42,36 @@ pub struct AbCommand {
     /// What happens when an answer cannot be received.
     pub on_receive_error: OnReceiveError,
 }
+
+impl AbCommand {
+    /// Whether a failure ends the run: without `-r`, an answer that cannot be received does.
+    pub fn ends_on(&self, failure: &Failure) -> bool {
+        self.on_receive_error == OnReceiveError::End && RECEIVE_ERRORS.contains(&failure.class)
+    }
+
+    /// Refuses a result in which something ended the run.
+    ///
+    /// # Errors
+    /// What could not be received, and after how many requests.
+    pub fn accept(&self, result: &CaseResult) -> Result<(), BenchError> {
+        let failures = &result.counts.failures;
+        let found = RECEIVE_ERRORS.iter().find(|class| failures.contains_key(class.as_str()));
+        match found.filter(|_| self.on_receive_error == OnReceiveError::End) {
+            None => Ok(()),
+            Some(class) => Err(BenchError::Case {
+                key: AB.tool.into(),
+                why: format!(
+                    "an answer could not be received ({class}); total of {} requests completed; \
+                     -r counts such failures instead of ending",
+                    result.counts.completed
+                ),
+            }),
+        }
+    }
+}
+
+/// Failures to receive, in the sense of `-r`.
+const RECEIVE_ERRORS: [FailureClass; 2] = [FailureClass::Reset, FailureClass::Timeout];
 
 /// What happens when an answer cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,7 +338,7 @@ impl Values {
         }
         case.http.body = self.body.map(Body::File);
         // ab does not look at certificates.
-        case.tls.insecure = true;
+        case.tls.insecure = address.is_tls;
         case.tls.cert.clone_from(&self.certificate);
         case.tls.key = self.certificate;
         if let Some(proxy) = &self.proxy {

@@ -226,7 +226,7 @@ impl Values {
             ..Load::default()
         };
         // Neither looks at certificates, and both count answers of any status as requests.
-        case.tls.insecure = true;
+        case.tls.insecure = url.starts_with("https:");
         case.checks.any_status = true;
         case.http.headers = self.headers;
         if let Some(path) = &self.script {

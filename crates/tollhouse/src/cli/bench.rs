@@ -6,6 +6,7 @@
 //!
 //! A command is added by its file, a variant of [`BenchCommand`] and a line in [`carry_out`].
 
+mod ab;
 mod compare;
 mod connections;
 mod grpc;
@@ -18,7 +19,9 @@ mod output;
 mod progress;
 mod report;
 mod run;
+mod spelled;
 mod tls;
+mod wrk;
 
 use std::process::ExitCode;
 
@@ -52,6 +55,11 @@ Many cases, described in a file; a page to show:
   tollhouse bench run plan.yaml --json result.json --html result.html
   tollhouse bench report result.json -o result.html
 
+In the options and the output of other tools, for scripts that call them:
+  tollhouse bench wrk -t2 -c100 -d30s --latency http://127.0.0.1:9080/
+  tollhouse bench wrk2 -t2 -c100 -d30s -R2000 --latency http://127.0.0.1:9080/
+  tollhouse bench ab -k -c 100 -n 100000 http://127.0.0.1:9080/
+
 Exit codes: 0 measured, and thresholds are met; 1 a threshold is missed; 2 nothing could be
 measured. `tollhouse bench --help` lists all commands; each explains itself with --help.
 ";
@@ -82,6 +90,12 @@ enum BenchCommand {
     Report(report::ReportArguments),
     /// Two results beside each other: what became faster, what slower, what cannot be told.
     Compare(compare::CompareArguments),
+    /// Take wrk's options and print what wrk prints.
+    Wrk(wrk::WrkArguments),
+    /// Take wrk2's options and print what wrk2 prints: a fixed rate, latency from the planned start.
+    Wrk2(wrk::WrkArguments),
+    /// Take ab's options and print what ab prints.
+    Ab(ab::AbArguments),
 }
 
 /// Carries the command out. What keeps it from measuring is one line on standard error and exit code
@@ -110,6 +124,9 @@ fn carry_out(command: &BenchCommand) -> Result<ExitCode, BenchError> {
         BenchCommand::WebSocket(arguments) => message::run_websocket(arguments),
         BenchCommand::Report(arguments) => report::run(arguments),
         BenchCommand::Compare(arguments) => compare::run(arguments),
+        BenchCommand::Wrk(arguments) => wrk::wrk(arguments),
+        BenchCommand::Wrk2(arguments) => wrk::wrk2(arguments),
+        BenchCommand::Ab(arguments) => ab::run(arguments),
     }
 }
 

@@ -7,7 +7,10 @@ fn ask(text: &str) -> Result<Asked<AbCommand>, String> {
 
 fn command(text: &str) -> AbCommand {
     match ask(text) {
-        Ok(Asked::Run(command)) => command,
+        Ok(Asked::Run(command)) => {
+            command.case.validate().expect("a case that can be run");
+            command
+        }
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -23,6 +26,7 @@ fn a_plain_command_is_one_request_over_http_1_0() {
     assert_eq!((plain.requests, plain.concurrency), (1, 1));
     assert_eq!(plain.case.target, "http://h:80/x?y");
     assert_eq!(plain.case.http.version, HttpVersion::Http10);
+    assert!(!plain.case.tls.insecure && command("https://h/").case.tls.insecure);
     assert!(!plain.case.load.keep_alive && plain.case.checks.same_length);
     assert_eq!(plain.case.load.timeout, Duration::from_secs(30));
     assert_eq!(plain.on_receive_error, OnReceiveError::End);
@@ -152,6 +156,21 @@ fn flags_that_cannot_be_honoured_are_refused_with_the_reason() {
         command(&format!("{flag} h/"));
     }
     assert!(ask("-X p:1 https://h/").expect_err("a tunnel").contains("tunnel"));
+}
+
+#[test]
+fn what_cannot_be_received_ends_the_run_unless_it_is_counted() {
+    let reset = Failure::new(FailureClass::Reset, "reset");
+    let other = Failure::new(FailureClass::Check, "length");
+    let mut result = CaseResult::default();
+    result.counts.failures.insert("check".into(), 3);
+    let (ends, counts) = (command("h/"), command("-r h/"));
+    assert!(ends.ends_on(&reset) && !ends.ends_on(&other) && !counts.ends_on(&reset));
+    assert!(ends.accept(&result).is_ok());
+    result.counts.failures.insert("reset".into(), 1);
+    assert!(counts.accept(&result).is_ok());
+    let error = ends.accept(&result).expect_err("a reset").to_string();
+    assert!(error.contains("-r counts"), "{error}");
 }
 
 #[test]

@@ -7,7 +7,10 @@ fn ask(tool: Tool, text: &str) -> Result<Asked<WrkCommand>, String> {
 
 fn command(tool: Tool, text: &str) -> WrkCommand {
     match ask(tool, text) {
-        Ok(Asked::Run(command)) => command,
+        Ok(Asked::Run(command)) => {
+            command.case.validate().expect("a case that can be run");
+            command
+        }
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -24,6 +27,7 @@ fn the_flags_of_wrk_make_a_case() {
     assert_eq!(plain.case.load.duration, Some(Duration::from_secs(10)));
     assert_eq!(plain.case.load.timeout, Duration::from_secs(2));
     assert!(!plain.case.load.pace.is_open());
+    assert!(!plain.case.tls.insecure && command(Tool::Wrk, "https://h/").case.tls.insecure);
 
     let full = command(
         Tool::Wrk,

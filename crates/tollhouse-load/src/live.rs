@@ -23,6 +23,8 @@ use self::screen::Screen;
 
 /// Lines that a run may print where there is no terminal; a long run prints them less often.
 const LINES_MAX: u32 = 30;
+/// Lines that stay come so often where nobody knows how long it takes.
+const LINE_EVERY_LONG: Duration = Duration::from_secs(5);
 /// The shortest time between two of them.
 const LINE_EVERY_MIN: Duration = Duration::from_secs(1);
 
@@ -93,6 +95,24 @@ impl<W: Write> Live<W> {
     /// Takes the block away.
     pub fn end(&mut self) {
         self.screen.clear();
+    }
+
+    /// Shows one line of something that is no session; where lines stay, one comes now and then.
+    pub fn show_line(&mut self, line: &str, elapsed: Duration) {
+        match self.mode {
+            Mode::Quiet => (),
+            Mode::Block(_) => self.screen.draw(&[line.to_owned()]),
+            Mode::Lines => {
+                let since = |last: Duration| elapsed.checked_sub(last);
+                // Elapsed time that falls is that of the next part.
+                let is_due =
+                    self.last_line.and_then(since).is_none_or(|time| time >= LINE_EVERY_LONG);
+                if is_due {
+                    self.last_line = Some(elapsed);
+                    self.screen.print(line);
+                }
+            }
+        }
     }
 
     fn begin(&mut self, place: &Place<'_>) {

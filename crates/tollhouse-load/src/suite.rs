@@ -5,6 +5,7 @@
 //! is a process like its peers, so that nothing is shared with what measures it.
 
 mod api7;
+mod connections;
 mod cores;
 mod gateway;
 mod ngxway;
@@ -15,8 +16,10 @@ mod shenyu;
 mod stage;
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
+use crate::connections::Progress;
 use crate::error::BenchError;
 use crate::honesty;
 use crate::plan::Plan;
@@ -39,11 +42,14 @@ pub enum Suite {
     Api7,
     /// Polaris: registering, discovering, heartbeats and deregistering over gRPC, at any address.
     Polaris,
+    /// c1000k: connections opened and held.
+    Connections,
 }
 
 impl Suite {
     /// All of them.
-    pub const ALL: [Suite; 4] = [Suite::Shenyu, Suite::Ngxway, Suite::Api7, Suite::Polaris];
+    pub const ALL: [Suite; 5] =
+        [Suite::Shenyu, Suite::Ngxway, Suite::Api7, Suite::Polaris, Suite::Connections];
 
     /// The word on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -52,7 +58,18 @@ impl Suite {
             Suite::Ngxway => "ngxway",
             Suite::Api7 => "api7",
             Suite::Polaris => "polaris",
+            Suite::Connections => "connections",
         }
+    }
+}
+
+impl FromStr for Suite {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|suite| suite.name() == text);
+        let names = Self::ALL.map(Self::name).join(", ");
+        found.ok_or_else(|| format!("`{text}` is no suite; the suites are {names}"))
     }
 }
 
@@ -97,6 +114,15 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// What happens in a suite, for whoever looks on.
+#[derive(Debug)]
+pub enum Look<'a> {
+    /// A case of a session.
+    Session(Event<'a>),
+    /// Connections are being opened or held, to this subject.
+    Connections(&'a str, &'a Progress),
+}
+
 /// Measures a suite. The stage is taken down when this returns, whatever happened.
 ///
 /// # Errors
@@ -104,13 +130,17 @@ const fn seconds(seconds: u64) -> Duration {
 pub fn run(
     suite: Suite,
     options: &Options,
-    observe: &mut dyn FnMut(Event<'_>),
+    observe: &mut dyn FnMut(Look<'_>),
 ) -> Result<Session, BenchError> {
+    let mut look = |event: Event<'_>| observe(Look::Session(event));
     let mut session = match suite {
-        Suite::Shenyu => shenyu::run(options, observe),
-        Suite::Ngxway => ngxway::run(options, observe),
-        Suite::Api7 => api7::run(options, observe),
-        Suite::Polaris => polaris::run(options, observe),
+        Suite::Shenyu => shenyu::run(options, &mut look),
+        Suite::Ngxway => ngxway::run(options, &mut look),
+        Suite::Api7 => api7::run(options, &mut look),
+        Suite::Polaris => polaris::run(options, &mut look),
+        Suite::Connections => connections::run(options, &mut |subject, progress| {
+            observe(Look::Connections(subject, progress));
+        }),
     }?;
     finish(suite, &mut session, options)?;
     Ok(session)

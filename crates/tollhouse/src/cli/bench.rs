@@ -20,6 +20,7 @@ mod progress;
 mod report;
 mod run;
 mod spelled;
+mod suite;
 mod tls;
 mod wrk;
 
@@ -50,6 +51,9 @@ What does it cost, and is it different from yesterday:
 
 How many connections does it hold, and what does each cost:
   tollhouse bench connections --serve -n 100000
+
+A published report, measured again on this machine:
+  tollhouse bench suite shenyu --quick --peers nginx
 
 Many cases, described in a file; a page to show:
   tollhouse bench run plan.yaml --json result.json --html result.html
@@ -86,6 +90,8 @@ enum BenchCommand {
     Connections(Box<connections::ConnectionsArguments>),
     /// The cases of a plan file.
     Run(run::RunArguments),
+    /// A published report, measured again: shenyu, ngxway, api7, polaris, connections.
+    Suite(suite::SuiteArguments),
     /// Print a result again: as text, as a page, or for another program.
     Report(report::ReportArguments),
     /// Two results beside each other: what became faster, what slower, what cannot be told.
@@ -122,6 +128,7 @@ fn carry_out(command: &BenchCommand) -> Result<ExitCode, BenchError> {
         BenchCommand::Connections(arguments) => connections::run(arguments),
         BenchCommand::Tcp(arguments) => message::run_tcp(arguments),
         BenchCommand::WebSocket(arguments) => message::run_websocket(arguments),
+        BenchCommand::Suite(arguments) => suite::run(arguments),
         BenchCommand::Report(arguments) => report::run(arguments),
         BenchCommand::Compare(arguments) => compare::run(arguments),
         BenchCommand::Wrk(arguments) => wrk::wrk(arguments),

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use tollhouse_load::error::BenchError;
 use tollhouse_load::plan::Plan;
 use tollhouse_load::report::{Report, text};
-use tollhouse_load::session::{self, Options};
+use tollhouse_load::session::{self, Options, Session};
 
 use super::interrupt;
 use super::output::OutputArguments;
-use super::progress::watcher;
+use super::progress::{Watcher, watcher};
 
 /// Exit code when a threshold is missed.
 const MISSED: u8 = 1;
@@ -19,6 +19,19 @@ const MISSED: u8 = 1;
 /// # Errors
 /// When nothing, or not everything, could be measured.
 pub fn measure(plan: &Plan, outputs: &OutputArguments) -> Result<ExitCode, BenchError> {
+    measure_by(outputs, |options, watcher| {
+        session::run(plan, options, &mut |event| watcher.show(&event))
+    })
+}
+
+/// The same for a session that is carried out otherwise.
+///
+/// # Errors
+/// When nothing, or not everything, could be measured.
+pub fn measure_by(
+    outputs: &OutputArguments,
+    carry_out: impl FnOnce(&Options, &mut Watcher) -> Result<Session, BenchError>,
+) -> Result<ExitCode, BenchError> {
     outputs.check()?;
     let options = Options {
         command: command_line(),
@@ -27,7 +40,7 @@ pub fn measure(plan: &Plan, outputs: &OutputArguments) -> Result<ExitCode, Bench
         ..Options::default()
     };
     let mut watcher = watcher(outputs.is_quiet());
-    let ended = session::run(plan, &options, &mut |event| watcher.show(&event));
+    let ended = carry_out(&options, &mut watcher);
     watcher.end();
     let session = ended?;
     outputs.write(&session.report)?;

@@ -52,7 +52,7 @@ fn parse_watched(text: &str) -> Result<Watched, String> {
 }
 
 /// Arguments about where results go.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArguments {
     /// Keep everything as JSON, for `bench report` and `bench compare`; written after every case.
@@ -76,6 +76,28 @@ pub struct OutputArguments {
 }
 
 impl OutputArguments {
+    /// The same, for commands whose results are worth a file whether one is named or not.
+    #[must_use]
+    pub fn with_defaults(&self, stem: &str) -> Self {
+        let mut outputs = self.clone();
+        outputs.json.get_or_insert_with(|| format!("{stem}.json").into());
+        outputs.html.get_or_insert_with(|| format!("{stem}.html").into());
+        outputs
+    }
+
+    /// Says where results went.
+    ///
+    /// # Errors
+    /// When standard output is closed.
+    pub fn tell_files(&self) -> Result<(), BenchError> {
+        if self.quiet {
+            return Ok(());
+        }
+        let files = [&self.json, &self.html, &self.csv, &self.prometheus];
+        let names = files.into_iter().flatten().map(|path| path.display().to_string());
+        super::print(&format!("\nwritten: {}\n", names.collect::<Vec<_>>().join(", ")))
+    }
+
     /// Whether nothing is said.
     pub fn is_quiet(&self) -> bool {
         self.quiet

@@ -1,0 +1,94 @@
+//! `tollhouse bench suite`: a published report, measured again with one command.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use tollhouse_load::connections::text;
+use tollhouse_load::error::BenchError;
+use tollhouse_load::suite::{self, Length, Look, Options, Peer, Suite};
+
+use super::measure::measure_by;
+use super::output::OutputArguments;
+
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Suites:
+  shenyu       an upstream of 20 ms and 2 KB: directly, and through gateways with 600 to 1200 connections
+  ngxway       fourteen runs of ab over 32 to 1200 connections, a two-byte answer
+  api7         key-auth and limit-count, 1 and 100 routes and consumers, one worker
+  polaris      register, discover, heartbeat, deregister over gRPC, at --target
+  connections  connections opened and held, and what one costs
+
+Examples:
+  tollhouse bench suite shenyu --quick                     two minutes: shenyu.json, shenyu.html
+  tollhouse bench suite shenyu --peers nginx,haproxy       the same beside them
+  tollhouse bench suite polaris --target 10.0.0.5:8091
+
+Everything that a suite needs is started on loopback, on cores of its own where there are two or
+more, and stopped when it ends. Exit codes: 0 measured, and every case did what it must; 1 some
+did not; 2 nothing could be measured.";
+
+/// Arguments of `bench suite`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SuiteArguments {
+    /// Which: shenyu, ngxway, api7, polaris or connections.
+    #[arg(value_name = "NAME")]
+    suite: Suite,
+    /// Minutes: to see that it works, and about where the figures lie.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// As long as the published runs, three times. Otherwise about half a minute a case, three times.
+    #[arg(long)]
+    full: bool,
+    /// Run the same beside these: nginx, haproxy.
+    #[arg(long, value_name = "PEERS", value_delimiter = ',')]
+    peers: Vec<Peer>,
+    /// The registry to measure, for polaris; by default 127.0.0.1:8091.
+    #[arg(long, value_name = "HOST:PORT")]
+    target: Option<String>,
+    /// A command to be the direct baseline instead of the mock; `{port}` in it is where it must
+    /// listen.
+    #[arg(long, value_name = "COMMAND")]
+    baseline: Option<String>,
+    #[command(flatten)]
+    outputs: OutputArguments,
+}
+
+/// Measures the suite.
+///
+/// # Errors
+/// When something does not start, or nothing could be measured.
+pub fn run(arguments: &SuiteArguments) -> Result<ExitCode, BenchError> {
+    let outputs = arguments.outputs.with_defaults(arguments.suite.name());
+    let program = std::env::current_exe()
+        .map_err(|error| BenchError::System { doing: "finding this program".into(), error })?;
+    let measured = measure_by(&outputs, |session, watcher| {
+        let options = Options {
+            length: arguments.length(),
+            peers: arguments.peers.clone(),
+            program,
+            target: arguments.target.clone(),
+            baseline: arguments.baseline.clone(),
+            session: session.clone(),
+        };
+        suite::run(arguments.suite, &options, &mut |look| match look {
+            Look::Session(event) => watcher.show(&event),
+            Look::Connections(subject, now) => {
+                watcher.show_line(&format!("{subject}: {}", text::progress(now)), now.elapsed);
+            }
+        })
+    })?;
+    outputs.tell_files()?;
+    Ok(measured)
+}
+
+impl SuiteArguments {
+    fn length(&self) -> Length {
+        match (self.quick, self.full) {
+            (true, _) => Length::Quick,
+            (_, true) => Length::Full,
+            _ => Length::Standard,
+        }
+    }
+}

@@ -5,6 +5,7 @@
 
 mod admin;
 mod balancing;
+mod bench_connections;
 mod bodies;
 mod cases;
 mod clients;

@@ -6,6 +6,7 @@
 mod admin;
 mod balancing;
 mod bench_connections;
+mod bench_spellings;
 mod bodies;
 mod cases;
 mod clients;

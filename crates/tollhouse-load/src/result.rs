@@ -172,6 +172,11 @@ pub struct Sample {
 }
 
 impl CaseResult {
+    /// Whether somebody counted failures: every run does, and some tables.
+    pub fn knows_failures(&self) -> bool {
+        self.case.is_some() || self.counts.succeeded + self.counts.failed > 0
+    }
+
     /// The distribution that thresholds and headlines are about: the latency in an open loop, the
     /// response time otherwise.
     pub fn headline(&self) -> &Distribution {

@@ -53,8 +53,8 @@ fn busy_connections(result: &CaseResult, concurrency: f64, findings: &mut Findin
     );
     let meaning = match (busy < concurrency, result.counts.failed) {
         (true, 0) => format!(
-            "{} of them are unaccounted for: stalled, failing or never opened. Count failures by \
-             class and look for an overflowing listen queue before quoting these times",
+            "{} of them are unaccounted for. Count failures, look for connections that stalled in a \
+             listen queue, and quote none of these times until they are found",
             figure::percent(off),
         ),
         (true, failed) => format!(
@@ -120,8 +120,7 @@ pub(super) fn order(session: &Session<'_>, findings: &mut Findings) {
             "order",
             Severity::Invalid,
             format!(
-                "{}. Such figures are not of one run: a cell was copied or computed wrongly. Take \
-                 them from the raw data again.",
+                "{}: not the figures of one run. Take them from the raw data again.",
                 wrong.join("; "),
             ),
         );

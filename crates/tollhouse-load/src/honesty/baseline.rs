@@ -33,9 +33,8 @@ pub(super) fn below_direct(session: &Session<'_>, findings: &mut Findings) {
             "below-direct",
             severity,
             format!(
-                "{} through the gateway, below the direct baseline ({}). A gateway cannot answer before \
-                 its upstream does: connections stalled, failed or were answered from a cache. Check \
-                 failures and bodies.",
+                "{} of {}: a gateway cannot answer before its upstream does. Connections stalled or \
+                 failed, or a cache answered; check failures and bodies.",
                 shown.join(", "),
                 direct.title(),
             ),

@@ -29,7 +29,7 @@ pub(super) fn duration(session: &Session<'_>, findings: &mut Findings) {
                 "duration",
                 Severity::Invalid,
                 format!(
-                    "The case lasted {}: its times are those of connecting and warming up. Measure for \
+                    "Lasted {}: its times are those of connecting and warming up. Measure for \
                      {SECONDS_ENOUGH} s.",
                     figure::time(seconds * 1e9),
                 ),

@@ -118,7 +118,7 @@ fn row(result: &CaseResult) -> Vec<String> {
     let times = result.headline();
     let percentile = |percent| percentile(times, percent);
     let counts = &result.counts;
-    let failed = if result.case.is_none() && counts.completed == 0 {
+    let failed = if !result.knows_failures() {
         figure::NONE.to_owned()
     } else {
         figure::count(counts.failed)

@@ -168,7 +168,7 @@ fn figures_are_in_order() {
 fn a_case_lasts_long_enough() {
     const RULE: &str = "duration";
     check(&[
-        (RULE, Open, |run| run.elapsed_ns = 300_000_000, Invalid("lasted 300.0 ms")),
+        (RULE, Open, |run| run.elapsed_ns = 300_000_000, Invalid("Lasted 300.0 ms")),
         (RULE, Open, |run| run.elapsed_ns = 10_000_000_000, Nothing),
         (
             RULE,

@@ -167,7 +167,9 @@ impl<'a> Row<'a> {
     /// Requests that failed over requests that ended; `None` when no one counted.
     pub(super) fn failed_share(&self) -> Option<f64> {
         let completed = self.sum(|run| run.counts.completed);
-        (completed > 0).then(|| self.sum(|run| run.counts.failed) as f64 / completed as f64)
+        let is_known = self.runs.iter().all(|run| run.knows_failures());
+        (is_known && completed > 0)
+            .then(|| self.sum(|run| run.counts.failed) as f64 / completed as f64)
     }
 
     /// A figure of each run, added up.

@@ -6,8 +6,12 @@
 //! and recording are none of a protocol's business.
 
 pub mod check;
+pub mod grpc;
 pub mod http1;
+pub mod http2;
 pub mod request;
+pub mod tcp;
+pub mod websocket;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -93,9 +97,9 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// `(k + 1) × streams − 1` share connection `k` where the protocol multiplexes. Opens nothing yet.
     fn lane(self: &Arc<Self>, worker: &Rc<Worker>, index: usize) -> Self::Lane;
 
-    /// How a status is called in results.
-    fn status_name(status: u16) -> String {
-        status.to_string()
+    /// How a status is called in results; `None` for what is none.
+    fn status_name(status: u16) -> Option<String> {
+        (status > 0).then(|| status.to_string())
     }
 
     /// The header lines of the first answer; empty for protocols whose answers have none.

@@ -17,7 +17,11 @@ use crate::clock::Clock;
 use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
 use crate::preflight;
+use crate::protocol::grpc::Grpc;
 use crate::protocol::http1::Http1;
+use crate::protocol::http2::Http2;
+use crate::protocol::tcp::Tcp;
+use crate::protocol::websocket::WebSocket;
 use crate::protocol::{Lane, Protocol};
 use crate::resource::{SAMPLE_EVERY, Sampler, Usage, Watched};
 use crate::result::{CaseResult, Counts, Interval};
@@ -107,10 +111,10 @@ pub fn run(
     let target = Target::of(case)?;
     match case.protocol() {
         Name::Http1 => run_over::<Http1>(case, &target, settings, observe),
-        Name::Http2 | Name::Grpc | Name::WebSocket | Name::Tcp => Err(BenchError::Case {
-            key: "protocol".into(),
-            why: "is not known to this build".into(),
-        }),
+        Name::Http2 => run_over::<Http2>(case, &target, settings, observe),
+        Name::Grpc => run_over::<Grpc>(case, &target, settings, observe),
+        Name::WebSocket => run_over::<WebSocket>(case, &target, settings, observe),
+        Name::Tcp => run_over::<Tcp>(case, &target, settings, observe),
     }
 }
 

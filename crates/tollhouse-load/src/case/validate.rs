@@ -12,6 +12,11 @@ const STREAMS_MAX: usize = 65_536;
 /// Most connections of a case: 15 times the ports that one address has.
 const CONNECTIONS_MAX: usize = 1_000_000;
 
+/// Statuses of HTTP, as far as they can be written in three digits.
+const HTTP_STATUSES: std::ops::RangeInclusive<u16> = 100..=999;
+/// Statuses of gRPC, `OK` to `Unauthenticated`.
+const GRPC_STATUSES: std::ops::RangeInclusive<u16> = 0..=16;
+
 /// Where, and what is wrong with a remedy.
 type Found = Result<(), (&'static str, String)>;
 
@@ -28,7 +33,7 @@ impl Case {
             self.load.judge(protocol)?;
             self.judge_protocol(protocol)?;
             self.http.judge()?;
-            self.checks.judge()?;
+            self.checks.judge(protocol)?;
             self.tls.judge(parsed.is_tls)
         };
         judge().map_err(|(key, why)| BenchError::Case { key: key.to_owned(), why })
@@ -60,7 +65,12 @@ impl Case {
             }
             (None, _) => {}
         }
-        if !is_http && self.http != HttpRequest::default() {
+        let headers = match protocol {
+            // They go with the handshake.
+            Protocol::WebSocket => self.http.headers.clone(),
+            _ => Vec::new(),
+        };
+        if !is_http && self.http != (HttpRequest { headers, ..HttpRequest::default() }) {
             return Err(("http", "is given, but the protocol is not HTTP; leave it out".into()));
         }
         if !self.message.is_empty() && !matches!(protocol, Protocol::WebSocket | Protocol::Tcp) {
@@ -134,9 +144,14 @@ impl HttpRequest {
 }
 
 impl Checks {
-    fn judge(&self) -> Found {
-        if let Some(status) = self.status.iter().find(|status| !(100..1_000).contains(*status)) {
-            return Err(("checks.status", format!("{status} is no status; write 100 to 999")));
+    fn judge(&self, protocol: Protocol) -> Found {
+        let statuses = match protocol {
+            Protocol::Grpc => GRPC_STATUSES,
+            _ => HTTP_STATUSES,
+        };
+        if let Some(status) = self.status.iter().find(|status| !statuses.contains(status)) {
+            let (from, to) = (statuses.start(), statuses.end());
+            return Err(("checks.status", format!("{status} is no status; write {from} to {to}")));
         }
         if let Some(Err(error)) = self.body_matches.as_deref().map(regex::bytes::Regex::new) {
             // The last line says what is wrong; those before it draw where.

@@ -23,7 +23,7 @@ use fill::Templates;
 use wire::Wire;
 
 /// Who asks, unless the case says otherwise.
-const USER_AGENT: &str = concat!("tollhouse-bench/", env!("CARGO_PKG_VERSION"));
+pub(super) const USER_AGENT: &str = concat!("tollhouse-bench/", env!("CARGO_PKG_VERSION"));
 /// As the generator itself writes it, which is how a line of its own is recognised.
 const CONTENT_LENGTH: &str = "Content-Length";
 
@@ -96,11 +96,21 @@ impl Requests {
     /// The request that goes with a ticket.
     #[inline]
     pub fn next(&self, ticket: Ticket) -> &Entry {
-        let index = match self.turn.len() {
+        &self.entries[self.index(ticket)]
+    }
+
+    /// Which of [`entries`](Self::entries) goes with a ticket.
+    #[inline]
+    pub fn index(&self, ticket: Ticket) -> usize {
+        match self.turn.len() {
             0 => 0,
             turn => self.turn[(ticket.number % turn as u64) as usize] as usize,
-        };
-        &self.entries[index]
+        }
+    }
+
+    /// All requests, for protocols that encode them their own way.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
     }
 
     /// The bytes of a request for HTTP/1. `lane` names what sends it.
@@ -125,6 +135,11 @@ impl Requests {
 }
 
 impl Entry {
+    /// The parts of a request that is the same every time; `None` when it is filled in.
+    pub fn fixed_parts(&self) -> Option<&Parts> {
+        self.templates.is_none().then_some(&self.parts)
+    }
+
     /// The parts of a request, for other versions of HTTP. `lane` names what sends it.
     ///
     /// # Errors

@@ -304,8 +304,8 @@ impl Follower {
         }
         counts.messages = whole.messages.clone();
         for (status, count) in &whole.statuses {
-            if *status > 0 {
-                counts.statuses.insert(P::status_name(*status), *count);
+            if let Some(name) = P::status_name(*status) {
+                counts.statuses.insert(name, *count);
             }
         }
         counts.reused = whole.reused;

@@ -2,4 +2,5 @@
 
 mod engine;
 mod mock;
+mod protocols;
 mod report_html;

@@ -1,0 +1,371 @@
+//! gRPC over HTTP/2: calls of all four kinds, from descriptors that are known only at run time.
+//!
+//! Everything about a call that can be decided once is decided in [`Grpc::prepare`]: its descriptors, its
+//! encoded messages, its headers. What is left for a request is to fill in what changes.
+
+mod answer;
+mod data;
+mod frame;
+mod message;
+mod metadata;
+mod reflection;
+mod schema;
+pub mod status;
+mod stream;
+#[cfg(test)]
+mod testing;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Uri, Version};
+use prost_reflect::{DynamicMessage, MethodDescriptor};
+
+use crate::case::{Case, Checks, GrpcCall};
+use crate::connect::Connector;
+use crate::error::BenchError;
+use crate::failure::{Failure, FailureClass};
+use crate::protocol::check::Judge;
+use crate::protocol::{Lane, Marks, Protocol, Reply, Ticket};
+use crate::target::Target;
+use crate::template::{Method, Variables};
+use crate::worker::Worker;
+
+use super::http2::channel::{Channel, Place};
+use answer::{AnswerError, End, Status, Until, receive, with_code};
+use data::Data;
+use frame::{Frames, Keeps};
+use message::Fill;
+use metadata::Metadata;
+use status::Code;
+use stream::{Rhythm, both, send_messages, within};
+
+/// A case over gRPC.
+pub struct Grpc {
+    connector: Connector,
+    uri: Uri,
+    method: MethodDescriptor,
+    names: Method,
+    data: Data,
+    metadata: Metadata,
+    rhythm: Rhythm,
+    messages: Messages,
+    /// How many messages a client stream sends, when no count is given.
+    messages_a_call: u64,
+    checks: Checks,
+    judge: Judge,
+    answer_bytes_max: usize,
+    streams: usize,
+    keep_alive: bool,
+}
+
+/// When the messages of a stream are filled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Messages {
+    /// Once a call.
+    OnceACall,
+    /// Each anew.
+    EachAnew,
+}
+
+impl Protocol for Grpc {
+    type Lane = GrpcLane;
+
+    fn prepare(case: &Case, target: &Target) -> Result<Self, BenchError> {
+        let call = case.grpc.clone().unwrap_or_default();
+        let connector = Connector::new(case, target, &["h2"])?;
+        let name = schema::CallName::parse(&call.call)?;
+        let pool = match schema::pool_of_files(&call)? {
+            Some(pool) => pool,
+            None => reflection::pool_of_server(case, &call, &connector)?,
+        };
+        let method = schema::method(&pool, name)?;
+        let answer_bytes_max = call.answer_bytes_max.unwrap_or(GrpcCall::ANSWER_BYTES_MAX);
+        let mut grpc = Self {
+            messages_a_call: 1,
+            uri: uri_of(&call, target, &method)?,
+            names: names_of(&method),
+            data: Data::prepare(&call, &method)?,
+            metadata: Metadata::prepare(case, &call)?,
+            rhythm: Rhythm::of(&call),
+            messages: match call.stream_dynamic_messages {
+                true => Messages::EachAnew,
+                false => Messages::OnceACall,
+            },
+            judge: Judge::prepare(&case.checks)?,
+            checks: case.checks.clone(),
+            streams: case.load.streams,
+            keep_alive: case.load.keep_alive,
+            connector,
+            method,
+            answer_bytes_max,
+        };
+        grpc.messages_a_call = grpc.try_out()?;
+        Ok(grpc)
+    }
+
+    fn lane(self: &Arc<Self>, worker: &Rc<Worker>, index: usize) -> GrpcLane {
+        let place = Place { lane: index, streams: self.streams, keep_alive: self.keep_alive };
+        let keeps = if self.judge.reads_body() { Keeps::Last } else { Keeps::Nothing };
+        GrpcLane {
+            protocol: Arc::clone(self),
+            worker: Rc::clone(worker),
+            worker_id: format!("g{}c{index}", worker.index),
+            channel: Channel::new(worker, &place),
+            frames: Frames::new(self.answer_bytes_max, keeps),
+            text: String::new(),
+        }
+    }
+
+    fn status_name(status: u16) -> Option<String> {
+        Some(Code(u8::try_from(status).unwrap_or(u8::MAX)).name())
+    }
+}
+
+impl Grpc {
+    /// Fills everything in once, so that a template with a mistake in it is named before the load.
+    /// Gives how many messages there are.
+    fn try_out(&self) -> Result<u64, BenchError> {
+        let mut random = tollhouse_stdx::Random::from_process_entropy();
+        let variables = Variables::now("g0c0", 0, &self.names, &mut random);
+        let mut text = String::new();
+        let mut fill = Fill { variables: &variables, random: &mut random, text: &mut text };
+        let wrong = |key: &str| {
+            let key = key.to_owned();
+            move |why| BenchError::Case { key, why }
+        };
+        self.metadata.headers(&mut fill).map_err(wrong("grpc.metadata"))?;
+        let all = self.data.all(&mut fill).map_err(wrong("grpc.data"))?;
+        if all.is_empty() && !self.method.is_client_streaming() {
+            return Err(wrong("grpc.data")("the list is empty; a call needs a message".into()));
+        }
+        Ok(all.len() as u64)
+    }
+
+    fn head(&self, headers: &HeaderMap) -> Request<()> {
+        let mut request = Request::new(());
+        *request.version_mut() = Version::HTTP_2;
+        *request.method_mut() = http::Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = headers.clone();
+        request
+    }
+
+    /// Judges a whole answer.
+    fn judge(&self, status: &Status, frames: &Frames) -> Result<Reply, Failure> {
+        let code = u16::from(status.code.0);
+        let reply = Reply { status: code, body_bytes: frames.message_bytes() };
+        let is_accepted = match self.checks.status.as_slice() {
+            [] => status.code == Code::OK || self.checks.any_status,
+            accepted => accepted.contains(&code),
+        };
+        if !is_accepted {
+            return Err(with_code(FailureClass::Status, status.code, &status.message));
+        }
+        if !self.judge.reads_body() {
+            return self.judge.judge(reply, &[]).map(|()| reply);
+        }
+        let json = self.json_of(frames.last());
+        self.judge.judge(reply, json.as_bytes()).map(|()| reply)
+    }
+
+    /// The last message as JSON, for checks on its content; bytes that are no message are no JSON either.
+    fn json_of(&self, message: &[u8]) -> String {
+        let decoded = DynamicMessage::decode(self.method.output(), message).ok();
+        decoded.and_then(|message| serde_json::to_string(&message).ok()).unwrap_or_default()
+    }
+}
+
+/// Carries one call at a time.
+pub struct GrpcLane {
+    protocol: Arc<Grpc>,
+    worker: Rc<Worker>,
+    /// What `{{.WorkerID}}` is.
+    worker_id: String,
+    channel: Channel,
+    frames: Frames,
+    /// For texts while they are filled in.
+    text: String,
+}
+
+impl Lane for GrpcLane {
+    async fn open(&mut self) -> Result<(), Failure> {
+        let protocol = Arc::clone(&self.protocol);
+        self.channel.open(&protocol.connector, &mut Marks::default()).await
+    }
+
+    async fn exchange(&mut self, ticket: Ticket, marks: &mut Marks) -> Result<Reply, Failure> {
+        let protocol = Arc::clone(&self.protocol);
+        let is_stream =
+            protocol.method.is_client_streaming() || protocol.method.is_server_streaming();
+        let outcome = match is_stream {
+            true => self.stream(&protocol, ticket, marks).await,
+            false => self.unary(&protocol, ticket, marks).await,
+        };
+        self.channel.finish(marks);
+        outcome
+    }
+
+    fn abandon(&mut self) {
+        self.channel.abandon();
+    }
+}
+
+impl GrpcLane {
+    async fn unary(
+        &mut self,
+        protocol: &Grpc,
+        ticket: Ticket,
+        marks: &mut Marks,
+    ) -> Result<Reply, Failure> {
+        let message = |data: &Data, fill: &mut Fill<'_, '_>| data.message(ticket.number, fill);
+        let (headers, message) = self.fill(protocol, ticket, message)?;
+        let head = || protocol.head(&headers);
+        let response = self.channel.request(&protocol.connector, &head, message, marks).await?;
+        let received = receive(response, &mut self.frames, Until { messages: None }).await;
+        self.conclude(protocol, received)
+    }
+
+    /// The headers of a call, and its messages: one, or all that a client stream sends.
+    fn fill<T>(
+        &mut self,
+        protocol: &Grpc,
+        ticket: Ticket,
+        messages: impl FnOnce(&Data, &mut Fill<'_, '_>) -> Result<T, String>,
+    ) -> Result<(HeaderMap, T), Failure> {
+        let mut random = self.worker.random().borrow_mut();
+        let number = ticket.number;
+        let variables = Variables::now(&self.worker_id, number, &protocol.names, &mut random);
+        let mut fill = Fill { variables: &variables, random: &mut random, text: &mut self.text };
+        let headers = protocol.metadata.headers(&mut fill);
+        headers
+            .and_then(|headers| Ok((headers, messages(&protocol.data, &mut fill)?)))
+            .map_err(unwritten)
+    }
+
+    fn conclude(
+        &mut self,
+        protocol: &Grpc,
+        received: Result<End, AnswerError>,
+    ) -> Result<Reply, Failure> {
+        match received {
+            Ok(End::Status(status)) => protocol.judge(&status, &self.frames),
+            // As planned: the generator itself ended the stream.
+            Ok(End::Enough) => {
+                let body_bytes = self.frames.message_bytes();
+                Ok(Reply { status: u16::from(Code::CANCELED.0), body_bytes })
+            }
+            Err(AnswerError::Failure(failure)) => Err(failure),
+            Err(AnswerError::Transport(error)) => Err(self.channel.failed(&error)),
+        }
+    }
+}
+
+impl GrpcLane {
+    /// A call with a stream on either side.
+    async fn stream(
+        &mut self,
+        protocol: &Grpc,
+        ticket: Ticket,
+        marks: &mut Marks,
+    ) -> Result<Reply, Failure> {
+        let is_client_stream = protocol.method.is_client_streaming();
+        let (headers, ready) =
+            self.fill(protocol, ticket, |data, fill| match is_client_stream {
+                false => Ok(vec![data.message(ticket.number, fill)?]),
+                true if protocol.messages == Messages::OnceACall => data.all(fill),
+                true => Ok(Vec::new()),
+            })?;
+        let head = || protocol.head(&headers);
+        let (answer, mut sending) =
+            self.channel.start(&protocol.connector, &head, None, marks).await?;
+        // The bounds of a stream are those of its sending side, where it has one.
+        let (sends, receives) = match is_client_stream {
+            true => (protocol.rhythm, Rhythm::NONE),
+            false => (Rhythm { count: Some(1), ..Rhythm::NONE }, protocol.rhythm),
+        };
+        let Self { worker, worker_id, frames, text, .. } = self;
+        let count = sends.count.unwrap_or(protocol.messages_a_call);
+        let mut outgoing =
+            Outgoing { protocol, worker, worker_id, number: ticket.number, count, ready, text };
+        let sent = send_messages(&mut sending, sends, |turn| outgoing.next(turn));
+        let received = async {
+            let response = answer.await.map_err(AnswerError::Transport)?;
+            marks.first_byte_ns = worker.now_ns();
+            receive(response, frames, Until { messages: receives.count }).await
+        };
+        let ended = both(sent, within(receives.duration, received)).await.map_err(unwritten)?;
+        // Dropping the stream tells the peer that no more is wanted.
+        self.conclude(protocol, ended.unwrap_or(Ok(End::Enough)))
+    }
+}
+
+/// What a call sends on its stream.
+struct Outgoing<'a> {
+    protocol: &'a Grpc,
+    worker: &'a Worker,
+    worker_id: &'a str,
+    number: u64,
+    count: u64,
+    /// Filled in once for the call; empty when each is filled in anew.
+    ready: Vec<Bytes>,
+    text: &'a mut String,
+}
+
+impl Outgoing<'_> {
+    /// The message at `turn`; `None` after the last.
+    fn next(&mut self, turn: u64) -> Option<Result<Bytes, String>> {
+        if turn >= self.count {
+            return None;
+        }
+        if !self.ready.is_empty() {
+            return Some(Ok(self.ready[(turn % self.ready.len() as u64) as usize].clone()));
+        }
+        if self.protocol.messages == Messages::OnceACall {
+            return None;
+        }
+        let mut random = self.worker.random().borrow_mut();
+        let names = &self.protocol.names;
+        let variables = Variables::now(self.worker_id, self.number, names, &mut random);
+        let mut fill = Fill { variables: &variables, random: &mut random, text: self.text };
+        Some(self.protocol.data.message(turn, &mut fill))
+    }
+}
+
+/// A message that could not be made was not sent.
+fn unwritten(why: String) -> Failure {
+    Failure::new(FailureClass::Write, why)
+}
+
+fn scheme_of(target: &Target) -> &'static str {
+    if target.is_tls { "https" } else { "http" }
+}
+
+/// The case's own, or the target's.
+fn authority_of<'a>(call: &'a GrpcCall, target: &'a Target) -> &'a str {
+    call.authority.as_deref().unwrap_or(&target.authority)
+}
+
+fn uri_of(call: &GrpcCall, target: &Target, method: &MethodDescriptor) -> Result<Uri, BenchError> {
+    let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
+    let authority = authority_of(call, target);
+    let uri = Uri::builder().scheme(scheme_of(target)).authority(authority).path_and_query(path);
+    uri.build().map_err(|error| BenchError::Case {
+        key: "grpc.authority".into(),
+        why: format!("`{authority}`: {error}"),
+    })
+}
+
+/// The names that templates know.
+fn names_of(method: &MethodDescriptor) -> Method {
+    Method {
+        fully_qualified_name: method.full_name().to_owned(),
+        method_name: method.name().to_owned(),
+        service_name: method.parent_service().name().to_owned(),
+        input_name: method.input().name().to_owned(),
+        output_name: method.output().name().to_owned(),
+        is_client_streaming: method.is_client_streaming(),
+        is_server_streaming: method.is_server_streaming(),
+    }
+}

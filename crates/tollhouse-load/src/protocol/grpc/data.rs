@@ -1,0 +1,229 @@
+//! The messages of a case: from JSON, a file of JSON, or a file of encoded messages, and which of them a
+//! call sends. What does not change is encoded and framed once.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use prost_reflect::{DynamicMessage, MessageDescriptor, MethodDescriptor};
+use serde_json::Value as Json;
+use tollhouse_stdx::Random;
+
+use super::frame::{Encoding, frame};
+use super::message::{Fill, Message, MessageError, Templates, compile};
+use crate::case::{GrpcCall, GrpcData};
+use crate::error::BenchError;
+use crate::template::{Template, Variables};
+
+/// The messages of a case, by turns.
+pub(super) struct Data {
+    source: Source,
+    encoding: Encoding,
+}
+
+enum Source {
+    /// Framed once and for all.
+    Ready(Vec<Bytes>),
+    /// Some values are filled in anew.
+    Compiled(Vec<Message>),
+    /// The text is no JSON until it is filled in.
+    Text(Box<TextSource>),
+}
+
+struct TextSource {
+    template: Template,
+    descriptor: MessageDescriptor,
+}
+
+/// Why a message could not be made.
+pub(super) type DataError = String;
+
+impl Data {
+    /// Reads and compiles the messages of a case.
+    ///
+    /// # Errors
+    /// A file cannot be read, or a text is no message of the method: where, and what is wrong.
+    pub(super) fn prepare(call: &GrpcCall, method: &MethodDescriptor) -> Result<Self, BenchError> {
+        let encoding = if call.compression { Encoding::Gzip } else { Encoding::Identity };
+        let source = match &call.data {
+            None => Source::Ready(vec![ready(encoding, &[])]),
+            Some(GrpcData::Json(text)) => {
+                let error = |why| BenchError::Case { key: "grpc.data".into(), why };
+                json_source(text, call, method, encoding).map_err(error)?
+            }
+            Some(GrpcData::JsonFile(path)) => {
+                let error = |why| BenchError::File { path: path.clone(), why };
+                let text = std::fs::read_to_string(path).map_err(|io| error(io.to_string()))?;
+                json_source(&text, call, method, encoding).map_err(error)?
+            }
+            Some(GrpcData::BinaryFile(path)) => binary_source(path, method, encoding)?,
+        };
+        Ok(Self { source, encoding })
+    }
+
+    /// How many messages were compiled.
+    fn len(&self) -> u64 {
+        match &self.source {
+            Source::Ready(messages) => messages.len() as u64,
+            Source::Compiled(messages) => messages.len() as u64,
+            Source::Text(_) => 0,
+        }
+    }
+
+    /// The message that stands at `turn`, framed; they take turns.
+    pub(super) fn message(&self, turn: u64, fill: &mut Fill<'_, '_>) -> Result<Bytes, DataError> {
+        let at = |count: usize| (turn % count as u64) as usize;
+        match &self.source {
+            Source::Ready(messages) if messages.is_empty() => Err("there is no message".into()),
+            Source::Ready(messages) => Ok(messages[at(messages.len())].clone()),
+            Source::Compiled(messages) => {
+                let message = &messages[at(messages.len())];
+                let framed = frame(self.encoding, |out| message.write(fill, out));
+                framed.map_err(|error| error.to_string())
+            }
+            Source::Text(source) => {
+                let messages = source.fill(fill)?;
+                let message = messages.get(at(messages.len().max(1)));
+                let message = message.ok_or("there is no message")?;
+                Ok(ready(self.encoding, message))
+            }
+        }
+    }
+
+    /// All messages, each once, for a stream.
+    pub(super) fn all(&self, fill: &mut Fill<'_, '_>) -> Result<Vec<Bytes>, DataError> {
+        if let Source::Text(source) = &self.source {
+            let messages = source.fill(fill)?;
+            return Ok(messages.iter().map(|message| ready(self.encoding, message)).collect());
+        }
+        (0..self.len()).map(|turn| self.message(turn, fill)).collect()
+    }
+}
+
+impl TextSource {
+    /// The encoded messages of the filled-in text.
+    fn fill(&self, fill: &mut Fill<'_, '_>) -> Result<Vec<Vec<u8>>, DataError> {
+        let text = fill.render(&self.template)?;
+        let json: Json = serde_json::from_str(text)
+            .map_err(|error| format!("the filled-in text is no JSON: {error}"))?;
+        let compiled = compile_all(&json, &self.descriptor, Templates::AsWritten)?;
+        let bytes = |message: &Message| message.as_static().unwrap_or_default().to_vec();
+        Ok(compiled.iter().map(bytes).collect())
+    }
+}
+
+fn ready(encoding: Encoding, message: &[u8]) -> Bytes {
+    let write = |out: &mut Vec<u8>| {
+        out.extend_from_slice(message);
+        Ok::<(), std::convert::Infallible>(())
+    };
+    match frame(encoding, write) {
+        Ok(framed) => framed,
+        Err(never) => match never {},
+    }
+}
+
+/// A text that is JSON as it stands is compiled; one that has to be filled in first (`{"n": {{…}}}`,
+/// `{{if …}}` around fields) is filled in whole, which costs its JSON on every request.
+fn json_source(
+    text: &str,
+    call: &GrpcCall,
+    method: &MethodDescriptor,
+    encoding: Encoding,
+) -> Result<Source, String> {
+    let templates = Templates::of(call);
+    let descriptor = method.input();
+    let json = serde_json::from_str::<Json>(text).map_err(|error| format!("is no JSON: {error}"));
+    let is_json = json.is_ok();
+    let first = match json.and_then(|json| compile_all(&json, &descriptor, templates)) {
+        Ok(messages) => return Ok(source_of(messages, encoding)),
+        Err(first) => first,
+    };
+    let Templates::Filled(functions) = templates else { return Err(first) };
+    if !text.contains("{{") {
+        return Err(first);
+    }
+    // A sample tells whether this is a text to be filled in, or one with a mistake in it.
+    let template = Template::parse_with(text, functions).map_err(|error| error.to_string());
+    let source = template.map(|template| TextSource { template, descriptor });
+    match source.and_then(|source| source.sample().map(|()| source)) {
+        Ok(source) => Ok(Source::Text(Box::new(source))),
+        Err(_) if is_json => Err(first),
+        Err(second) => Err(second),
+    }
+}
+
+impl TextSource {
+    /// Fills the text in once.
+    fn sample(&self) -> Result<(), DataError> {
+        let method = crate::template::Method::default();
+        let mut random = Random::seeded(0);
+        let variables = Variables::now("sample", 0, &method, &mut random);
+        let text = &mut String::new();
+        self.fill(&mut Fill { variables: &variables, random: &mut random, text }).map(drop)
+    }
+}
+
+/// An object is one message, a list as many as it has.
+fn compile_all(
+    json: &Json,
+    descriptor: &MessageDescriptor,
+    templates: Templates,
+) -> Result<Vec<Message>, String> {
+    let one = |json: &Json| compile(json, descriptor, templates);
+    match json {
+        Json::Array(values) => {
+            let numbered = values.iter().enumerate();
+            let compiled = numbered.map(|(index, json)| {
+                one(json).map_err(|error| format!("message {}: {error}", index + 1))
+            });
+            compiled.collect()
+        }
+        json => Ok(vec![one(json).map_err(|error: MessageError| error.to_string())?]),
+    }
+}
+
+fn source_of(messages: Vec<Message>, encoding: Encoding) -> Source {
+    let all_ready: Option<Vec<Bytes>> = messages
+        .iter()
+        .map(|message| message.as_static().map(|bytes| ready(encoding, bytes)))
+        .collect();
+    all_ready.map_or(Source::Compiled(messages), Source::Ready)
+}
+
+/// A file of messages with their lengths in front, or of a single one without.
+fn binary_source(
+    path: &Path,
+    method: &MethodDescriptor,
+    encoding: Encoding,
+) -> Result<Source, BenchError> {
+    let error = |why: String| BenchError::File { path: path.to_owned(), why };
+    let bytes = std::fs::read(path).map_err(|io| error(io.to_string()))?;
+    let is_message =
+        |part: &[u8]| DynamicMessage::decode(method.input(), part).map_err(|e| e.to_string());
+    let parts = match delimited(&bytes).filter(|parts| parts.iter().all(|p| is_message(p).is_ok()))
+    {
+        Some(parts) => parts,
+        None => {
+            let wrong = |why| error(format!("is no {}: {why}", method.input().full_name()));
+            is_message(&bytes).map_err(wrong)?;
+            vec![bytes.as_slice()]
+        }
+    };
+    Ok(Source::Ready(parts.into_iter().map(|part| ready(encoding, part)).collect()))
+}
+
+/// Messages with varint lengths in front; `None` when the bytes do not add up.
+fn delimited(bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut parts = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let length = prost::encoding::decode_varint(&mut rest).ok()?;
+        let (part, after) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+        parts.push(part);
+        rest = after;
+    }
+    (!parts.is_empty()).then_some(parts)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! The descriptors of a call: from a `.proto` file, a protoset, or files that a server handed out. Which
+//! service and method are meant is decided here; asking a server is [`super::reflection`].
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use prost::Message as _;
+use prost_reflect::{DescriptorPool, MethodDescriptor};
+use prost_types::{FileDescriptorProto, FileDescriptorSet};
+use tollhouse_stdx::nearest;
+
+use crate::case::GrpcCall;
+use crate::error::BenchError;
+
+/// A call as it is written: `package.Service.Method` or `package.Service/Method`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallName<'a> {
+    /// The service with its package.
+    pub service: &'a str,
+    /// The method.
+    pub method: &'a str,
+}
+
+impl<'a> CallName<'a> {
+    /// Takes the text apart.
+    ///
+    /// # Errors
+    /// It is not of that form.
+    pub fn parse(call: &'a str) -> Result<Self, BenchError> {
+        let text = call.strip_prefix('/').unwrap_or(call);
+        let parts = text.rsplit_once('/').or_else(|| text.rsplit_once('.'));
+        match parts {
+            Some((service, method)) if !service.is_empty() && !method.is_empty() => {
+                Ok(Self { service, method })
+            }
+            _ => Err(wrong_call(format!("`{call}` names no method; write package.Service/Method"))),
+        }
+    }
+}
+
+/// Reads the case's files; `None` when it names neither, so that the server has to be asked.
+///
+/// # Errors
+/// The file cannot be read or is wrong: file, line and column where they are known.
+pub fn pool_of_files(call: &GrpcCall) -> Result<Option<DescriptorPool>, BenchError> {
+    if let Some(path) = &call.protoset {
+        return protoset(path).map(Some);
+    }
+    call.proto.as_deref().map(|path| proto(path, call)).transpose()
+}
+
+fn protoset(path: &Path) -> Result<DescriptorPool, BenchError> {
+    let error = |why: String| BenchError::File { path: path.to_owned(), why };
+    let bytes = std::fs::read(path).map_err(|io| error(io.to_string()))?;
+    let set = FileDescriptorSet::decode(bytes.as_slice())
+        .map_err(|wrong| error(format!("is no protoset: {wrong}")))?;
+    let files = set.file.into_iter().map(|file| (file.name().to_owned(), file)).collect();
+    pool_of(files).map_err(|why| error(format!("{why}; make it with --include_imports")))
+}
+
+/// Files by their names.
+pub type Files = BTreeMap<String, FileDescriptorProto>;
+
+/// Files as a pool; those of `google.protobuf` may be left out.
+///
+/// # Errors
+/// They do not fit together, or one is missing.
+pub fn pool_of(mut files: Files) -> Result<DescriptorPool, String> {
+    loop {
+        let known = missing(&files).find_map(google_file);
+        let Some(file) = known else { break };
+        files.insert(file.name().to_owned(), file);
+    }
+    let mut pool = DescriptorPool::new();
+    pool.add_file_descriptor_protos(files.into_values())
+        .map_err(|wrong| format!("the descriptors do not fit together: {wrong:?}"))?;
+    Ok(pool)
+}
+
+/// Imports that are not there.
+pub fn missing(files: &Files) -> impl Iterator<Item = &str> {
+    let imports = files.values().flat_map(|file| file.dependency.iter());
+    imports.map(String::as_str).filter(|name| !files.contains_key(*name))
+}
+
+/// Files of `google.protobuf` are the same everywhere.
+fn google_file(name: &str) -> Option<FileDescriptorProto> {
+    let known = DescriptorPool::global().get_file_by_name(name)?;
+    name.starts_with("google/protobuf/").then(|| known.file_descriptor_proto().clone())
+}
+
+/// Imports are looked for in the given folders, then beside the file, then in `.`.
+fn proto(path: &Path, call: &GrpcCall) -> Result<DescriptorPool, BenchError> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut folders: Vec<&Path> = call.import_paths.iter().map(AsRef::as_ref).collect();
+    for further in [folder, Path::new(".")] {
+        if !folders.contains(&further) {
+            folders.push(further);
+        }
+    }
+    // The compiler's own message does not say which of many folders were looked in.
+    let error = |wrong: protox::Error| {
+        let mut why = format!("{wrong:?}").replace('\n', " ");
+        if wrong.is_file_not_found() && path.exists() {
+            let shown: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+            why = format!("{why}; looked for imports in {}", shown.join(", "));
+        }
+        BenchError::File { path: path.to_owned(), why }
+    };
+    if let Err(io) = std::fs::metadata(path) {
+        return Err(BenchError::File { path: path.to_owned(), why: io.to_string() });
+    }
+    let mut compiler = protox::Compiler::new(&folders).map_err(error)?;
+    compiler.include_imports(true).open_file(path).map_err(error)?;
+    Ok(compiler.descriptor_pool())
+}
+
+/// The method that a call names.
+///
+/// # Errors
+/// There is no such service or method; the ones that are there are listed.
+pub fn method(pool: &DescriptorPool, name: CallName<'_>) -> Result<MethodDescriptor, BenchError> {
+    let services: Vec<_> = pool.services().collect();
+    let Some(service) = services.iter().find(|service| service.full_name() == name.service) else {
+        let known = services.iter().map(|service| service.full_name());
+        return Err(wrong_call(unknown("service", name.service, known)));
+    };
+    let methods: Vec<_> = service.methods().collect();
+    if let Some(found) = methods.iter().find(|method| method.name() == name.method) {
+        return Ok(found.clone());
+    }
+    let known = methods.iter().map(|method| method.name());
+    Err(wrong_call(unknown(&format!("method of {}", name.service), name.method, known)))
+}
+
+/// As many names as one line takes.
+const LISTED_MAX: usize = 12;
+
+fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    let listed = match known.len() {
+        0 => "there is none".to_owned(),
+        1..=LISTED_MAX => format!("there is {}", known.join(", ")),
+        count => format!("there are {count}, such as {}", known[..LISTED_MAX].join(", ")),
+    };
+    match nearest(word, known.iter().copied()) {
+        Some(meant) => format!("no {what} is called `{word}`; did you mean `{meant}`?"),
+        None => format!("no {what} is called `{word}`; {listed}"),
+    }
+}
+
+fn wrong_call(why: String) -> BenchError {
+    BenchError::Case { key: "grpc.call".into(), why }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! What a call sends beside its first message: the messages of client and bidirectional streams, their
+//! rhythm, and when to stop.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::SendStream;
+
+use crate::case::GrpcCall;
+use crate::protocol::http2::channel::send_within_window;
+
+/// The bounds of a stream.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rhythm {
+    /// The pause between two messages sent.
+    pub(super) interval: Option<Duration>,
+    /// Ends the stream.
+    pub(super) duration: Option<Duration>,
+    /// Messages to send, or to receive.
+    pub(super) count: Option<u64>,
+}
+
+impl Rhythm {
+    /// No bounds.
+    pub(super) const NONE: Self = Self { interval: None, duration: None, count: None };
+
+    pub(super) fn of(call: &GrpcCall) -> Self {
+        Self {
+            interval: call.stream_interval,
+            duration: call.stream_call_duration,
+            count: call.stream_call_count,
+        }
+    }
+}
+
+/// Sends messages until there is none left or the time is over, then closes this side of the stream.
+/// `next` makes message n; its error resets the stream.
+///
+/// # Errors
+/// That of `next`. A stream that the peer has ended is none: its status says why.
+pub(super) async fn send_messages(
+    sending: &mut SendStream<Bytes>,
+    rhythm: Rhythm,
+    mut next: impl FnMut(u64) -> Option<Result<Bytes, String>>,
+) -> Result<(), String> {
+    let mut error = None;
+    let is_open = {
+        let sent = send_all(sending, rhythm.interval, &mut next, &mut error);
+        within(rhythm.duration, sent).await.unwrap_or(true)
+    };
+    if let Some(error) = error {
+        return Err(error);
+    }
+    if is_open {
+        // It fails only when the peer has ended the stream.
+        let _ = sending.send_data(Bytes::new(), true);
+    }
+    Ok(())
+}
+
+/// Whether the stream is still open afterwards.
+async fn send_all(
+    sending: &mut SendStream<Bytes>,
+    interval: Option<Duration>,
+    next: &mut impl FnMut(u64) -> Option<Result<Bytes, String>>,
+    error: &mut Option<String>,
+) -> bool {
+    let mut turn = 0;
+    while let Some(message) = next(turn) {
+        if let Some(interval) = interval
+            && turn > 0
+        {
+            tokio::time::sleep(interval).await;
+        }
+        match message {
+            Ok(message) => {
+                if !send_within_window(sending, message).await {
+                    return false;
+                }
+            }
+            Err(wrong) => {
+                *error = Some(wrong);
+                return true;
+            }
+        }
+        turn += 1;
+    }
+    true
+}
+
+/// Runs something for at most a time; `None` when the time was over first.
+pub(super) async fn within<T>(
+    duration: Option<Duration>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    match duration {
+        None => Some(work.await),
+        Some(duration) => tokio::time::timeout(duration, work).await.ok(),
+    }
+}
+
+/// Sends and receives at the same time; done when the answer is, whether or not everything was sent. An
+/// error of sending ends both.
+pub(super) async fn both<T, E>(
+    sending: impl Future<Output = Result<(), E>>,
+    receiving: impl Future<Output = T>,
+) -> Result<T, E> {
+    let (mut sending, mut receiving) = (pin!(sending), pin!(receiving));
+    let mut has_sent = false;
+    poll_fn(|context| {
+        if !has_sent && let Poll::Ready(sent) = sending.as_mut().poll(context) {
+            has_sent = true;
+            if let Err(error) = sent {
+                return Poll::Ready(Err(error));
+            }
+        }
+        receiving.as_mut().poll(context).map(Ok)
+    })
+    .await
+}

@@ -1,7 +1,7 @@
 //! Leads a run: starts the processes, lets them open, follows them, holds, ends them, and forms the
 //! result. Carries no connection itself.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::case::{Case, TlsOptions};
@@ -303,10 +303,16 @@ fn launch_holders(
 /// Both ends, as far as they are on this machine.
 fn watched(plan: &Plan, parts: &Parts, destinations: &[SocketAddr]) -> Vec<Watched> {
     let of = |role: Role| Watched::new(role.as_str(), Selector::Pids(parts.pids(role)));
-    match (&plan.end, destinations.first()) {
-        (End::Given { .. }, Some(first)) => {
-            vec![of(Role::Holder), Watched::new("target", Selector::Port(first.port()))]
+    // An address of this machine is one that can be listened on.
+    let is_own = |address: &SocketAddr| TcpListener::bind((address.ip(), 0)).is_ok();
+    let is_here = destinations.first().is_some_and(is_own);
+    match &plan.end {
+        End::Own(_) => vec![of(Role::Holder), of(Role::Server)],
+        // A port of this machine need not be the target's when the target is elsewhere.
+        End::Given { .. } if !is_here => vec![of(Role::Holder)],
+        End::Given { .. } => {
+            let ports = destinations.iter().map(SocketAddr::port).collect();
+            vec![of(Role::Holder), Watched::new("target", Selector::Ports(ports))]
         }
-        _ => vec![of(Role::Holder), of(Role::Server)],
     }
 }

@@ -123,7 +123,8 @@ impl Holder {
                 Ok(Ok(())) => {
                     self.tally.borrow_mut().pings += 1;
                     self.answered.borrow_mut().saturating_record(nanoseconds(from.elapsed()));
-                    due += ping.every;
+                    // One that was late is not made up for: no connection gives two at once.
+                    due = next_due(due, ping.every, tokio::time::Instant::now());
                     continue;
                 }
                 Ok(Err(Answer::Failed(error))) => ended(Some(&error)),
@@ -191,6 +192,16 @@ impl Holder {
     }
 }
 
+/// The first instant of a schedule that is still to come.
+fn next_due(
+    due: tokio::time::Instant,
+    every: Duration,
+    now: tokio::time::Instant,
+) -> tokio::time::Instant {
+    let missed = now.saturating_duration_since(due).as_nanos() / every.as_nanos().max(1);
+    due + every.saturating_mul(u32::try_from(missed + 1).unwrap_or(u32::MAX))
+}
+
 /// How the end of a connection that was open is counted.
 fn ended(error: Option<&std::io::Error>) -> (Loss, String) {
     match error {
@@ -204,4 +215,19 @@ fn ended(error: Option<&std::io::Error>) -> (Loss, String) {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_of_life_that_were_missed_are_left_out() {
+        let start = tokio::time::Instant::now();
+        let at = |milliseconds| start + Duration::from_millis(milliseconds);
+        let every = Duration::from_millis(10);
+        for (now, expected) in [(0, 10), (9, 10), (10, 20), (35, 40)] {
+            assert_eq!(next_due(at(0), every, at(now)), at(expected), "{now}");
+        }
+    }
 }

@@ -12,6 +12,8 @@ use crate::report::paint::Paint;
 use crate::report::text::table;
 use crate::result::{CaseResult, End, Held, HeldPoint, ProcessSeries};
 
+/// With fewer connections their memory is lost in what processes and kernel do anyway.
+const COSTED_MIN: u64 = 1_000;
 /// So many rows show how it went; the result has all points.
 const ROWS_MAX: usize = 12;
 
@@ -91,7 +93,7 @@ fn costs(held: &Held, processes: &[ProcessSeries], paint: Paint) -> Vec<String> 
             count,
             figure::memory(cost.before_bytes),
             figure::memory(cost.held_bytes),
-            figure::memory(cost.each_bytes as u64),
+            each(cost.each_bytes, held.at_end),
             cpu,
         ]);
     }
@@ -106,6 +108,11 @@ fn costs(held: &Held, processes: &[ProcessSeries], paint: Paint) -> Vec<String> 
         ));
     }
     lines
+}
+
+/// What one connection costs; unknown when so few were held that the growth is chance.
+fn each(bytes: f64, connections: u64) -> String {
+    if connections < COSTED_MIN { figure::NONE.to_owned() } else { figure::memory(bytes as u64) }
 }
 
 /// How it went, in a few rows.

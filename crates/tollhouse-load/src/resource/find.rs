@@ -25,7 +25,8 @@ pub(super) fn roots(procfs: &Procfs, table: &Table, what: &Selector, own: u32) -
         Selector::Pids(pids) => {
             pids.iter().copied().filter(|pid| table.contains_key(pid)).collect()
         }
-        Selector::Port(port) => listeners(procfs, table, *port, own),
+        Selector::Port(port) => listeners(procfs, table, &[*port], own),
+        Selector::Ports(ports) => listeners(procfs, table, ports, own),
         Selector::Command(name) => by_command(procfs, table, name, own),
     }
 }
@@ -59,10 +60,10 @@ pub(super) fn with_descendants(
     table.keys().copied().filter(|pid| !is_own(*pid) && belongs(*pid)).collect()
 }
 
-/// The processes that listen on a port.
-fn listeners(procfs: &Procfs, table: &Table, port: u16, own: u32) -> BTreeSet<u32> {
-    let mut inodes = listening_inodes(&procfs.text("net/tcp"), port);
-    inodes.extend(listening_inodes(&procfs.text("net/tcp6"), port));
+/// The processes that listen on one of some ports.
+fn listeners(procfs: &Procfs, table: &Table, ports: &[u16], own: u32) -> BTreeSet<u32> {
+    let mut inodes = listening_inodes(&procfs.text("net/tcp"), ports);
+    inodes.extend(listening_inodes(&procfs.text("net/tcp6"), ports));
     if inodes.is_empty() {
         return BTreeSet::new();
     }
@@ -75,12 +76,12 @@ fn listeners(procfs: &Procfs, table: &Table, port: u16, own: u32) -> BTreeSet<u3
     table.keys().copied().filter(|pid| *pid != own).filter(listens).collect()
 }
 
-/// Inodes of the sockets that listen on a port, from `/proc/net/tcp` or `tcp6`.
-fn listening_inodes(text: &str, port: u16) -> BTreeSet<u64> {
+/// Inodes of the sockets that listen on one of some ports, from `/proc/net/tcp` or `tcp6`.
+fn listening_inodes(text: &str, ports: &[u16]) -> BTreeSet<u64> {
     let inode = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let (_, local_port) = fields.get(1)?.rsplit_once(':')?;
-        let matches = u16::from_str_radix(local_port, 16).ok()? == port;
+        let matches = ports.contains(&u16::from_str_radix(local_port, 16).ok()?);
         (matches && *fields.get(3)? == LISTENING).then(|| fields.get(9)?.parse().ok())?
     };
     text.lines().skip(1).filter_map(inode).collect()
@@ -178,9 +179,10 @@ mod tests {
 
     #[test]
     fn only_listening_sockets_of_the_port_count() {
-        assert_eq!(listening_inodes(NET_TCP, 9080), BTreeSet::from([4711]));
-        assert_eq!(listening_inodes(NET_TCP, 80), BTreeSet::from([80]));
-        assert_eq!(listening_inodes(NET_TCP, 81), BTreeSet::new());
+        assert_eq!(listening_inodes(NET_TCP, &[9080]), BTreeSet::from([4711]));
+        assert_eq!(listening_inodes(NET_TCP, &[80]), BTreeSet::from([80]));
+        assert_eq!(listening_inodes(NET_TCP, &[81]), BTreeSet::new());
+        assert_eq!(listening_inodes(NET_TCP, &[80, 81, 9080]), BTreeSet::from([80, 4711]));
     }
 
     #[test]

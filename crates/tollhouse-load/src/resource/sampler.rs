@@ -144,7 +144,7 @@ impl Work {
                 Selector::Command(name) => Some(format!(
                     "no process `{name}`, to be watched as `{role}`, runs; see `ps -ef`"
                 )),
-                Selector::Port(_) | Selector::Own => None,
+                Selector::Port(_) | Selector::Ports(_) | Selector::Own => None,
             }
         })
     }

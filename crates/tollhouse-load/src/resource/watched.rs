@@ -25,6 +25,8 @@ pub enum Selector {
     Pids(Vec<u32>),
     /// By the TCP port it listens on; all processes that do.
     Port(u16),
+    /// By several ports; all processes that listen on one of them.
+    Ports(Vec<u16>),
     /// By the name of its program, else by a part of its command line.
     Command(String),
     /// This process, alone.

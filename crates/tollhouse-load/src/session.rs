@@ -15,6 +15,9 @@ use crate::report::{self, Environment, Report};
 use crate::result::{CaseResult, End};
 use crate::run::{self, Progress, Settings, Stop};
 
+/// The role of this process among those that are watched.
+const GENERATOR: &str = "generator";
+
 /// What a session is told beside its plan.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -93,9 +96,7 @@ pub fn run(
                 break;
             }
         };
-        result.case = Some(planned.case.without_secrets());
-        result.subject.clone_from(&planned.subject);
-        result.repetition = *repetition;
+        complete(&mut result, planned, *repetition, &report.command);
         observe(Event::Ended(&result));
         let is_interrupted = result.end == End::Interrupted;
         report.results.push(result);
@@ -108,6 +109,17 @@ pub fn run(
         }
     }
     Ok(Session { report, failed })
+}
+
+/// Says in a result whose it is, and what it may say of the case.
+fn complete(result: &mut CaseResult, planned: &PlannedCase, repetition: u32, command: &[String]) {
+    result.case = Some(planned.case.without_secrets());
+    result.subject.clone_from(&planned.subject);
+    result.repetition = repetition;
+    // The kernel shows this process with all its words, credentials included.
+    for process in result.processes.iter_mut().filter(|process| process.role == GENERATOR) {
+        process.command = command.join(" ");
+    }
 }
 
 /// The report before anything was measured.

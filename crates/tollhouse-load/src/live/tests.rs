@@ -1,3 +1,6 @@
+//! Pictures of a run: what the block and the lines show is compared with files, and a block must fit
+//! every terminal.
+
 use hdrhistogram::Histogram;
 
 use super::*;

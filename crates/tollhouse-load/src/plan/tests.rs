@@ -1,3 +1,6 @@
+//! Plans as people write them, and what they are told when one is wrong: the whole message, with its place
+//! and its remedy.
+
 use std::time::Duration;
 
 use super::*;
@@ -159,4 +162,17 @@ fn files_of_a_plan_are_looked_for_beside_it() {
     assert_eq!(plan.name, "upload");
     let missing = Plan::load(&folder.path().join("none.yaml")).expect_err("it is not there");
     assert!(missing.to_string().contains("none.yaml: cannot be opened"), "{missing}");
+}
+
+#[test]
+fn the_examples_of_the_manual_are_plans() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/bench");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&folder).expect("the manual has examples") {
+        let path = entry.expect("a readable folder").path();
+        let plan = Plan::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert!(plan.cases.len() > 1 || plan.name.contains("gRPC"), "{}", path.display());
+        names.extend(plan.cases.into_iter().map(|planned| planned.case.name));
+    }
+    assert!(names.iter().any(|name| name == "600 connections"), "{names:?}");
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::Report;
 use crate::distribution::Distribution;
-use crate::result::CaseResult;
+use crate::result::{CaseResult, ProcessSeries};
 
 /// The quantiles of a summary, as percentiles.
 const QUANTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
@@ -94,8 +94,8 @@ fn summary<'a>(
 }
 
 fn processes(text: &mut String, report: &Report) {
-    let figures: [(&str, &str, fn(&crate::result::ProcessSeries) -> f64); 2] = [
-        ("process_cpu_seconds", "CPU used while measuring.", |it| it.cpu_seconds()),
+    let figures: [(&str, &str, fn(&ProcessSeries) -> f64); 2] = [
+        ("process_cpu_seconds", "CPU used while measuring.", ProcessSeries::cpu_seconds),
         ("process_resident_bytes_max", "The most memory seen.", |it| it.rss_bytes_max as f64),
     ];
     for (name, help, of) in figures {

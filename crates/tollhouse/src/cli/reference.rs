@@ -22,7 +22,8 @@ const CLI_OPENING: &str = "# Command line
 Generated from the source; do not edit.
 
 Exit codes: 0 for success; 1 when something kept the command from its work (for `explain`: when no
-route matches); 2 for documents or arguments that cannot be used.
+route matches; for `bench`: when a threshold is missed); 2 for documents or arguments that cannot be
+used (for `bench`: when nothing could be measured).
 ";
 
 /// Arguments of `reference`.
@@ -91,11 +92,16 @@ fn cli_markdown() -> String {
     command.build();
     let mut page = String::from(CLI_OPENING);
     add_section(&mut page, "tollhouse", &command);
-    for subcommand in command.get_subcommands().filter(|command| is_listed(command)) {
-        let name = format!("tollhouse {}", subcommand.get_name());
-        add_section(&mut page, &name, subcommand);
-    }
+    add_subcommands(&mut page, "tollhouse", &command);
     page
+}
+
+fn add_subcommands(page: &mut String, parent: &str, command: &Command) {
+    for subcommand in command.get_subcommands().filter(|command| is_listed(command)) {
+        let name = format!("{parent} {}", subcommand.get_name());
+        add_section(page, &name, subcommand);
+        add_subcommands(page, &name, subcommand);
+    }
 }
 
 fn is_listed(command: &Command) -> bool {
@@ -123,6 +129,7 @@ mod tests {
             let heading = format!("\n## tollhouse {}\n", command.get_name());
             assert!(page.contains(&heading), "{heading}");
         }
+        assert!(page.contains("\n## tollhouse bench http\n"));
         assert!(!page.contains("## tollhouse reference"));
         assert!(page.contains("Usage: tollhouse explain"));
         assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");

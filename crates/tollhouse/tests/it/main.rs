@@ -5,6 +5,7 @@
 
 mod admin;
 mod balancing;
+mod bench;
 mod bench_connections;
 mod bench_spellings;
 mod bodies;

@@ -1,3 +1,6 @@
+//! Reports as text, compared with files: the whole text, so that a change of one line is seen in its
+//! surroundings.
+
 use super::*;
 use crate::case::Case;
 use crate::distribution::histogram;

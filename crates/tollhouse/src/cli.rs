@@ -7,6 +7,7 @@ mod completions;
 mod explain;
 mod export;
 mod import;
+mod mock;
 mod objects;
 mod plugins;
 mod problems;
@@ -38,6 +39,8 @@ enum Command {
     Explain(explain::ExplainArguments),
     /// Measure a server under load: rates, latencies, failures, and what they are worth.
     Bench(bench::BenchArguments),
+    /// Be an upstream to measure against: answers after a given time, with given bytes and errors.
+    Mock(mock::MockArguments),
     /// Copy the store of the data directory to a file, while a gateway runs or not.
     Backup(backup::BackupArguments),
     /// Write the objects of the store as a document in APISIX's standalone shape.
@@ -75,6 +78,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Mock(arguments) => mock::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),

@@ -4,6 +4,7 @@
 mod grpc;
 mod http2;
 mod raw;
+mod reflection;
 mod server;
 
 use tollhouse_load::case::Case;

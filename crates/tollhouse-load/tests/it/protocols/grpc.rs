@@ -6,6 +6,7 @@ use std::time::Duration;
 use tollhouse_load::case::{Case, GrpcCall, GrpcData};
 use tollhouse_load::mock::{Behaviour, Grpc, GrpcAnswer, Tls};
 
+use super::server::{Call, Plan, Server};
 use super::{few, measure, mock, try_run};
 
 pub(super) fn testdata(name: &str) -> PathBuf {
@@ -173,4 +174,122 @@ fn the_messages_of_the_registrys_report_are_sent() {
         let result = measure(&case);
         assert_eq!((result.counts.succeeded, result.counts.failed), (20, 0), "{method}");
     }
+}
+
+/// A server that answers `Unary` as told.
+fn answering(call: Call) -> Server {
+    let calls = [("/kinds.v1.Kinds/Unary", call)].into_iter().collect();
+    Server::start(Plan { calls, ..Plan::default() })
+}
+
+/// A message with `int32: 1`, framed.
+const MESSAGE: &[u8] = &[0, 0, 0, 0, 2, 0x18, 1];
+const OK: &[(&str, &str)] = &[("grpc-status", "0")];
+
+#[test]
+fn answers_that_are_no_whole_call_are_named() {
+    let cases: [(Call, &str, &str); 9] = [
+        (
+            |call| Box::pin(async { call.head_only(502, &[]) }),
+            "status",
+            "code = Unavailable desc = the answer is not gRPC: HTTP status 502",
+        ),
+        (
+            |call| Box::pin(async { call.head_only(404, &[("content-type", "text/html")]) }),
+            "status",
+            "code = Unimplemented desc = the answer is not gRPC: HTTP status 404, text/html",
+        ),
+        (
+            |call| Box::pin(async { call.head_only(200, &[("content-type", "text/html")]) }),
+            "malformed",
+            "code = Unknown desc = the answer is not gRPC: HTTP status 200, text/html",
+        ),
+        (
+            |call| {
+                Box::pin(async {
+                    let head = [
+                        ("content-type", "application/grpc"),
+                        ("grpc-status", "7"),
+                        ("grpc-message", "not%20you"),
+                    ];
+                    call.head_only(200, &head);
+                })
+            },
+            "status",
+            "code = PermissionDenied desc = not you",
+        ),
+        (
+            |call| Box::pin(async { call.answer(&[], MESSAGE, &[]) }),
+            "malformed",
+            "the answer ended without a status",
+        ),
+        (
+            |call| Box::pin(async { call.answer(&[], &MESSAGE[..6], OK) }),
+            "malformed",
+            "the answer ended inside of a message",
+        ),
+        (
+            |call| Box::pin(async { call.answer(&[], &[1, 0, 0, 0, 0], OK) }),
+            "malformed",
+            "a compressed message without an encoding",
+        ),
+        (
+            |call| Box::pin(async { call.answer(&[("grpc-encoding", "zstd")], MESSAGE, OK) }),
+            "malformed",
+            "the answer's encoding `zstd` is not known",
+        ),
+        (
+            |call| Box::pin(async { call.answer(&[], &[0, 1, 0, 0, 0], OK) }),
+            "check",
+            "code = ResourceExhausted desc = a message of 16777216 bytes is longer than 4194304",
+        ),
+    ];
+    for (answer, class, message) in cases {
+        let server = answering(answer);
+        let mut case = kinds(server.address(), "Unary", "{}");
+        case.load.requests = Some(1);
+        case.load.persistent = true;
+        let counts = measure(&case).counts;
+        assert_eq!(counts.failures.get(class), Some(&1), "{counts:?}");
+        assert!(counts.messages.keys().any(|text| text.contains(message)), "{counts:?}");
+    }
+}
+
+#[test]
+fn the_head_of_a_call_is_what_grpc_wants() {
+    let server = answering(|call| {
+        Box::pin(async {
+            let head = call.request.headers();
+            let is_right = head["content-type"] == "application/grpc"
+                && head["te"] == "trailers"
+                && head["grpc-timeout"] == "10000m"
+                && head["x-number"] == "7"
+                && call.request.uri().authority().is_some_and(|name| name == "service.example")
+                && call.request.method() == "POST";
+            let status = if is_right { "0" } else { "3" };
+            call.answer(&[], MESSAGE, &[("grpc-status", status)]);
+        })
+    });
+    let mut case = kinds(server.address(), "Unary", "{}");
+    call(&mut case).authority = Some("service.example".into());
+    call(&mut case).metadata = Some(serde_json::json!({"x-number": "{{add 3 4}}"}));
+    assert_eq!(measure(&case).counts.succeeded, 20);
+}
+
+#[test]
+fn a_bad_call_is_named_before_anything_is_sent() {
+    let address = "127.0.0.1:1".parse().expect("an address");
+    for (method, data, part) in [
+        ("Unry", "{}", "no method of kinds.v1.Kinds is called `Unry`; did you mean `Unary`?"),
+        ("Unary", r#"{"int33": 1}"#, "grpc.data: `int33`: kinds.v1.Everything has no such field"),
+        ("Unary", "[]", "grpc.data: the list is empty"),
+        ("Unary", r#"{"int32": "{{.WorkerID}}"}"#, "grpc.data: `int32`: takes a whole number"),
+    ] {
+        let error = try_run(&kinds(address, method, data)).expect_err(part).to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    let mut case = kinds(address, "Unary", "{}");
+    case.load.timeout = Duration::from_secs(1);
+    let error = try_run(&case).expect_err("nobody listens").to_string();
+    assert!(error.contains("connect") && error.contains("refused"), "{error}");
 }

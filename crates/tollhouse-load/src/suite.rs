@@ -76,6 +76,8 @@ impl FromStr for Suite {
 /// How long a suite takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Length {
+    /// Seconds, for tests: everything starts, is measured for a moment, and ends.
+    Glance,
     /// Minutes: to see that it works, and about where the figures lie.
     Quick,
     /// Half a minute a case, three times.
@@ -109,6 +111,9 @@ struct Beat {
     duration: Duration,
     repeat: u32,
 }
+
+/// How long a case of a glance lasts.
+const MOMENT: Duration = Duration::from_millis(300);
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

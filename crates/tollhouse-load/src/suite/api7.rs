@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::gateway::Resources;
 use super::stage::{Server, Stage, request};
-use super::{Beat, Length, Options, measure, peer::Upstream, seconds};
+use super::{Beat, Length, MOMENT, Options, measure, peer::Upstream, seconds};
 use crate::case::{Case, Threshold, UrlEntry};
 use crate::error::BenchError;
 use crate::pace::Pace;
@@ -37,6 +37,10 @@ fn beats(length: Length) -> (Beat, Beat) {
         repeat,
     };
     match length {
+        Length::Glance => {
+            let glance = Beat { warm_up: seconds(0), duration: MOMENT, repeat: 1 };
+            (glance, glance)
+        }
         Length::Quick => (beat(1, 3, 1), beat(1, 5, 1)),
         Length::Standard => (beat(1, 10, 3), beat(2, 30, 1)),
         Length::Full => (beat(2, 10, 3), beat(2, 30, 3)),

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::gateway::Resources;
 use super::stage::{Stage, request};
-use super::{Length, Options, seconds};
+use super::{Length, MOMENT, Options, seconds};
 use crate::case::TlsOptions;
 use crate::connections::{self, End, Launcher, Listen, Plan, Progress, Sources};
 use crate::error::BenchError;
@@ -28,6 +28,7 @@ const GATEWAY_MAX: u64 = 20_000;
 /// How many, and how long they are held.
 fn sizes(length: Length) -> (&'static [u64], Duration) {
     match length {
+        Length::Glance => (&[100], MOMENT),
         Length::Quick => (&[5_000], seconds(3)),
         Length::Standard => (&[10_000, 50_000], seconds(10)),
         Length::Full => (&[10_000, 50_000, 100_000], seconds(30)),

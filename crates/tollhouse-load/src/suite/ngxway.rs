@@ -44,7 +44,7 @@ pub(super) fn run(
     };
     let mut subjects = vec![(DIRECT.to_owned(), upstream.clone())];
     subjects.push(("tollhouse".to_owned(), start("tollhouse", &json!({}))?));
-    if options.length != Length::Quick {
+    if matches!(options.length, Length::Standard | Length::Full) {
         subjects.push(("tollhouse, cached".to_owned(), start("tollhouse-cached", &cache())?));
     }
     for peer in &options.peers {
@@ -56,6 +56,9 @@ pub(super) fn run(
         REQUESTS.into_iter().flat_map(|count| runs(Until::Requests(count))).collect();
     if options.length == Length::Full {
         all.extend(runs(Until::Honest));
+    }
+    if options.length == Length::Glance {
+        all.truncate(1);
     }
     let mut cases = Vec::new();
     for (until, connections) in all {
@@ -75,7 +78,7 @@ pub(super) fn run(
              `tollhouse, cached` does not. {}",
             stage.sentence()
         ),
-        repeat: if options.length == Length::Quick { 1 } else { 3 },
+        repeat: if matches!(options.length, Length::Standard | Length::Full) { 3 } else { 1 },
         baseline: None,
         cases,
         ..Plan::default()

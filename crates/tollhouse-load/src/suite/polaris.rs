@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::{Beat, Length, Options, seconds};
+use super::{Beat, Length, MOMENT, Options, seconds};
 use crate::case::{Case, GrpcCall, GrpcData, Threshold};
 use crate::error::BenchError;
 use crate::plan::{Plan, PlannedCase};
@@ -67,11 +67,12 @@ const OPERATIONS: [(&str, &str, &str); 4] = [
 
 fn beat(length: Length) -> Beat {
     let (duration, repeat) = match length {
-        Length::Quick => (5, 1),
-        Length::Standard => (30, 1),
-        Length::Full => (60, 3),
+        Length::Glance => (MOMENT, 1),
+        Length::Quick => (seconds(5), 1),
+        Length::Standard => (seconds(30), 1),
+        Length::Full => (seconds(60), 3),
     };
-    Beat { warm_up: seconds(0), duration: seconds(duration), repeat }
+    Beat { warm_up: seconds(0), duration, repeat }
 }
 
 pub(super) fn run(

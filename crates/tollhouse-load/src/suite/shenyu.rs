@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::stage::{Server, Stage, request};
-use super::{Beat, Length, Options, gateway::Resources, measure, peer::Upstream, seconds};
+use super::{Beat, Length, MOMENT, Options, gateway::Resources, measure, peer::Upstream, seconds};
 use crate::case::{Case, Threshold};
 use crate::error::BenchError;
 use crate::plan::{DIRECT, Plan, PlannedCase};
@@ -20,6 +20,7 @@ const BODY_BYTES: u64 = 2_048;
 
 fn beat(length: Length) -> Beat {
     match length {
+        Length::Glance => Beat { warm_up: seconds(0), duration: MOMENT, repeat: 1 },
         Length::Quick => Beat { warm_up: seconds(2), duration: seconds(8), repeat: 1 },
         Length::Standard => Beat { warm_up: seconds(3), duration: seconds(30), repeat: 3 },
         // The published three minutes a case, in three repetitions of one.

@@ -41,6 +41,9 @@ pub struct SuiteArguments {
     /// As long as the published runs, three times. Otherwise about half a minute a case, three times.
     #[arg(long)]
     full: bool,
+    /// Seconds: to see that everything starts and ends.
+    #[arg(long, hide = true, conflicts_with_all = ["quick", "full"])]
+    glance: bool,
     /// Run the same beside these: nginx, haproxy.
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     peers: Vec<Peer>,
@@ -85,9 +88,10 @@ pub fn run(arguments: &SuiteArguments) -> Result<ExitCode, BenchError> {
 
 impl SuiteArguments {
     fn length(&self) -> Length {
-        match (self.quick, self.full) {
-            (true, _) => Length::Quick,
-            (_, true) => Length::Full,
+        match (self.glance, self.quick, self.full) {
+            (true, ..) => Length::Glance,
+            (_, true, _) => Length::Quick,
+            (.., true) => Length::Full,
             _ => Length::Standard,
         }
     }

@@ -8,6 +8,7 @@ mod balancing;
 mod bench;
 mod bench_connections;
 mod bench_spellings;
+mod bench_suites;
 mod bodies;
 mod cases;
 mod clients;

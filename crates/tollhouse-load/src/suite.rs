@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::connections::Progress;
 use crate::error::BenchError;
 use crate::honesty;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedCase};
 use crate::published;
 use crate::report;
 use crate::session::{self, Event, Session};
@@ -158,11 +158,24 @@ fn measure(
     options: &Options,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Session, BenchError> {
+    let mut plan = plan.clone();
+    if options.length == Length::Glance {
+        plan.cases.iter_mut().for_each(shrink);
+    }
     let environment = stage.environment();
     let told = session::Options { environment: Some(environment), ..options.session.clone() };
-    let mut session = stage.on_load_cores(|| session::run(plan, &told, observe))?;
+    let mut session = stage.on_load_cores(|| session::run(&plan, &told, observe))?;
     session.report.configurations.extend(stage.configurations().clone());
     Ok(session)
+}
+
+/// A case of a glance is as small as it can be, whatever the machine is busy with.
+fn shrink(planned: &mut PlannedCase) {
+    const CONNECTIONS: usize = 4;
+    const REQUESTS: u64 = 200;
+    let load = &mut planned.case.load;
+    load.connections = load.connections.min(CONNECTIONS);
+    load.requests = load.requests.map(|requests| requests.min(REQUESTS));
 }
 
 /// Adds what was published, judges again, and keeps the whole.

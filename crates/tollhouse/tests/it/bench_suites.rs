@@ -4,15 +4,21 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use tollhouse_load::report::{self, Report};
-use tollhouse_testkit::program::{run, run_well};
+use tollhouse_testkit::program::run_within;
+
+/// A suite starts and stops several programs, each with a store of its own, on a disk that may be busy.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Runs a suite for a moment, and returns its report.
 fn glance(words: &[&str], folder: &Path) -> Report {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
     command.args(["bench", "suite"]).args(words).arg("--glance").env("NO_COLOR", "1");
-    let text = run_well(command.current_dir(folder));
+    let ran = run_within(command.current_dir(folder), PATIENCE);
+    assert!(ran.status.success(), "{}", ran.text);
+    let text = ran.text;
     let stem = words[0];
     assert!(text.contains(&format!("written: {stem}.json, {stem}.html")), "{text}");
     let page = fs::read_to_string(folder.join(format!("{stem}.html"))).expect("a page");
@@ -93,7 +99,7 @@ fn what_a_suite_lacks_is_one_line_and_exit_code_2() {
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
         command.args(["bench", "suite"]).args(words).arg("--glance").current_dir(folder.path());
-        let ran = run(&mut command);
+        let ran = run_within(&mut command, PATIENCE);
         assert_eq!(ran.status.code(), Some(2), "{}", ran.text);
         let said: Vec<&str> =
             ran.text.lines().filter(|line| line.starts_with("tollhouse: ")).collect();

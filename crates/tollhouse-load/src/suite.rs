@@ -80,10 +80,10 @@ pub enum Length {
     Glance,
     /// Minutes: to see that it works, and about where the figures lie.
     Quick,
-    /// Half a minute a case, three times.
+    /// Less of it than published, three times.
     #[default]
     Standard,
-    /// As long as the published runs, three times.
+    /// As many requests, or as long, as the published runs, in three repetitions.
     Full,
 }
 

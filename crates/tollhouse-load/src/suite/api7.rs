@@ -42,8 +42,9 @@ fn beats(length: Length) -> (Beat, Beat) {
             (glance, glance)
         }
         Length::Quick => (beat(1, 3, 1), beat(1, 5, 1)),
-        Length::Standard => (beat(1, 10, 3), beat(2, 30, 1)),
-        Length::Full => (beat(2, 10, 3), beat(2, 30, 3)),
+        Length::Standard => (beat(1, 5, 3), beat(1, 10, 1)),
+        // Ten seconds hold the hundred thousand samples that the percentiles rest on.
+        Length::Full => (beat(2, 10, 3), beat(2, 10, 3)),
     }
 }
 

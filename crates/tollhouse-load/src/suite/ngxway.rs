@@ -3,12 +3,12 @@
 //!
 //! What was published is a cached answer beside a live baseline; here the gateway proxies, and in the
 //! longer lengths is measured a second time with its cache on. Runs of 10,000 requests last a fraction of
-//! a second; the longer lengths add runs of 30 seconds over the same connections.
+//! a second; the report says what that makes of their percentiles.
 
 use serde_json::{Value, json};
 
 use super::stage::{Server, Stage, request};
-use super::{Length, Options, gateway::Resources, measure, peer::Upstream, seconds};
+use super::{Length, Options, gateway::Resources, measure, peer::Upstream};
 use crate::case::{Case, HttpVersion, Threshold};
 use crate::error::BenchError;
 use crate::plan::{DIRECT, Plan, PlannedCase};
@@ -19,14 +19,6 @@ const REQUESTS: [u64; 2] = [10_000, 100_000];
 const CONNECTIONS: [usize; 7] = [32, 64, 128, 256, 512, 1_024, 1_200];
 /// `ok`.
 const BODY_BYTES: u64 = 2;
-
-/// What ends a run.
-#[derive(Debug, Clone, Copy)]
-enum Until {
-    Requests(u64),
-    /// Half a minute, so that percentiles mean something.
-    Honest,
-}
 
 pub(super) fn run(
     options: &Options,
@@ -51,19 +43,17 @@ pub(super) fn run(
         let server = stage.peer(*peer, &Upstream { port: upstream.port, path: PATH })?;
         subjects.push((peer.name().to_owned(), server));
     }
-    let runs = |until: Until| CONNECTIONS.into_iter().map(move |connections| (until, connections));
-    let mut all: Vec<(Until, usize)> =
-        REQUESTS.into_iter().flat_map(|count| runs(Until::Requests(count))).collect();
-    if options.length == Length::Full {
-        all.extend(runs(Until::Honest));
-    }
+    let mut all: Vec<(u64, usize)> = REQUESTS
+        .into_iter()
+        .flat_map(|requests| CONNECTIONS.map(|connections| (requests, connections)))
+        .collect();
     if options.length == Length::Glance {
         all.truncate(1);
     }
     let mut cases = Vec::new();
-    for (until, connections) in all {
+    for (requests, connections) in all {
         let planned = |(subject, server): &(String, Server)| {
-            planned(subject, server, &upstream, until, connections)
+            planned(subject, server, &upstream, requests, connections)
         };
         cases.extend(subjects.iter().map(planned));
     }
@@ -100,21 +90,12 @@ fn planned(
     subject: &str,
     server: &Server,
     upstream: &Server,
-    until: Until,
+    requests: u64,
     connections: usize,
 ) -> PlannedCase {
     let mut case = Case::new(server.url(PATH));
-    match until {
-        Until::Requests(requests) => {
-            case.name = format!("-n {requests} -c {connections}");
-            case.load.requests = Some(requests);
-        }
-        Until::Honest => {
-            case.name = format!("30 s -c {connections}");
-            case.load.duration = Some(seconds(30));
-            case.load.warm_up = seconds(2);
-        }
-    }
+    case.name = format!("-n {requests} -c {connections}");
+    case.load.requests = Some(requests);
     case.load.connections = connections;
     case.http.version = HttpVersion::Http10;
     case.checks.status = vec![200];

@@ -38,7 +38,7 @@ pub struct SuiteArguments {
     /// Minutes: to see that it works, and about where the figures lie.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// As long as the published runs, three times. Otherwise about half a minute a case, three times.
+    /// As many requests, or as long, as the published runs, in three repetitions. Otherwise less of it.
     #[arg(long)]
     full: bool,
     /// Seconds: to see that everything starts and ends.

@@ -236,6 +236,7 @@ pub async fn drive<L: Lane>(worker: Rc<Worker>, mut lane: L) {
             worker.in_flight.set(worker.in_flight.get() + 1);
             let outcome = worker.within_timeout(&mut lane, &timer, turn, &mut marks).await;
             let done_ns = worker.now_ns();
+            worker.pacer.wake_due(done_ns);
             worker.in_flight.set(worker.in_flight.get() - 1);
             worker.account(phase, &Finished { turn, marks: &marks, outcome: &outcome, done_ns });
             if let Err(failure) = &outcome

@@ -93,7 +93,8 @@ impl Holder {
     async fn connection(self: Rc<Self>, number: u64) {
         let from = Instant::now();
         let late = || (Loss::TimedOut, format!("no connection within {:?}", self.order.timeout));
-        let opened = timeout(self.order.timeout, self.opener.open()).await;
+        // Boxed, since all that opening needs would otherwise be held as long as the connection.
+        let opened = timeout(self.order.timeout, Box::pin(self.opener.open())).await;
         let mut stream = match opened.unwrap_or_else(|_| Err(late())) {
             Ok(stream) => stream,
             Err((loss, message)) => return self.failed(loss, message),

@@ -4,12 +4,11 @@ use crate::connections::plan::{End, PROCESSES_MAX, Plan, port_run};
 use crate::error::BenchError;
 use crate::preflight::{Advice, DESCRIPTORS_ASIDE, Limits, Need, Verdict, judge};
 
-/// What an idle connection costs one end, in its process and in the kernel: measured 0.7 KiB and
-/// 3.9 KiB, with some reserve.
-const BYTES_EACH: u64 = 6 * 1024;
-/// The same over TLS: keys, and buffers of both layers.
-const BYTES_EACH_TLS: u64 = 40 * 1024;
-
+/// What an idle connection costs one end: measured 5 KiB in the kernel and 2 to 3 KiB in its process,
+/// with some reserve.
+const BYTES_EACH: u64 = 9 * 1024;
+/// The same over TLS, with keys and the buffers of both layers: measured 5 KiB and 11 KiB.
+const BYTES_EACH_TLS: u64 = 20 * 1024;
 /// More ports than this take local ports away from the connections to them.
 const PORTS_SERVED_MAX: u64 = 10_000;
 

@@ -109,7 +109,8 @@ impl Server {
         let _ = tcp.set_nodelay(true);
         let ended = match &self.tls {
             None => self.serve(tcp).await,
-            Some(acceptor) => match acceptor.accept(tcp).await {
+            // Boxed, since a plain connection would otherwise hold the place for a handshake.
+            Some(acceptor) => match Box::pin(acceptor.accept(tcp)).await {
                 Ok(stream) => self.serve(Box::new(stream)).await,
                 Err(error) => Err(error),
             },

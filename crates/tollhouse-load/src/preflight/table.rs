@@ -7,7 +7,7 @@ use crate::preflight::Limits;
 /// Descriptors a process needs beside its connections: standard streams, event loops, timers, files.
 pub(crate) const DESCRIPTORS_ASIDE: u64 = 100;
 /// What a connection costs in the kernel: the socket, its file and name, and the port it is bound to.
-const KERNEL_BYTES_EACH: u64 = 4 * 1024;
+const KERNEL_BYTES_EACH: u64 = 5 * 1024;
 /// What a connection that carries requests holds in this process: buffers both ways.
 const OWN_BYTES_EACH: u64 = 20 * 1024;
 /// The widest range of local ports: those below belong to services.
@@ -237,7 +237,7 @@ mod tests {
             (0, ["2000100 descriptors", "20000 available", "fs.nr_open=2000100"]),
             (1, ["2000100 open files", "1000000 available", "fs.file-max=4000200"]),
             (2, ["2000000 local ports", "28232 available", "more destination ports"]),
-            (3, ["46875 MiB of memory", "8192 available", "at most 349525 connections"]),
+            (3, ["48829 MiB of memory", "8192 available", "at most 335544 connections"]),
         ] {
             for part in parts {
                 assert!(sentences[index].contains(part), "{part}: {}", sentences[index]);

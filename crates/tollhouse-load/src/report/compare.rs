@@ -134,7 +134,7 @@ impl Comparison {
 pub fn compare(before: &Report, after: &Report) -> Comparison {
     let (left, right) = (by_case(before), by_case(after));
     let find = |cases: &[Runs<'_>], key: &Key<'_>| cases.iter().position(|(other, _)| other == key);
-    let title = |(subject, name): &Key<'_>| format!("{subject} / {name}");
+    let title = |(subject, name): &Key<'_>| title(subject, name);
     let mut cases = Vec::new();
     let mut only_after = Vec::new();
     for (key, runs) in &right {
@@ -152,6 +152,17 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
         only_before: missing.map(|(key, _)| title(key)).collect(),
         only_after,
     }
+}
+
+impl CaseComparison {
+    /// Subject and case; the case alone where no subject is said.
+    pub fn title(&self) -> String {
+        title(&self.subject, &self.name)
+    }
+}
+
+fn title(subject: &str, name: &str) -> String {
+    if subject.is_empty() { name.to_owned() } else { format!("{subject} / {name}") }
 }
 
 /// Subject and name of a case.

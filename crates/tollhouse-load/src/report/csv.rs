@@ -97,7 +97,10 @@ fn cells(result: &CaseResult) -> Vec<String> {
     let (own, others): (Vec<&ProcessSeries>, Vec<&ProcessSeries>) =
         result.processes.iter().partition(|process| process.role == "generator");
     let seconds = |processes: &[&ProcessSeries]| -> String {
-        format!("{:.3}", processes.iter().map(|process| process.cpu_seconds()).sum::<f64>())
+        format!(
+            "{:.3}",
+            processes.iter().map(|process| process.cpu_seconds()).fold(0.0, |sum, one| sum + one)
+        )
     };
     cells.extend([seconds(&own), seconds(&others)]);
     cells.push(others.iter().map(|process| process.rss_bytes_max).sum::<u64>().to_string());

@@ -40,7 +40,7 @@ pub fn text(comparison: &Comparison) -> String {
 }
 
 fn write_case(out: &mut String, case: &CaseComparison) {
-    line(out, format_args!("\n{} / {}", case.subject, case.name));
+    line(out, format_args!("\n{}", case.title()));
     if !case.differences.is_empty() {
         out.push_str("  not the same load on both sides:\n");
         differences(out, &case.differences);

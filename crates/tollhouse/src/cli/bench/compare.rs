@@ -43,9 +43,8 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {
         for (case, figure) in found {
             let loss = figure.loss() * 100.0;
             lines.push_str(&format!(
-                "{word} by {loss:.1} %: {} / {}: {}\n",
-                case.subject,
-                case.name,
+                "{word} by {loss:.1} %: {}: {}\n",
+                case.title(),
                 figure.figure.name()
             ));
         }

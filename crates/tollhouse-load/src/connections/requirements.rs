@@ -4,7 +4,7 @@ use crate::connections::plan::{End, PROCESSES_MAX, Plan, port_run};
 use crate::error::BenchError;
 use crate::preflight::{Advice, DESCRIPTORS_ASIDE, Limits, Need, Verdict, judge};
 
-/// What an idle connection costs one end: measured 5 KiB in the kernel and 2 to 3 KiB in its process,
+/// What an idle connection costs one end: measured 5 KiB in the kernel and 1 to 2 KiB in its process,
 /// with some reserve.
 const BYTES_EACH: u64 = 9 * 1024;
 /// The same over TLS, with keys and the buffers of both layers: measured 5 KiB and 11 KiB.

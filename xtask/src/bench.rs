@@ -11,6 +11,7 @@ mod churn;
 mod client;
 mod gate;
 mod gateway;
+mod generator;
 mod idle;
 mod machine;
 mod measure;

@@ -58,6 +58,8 @@ pub(crate) const INSTRUCTIONS_WITH_PLUGINS: Budget = Budget::at_most(18_000.0, 1
 pub(crate) const CPU_OF_TWO_PLUGINS: Budget = Budget::at_most(1.08, 1.04);
 pub(crate) const CPU_OF_MOCKING: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const ADMIN_WRITES_PER_SECOND: Budget = Budget::at_least(2_000.0, 4_000.0);
+pub(crate) const GENERATOR_CPU_AGAINST_WRK: Budget = Budget::at_most(1.0, 0.8);
+pub(crate) const GENERATOR_CPU_AGAINST_GHZ: Budget = Budget::at_most(0.5, 0.25);
 pub(crate) const WRITE_VISIBLE_MS: Budget = Budget::at_most(20.0, 5.0);
 
 /// A number that a case was run for.

@@ -5,7 +5,7 @@ use super::budget::{self, Budget, Figure};
 use super::measure::{self, Contender, Row};
 use super::peer::{Peer, Proxy};
 use super::report::CaseResult;
-use super::{Plan, admin, api7, churn, idle, origin, start};
+use super::{Plan, admin, api7, churn, generator, idle, origin, start};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::path::Path;
@@ -31,6 +31,8 @@ pub(crate) enum Case {
     Api7,
     /// Writes through the Admin API, and how soon they serve.
     Admin,
+    /// What a request costs the load generator, beside wrk, ab, h2load and ghz.
+    Load,
 }
 
 /// The load of every case that does not vary it.
@@ -60,6 +62,7 @@ impl Case {
             Self::Start => "start",
             Self::Api7 => "api7",
             Self::Admin => "admin",
+            Self::Load => "load",
         }
     }
 
@@ -75,6 +78,7 @@ impl Case {
             Self::Start => start::run(plan),
             Self::Api7 => api7::run(plan),
             Self::Admin => admin::run(plan),
+            Self::Load => generator::run(plan),
         }
     }
 }

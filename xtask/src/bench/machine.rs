@@ -59,6 +59,10 @@ fn pinned(cores: &str, program: &str) -> Command {
     command
 }
 
+/// Generators of load and the flag that prints their version.
+const GENERATORS: [(&str, &str); 4] =
+    [("wrk", "-v"), ("ab", "-V"), ("h2load", "--version"), ("ghz", "--version")];
+
 /// Processor, kernel, versions: what a figure depends on.
 pub(crate) fn describe(plan: &Plan) -> Result<Value> {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -69,7 +73,12 @@ pub(crate) fn describe(plan: &Plan) -> Result<Value> {
     for peer in &plan.peers {
         versions.insert(peer.name().to_owned(), json!(peer.version(&plan.binary)));
     }
-    versions.insert("wrk".to_owned(), json!(first_line(&shell::capture_loosely("wrk", &["-v"]))));
+    for (generator, flag) in GENERATORS {
+        if shell::find_program(generator).is_some() {
+            let version = first_line(&shell::capture_loosely(generator, &[flag]));
+            versions.insert(generator.to_owned(), json!(version));
+        }
+    }
     Ok(json!({
         "cpu": cpu_model(&processor),
         "cores": online.max(cores),

@@ -30,7 +30,7 @@ pub(crate) fn start(cores: &Cores, body_bytes: usize) -> Result<Origin> {
              default_type text/plain;"
         )
     };
-    let text = configuration(port, &location);
+    let text = configuration(port, "", &location);
     std::fs::write(folder.path().join("nginx.conf"), text)?;
     let command = nginx_command(cores.on_load_core("nginx"), folder.path());
     let mut running = Running::start(command, folder)?;
@@ -38,7 +38,20 @@ pub(crate) fn start(cores: &Cores, body_bytes: usize) -> Result<Origin> {
     Ok(Origin { port, _running: running })
 }
 
-fn configuration(port: u16, location: &str) -> String {
+/// Starts a server on the core of the program under test that does as little as possible; `protocol`
+/// is what its `listen` line ends with. Its port, and the process.
+pub(crate) fn start_null(cores: &Cores, protocol: &str) -> Result<(u16, Running)> {
+    let folder = process::fresh_folder()?;
+    let port = free_port()?;
+    let text = configuration(port, protocol, "default_type text/plain; return 200 \"ok\";");
+    std::fs::write(folder.path().join("nginx.conf"), text)?;
+    let command = nginx_command(cores.on_proxy_core("nginx"), folder.path());
+    let mut running = Running::start(command, folder)?;
+    running.wait_until_it_listens(port)?;
+    Ok((port, running))
+}
+
+fn configuration(port: u16, protocol: &str, location: &str) -> String {
     format!(
         "daemon off; worker_processes 1; worker_rlimit_nofile 65536; pid nginx.pid;\n\
          error_log stderr crit;\n\
@@ -48,7 +61,7 @@ fn configuration(port: u16, location: &str) -> String {
            client_body_temp_path body_temp; proxy_temp_path proxy_temp;\n\
            fastcgi_temp_path fastcgi_temp; uwsgi_temp_path uwsgi_temp; scgi_temp_path scgi_temp;\n\
            server {{\n\
-             listen 127.0.0.1:{port} backlog=4096;\n\
+             listen 127.0.0.1:{port}{protocol} backlog=4096;\n\
              location / {{ {location} }}\n\
            }}\n\
          }}\n"
@@ -61,8 +74,8 @@ mod tests {
 
     #[test]
     fn braces_of_the_configuration_match() {
-        let text = configuration(1, "return 200;");
+        let text = configuration(1, " http2", "return 200;");
         assert_eq!(text.matches('{').count(), text.matches('}').count());
-        assert!(text.contains("listen 127.0.0.1:1 "));
+        assert!(text.contains("listen 127.0.0.1:1 http2 "));
     }
 }

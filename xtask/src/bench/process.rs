@@ -72,6 +72,21 @@ impl Running {
         bail!("did not answer within {START_MAX:?} ({last_error}):\n{}", self.log());
     }
 
+    /// Waits until its port takes connections, whatever it speaks there.
+    pub(crate) fn wait_until_it_listens(&mut self, port: u16) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < START_MAX {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("ended at once ({status}):\n{}", self.log());
+            }
+            if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return Ok(());
+            }
+            shell::pause(Duration::from_millis(1));
+        }
+        bail!("did not listen within {START_MAX:?}:\n{}", self.log());
+    }
+
     /// The end of what it printed.
     fn log(&self) -> String {
         let text = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
@@ -136,6 +151,17 @@ impl Drop for Running {
             self.stop();
         }
     }
+}
+
+/// CPU time of all children that have ended and were waited for, user and kernel.
+pub(crate) fn waited_cpu_time() -> Result<Duration> {
+    const USER: usize = 16;
+    const SYSTEM: usize = 17;
+    let stat = read_stat(std::process::id()).context("/proc tells nothing about this process")?;
+    let ticks = stat_field(&stat, USER).zip(stat_field(&stat, SYSTEM));
+    let (user, system) = ticks.context("/proc tells no CPU time of children")?;
+    let ticks_per_second = rustix::param::clock_ticks_per_second();
+    Ok(Duration::from_micros((user + system) * 1_000_000 / ticks_per_second))
 }
 
 fn signal(pid: u32, signal: Signal) {

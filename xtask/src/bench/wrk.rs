@@ -56,7 +56,8 @@ fn output_of(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-fn parse(text: &str) -> Option<Outcome> {
+/// What wrk printed.
+pub(crate) fn parse(text: &str) -> Option<Outcome> {
     let line_with = |word: &str| text.lines().map(str::trim).find(|line| line.contains(word));
     let value_after = |word: &str| {
         text.lines().map(str::trim).find_map(|line| line.strip_prefix(word)).map(str::trim)

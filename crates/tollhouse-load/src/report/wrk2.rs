@@ -63,6 +63,17 @@ mod tests {
     use super::*;
     use crate::result::Counts;
 
+    /// A run that was recorded, and what was printed of it then; wrk2's columns are checked by eye.
+    #[test]
+    fn a_recorded_run_is_printed_as_it_was() {
+        let recorded = include_str!("../../testdata/wrk/rate.json");
+        let result: CaseResult = serde_json::from_str(recorded).expect("a result");
+        let expected = include_str!("../../testdata/wrk/rate.wrk2.txt");
+        assert_eq!(text(&result, Shown::Both), expected);
+        let expected = include_str!("../../testdata/wrk/rate.wrk.txt");
+        assert_eq!(crate::report::wrk::text(&result, Shown::Latency), expected);
+    }
+
     fn recorded(values_us: impl IntoIterator<Item = u64>) -> Distribution {
         let mut histogram = crate::distribution::histogram();
         for value in values_us {

@@ -1,3 +1,6 @@
+//! Command lines of ab: what becomes of them, and what is refused in which words.
+//! Every case that comes of one must be valid.
+
 use super::*;
 
 fn ask(text: &str) -> Result<Asked<AbCommand>, String> {

@@ -1,3 +1,6 @@
+//! Command lines of wrk and wrk2: what becomes of them, and what is refused in which words.
+//! Every case that comes of one must be valid.
+
 use super::*;
 
 fn ask(tool: Tool, text: &str) -> Result<Asked<WrkCommand>, String> {

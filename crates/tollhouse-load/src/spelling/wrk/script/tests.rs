@@ -1,3 +1,6 @@
+//! Scripts that are understood, and code that is refused with its line and another way.
+//! Expectations are one line each: method, path, headers, body.
+
 use super::*;
 
 fn read(text: &str) -> Result<Script, String> {

@@ -1,0 +1,211 @@
+//! What a request costs the load generator: Tollhouse's own beside wrk, ab, h2load and ghz, against a
+//! server that does as little as possible on a core of its own.
+//!
+//! A generator that uses much CPU for a request is the bottleneck of what it measures, and its own
+//! queues are in the times that it prints. How its output is read is in `generator/tool.rs`.
+
+mod tool;
+
+use super::Plan;
+use super::budget::{self, Budget, Figure};
+use super::cases::Case;
+use super::measure::median;
+use super::origin;
+use super::process::{self, Running, free_port};
+use super::report::{CaseResult, Table};
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use tool::{Server, Tool};
+
+/// Before the first round each generator runs so long: page cache, frequency of the core.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// Two generators of the same requests.
+struct Duel {
+    protocol: &'static str,
+    server: Server,
+    theirs: Tool,
+    ours: Tool,
+    budget: Option<Budget>,
+}
+
+const DUELS: [Duel; 4] = [
+    Duel {
+        protocol: "HTTP/1.1",
+        server: Server::Http1,
+        theirs: Tool::Wrk,
+        ours: Tool::OurWrk,
+        budget: Some(budget::GENERATOR_CPU_AGAINST_WRK),
+    },
+    Duel {
+        protocol: "HTTP/1.0, kept",
+        server: Server::Http1,
+        theirs: Tool::Ab,
+        ours: Tool::OurAb,
+        budget: None,
+    },
+    Duel {
+        protocol: "HTTP/2",
+        server: Server::Http2,
+        theirs: Tool::H2load,
+        ours: Tool::OurHttp2,
+        budget: None,
+    },
+    Duel {
+        protocol: "gRPC",
+        server: Server::Grpc,
+        theirs: Tool::Ghz,
+        ours: Tool::OurGrpc,
+        budget: Some(budget::GENERATOR_CPU_AGAINST_GHZ),
+    },
+];
+
+/// Runs the case. Generators that are not installed are left out, with a message.
+pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
+    let (mut cells, mut figures) = (Vec::new(), Vec::new());
+    for duel in DUELS {
+        let program = duel.theirs.program();
+        if shell::find_program(program).is_none() {
+            println!("skipped: {program} is not installed");
+            continue;
+        }
+        let (theirs, ours) = fight(plan, &duel)
+            .with_context(|| format!("{} against {program}", duel.ours.label()))?;
+        figures.push(Figure {
+            what: format!("CPU of the generator against {program}, {}", duel.protocol),
+            value: ours.cpu_us_per_request / theirs.cpu_us_per_request,
+            budget: duel.budget,
+        });
+        cells.push(theirs.to_cells(duel.theirs, duel.protocol));
+        cells.push(ours.to_cells(duel.ours, duel.protocol));
+    }
+    if cells.is_empty() {
+        bail!("no other generator is installed; run `cargo x install`");
+    }
+    let table = Table {
+        caption: format!(
+            "Generators: median of {} rounds, one thread on one core, the server on another",
+            plan.rounds
+        ),
+        columns: COLUMNS.to_vec(),
+        cells,
+    };
+    let tables = vec![table];
+    Ok(CaseResult { case: Case::Load.name(), rows: Vec::new(), figures, tables })
+}
+
+const COLUMNS: [&str; 6] =
+    ["generator", "protocol", "CPU µs/request", "requests/CPU-s", "requests/s", "errors"];
+
+/// What a generator did and what it took.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    cpu_us_per_request: f64,
+    requests_per_second: f64,
+    errors: u64,
+}
+
+/// Both generators in turn, round after round, against one server.
+fn fight(plan: &Plan, duel: &Duel) -> Result<(Sample, Sample)> {
+    let server = start(plan, duel.server)?;
+    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    for tool in [duel.theirs, duel.ours] {
+        turn(plan, tool, server.port, WARM_UP)?;
+    }
+    for _ in 0..plan.rounds {
+        theirs.push(turn(plan, duel.theirs, server.port, plan.round)?);
+        ours.push(turn(plan, duel.ours, server.port, plan.round)?);
+    }
+    Ok((Sample::median_of(&theirs), Sample::median_of(&ours)))
+}
+
+/// One run of a generator; its CPU time is that of the children which this program has waited for.
+fn turn(plan: &Plan, tool: Tool, port: u16, duration: Duration) -> Result<Sample> {
+    let folder = process::fresh_folder()?;
+    let mut command = tool.command(plan, folder.path(), port, duration)?;
+    let before = process::waited_cpu_time()?;
+    let output = command.output().with_context(|| format!("failed to start {}", tool.label()))?;
+    let spent = process::waited_cpu_time()?.saturating_sub(before);
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        bail!("{} failed:\n{text}{}", tool.label(), String::from_utf8_lossy(&output.stderr));
+    }
+    let counted = tool.read(&text, folder.path());
+    let counted = counted.with_context(|| format!("{} printed:\n{text}", tool.label()))?;
+    if counted.requests == 0 {
+        bail!("{}: no request was answered", tool.label());
+    }
+    Ok(Sample {
+        cpu_us_per_request: spent.as_secs_f64() * 1e6 / counted.requests as f64,
+        requests_per_second: counted.requests as f64 / duration.as_secs_f64(),
+        errors: counted.errors,
+    })
+}
+
+/// A running server.
+struct Target {
+    port: u16,
+    _running: Running,
+}
+
+fn start(plan: &Plan, server: Server) -> Result<Target> {
+    let listen = match server {
+        Server::Http1 => "",
+        Server::Http2 => " http2",
+        Server::Grpc => return start_echo(plan),
+    };
+    let (port, running) = origin::start_null(&plan.cores, listen)?;
+    Ok(Target { port, _running: running })
+}
+
+/// Tollhouse's mock echoes gRPC messages, to both generators alike.
+fn start_echo(plan: &Plan) -> Result<Target> {
+    let port = free_port()?;
+    let mut command = plan.cores.on_proxy_core(&plan.binary.display().to_string());
+    command.args(["mock", "--workers", "1", "--listen", &format!("127.0.0.1:{port}")]);
+    let mut running = Running::start(command, process::fresh_folder()?)?;
+    running.wait_until_it_answers(port, "/")?;
+    Ok(Target { port, _running: running })
+}
+
+impl Sample {
+    fn median_of(samples: &[Self]) -> Self {
+        let of = |value: fn(&Self) -> f64| median(samples.iter().map(value).collect());
+        Self {
+            cpu_us_per_request: of(|sample| sample.cpu_us_per_request),
+            requests_per_second: of(|sample| sample.requests_per_second),
+            errors: samples.iter().map(|sample| sample.errors).sum(),
+        }
+    }
+
+    fn to_cells(self, tool: Tool, protocol: &str) -> Vec<Value> {
+        vec![
+            json!(tool.label()),
+            json!(protocol),
+            json!((self.cpu_us_per_request * 100.0).round() / 100.0),
+            json!((1e6 / self.cpu_us_per_request).round()),
+            json!(self.requests_per_second.round()),
+            json!(self.errors.to_string()),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_rounds_counts_and_errors_add_up() {
+        let sample = |cpu_us_per_request, errors| Sample {
+            cpu_us_per_request,
+            requests_per_second: 1.0,
+            errors,
+        };
+        let median = Sample::median_of(&[sample(4.0, 0), sample(90.0, 2), sample(5.0, 1)]);
+        assert_eq!((median.cpu_us_per_request, median.errors), (5.0, 3));
+        assert_eq!(median.to_cells(Tool::Wrk, "HTTP/1.1")[3], json!(200_000.0));
+    }
+}

@@ -194,6 +194,7 @@ fn try_target<P: Protocol>(
         index: 0,
         clock,
         schedule: Arc::clone(schedule),
+        lanes: case.load.lanes,
         timeout: case.load.timeout,
         keeps_samples: false,
     };

@@ -74,6 +74,11 @@ impl Phase {
         Some(Turn { ticket, intended_ns })
     }
 
+    /// Whether there is a request left for whoever asks now.
+    pub fn has_more(&self, now_ns: u64) -> bool {
+        now_ns < self.end_ns() && self.next.load(Ordering::Relaxed) < self.requests
+    }
+
     /// How the phase paces.
     pub fn pace(&self) -> &Pace {
         &self.pace

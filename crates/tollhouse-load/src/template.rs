@@ -8,6 +8,7 @@
 
 mod function;
 mod lexer;
+mod node;
 mod parser;
 mod printf;
 mod render;
@@ -17,7 +18,7 @@ use std::fmt::Write;
 
 use tollhouse_stdx::Random;
 
-use parser::Node;
+use node::Node;
 
 /// What `{{.Name}}` stands for, of one request.
 #[derive(Debug, Clone, Copy)]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tollhouse_stdx::{Random, Timer, Wheel};
 
+use crate::case::Occupancy;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 use crate::pace::Pace;
@@ -32,6 +33,7 @@ pub struct Worker {
     pub index: usize,
     clock: Clock,
     schedule: Arc<Schedule>,
+    lanes: Occupancy,
     timeout: Duration,
     wheel: Wheel,
     pacer: Pacer,
@@ -54,6 +56,8 @@ pub struct Setup {
     pub clock: Clock,
     /// The run's schedule.
     pub schedule: Arc<Schedule>,
+    /// Which lanes carry load.
+    pub lanes: Occupancy,
     /// The longest that a request may take.
     pub timeout: Duration,
     /// Whether single samples are kept.
@@ -72,6 +76,7 @@ impl Worker {
             clock: setup.clock,
             pacer: Pacer::new(setup.clock)?,
             schedule: setup.schedule,
+            lanes: setup.lanes,
             timeout: setup.timeout,
             wheel: Wheel::new(TICK),
             record: RefCell::new(Record::new(is_open, setup.keeps_samples)),
@@ -149,8 +154,31 @@ impl Worker {
         OpenConnection(Rc::clone(self))
     }
 
+    /// Waits until a lane carries load; `None` when it does not any more in this phase.
+    async fn until_occupied(&self, phase: &Phase, lane: usize) -> Option<()> {
+        loop {
+            let now_ns = self.now_ns();
+            let since = match phase.is_measured {
+                true => Duration::from_nanos(now_ns.saturating_sub(phase.start_ns())),
+                false => Duration::ZERO,
+            };
+            let at = self.lanes.turn_of(lane, since)?;
+            if at <= since {
+                return Some(());
+            }
+            // Other lanes may have taken the last request meanwhile.
+            if !phase.has_more(now_ns) {
+                return None;
+            }
+            tokio::time::sleep((at - since).min(TICK)).await;
+        }
+    }
+
     /// Waits for the pace and takes on the next request of a phase; `None` when there is none left.
-    async fn turn(&self, phase: &Phase) -> Option<Turn> {
+    async fn turn(&self, phase: &Phase, lane: usize) -> Option<Turn> {
+        if self.lanes != Occupancy::All {
+            self.until_occupied(phase, lane).await?;
+        }
         if let Pace::Think(pause) = phase.pace()
             && self.record.borrow().last_done_ns > 0
         {
@@ -225,13 +253,14 @@ impl Drop for OpenConnection {
     }
 }
 
-/// The loop of one lane: wait for the pace, exchange, write down; phase after phase.
-pub async fn drive<L: Lane>(worker: Rc<Worker>, mut lane: L) {
+/// The loop of one lane: wait for the pace, exchange, write down; phase after phase. `number` is the lane's
+/// among all lanes of the run.
+pub async fn drive<L: Lane>(worker: Rc<Worker>, mut lane: L, number: usize) {
     let timer = worker.wheel.timer();
     let schedule = Arc::clone(&worker.schedule);
     for phase in schedule.phases() {
         worker.pacer.until(phase.start_ns()).await;
-        while let Some(turn) = worker.turn(phase).await {
+        while let Some(turn) = worker.turn(phase, number).await {
             let mut marks = Marks::default();
             worker.in_flight.set(worker.in_flight.get() + 1);
             let outcome = worker.within_timeout(&mut lane, &timer, turn, &mut marks).await;

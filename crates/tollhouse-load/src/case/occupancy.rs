@@ -68,6 +68,14 @@ impl Occupancy {
         self.lanes_at(Duration::ZERO).max(self.lanes_at(within))
     }
 
+    /// How many of `lanes` carry load on average within a time, rounded.
+    pub fn lanes_mean(&self, lanes: usize, within: Duration) -> usize {
+        const PARTS: u32 = 1_000;
+        let at = |part: u32| self.lanes_at(within * part / PARTS).min(lanes);
+        let sum: usize = (0..PARTS).map(at).sum();
+        (sum + PARTS as usize / 2) / PARTS as usize
+    }
+
     /// What is wrong with it, for its author.
     pub fn problem(&self) -> Option<String> {
         match self {
@@ -181,6 +189,14 @@ mod tests {
         let jump = stairs(5, 10, Some(100), Some(12));
         assert_eq!(jump.turn_of(99, seconds(1)), Some(seconds(12)));
         assert_eq!(Occupancy::First(3).turn_of(3, seconds(0)), None);
+    }
+
+    #[test]
+    fn the_mean_is_what_littles_law_asks_for() {
+        assert_eq!(Occupancy::All.lanes_mean(600, seconds(9)), 600);
+        assert_eq!(Occupancy::First(100).lanes_mean(102, seconds(9)), 100);
+        assert_eq!(stairs(10, 10, Some(20), None).lanes_mean(20, seconds(10)), 15);
+        assert_eq!(stairs(10, 10, None, None).lanes_mean(20, seconds(0)), 10);
     }
 
     #[test]

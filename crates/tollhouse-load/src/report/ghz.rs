@@ -9,6 +9,7 @@ mod json;
 mod prometheus;
 mod summary;
 
+use super::figure;
 use crate::result::CaseResult;
 use crate::spelling::ghz::{Format, GhzOptions};
 
@@ -27,6 +28,18 @@ pub fn text(result: &CaseResult, options: &GhzOptions) -> String {
         Format::InfluxDetails => influx::details(&figures),
         Format::Prometheus => prometheus::text(&figures),
     }
+}
+
+/// What ghz's way of counting leaves out, when a rate was asked for: from sending on, a request that had
+/// to wait for its turn took no time.
+pub fn remark(result: &CaseResult) -> Option<String> {
+    let from_due_ns = result.latency.as_ref()?.percentile_ns(99.0)?;
+    let from_sending_ns = result.response_time.percentile_ns(99.0)?;
+    Some(format!(
+        "times are those from sending, as in ghz (p99 {}); from when requests were due p99 is {}",
+        figure::time(from_sending_ns as f64),
+        figure::time(from_due_ns as f64),
+    ))
 }
 
 #[cfg(test)]

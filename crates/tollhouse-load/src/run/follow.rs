@@ -268,12 +268,15 @@ impl Follower {
             true => (Distribution::of(&whole.times.response), Some(headline)),
             false => (headline, None),
         };
+        let load = &self.case.load;
+        let elapsed = Duration::from_nanos(elapsed_ns);
+        let concurrency = load.lanes.lanes_mean(load.connections * load.streams, elapsed);
         Ok(CaseResult {
             name: self.case.name.clone(),
             started_at_ms: self.started_at_ms,
             elapsed_ns,
             end: if self.is_interrupted { End::Interrupted } else { End::Completed },
-            concurrency: (self.case.load.connections * self.case.load.streams) as u64,
+            concurrency: concurrency as u64,
             workers: self.workers as u64,
             open_loop: is_open,
             intended_rate: planned.map(per_second),

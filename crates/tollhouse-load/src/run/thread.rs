@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinSet, LocalSet};
 
 use super::{Shared, share_of, system, waits_at_end};
+use crate::case::Load;
 use crate::clock::PreciseTimer;
 use crate::distribution::histogram;
 use crate::error::BenchError;
@@ -67,6 +68,15 @@ pub(super) struct Place {
     pub(super) begin: watch::Receiver<bool>,
 }
 
+impl Place {
+    /// The number of one of its lanes among all lanes of the run. The first stream of every connection
+    /// comes first, so that the first lanes are spread over connections and workers.
+    fn number_of(&self, index: usize, load: &Load) -> usize {
+        let (connection, stream) = (index / load.streams, index % load.streams);
+        stream * load.connections + connection * self.workers + self.index
+    }
+}
+
 /// A runtime for one thread.
 pub(super) fn runtime() -> Result<Runtime, BenchError> {
     Builder::new_current_thread()
@@ -96,6 +106,7 @@ async fn work<P: Protocol>(shared: &Arc<Shared<P>>, place: Place) -> io::Result<
         index: place.index,
         clock: shared.clock,
         schedule: Arc::clone(&shared.schedule),
+        lanes: load.lanes,
         timeout: load.timeout,
         keeps_samples: load.keep_samples,
     })?);
@@ -150,6 +161,7 @@ async fn start_lanes<P: Protocol>(
         let mut lane = shared.protocol.lane(worker, index);
         let (worker, gate) = (Rc::clone(worker), Rc::clone(&gate));
         let (opened, mut begin) = (opened.clone(), place.begin.clone());
+        let number = place.number_of(index, &shared.case.load);
         let opens_before = shared.case.load.keep_alive;
         let timeout = shared.case.load.timeout;
         lanes.spawn_local(async move {
@@ -160,7 +172,7 @@ async fn start_lanes<P: Protocol>(
             }
             drop(opened);
             if begin.wait_for(|begun| *begun).await.is_ok() {
-                drive(worker, lane).await;
+                drive(worker, lane, number).await;
             }
         });
     }

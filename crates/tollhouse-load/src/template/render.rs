@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tollhouse_stdx::Random;
 
 use super::function::Context;
-use super::parser::{Call, Node, Operand, Pipeline, Range, TimePart, Variable};
+use super::node::{Call, Node, Operand, Pipeline, Range, TimePart, Variable};
 use super::value::Value;
 use super::{Variables, put_uuid};
 use crate::golang::date;

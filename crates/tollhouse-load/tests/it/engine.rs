@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollhouse_load::case::{Case, Checks, Load};
+use tollhouse_load::case::{Case, Checks, Load, Occupancy, Stairs};
 use tollhouse_load::error::BenchError;
 use tollhouse_load::mock::{Behaviour, Body, Latency, Mock, Share};
 use tollhouse_load::pace::Pace;
@@ -49,6 +49,20 @@ fn without_keep_alive_every_request_has_a_connection_of_its_own() {
     assert_eq!(result.counts.connections_opened, 60);
     assert_eq!(result.counts.reused, 0);
     assert_eq!(result.connect.count, 60);
+}
+
+#[test]
+fn only_occupied_lanes_carry_load_and_the_others_hold_nothing_up() {
+    let mock = mock(Behaviour::default());
+    // The second stair would begin in an hour.
+    let every = Duration::from_secs(3_600);
+    let stairs = Stairs { start: 1, step: 1, end: None, every, until: None };
+    for (lanes, used) in [(Occupancy::First(2), 2), (Occupancy::Stairs(stairs), 1)] {
+        let load = Load { connections: 4, lanes, requests: Some(200), ..Load::default() };
+        let result = measure(&case(&mock, load)).expect("result");
+        assert_eq!((result.counts.succeeded, result.concurrency), (200, used));
+        assert!(result.series.iter().all(|interval| interval.in_flight <= used));
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@
 mod ab;
 mod compare;
 mod connections;
+mod ghz;
 mod grpc;
 mod http;
 mod interrupt;
@@ -88,6 +89,8 @@ enum BenchCommand {
     Tcp(Box<message::TcpArguments>),
     /// Open connections and hold them: how many, and what each costs at both ends.
     Connections(Box<connections::ConnectionsArguments>),
+    /// gRPC calls, in the spelling of ghz: its options, configuration files and output.
+    Ghz(ghz::GhzArguments),
     /// The cases of a plan file.
     Run(run::RunArguments),
     /// A published report, measured again: shenyu, ngxway, api7, polaris, connections.
@@ -123,6 +126,7 @@ pub fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
 fn carry_out(command: &BenchCommand) -> Result<ExitCode, BenchError> {
     match command {
         BenchCommand::Grpc(arguments) => grpc::run(arguments),
+        BenchCommand::Ghz(arguments) => ghz::run(arguments),
         BenchCommand::Http(arguments) => http::run(arguments),
         BenchCommand::Run(arguments) => run::run(arguments),
         BenchCommand::Connections(arguments) => connections::run(arguments),

@@ -7,6 +7,7 @@ mod admin;
 mod balancing;
 mod bench;
 mod bench_connections;
+mod bench_ghz;
 mod bench_spellings;
 mod bench_suites;
 mod bodies;

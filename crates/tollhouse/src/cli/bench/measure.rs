@@ -54,7 +54,7 @@ pub fn measure_by(
 }
 
 /// The command that repeats this: the program's name, and the words as they were given.
-fn command_line() -> Vec<String> {
+pub(super) fn command_line() -> Vec<String> {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     std::iter::once("tollhouse".to_owned()).chain(words).collect()
 }

@@ -114,18 +114,7 @@ impl OutputArguments {
     /// The first file whose folder is not there.
     pub fn check(&self) -> Result<(), BenchError> {
         let files = [&self.json, &self.html, &self.hgrm, &self.csv, &self.prometheus];
-        for path in files.into_iter().flatten() {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let why = if path.is_dir() {
-                "is a folder; write the name of a file"
-            } else if folder.is_some_and(|folder| !folder.is_dir()) {
-                "cannot be written: its folder is not there"
-            } else {
-                continue;
-            };
-            return Err(BenchError::File { path: path.clone(), why: why.into() });
-        }
-        Ok(())
+        files.into_iter().flatten().try_for_each(|path| check_writable(path))
     }
 
     /// Writes every file that was asked for.
@@ -153,6 +142,22 @@ impl OutputArguments {
         }
         Ok(())
     }
+}
+
+/// Refuses a file that cannot be written.
+///
+/// # Errors
+/// It is a folder, or its folder is not there.
+pub(super) fn check_writable(path: &Path) -> Result<(), BenchError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let why = if path.is_dir() {
+        "is a folder; write the name of a file"
+    } else if folder.is_some_and(|folder| !folder.is_dir()) {
+        "cannot be written: its folder is not there"
+    } else {
+        return Ok(());
+    };
+    Err(BenchError::File { path: path.to_owned(), why: why.into() })
 }
 
 /// The file of one of several cases: `page.hgrm`, or `page-1.hgrm`, `page-2.hgrm`, ….

@@ -1,0 +1,108 @@
+//! What a compiled template consists of: nodes that a renderer walks over, with every name resolved.
+
+use super::function::Function;
+
+/// A part of a template.
+#[derive(Debug, Clone)]
+pub(super) enum Node {
+    Text(Box<str>),
+    Emit(Pipeline),
+    Assign { slot: usize, value: Pipeline },
+    If { condition: Pipeline, then: Vec<Node>, otherwise: Vec<Node> },
+    With { value: Pipeline, slot: Option<usize>, then: Vec<Node>, otherwise: Vec<Node> },
+    Range(Box<Range>),
+    Break,
+    Continue,
+}
+
+/// `{{range …}}`.
+#[derive(Debug, Clone)]
+pub(super) struct Range {
+    pub(super) list: Pipeline,
+    pub(super) index_slot: Option<usize>,
+    pub(super) element_slot: Option<usize>,
+    pub(super) body: Vec<Node>,
+    pub(super) otherwise: Vec<Node>,
+}
+
+/// Commands, each of which takes the value of the one before as its last argument.
+#[derive(Debug, Clone)]
+pub(super) struct Pipeline {
+    pub(super) first: Operand,
+    pub(super) then: Vec<Call>,
+}
+
+/// A function with its arguments.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) function: &'static Function,
+    pub(super) arguments: Vec<Operand>,
+}
+
+/// A value, or what makes one.
+#[derive(Debug, Clone)]
+pub(super) enum Operand {
+    Nil,
+    Text(Box<str>),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    Variable(Variable),
+    /// `.` inside `range` and `with`.
+    Dot,
+    Slot(usize),
+    Call(Call),
+    Nested(Box<Pipeline>),
+    /// `(now).Unix` and `(now).Format "2006"`.
+    TimePart {
+        time: Box<Operand>,
+        part: TimePart,
+    },
+}
+
+/// What can be asked of a time.
+#[derive(Debug, Clone)]
+pub(super) enum TimePart {
+    Unix,
+    UnixMilli,
+    UnixMicro,
+    UnixNano,
+    Format(Box<Operand>),
+}
+
+/// A field of the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Variable {
+    WorkerId,
+    RequestNumber,
+    FullyQualifiedName,
+    MethodName,
+    ServiceName,
+    InputName,
+    OutputName,
+    IsClientStreaming,
+    IsServerStreaming,
+    Timestamp,
+    TimestampUnix,
+    TimestampUnixMilli,
+    TimestampUnixNano,
+    Uuid,
+}
+
+/// The fields by name.
+pub(super) const VARIABLES: [(&str, Variable); 14] = [
+    ("WorkerID", Variable::WorkerId),
+    ("RequestNumber", Variable::RequestNumber),
+    ("FullyQualifiedName", Variable::FullyQualifiedName),
+    ("MethodName", Variable::MethodName),
+    ("ServiceName", Variable::ServiceName),
+    ("InputName", Variable::InputName),
+    ("OutputName", Variable::OutputName),
+    ("IsClientStreaming", Variable::IsClientStreaming),
+    ("IsServerStreaming", Variable::IsServerStreaming),
+    ("Timestamp", Variable::Timestamp),
+    ("TimestampUnix", Variable::TimestampUnix),
+    ("TimestampUnixMilli", Variable::TimestampUnixMilli),
+    ("TimestampUnixNano", Variable::TimestampUnixNano),
+    ("UUID", Variable::Uuid),
+];

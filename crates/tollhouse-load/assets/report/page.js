@@ -36,6 +36,9 @@
   };
 
   const HEIGHT = 240;
+  // Half of a page of paper on its side, A4 or Letter.
+  const PAPER_WIDTH = 440;
+  let isPrinting = false;
   const drawn = [];
 
   function axis(label, extra) {
@@ -76,6 +79,30 @@
     context.restore();
   }
 
+  // Labels of loads that lie too near to the one before are left out.
+  function apart(chart, loads) {
+    let last = -Infinity;
+    return loads.map((load) => {
+      const at = chart.valToPos(load, "x");
+      if (at - last < 38) return "";
+      last = at;
+      return tick(load);
+    });
+  }
+
+  // Round values on a logarithmic axis, not too many.
+  function roundOnes(low, high) {
+    const ones = (mantissas) => {
+      const found = [];
+      for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
+        mantissas.forEach((mantissa) => found.push(Number((mantissa * 10 ** power).toPrecision(3))));
+      }
+      return found.filter((value) => value >= low && value <= high);
+    };
+    const [coarse, fine] = [ones([1, 3]), ones([1, 2, 5])];
+    return fine.length <= 8 ? fine : coarse.length <= 8 ? coarse : ones([1]);
+  }
+
   // Values that span decades are told apart on a logarithmic axis only.
   const spans = (values, times) => {
     const known = values.filter((value) => value > 0);
@@ -86,11 +113,12 @@
 
   function draw(figure, spec) {
     const values = spec.series.map((one) => one.values);
-    const isLog = Boolean(spec.log) && extreme(values, Math.min, Infinity) > 0 &&
-      extreme(values, Math.max, 0) > 20 * extreme(values, Math.min, Infinity);
+    const [low, high] = [extreme(values, Math.min, Infinity), extreme(values, Math.max, 0)];
+    const isLog = Boolean(spec.log) && low > 0 && high > 20 * low;
+    const room = (from, to) => [from / 1.15, to * 1.15];
     const scales = {
-      x: { time: false, distr: spec.xLog ? 3 : 1 },
-      y: isLog ? { distr: 3 } : { range: (_, low, high) => [spec.zero === false ? low : 0, high > 0 ? high * 1.08 : 1] },
+      x: spec.xLog ? { time: false, distr: 3, range: (_, from, to) => room(from, to) } : { time: false },
+      y: isLog ? { distr: 3, range: (_, from, to) => room(from, to) } : { range: (_, low, high) => [spec.zero === false ? low : 0, high > 0 ? high * 1.08 : 1] },
     };
     const width = () => Math.max(260, figure.clientWidth - 30);
     const chart = new uPlot({
@@ -98,8 +126,12 @@
       cursor: { y: false, drag: { x: true, y: false }, focus: { prox: 24 } },
       legend: { live: true, markers: { width: 0, fill: (_, index) => markerOf(spec.series[index - 1] || {}) } },
       axes: [
-        axis(spec.x, spec.ticks ? { size: 30, splits: () => spec.ticks, space: 30, filter: (_, splits) => splits } : { size: 30 }),
-        axis(spec.y, { size: 62, values: (_, splits) => splits.map((value) => (isLog && !/^[125]/.test(String(value).replace(/[0.]/g, "")) ? "" : tick(value))) }),
+        axis(spec.x, spec.ticks
+          ? { size: 30, splits: () => spec.ticks, filter: (_, splits) => splits, values: (chart, splits) => apart(chart, splits) }
+          : { size: 30 }),
+        axis(spec.y, isLog
+          ? { size: 62, splits: (_, index, from, to) => roundOnes(from, to), filter: (_, splits) => splits }
+          : { size: 62 }),
       ],
       series: [{ label: spec.x, value: (_, value) => (value == null ? "" : `${tick(value)} ${spec.x}`) }, ...spec.series.map(lineOf)],
       hooks: { draw: [(chart) => drawSpreads(chart, spec.series)] },
@@ -108,10 +140,12 @@
       canvas.setAttribute("role", "img");
       canvas.setAttribute("aria-label", describe(spec));
     });
-    const fit = new ResizeObserver(() => {
-      if (chart.width !== width()) chart.setSize({ width: width(), height: HEIGHT });
-    });
-    fit.observe(figure);
+    chart.fit = (wanted) => {
+      if (chart.width !== wanted) chart.setSize({ width: wanted, height: HEIGHT });
+    };
+    chart.unfit = () => chart.fit(width());
+    const observer = new ResizeObserver(() => { if (!isPrinting) chart.unfit(); });
+    observer.observe(figure);
     chart.paint = () => {
       chart.root.querySelectorAll(".u-marker").forEach((marker, index) => {
         marker.style.background = markerOf(spec.series[index - 1] || {});
@@ -119,7 +153,7 @@
       chart.redraw(false, true);
     };
     drawn.push(chart);
-    return { chart, remove: () => { fit.disconnect(); chart.destroy(); drawn.splice(drawn.indexOf(chart), 1); } };
+    return { chart, remove: () => { observer.disconnect(); chart.destroy(); drawn.splice(drawn.indexOf(chart), 1); } };
   }
 
   function describe(spec) {
@@ -308,12 +342,16 @@
 
   let before;
   addEventListener("beforeprint", () => {
+    isPrinting = true;
     before = root.dataset.theme;
     root.dataset.theme = "light";
     document.querySelectorAll("details:not(#intervals)").forEach((one) => { one.open = true; });
+    drawn.forEach((chart) => chart.fit(PAPER_WIDTH));
     repaint();
   });
   addEventListener("afterprint", () => {
+    isPrinting = false;
+    drawn.forEach((chart) => chart.unfit());
     if (before) root.dataset.theme = before; else delete root.dataset.theme;
     repaint();
   });

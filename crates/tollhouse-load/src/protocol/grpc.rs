@@ -15,6 +15,7 @@ mod stream;
 #[cfg(test)]
 mod testing;
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -228,12 +229,12 @@ impl GrpcLane {
     }
 
     /// The headers of a call, and its messages: one, or all that a client stream sends.
-    fn fill<T>(
+    fn fill<'a, T>(
         &mut self,
-        protocol: &Grpc,
+        protocol: &'a Grpc,
         ticket: Ticket,
         messages: impl FnOnce(&Data, &mut Fill<'_, '_>) -> Result<T, String>,
-    ) -> Result<(HeaderMap, T), Failure> {
+    ) -> Result<(Cow<'a, HeaderMap>, T), Failure> {
         let mut random = self.worker.random().borrow_mut();
         let number = ticket.number;
         let variables = Variables::now(&self.worker_id, number, &protocol.names, &mut random);

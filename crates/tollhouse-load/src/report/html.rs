@@ -66,7 +66,7 @@ pub fn render(report: &Report) -> String {
     detail::write_schedule(&mut html, &rows, &palette);
     detail::write_processes(&mut html, &rows, &palette);
     detail::write_exchanges(&mut html, &rows, &palette);
-    detail::write_extras(&mut html, &rows, &palette);
+    detail::write_extras(&mut html, &layout, &rows, &palette);
     comparison::write_published(&mut html, &layout, &published, &palette);
     environment::write(&mut html, report);
     write_end(&mut html, report, &charts);

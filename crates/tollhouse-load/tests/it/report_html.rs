@@ -36,11 +36,48 @@ fn the_same_report_makes_the_same_page() {
 }
 
 #[test]
+fn sections_stand_in_the_order_in_which_they_are_needed() {
+    let page = html::render(&fixture::shenyu());
+    let headings: Vec<String> = page
+        .split("<h2 id=")
+        .skip(1)
+        .map(|rest| plain(&format!("<{}", &rest[..rest.find("</h2>").expect("headings end")])))
+        .collect();
+    let expected = [
+        "Before you quote a number",
+        "Results",
+        "Beside the upstream asked directly",
+        "Beside the others",
+        "Over the load",
+        "Percentile spectrum",
+        "Over time",
+        "Distribution of times",
+        "What it cost",
+        "Requests, connections and failures",
+        "Published figures, on other hardware",
+        "Environment and how to repeat it",
+    ];
+    assert_eq!(headings, expected);
+}
+
+#[test]
+fn a_row_of_the_headline_is_marked_up_for_eyes_and_ears() {
+    let page = html::render(&fixture::shenyu());
+    let section = section(&page, "headline");
+    let at = section.find("<tr><th scope=\"row\"").expect("rows have names");
+    let row = &section[at..at + section[at..].find("</tr>").expect("rows end")];
+    let expected = "<tr><th scope=\"row\" class=\"left name\">600 connections</th>\
+                    <td title=\"median of 3 runs; lowest and highest below\">28,310\
+                    <small>28,140–28,508</small></td><td>20.63</td>";
+    assert!(row.starts_with(expected), "{row}");
+}
+
+#[test]
 fn the_headline_has_the_columns_of_the_published_report_and_those_it_leaves_out() {
     let page = html::render(&fixture::shenyu());
     let text = plain(section(&page, "headline"));
     let heads = "Case QPS 1/s p50 ms p75 ms p90 ms p99 ms avg ms max ms p99.9 ms Goodput 1/s Errors CPU \
-                 cores CPU / 1000 req s Memory";
+                 cores CPU-s per 1000 Memory";
     assert!(text.contains(heads), "{text}");
     assert!(
         text.contains("tollhouse response time at saturation · 3 runs · 30 s 600 connections"),

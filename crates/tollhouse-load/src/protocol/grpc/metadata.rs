@@ -1,5 +1,6 @@
 //! The headers of a call: the generator's own, and the case's metadata, filled in where it holds `{{…}}`.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use base64::Engine;
@@ -51,15 +52,18 @@ impl Metadata {
     }
 
     /// The headers of a call.
-    pub(super) fn headers(&self, fill: &mut Fill<'_, '_>) -> Result<HeaderMap, String> {
+    pub(super) fn headers(&self, fill: &mut Fill<'_, '_>) -> Result<Cow<'_, HeaderMap>, String> {
         let turn = (fill.variables.request_number % self.turns.len() as u64) as usize;
         let headers = &self.turns[turn];
+        if headers.filled.is_empty() {
+            return Ok(Cow::Borrowed(&headers.ready));
+        }
         let mut all = headers.ready.clone();
         for (name, template) in &headers.filled {
             let text = fill.render(template)?;
             all.append(name, value(name, text)?);
         }
-        Ok(all)
+        Ok(Cow::Owned(all))
     }
 }
 

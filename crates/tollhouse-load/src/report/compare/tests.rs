@@ -191,6 +191,8 @@ gateway / 10 connections
     );
     assert!(line("p50").ends_with("no difference can be told: the ranges overlap"), "{text}");
     assert!(!text.contains("--repeat"), "{text}");
+    let back = super::text(&compare(&after, &before));
+    assert!(back.contains("-9.1 %") && back.contains("WORSE"), "{back}");
     let single = super::text(&compare(&report("a", &[1.0], &[1]), &report("b", &[2.0], &[1])));
     assert!(single.contains("measure with --repeat 3"), "{single}");
     let apart = super::text(&compare(&report("a", &[1.0], &[1]), &Report::default()));

@@ -95,7 +95,8 @@ fn change(share: f64) -> String {
     match share {
         share if !share.is_finite() => "new".to_owned(),
         share if share > 0.0 => format!("+{}", figure::percent(share)),
-        share => figure::percent(share),
+        share if share < 0.0 => format!("-{}", figure::percent(-share)),
+        _ => "0 %".to_owned(),
     }
 }
 

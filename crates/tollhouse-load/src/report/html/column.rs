@@ -21,8 +21,6 @@ pub(super) struct Column {
 pub(super) enum Shows {
     /// The place of the row, from 1.
     Place,
-    /// The load, as the tool that is replaced would have been called.
-    Command,
     /// Connections times streams.
     Concurrency,
     /// Routes and consumers that were configured.
@@ -59,9 +57,38 @@ pub(super) enum Shows {
     ServerCpu,
 }
 
+/// What rows are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// By the name of their case.
+    Case,
+    /// By the load, in ab's words.
+    Command,
+}
+
+impl Names {
+    /// The head of the column of names.
+    pub(super) fn head(self) -> &'static str {
+        match self {
+            Names::Case => "Case",
+            Names::Command => "Command",
+        }
+    }
+
+    /// The name of a row.
+    pub(super) fn of(self, row: &Row<'_>) -> String {
+        match self {
+            Names::Case => row.name.to_owned(),
+            Names::Command => command(row),
+        }
+    }
+}
+
 /// Two groups of columns with their headings.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
+    /// What its rows are called.
+    pub(super) names: Names,
     /// What the first group is called.
     pub(super) heading: &'static str,
     /// The first group: the published report's own columns.
@@ -111,7 +138,8 @@ pub(super) fn layout(suite: Option<&str>) -> Layout {
         Some("shenyu" | "ngxway" | "api7" | "polaris") => "What that report leaves out",
         _ => "Tail, failures, cost",
     };
-    Layout { heading, besides_heading, besides: besides.collect(), theirs }
+    let names = if suite == Some("ngxway") { Names::Command } else { Names::Case };
+    Layout { names, heading, besides_heading, besides: besides.collect(), theirs }
 }
 
 fn shenyu() -> Vec<Column> {
@@ -129,15 +157,6 @@ fn shenyu() -> Vec<Column> {
 fn ngxway() -> Vec<Column> {
     vec![
         column("Id", "", Shows::Place, "Place of the case in this subject’s list"),
-        Column {
-            head: Head {
-                text: Cow::Borrowed("Command"),
-                unit: "",
-                title: "The load in ab’s words",
-                class: "left",
-            },
-            shows: Shows::Command,
-        },
         column("Concurrency", "", Shows::Concurrency, "Requests in flight at most"),
         QPS,
         column("Complete", "", Shows::Completed, "Requests that ended, failed ones included"),
@@ -173,7 +192,7 @@ fn polaris() -> Vec<Column> {
         percentile("P99 RT", 99.0),
         column(
             "Server CPU",
-            "cores",
+            "",
             Shows::ServerCpu,
             "Cores that the server kept busy on average; a percentage where only that was published",
         ),
@@ -204,8 +223,8 @@ fn besides() -> Vec<Column> {
         column("Errors", "", Shows::FailedShare, "Failed requests of all that ended"),
         column("CPU", "cores", Shows::Cores, "Cores that the measured server kept busy on average"),
         column(
-            "CPU / 1000 req",
-            "s",
+            "CPU-s",
+            "per 1000",
             Shows::CpuPer1000,
             "CPU seconds of the measured server for a thousand requests",
         ),
@@ -213,12 +232,32 @@ fn besides() -> Vec<Column> {
     ]
 }
 
+impl Layout {
+    /// Whether one of its columns shows a figure that a suite or a table added under this name.
+    pub(super) fn shows_extra(&self, name: &str) -> bool {
+        let column = match name {
+            "routes" | "consumers" => Shows::Objects,
+            "server_cpu_percent" => Shows::ServerCpu,
+            _ => return false,
+        };
+        self.theirs.iter().any(|shown| shown.shows == column)
+    }
+}
+
 impl Column {
     /// What it says about a row, which is at `place` (from 0) of its subject.
     pub(super) fn cell(&self, row: &Row<'_>, place: usize) -> Cell {
+        let mut cell = self.measured(row, place);
+        let is_time = matches!(self.shows, Shows::Percentile(_) | Shows::Mean | Shows::Max);
+        if is_time && row.is_printed() {
+            cell.text = figure::as_printed(&cell.text);
+        }
+        cell
+    }
+
+    fn measured(&self, row: &Row<'_>, place: usize) -> Cell {
         match self.shows {
             Shows::Place => Cell::text(figure::count(place as u64 + 1)),
-            Shows::Command => Cell::text(command(row)),
             Shows::Concurrency => Cell::counted(row.first().concurrency),
             Shows::Objects => Cell::text(objects(row)),
             Shows::Rate => Cell::spread(row.rate()),
@@ -243,7 +282,9 @@ impl Column {
             Some(share) if row.usage(TARGET).is_none() => {
                 Cell::text(figure::percent(share / 100.0))
             }
-            _ => self.usage(row),
+            _ => Cell::known(
+                row.usage(TARGET).map(|used| format!("{} cores", figure::cores(used.cores))),
+            ),
         }
     }
 
@@ -293,6 +334,7 @@ mod tests {
 
     fn heads(suite: Option<&str>) -> String {
         let layout = layout(suite);
+        assert_eq!(layout.names == Names::Command, suite == Some("ngxway"));
         let heads = |columns: &[Column]| {
             columns.iter().map(|column| column.head.text.clone()).collect::<Vec<_>>().join(" ")
         };
@@ -301,12 +343,12 @@ mod tests {
 
     #[test]
     fn suites_have_the_columns_of_their_reports() {
-        let besides = "p99.9 Goodput Errors CPU CPU / 1000 req Memory";
+        let besides = "p99.9 Goodput Errors CPU CPU-s Memory";
         for (suite, expected) in [
             (Some("shenyu"), "QPS p50 p75 p90 p99 avg max"),
             (
                 Some("ngxway"),
-                "Id Command Concurrency QPS Complete Failed Keep-Alive Total transferred \
+                "Id Concurrency QPS Complete Failed Keep-Alive Total transferred \
                  HTML transferred P90 P95 P99",
             ),
             (Some("api7"), "Routes / consumers QPS P99 P95"),
@@ -316,7 +358,7 @@ mod tests {
         }
         let polaris = heads(Some("polaris"));
         assert!(polaris.starts_with("TPS Mean RT Max RT P99 RT Server CPU | "), "{polaris}");
-        assert!(!polaris.ends_with("CPU CPU / 1000 req Memory"), "one CPU column: {polaris}");
+        assert!(!polaris.ends_with("CPU CPU-s Memory"), "one CPU column: {polaris}");
     }
 
     #[test]

@@ -121,8 +121,8 @@ fn added(row: &Row<'_>, baseline: &Row<'_>) -> Line {
     }));
     cells.push(difference(row.mean_ns(), baseline.mean_ns()));
     let facts = match row.name == baseline.name {
-        true => row.times_are().to_owned(),
-        false => format!("{} · beside {}", row.times_are(), baseline.name),
+        true => vec![row.times_are().to_owned()],
+        false => vec![row.times_are().to_owned(), format!("beside {}", baseline.name)],
     };
     Line { name: row.name.to_owned(), facts, cells, ..Line::default() }
 }
@@ -180,7 +180,7 @@ fn peers_table(groups: Vec<Group>) -> Table {
             head("p90", "", "Below 1: shorter"),
             head("p99", "", "Below 1: shorter"),
             head("p99.9", "", "Below 1: shorter"),
-            head("CPU / 1000 req", "", "Below 1: less CPU for the same work"),
+            head("CPU-s", "per 1000", "Below 1: less CPU for the same work"),
             head("Memory", "", "Below 1: less memory"),
         ],
         groups,
@@ -208,7 +208,7 @@ fn ratios(ours: &Row<'_>, theirs: &Row<'_>) -> Line {
     cells.push(ratio(memory(ours), memory(theirs), Better::Lower));
     Line {
         name: ours.name.to_owned(),
-        facts: ours.times_are().to_owned(),
+        facts: vec![ours.times_are().to_owned()],
         cells,
         ..Line::default()
     }
@@ -259,7 +259,7 @@ pub(super) fn write_published(
     }
     let lines = table.groups.iter_mut().flat_map(|group| &mut group.lines);
     for (line, row) in lines.zip(published) {
-        line.facts = String::new();
+        line.facts = Vec::new();
         let share = published_baseline(published, row)
             .and_then(|direct| row.rate().zip(direct.rate()))
             .map(|(own, direct)| figure::percent(own.median / direct.median));

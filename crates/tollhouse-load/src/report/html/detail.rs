@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::column::Layout;
 use super::figure;
 use super::markup::Html;
 use super::palette::Palette;
@@ -60,8 +61,8 @@ pub(super) fn write_schedule(html: &mut Html, rows: &[Row<'_>], palette: &Palett
             head("Asked for", "1/s", "The mean rate of the schedule"),
             head("Sent and ended", "1/s", "Completed requests a second"),
             head("Never sent", "", "Requests that were due and not sent before the end"),
-            head("Slip p99", "ms", "How long after its intended start a request was sent"),
-            head("Slip max", "ms", "The same, the longest"),
+            head("Slip", "p99, ms", "How long after its intended start a request was sent"),
+            head("Slip", "max, ms", "The same, the longest"),
             Head { class: "ruled", ..head("p50", "ms", pair) },
             head("p90", "ms", pair),
             head("p99", "ms", pair),
@@ -123,10 +124,10 @@ pub(super) fn write_exchanges(html: &mut Html, rows: &[Row<'_>], palette: &Palet
             head("Completed", "", "Requests that ended, failed ones included"),
             head("Unfinished", "", "Requests under way when the run ended"),
             head("Connections opened", "", "In all, warm-up included"),
-            head("Requests / connection", "", "Completed requests over connections opened"),
-            head("Connect p50", "ms", "Opening a connection until it can carry a request"),
-            head("First byte p50", "ms", "From sending to the first byte of the answer"),
-            head("First byte p99", "ms", "From sending to the first byte of the answer"),
+            head("Requests", "per connection", "Completed requests over connections opened"),
+            head("Connect", "p50, ms", "Opening a connection until it can carry a request"),
+            head("First byte", "p50, ms", "From sending to the first byte of the answer"),
+            head("First byte", "p99, ms", "From sending to the first byte of the answer"),
             head("Received", "", "Bytes received, heads included"),
             words("Statuses", "Whole answers by status"),
             words("Failures", "By class, with the most frequent messages"),
@@ -214,12 +215,12 @@ pub(super) fn write_processes(html: &mut Html, rows: &[Row<'_>], palette: &Palet
         heads: vec![
             words("Process", "Its part in the case, and its command"),
             head("CPU", "cores", "Cores that it kept busy on average"),
-            head("CPU / 1000 req", "s", "CPU seconds for a thousand completed requests"),
+            head("CPU-s", "per 1000", "CPU seconds for a thousand completed requests"),
             head("In the kernel", "", "Share of its CPU time spent in the kernel"),
             head("Memory", "", "The largest resident memory"),
             head("Threads", "", "The most at one time"),
             head("Descriptors", "", "The most open at one time"),
-            head("Switches / req", "", "Context switches for a completed request"),
+            head("Switches", "per request", "Context switches for a completed request"),
         ],
         groups,
     };
@@ -256,10 +257,16 @@ fn process(row: &Row<'_>, role: &str) -> Line {
 }
 
 /// Writes the figures that a suite added under names of its own.
-pub(super) fn write_extras(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
+pub(super) fn write_extras(
+    html: &mut Html,
+    layout: &Layout,
+    rows: &[Row<'_>],
+    palette: &Palette<'_>,
+) {
     let runs = rows.iter().flat_map(|row| &row.runs);
     let names: BTreeSet<&str> = runs.flat_map(|run| run.extra.keys().map(String::as_str)).collect();
-    let names: Vec<&str> = names.into_iter().take(EXTRAS_MAX).collect();
+    let unseen = names.into_iter().filter(|name| !layout.shows_extra(name));
+    let names: Vec<&str> = unseen.take(EXTRAS_MAX).collect();
     if names.is_empty() {
         return;
     }

@@ -19,6 +19,12 @@ pub(super) fn milliseconds(nanoseconds: f64) -> String {
     number(nanoseconds / 1e6)
 }
 
+/// A whole number without the zeros behind its point: tools that print whole milliseconds know no more.
+pub(super) fn as_printed(text: &str) -> String {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if fraction.bytes().all(|digit| digit == b'0') { whole.to_owned() } else { text.to_owned() }
+}
+
 /// What one figure has more than another, with its sign.
 pub(super) fn signed(difference: f64, text: fn(f64) -> String) -> String {
     let size = text(difference.abs());
@@ -71,6 +77,9 @@ mod tests {
         assert_eq!(signed(1_200_000.0, milliseconds), "+1.200");
         assert_eq!(signed(-20_920_000.0, time), "−20.92 ms");
         assert_eq!(signed(0.0, milliseconds), "0");
+        assert_eq!(as_printed("2.000"), "2");
+        assert_eq!(as_printed("0.110"), "0.110");
+        assert_eq!(as_printed("1,000"), "1,000");
         assert_eq!(ratio(0.934), "0.93×");
         assert_eq!(ratio(0.996), "0.996×");
         assert_eq!(ratio(1_234.0), "1,234×");

@@ -1,6 +1,6 @@
 //! The headline table: a row a case, grouped by subject.
 
-use super::column::{Column, Layout, Shows};
+use super::column::{Column, Layout, Names, Shows};
 use super::figure;
 use super::palette::Palette;
 use super::row::{Row, Spread, subjects};
@@ -27,21 +27,21 @@ pub(super) fn table(
             label: subject.to_owned(),
             behind: String::new(),
             colour: palette.class_of(subject),
-            lines: lines(&columns, &of_subject, doubts),
+            lines: lines(layout.names, &columns, &of_subject, doubts),
         }
     };
     let headings =
         [(layout.heading, layout.theirs.len()), (layout.besides_heading, layout.besides.len())];
     Table {
         caption: "Results by subject and case",
-        first_head: "Case",
+        first_head: layout.names.head(),
         headings: headings.into_iter().filter(|(_, columns)| *columns > 0).collect(),
         heads,
         groups: subjects(rows).into_iter().map(group).collect(),
     }
 }
 
-fn lines(columns: &[&Column], rows: &[&Row<'_>], doubts: &[Warning]) -> Vec<Line> {
+fn lines(names: Names, columns: &[&Column], rows: &[&Row<'_>], doubts: &[Warning]) -> Vec<Line> {
     let highest = highest(rows);
     let line = |(place, row): (usize, &&Row<'_>)| {
         let cell = |column: &Column| {
@@ -52,7 +52,7 @@ fn lines(columns: &[&Column], rows: &[&Row<'_>], doubts: &[Warning]) -> Vec<Line
             cell
         };
         Line {
-            name: row.name.to_owned(),
+            name: names.of(row),
             facts: facts(row),
             doubt: doubt(row, doubts),
             cells: columns.iter().copied().map(cell).collect(),
@@ -72,7 +72,7 @@ fn doubt(row: &Row<'_>, doubts: &[Warning]) -> Option<(&'static str, &'static st
 }
 
 /// What must be known to read a row: what its times are, how often and for how long it ran.
-fn facts(row: &Row<'_>) -> String {
+fn facts(row: &Row<'_>) -> Vec<String> {
     let mut facts = vec![row.times_are().to_owned()];
     if row.runs.len() > 1 {
         facts.push(format!("{} runs", row.runs.len()));
@@ -87,7 +87,7 @@ fn facts(row: &Row<'_>) -> String {
     if row.runs.iter().any(|run| run.end == End::Interrupted) {
         facts.push("interrupted".to_owned());
     }
-    facts.join(" · ")
+    facts
 }
 
 /// The row whose goodput lies above that of every other, runs and all; none when that cannot be told.

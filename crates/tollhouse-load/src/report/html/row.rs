@@ -113,7 +113,7 @@ impl<'a> Row<'a> {
 
     fn merge(&mut self) {
         self.times = merged(&self.runs, CaseResult::headline);
-        if self.runs.iter().any(|run| run.latency.is_some()) {
+        if self.runs.iter().any(|run| run.latency.is_some() && !run.response_time.is_empty()) {
             self.uncorrected = Some(merged(&self.runs, |run| &run.response_time));
         }
     }
@@ -121,6 +121,11 @@ impl<'a> Row<'a> {
     /// The first of the runs, for what does not vary.
     pub(super) fn first(&self) -> &'a CaseResult {
         self.runs[0]
+    }
+
+    /// Whether it was taken from a printed table: its figures have the digits that stand there.
+    pub(super) fn is_printed(&self) -> bool {
+        self.first().case.is_none() && self.times.values.is_empty()
     }
 
     /// What its times are, in words: a closed loop has no latency to report.
@@ -136,7 +141,7 @@ impl<'a> Row<'a> {
 
     /// Successful requests a second; `None` when no one counted.
     pub(super) fn goodput(&self) -> Option<Spread> {
-        self.spread(|run| (run.counts.completed > 0).then_some(run.goodput))
+        self.spread(|run| (run.counts.completed > 0 && run.knows_failures()).then_some(run.goodput))
     }
 
     /// What a row is ranked by: the goodput, or the rate when only that is known.
@@ -167,9 +172,9 @@ impl<'a> Row<'a> {
     /// Requests that failed over requests that ended; `None` when no one counted.
     pub(super) fn failed_share(&self) -> Option<f64> {
         let completed = self.sum(|run| run.counts.completed);
-        let is_known = self.runs.iter().all(|run| run.knows_failures());
-        (is_known && completed > 0)
-            .then(|| self.sum(|run| run.counts.failed) as f64 / completed as f64)
+        let failed = self.sum(|run| run.counts.failed);
+        let is_known = completed > 0 && self.runs.iter().all(|run| run.knows_failures());
+        is_known.then(|| failed as f64 / completed as f64)
     }
 
     /// A figure of each run, added up.
@@ -239,7 +244,7 @@ pub(super) fn percentile_of(times: &Distribution, percent: f64) -> Percentile {
     let is_counted = times.count > 0;
     if is_counted && !times.supports(percent, SAMPLES_BEYOND_MIN) {
         let beyond = (1.0 - percent / 100.0) * times.count as f64;
-        return Percentile::TooFew(beyond.max(0.0) as u64);
+        return Percentile::TooFew(beyond.max(0.0).round() as u64);
     }
     match times.percentile_ns(percent) {
         Some(value) => Percentile::Known(value as f64),
@@ -263,7 +268,7 @@ impl Spread {
         values.sort_by(f64::total_cmp);
         let (low, high) = (*values.first()?, *values.last()?);
         let middle = values.len() / 2;
-        let median = if values.len() % 2 == 0 {
+        let median = if values.len().is_multiple_of(2) {
             f64::midpoint(values[middle - 1], values[middle])
         } else {
             values[middle]

@@ -25,8 +25,11 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
             html.element("strong", &[], &figure::number(spread.median));
             html.element("span", &[], what_counts(best)).close("p");
         }
-        html.element("p", &[], &sentence(&of_subject, best));
-        write_facts(html, rows, &of_subject, best);
+        let failed = failures(&of_subject);
+        html.element("p", &[], &format!("{} {failed}", sentence(&of_subject, best)));
+        for facts in [Some(times(best)), cost(best), beside_baseline(rows, best)] {
+            facts.iter().for_each(|facts| write_facts(html, facts));
+        }
         html.close("article");
     }
     html.close("section");
@@ -42,14 +45,19 @@ fn what_counts(row: &Row<'_>) -> &'static str {
     if row.goodput().is_some() { "successful requests/s" } else { "requests/s" }
 }
 
-fn write_facts(html: &mut Html, all: &[Row<'_>], of_subject: &[&Row<'_>], best: &Row<'_>) {
-    let mut facts = times(best);
-    facts.push(("Failed".to_owned(), failures(of_subject)));
-    facts.extend(cost(best));
-    facts.extend(beside_baseline(all, best));
-    html.open("dl", &[]);
-    for (name, text) in facts {
-        html.element("dt", &[], &name).element("dd", &[], &text);
+/// A few figures under a heading.
+struct Facts {
+    heading: String,
+    figures: Vec<(&'static str, String)>,
+}
+
+fn write_facts(html: &mut Html, facts: &Facts) {
+    if facts.figures.is_empty() {
+        return;
+    }
+    html.element("h3", &[], &facts.heading).open("dl", &[]);
+    for (name, text) in &facts.figures {
+        html.element("dt", &[], name).element("dd", &[], text);
     }
     html.close("dl");
 }
@@ -81,59 +89,64 @@ fn quoted(name: &str) -> String {
     format!("“{name}”")
 }
 
-fn times(best: &Row<'_>) -> Vec<(String, String)> {
-    let what = if best.first().open_loop { "Latency" } else { "Response time" };
-    let named = [(50.0, "p50"), (99.0, "p99"), (99.9, "p99.9")];
-    let known = named.into_iter().filter_map(|(percent, name)| {
-        let value = best.percentile(percent).known()?;
-        Some((format!("{what} {name}"), figure::time(value)))
-    });
-    known.collect()
-}
-
 fn failures(of_subject: &[&Row<'_>]) -> String {
     let counted: Vec<_> = of_subject.iter().filter(|row| row.failed_share().is_some()).collect();
     if counted.is_empty() {
-        return "not counted".to_owned();
+        return "Nobody counted failures.".to_owned();
     }
     let sum =
         |figure: fn(&CaseResult) -> u64| counted.iter().map(|row| row.sum(figure)).sum::<u64>();
     let (failed, completed) = (sum(|run| run.counts.failed), sum(|run| run.counts.completed));
-    let of = figure::count(completed);
+    let all = figure::count(completed);
     match failed {
-        0 => format!("none of {of}"),
+        0 => format!("None of all {all} requests failed."),
         failed => {
             let share = figure::percent(failed as f64 / completed as f64);
-            format!("{} of {of}, {share}", figure::count(failed))
+            format!("Of all {all} requests {} failed ({share}).", figure::count(failed))
         }
     }
 }
 
-fn cost(best: &Row<'_>) -> Vec<(String, String)> {
-    let Some(used) = best.usage(TARGET) else { return Vec::new() };
-    vec![
-        ("CPU".to_owned(), format!("{} cores", figure::cores(used.cores))),
-        ("CPU / 1000 requests".to_owned(), format!("{} s", figure::number(used.seconds_per_1000))),
-        ("Memory".to_owned(), figure::memory(used.rss_bytes_max)),
-    ]
+fn times(best: &Row<'_>) -> Facts {
+    let mut heading = best.times_are().to_owned();
+    if let Some(first) = heading.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    let named = [(50.0, "p50"), (99.0, "p99"), (99.9, "p99.9")];
+    let known = named.into_iter().filter_map(|(percent, name)| {
+        best.percentile(percent).known().map(|value| (name, figure::time(value)))
+    });
+    Facts { heading, figures: known.collect() }
 }
 
-fn beside_baseline(all: &[Row<'_>], best: &Row<'_>) -> Vec<(String, String)> {
+fn cost(best: &Row<'_>) -> Option<Facts> {
+    let used = best.usage(TARGET)?;
+    let figures = vec![
+        ("CPU", format!("{} cores", figure::cores(used.cores))),
+        ("CPU for 1000 requests", format!("{} s", figure::number(used.seconds_per_1000))),
+        ("Memory", figure::memory(used.rss_bytes_max)),
+    ];
+    Some(Facts { heading: "Cost".to_owned(), figures })
+}
+
+fn beside_baseline(all: &[Row<'_>], best: &Row<'_>) -> Option<Facts> {
     // The best row may have no direct case of the same load; the first that has one will do.
     let of_subject = all.iter().filter(|row| row.subject == best.subject);
     let mut candidates = std::iter::once(best).chain(of_subject);
-    let pair = candidates.find_map(|row| Some((row, baseline_of(all, row)?)));
-    let Some((row, baseline)) = pair else { return Vec::new() };
-    let mut facts = Vec::new();
-    let place = if row.name == best.name { String::new() } else { format!(", {}", row.name) };
+    let (row, baseline) = candidates.find_map(|row| Some((row, baseline_of(all, row)?)))?;
+    let mut figures = Vec::new();
     if let (Some(own), Some(direct)) = (row.throughput(), baseline.throughput()) {
-        let share = figure::percent(own.median / direct.median);
-        facts.push((format!("Of direct throughput{place}"), share));
+        figures.push(("throughput", figure::percent(own.median / direct.median)));
     }
-    let (own, direct) = (row.percentile(99.0).known(), baseline.percentile(99.0).known());
-    if let (Some(own), Some(direct)) = (own, direct) {
-        let added = figure::signed(own - direct, figure::time);
-        facts.push((format!("p99 over direct{place}"), added));
+    for (percent, name) in [(50.0, "p50"), (99.0, "p99")] {
+        let (own, direct) = (row.percentile(percent).known(), baseline.percentile(percent).known());
+        if let (Some(own), Some(direct)) = (own, direct) {
+            figures.push((name, figure::signed(own - direct, figure::time)));
+        }
     }
-    facts
+    let heading = match row.name == best.name {
+        true => "Beside direct".to_owned(),
+        false => format!("Beside direct, {}", quoted(row.name)),
+    };
+    Some(Facts { heading, figures })
 }

@@ -54,7 +54,7 @@ pub(super) struct Line {
     /// Its name.
     pub(super) name: String,
     /// Under the name, smaller; what all lines of a group have in common goes behind the group's label.
-    pub(super) facts: String,
+    pub(super) facts: Vec<String>,
     /// How many lines, from this one on, the name stands for; 0 for those after the first of them.
     pub(super) name_spans: NameSpans,
     /// The class, the word and the message of the gravest doubt about it.
@@ -190,10 +190,10 @@ pub(super) fn write(html: &mut Html, table: &Table) {
     for group in &table.groups {
         let common = common_facts(group);
         html.open("tbody", &[]);
-        write_label(html, group, common.unwrap_or_default(), table.heads.len() + 1);
+        write_label(html, group, &common.join(" · "), table.heads.len() + 1);
         for line in &group.lines {
-            let facts = if common.is_some() { "" } else { line.facts.as_str() };
-            write_line(html, line, facts, &table.heads);
+            let own = line.facts.iter().map(String::as_str).filter(|fact| !common.contains(fact));
+            write_line(html, line, &own.collect::<Vec<_>>().join(" · "), &table.heads);
         }
         html.close("tbody");
     }
@@ -223,11 +223,13 @@ fn write_heads(html: &mut Html, table: &Table) {
     html.close("tr").close("thead");
 }
 
-/// What is said under the name of every line of a group alike.
-fn common_facts(group: &Group) -> Option<&str> {
-    let facts = group.lines.first()?.facts.as_str();
-    let is_common = group.lines.iter().all(|line| line.facts == facts);
-    (is_common && !group.label.is_empty()).then_some(facts)
+/// What would be said under the name of every line of a group alike.
+fn common_facts(group: &Group) -> Vec<&str> {
+    let Some(first) = group.lines.first().filter(|_| !group.label.is_empty()) else {
+        return Vec::new();
+    };
+    let in_all = |fact: &&String| group.lines.iter().all(|line| line.facts.contains(fact));
+    first.facts.iter().filter(in_all).map(String::as_str).collect()
 }
 
 fn write_label(html: &mut Html, group: &Group, facts: &str, columns: usize) {

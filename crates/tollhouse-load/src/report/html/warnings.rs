@@ -4,7 +4,9 @@
 use super::markup::Html;
 use crate::report::{Report, Severity, Warning};
 
-/// More notes than this are folded away; cautions and worse never are.
+/// Warnings of one rule past this many are folded away: they say the same of other cases.
+const OPEN_MAX: usize = 2;
+/// More kinds of notes than this are folded away; cautions and worse never are.
 const NOTES_OPEN_MAX: usize = 3;
 
 /// Writes the section, when there is something to say.
@@ -13,13 +15,11 @@ pub(super) fn write(html: &mut Html, report: &Report) {
     if report.warnings.is_empty() {
         return;
     }
-    let mut warnings: Vec<&Warning> = report.warnings.iter().collect();
-    // Stable, so that equal weights keep the order in which they were raised.
-    warnings.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
+    let kinds = kinds(&report.warnings);
     html.open("section", &[("class", "warnings"), ("aria-labelledby", "warnings")]);
     html.heading("h2", "warnings", "Before you quote a number");
-    let notes_from = warnings.partition_point(|warning| warning.severity > Severity::Note);
-    let (weighty, notes) = warnings.split_at(notes_from);
+    let notes_from = kinds.partition_point(|kind| kind[0].severity > Severity::Note);
+    let (weighty, notes) = kinds.split_at(notes_from);
     write_list(html, weighty);
     if notes.len() > NOTES_OPEN_MAX {
         html.open("details", &[]);
@@ -32,6 +32,22 @@ pub(super) fn write(html: &mut Html, report: &Report) {
     html.close("section");
 }
 
+/// Warnings by weight and rule, the gravest first, otherwise in the order in which they were raised.
+fn kinds(warnings: &[Warning]) -> Vec<Vec<&Warning>> {
+    let mut kinds: Vec<Vec<&Warning>> = Vec::new();
+    for warning in warnings {
+        let is_alike = |kind: &&mut Vec<&Warning>| {
+            (kind[0].severity, &kind[0].rule) == (warning.severity, &warning.rule)
+        };
+        match kinds.iter_mut().find(is_alike) {
+            Some(kind) => kind.push(warning),
+            None => kinds.push(vec![warning]),
+        }
+    }
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind[0].severity));
+    kinds
+}
+
 /// The class and the word of a weight.
 pub(super) fn sign(severity: Severity) -> (&'static str, &'static str) {
     match severity {
@@ -41,23 +57,35 @@ pub(super) fn sign(severity: Severity) -> (&'static str, &'static str) {
     }
 }
 
-fn write_list(html: &mut Html, warnings: &[&Warning]) {
-    if warnings.is_empty() {
+fn write_list(html: &mut Html, kinds: &[Vec<&Warning>]) {
+    if kinds.is_empty() {
         return;
     }
     html.open("ul", &[]);
-    for warning in warnings {
-        let (class, word) = sign(warning.severity);
-        html.open("li", &[("class", class)]).element("span", &[("class", "sign")], word);
-        html.open("div", &[]);
-        if !warning.about.is_empty() {
-            html.element("b", &[], &warning.about).raw(" ");
+    for kind in kinds {
+        let (class, word) = sign(kind[0].severity);
+        html.raw("\n").open("li", &[("class", class)]);
+        html.element("span", &[("class", "sign")], word).open("div", &[]);
+        let (open, folded) = kind.split_at(kind.len().min(OPEN_MAX));
+        open.iter().for_each(|warning| write_one(html, warning));
+        if !folded.is_empty() {
+            let more = format!("The same of {} more", folded.len());
+            html.open("details", &[]).element("summary", &[], &more);
+            folded.iter().for_each(|warning| write_one(html, warning));
+            html.close("details");
         }
-        html.text(&warning.message).raw(" ");
-        html.element("code", &[("class", "rule")], &warning.rule);
         html.close("div").close("li");
     }
     html.close("ul");
+}
+
+fn write_one(html: &mut Html, warning: &Warning) {
+    html.open("p", &[]);
+    if !warning.about.is_empty() {
+        html.element("b", &[], &warning.about).raw(" ");
+    }
+    html.text(&warning.message).raw(" ");
+    html.element("code", &[("class", "rule")], &warning.rule).close("p");
 }
 
 fn write_missed(html: &mut Html, report: &Report) {

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use tollhouse_load::report::{Report, html};
+use tollhouse_load::{honesty, published};
 use tollhouse_testkit::program;
 
 use super::fixture;
@@ -55,17 +56,33 @@ fn attribute<'d>(document: &'d str, name: &str) -> Option<&'d str> {
     value.split('"').next()
 }
 
-#[test]
-fn a_browser_draws_every_chart_and_raises_no_error() {
+/// Has a page drawn and counts its charts.
+fn check(name: &str, report: &Report, charts: usize) {
     let Some(chromium) = program::find("chromium") else { return };
-    for (name, report, charts) in [
-        ("shenyu", fixture::shenyu(), 8),
-        ("ngxway", fixture::ngxway(), 8),
-        ("open-loop", fixture::open_loop(), 8),
-    ] {
-        let document = look(&chromium, name, &report);
-        assert_eq!(attribute(&document, "data-errors"), None, "{name}");
-        assert_eq!(attribute(&document, "data-ready"), Some(charts.to_string().as_str()), "{name}");
-        assert_eq!(document.matches("<canvas").count(), charts, "{name}");
-    }
+    let document = look(&chromium, name, report);
+    assert_eq!(attribute(&document, "data-errors"), None, "{name}");
+    assert_eq!(attribute(&document, "data-ready"), Some(charts.to_string().as_str()), "{name}");
+    assert_eq!(document.matches("<canvas").count(), charts, "{name}");
+}
+
+#[test]
+fn a_browser_draws_a_closed_loop_of_several_runs() {
+    check("shenyu", &fixture::shenyu(), 8);
+}
+
+#[test]
+fn a_browser_draws_many_cases_of_one_run() {
+    check("ngxway", &fixture::ngxway(), 8);
+}
+
+#[test]
+fn a_browser_draws_an_open_loop() {
+    check("open-loop", &fixture::open_loop(), 8);
+}
+
+#[test]
+fn a_browser_draws_what_was_only_published() {
+    let mut report = published::ngxway();
+    report.warnings = honesty::judge(&report);
+    check("published-ngxway", &report, 2);
 }

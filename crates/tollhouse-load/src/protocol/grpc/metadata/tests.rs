@@ -18,7 +18,8 @@ fn filled(metadata: Json, number: u64) -> Result<HeaderMap, String> {
         uuid: 0,
     };
     let mut text = String::new();
-    prepared.headers(&mut Fill { variables: &variables, random: &mut random, text: &mut text })
+    let mut fill = Fill { variables: &variables, random: &mut random, text: &mut text };
+    prepared.headers(&mut fill).map(Cow::into_owned)
 }
 
 #[test]

@@ -35,10 +35,10 @@ fn small_duration(number: &str, unit: Duration) -> Result<Duration, String> {
 /// Writes a duration so that [`parse_duration`] reads it back, to the nanosecond.
 pub fn format_duration(duration: Duration) -> String {
     let nanoseconds = duration.as_nanos();
-    if nanoseconds % 1_000_000 == 0 {
+    if nanoseconds.is_multiple_of(1_000_000) {
         return tollhouse_stdx::duration::format(duration);
     }
-    if nanoseconds % 1_000 == 0 {
+    if nanoseconds.is_multiple_of(1_000) {
         return format!("{}us", nanoseconds / 1_000);
     }
     format!("{nanoseconds}ns")

@@ -177,7 +177,7 @@ mod tests {
         for (name, due_ns) in [(1, 30), (2, 10), (3, 20), (4, 10), (5, 40)] {
             queue.push(due_ns, Arc::new(Named(name, Arc::clone(&woken))).into());
         }
-        let mut take = || std::mem::take(&mut *woken.lock().expect("no test panics with it"));
+        let take = || std::mem::take(&mut *woken.lock().expect("no test panics with it"));
         assert_eq!((queue.wake(9), take()), (Some(10), vec![]));
         assert_eq!((queue.wake(20), take()), (Some(30), vec![2, 4, 3]));
         assert_eq!((queue.wake(40), take()), (None, vec![1, 5]));

@@ -1,3 +1,6 @@
+//! Tests of paces: where requests are due, and which paces lead nowhere. No clock is looked at.
+//! Sums are checked against the area under the rate.
+
 use super::*;
 
 fn starts_ms(pace: Pace, count: u64) -> Vec<u128> {

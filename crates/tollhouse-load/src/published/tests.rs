@@ -1,3 +1,6 @@
+//! Tests of the published tables: every figure as it was printed, and which rules of honesty each table
+//! breaks.
+
 use super::*;
 use crate::honesty;
 use crate::report::{Severity, Warning};

@@ -7,6 +7,9 @@ use super::Report;
 use crate::distribution::Distribution;
 use crate::result::{CaseResult, ProcessSeries};
 
+/// A figure of a process.
+type Figure = fn(&ProcessSeries) -> f64;
+
 /// The quantiles of a summary, as percentiles.
 const QUANTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
@@ -94,7 +97,7 @@ fn summary<'a>(
 }
 
 fn processes(text: &mut String, report: &Report) {
-    let figures: [(&str, &str, fn(&ProcessSeries) -> f64); 2] = [
+    let figures: [(&str, &str, Figure); 2] = [
         ("process_cpu_seconds", "CPU used while measuring.", ProcessSeries::cpu_seconds),
         ("process_resident_bytes_max", "The most memory seen.", |it| it.rss_bytes_max as f64),
     ];

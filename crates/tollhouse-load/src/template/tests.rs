@@ -1,3 +1,6 @@
+//! Tests of templates: what is filled in, what is refused and how that is said.
+//! Random values come of a fixed seed.
+
 use proptest::prelude::*;
 use tollhouse_stdx::Random;
 

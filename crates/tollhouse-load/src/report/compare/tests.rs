@@ -1,3 +1,6 @@
+//! Tests of comparing two reports: what is matched, what can be told apart, what is refused.
+//! Figures are made up; nothing is measured.
+
 use super::*;
 use crate::case::Case;
 use crate::distribution::{Distribution, histogram};

@@ -1,3 +1,6 @@
+//! Tests of the spelling of ghz: flags and files in all three languages, and what becomes of them.
+//! The published files are taken as they stand.
+
 use std::time::Duration;
 
 use super::*;

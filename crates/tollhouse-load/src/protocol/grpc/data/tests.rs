@@ -1,3 +1,6 @@
+//! Tests of the messages of a call: static ones, templates, lists that take turns.
+//! Bytes are compared with those of the reflected message.
+
 use std::fs;
 
 use prost_reflect::prost::Message as _;

@@ -1,3 +1,6 @@
+//! Tests of gRPC framing: messages that arrive in pieces, compressed ones, ones that are too long.
+//! Nothing here opens a connection.
+
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use serde_json::{Value as Json, json};

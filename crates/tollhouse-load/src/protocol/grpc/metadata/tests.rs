@@ -1,3 +1,6 @@
+//! Tests of metadata: what is sent under which name, and what may not be.
+//! Values with templates are filled in from a fixed seed.
+
 use serde_json::json;
 use tollhouse_stdx::Random;
 

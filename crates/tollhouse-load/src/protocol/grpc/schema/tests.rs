@@ -1,3 +1,6 @@
+//! Tests of the schema: descriptors from files and sets, and what is said when they do not fit.
+//! Nothing here opens a connection.
+
 use std::fs;
 use std::path::PathBuf;
 

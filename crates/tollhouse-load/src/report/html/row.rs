@@ -243,8 +243,9 @@ fn merged(runs: &[&CaseResult], times: impl Fn(&CaseResult) -> &Distribution) ->
 pub(super) fn percentile_of(times: &Distribution, percent: f64) -> Percentile {
     let is_counted = times.count > 0;
     if is_counted && !times.supports(percent, SAMPLES_BEYOND_MIN) {
-        let beyond = (1.0 - percent / 100.0) * times.count as f64;
-        return Percentile::TooFew(beyond.max(0.0).round() as u64);
+        // With the allowance of `supports`: p99.9 of 1000 samples has one beyond it.
+        let beyond = (100.0 - percent) * times.count as f64 / 100.0 + 1e-6;
+        return Percentile::TooFew(beyond.max(0.0) as u64);
     }
     match times.percentile_ns(percent) {
         Some(value) => Percentile::Known(value as f64),

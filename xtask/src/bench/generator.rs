@@ -72,18 +72,26 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
             println!("skipped: {program} is not installed");
             continue;
         }
-        let (theirs, ours) = fight(plan, &duel)
-            .with_context(|| format!("{} against {program}", duel.ours.label()))?;
-        figures.push(Figure {
+        let figure = |value| Figure {
             what: format!("CPU of the generator against {program}, {}", duel.protocol),
-            value: ours.cpu_us_per_request / theirs.cpu_us_per_request,
+            value,
             budget: duel.budget,
-        });
-        cells.push(theirs.to_cells(duel.theirs, duel.protocol));
-        cells.push(ours.to_cells(duel.ours, duel.protocol));
+        };
+        match fight(plan, &duel) {
+            Ok((theirs, ours)) => {
+                figures.push(figure(ours.cpu_us_per_request / theirs.cpu_us_per_request));
+                cells.push(theirs.to_cells(duel.theirs, duel.protocol));
+                cells.push(ours.to_cells(duel.ours, duel.protocol));
+            }
+            // Without a number a budget is missed; the other duels are worth keeping.
+            Err(error) => {
+                println!("failed: {} against {program}: {error:#}", duel.ours.label());
+                figures.push(figure(f64::NAN));
+            }
+        }
     }
     if cells.is_empty() {
-        bail!("no other generator is installed; run `cargo x install`");
+        bail!("no generator could be compared; `cargo x install` installs those there are");
     }
     let table = Table {
         caption: format!(

@@ -1,11 +1,10 @@
 //! ngxway's report: fourteen runs of `ab -k` with 10,000 and 100,000 requests over 32 to 1200
 //! connections, against a two-byte answer.
 //!
-//! What was published is a cached answer beside a live baseline; here the gateway proxies, and in the
-//! longer lengths is measured a second time with its cache on. Runs of 10,000 requests last a fraction of
-//! a second; the report says what that makes of their percentiles.
+//! What was published is a cached answer beside a live baseline; here the gateway proxies. Runs of 10,000
+//! requests last a fraction of a second; the report says what that makes of their percentiles.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::stage::{Server, Stage, request};
 use super::{Length, Options, gateway::Resources, measure, peer::Upstream};
@@ -29,16 +28,10 @@ pub(super) fn run(
         Some(line) => stage.command(line, PATH)?,
         None => stage.mock(&["--preset", "ngxway"], PATH)?,
     };
-    let probe = request(PATH, "");
-    let mut start = |name: &str, plugins: &Value| {
-        let resources = Resources::default().route("/api/*", upstream.port, plugins);
-        stage.gateway(name, &resources, &probe)
-    };
+    let resources = Resources::default().route("/api/*", upstream.port, &json!({}));
+    let gateway = stage.gateway("tollhouse", &resources, &request(PATH, ""))?;
     let mut subjects = vec![(DIRECT.to_owned(), upstream.clone())];
-    subjects.push(("tollhouse".to_owned(), start("tollhouse", &json!({}))?));
-    if matches!(options.length, Length::Standard | Length::Full) {
-        subjects.push(("tollhouse, cached".to_owned(), start("tollhouse-cached", &cache())?));
-    }
+    subjects.push(("tollhouse".to_owned(), gateway));
     for peer in &options.peers {
         let server = stage.peer(*peer, &Upstream { port: upstream.port, path: PATH })?;
         subjects.push((peer.name().to_owned(), server));
@@ -63,9 +56,8 @@ pub(super) fn run(
     let plan = Plan {
         name: "ngxway's benchmark, measured again".into(),
         about: format!(
-            "A two-byte answer over HTTP/1.0 with kept connections, as `ab -k` asks for it. Where the \
-             published run read nginx's cache, `tollhouse` passes every request on to the upstream and \
-             `tollhouse, cached` does not. {}",
+            "A two-byte answer over HTTP/1.0 with kept connections, as `ab -k` asks for it. The published run \
+             read nginx's cache; here every request is passed on to the upstream. {}",
             stage.sentence()
         ),
         repeat: if matches!(options.length, Length::Standard | Length::Full) { 3 } else { 1 },
@@ -74,16 +66,6 @@ pub(super) fn run(
         ..Plan::default()
     };
     measure(&stage, &plan, options, observe)
-}
-
-/// Answers kept in memory for ten minutes, as ngxway's nginx keeps them.
-fn cache() -> Value {
-    json!({ "proxy-cache": {
-        "cache_strategy": "memory",
-        "cache_ttl": 600,
-        "cache_http_status": [200],
-        "cache_method": ["GET"],
-    } })
 }
 
 fn planned(

@@ -1,0 +1,183 @@
+//! What names, lengths and numbers are accepted, in the order in which Polaris looks at them.
+
+use crate::command::NewInstance;
+use crate::instance::{Location, Metadata};
+use crate::limits::{
+    HOST_CHARS_MAX, INSTANCE_ID_CHARS_MAX, LOCATION_CHARS_MAX, LOGIC_SET_CHARS_MAX,
+    METADATA_KEY_CHARS_MAX, METADATA_PAIRS_MAX, METADATA_VALUE_CHARS_MAX, NAMESPACE_CHARS_MAX,
+    PROTOCOL_CHARS_MAX, SERVICE_CHARS_MAX, TEXT_CHARS_MAX, TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX,
+    UNKNOWN_BYTES_MAX, VPC_ID_CHARS_MAX, WEIGHT_MAX,
+};
+use crate::refusal::{Detail, Refusal};
+use crate::service::ServiceDetails;
+
+/// An instance that somebody registers.
+pub(crate) fn instance(new: &NewInstance) -> Result<(), Refusal> {
+    metadata(&new.metadata, new.metadata_pairs)?;
+    lengths(new)?;
+    name(&new.service, SERVICE_CHARS_MAX, Refusal::ServiceName)?;
+    name(&new.namespace, NAMESPACE_CHARS_MAX, Refusal::NamespaceName)?;
+    refuse_if(new.host.trim().is_empty(), Refusal::Host)?;
+    refuse_if(new.port.is_none(), Refusal::Port)?;
+    let too_long = new.id.is_empty() || is_longer(&new.id, INSTANCE_ID_CHARS_MAX);
+    refuse_if(too_long, Refusal::InstanceId)
+}
+
+/// The lengths and numbers of an instance, whether or not it is complete.
+fn lengths(new: &NewInstance) -> Result<(), Refusal> {
+    refuse_if(is_longer(&new.service, SERVICE_CHARS_MAX), Refusal::ServiceName)?;
+    refuse_if(is_longer(&new.namespace, NAMESPACE_CHARS_MAX), Refusal::NamespaceName)?;
+    refuse_if(is_longer(&new.host, HOST_CHARS_MAX), Refusal::Host)?;
+    instance_texts(&new.protocol, &new.version, &new.logic_set)?;
+    refuse_if(new.port.is_some_and(|port| port > u32::from(u16::MAX)), Refusal::Port)?;
+    weight(new.weight)?;
+    refuse_if(is_longer(&new.vpc_id, VPC_ID_CHARS_MAX), Refusal::Parameter("vpc_id"))?;
+    new.location.as_ref().map_or(Ok(()), location)?;
+    refuse_if(new.unknown.len() > UNKNOWN_BYTES_MAX, Refusal::Parameter("unknown fields"))
+}
+
+/// Protocol, version and logic set.
+pub(crate) fn instance_texts(
+    protocol: &str,
+    version: &str,
+    logic_set: &str,
+) -> Result<(), Refusal> {
+    refuse_if(is_longer(protocol, PROTOCOL_CHARS_MAX), Refusal::Protocol)?;
+    refuse_if(is_longer(version, PROTOCOL_CHARS_MAX), Refusal::Version)?;
+    refuse_if(is_longer(logic_set, LOGIC_SET_CHARS_MAX), Refusal::LogicSet)
+}
+
+/// A weight.
+pub(crate) fn weight(weight: Option<u32>) -> Result<(), Refusal> {
+    refuse_if(weight.is_some_and(|weight| weight > WEIGHT_MAX), Refusal::Parameter("weight"))
+}
+
+/// A place.
+pub(crate) fn location(location: &Location) -> Result<(), Refusal> {
+    let parts = [&location.region, &location.zone, &location.campus];
+    let too_long = parts.into_iter().any(|part| is_longer(part, LOCATION_CHARS_MAX));
+    refuse_if(too_long, Refusal::Parameter("location"))
+}
+
+/// Metadata; `pairs` counts keys that came twice.
+pub(crate) fn metadata(metadata: &Metadata, pairs: usize) -> Result<(), Refusal> {
+    let too_long = |key: &str, value: &str| {
+        is_longer(key, METADATA_KEY_CHARS_MAX) || is_longer(value, METADATA_VALUE_CHARS_MAX)
+    };
+    let too_many = pairs.max(metadata.len()) > METADATA_PAIRS_MAX;
+    let any_too_long = metadata.iter().any(|(key, value)| too_long(key, value));
+    refuse_if(too_many || any_too_long, Refusal::Metadata)
+}
+
+/// The name of a namespace.
+pub(crate) fn namespace_name(text: &str) -> Result<(), Refusal> {
+    name(text, NAMESPACE_CHARS_MAX, Refusal::NamespaceName)
+}
+
+/// The name of a service.
+pub(crate) fn service_name(text: &str) -> Result<(), Refusal> {
+    name(text, SERVICE_CHARS_MAX, Refusal::ServiceName)
+}
+
+/// The name of an alias.
+pub(crate) fn alias_name(text: &str) -> Result<(), Refusal> {
+    name(text, SERVICE_CHARS_MAX, Refusal::AliasName)
+}
+
+fn name(text: &str, chars_max: usize, refusal: Refusal) -> Result<(), Refusal> {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte);
+    let good = !text.is_empty() && text.len() <= chars_max && text.bytes().all(is_good);
+    refuse_if(!good, refusal)
+}
+
+/// A text that people write.
+pub(crate) fn text(text: &str, what: &'static str) -> Result<(), Refusal> {
+    refuse_if(is_longer(text, TEXT_CHARS_MAX), Refusal::Parameter(what))
+}
+
+/// What people write about a service.
+pub(crate) fn details(details: &ServiceDetails) -> Result<(), Refusal> {
+    let texts = [
+        (&details.owners, Detail::Owners),
+        (&details.ports, Detail::Ports),
+        (&details.business, Detail::Business),
+        (&details.department, Detail::Department),
+        (&details.cmdb_mod[0], Detail::Cmdb),
+        (&details.cmdb_mod[1], Detail::Cmdb),
+        (&details.cmdb_mod[2], Detail::Cmdb),
+        (&details.comment, Detail::Comment),
+    ];
+    let too_long = texts.into_iter().find(|(text, _)| is_longer(text, TEXT_CHARS_MAX));
+    too_long.map_or(Ok(()), |(_, detail)| Err(Refusal::ServiceDetail(detail)))
+}
+
+/// Seconds between heartbeats, brought into range.
+pub(crate) fn ttl_seconds(given: u32) -> u8 {
+    match u8::try_from(given) {
+        Ok(ttl @ 1..=TTL_SECONDS_MAX) => ttl,
+        _ => TTL_SECONDS_DEFAULT,
+    }
+}
+
+fn is_longer(text: &str, chars_max: usize) -> bool {
+    // Most texts have fewer bytes than they may have characters.
+    text.len() > chars_max && text.chars().nth(chars_max).is_some()
+}
+
+fn refuse_if(refused: bool, refusal: Refusal) -> Result<(), Refusal> {
+    if refused { Err(refusal) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> NewInstance {
+        NewInstance {
+            id: "i".into(),
+            service: "s".into(),
+            namespace: "n".into(),
+            host: "h".into(),
+            port: Some(0),
+            ..NewInstance::default()
+        }
+    }
+
+    #[test]
+    fn each_fault_has_its_refusal_and_the_first_in_order_counts() {
+        let long = |chars| "é".repeat(chars).into_boxed_str();
+        let plain = |chars| "s".repeat(chars).into_boxed_str();
+        let cases: Vec<(NewInstance, Refusal)> = vec![
+            (NewInstance::default(), Refusal::ServiceName),
+            (NewInstance { service: "s".into(), ..Default::default() }, Refusal::NamespaceName),
+            (NewInstance { service: "s p".into(), ..good() }, Refusal::ServiceName),
+            (NewInstance { service: "é".into(), ..good() }, Refusal::ServiceName),
+            (NewInstance { service: plain(129), ..good() }, Refusal::ServiceName),
+            (NewInstance { namespace: plain(65), ..good() }, Refusal::NamespaceName),
+            (NewInstance { host: "".into(), ..good() }, Refusal::Host),
+            (NewInstance { host: long(129), ..good() }, Refusal::Host),
+            (NewInstance { port: None, ..good() }, Refusal::Port),
+            (NewInstance { port: Some(65_536), ..good() }, Refusal::Port),
+            (NewInstance { protocol: long(33), ..good() }, Refusal::Protocol),
+            (NewInstance { version: long(33), ..good() }, Refusal::Version),
+            (NewInstance { logic_set: long(129), ..good() }, Refusal::LogicSet),
+            (NewInstance { weight: Some(65_536), ..good() }, Refusal::Parameter("weight")),
+            (NewInstance { metadata_pairs: 65, ..NewInstance::default() }, Refusal::Metadata),
+            (NewInstance { id: "".into(), ..good() }, Refusal::InstanceId),
+        ];
+        for (new, refusal) in cases {
+            assert_eq!(instance(&new), Err(refusal), "{new:?}");
+        }
+        let wide = NewInstance { host: long(128), protocol: long(32), ..good() };
+        assert_eq!(instance(&wide), Ok(()), "lengths count characters");
+        assert_eq!(instance(&NewInstance { service: "a-Z0./:_".into(), ..good() }), Ok(()));
+    }
+
+    #[test]
+    fn seconds_between_heartbeats_out_of_range_are_five() {
+        let cases = [(0, 5), (1, 1), (60, 60), (61, 5), (100, 5), (256, 5), (u32::MAX, 5)];
+        for (given, expected) in cases {
+            assert_eq!(ttl_seconds(given), expected, "{given}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Commands: everything that changes the registry, and what comes of each.
+//!
+//! A change has `None` where a field stays as it is.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::alias::Alias;
+use crate::contract::Contract;
+use crate::instance::{Instance, Location, Metadata};
+use crate::key::ServiceKey;
+use crate::namespace::Namespace;
+use crate::rule::{Rule, RuleKind};
+use crate::service::{Service, ServiceDetails};
+
+/// A change that somebody asks for.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Registers an instance, or replaces the one of its id; creates namespace and service as needed.
+    Register(Box<NewInstance>),
+    /// Removes an instance; one that is not there is no error.
+    Deregister(Arc<str>),
+    /// Changes an instance that is there.
+    UpdateInstance(Arc<str>, Box<InstanceChange>),
+    /// Creates a namespace.
+    CreateNamespace(Arc<str>, NamespaceChange),
+    /// Changes a namespace.
+    UpdateNamespace(Arc<str>, NamespaceChange),
+    /// Deletes an empty namespace.
+    DeleteNamespace(Arc<str>),
+    /// Creates a service, and its namespace as needed.
+    CreateService(ServiceKey, Box<ServiceChange>),
+    /// Changes a service.
+    UpdateService(ServiceKey, Box<ServiceChange>),
+    /// Deletes a service without instances and aliases.
+    DeleteService(ServiceKey),
+    /// Creates an alias; its id, revision and times are set here.
+    CreateAlias(Box<Alias>),
+    /// Changes an alias; its id, revision and times are set here.
+    UpdateAlias(Box<Alias>),
+    /// Deletes an alias.
+    DeleteAlias(ServiceKey),
+    /// Creates a rule.
+    CreateRule(Box<NewRule>),
+    /// Replaces a rule, found by kind and id.
+    UpdateRule(Box<NewRule>),
+    /// Deletes a rule.
+    DeleteRule(RuleKind, Arc<str>),
+    /// Creates or replaces a contract.
+    PutContract(Box<NewContract>),
+    /// Deletes a contract.
+    DeleteContract(Arc<str>),
+}
+
+/// What a command did.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// An instance, as it now stands.
+    Instance(Arc<Instance>),
+    /// An instance is gone; `None` when there was none.
+    Deregistered(Option<Arc<Instance>>),
+    /// A namespace, as it now stands.
+    Namespace(Arc<Namespace>),
+    /// A service, as it now stands.
+    Service(Arc<Service>),
+    /// An alias, as it now stands.
+    Alias(Arc<Alias>),
+    /// A rule, as it now stands.
+    Rule(Arc<Rule>),
+    /// A contract, as it now stands.
+    Contract(Arc<Contract>),
+    /// Something was deleted.
+    Deleted,
+}
+
+/// An instance as its owner describes it; not checked yet.
+#[derive(Debug, Clone, Default)]
+pub struct NewInstance {
+    /// Its id.
+    pub id: Arc<str>,
+    /// The service's name.
+    pub service: Box<str>,
+    /// The namespace's name.
+    pub namespace: Box<str>,
+    /// Name or address; blanks around it go.
+    pub host: Box<str>,
+    /// The port; `None` is refused.
+    pub port: Option<u32>,
+    /// The virtual private cloud, or empty.
+    pub vpc_id: Box<str>,
+    /// What it speaks, or empty.
+    pub protocol: Box<str>,
+    /// Its version, or empty.
+    pub version: Box<str>,
+    /// Kept for clients.
+    pub priority: u32,
+    /// Share of the traffic; `None` is 100.
+    pub weight: Option<u32>,
+    /// Seconds between heartbeats where health is checked; out of range is 5.
+    pub ttl_seconds: Option<u32>,
+    /// `None` is healthy.
+    pub healthy: Option<bool>,
+    /// `None` leaves it as it is, at first not isolated.
+    pub isolated: Option<bool>,
+    /// Where it stands.
+    pub location: Option<Location>,
+    /// Pairs that its owner gives.
+    pub metadata: Metadata,
+    /// Pairs as they were counted, keys that came twice included.
+    pub metadata_pairs: usize,
+    /// The logic set, or empty.
+    pub logic_set: Box<str>,
+    /// Fields of a newer protocol, as they came.
+    pub unknown: Bytes,
+}
+
+/// What changes of an instance.
+#[derive(Debug, Clone, Default)]
+pub struct InstanceChange {
+    /// What it speaks.
+    pub protocol: Option<Box<str>>,
+    /// Its version.
+    pub version: Option<Box<str>>,
+    /// Kept for clients.
+    pub priority: Option<u32>,
+    /// Share of the traffic.
+    pub weight: Option<u32>,
+    /// Health checks: on with these seconds, or off.
+    pub ttl_seconds: Option<Option<u32>>,
+    /// Whether it counts as healthy.
+    pub healthy: Option<bool>,
+    /// Whether traffic is kept from it.
+    pub isolated: Option<bool>,
+    /// Where it stands.
+    pub location: Option<Location>,
+    /// All of its pairs.
+    pub metadata: Option<Metadata>,
+    /// The logic set.
+    pub logic_set: Option<Box<str>>,
+}
+
+/// What changes of a namespace.
+#[derive(Debug, Clone, Default)]
+pub struct NamespaceChange {
+    /// For people.
+    pub comment: Option<String>,
+    /// For people.
+    pub owners: Option<String>,
+    /// All of its pairs.
+    pub metadata: Option<Metadata>,
+    /// Namespaces that see its services.
+    pub export_to: Option<Vec<String>>,
+    /// Its token, 32 hex digits.
+    pub token: Option<String>,
+}
+
+/// What changes of a service.
+#[derive(Debug, Clone, Default)]
+pub struct ServiceChange {
+    /// All of its pairs.
+    pub metadata: Option<Metadata>,
+    /// All that people write about it.
+    pub details: Option<ServiceDetails>,
+    /// Its token, 32 hex digits.
+    pub token: Option<String>,
+}
+
+/// A rule as somebody writes it.
+#[derive(Debug, Clone)]
+pub struct NewRule {
+    /// What it governs.
+    pub kind: RuleKind,
+    /// Its id; empty for one of 32 hex digits.
+    pub id: Arc<str>,
+    /// For people.
+    pub name: Box<str>,
+    /// The namespace it is listed under.
+    pub namespace: Box<str>,
+    /// The services whose clients get it.
+    pub targets: Vec<ServiceKey>,
+    /// Lower goes first.
+    pub priority: u32,
+    /// Whether clients should obey it.
+    pub enabled: bool,
+    /// The rule as the dialect writes it.
+    pub body: Bytes,
+}
+
+/// A contract as a client reports it.
+#[derive(Debug, Clone)]
+pub struct NewContract {
+    /// Its id.
+    pub id: Arc<str>,
+    /// The service.
+    pub service: ServiceKey,
+    /// What kind of contract.
+    pub kind: Box<str>,
+    /// The protocol of the interfaces.
+    pub protocol: Box<str>,
+    /// The version of the service.
+    pub version: Box<str>,
+    /// The contract as the dialect writes it.
+    pub body: Bytes,
+}

@@ -1,0 +1,177 @@
+//! Health: who has been silent for too long, and who of them expires.
+//!
+//! The timer wheel looks at every checked instance once an expiry time, and again when its last beat
+//! would make it expire; beats themselves never touch it. Mass expiry is a mode of a service: while
+//! expiring would leave as few healthy instances as its threshold says, silent ones are kept, since
+//! then the network or the registry is more likely at fault than they are.
+
+mod wheel;
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::instance::Instance;
+use crate::key::ServiceKey;
+use crate::pulse::Pulse;
+use crate::state::State;
+
+pub(crate) use wheel::Wheel;
+
+/// A service that keeps instances although they have fallen silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MassExpiry {
+    /// Since this millisecond of Unix time.
+    pub since_ms: u64,
+    /// How many are kept.
+    pub kept: u32,
+}
+
+/// What happened to an instance's health.
+#[derive(Debug, Clone)]
+pub(crate) enum Transition {
+    /// It fell silent.
+    Expired(Arc<Instance>),
+    /// It beats again.
+    Recovered(Arc<Instance>),
+}
+
+/// The health of all instances; see the module.
+#[derive(Debug)]
+pub(crate) struct Health {
+    wheel: Wheel,
+    /// The threshold of services that set none; 0 switches mass expiry off.
+    default_threshold: f64,
+    /// Silent instances that are kept, by service.
+    kept: HashMap<ServiceKey, Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    since_ms: u64,
+    ids: HashSet<Arc<str>>,
+}
+
+impl Health {
+    pub(crate) fn new(now_ms: u64, default_threshold: f64) -> Self {
+        Self { wheel: Wheel::new(now_ms), default_threshold, kept: HashMap::new() }
+    }
+
+    /// Follows an instance that was registered, changed or loaded.
+    pub(crate) fn follow(&mut self, instance: &Instance) {
+        let Some(expiry_ms) = instance.expiry_ms().filter(|_| instance.healthy) else { return };
+        self.wheel.arm(&instance.pulse, instance.pulse.alive_at_ms() + expiry_ms);
+    }
+
+    /// Lets time pass: expires who has been silent for too long.
+    pub(crate) fn advance(&mut self, state: &mut State, now_ms: u64) -> Vec<Transition> {
+        let mut transitions = Vec::new();
+        for pulse in self.wheel.due(now_ms) {
+            if let Some(expired) = self.judge(state, &pulse, now_ms) {
+                transitions.push(Transition::Expired(expired));
+            }
+        }
+        transitions
+    }
+
+    /// Makes those healthy that beat again.
+    pub(crate) fn recover(
+        &mut self,
+        state: &mut State,
+        ids: impl IntoIterator<Item = Arc<str>>,
+        now_ms: u64,
+    ) -> Vec<Transition> {
+        let mut transitions = Vec::new();
+        for id in ids {
+            if let Some(instance) = state.recover(&id, now_ms) {
+                self.follow(&instance);
+                transitions.push(Transition::Recovered(instance));
+            }
+        }
+        transitions
+    }
+
+    fn judge(
+        &mut self,
+        state: &mut State,
+        pulse: &Arc<Pulse>,
+        now_ms: u64,
+    ) -> Option<Arc<Instance>> {
+        let instance = state.instance(pulse.id()).cloned();
+        // Another registration of the same id has a pulse of its own.
+        let instance = instance.filter(|instance| Arc::ptr_eq(&instance.pulse, pulse))?;
+        let service = instance.service.clone();
+        let Some(expiry_ms) = instance.expiry_ms().filter(|_| instance.healthy) else {
+            self.release(state, &service, pulse.id());
+            return None;
+        };
+        let expires_at_ms = pulse.alive_at_ms() + expiry_ms;
+        if now_ms < expires_at_ms {
+            self.release(state, &service, pulse.id());
+            self.wheel.arm(pulse, expires_at_ms);
+            return None;
+        }
+        if self.keeps(state, &instance) {
+            self.keep(state, &instance, now_ms);
+            self.wheel.arm(pulse, now_ms + expiry_ms);
+            return None;
+        }
+        self.release(state, &service, pulse.id());
+        // Before the last look at its beats, so that none falls between.
+        pulse.await_beat();
+        if pulse.alive_at_ms() + expiry_ms > now_ms {
+            self.wheel.arm(pulse, pulse.alive_at_ms() + expiry_ms);
+            return None;
+        }
+        state.expire(pulse.id(), now_ms)
+    }
+
+    /// Whether expiring an instance would leave too few.
+    fn keeps(&self, state: &State, instance: &Instance) -> bool {
+        let Some(view) = state.service(instance.service.borrowed()) else { return false };
+        let threshold = view.service.protect_threshold().unwrap_or(self.default_threshold);
+        if threshold <= 0.0 || instance.isolated {
+            return false;
+        }
+        let kept = self.kept.get(&instance.service);
+        let already = kept.is_some_and(|kept| kept.ids.contains(&instance.id));
+        let silent = kept.map_or(0, |kept| kept.ids.len()) + usize::from(!already);
+        let beating = f64::from(view.counts.healthy) - silent as f64;
+        beating / f64::from(view.counts.total.max(1)) <= threshold
+    }
+
+    fn keep(&mut self, state: &mut State, instance: &Instance, now_ms: u64) {
+        let kept = self.kept.entry(instance.service.clone()).or_insert_with(|| {
+            tracing::warn!(service = %instance.service, "mass expiry: silent instances are kept");
+            Kept { since_ms: now_ms, ids: HashSet::new() }
+        });
+        kept.ids.insert(Arc::clone(&instance.id));
+        let expiry = MassExpiry {
+            since_ms: kept.since_ms,
+            kept: u32::try_from(kept.ids.len()).unwrap_or(u32::MAX),
+        };
+        state.set_mass_expiry(&instance.service, Some(expiry));
+    }
+
+    /// An instance is not kept any more: it beats, has expired, or is gone.
+    fn release(&mut self, state: &mut State, service: &ServiceKey, id: &str) {
+        let Some(kept) = self.kept.get_mut(service) else { return };
+        if !kept.ids.remove(id) {
+            return;
+        }
+        let (since_ms, count) = (kept.since_ms, kept.ids.len());
+        if count == 0 {
+            self.kept.remove(service);
+            tracing::info!(%service, "mass expiry is over");
+        }
+        let left = u32::try_from(count).unwrap_or(u32::MAX);
+        let expiry = (count > 0).then_some(MassExpiry { since_ms, kept: left });
+        state.set_mass_expiry(service, expiry);
+    }
+
+    /// An instance is gone.
+    pub(crate) fn forget(&mut self, state: &mut State, instance: &Instance) {
+        self.release(state, &instance.service, &instance.id);
+        self.wheel.forget(&instance.pulse);
+    }
+}

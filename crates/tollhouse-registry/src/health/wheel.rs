@@ -1,0 +1,157 @@
+//! A timer wheel of pulses: which of them are due by now.
+//!
+//! One ring of slots of a tick each, longer than the longest expiry. A pulse is in one slot at a
+//! time as a rule; where it was armed for an earlier time meanwhile, the later slot's entry is stale and
+//! dropped when its turn comes.
+
+use std::sync::Arc;
+
+use crate::clock::milliseconds;
+use crate::limits::{HEALTH_TICK, TTL_SECONDS_MAX, TTLS_TO_EXPIRY};
+use crate::pulse::Pulse;
+
+/// Slots of the ring: the longest expiry in ticks, and some more.
+const SLOTS: usize = 2_048;
+
+/// Entries of pulses that are gone, beyond which the ring is swept: they are few then beside those
+/// that are there, and a flood of short registrations takes no memory.
+const STALE_MIN: usize = 16 * 1024;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    slots: Box<[Vec<Arc<Pulse>>]>,
+    /// The tick up to which everything was handed out.
+    done_tick: u64,
+    len: usize,
+    stale: usize,
+}
+
+fn tick_of(time_ms: u64) -> u64 {
+    time_ms.div_ceil(milliseconds(HEALTH_TICK))
+}
+
+impl Wheel {
+    pub(crate) fn new(now_ms: u64) -> Self {
+        const LONGEST_MS: u64 = TTL_SECONDS_MAX as u64 * TTLS_TO_EXPIRY * 1_000;
+        const TICK_MS: u64 = HEALTH_TICK.as_millis() as u64;
+        const { assert!(LONGEST_MS / TICK_MS + 2 < SLOTS as u64, "the ring is too short") }
+        let slots = (0..SLOTS).map(|_| Vec::new()).collect();
+        Self { slots, done_tick: now_ms / milliseconds(HEALTH_TICK), len: 0, stale: 0 }
+    }
+
+    /// Has a pulse handed out at a time, or before if it is armed for an earlier one.
+    pub(crate) fn arm(&mut self, pulse: &Arc<Pulse>, due_at_ms: u64) {
+        let armed_for = pulse.due_at_ms();
+        if armed_for != 0 && armed_for <= due_at_ms {
+            return;
+        }
+        pulse.set_due_at_ms(due_at_ms);
+        let longest = self.done_tick + SLOTS as u64 - 1;
+        let tick = tick_of(due_at_ms).clamp(self.done_tick + 1, longest);
+        self.slots[slot_of(tick)].push(Arc::clone(pulse));
+        self.len += 1;
+    }
+
+    /// Takes out what is due. Nothing of it is armed any more.
+    pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Arc<Pulse>> {
+        let now_tick = now_ms / milliseconds(HEALTH_TICK);
+        let mut due = Vec::new();
+        // After a long sleep every slot is looked at once.
+        let first = (self.done_tick + 1).max(now_tick.saturating_sub(SLOTS as u64 - 1));
+        for tick in first..=now_tick {
+            due.append(&mut self.slots[slot_of(tick)]);
+        }
+        self.done_tick = self.done_tick.max(now_tick);
+        self.len -= due.len();
+        due.retain(|pulse| {
+            let due_at_ms = pulse.due_at_ms();
+            let is_due = due_at_ms != 0 && tick_of(due_at_ms) <= now_tick;
+            if is_due {
+                pulse.set_due_at_ms(0);
+            } else if due_at_ms == 0 {
+                self.stale = self.stale.saturating_sub(1);
+            }
+            is_due
+        });
+        due
+    }
+
+    /// A pulse is gone for good.
+    pub(crate) fn forget(&mut self, pulse: &Pulse) {
+        if pulse.due_at_ms() == 0 {
+            return;
+        }
+        pulse.set_due_at_ms(0);
+        self.stale += 1;
+        if self.stale > STALE_MIN && self.stale > self.len / 2 {
+            for slot in &mut self.slots {
+                slot.retain(|pulse| pulse.due_at_ms() != 0);
+                slot.shrink_to_fit();
+            }
+            self.len = self.slots.iter().map(Vec::len).sum();
+            self.stale = 0;
+        }
+    }
+}
+
+fn slot_of(tick: u64) -> usize {
+    (tick % SLOTS as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pulse(name: &str) -> Arc<Pulse> {
+        Pulse::new(name.into(), 0)
+    }
+
+    fn names(due: &[Arc<Pulse>]) -> Vec<&str> {
+        due.iter().map(|pulse| &**pulse.id()).collect()
+    }
+
+    #[test]
+    fn pulses_come_when_due_and_not_before() {
+        let mut wheel = Wheel::new(1_000_000);
+        let (soon, late) = (pulse("soon"), pulse("late"));
+        wheel.arm(&soon, 1_003_001);
+        wheel.arm(&late, 1_180_000);
+        assert_eq!(names(&wheel.due(1_003_000)), [""; 0]);
+        assert_eq!(names(&wheel.due(1_003_100)), ["soon"]);
+        assert_eq!(names(&wheel.due(1_179_999)), [""; 0]);
+        assert_eq!(names(&wheel.due(1_180_000)), ["late"]);
+    }
+
+    #[test]
+    fn an_earlier_time_wins_and_a_later_one_is_ignored() {
+        let mut wheel = Wheel::new(0);
+        let one = pulse("one");
+        wheel.arm(&one, 9_000);
+        wheel.arm(&one, 3_000);
+        wheel.arm(&one, 12_000);
+        assert_eq!(names(&wheel.due(3_000)), ["one"]);
+        assert_eq!(names(&wheel.due(20_000)), [""; 0], "what is left of the first time is stale");
+    }
+
+    #[test]
+    fn a_long_sleep_loses_nobody() {
+        let mut wheel = Wheel::new(0);
+        let all: Vec<_> = (1..=180).map(|second| (pulse("p"), second * 1_000)).collect();
+        all.iter().for_each(|(pulse, due)| wheel.arm(pulse, *due));
+        assert_eq!(wheel.due(100_000_000).len(), 180);
+        assert_eq!(wheel.len, 0);
+    }
+
+    #[test]
+    fn registrations_that_end_at_once_take_no_memory() {
+        let mut wheel = Wheel::new(0);
+        for _ in 0..1_000_000 {
+            let brief = pulse("brief");
+            wheel.arm(&brief, 180_000);
+            wheel.forget(&brief);
+        }
+        let held: usize = wheel.slots.iter().map(Vec::len).sum();
+        assert!(held <= STALE_MIN + 1, "{held}");
+    }
+}

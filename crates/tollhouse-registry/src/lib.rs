@@ -1,0 +1,56 @@
+//! The registry core: namespaces, services, aliases, instances with their health, governance rules.
+//!
+//! [`State`] is everything at one version, a value: `apply` takes a [`Command`] and says what came of
+//! it. No IO, no clock of its own, no wire protocol. The [`Keeper`] owns the newest version: it applies
+//! commands in groups, has the store make them durable, publishes, answers, and turns what the timer
+//! wheel says into changes of health. [`Registry`] is the handle that everybody else holds: it submits
+//! commands, takes heartbeats, and reads published versions without a lock.
+
+#![forbid(unsafe_code)]
+
+mod alias;
+mod check;
+mod clients;
+mod clock;
+mod command;
+mod contract;
+mod encoded;
+mod health;
+mod instance;
+mod journal;
+mod keeper;
+mod key;
+pub mod limits;
+mod namespace;
+mod pulse;
+mod refusal;
+mod registry;
+mod revision;
+mod rule;
+mod service;
+mod state;
+mod strangers;
+mod view;
+
+pub use alias::Alias;
+pub use clients::Client;
+pub use clock::{Clock, ManualClock};
+pub use command::{
+    Command, InstanceChange, NamespaceChange, NewContract, NewInstance, NewRule, Outcome,
+    ServiceChange,
+};
+pub use contract::Contract;
+pub use encoded::Encoded;
+pub use health::MassExpiry;
+pub use instance::{Instance, Location, Metadata};
+pub use keeper::{Keeper, Options};
+pub use key::{ServiceKey, ServiceRef};
+pub use namespace::{DEFAULT as DEFAULT_NAMESPACE, Namespace, SYSTEM as SYSTEM_NAMESPACE};
+pub use pulse::{LastBeat, Pulse};
+pub use refusal::{Detail, Noun, Refusal};
+pub use registry::{Beat, Registry, Statistics};
+pub use revision::Revision;
+pub use rule::{Rule, RuleKind};
+pub use service::{PROTECT_THRESHOLD_KEY, Service, ServiceDetails};
+pub use state::{State, Totals};
+pub use view::{Counts, NamespaceView, Resolved, RuleSet, ServiceView};

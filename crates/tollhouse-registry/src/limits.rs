@@ -1,0 +1,102 @@
+//! The bounds of the registry and the reason of each. Lengths are in characters, as Polaris counts.
+
+use std::time::Duration;
+
+/// Longest name of a service, as in Polaris.
+pub const SERVICE_CHARS_MAX: usize = 128;
+
+/// Longest name of a namespace, as in Polaris.
+pub const NAMESPACE_CHARS_MAX: usize = 64;
+
+/// Longest host of an instance, as in Polaris; the longest DNS name in use is shorter.
+pub const HOST_CHARS_MAX: usize = 128;
+
+/// Longest id of an instance: what Polaris' database column holds.
+pub const INSTANCE_ID_CHARS_MAX: usize = 128;
+
+/// Longest protocol and version of an instance, as in Polaris.
+pub const PROTOCOL_CHARS_MAX: usize = 32;
+
+/// Longest logic set, as in Polaris.
+pub const LOGIC_SET_CHARS_MAX: usize = 128;
+
+/// Longest id of a virtual private cloud: what Polaris' database column holds.
+pub const VPC_ID_CHARS_MAX: usize = 64;
+
+/// Most metadata pairs of one object, as in Polaris.
+pub const METADATA_PAIRS_MAX: usize = 64;
+
+/// Longest metadata key, as in Polaris.
+pub const METADATA_KEY_CHARS_MAX: usize = 128;
+
+/// Longest metadata value, as in Polaris.
+pub const METADATA_VALUE_CHARS_MAX: usize = 4_096;
+
+/// Largest weight, as in Polaris.
+pub const WEIGHT_MAX: u32 = 65_535;
+
+/// Weight of an instance that gives none, as in Polaris.
+pub const WEIGHT_DEFAULT: u16 = 100;
+
+/// Longest region, zone and campus: what Polaris' database columns hold.
+pub const LOCATION_CHARS_MAX: usize = 128;
+
+/// Longest describing text of a service or namespace (business, department, comment and so on):
+/// what Polaris' database column for comments holds.
+pub const TEXT_CHARS_MAX: usize = 1_024;
+
+/// Time between two heartbeats, in seconds, of an instance that gives none or one out of range.
+pub const TTL_SECONDS_DEFAULT: u8 = 5;
+
+/// Longest time between two heartbeats, in seconds, as in Polaris.
+pub const TTL_SECONDS_MAX: u8 = 60;
+
+/// Heartbeats that may be missed before an instance counts as unhealthy, as in Polaris.
+pub const TTLS_TO_EXPIRY: u64 = 3;
+
+/// Bytes of fields that this version does not know, kept with an instance: generous for a few
+/// fields of a newer protocol, too few to be a store of its own.
+pub const UNKNOWN_BYTES_MAX: usize = 4 * 1024;
+
+/// Most instances: ten times what the registry is measured with; about 1 GB of memory.
+pub const INSTANCES_MAX: usize = 1_000_000;
+
+/// Most services and aliases, each: registering creates services, so that a client that makes names up
+/// must not fill the memory.
+pub const SERVICES_MAX: usize = 200_000;
+
+/// Most namespaces, for the same reason.
+pub const NAMESPACES_MAX: usize = 20_000;
+
+/// Most governance rules of all kinds.
+pub const RULES_MAX: usize = 100_000;
+
+/// Most service contracts.
+pub const CONTRACTS_MAX: usize = 100_000;
+
+/// Largest body of a rule or contract, in bytes: what the store takes, less its own fields.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Commands that wait for the keeper; whoever submits more waits too. Some seconds of work.
+pub const COMMANDS_QUEUED_MAX: usize = 16 * 1024;
+
+/// Commands committed together: what sixteen connections with full pipelines submit during one
+/// flush of a disk, while the first of them does not wait for long.
+pub const COMMANDS_BATCHED_MAX: usize = 2_048;
+
+/// Ids that beat without being registered, remembered to answer their fifth beat as Polaris does.
+pub const STRANGERS_MAX: usize = 64 * 1024;
+
+/// Beats of an unknown instance that are answered as if it were known: Polaris tolerates the delay
+/// of its own cache, and clients count on it.
+pub const STRANGER_BEATS_TOLERATED: u32 = 4;
+
+/// Most reported clients kept in memory.
+pub const CLIENTS_MAX: usize = 100_000;
+
+/// How long a reported client is kept: three of the SDKs' intervals of two minutes.
+pub const CLIENT_KEPT: Duration = Duration::from_secs(360);
+
+/// How often health is looked at. A tenth of a second of delay is little beside the three
+/// seconds of the shortest expiry.
+pub const HEALTH_TICK: Duration = Duration::from_millis(100);

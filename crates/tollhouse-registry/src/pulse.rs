@@ -1,0 +1,92 @@
+//! The pulse of an instance: what its heartbeats leave behind. Written without a lock by whoever
+//! receives a beat, read by the keeper's timer wheel. Nothing of it is made durable.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// See the module. Shared by all versions of an instance from its registration to its end.
+#[derive(Debug)]
+pub struct Pulse {
+    id: Arc<str>,
+    /// The later of registration, restart and last beat: what expiry counts from.
+    alive_at_ms: AtomicU64,
+    /// The last beat, or 0.
+    beat_at_ms: AtomicU64,
+    beats: AtomicU64,
+    /// Whether the next beat must be told to the keeper.
+    is_awaited: AtomicBool,
+    /// When the timer wheel looks at it next; 0 when it does not.
+    due_at_ms: AtomicU64,
+}
+
+/// What is known of the heartbeats of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastBeat {
+    /// The last one, in milliseconds of Unix time; 0 when there was none.
+    pub at_ms: u64,
+    /// How many.
+    pub count: u64,
+}
+
+impl Pulse {
+    /// The pulse of an instance that has never beaten.
+    pub(crate) fn new(id: Arc<str>, now_ms: u64) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            alive_at_ms: AtomicU64::new(now_ms),
+            beat_at_ms: AtomicU64::new(0),
+            beats: AtomicU64::new(0),
+            is_awaited: AtomicBool::new(false),
+            due_at_ms: AtomicU64::new(0),
+        })
+    }
+
+    /// The id of its instance.
+    pub fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// The last heartbeat.
+    pub fn last_beat(&self) -> LastBeat {
+        LastBeat {
+            at_ms: self.beat_at_ms.load(Ordering::Relaxed),
+            count: self.beats.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Takes a beat; tells whether the keeper waits for it.
+    #[inline]
+    pub(crate) fn beat(&self, now_ms: u64) -> bool {
+        self.beat_at_ms.store(now_ms, Ordering::Relaxed);
+        self.beats.fetch_add(1, Ordering::Relaxed);
+        self.alive_at_ms.store(now_ms, Ordering::Release);
+        // Read first: a line that is only read stays shared between cores.
+        self.is_awaited.load(Ordering::Acquire) && self.is_awaited.swap(false, Ordering::AcqRel)
+    }
+
+    /// Counts as alive from now on, without a beat: it was registered again.
+    pub(crate) fn revive(&self, now_ms: u64) {
+        self.alive_at_ms.store(now_ms, Ordering::Release);
+        self.is_awaited.store(false, Ordering::Release);
+    }
+
+    /// Has the next beat told to the keeper.
+    pub(crate) fn await_beat(&self) {
+        self.is_awaited.store(true, Ordering::Release);
+    }
+
+    /// What expiry counts from.
+    pub(crate) fn alive_at_ms(&self) -> u64 {
+        self.alive_at_ms.load(Ordering::Acquire)
+    }
+
+    /// When the timer wheel looks at it next; 0 when it does not.
+    pub(crate) fn due_at_ms(&self) -> u64 {
+        self.due_at_ms.load(Ordering::Relaxed)
+    }
+
+    /// Notes when the timer wheel looks at it next.
+    pub(crate) fn set_due_at_ms(&self, due_at_ms: u64) {
+        self.due_at_ms.store(due_at_ms, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,239 @@
+//! Instances: registered, changed, expired, recovered, removed.
+
+use std::sync::Arc;
+
+use crate::check;
+use crate::command::{InstanceChange, NewInstance, Outcome};
+use crate::encoded::Encoded;
+use crate::instance::Instance;
+use crate::key::ServiceKey;
+use crate::limits::{INSTANCES_MAX, WEIGHT_DEFAULT};
+use crate::pulse::Pulse;
+use crate::refusal::{Noun, Refusal};
+use crate::view::{Counts, ServiceView};
+
+use super::namespaces::replace;
+use super::{Change, Placed, State};
+
+impl State {
+    pub(super) fn register(
+        &mut self,
+        new: NewInstance,
+        change: &mut Change<'_>,
+    ) -> Result<Outcome, Refusal> {
+        check::instance(&new)?;
+        let key = ServiceKey::new(&new.namespace, &new.service);
+        let known = self.instances.get(&*new.id).map(|placed| Arc::clone(&placed.instance));
+        if known.is_none() && self.instances.len() >= INSTANCES_MAX {
+            return Err(Refusal::Full { what: "instances", max: INSTANCES_MAX });
+        }
+        self.ensure_service(&key, change)?;
+        // Keys are shared, so that an instance does not hold names of its own.
+        let key = self.services.get(&key).map_or(key, |view| view.service.key.clone());
+        let instance = self.new_instance(new, key, known.as_deref(), change.now_ms);
+        change.journal.put_instance(&instance);
+        Ok(Outcome::Instance(self.put_instance(instance)))
+    }
+
+    fn new_instance(
+        &mut self,
+        new: NewInstance,
+        service: ServiceKey,
+        known: Option<&Instance>,
+        now_ms: u64,
+    ) -> Instance {
+        let pulse = match known {
+            Some(known) => Arc::clone(&known.pulse),
+            None => Pulse::new(Arc::clone(&new.id), now_ms),
+        };
+        pulse.revive(now_ms);
+        let healthy = new.healthy.unwrap_or(true);
+        let ttl_seconds = new.ttl_seconds.map(check::ttl_seconds);
+        if !healthy && ttl_seconds.is_some() {
+            pulse.await_beat();
+        }
+        let kept_isolated = known.is_some_and(|known| known.isolated);
+        let weight = new.weight.and_then(|weight| u16::try_from(weight).ok());
+        Instance {
+            id: Arc::clone(pulse.id()),
+            service,
+            host: new.host.trim().into(),
+            port: new.port.and_then(|port| u16::try_from(port).ok()).unwrap_or_default(),
+            vpc_id: new.vpc_id,
+            protocol: new.protocol,
+            version: new.version,
+            priority: new.priority,
+            weight: weight.unwrap_or(WEIGHT_DEFAULT),
+            ttl_seconds,
+            healthy,
+            isolated: new.isolated.unwrap_or(kept_isolated),
+            location: new.location,
+            metadata: new.metadata,
+            logic_set: new.logic_set,
+            created_at: now_ms / 1_000,
+            modified_at: now_ms / 1_000,
+            revision: self.next_revision(),
+            expired_after_beat: None,
+            unknown: new.unknown,
+            pulse,
+            encoded: Encoded::default(),
+        }
+    }
+
+    /// Puts an instance, new or changed, maybe into another service than before.
+    pub(super) fn put_instance(&mut self, instance: Instance) -> Arc<Instance> {
+        let instance = Arc::new(instance);
+        let known = self.instances.get(&instance.id).cloned();
+        let slot = match known {
+            Some(known) if known.instance.service == instance.service => {
+                self.change_view(&instance.service, |view| {
+                    view.replace(known.slot, Arc::clone(&instance));
+                    known.slot
+                })
+            }
+            Some(known) => {
+                self.take_out(&known);
+                self.change_view(&instance.service, |view| view.push(Arc::clone(&instance)))
+            }
+            None => self.change_view(&instance.service, |view| view.push(Arc::clone(&instance))),
+        };
+        let Some(slot) = slot else { return instance };
+        let placed = Placed { instance: Arc::clone(&instance), slot };
+        self.instances.insert(Arc::clone(&instance.id), placed);
+        instance
+    }
+
+    /// Changes the view of a service, and counts what that changes.
+    fn change_view<R>(
+        &mut self,
+        key: &ServiceKey,
+        change: impl FnOnce(&mut ServiceView) -> R,
+    ) -> Option<R> {
+        let (before, after, result) = self.services.update(key, |view| {
+            let view = Arc::make_mut(view);
+            view.encoded = Encoded::default();
+            let before = view.counts;
+            let result = change(view);
+            (before, view.counts, result)
+        })?;
+        recount(&mut self.counts, before, after);
+        if before != after {
+            self.count(&key.namespace, |view| recount(&mut view.counts, before, after));
+        }
+        Some(result)
+    }
+
+    /// Takes an instance out of its view; the one that moves into its slot is placed anew.
+    fn take_out(&mut self, placed: &Placed) {
+        let key = &placed.instance.service;
+        let moved = self.change_view(key, |view| view.remove(placed.slot)).flatten();
+        if let Some(moved) = moved {
+            self.instances.update(&*moved.id, |other| other.slot = placed.slot);
+        }
+    }
+
+    pub(super) fn deregister(
+        &mut self,
+        id: &str,
+        change: &mut Change<'_>,
+    ) -> Option<Arc<Instance>> {
+        let placed = self.instances.remove(id)?;
+        self.take_out(&placed);
+        change.journal.delete_instance(id);
+        Some(placed.instance)
+    }
+
+    pub(super) fn update_instance(
+        &mut self,
+        id: &str,
+        what: InstanceChange,
+        change: &mut Change<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let before = self.instance(id).ok_or(Refusal::NotFound(Noun::Instance))?;
+        let before = Arc::clone(before);
+        let mut instance = Instance::clone(&before);
+        set(&mut instance, what)?;
+        if is_alike(&instance, &before) {
+            return Err(Refusal::NoChange);
+        }
+        if instance.healthy != before.healthy {
+            instance.expired_after_beat = None;
+        }
+        if instance.ttl_seconds != before.ttl_seconds {
+            instance.pulse.revive(change.now_ms);
+        }
+        if !instance.healthy && instance.ttl_seconds.is_some() {
+            instance.pulse.await_beat();
+        }
+        instance.modified_at = change.now_seconds();
+        instance.revision = self.next_revision();
+        change.journal.put_instance(&instance);
+        Ok(Outcome::Instance(self.put_instance(instance)))
+    }
+
+    /// Makes an instance unhealthy that has fallen silent, unless it is already. Not made durable.
+    pub(crate) fn expire(&mut self, id: &str, now_ms: u64) -> Option<Arc<Instance>> {
+        let before = self.instance(id).filter(|instance| instance.healthy)?;
+        let mut instance = Instance::clone(before);
+        instance.healthy = false;
+        instance.expired_after_beat = Some(instance.pulse.last_beat().at_ms / 1_000);
+        instance.modified_at = now_ms / 1_000;
+        instance.revision = self.next_revision();
+        Some(self.put_instance(instance))
+    }
+
+    /// Makes an instance healthy that beats again. Not made durable.
+    pub(crate) fn recover(&mut self, id: &str, now_ms: u64) -> Option<Arc<Instance>> {
+        let before = self.instance(id).filter(|instance| !instance.healthy)?;
+        let mut instance = Instance::clone(before);
+        instance.healthy = true;
+        instance.expired_after_beat = None;
+        instance.modified_at = now_ms / 1_000;
+        instance.revision = self.next_revision();
+        Some(self.put_instance(instance))
+    }
+}
+
+fn recount(total: &mut Counts, before: Counts, after: Counts) {
+    total.total = total.total - before.total + after.total;
+    total.healthy = total.healthy - before.healthy + after.healthy;
+    total.isolated = total.isolated - before.isolated + after.isolated;
+}
+
+fn set(instance: &mut Instance, what: InstanceChange) -> Result<(), Refusal> {
+    check::weight(what.weight)?;
+    what.metadata.as_ref().map_or(Ok(()), |metadata| check::metadata(metadata, 0))?;
+    what.location.as_ref().map_or(Ok(()), check::location)?;
+    check::instance_texts(
+        what.protocol.as_deref().unwrap_or_default(),
+        what.version.as_deref().unwrap_or_default(),
+        what.logic_set.as_deref().unwrap_or_default(),
+    )?;
+    replace(&mut instance.protocol, what.protocol);
+    replace(&mut instance.version, what.version);
+    replace(&mut instance.priority, what.priority);
+    replace(&mut instance.weight, what.weight.and_then(|weight| u16::try_from(weight).ok()));
+    replace(&mut instance.ttl_seconds, what.ttl_seconds.map(|ttl| ttl.map(check::ttl_seconds)));
+    replace(&mut instance.healthy, what.healthy);
+    replace(&mut instance.isolated, what.isolated);
+    replace(&mut instance.metadata, what.metadata);
+    replace(&mut instance.logic_set, what.logic_set);
+    if what.location.is_some() {
+        instance.location = what.location;
+    }
+    Ok(())
+}
+
+/// Whether nothing differs that a change can change.
+fn is_alike(first: &Instance, second: &Instance) -> bool {
+    first.protocol == second.protocol
+        && first.version == second.version
+        && first.priority == second.priority
+        && first.weight == second.weight
+        && first.ttl_seconds == second.ttl_seconds
+        && first.healthy == second.healthy
+        && first.isolated == second.isolated
+        && first.location == second.location
+        && first.metadata == second.metadata
+        && first.logic_set == second.logic_set
+}

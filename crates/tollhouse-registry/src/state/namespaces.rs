@@ -1,0 +1,163 @@
+//! Namespaces: created by hand, or with the first service in them.
+
+use std::sync::Arc;
+
+use crate::check;
+use crate::command::{NamespaceChange, Outcome};
+use crate::encoded::Encoded;
+use crate::instance::Metadata;
+use crate::limits::NAMESPACES_MAX;
+use crate::namespace::{DEFAULT, Namespace, SYSTEM};
+use crate::refusal::{Noun, Refusal};
+use crate::revision::Revision;
+use crate::view::{Counts, NamespaceView};
+
+use super::{Change, State};
+
+/// Who owns what nobody owns.
+pub(super) const NO_OWNER: &str = "Polaris";
+
+impl State {
+    /// Adds the namespaces that are always there.
+    pub(super) fn add_built_in(&mut self) {
+        for name in [DEFAULT, SYSTEM] {
+            let namespace = self.new_namespace(&name.into(), 0);
+            self.put_namespace(namespace);
+        }
+    }
+
+    fn new_namespace(&mut self, name: &Arc<str>, now_seconds: u64) -> Namespace {
+        Namespace {
+            name: Arc::clone(name),
+            comment: String::new(),
+            owners: NO_OWNER.to_owned(),
+            token: self.next_revision().to_string(),
+            metadata: Metadata::new(),
+            export_to: Vec::new(),
+            created_at: now_seconds,
+            modified_at: now_seconds,
+            revision: self.next_revision(),
+        }
+    }
+
+    /// Puts a namespace, new or changed; what is counted of it stays.
+    pub(super) fn put_namespace(&mut self, namespace: Namespace) -> Arc<Namespace> {
+        let namespace = Arc::new(namespace);
+        let known = self.namespaces.get(&namespace.name);
+        let view = NamespaceView {
+            namespace: Arc::clone(&namespace),
+            services_revision: known.map_or_else(Revision::default, |view| view.services_revision),
+            services: known.map_or(0, |view| view.services),
+            counts: known.map_or_else(Counts::default, |view| view.counts),
+            encoded: Encoded::default(),
+        };
+        self.namespaces.insert(Arc::clone(&namespace.name), Arc::new(view));
+        namespace
+    }
+
+    /// Changes what is counted of a namespace.
+    pub(super) fn count(&mut self, name: &str, count: impl FnOnce(&mut NamespaceView)) {
+        self.namespaces.update(name, |view| count(Arc::make_mut(view)));
+    }
+
+    pub(super) fn create_namespace(
+        &mut self,
+        name: &Arc<str>,
+        what: NamespaceChange,
+        change: &mut Change<'_>,
+    ) -> Result<Outcome, Refusal> {
+        check::namespace_name(name)?;
+        check_change(&what)?;
+        if self.namespaces.contains_key(name) {
+            return Err(Refusal::Exists);
+        }
+        let namespace = self.make_namespace(name, what, change)?;
+        Ok(Outcome::Namespace(namespace))
+    }
+
+    /// The namespace of a checked name; created when there is none.
+    pub(super) fn ensure_namespace(
+        &mut self,
+        name: &Arc<str>,
+        change: &mut Change<'_>,
+    ) -> Result<(), Refusal> {
+        if !self.namespaces.contains_key(name) {
+            self.make_namespace(name, NamespaceChange::default(), change)?;
+        }
+        Ok(())
+    }
+
+    fn make_namespace(
+        &mut self,
+        name: &Arc<str>,
+        what: NamespaceChange,
+        change: &mut Change<'_>,
+    ) -> Result<Arc<Namespace>, Refusal> {
+        if self.namespaces.len() >= NAMESPACES_MAX {
+            return Err(Refusal::Full { what: "namespaces", max: NAMESPACES_MAX });
+        }
+        let mut namespace = self.new_namespace(name, change.now_seconds());
+        set(&mut namespace, what);
+        change.journal.put_namespace(&namespace);
+        Ok(self.put_namespace(namespace))
+    }
+
+    pub(super) fn update_namespace(
+        &mut self,
+        name: &str,
+        what: NamespaceChange,
+        change: &mut Change<'_>,
+    ) -> Result<Outcome, Refusal> {
+        check_change(&what)?;
+        let view = self.namespaces.get(name).ok_or(Refusal::NotFound(Noun::Namespace))?;
+        let before = Arc::clone(&view.namespace);
+        let mut namespace = Namespace::clone(&before);
+        set(&mut namespace, what);
+        if namespace == *before {
+            return Err(Refusal::NoChange);
+        }
+        namespace.modified_at = change.now_seconds();
+        namespace.revision = self.next_revision();
+        change.journal.put_namespace(&namespace);
+        Ok(Outcome::Namespace(self.put_namespace(namespace)))
+    }
+
+    pub(super) fn delete_namespace(
+        &mut self,
+        name: &str,
+        change: &mut Change<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let view = self.namespaces.get(name).ok_or(Refusal::NotFound(Noun::Namespace))?;
+        if view.namespace.is_built_in() {
+            return Err(Refusal::BuiltIn);
+        }
+        if view.services > 0 || self.aliases.keys().any(|key| &*key.namespace == name) {
+            return Err(Refusal::InUse(Noun::Service));
+        }
+        self.namespaces.remove(name);
+        change.journal.delete_namespace(name);
+        Ok(Outcome::Deleted)
+    }
+}
+
+fn check_change(what: &NamespaceChange) -> Result<(), Refusal> {
+    check::text(what.comment.as_deref().unwrap_or_default(), "comment")?;
+    check::text(what.owners.as_deref().unwrap_or_default(), "owners")?;
+    what.metadata.as_ref().map_or(Ok(()), |metadata| check::metadata(metadata, 0))
+}
+
+fn set(namespace: &mut Namespace, what: NamespaceChange) {
+    let NamespaceChange { comment, owners, metadata, export_to, token } = what;
+    replace(&mut namespace.comment, comment);
+    replace(&mut namespace.owners, owners);
+    replace(&mut namespace.metadata, metadata);
+    replace(&mut namespace.export_to, export_to);
+    replace(&mut namespace.token, token);
+}
+
+/// Sets what is given.
+pub(super) fn replace<T>(field: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *field = given;
+    }
+}

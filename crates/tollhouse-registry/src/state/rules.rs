@@ -1,0 +1,183 @@
+//! Governance rules, and which of them a service's clients get.
+
+use std::sync::Arc;
+
+use crate::check;
+use crate::command::{NewRule, Outcome};
+use crate::encoded::Encoded;
+use crate::key::{ServiceKey, ServiceRef};
+use crate::limits::{BODY_BYTES_MAX, INSTANCE_ID_CHARS_MAX, RULES_MAX};
+use crate::refusal::{Noun, Refusal};
+use crate::rule::{Rule, RuleKind};
+use crate::view::RuleSet;
+
+use super::{Change, State};
+
+/// The name that stands for every name.
+const ANY: &str = "*";
+
+/// Most services that one rule is for: more are named by `*`.
+const TARGETS_MAX: usize = 256;
+
+impl State {
+    /// The rules of a kind that clients of a service get: those for it, for all of its namespace, and
+    /// for all.
+    pub fn rules_for(&self, kind: RuleKind, service: ServiceRef<'_>) -> RuleSet {
+        let ServiceRef { namespace, name } = service;
+        let mut set = RuleSet::default();
+        let mut names = vec![(namespace, name), (namespace, ANY), (ANY, ANY)];
+        names.dedup();
+        for (namespace, name) in names {
+            let target = (kind, ServiceKey::new(namespace, name));
+            set.rules.extend(
+                self.targets.get(&target).into_iter().flat_map(|rules| rules.iter()).cloned(),
+            );
+        }
+        set.sort();
+        set
+    }
+
+    /// The rule of an id.
+    pub fn rule(&self, kind: RuleKind, id: &str) -> Option<&Arc<Rule>> {
+        self.rules.get(&(kind, Arc::from(id)))
+    }
+
+    /// Every rule of a kind, in no defined order.
+    pub fn rules(&self, kind: RuleKind) -> impl Iterator<Item = &Arc<Rule>> {
+        self.rules.values().filter(move |rule| rule.kind == kind)
+    }
+
+    pub(super) fn create_rule(
+        &mut self,
+        mut new: NewRule,
+        change: &mut Change<'_>,
+    ) -> Result<Outcome, Refusal> {
+        check_rule(&new)?;
+        if self.rules.contains_key(&(new.kind, Arc::clone(&new.id))) {
+            return Err(Refusal::Exists);
+        }
+        if self.rules.len() >= RULES_MAX {
+            return Err(Refusal::Full { what: "rules", max: RULES_MAX });
+        }
+        if new.id.is_empty() {
+            new.id = self.next_revision().to_string().into();
+        }
+        Ok(self.put_rule(new, None, change))
+    }
+
+    pub(super) fn update_rule(
+        &mut self,
+        new: NewRule,
+        change: &mut Change<'_>,
+    ) -> Result<Outcome, Refusal> {
+        check_rule(&new)?;
+        let before = self.rules.get(&(new.kind, Arc::clone(&new.id)));
+        let before = Arc::clone(before.ok_or(Refusal::NotFound(Noun::Rule(new.kind)))?);
+        let is_alike = before.name == new.name
+            && before.namespace == new.namespace
+            && before.targets == new.targets
+            && before.priority == new.priority
+            && before.enabled == new.enabled
+            && before.body == new.body;
+        if is_alike {
+            return Err(Refusal::NoChange);
+        }
+        Ok(self.put_rule(new, Some(&before), change))
+    }
+
+    fn put_rule(
+        &mut self,
+        new: NewRule,
+        before: Option<&Rule>,
+        change: &mut Change<'_>,
+    ) -> Outcome {
+        let now = change.now_seconds();
+        let enabled_at = match before {
+            Some(before) if before.enabled || !new.enabled => before.enabled_at,
+            _ if new.enabled => now,
+            _ => 0,
+        };
+        let rule = Rule {
+            kind: new.kind,
+            id: new.id,
+            name: new.name,
+            namespace: new.namespace,
+            targets: new.targets,
+            priority: new.priority,
+            enabled: new.enabled,
+            created_at: before.map_or(now, |before| before.created_at),
+            modified_at: now,
+            enabled_at,
+            revision: self.next_revision(),
+            body: new.body,
+            encoded: Encoded::default(),
+        };
+        change.journal.put_rule(&rule);
+        if let Some(before) = before {
+            self.unlink_rule(before);
+        }
+        Outcome::Rule(self.place_rule(rule))
+    }
+
+    /// Puts a rule that is not linked to any service.
+    pub(super) fn place_rule(&mut self, rule: Rule) -> Arc<Rule> {
+        let rule = Arc::new(rule);
+        for target in &rule.targets {
+            let key = (rule.kind, target.clone());
+            let linked = self.targets.get(&key).into_iter().flat_map(|rules| rules.iter()).cloned();
+            let rules = linked.chain([Arc::clone(&rule)]).collect();
+            self.targets.insert(key, rules);
+        }
+        self.rules.insert((rule.kind, Arc::clone(&rule.id)), Arc::clone(&rule));
+        rule
+    }
+
+    fn unlink_rule(&mut self, rule: &Rule) {
+        for target in &rule.targets {
+            let key = (rule.kind, target.clone());
+            let Some(linked) = self.targets.get(&key) else { continue };
+            let rest: Arc<[Arc<Rule>]> =
+                linked.iter().filter(|other| other.id != rule.id).cloned().collect();
+            if rest.is_empty() {
+                self.targets.remove(&key);
+            } else {
+                self.targets.insert(key, rest);
+            }
+        }
+    }
+
+    pub(super) fn delete_rule(
+        &mut self,
+        kind: RuleKind,
+        id: &Arc<str>,
+        change: &mut Change<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let removed = self.rules.remove(&(kind, Arc::clone(id)));
+        let rule = removed.ok_or(Refusal::NotFound(Noun::Rule(kind)))?;
+        self.unlink_rule(&rule);
+        change.journal.delete_rule(kind, id);
+        Ok(Outcome::Deleted)
+    }
+}
+
+fn check_rule(new: &NewRule) -> Result<(), Refusal> {
+    check::text(&new.name, "name")?;
+    if new.id.chars().count() > INSTANCE_ID_CHARS_MAX {
+        return Err(Refusal::Parameter("id"));
+    }
+    if new.targets.len() > TARGETS_MAX {
+        return Err(Refusal::Parameter("more services than a rule may name"));
+    }
+    for target in &new.targets {
+        if &*target.namespace != ANY {
+            check::namespace_name(&target.namespace)?;
+        }
+        if &*target.name != ANY {
+            check::service_name(&target.name)?;
+        }
+    }
+    if new.body.len() > BODY_BYTES_MAX {
+        return Err(Refusal::Parameter("the rule is too large"));
+    }
+    Ok(())
+}

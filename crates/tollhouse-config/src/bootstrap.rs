@@ -37,6 +37,8 @@ pub struct Bootstrap {
     pub listen: Listen,
     /// The Admin API.
     pub admin: Admin,
+    /// The registry of services and instances.
+    pub registry: Registry,
     /// A declarative file, watched.
     pub resources: Option<PathBuf>,
     /// The access log.
@@ -88,6 +90,7 @@ impl Default for Bootstrap {
             workers: Workers::Auto,
             listen: Listen::default(),
             admin: Admin::default(),
+            registry: Registry::default(),
             resources: None,
             access_log: AccessLog::in_folder(&data_dir),
             data_dir,
@@ -171,6 +174,39 @@ pub struct Admin {
     pub standalone: bool,
     /// Its certificate; none serves plain HTTP.
     pub tls: AdminTls,
+}
+
+/// The registry of services and instances.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Registry {
+    /// Serving threads.
+    pub workers: Workers,
+    /// Whether clients (SDKs) must bring a token.
+    pub client_auth: bool,
+    /// Whether the console's calls must bring a token.
+    pub console_auth: bool,
+    /// The name that logs in to the console.
+    pub user: String,
+    /// Its password; none is the key of the Admin API.
+    pub password: Option<Secret>,
+    /// Its token; none is the key of the Admin API.
+    pub token: Option<Secret>,
+    /// The part of a service's instances that must be left for silent ones to expire; 0 lets all expire.
+    pub mass_expiry_threshold: f64,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            workers: Workers::Auto,
+            client_auth: false,
+            console_auth: true,
+            user: "polaris".to_owned(),
+            password: None,
+            token: None,
+            mass_expiry_threshold: 0.0,
+        }
+    }
 }
 
 /// TLS of the Admin API.

@@ -8,7 +8,7 @@ use super::keys::find;
 use super::{AccessLogFormat, Bootstrap};
 
 /// Listeners that nothing serves yet.
-const NOT_SERVED: [&str; 3] = ["listen.https", "listen.registry_grpc", "listen.registry_http"];
+const NOT_SERVED: [&str; 1] = ["listen.https"];
 
 /// Adds what is wrong; `given` tells keys that somebody gave from those at their default.
 pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problems: &mut Problems) {
@@ -44,6 +44,8 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
         ("listen.control", &listen.control),
         ("listen.metrics", &listen.metrics),
         ("listen.status", &listen.status),
+        ("listen.registry_grpc", &listen.registry_grpc),
+        ("listen.registry_http", &listen.registry_http),
     ];
     let mut seen: Vec<(&str, SocketAddr)> = Vec::new();
     for (name, addresses) in lists {

@@ -10,7 +10,7 @@ use super::shape::{
     OptionalTime, Read, Router, Shape, Size, SizeOrNone, Slots, Switch, Text, Time, TimeOrZero,
     Words, WorkerCount,
 };
-use super::shape_more::{Keys, Table};
+use super::shape_more::{Fraction, Keys, Table};
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, Peers};
 
 /// One key.
@@ -88,8 +88,8 @@ keys! {
     listen.status: LoopbackAddresses,
         "`/status`, which answers 200 while the process lives, and `/status/ready`, which answers \
          503 until there is a configuration to serve.";
-    listen.registry_grpc: OpenAddresses, "Registry, Polaris gRPC. Not served yet.";
-    listen.registry_http: OpenAddresses, "Registry, Polaris HTTP. Not served yet.";
+    listen.registry_grpc: OpenAddresses, "Registry, Polaris gRPC.";
+    listen.registry_http: OpenAddresses, "Registry, Polaris HTTP.";
     admin.key: OptionalSecret,
         "Key of the Admin API. Where none is given, one is generated at the first run, printed \
          once, and kept in `data_dir/admin.key`.";
@@ -106,6 +106,19 @@ keys! {
     admin.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     admin.tls.client_ca: OptionalPath,
         "Authorities, PEM; clients of the Admin API must then show a certificate of theirs.";
+    registry.workers: WorkerCount,
+        "Threads that serve Polaris gRPC. `auto` is one for each core the process may use.";
+    registry.client_auth: Switch,
+        "Whether SDKs must bring `registry.token` as `x-polaris-token`.";
+    registry.console_auth: Switch,
+        "Whether calls of the console group (`/naming/v1`, `/core/v1`) must bring it as `X-Polaris-Token`.";
+    registry.user: Text, "Who logs in at `/core/v1/user/login`.";
+    registry.password: OptionalSecret, "The password for that. The default is the key of the Admin API.";
+    registry.token: OptionalSecret, "The token. The default is the key of the Admin API.";
+    registry.mass_expiry_threshold: Fraction,
+        "While as small a part of a service's instances or less would be left healthy, silent ones \
+         are kept; 0 lets all expire. A service sets its own by its metadata \
+         `internal-service-protectthreshold`.";
     encryption.keyring: Keys,
         "Keys that secrets in the store are encrypted with: the first encrypts, all decrypt. Where \
          none is given, one is generated at the first run and kept in `data_dir/keyring`.";

@@ -1,9 +1,9 @@
-//! Values that are more than one text: tables that others interpret, and lists of secrets.
+//! Rarer values: tables that others interpret, lists of secrets, parts of a whole.
 
 use serde_json::{Map, Value};
 
 use super::parts::Secret;
-use super::shape::{Read, Shape, refuse, texts_of};
+use super::shape::{Read, Shape, refuse, text_of, texts_of};
 
 /// A table whose meaning others know, such as `plugin_attr`.
 pub(crate) struct Table;
@@ -26,6 +26,26 @@ impl Shape for Table {
     }
     fn show(value: &Map<String, Value>) -> String {
         Value::Object(value.clone()).to_string()
+    }
+}
+
+/// A part of a whole, from 0 to 1.
+pub(crate) struct Fraction;
+
+impl Shape for Fraction {
+    type Value = f64;
+    fn takes() -> String {
+        "number from 0 to 1".to_owned()
+    }
+    fn read(value: &Value) -> Read<f64> {
+        let text = text_of(value)?;
+        match text.trim().parse::<f64>() {
+            Ok(part) if (0.0..=1.0).contains(&part) => Ok(part),
+            _ => refuse(format!("{text:?} is no part of a whole"), "give a number from 0 to 1"),
+        }
+    }
+    fn show(value: &f64) -> String {
+        value.to_string()
     }
 }
 

@@ -32,7 +32,8 @@
 
   const markerOf = (series) => {
     const paint = paintOf(series);
-    return series.dash ? `repeating-linear-gradient(90deg, ${paint} 0 4px, transparent 4px 6px)` : paint;
+    const [drawn, left] = series.dash || [];
+    return drawn ? `repeating-linear-gradient(90deg, ${paint} 0 ${drawn}px, transparent ${drawn}px ${drawn + left}px)` : paint;
   };
 
   const HEIGHT = 240;
@@ -166,6 +167,12 @@
 
   // ---- Over the load.
 
+  // What was published is dashed; further lines of a subject, all of its colour, are dotted.
+  const dashOf = (line) => {
+    if (line.published) return line.variant ? [6, 3, 1, 3] : [6, 4];
+    return line.variant ? [2, 3] : undefined;
+  };
+
   document.querySelectorAll("[data-over-load]").forEach((figure) => {
     const chart = charts.over_load[figure.dataset.overLoad];
     const isMeasured = chart.series.some((line) => !line.published);
@@ -174,7 +181,7 @@
       xLog: spans(chart.loads, 8), log: chart.y === "ms",
       series: chart.series.map((line) => ({
         label: line.name, values: line.middle, low: line.low, high: line.high, colour: line.colour, joined: true,
-        dash: line.published ? [5, 4] : undefined, show: !(line.published && isMeasured),
+        dash: dashOf(line), show: !(line.published && isMeasured),
       })),
     });
   });
@@ -192,7 +199,7 @@
   }
 
   function throughput(run, result) {
-    const own = { label: run.subject, at: seconds(result.series), values: rates(result.series), colour: run.colour, width: 2.2 };
+    const own = { label: run.subject || "measured", at: seconds(result.series), values: rates(result.series), colour: run.colour, width: 2.2 };
     const lines = [own];
     if (run.asked) lines.push({ label: "asked for", at: own.at, values: run.asked, tone: "ink", dash: [4, 4] });
     if (result.series.some((one) => one.failed)) {
@@ -287,9 +294,9 @@
     const chooser = find("run");
     const groups = new Map();
     charts.runs.forEach((run, index) => {
-      if (!groups.has(run.subject)) groups.set(run.subject, make("optgroup", { label: run.subject }));
+      if (!groups.has(run.subject)) groups.set(run.subject, make("optgroup", { label: run.subject || "Cases" }));
       const text = run.repetitions > 1 ? `${run.name}, run ${run.repetition} of ${run.repetitions}` : run.name;
-      groups.get(run.subject).append(make("option", { value: index, textContent: `${run.subject}: ${text}` }));
+      groups.get(run.subject).append(make("option", { value: index, textContent: run.subject ? `${run.subject}: ${text}` : text }));
     });
     chooser.append(...groups.values());
     const choose = (index) => {

@@ -287,15 +287,17 @@ fn is_of_the_client(error: &io::Error) -> bool {
 async fn connection(worker: Rc<Worker>, stream: TcpStream) {
     match &worker.shared.tls {
         None => speak(&worker, stream).await,
-        Some(acceptor) => {
-            // Boxed: the handshake's state is large and soon over.
-            match Box::pin(acceptor.0.accept(stream)).await {
-                Ok(stream) => speak(&worker, stream).await,
-                Err(_) => worker.counts().malformed.add_one(),
-            }
-        }
+        // Boxed: what TLS keeps is large, and plain connections should not have room for it.
+        Some(acceptor) => Box::pin(encrypted(&worker, acceptor, stream)).await,
     }
     worker.counts().connections_ended.add_one();
+}
+
+async fn encrypted(worker: &Rc<Worker>, acceptor: &Acceptor, stream: TcpStream) {
+    match acceptor.0.accept(stream).await {
+        Ok(stream) => speak(worker, stream).await,
+        Err(_) => worker.counts().malformed.add_one(),
+    }
 }
 
 /// Serves HTTP/1 until the connection ends or turns out to speak something else.
@@ -313,5 +315,29 @@ async fn speak<S: Wire>(worker: &Rc<Worker>, stream: S) {
         Ok(After::WebSocket(key)) => {
             Box::pin(websocket::serve(worker, stream, read, &key)).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_small() {
+        /// Of a plain connection's task, whatever it does: 50,000 of them take 50 MB at most.
+        const BYTES_MAX: usize = 1_024;
+        let runtime: LocalRuntime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build_local(Default::default())
+            .expect("a runtime");
+        let size = runtime.block_on(async {
+            let shared = Arc::new(Shared::new(&Behaviour::default(), 1, None));
+            let worker = Rc::new(Worker::new(shared, 0).expect("a timer"));
+            let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback can be bound");
+            let address = listener.local_addr().expect("bound");
+            let stream = TcpStream::connect(address).await.expect("it listens");
+            size_of_val(&connection(worker, stream))
+        });
+        assert!(size <= BYTES_MAX, "{size} bytes");
     }
 }

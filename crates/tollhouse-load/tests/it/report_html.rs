@@ -128,6 +128,16 @@ fn an_open_loop_shows_both_times_and_a_closed_one_no_latency() {
 }
 
 #[test]
+fn what_was_measured_without_a_name_goes_by_its_case() {
+    let mut report = fixture::open_loop();
+    report.results.truncate(1);
+    report.results[0].subject = String::new();
+    let page = html::render(&report);
+    assert!(page.contains("</i>5000 requests/s</h2>"));
+    assert!(!page.contains("> / 5000") && !page.contains("\"measured,"));
+}
+
+#[test]
 fn a_report_of_nothing_is_a_page_without_charts() {
     let page = html::render(&Report::default());
     assert!(page.contains("Nothing was measured."));

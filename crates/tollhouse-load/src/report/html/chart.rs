@@ -56,6 +56,8 @@ struct Line<'a> {
     #[serde(skip)]
     subject: &'a str,
     colour: usize,
+    /// Which of the lines of its subject it is, all of one colour.
+    variant: usize,
     published: bool,
     middle: Vec<Option<f64>>,
     low: Vec<Option<f64>>,
@@ -227,8 +229,17 @@ impl Shown {
             let known =
                 series.iter().position(|line| line.subject == row.subject && line.name == name);
             let line = known.unwrap_or_else(|| {
-                let colour = palette.index_of(row.subject);
-                series.push(Line::new(name, row.subject, colour, published, loads.len()));
+                let empty = vec![None; loads.len()];
+                series.push(Line {
+                    name,
+                    subject: row.subject,
+                    colour: palette.index_of(row.subject),
+                    variant: series.iter().filter(|line| line.subject == row.subject).count(),
+                    published,
+                    middle: empty.clone(),
+                    low: empty.clone(),
+                    high: empty,
+                });
                 series.len() - 1
             });
             series[line].middle[at] = Some(figure.median);
@@ -242,21 +253,14 @@ impl Shown {
 /// Cases of a subject that differ in the number of requests are lines of their own.
 fn line_name(row: &Row<'_>) -> String {
     let first = row.first();
-    let requests = first.case.as_ref().and_then(|case| case.load.requests);
+    let subject = if row.subject.is_empty() { "measured" } else { row.subject };
+    let requests = match &first.case {
+        Some(case) => case.load.requests,
+        None => Some(first.counts.completed).filter(|completed| *completed > 0),
+    };
     match requests {
-        Some(requests) => format!("{}, {} requests", row.subject, super::figure::count(requests)),
-        None if first.case.is_none() && first.counts.completed > 0 => {
-            format!("{}, {} requests", row.subject, super::figure::count(first.counts.completed))
-        }
-        None => row.subject.to_owned(),
-    }
-}
-
-impl<'a> Line<'a> {
-    fn new(name: String, subject: &'a str, colour: usize, published: bool, loads: usize) -> Self {
-        let empty = vec![None; loads];
-        let (middle, low, high) = (empty.clone(), empty.clone(), empty);
-        Self { name, subject, colour, published, middle, low, high }
+        Some(requests) => format!("{subject}, {} requests", super::figure::count(requests)),
+        None => subject.to_owned(),
     }
 }
 

@@ -79,7 +79,7 @@ fn write_one(html: &mut Html, row: &Row<'_>, axis: &Axis, colour: &str, number: 
 }
 
 fn in_words(row: &Row<'_>) -> String {
-    let mut words = format!("{} / {}, {}", row.subject, row.name, row.times_are());
+    let mut words = format!("{}, {}", row.title(), row.times_are());
     for (percent, name) in [(50.0, "p50"), (90.0, "p90"), (99.0, "p99")] {
         if let Some(value) = row.percentile(percent).known() {
             words.push_str(&format!(", {name} {}", figure::time(value)));

@@ -94,6 +94,11 @@ pub(super) fn subjects<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
     subjects
 }
 
+/// What a case of a subject is called; what was measured without naming it goes by its case.
+pub(super) fn title(subject: &str, name: &str) -> String {
+    if subject.is_empty() { name.to_owned() } else { format!("{subject} / {name}") }
+}
+
 impl<'a> Row<'a> {
     fn new(place: usize, result: &'a CaseResult) -> Self {
         Self {
@@ -116,6 +121,11 @@ impl<'a> Row<'a> {
         if self.runs.iter().any(|run| run.latency.is_some() && !run.response_time.is_empty()) {
             self.uncorrected = Some(merged(&self.runs, |run| &run.response_time));
         }
+    }
+
+    /// Subject and case.
+    pub(super) fn title(&self) -> String {
+        title(self.subject, self.name)
     }
 
     /// The first of the runs, for what does not vary.

@@ -197,7 +197,7 @@ impl Drawing {
         let number = place.to_string();
         let classes = format!("{class} {colour}");
         html.raw("\n").open("g", &[("class", &classes), ("data-row", &number)]);
-        html.element("title", &[], &format!("{} / {}", row.subject, row.name));
+        html.element("title", &[], &row.title());
         let path = self.path(&curve.points);
         html.open("path", &[("d", &path), ("opacity", opacity)]).close("path");
         if curve.is_sparse {
@@ -245,8 +245,11 @@ fn write_legend(html: &mut Html, rows: &[Row<'_>], drawn: &[usize], palette: &Pa
         if lines.is_empty() {
             continue;
         }
-        html.raw("\n").open("div", &[]).open("b", &[]);
-        html.open("i", &[("class", palette.class_of(subject))]).close("i").text(subject).close("b");
+        html.raw("\n").open("div", &[]);
+        if !subject.is_empty() {
+            html.open("b", &[]).open("i", &[("class", palette.class_of(subject))]).close("i");
+            html.text(subject).close("b");
+        }
         for place in lines {
             let number = place.to_string();
             let (_, opacity) = style(rows, place, palette);

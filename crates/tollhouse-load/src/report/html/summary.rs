@@ -19,7 +19,7 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
         let Some(best) = best_of(&of_subject) else { continue };
         html.raw("\n").open("article", &[("class", "card")]);
         html.open("h2", &[]).open("i", &[("class", palette.class_of(subject))]).close("i");
-        html.text(subject).close("h2");
+        html.text(if subject.is_empty() { best.name } else { subject }).close("h2");
         if let Some(spread) = best.throughput() {
             html.open("p", &[("class", "big")]);
             html.element("strong", &[], &figure::number(spread.median));

@@ -2,6 +2,7 @@
 //! in colour alone. Thresholds that were missed stand with them.
 
 use super::markup::Html;
+use super::row::title;
 use crate::report::{Report, Severity, Warning};
 
 /// Warnings of one rule past this many are folded away: they say the same of other cases.
@@ -105,7 +106,7 @@ fn write_missed(html: &mut Html, report: &Report) {
     for (subject, name, text) in missed {
         html.open("li", &[("class", "invalid")]);
         html.element("span", &[("class", "sign")], "✖ missed").open("div", &[]);
-        html.element("b", &[], &format!("{subject} / {name}")).raw(" ").text(text);
+        html.element("b", &[], &title(subject, name)).raw(" ").text(text);
         html.close("div").close("li");
     }
     html.close("ul").close("section");

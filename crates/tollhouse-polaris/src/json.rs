@@ -1,0 +1,13 @@
+//! Messages as JSON and back, in the manner clients of the HTTP API know.
+//!
+//! Read leniently: field names in either spelling, fields nobody knows ignored, numbers as text,
+//! enums by name or number. Written with every field of the schema, whether set or not.
+
+mod print;
+mod read;
+
+pub use print::{print, print_into};
+pub use read::{ReadError, read, read_list};
+
+#[cfg(test)]
+mod tests;

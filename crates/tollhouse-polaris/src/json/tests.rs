@@ -1,0 +1,191 @@
+//! Both directions, and there and back.
+
+use super::*;
+use crate::schema::descriptors;
+use crate::v1;
+use prost::Message;
+use prost_reflect::MessageDescriptor;
+use serde_json::{Value, json};
+
+fn descriptor(name: &str) -> MessageDescriptor {
+    descriptors().get_message_by_name(name).expect("a message of the schema")
+}
+
+fn read_as<M: Message + Default>(name: &str, json: &Value) -> M {
+    let bytes = read(&descriptor(name), json.to_string().as_bytes()).expect("a message");
+    M::decode(&bytes[..]).expect("what was written can be read")
+}
+
+fn printed(name: &str, message: &impl Message) -> Value {
+    let text = print(&descriptor(name), &message.encode_to_vec()).expect("a message");
+    serde_json::from_str(&text).expect("valid JSON")
+}
+
+#[test]
+fn a_registration_is_read_however_it_is_spelled() {
+    let cases = [
+        json!({"service": "s", "port": 80, "healthCheck": {"type": 1, "heartbeat": {"ttl": 3}},
+               "enableHealthCheck": true, "logic_set": "l", "vpc_id": "v"}),
+        json!({"service": "s", "port": "80", "health_check": {"type": "HEARTBEAT",
+               "heartbeat": {"ttl": "3"}}, "enable_health_check": true, "logicSet": null,
+               "logic_set": "l", "vpc_id": "v", "from_the_future": [1, {"a": 2}]}),
+    ];
+    for json in cases {
+        let instance: v1::Instance = read_as("v1.Instance", &json);
+        assert_eq!(instance.port, Some(80), "{json}");
+        assert_eq!(instance.enable_health_check, Some(true), "{json}");
+        assert_eq!(instance.vpc_id.as_deref(), Some("v"), "{json}");
+        let check = instance.health_check.expect("given");
+        assert_eq!((check.r#type, check.heartbeat.and_then(|h| h.ttl)), (1, Some(3)), "{json}");
+    }
+}
+
+#[test]
+fn absent_null_and_empty_are_told_apart() {
+    let cases = [
+        (json!({}), None),
+        (json!({"id": null}), None),
+        (json!({"id": ""}), Some("")),
+        (json!({"id": "x"}), Some("x")),
+    ];
+    for (json, expected) in cases {
+        let instance: v1::Instance = read_as("v1.Instance", &json);
+        assert_eq!(instance.id.as_deref(), expected, "{json}");
+    }
+}
+
+#[test]
+fn texts_that_are_no_such_message_are_refused() {
+    for text in ["", "{bad", "[]", "{} {}", r#"{"port":"x"}"#, r#"{"id":7}"#, r#"{"port":-1}"#] {
+        assert!(read(&descriptor("v1.Instance"), text.as_bytes()).is_err(), "{text}");
+    }
+    let deep = "[".repeat(100_000);
+    assert!(read(&descriptor("v1.Instance"), deep.as_bytes()).is_err());
+}
+
+#[test]
+fn lists_are_read_up_to_their_bound() {
+    let instance = descriptor("v1.Instance");
+    let list = |text: &str| read_list(&instance, text.as_bytes(), 2).map(|l| l.map(|l| l.len()));
+    assert_eq!(list("[]").ok(), Some(Some(0)));
+    assert_eq!(list(r#"[{"id":"a"},{"id":"b"}]"#).ok(), Some(Some(2)));
+    assert_eq!(list(r#"[{},{},{},{}]"#).ok(), Some(None));
+    assert!(list("{}").is_err() && list("[{}").is_err() && list("[{}] x").is_err());
+}
+
+#[test]
+fn every_field_is_printed() {
+    let response = printed("v1.Response", &v1::Response::default());
+    let expected = json!({
+        "code": null, "info": null, "client": null, "namespace": null, "service": null,
+        "instance": null, "routing": null, "alias": null, "rateLimit": null,
+        "circuitBreaker": null, "user": null, "loginResponse": null, "optionSwitch": null,
+        "instanceLabels": null, "data": null, "serviceContract": null, "clientEvent": null,
+    });
+    assert_eq!(response, expected);
+
+    let record = v1::HeartbeatRecord { count: 1 << 40, exist: true, ..Default::default() };
+    assert_eq!(
+        printed("v1.HeartbeatRecord", &record),
+        json!({"instance_id": "", "last_heartbeat_sec": "0", "exist": true, "count": "1099511627776"})
+    );
+
+    let check = v1::HealthCheck { r#type: 1, heartbeat: Some(v1::HeartbeatHealthCheck::default()) };
+    assert_eq!(
+        printed("v1.HealthCheck", &check),
+        json!({"type": "HEARTBEAT", "heartbeat": {"ttl": null}})
+    );
+}
+
+#[test]
+fn instances_are_printed_as_consoles_expect() {
+    let instance = v1::Instance {
+        id: Some("i\"\n\u{1}é".to_owned()),
+        port: Some(0),
+        healthy: Some(false),
+        metadata: [("b".to_owned(), "2".to_owned()), ("a".to_owned(), String::new())].into(),
+        ..Default::default()
+    };
+    assert_eq!(
+        printed("v1.Instance", &instance),
+        json!({
+            "id": "i\"\n\u{1}é", "service": null, "namespace": null, "host": null, "port": 0,
+            "protocol": null, "version": null, "priority": null, "weight": null,
+            "healthCheck": null, "healthy": false, "isolate": null, "location": null,
+            "metadata": {"a": "", "b": "2"}, "logic_set": null, "ctime": null, "mtime": null,
+            "revision": null, "service_token": null, "enableHealthCheck": null, "vpc_id": null,
+        })
+    );
+}
+
+#[test]
+fn a_message_of_a_named_type_goes_there_and_back() {
+    let rule = json!({
+        "id": "r", "name": "n", "enable": true, "routing_policy": "RulePolicy",
+        "routing_config": {
+            "@type": "type.googleapis.com/v1.RuleRoutingConfig",
+            "rules": [{
+                "name": "first",
+                "sources": [{"service": "*", "arguments": [
+                    {"type": "HEADER", "key": "user", "value": {"type": "IN", "value": "1,2"}}]}],
+                "destinations": [{"labels": {"env": {"value": "gray"}}, "weight": 100}],
+            }],
+        },
+    });
+    let read: v1::RouteRule = read_as("v1.RouteRule", &rule);
+    let config = read.routing_config.as_ref().expect("given");
+    let inner = v1::RuleRoutingConfig::decode(&config.value[..]).expect("of the named type");
+    assert_eq!(inner.rules[0].destinations[0].weight, 100);
+
+    let printed = printed("v1.RouteRule", &read);
+    assert_eq!(printed["routing_policy"], "RulePolicy");
+    let config = &printed["routing_config"];
+    assert_eq!(config["@type"], "type.googleapis.com/v1.RuleRoutingConfig");
+    assert_eq!(config["sources"], json!([]));
+    let argument = &config["rules"][0]["sources"][0]["arguments"][0];
+    assert_eq!(argument["type"], "HEADER");
+    assert_eq!(argument["value"], json!({"type": "IN", "value": "1,2", "value_type": "TEXT"}));
+    assert_eq!(read_as::<v1::RouteRule>("v1.RouteRule", &printed), read);
+}
+
+#[test]
+fn a_message_of_an_unknown_type_is_shown_as_bytes() {
+    let any = prost_types::Any { type_url: "a/v1.New".to_owned(), value: vec![0, 1, 2] };
+    assert_eq!(printed("google.protobuf.Any", &any), json!({"@type": "a/v1.New", "value": "AAEC"}));
+}
+
+#[test]
+fn durations_are_seconds_with_a_letter() {
+    for (seconds, nanos, expected) in [
+        (1, 0, "1s"),
+        (0, 500_000_000, "0.500s"),
+        (-1, -1_000, "-1.000001s"),
+        (0, 1, "0.000000001s"),
+    ] {
+        let amount = v1::Amount {
+            valid_duration: Some(prost_types::Duration { seconds, nanos }),
+            ..Default::default()
+        };
+        assert_eq!(printed("v1.Amount", &amount)["validDuration"], expected);
+    }
+    let amount: v1::Amount = read_as("v1.Amount", &json!({"validDuration": "1.5s"}));
+    let expected = prost_types::Duration { seconds: 1, nanos: 500_000_000 };
+    assert_eq!(amount.valid_duration, Some(expected));
+}
+
+#[test]
+fn fields_of_another_type_and_of_other_editions_are_left_out() {
+    // Service 26 was a message and is a boolean now.
+    let bytes = [0xd2, 0x01, 0x02, 0x08, 0x01, 0xd0, 0x01, 0x01, 0x08, 0x07];
+    let text = print(&descriptor("v1.Service"), &bytes).expect("a message");
+    let value: Value = serde_json::from_str(&text).expect("valid JSON");
+    assert_eq!(value["name"], Value::Null);
+    assert_eq!(value["service_status"], "NORMAL");
+}
+
+#[test]
+fn bytes_that_are_no_message_are_refused() {
+    for bytes in [&[0x0a, 5, 1][..], &[0x0a, 3, 0x0a, 1, 0xff]] {
+        assert!(print(&descriptor("v1.Instance"), bytes).is_err(), "{bytes:x?}");
+    }
+}

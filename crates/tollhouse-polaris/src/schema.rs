@@ -1,0 +1,76 @@
+//! The schema as data: what JSON is transcoded by, and what reflection answers with.
+
+use prost_reflect::DescriptorPool;
+use std::sync::LazyLock;
+
+/// A `FileDescriptorSet` of all files of the protocol and of those they import.
+pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/polaris.bin"));
+
+static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    DescriptorPool::decode(DESCRIPTOR_SET).expect("the set was made by the compiler of the schema")
+});
+
+/// Every message, enum and service of the protocol by its name; read once.
+pub fn descriptors() -> &'static DescriptorPool {
+    &POOL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_service_has_its_methods() {
+        let methods: Vec<String> = descriptors()
+            .services()
+            .flat_map(|service| {
+                service.methods().map(|m| m.full_name().to_owned()).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(
+            methods,
+            [
+                "v1.PolarisGRPC.ReportClient",
+                "v1.PolarisGRPC.RegisterInstance",
+                "v1.PolarisGRPC.DeregisterInstance",
+                "v1.PolarisGRPC.Discover",
+                "v1.PolarisGRPC.WatchClientEvents",
+                "v1.PolarisGRPC.Heartbeat",
+                "v1.PolarisHeartbeatGRPC.BatchHeartbeat",
+                "v1.PolarisHeartbeatGRPC.BatchGetHeartbeat",
+                "v1.PolarisHeartbeatGRPC.BatchDelHeartbeat",
+                "v1.PolarisServiceContractGRPC.ReportServiceContract",
+                "v1.PolarisServiceContractGRPC.GetServiceContract",
+            ]
+        );
+    }
+
+    #[test]
+    fn fields_that_changed_their_type_between_editions_are_not_declared() {
+        for (message, number) in [("v1.Service", 26), ("v1.Namespace", 18)] {
+            let message = descriptors().get_message_by_name(message).expect("declared");
+            assert!(message.get_field(number).is_none(), "{message:?} {number}");
+        }
+    }
+
+    #[test]
+    fn json_names_are_those_clients_know() {
+        let cases = [
+            ("v1.Instance", 10, "healthCheck"),
+            ("v1.Instance", 15, "logic_set"),
+            ("v1.Instance", 20, "enableHealthCheck"),
+            ("v1.Instance", 21, "vpc_id"),
+            ("v1.DiscoverRequest", 30, "Filter"),
+            ("v1.DiscoverRequest", 31, "Direction"),
+            ("v1.DiscoverFilter", 1, "OnlyHealthyInstance"),
+            ("v1.DiscoverResponse", 21, "aliasFor"),
+            ("v1.RouteRule", 6, "routing_config"),
+            ("v1.InstanceHeartbeat", 1, "instance_id"),
+        ];
+        for (message, number, expected) in cases {
+            let message = descriptors().get_message_by_name(message).expect("declared");
+            let field = message.get_field(number).expect("declared");
+            assert_eq!(field.json_name(), expected);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The frequent messages, read and written by hand: no allocation beyond what is kept, and fields
+//! that this edition of the protocol does not know survive.
+//!
+//! [`Fields`] takes bytes apart, [`InstanceRequest`] and [`DiscoverRequest`] give them meaning,
+//! [`write`] puts answers together.
+
+pub mod answer;
+mod discover_request;
+mod instance_request;
+mod scan;
+mod wrapper;
+pub mod write;
+
+pub use discover_request::{Direction, DiscoverRequest, ServiceRequest};
+
+pub use instance_request::{
+    HealthCheckRequest, InstanceRequest, LocationRequest, METADATA_KEPT_MAX,
+};
+pub use scan::{Field, Fields, Value, WireError};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! Takes a message apart into fields, without knowing what they mean.
+//!
+//! Strict where the format leaves no choice (lengths, numbers of more than 64 bits), and groups are
+//! refused: no edition of the protocol has any, and nobody could be sure of where one ends.
+
+use thiserror::Error;
+
+/// Why bytes are no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum WireError {
+    /// The bytes end before the field does.
+    #[error("the message ends inside of a field")]
+    Truncated,
+    /// A number does not fit into 64 bits.
+    #[error("a number is longer than 64 bits")]
+    NumberTooLong,
+    /// Fields are numbered from 1 to 2^29 - 1.
+    #[error("a field has a number that no field can have")]
+    FieldNumber,
+    /// A group, or one of the two types that mean nothing.
+    #[error("a field has wire type {0}, which is not in use")]
+    WireType(u8),
+    /// A string is not UTF-8.
+    #[error("a string is not UTF-8")]
+    NotUtf8,
+}
+
+/// What a field holds, as far as the format says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// A number, a boolean or an enum.
+    Varint(u64),
+    /// Eight bytes, little-endian.
+    Fixed64(u64),
+    /// A string, bytes, a message or packed numbers.
+    Bytes(&'a [u8]),
+    /// Four bytes, little-endian.
+    Fixed32(u32),
+}
+
+impl<'a> Value<'a> {
+    /// The bytes of a string or message; none if the field holds something else.
+    pub fn bytes(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Varint(_) | Self::Fixed64(_) | Self::Fixed32(_) => None,
+        }
+    }
+
+    /// The number of a varint; none if the field holds something else.
+    pub fn varint(self) -> Option<u64> {
+        match self {
+            Self::Varint(number) => Some(number),
+            Self::Bytes(_) | Self::Fixed64(_) | Self::Fixed32(_) => None,
+        }
+    }
+}
+
+/// One field of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// The number that the schema gives it.
+    pub number: u32,
+    /// What it holds.
+    pub value: Value<'a>,
+    /// Its first byte in the message, counted from the message's first.
+    pub start: usize,
+    /// The byte after its last.
+    pub end: usize,
+}
+
+/// The fields of a message in the order in which they were written; ends after the first error.
+#[derive(Debug, Clone)]
+pub struct Fields<'a> {
+    message: &'a [u8],
+    position: usize,
+}
+
+/// Bits of a tag that hold the wire type.
+const WIRE_TYPE_BITS: u32 = 3;
+/// Numbers above need more than the 29 bits that a tag has for them.
+const FIELD_NUMBER_MAX: u64 = (1 << 29) - 1;
+/// The longest number: 64 bits in groups of 7.
+const VARINT_BYTES_MAX: usize = 10;
+
+impl<'a> Fields<'a> {
+    /// The fields of `message`.
+    pub fn of(message: &'a [u8]) -> Self {
+        Self { message, position: 0 }
+    }
+
+    fn read(&mut self) -> Result<Field<'a>, WireError> {
+        let start = self.position;
+        let tag = self.read_varint()?;
+        let number = tag >> WIRE_TYPE_BITS;
+        if number == 0 || number > FIELD_NUMBER_MAX {
+            return Err(WireError::FieldNumber);
+        }
+        let value = match tag & 0b111 {
+            0 => Value::Varint(self.read_varint()?),
+            1 => Value::Fixed64(u64::from_le_bytes(self.read_array()?)),
+            2 => {
+                let length = self.read_varint()?;
+                let length = usize::try_from(length).map_err(|_| WireError::Truncated)?;
+                Value::Bytes(self.read_slice(length)?)
+            }
+            5 => Value::Fixed32(u32::from_le_bytes(self.read_array()?)),
+            unused => return Err(WireError::WireType(unused as u8)),
+        };
+        Ok(Field { number: number as u32, value, start, end: self.position })
+    }
+
+    fn read_varint(&mut self) -> Result<u64, WireError> {
+        let mut number = 0;
+        for index in 0..VARINT_BYTES_MAX {
+            let byte = *self.message.get(self.position).ok_or(WireError::Truncated)?;
+            self.position += 1;
+            // The tenth byte has room for the 64th bit only.
+            if index == VARINT_BYTES_MAX - 1 && byte > 1 {
+                return Err(WireError::NumberTooLong);
+            }
+            number |= u64::from(byte & 0x7f) << (7 * index);
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(WireError::NumberTooLong)
+    }
+
+    fn read_slice(&mut self, length: usize) -> Result<&'a [u8], WireError> {
+        let end = self.position.checked_add(length).ok_or(WireError::Truncated)?;
+        let slice = self.message.get(self.position..end).ok_or(WireError::Truncated)?;
+        self.position = end;
+        Ok(slice)
+    }
+
+    fn read_array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let slice = self.read_slice(N)?;
+        slice.try_into().map_err(|_| WireError::Truncated)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, WireError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.position >= self.message.len() {
+            return None;
+        }
+        let field = self.read();
+        if field.is_err() {
+            self.position = self.message.len();
+        }
+        Some(field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(message: &[u8]) -> Result<Vec<(u32, Value<'_>)>, WireError> {
+        Fields::of(message).map(|field| field.map(|field| (field.number, field.value))).collect()
+    }
+
+    #[test]
+    fn fields_are_read_in_order_with_their_place() {
+        let message = [0x08, 0x96, 0x01, 0x12, 0x02, b'h', b'i', 0x1d, 1, 0, 0, 0];
+        let fields: Vec<Field<'_>> = Fields::of(&message).map(Result::unwrap).collect();
+        assert_eq!(
+            fields,
+            [
+                Field { number: 1, value: Value::Varint(150), start: 0, end: 3 },
+                Field { number: 2, value: Value::Bytes(b"hi"), start: 3, end: 7 },
+                Field { number: 3, value: Value::Fixed32(1), start: 7, end: 12 },
+            ]
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_message_are_told_apart() {
+        let cases: [(&[u8], WireError); 14] = [
+            (&[0x08], WireError::Truncated),
+            (&[0x80], WireError::Truncated),
+            (&[0x08, 0x80], WireError::Truncated),
+            (&[0x12, 0x05, b'h', b'i'], WireError::Truncated),
+            (&[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f], WireError::Truncated),
+            (
+                &[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+                WireError::Truncated,
+            ),
+            (&[0x0d, 1, 2, 3], WireError::Truncated),
+            (&[0x09, 1, 2, 3, 4, 5, 6, 7], WireError::Truncated),
+            (
+                &[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2],
+                WireError::NumberTooLong,
+            ),
+            (
+                &[0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0],
+                WireError::NumberTooLong,
+            ),
+            (&[0x00, 0x01], WireError::FieldNumber),
+            (&[0x80, 0x80, 0x80, 0x80, 0x10, 0], WireError::FieldNumber),
+            (&[0x0b, 0x0c], WireError::WireType(3)),
+            (&[0x0e], WireError::WireType(6)),
+        ];
+        for (message, expected) in cases {
+            assert_eq!(scan(message), Err(expected), "{message:x?}");
+        }
+    }
+
+    #[test]
+    fn the_largest_number_fits() {
+        let message = [0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        assert_eq!(scan(&message), Ok(vec![(1, Value::Varint(u64::MAX))]));
+    }
+
+    #[test]
+    fn nothing_is_read_after_an_error() {
+        let mut fields = Fields::of(&[0x0b, 0x08, 0x01]);
+        assert_eq!(fields.next(), Some(Err(WireError::WireType(3))));
+        assert_eq!(fields.next(), None);
+    }
+}

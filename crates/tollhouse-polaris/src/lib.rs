@@ -9,11 +9,16 @@
 
 mod access;
 mod code;
+mod date;
 pub mod json;
+mod refusal;
+pub mod registration;
+pub mod rules;
 mod schema;
 pub mod v1;
 pub mod wire;
 
 pub use access::{Access, Account, Gate};
 pub use code::Code;
+pub use refusal::detail_of;
 pub use schema::{DESCRIPTOR_SET, descriptors};

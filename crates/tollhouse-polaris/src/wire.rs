@@ -6,17 +6,24 @@
 
 pub mod answer;
 mod discover_request;
+mod instance;
 mod instance_request;
 mod scan;
+mod service;
 mod wrapper;
 pub mod write;
 
 pub use discover_request::{Direction, DiscoverRequest, ServiceRequest};
-
+pub use instance::{Reader, discovered_instance, put_identity, put_instance};
 pub use instance_request::{
     HealthCheckRequest, InstanceRequest, LocationRequest, METADATA_KEPT_MAX,
 };
 pub use scan::{Field, Fields, Value, WireError};
+pub use service::{
+    put_alias, put_console_service, put_discovered_service, put_listed_service, put_namespace,
+};
 
+#[cfg(test)]
+mod naming_tests;
 #[cfg(test)]
 mod tests;

@@ -50,7 +50,7 @@ pub struct InstanceRequest<'a> {
     /// A token that goes before the one of the call.
     pub service_token: Option<&'a str>,
     /// Where the fields stand that the schema does not know.
-    unknown: Vec<(u32, u32)>,
+    pub(crate) unknown: Vec<(u32, u32)>,
 }
 
 /// How the health of an instance is to be found out.

@@ -1,0 +1,105 @@
+//! What the registry refuses, in the codes of the dialect.
+
+use crate::code::Code;
+use std::borrow::Cow;
+use tollhouse_registry::{Detail, Noun, Refusal, RuleKind};
+
+impl From<&Refusal> for Code {
+    fn from(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::NamespaceName => Self::InvalidNamespaceName,
+            Refusal::ServiceName => Self::InvalidServiceName,
+            Refusal::AliasName => Self::InvalidServiceAlias,
+            Refusal::InstanceId => Self::InvalidInstanceID,
+            Refusal::Host => Self::InvalidInstanceHost,
+            Refusal::Port => Self::InvalidInstancePort,
+            Refusal::Protocol => Self::InvalidInstanceProtocol,
+            Refusal::Version => Self::InvalidInstanceVersion,
+            Refusal::LogicSet => Self::InvalidInstanceLogicSet,
+            Refusal::Metadata => Self::InvalidMetadata,
+            Refusal::Parameter(_) => Self::InvalidParameter,
+            Refusal::ServiceDetail(detail) => code_of_detail(*detail),
+            Refusal::IsAlias | Refusal::BuiltIn | Refusal::Full { .. } => Self::BadRequest,
+            Refusal::Exists => Self::ExistedResource,
+            Refusal::NotFound(noun) => code_of_absence(*noun),
+            Refusal::InUse(noun) => code_of_use(*noun),
+            Refusal::NoChange => Self::NoNeedUpdate,
+            Refusal::Store(_) => Self::StoreLayerException,
+            // A code that clients try again on: another server may be there by then.
+            Refusal::Closed => Self::ExecuteException,
+        }
+    }
+}
+
+/// What there is to say beyond the code's own text.
+pub fn detail_of(refusal: &Refusal) -> Option<Cow<'static, str>> {
+    match refusal {
+        Refusal::Parameter(name) => Some(Cow::Borrowed(name)),
+        Refusal::IsAlias
+        | Refusal::BuiltIn
+        | Refusal::Full { .. }
+        | Refusal::Store(_)
+        | Refusal::Closed => Some(Cow::Owned(refusal.to_string())),
+        _ => None,
+    }
+}
+
+fn code_of_detail(detail: Detail) -> Code {
+    match detail {
+        Detail::Owners => Code::InvalidServiceOwners,
+        Detail::Ports => Code::InvalidServicePorts,
+        Detail::Business => Code::InvalidServiceBusiness,
+        Detail::Department => Code::InvalidServiceDepartment,
+        Detail::Cmdb => Code::InvalidServiceCMDB,
+        Detail::Comment => Code::InvalidServiceComment,
+    }
+}
+
+fn code_of_absence(noun: Noun) -> Code {
+    match noun {
+        Noun::Namespace => Code::NotFoundNamespace,
+        Noun::Service => Code::NotFoundService,
+        Noun::Alias => Code::NotFoundServiceAlias,
+        Noun::Instance => Code::NotFoundInstance,
+        Noun::Rule(kind) => crate::rules::layout_of(kind).not_found,
+        Noun::Contract => Code::NotFoundResource,
+    }
+}
+
+/// The code for something that cannot go because this noun still hangs on it.
+fn code_of_use(noun: Noun) -> Code {
+    match noun {
+        Noun::Service => Code::NamespaceExistedServices,
+        Noun::Instance => Code::ServiceExistedInstances,
+        Noun::Alias => Code::ServiceExistedAlias,
+        Noun::Rule(RuleKind::RateLimit) => Code::ServiceExistedRateLimits,
+        Noun::Rule(RuleKind::CircuitBreaker) => Code::ServiceExistedCircuitBreakers,
+        Noun::Rule(RuleKind::RoutingV1 | RuleKind::Routing | RuleKind::NearbyRouting) => {
+            Code::ServiceExistedRoutings
+        }
+        Noun::Namespace | Noun::Rule(_) | Noun::Contract => Code::BadRequest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_have_the_codes_clients_know() {
+        let cases = [
+            (Refusal::ServiceName, 400_120, None),
+            (Refusal::Parameter("weight"), 400_103, Some("weight")),
+            (Refusal::IsAlias, 400_000, Some("service is alias")),
+            (Refusal::InUse(Noun::Instance), 400_204, None),
+            (Refusal::NotFound(Noun::Service), 400_301, None),
+            (Refusal::NotFound(Noun::Rule(RuleKind::RateLimit)), 400_307, None),
+            (Refusal::NoChange, 200_002, None),
+            (Refusal::Closed, 500_000, Some("the registry is shutting down")),
+        ];
+        for (refusal, number, detail) in cases {
+            assert_eq!(Code::from(&refusal).number(), number, "{refusal:?}");
+            assert_eq!(detail_of(&refusal).as_deref(), detail, "{refusal:?}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! From an instance as it is sent to one that the registry takes: its id, its health check, its labels.
+
+use crate::wire::{InstanceRequest, LocationRequest};
+use aws_lc_rs::digest;
+use bytes::Bytes;
+use std::fmt::Write;
+use std::sync::Arc;
+use tollhouse_registry::limits::UNKNOWN_BYTES_MAX;
+use tollhouse_registry::{Location, Metadata, NewInstance};
+
+/// The id of an instance that was given none: a hash of its address, in the form that clients compute
+/// too. The host counts as it was sent, blanks included.
+pub fn computed_id(request: &InstanceRequest<'_>) -> String {
+    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    let mut address = text(request.namespace);
+    let vpc_id = request.vpc_id.filter(|id| !id.is_empty());
+    for part in [request.service].into_iter().chain(vpc_id.map(Some)).chain([request.host]) {
+        address.push_str("##");
+        address.push_str(part.unwrap_or_default());
+    }
+    write!(address, "##{}", request.port.unwrap_or(0)).expect("a string takes any text");
+    hex_digest(address.as_bytes())
+}
+
+/// The SHA-1 of some bytes in hex digits: a name for an address, no protection of anything.
+pub fn hex_digest(bytes: &[u8]) -> String {
+    let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, bytes);
+    let mut digits = String::with_capacity(2 * hash.as_ref().len());
+    for byte in hash.as_ref() {
+        write!(digits, "{byte:02x}").expect("a string takes any text");
+    }
+    digits
+}
+
+/// The instance that a request describes, under its id or the one of its address.
+pub fn new_instance(request: &InstanceRequest<'_>) -> NewInstance {
+    let text = |text: Option<&str>| Box::from(text.unwrap_or_default());
+    let id: Arc<str> = match request.id {
+        Some(id) if !id.is_empty() => id.into(),
+        _ => computed_id(request).into(),
+    };
+    NewInstance {
+        id,
+        service: text(request.service),
+        namespace: text(request.namespace),
+        host: text(request.host),
+        port: request.port,
+        vpc_id: text(request.vpc_id),
+        protocol: text(request.protocol),
+        version: text(request.version),
+        priority: request.priority.unwrap_or(0),
+        weight: request.weight,
+        ttl_seconds: ttl_seconds(request),
+        healthy: request.healthy,
+        isolated: request.isolate,
+        location: request.location.as_ref().map(location_of),
+        metadata: metadata_of(request),
+        metadata_pairs: request.metadata.len() + request.labels_dropped,
+        logic_set: text(request.logic_set),
+        unknown: unknown_of(request),
+    }
+}
+
+/// Seconds between heartbeats; none where health is not to be checked: heartbeats must be asked for,
+/// and not be switched off.
+pub fn ttl_seconds(request: &InstanceRequest<'_>) -> Option<u32> {
+    let is_enabled = request.enable_health_check.unwrap_or(true);
+    let heartbeat = request.health_check.and_then(|check| check.heartbeat_ttl_s);
+    heartbeat.filter(|_| is_enabled).map(|ttl_s| ttl_s.unwrap_or(0))
+}
+
+/// A place, with its parts empty where nothing was said.
+pub fn location_of(location: &LocationRequest<'_>) -> Location {
+    let text = |text: Option<&str>| Box::from(text.unwrap_or_default());
+    Location {
+        region: text(location.region),
+        zone: text(location.zone),
+        campus: text(location.campus),
+    }
+}
+
+/// The labels of a request.
+pub fn metadata_of(request: &InstanceRequest<'_>) -> Metadata {
+    request.metadata.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+}
+
+/// What newer editions say of an instance. More than a few fields are no edition, and are dropped.
+fn unknown_of(request: &InstanceRequest<'_>) -> Bytes {
+    match request.unknown_bytes() {
+        0 => Bytes::new(),
+        bytes if bytes > UNKNOWN_BYTES_MAX => Bytes::new(),
+        _ => request.unknown().collect::<Vec<_>>().concat().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::HealthCheckRequest;
+
+    fn request() -> InstanceRequest<'static> {
+        InstanceRequest {
+            service: Some("svc-a"),
+            namespace: Some("ns-auto"),
+            host: Some("127.0.0.1"),
+            port: Some(8080),
+            ..InstanceRequest::default()
+        }
+    }
+
+    #[test]
+    fn ids_are_those_that_polaris_computes() {
+        assert_eq!(computed_id(&request()), "c83801b575d0ed329fb95c1d38944df9006b4f82");
+        let with_cloud = InstanceRequest { vpc_id: Some("v"), ..request() };
+        let expected = hex_digest(b"ns-auto##svc-a##v##127.0.0.1##8080");
+        assert_eq!(computed_id(&with_cloud), expected);
+        let empty_cloud = InstanceRequest { vpc_id: Some(""), ..request() };
+        assert_eq!(computed_id(&empty_cloud), computed_id(&request()));
+        let given = InstanceRequest { id: Some("mine"), ..request() };
+        assert_eq!(&*new_instance(&given).id, "mine");
+    }
+
+    #[test]
+    fn health_is_checked_only_where_heartbeats_are_asked_for() {
+        let check = |ttl| Some(HealthCheckRequest { kind: 1, heartbeat_ttl_s: ttl });
+        let cases = [
+            (None, None, None),
+            (None, Some(true), None),
+            (check(None), None, None),
+            (check(Some(None)), None, Some(0)),
+            (check(Some(Some(3))), None, Some(3)),
+            (check(Some(Some(3))), Some(true), Some(3)),
+            (check(Some(Some(3))), Some(false), None),
+        ];
+        for (health_check, enable_health_check, expected) in cases {
+            let request = InstanceRequest { health_check, enable_health_check, ..request() };
+            assert_eq!(ttl_seconds(&request), expected, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn fields_of_newer_editions_go_along_up_to_a_bound() {
+        let mut bytes = Vec::new();
+        crate::wire::write::put_text(&mut bytes, 30, "new");
+        let kept = new_instance(&InstanceRequest::parse(&bytes).expect("a message")).unknown;
+        assert_eq!(kept, bytes);
+        crate::wire::write::put_text(&mut bytes, 31, &"x".repeat(UNKNOWN_BYTES_MAX));
+        assert!(
+            new_instance(&InstanceRequest::parse(&bytes).expect("a message")).unknown.is_empty()
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! Where each kind of rule has the fields that all of them have.
+
+use crate::code::Code;
+use tollhouse_registry::RuleKind;
+
+/// Whether texts and numbers stand in wrappers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Texts {
+    Plain,
+    Wrapped,
+}
+
+/// How a rule is switched on and off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Switch {
+    /// It is always on.
+    None,
+    /// A boolean that says "on".
+    Flag(u32),
+    /// A wrapped boolean that says "on".
+    Wrapped(u32),
+    /// A wrapped boolean that says "off".
+    WrappedOff(u32),
+}
+
+/// The numbers of the common fields.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    /// The full name of the message.
+    pub message: &'static str,
+    pub(super) texts: Texts,
+    /// None where a service has one rule, which needs no id.
+    pub(super) id: Option<u32>,
+    pub(super) name: Option<u32>,
+    pub(super) namespace: Option<u32>,
+    pub(super) priority: Option<u32>,
+    pub(super) revision: u32,
+    pub(super) created: u32,
+    pub(super) modified: u32,
+    pub(super) enabled_at: Option<u32>,
+    pub(super) switch: Switch,
+    pub(super) is_name_required: bool,
+    pub(super) bad_name: Code,
+    /// What is answered when a change names no rule.
+    pub bad_id: Code,
+    /// What is answered when there is no such rule.
+    pub not_found: Code,
+}
+
+/// A rule that belongs to one service.
+const OF_A_SERVICE: Layout = Layout {
+    message: "",
+    texts: Texts::Wrapped,
+    id: None,
+    name: None,
+    namespace: Some(2),
+    priority: None,
+    revision: 3,
+    created: 20,
+    modified: 21,
+    enabled_at: None,
+    switch: Switch::Wrapped(4),
+    is_name_required: false,
+    bad_name: Code::InvalidParameter,
+    bad_id: Code::InvalidServiceName,
+    not_found: Code::NotFoundResource,
+};
+
+const ROUTE_RULE: Layout = Layout {
+    message: "v1.RouteRule",
+    texts: Texts::Plain,
+    id: Some(1),
+    name: Some(2),
+    namespace: Some(3),
+    priority: Some(11),
+    revision: 7,
+    created: 8,
+    modified: 9,
+    enabled_at: Some(10),
+    switch: Switch::Flag(4),
+    is_name_required: false,
+    bad_name: Code::InvalidRoutingName,
+    bad_id: Code::InvalidRoutingID,
+    not_found: Code::NotFoundRouting,
+};
+
+const ROUTING_V1: Layout = Layout {
+    message: "v1.Routing",
+    revision: 7,
+    created: 5,
+    modified: 6,
+    switch: Switch::None,
+    not_found: Code::NotFoundRouting,
+    ..OF_A_SERVICE
+};
+
+const RATE_LIMIT: Layout = Layout {
+    message: "v1.Rule",
+    texts: Texts::Wrapped,
+    name: Some(24),
+    priority: Some(5),
+    revision: 15,
+    created: 13,
+    modified: 14,
+    enabled_at: Some(25),
+    switch: Switch::WrappedOff(11),
+    bad_name: Code::InvalidRateLimitName,
+    bad_id: Code::InvalidRateLimitID,
+    not_found: Code::NotFoundRateLimit,
+    ..ROUTE_RULE
+};
+
+const CIRCUIT_BREAKER: Layout = Layout {
+    message: "v1.CircuitBreakerRule",
+    priority: Some(30),
+    revision: 5,
+    created: 6,
+    modified: 7,
+    enabled_at: Some(8),
+    is_name_required: true,
+    bad_name: Code::InvalidCircuitBreakerName,
+    bad_id: Code::InvalidCircuitBreakerID,
+    not_found: Code::NotFoundCircuitBreaker,
+    ..ROUTE_RULE
+};
+
+const FAULT_DETECTOR: Layout = Layout {
+    message: "v1.FaultDetectRule",
+    priority: Some(29),
+    revision: 4,
+    created: 5,
+    modified: 6,
+    enabled_at: None,
+    switch: Switch::None,
+    is_name_required: true,
+    bad_name: Code::InvalidFaultDetectName,
+    bad_id: Code::InvalidFaultDetectID,
+    not_found: Code::NotFoundResource,
+    ..ROUTE_RULE
+};
+
+const LANE: Layout = Layout {
+    message: "v1.LaneGroup",
+    namespace: None,
+    priority: None,
+    revision: 7,
+    created: 9,
+    modified: 10,
+    enabled_at: None,
+    switch: Switch::None,
+    is_name_required: true,
+    bad_name: Code::InvalidParameter,
+    bad_id: Code::InvalidParameter,
+    not_found: Code::NotFoundResource,
+    ..ROUTE_RULE
+};
+
+const LOSSLESS: Layout = Layout {
+    message: "v1.LosslessRule",
+    name: None,
+    priority: None,
+    revision: 4,
+    created: 5,
+    modified: 6,
+    enabled_at: None,
+    switch: Switch::None,
+    bad_id: Code::InvalidParameter,
+    not_found: Code::NotFoundResource,
+    ..ROUTE_RULE
+};
+
+const BLOCK_ALLOW: Layout = Layout {
+    message: "v1.BlockAllowListRule",
+    namespace: Some(4),
+    priority: Some(7),
+    revision: 13,
+    created: 9,
+    modified: 10,
+    enabled_at: Some(11),
+    switch: Switch::Flag(8),
+    bad_name: Code::InvalidParameter,
+    bad_id: Code::InvalidParameter,
+    not_found: Code::NotFoundResource,
+    ..ROUTE_RULE
+};
+
+const TRAFFIC_MIRRORING: Layout = Layout { message: "v1.TrafficMirroring", ..OF_A_SERVICE };
+
+const FAULT_INJECTION: Layout = Layout { message: "v1.FaultInjection", ..OF_A_SERVICE };
+
+/// The layout of the rules of a kind.
+pub fn layout_of(kind: RuleKind) -> &'static Layout {
+    match kind {
+        RuleKind::RoutingV1 => &ROUTING_V1,
+        RuleKind::Routing | RuleKind::NearbyRouting => &ROUTE_RULE,
+        RuleKind::RateLimit => &RATE_LIMIT,
+        RuleKind::CircuitBreaker => &CIRCUIT_BREAKER,
+        RuleKind::FaultDetector => &FAULT_DETECTOR,
+        RuleKind::Lane => &LANE,
+        RuleKind::Lossless => &LOSSLESS,
+        RuleKind::BlockAllow => &BLOCK_ALLOW,
+        RuleKind::TrafficMirroring => &TRAFFIC_MIRRORING,
+        RuleKind::FaultInjection => &FAULT_INJECTION,
+    }
+}

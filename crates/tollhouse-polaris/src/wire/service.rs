@@ -1,0 +1,112 @@
+//! Services, aliases and namespaces of the registry as messages.
+
+use super::answer::put_revision;
+use super::write::{put_entry, put_flag_value, put_number_value, put_text_value};
+use crate::date::DateText;
+use tollhouse_registry::{
+    Alias, Counts, Metadata, Namespace, NamespaceView, Revision, Service, ServiceRef,
+};
+
+/// A service as clients see it: under the name they asked for, at the revision of its instances. Its
+/// ports are left out: a list of all ports ever seen grows without end and nobody reads it.
+pub fn put_discovered_service(
+    out: &mut Vec<u8>,
+    service: &Service,
+    asked: ServiceRef<'_>,
+    revision: Revision,
+) {
+    put_text_value(out, 1, asked.name);
+    put_text_value(out, 2, asked.namespace);
+    put_labels(out, 3, &service.metadata);
+    put_details(out, service);
+    put_revision(out, 15, &revision.digits());
+}
+
+/// A service in a list of services: its name and its labels.
+pub fn put_listed_service(out: &mut Vec<u8>, service: &Service) {
+    put_text_value(out, 1, &service.key.name);
+    put_text_value(out, 2, &service.key.namespace);
+    put_labels(out, 3, &service.metadata);
+}
+
+/// A service as the console shows it, without its token.
+pub fn put_console_service(out: &mut Vec<u8>, service: &Service, counts: Counts) {
+    put_listed_service(out, service);
+    put_text_value(out, 4, &service.details.ports);
+    put_details(out, service);
+    put_text_value(out, 13, DateText::of(service.created_at).as_str());
+    put_text_value(out, 14, DateText::of(service.modified_at).as_str());
+    put_revision(out, 15, &service.revision.digits());
+    put_text_value(out, 16, &service.details.platform_id);
+    put_number_value(out, 17, counts.total);
+    put_number_value(out, 18, counts.healthy);
+    put_text_value(out, 21, &service.id);
+    put_flag_value(out, 24, true);
+    for namespace in &service.details.export_to {
+        put_text_value(out, 25, namespace);
+    }
+    put_number_value(out, 27, counts.isolated);
+    put_flag_value(out, 100, true);
+}
+
+/// A namespace as it is listed.
+pub fn put_namespace(out: &mut Vec<u8>, view: &NamespaceView) {
+    put_namespace_fields(out, &view.namespace);
+    put_number_value(out, 7, view.services);
+    put_number_value(out, 8, view.counts.healthy);
+    put_number_value(out, 9, view.counts.total);
+}
+
+fn put_namespace_fields(out: &mut Vec<u8>, namespace: &Namespace) {
+    put_text_value(out, 1, &namespace.name);
+    put_text_value(out, 2, &namespace.comment);
+    put_text_value(out, 3, &namespace.owners);
+    put_text_value(out, 5, DateText::of(namespace.created_at).as_str());
+    put_text_value(out, 6, DateText::of(namespace.modified_at).as_str());
+    put_text_value(out, 12, &namespace.name);
+    put_flag_value(out, 15, true);
+    for other in &namespace.export_to {
+        put_text_value(out, 16, other);
+    }
+    put_labels(out, 17, &namespace.metadata);
+    put_flag_value(out, 100, !namespace.is_built_in());
+}
+
+/// An alias as it is listed.
+pub fn put_alias(out: &mut Vec<u8>, alias: &Alias) {
+    put_text_value(out, 1, &alias.target.name);
+    put_text_value(out, 2, &alias.target.namespace);
+    put_text_value(out, 3, &alias.key.name);
+    put_text_value(out, 4, &alias.key.namespace);
+    put_text_value(out, 6, &alias.owners);
+    put_text_value(out, 7, &alias.comment);
+    put_text_value(out, 9, DateText::of(alias.created_at).as_str());
+    put_text_value(out, 10, DateText::of(alias.modified_at).as_str());
+    put_text_value(out, 11, &alias.id);
+    put_flag_value(out, 12, true);
+    put_flag_value(out, 13, true);
+    put_labels(out, 26, &alias.metadata);
+}
+
+fn put_details(out: &mut Vec<u8>, service: &Service) {
+    let details = &service.details;
+    let [first, second, third] = &details.cmdb_mod;
+    let texts = [
+        (5, &details.business),
+        (6, &details.department),
+        (7, first),
+        (8, second),
+        (9, third),
+        (10, &details.comment),
+        (11, &details.owners),
+    ];
+    for (number, text) in texts {
+        put_text_value(out, number, text);
+    }
+}
+
+fn put_labels(out: &mut Vec<u8>, number: u32, labels: &Metadata) {
+    for (key, value) in labels {
+        put_entry(out, number, key, value);
+    }
+}

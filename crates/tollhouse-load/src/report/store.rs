@@ -1,6 +1,8 @@
-//! Reports as files: written whole or not at all, read with a word on what is wrong.
+//! Reports as files: written whole or not at all; read, packed with gzip or not, with a word on what is
+//! wrong.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -17,7 +19,24 @@ const REPORT_BYTES_MAX: u64 = 1 << 30;
 /// The file is not there, or is no report of this version.
 pub fn load(path: &Path) -> Result<Report, BenchError> {
     let bytes = crate::file::read_bytes(path, REPORT_BYTES_MAX)?;
-    parse(&bytes).map_err(|why| BenchError::File { path: path.to_owned(), why })
+    let report = inflated(bytes).and_then(|bytes| parse(&bytes));
+    report.map_err(|why| BenchError::File { path: path.to_owned(), why })
+}
+
+/// What every gzip file begins with.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// The bytes themselves, or what they hold if somebody packed them with gzip to keep them.
+fn inflated(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    if !bytes.starts_with(&GZIP_MAGIC) {
+        return Ok(bytes);
+    }
+    let mut inflated = Vec::new();
+    flate2::read::GzDecoder::new(&bytes[..])
+        .take(REPORT_BYTES_MAX)
+        .read_to_end(&mut inflated)
+        .map_err(|cause| format!("is no whole gzip file: {cause}"))?;
+    Ok(inflated)
 }
 
 /// As much of a report as tells which version it is.
@@ -72,6 +91,18 @@ mod tests {
         let report = Report { title: "a".into(), ..Report::default() };
         save(&report, &path).expect("the folder can be written");
         assert_eq!(load(&path).expect("it is a report"), report);
+    }
+
+    #[test]
+    fn a_packed_report_is_read_and_half_of_one_is_named() {
+        let text = serde_json::to_vec(&Report::default()).expect("it can be written");
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, &text).expect("memory takes it");
+        let packed = packed.finish().expect("memory takes it");
+        let half = packed[..packed.len() / 2].to_vec();
+        assert_eq!(parse(&inflated(packed).expect("whole")).expect("a report"), Report::default());
+        let error = inflated(half).expect_err("the rest is missing");
+        assert!(error.contains("no whole gzip file"), "{error}");
     }
 
     #[test]

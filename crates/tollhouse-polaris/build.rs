@@ -5,13 +5,18 @@ use prost::Message;
 use std::error::Error;
 use std::path::PathBuf;
 
-/// The one file that leads to all others.
-const ROOT: &str = "polaris/services.proto";
+/// The files that lead to all others: the protocol's, and those of gRPC's own services.
+const ROOTS: [&str; 4] = [
+    "polaris/services.proto",
+    "grpc/health.proto",
+    "grpc/reflection.proto",
+    "grpc/reflection_v1alpha.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let mut compiler = protox::Compiler::new(["proto"])?;
-    compiler.include_source_info(true).include_imports(true).open_file(ROOT)?;
+    compiler.include_source_info(true).include_imports(true).open_files(ROOTS)?;
     let mut files = compiler.file_descriptor_set();
 
     prost_build::Config::new().compile_fds(files.clone())?;

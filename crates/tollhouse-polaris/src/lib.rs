@@ -8,8 +8,11 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod answer;
 mod code;
 mod date;
+pub mod dialect;
+pub mod grpc;
 pub mod json;
 mod refusal;
 pub mod registration;

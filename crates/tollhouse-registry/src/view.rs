@@ -73,6 +73,11 @@ impl ServiceView {
         self.instances.iter()
     }
 
+    /// The instance at a place in that order.
+    pub fn instance(&self, place: u32) -> Option<&Arc<Instance>> {
+        self.instances.get(place)
+    }
+
     /// Replaces the service and keeps the instances.
     pub(crate) fn set_service(&mut self, service: Arc<Service>) {
         self.revision = self.revision.without(self.service.revision).with(service.revision);

@@ -1,0 +1,111 @@
+//! Contracts of services: what clients report of their interfaces, and get back.
+
+use bytes::Bytes;
+use prost::Message;
+use tollhouse_registry::{Command, Contract, NewContract, Outcome, ServiceKey};
+
+use super::meter::Method;
+use super::{Caller, Dialect, HEAD_BYTES_USUAL, Replied, Undecodable, put_code};
+use crate::code::Code;
+use crate::date::DateText;
+use crate::registration::hex_digest;
+use crate::v1::ServiceContract;
+use crate::wire::answer::response;
+use crate::wire::write::{put_nested, put_text};
+
+impl Dialect {
+    /// `ReportServiceContract`: a version of a service has these interfaces.
+    ///
+    /// # Errors
+    /// The message is no `ServiceContract`.
+    pub async fn report_contract(
+        &self,
+        caller: &Caller<'_>,
+        message: Bytes,
+    ) -> Result<Replied, Undecodable> {
+        let timed = self.meter.start(Method::ReportContract);
+        let contract = ServiceContract::decode(&*message)?;
+        if let Err(code) = self.admit(caller, None).and_then(|()| check(&contract)) {
+            return Ok(timed.end(echo(code, &message)));
+        }
+        let command = Command::PutContract(Box::new(NewContract {
+            id: contract_id(&contract).into(),
+            service: ServiceKey::new(&contract.namespace, &contract.service),
+            kind: kind(&contract).into(),
+            protocol: contract.protocol.as_str().into(),
+            version: contract.version.as_str().into(),
+            // Copied: the message may be a view into a buffer of many others.
+            body: Bytes::copy_from_slice(&message),
+        }));
+        let replied = match self.registry.submit(command).await {
+            Ok(Outcome::Contract(contract)) => found(&contract),
+            Ok(_) => echo(Code::ExecuteException, &message),
+            Err(refusal) => Replied::refused(&refusal, response::CONTRACT, &message),
+        };
+        Ok(timed.end(replied))
+    }
+
+    /// `GetServiceContract`: the contract of an id, or of a version of a service.
+    ///
+    /// # Errors
+    /// The message is no `ServiceContract`.
+    pub fn get_contract(
+        &self,
+        caller: &Caller<'_>,
+        message: &[u8],
+    ) -> Result<Replied, Undecodable> {
+        let timed = self.meter.start(Method::GetContract);
+        let asked = ServiceContract::decode(message)?;
+        let named = if asked.id.is_empty() { check(&asked) } else { Ok(()) };
+        if let Err(code) = self.admit(caller, None).and(named) {
+            return Ok(timed.end(echo(code, message)));
+        }
+        let id = if asked.id.is_empty() { contract_id(&asked) } else { asked.id };
+        let state = self.registry.state();
+        let replied = match state.contract(&id) {
+            Some(contract) => found(contract),
+            None => echo(Code::NotFoundResource, message),
+        };
+        Ok(timed.end(replied))
+    }
+}
+
+fn check(contract: &ServiceContract) -> Result<(), Code> {
+    if contract.namespace.is_empty() {
+        return Err(Code::InvalidNamespaceName);
+    }
+    if contract.service.is_empty() {
+        return Err(Code::InvalidServiceName);
+    }
+    Ok(())
+}
+
+/// What kind of contract it is; older clients call it the name.
+fn kind(contract: &ServiceContract) -> &str {
+    if contract.r#type.is_empty() { &contract.name } else { &contract.r#type }
+}
+
+fn contract_id(contract: &ServiceContract) -> String {
+    let ServiceContract { namespace, service, protocol, version, .. } = contract;
+    let kind = kind(contract);
+    hex_digest(format!("{namespace}##{service}##{kind}##{protocol}##{version}").as_bytes())
+}
+
+fn echo(code: Code, message: &[u8]) -> Replied {
+    Replied::echo(code, None, response::CONTRACT, message)
+}
+
+/// A contract as it was reported, with what the server knows of it: later fields win.
+fn found(contract: &Contract) -> Replied {
+    let code = Code::ExecuteSuccess;
+    let mut out = Vec::with_capacity(4 * HEAD_BYTES_USUAL + contract.body.len());
+    put_code(&mut out, code, None);
+    put_nested(&mut out, response::CONTRACT, |out| {
+        out.extend_from_slice(&contract.body);
+        put_text(out, 1, &contract.id);
+        put_text(out, 7, &contract.revision.to_string());
+        put_text(out, 10, DateText::of(contract.created_at).as_str());
+        put_text(out, 11, DateText::of(contract.modified_at).as_str());
+    });
+    Replied::made(code, out)
+}

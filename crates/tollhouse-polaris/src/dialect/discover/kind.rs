@@ -1,0 +1,39 @@
+//! What can be asked for: the types of the protocol.
+
+use tollhouse_registry::RuleKind;
+
+/// What a type stands for here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Instances,
+    Services,
+    Namespaces,
+    Rules(RuleKind),
+    /// A type of the protocol of which there is never anything.
+    Nothing,
+}
+
+impl Kind {
+    /// What a number stands for; `None` where the protocol has no such type.
+    pub(super) fn of(number: i32) -> Option<Self> {
+        Some(match number {
+            1 => Self::Instances,
+            // Clusters, which no client asks for.
+            2 => Self::Nothing,
+            3 => Self::Rules(RuleKind::RoutingV1),
+            4 => Self::Rules(RuleKind::RateLimit),
+            5 => Self::Rules(RuleKind::CircuitBreaker),
+            6 => Self::Services,
+            12 => Self::Namespaces,
+            13 => Self::Rules(RuleKind::FaultDetector),
+            100 => Self::Rules(RuleKind::Lane),
+            101 => Self::Rules(RuleKind::Routing),
+            102 => Self::Rules(RuleKind::NearbyRouting),
+            103 => Self::Rules(RuleKind::Lossless),
+            104 => Self::Rules(RuleKind::BlockAllow),
+            105 => Self::Rules(RuleKind::TrafficMirroring),
+            106 => Self::Rules(RuleKind::FaultInjection),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! Governance rules of a service. Clients fetch and enforce them; services that do not exist have rules
+//! too, since a rule may be there before its service, and one for all services is for them as well.
+
+use tollhouse_registry::{RuleKind, RuleSet, ServiceRef, State};
+
+use super::{Question, Replied};
+use crate::code::Code;
+use crate::rules::rule_message;
+use crate::wire::answer::{discover, put_revision};
+use crate::wire::write::{put_message, put_nested, put_text, put_text_value};
+
+/// The revision of routing rules where there are none: what Polaris makes of nothing, and clients
+/// of it may have kept.
+const NO_ROUTING_REVISION: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
+
+/// Answers with the rules of one kind.
+pub(super) fn answer(
+    state: &State,
+    question: &Question<'_>,
+    kind: RuleKind,
+    name: ServiceRef<'_>,
+) -> Replied {
+    // Rules are written for a service, and hold for who calls it by another name.
+    let target = match state.alias(name) {
+        Some(alias) => alias.target.borrowed(),
+        None => name,
+    };
+    if kind == RuleKind::RoutingV1 {
+        return routing(state, question, name, target);
+    }
+    let set = state.rules_for(kind, target);
+    if set.rules.is_empty() {
+        return question.nothing();
+    }
+    let digits = set.revision.digits();
+    if question.has(&digits) {
+        return question.unchanged();
+    }
+    let mut out = question.begin(Some(set.revision));
+    put_rules(&mut out, kind, &set, name);
+    Replied::made(Code::ExecuteSuccess, out)
+}
+
+/// Routing as all SDKs fetch it: the rules of the first generation and those of the second in one
+/// message, which is there even when it is empty.
+fn routing(
+    state: &State,
+    question: &Question<'_>,
+    name: ServiceRef<'_>,
+    target: ServiceRef<'_>,
+) -> Replied {
+    let old = state.rules_for(RuleKind::RoutingV1, target);
+    let new = state.rules_for(RuleKind::Routing, target);
+    let revision = old.revision.with(new.revision);
+    let is_empty = old.rules.is_empty() && new.rules.is_empty();
+    let digits = revision.digits();
+    let shown: &[u8] = if is_empty { NO_ROUTING_REVISION.as_bytes() } else { &digits };
+    if question.has(shown) {
+        return question.unchanged();
+    }
+    let mut out = question.begin((!is_empty).then_some(revision));
+    put_nested(&mut out, discover::ROUTING, |out| {
+        for rule in old.rules.iter().filter(|rule| rule.enabled) {
+            out.extend_from_slice(rule_message(rule));
+        }
+        put_text_value(out, 1, name.name);
+        put_text_value(out, 2, name.namespace);
+        put_text_value(out, 7, std::str::from_utf8(shown).unwrap_or_default());
+        put_each(out, 21, &new);
+    });
+    put_nested(&mut out, discover::ALIAS_FOR, |out| {
+        put_text_value(out, 1, target.name);
+        put_text_value(out, 2, target.namespace);
+    });
+    Replied::made(Code::ExecuteSuccess, out)
+}
+
+fn put_rules(out: &mut Vec<u8>, kind: RuleKind, set: &RuleSet, name: ServiceRef<'_>) {
+    let digits = set.revision.digits();
+    match kind {
+        RuleKind::RateLimit => put_nested(out, discover::RATE_LIMIT, |out| {
+            put_each(out, 1, set);
+            put_revision(out, 2, &digits);
+        }),
+        RuleKind::CircuitBreaker => put_nested(out, discover::CIRCUIT_BREAKER, |out| {
+            put_text_value(out, 5, name.name);
+            put_text_value(out, 6, name.namespace);
+            put_revision(out, 16, &digits);
+            put_each(out, 21, set);
+        }),
+        RuleKind::FaultDetector => put_nested(out, discover::FAULT_DETECTOR, |out| {
+            put_each(out, 1, set);
+            put_text(out, 2, &set.revision.to_string());
+        }),
+        RuleKind::Lossless => {
+            if let Some(first) = set.rules.first() {
+                put_message(out, discover::LOSSLESS, rule_message(first));
+            }
+            put_each(out, discover::LOSSLESS_RULE_LIST, set);
+        }
+        RuleKind::Lane => put_each(out, discover::LANES, set),
+        RuleKind::RoutingV1 | RuleKind::Routing => {
+            put_each(out, discover::CUSTOM_ROUTE_RULES, set);
+        }
+        RuleKind::NearbyRouting => put_each(out, discover::NEARBY_ROUTE_RULES, set),
+        RuleKind::BlockAllow => put_each(out, discover::BLOCK_ALLOW_LIST_RULE, set),
+        RuleKind::TrafficMirroring => put_each(out, discover::TRAFFIC_MIRRORING, set),
+        RuleKind::FaultInjection => put_each(out, discover::FAULT_INJECTION, set),
+    }
+}
+
+/// The rules that are switched on; the others change the revision and nothing else.
+fn put_each(out: &mut Vec<u8>, number: u32, set: &RuleSet) {
+    for rule in set.rules.iter().filter(|rule| rule.enabled) {
+        put_message(out, number, rule_message(rule));
+    }
+}

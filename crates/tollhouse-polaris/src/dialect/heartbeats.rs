@@ -1,0 +1,123 @@
+//! Heartbeats of many instances in one message, as servers of a cluster and agents send them.
+
+use tollhouse_registry::LastBeat;
+
+use super::instances::id_of;
+use super::meter::Method;
+use super::{Caller, Dialect, Replied, Undecodable, text};
+use crate::code::Code;
+use crate::wire::write::{put_flag, put_message, put_nested, put_number, put_signed};
+use crate::wire::{Fields, InstanceRequest, Value};
+
+/// The only field of the requests, and of the answer with records.
+const ITEMS: u32 = 1;
+
+impl Dialect {
+    /// `BatchHeartbeat`: many instances are well. The answer is empty, whoever they are.
+    ///
+    /// # Errors
+    /// The message is no `HeartbeatsRequest`.
+    pub fn batch_heartbeat(
+        &self,
+        caller: &Caller<'_>,
+        message: &[u8],
+    ) -> Result<Replied, Undecodable> {
+        let timed = self.meter.start(Method::BatchHeartbeat);
+        if let Err(code) = self.admit(caller, None) {
+            return Ok(timed.end(Replied::made(code, Vec::new())));
+        }
+        for field in Fields::of(message) {
+            let field = field?;
+            if let (ITEMS, Value::Bytes(item)) = (field.number, field.value)
+                && let Some(id) = beating_id(item)?
+            {
+                self.registry.heartbeat(&id);
+            }
+        }
+        Ok(timed.end(Replied::made(Code::ExecuteSuccess, Vec::new())))
+    }
+
+    /// `BatchGetHeartbeat`: when instances were last well.
+    ///
+    /// # Errors
+    /// The message is no `GetHeartbeatsRequest`.
+    pub fn batch_get_heartbeat(
+        &self,
+        caller: &Caller<'_>,
+        message: &[u8],
+    ) -> Result<Replied, Undecodable> {
+        let timed = self.meter.start(Method::BatchGetHeartbeat);
+        let mut out = Vec::new();
+        if let Err(code) = self.admit(caller, None) {
+            return Ok(timed.end(Replied::made(code, out)));
+        }
+        for id in ids(message) {
+            let id = id?;
+            put_record(&mut out, id, self.registry.last_beat(id));
+        }
+        Ok(timed.end(Replied::made(Code::ExecuteSuccess, out)))
+    }
+
+    /// `BatchDelHeartbeat`: heartbeats of ids that are not registered are forgotten.
+    ///
+    /// # Errors
+    /// The message is no `DelHeartbeatsRequest`.
+    pub fn batch_delete_heartbeat(
+        &self,
+        caller: &Caller<'_>,
+        message: &[u8],
+    ) -> Result<Replied, Undecodable> {
+        let timed = self.meter.start(Method::BatchDeleteHeartbeat);
+        if let Err(code) = self.admit(caller, None) {
+            let mut out = Vec::new();
+            put_number(&mut out, 1, u64::from(code.number()));
+            put_message(&mut out, 2, code.info().as_bytes());
+            return Ok(timed.end(Replied::made(code, out)));
+        }
+        for id in ids(message) {
+            self.registry.forget_beats(id?);
+        }
+        Ok(timed.end(Replied::made(Code::ExecuteSuccess, Vec::new())))
+    }
+}
+
+fn put_record(out: &mut Vec<u8>, id: &str, beat: Option<LastBeat>) {
+    put_nested(out, ITEMS, |out| {
+        put_message(out, 1, id.as_bytes());
+        let Some(beat) = beat else { return };
+        put_number(out, 6, beat.at_ms / 1_000);
+        put_flag(out, 7, true);
+        put_signed(out, 8, i64::try_from(beat.count).unwrap_or(i64::MAX));
+    });
+}
+
+/// The ids in a request that is a list of ids.
+fn ids(message: &[u8]) -> impl Iterator<Item = Result<&str, Undecodable>> {
+    Fields::of(message).filter_map(|field| match field {
+        Err(error) => Some(Err(error.into())),
+        Ok(field) if field.number == ITEMS => field.value.bytes().map(text),
+        Ok(_) => None,
+    })
+}
+
+/// The id that a heartbeat of a batch is of; `None` when it names nobody.
+fn beating_id(item: &[u8]) -> Result<Option<String>, Undecodable> {
+    // In a batch these are plain, and an empty text is none.
+    let mut request = InstanceRequest { port: Some(0), ..InstanceRequest::default() };
+    for field in Fields::of(item) {
+        let field = field?;
+        let text = match field.value {
+            Value::Bytes(bytes) => Some(text(bytes)?).filter(|text| !text.is_empty()),
+            _ => None,
+        };
+        match (field.number, field.value) {
+            (1, _) => request.id = text,
+            (2, _) => request.service = text,
+            (3, _) => request.namespace = text,
+            (4, _) => request.host = text,
+            (5, Value::Varint(number)) => request.port = Some(number as u32),
+            _ => {}
+        }
+    }
+    Ok(id_of(&request).ok())
+}

@@ -1,0 +1,142 @@
+//! Instances come, beat, and go.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollhouse_registry::limits::{HOST_CHARS_MAX, NAMESPACE_CHARS_MAX, SERVICE_CHARS_MAX};
+use tollhouse_registry::{Beat, Command, Outcome};
+
+use super::meter::Method;
+use super::{Caller, Dialect, HEAD_BYTES_USUAL, Replied, Undecodable, put_code};
+use crate::code::Code;
+use crate::registration::{computed_id, new_instance};
+use crate::wire::answer::response;
+use crate::wire::write::{put_nested, put_text_value};
+use crate::wire::{InstanceRequest, put_identity};
+
+impl Dialect {
+    /// `RegisterInstance`: an instance comes, or says what it is by now.
+    ///
+    /// # Errors
+    /// The message is no `Instance`.
+    pub async fn register(
+        &self,
+        caller: &Caller<'_>,
+        message: Bytes,
+    ) -> Result<Replied, Undecodable> {
+        let timed = self.meter.start(Method::Register);
+        let request = InstanceRequest::parse(&message)?;
+        if let Err(code) = self.admit(caller, request.service_token) {
+            return Ok(timed.end(echo(code, &message)));
+        }
+        let command = Command::Register(Box::new(new_instance(&request)));
+        let replied = match self.registry.submit(command).await {
+            Ok(Outcome::Instance(instance)) => {
+                let code = Code::ExecuteSuccess;
+                let mut out = Vec::with_capacity(4 * HEAD_BYTES_USUAL);
+                put_code(&mut out, code, None);
+                put_nested(&mut out, response::INSTANCE, |out| put_identity(out, &instance));
+                Replied::made(code, out)
+            }
+            Ok(_) => echo(Code::ExecuteException, &message),
+            Err(refusal) => Replied::refused(&refusal, response::INSTANCE, &message),
+        };
+        Ok(timed.end(replied))
+    }
+
+    /// `DeregisterInstance`: an instance goes; one that is not there went before.
+    ///
+    /// # Errors
+    /// The message is no `Instance`.
+    pub async fn deregister(
+        &self,
+        caller: &Caller<'_>,
+        message: Bytes,
+    ) -> Result<Replied, Undecodable> {
+        let timed = self.meter.start(Method::Deregister);
+        let request = InstanceRequest::parse(&message)?;
+        let admitted = self.admit(caller, request.service_token);
+        let id = match admitted.and_then(|()| id_of(&request)) {
+            Ok(id) => id,
+            Err(code) => return Ok(timed.end(echo(code, &message))),
+        };
+        let has_id = request.id.is_some();
+        let command = Command::Deregister(Arc::from(id.as_str()));
+        let replied = match self.registry.submit(command).await {
+            Ok(_) if has_id => echo(Code::ExecuteSuccess, &message),
+            Ok(_) => echo_with_id(Code::ExecuteSuccess, &message, &id),
+            Err(refusal) => Replied::refused(&refusal, response::INSTANCE, &message),
+        };
+        Ok(timed.end(replied))
+    }
+
+    /// `Heartbeat`: an instance is well.
+    ///
+    /// # Errors
+    /// The message is no `Instance`.
+    pub fn heartbeat(&self, caller: &Caller<'_>, message: &[u8]) -> Result<Replied, Undecodable> {
+        let timed = self.meter.start(Method::Heartbeat);
+        let request = InstanceRequest::parse(message)?;
+        let code =
+            match self.admit(caller, request.service_token).and_then(|()| self.beat(&request)) {
+                Ok(Beat::Taken | Beat::Tolerated) => Code::ExecuteSuccess,
+                Ok(Beat::Unknown) => Code::NotFoundResource,
+                Err(code) => code,
+            };
+        Ok(timed.end(echo(code, message)))
+    }
+
+    fn beat(&self, request: &InstanceRequest<'_>) -> Result<Beat, Code> {
+        match request.id {
+            Some("") => Err(Code::InvalidInstanceID),
+            Some(id) => Ok(self.registry.heartbeat(id)),
+            None => id_of(request).map(|id| self.registry.heartbeat(&id)),
+        }
+    }
+}
+
+fn echo(code: Code, message: &[u8]) -> Replied {
+    Replied::echo(code, None, response::INSTANCE, message)
+}
+
+/// An echo with the id that the message left out: a field behind the others is one of them.
+fn echo_with_id(code: Code, message: &[u8], id: &str) -> Replied {
+    const ID: u32 = 1;
+    let mut out = Vec::with_capacity(2 * HEAD_BYTES_USUAL + message.len());
+    put_code(&mut out, code, None);
+    put_nested(&mut out, response::INSTANCE, |out| {
+        out.extend_from_slice(message);
+        put_text_value(out, ID, id);
+    });
+    Replied::made(code, out)
+}
+
+/// The id that a request means: the one that it gives, or that of its address.
+pub(super) fn id_of(request: &InstanceRequest<'_>) -> Result<String, Code> {
+    match request.id {
+        Some("") => return Err(Code::InvalidInstanceID),
+        Some(id) => return Ok(id.to_owned()),
+        None => {}
+    }
+    let checks = [
+        (is_name(request.service, SERVICE_CHARS_MAX), Code::InvalidServiceName),
+        (is_name(request.namespace, NAMESPACE_CHARS_MAX), Code::InvalidNamespaceName),
+        (request.host.is_some_and(is_host), Code::InvalidInstanceHost),
+        (request.port.is_some_and(|port| port <= u32::from(u16::MAX)), Code::InvalidInstancePort),
+    ];
+    for (is_good, code) in checks {
+        if !is_good {
+            return Err(code);
+        }
+    }
+    Ok(computed_id(request))
+}
+
+fn is_name(name: Option<&str>, chars_max: usize) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte);
+    name.is_some_and(|name| (1..=chars_max).contains(&name.len()) && name.bytes().all(is_good))
+}
+
+fn is_host(host: &str) -> bool {
+    !host.trim().is_empty() && host.chars().nth(HOST_CHARS_MAX).is_none()
+}

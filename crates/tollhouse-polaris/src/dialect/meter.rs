@@ -1,0 +1,178 @@
+//! What the calls of clients were: by method and code, and how long they took.
+//!
+//! Each thread counts for itself; whoever reads adds up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::Replied;
+use crate::code::Code;
+
+/// Upper bounds of the latency classes, in microseconds; what is above the last is in a class of its
+/// own. From a look-up in memory to a disk that is late.
+pub const LATENCY_BOUNDS_US: [u64; 12] =
+    [10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 50_000, 250_000, 1_000_000];
+
+/// The latency classes.
+const LATENCY_CLASSES: usize = LATENCY_BOUNDS_US.len() + 1;
+
+/// The calls that are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    ReportClient,
+    Register,
+    Deregister,
+    Heartbeat,
+    Discover,
+    BatchHeartbeat,
+    BatchGetHeartbeat,
+    BatchDeleteHeartbeat,
+    ReportContract,
+    GetContract,
+}
+
+impl Method {
+    const ALL: [Self; 10] = [
+        Self::ReportClient,
+        Self::Register,
+        Self::Deregister,
+        Self::Heartbeat,
+        Self::Discover,
+        Self::BatchHeartbeat,
+        Self::BatchGetHeartbeat,
+        Self::BatchDeleteHeartbeat,
+        Self::ReportContract,
+        Self::GetContract,
+    ];
+
+    /// Its name in the protocol.
+    fn name(self) -> &'static str {
+        match self {
+            Self::ReportClient => "ReportClient",
+            Self::Register => "RegisterInstance",
+            Self::Deregister => "DeregisterInstance",
+            Self::Heartbeat => "Heartbeat",
+            Self::Discover => "Discover",
+            Self::BatchHeartbeat => "BatchHeartbeat",
+            Self::BatchGetHeartbeat => "BatchGetHeartbeat",
+            Self::BatchDeleteHeartbeat => "BatchDelHeartbeat",
+            Self::ReportContract => "ReportServiceContract",
+            Self::GetContract => "GetServiceContract",
+        }
+    }
+}
+
+/// What one thread counted.
+#[derive(Debug)]
+pub(super) struct Meter {
+    methods: [MethodMeter; Method::ALL.len()],
+}
+
+#[derive(Debug)]
+struct MethodMeter {
+    /// By the place of the code among all.
+    calls: Box<[AtomicU64]>,
+    classes: [AtomicU64; LATENCY_CLASSES],
+    total_us: AtomicU64,
+}
+
+/// What was counted of one method.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MethodReading {
+    /// Its name in the protocol.
+    pub method: &'static str,
+    /// How many calls ended with which code; codes that did not occur are left out.
+    pub calls: Vec<(Code, u64)>,
+    /// How many calls took as long as each class of [`LATENCY_BOUNDS_US`], and longer than all.
+    pub classes: Vec<u64>,
+    /// Microseconds of all calls together.
+    pub total_us: u64,
+}
+
+/// A call that is under way.
+pub(super) struct Timed<'a> {
+    meter: &'a MethodMeter,
+    began: Instant,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self { methods: std::array::from_fn(|_| MethodMeter::default()) }
+    }
+}
+
+impl Default for MethodMeter {
+    fn default() -> Self {
+        Self {
+            calls: Code::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
+            classes: Default::default(),
+            total_us: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Meter {
+    /// Begins to measure a call.
+    pub(super) fn start(&self, method: Method) -> Timed<'_> {
+        Timed { meter: &self.methods[method as usize], began: Instant::now() }
+    }
+}
+
+impl Timed<'_> {
+    /// Counts the call by what it is answered with.
+    pub(super) fn end(self, replied: Replied) -> Replied {
+        let elapsed_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        if let Ok(place) = Code::ALL.binary_search(&replied.code) {
+            self.meter.calls[place].fetch_add(1, Ordering::Relaxed);
+        }
+        let class = LATENCY_BOUNDS_US.partition_point(|bound| *bound < elapsed_us);
+        self.meter.classes[class].fetch_add(1, Ordering::Relaxed);
+        self.meter.total_us.fetch_add(elapsed_us, Ordering::Relaxed);
+        replied
+    }
+}
+
+/// Adds up what threads counted.
+pub(super) fn sum(meters: &[Arc<Meter>]) -> Vec<MethodReading> {
+    Method::ALL.iter().map(|method| sum_of(*method, meters)).collect()
+}
+
+fn sum_of(method: Method, meters: &[Arc<Meter>]) -> MethodReading {
+    let all = || meters.iter().map(|meter| &meter.methods[method as usize]);
+    let add = |number: fn(&MethodMeter, usize) -> &AtomicU64, place: usize| -> u64 {
+        all().map(|meter| number(meter, place).load(Ordering::Relaxed)).sum()
+    };
+    let calls = Code::ALL.iter().enumerate();
+    let calls = calls.map(|(place, code)| (*code, add(|meter, place| &meter.calls[place], place)));
+    let class = |place| add(|meter, place| &meter.classes[place], place);
+    MethodReading {
+        method: method.name(),
+        calls: calls.filter(|(_, count)| *count > 0).collect(),
+        classes: (0..LATENCY_CLASSES).map(class).collect(),
+        total_us: add(|meter, _| &meter.total_us, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_added_up() {
+        let meters: Vec<Arc<Meter>> = vec![Arc::default(), Arc::default()];
+        for (meter, code) in
+            [(0, Code::ExecuteSuccess), (1, Code::ExecuteSuccess), (1, Code::DataNoChange)]
+        {
+            meters[meter].start(Method::Discover).end(Replied::made(code, Vec::new()));
+        }
+        let readings = sum(&meters);
+        let discover = readings.iter().find(|reading| reading.method == "Discover");
+        let discover = discover.expect("every method is read");
+        assert_eq!(discover.calls, [(Code::ExecuteSuccess, 2), (Code::DataNoChange, 1)]);
+        assert_eq!(discover.classes.iter().sum::<u64>(), 3);
+        let others = readings.iter().filter(|reading| reading.method != "Discover");
+        assert!(others.clone().all(|reading| reading.calls.is_empty()));
+        assert_eq!(others.count(), Method::ALL.len() - 1);
+    }
+}

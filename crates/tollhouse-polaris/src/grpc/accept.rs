@@ -1,0 +1,178 @@
+//! One thread of a server: accepts, hands connections to tasks, watches over them, and stops in order.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+
+use super::connection;
+use super::cork::Buffers;
+use super::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, MESSAGE_BYTES_MAX};
+use super::presence::{Presence, Roster};
+use super::service::Services;
+use super::stopping::Stopping;
+
+/// What can be chosen about a server; the rest is in [`super::limits`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Longest message that is taken.
+    pub message_bytes_max: usize,
+    /// Connections that the thread has open at once.
+    pub connections_max: usize,
+    /// Where the thread counts; may be shared by threads.
+    pub counts: Arc<Counts>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            message_bytes_max: MESSAGE_BYTES_MAX,
+            connections_max: CONNECTIONS_MAX,
+            counts: Arc::default(),
+        }
+    }
+}
+
+/// A number that only goes up.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// The number.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_one(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What happened so far.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Connections accepted.
+    pub connections: Count,
+    /// Connections that ended, of those.
+    pub connections_ended: Count,
+    /// Connections closed at once because there were too many.
+    pub connections_refused: Count,
+    /// Connections that did not speak HTTP/2, of those accepted.
+    pub handshakes_failed: Count,
+    /// Calls begun.
+    pub calls: Count,
+    /// Calls that ended with another status than OK, of those.
+    pub calls_failed: Count,
+    /// Handlers that panicked.
+    pub panics: Count,
+}
+
+/// What the connections of a thread share.
+pub(super) struct Server {
+    pub(super) services: Services,
+    pub(super) message_bytes_max: usize,
+    pub(super) counts: Arc<Counts>,
+    pub(super) stopping: Rc<Stopping>,
+    pub(super) buffers: Rc<Buffers>,
+    roster: Rc<Roster>,
+    connections_max: usize,
+}
+
+/// Serves `listeners` until `stop` becomes true or has no sender left, then lets calls under way end
+/// for [`DRAIN_TIMEOUT`]. Runs on a local runtime, or within a local set.
+///
+/// # Errors
+/// When a listener cannot be used.
+pub async fn serve(
+    listeners: Vec<std::net::TcpListener>,
+    services: Services,
+    options: Options,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let listeners: io::Result<Vec<_>> = listeners.into_iter().map(adopt).collect();
+    let listeners = listeners?;
+    let server = Rc::new(Server {
+        services,
+        message_bytes_max: options.message_bytes_max,
+        counts: options.counts,
+        stopping: Rc::default(),
+        buffers: Rc::default(),
+        roster: Rc::default(),
+        connections_max: options.connections_max,
+    });
+    tokio::select! {
+        () = accept(&server, &listeners) => {}
+        () = server.roster.watch() => {}
+        _ = stop.wait_for(|is_over| *is_over) => {}
+    }
+    drop(listeners);
+    server.stopping.begin();
+    if timeout(DRAIN_TIMEOUT, server.roster.until_empty()).await.is_err() {
+        server.roster.end_all();
+        server.roster.until_empty().await;
+    }
+    Ok(())
+}
+
+fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}
+
+/// Accepts for ever.
+async fn accept(server: &Rc<Server>, listeners: &[TcpListener]) {
+    // Whose turn it is: a busy listener must not keep the others from being heard.
+    let mut turn = 0;
+    loop {
+        let accepted = poll_fn(|cx| {
+            for _ in listeners {
+                turn = (turn + 1) % listeners.len();
+                if let Poll::Ready(accepted) = listeners[turn].poll_accept(cx) {
+                    return Poll::Ready(accepted);
+                }
+            }
+            Poll::Pending
+        });
+        match accepted.await {
+            Ok((stream, peer)) => server.take(stream, peer),
+            Err(error) if is_of_the_client(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections of registry clients");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// A client that left while it was queued is nobody's failure.
+fn is_of_the_client(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
+}
+
+impl Server {
+    fn take(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr) {
+        if self.roster.count() >= self.connections_max {
+            return self.counts.connections_refused.add_one();
+        }
+        self.counts.connections.add_one();
+        // Fails on a connection that is gone already, which reading will tell.
+        let _ = stream.set_nodelay(true);
+        let server = Rc::clone(self);
+        let presence = self.roster.enter();
+        spawn_local(async move { server.converse(stream, peer, presence).await });
+    }
+
+    async fn converse(self: Rc<Self>, stream: TcpStream, peer: SocketAddr, presence: Presence) {
+        let counts = Arc::clone(&self.counts);
+        connection::serve(self, stream, peer, presence).await;
+        counts.connections_ended.add_one();
+    }
+}

@@ -1,0 +1,334 @@
+//! One call, from its head to its status.
+//!
+//! A unary call whose message is there and whose handler need not wait ends within [`begin`]: no task,
+//! no second turn of the connection. Every other call is a task, and the deadline that the client gave
+//! and the stop of the thread end its waiting.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::request::Parts;
+use http::{HeaderValue, Method as HttpMethod, Request, Response, StatusCode, header};
+use tokio::task::{coop, spawn_local};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::connection::Link;
+use super::inbox::{Broken, Inbox};
+use super::outbox::{Gone, Outbox};
+use super::payload::Payload;
+use super::service::{Call, Handler, Method, Outcome, Reply, Series, SeriesHandler};
+use super::status::{Code, Status};
+use super::stopping::Listener;
+use super::{accept::Server, timeout};
+
+/// Calls have this content type, alone or with `+proto` or parameters behind it.
+const CONTENT_TYPE: &[u8] = b"application/grpc";
+
+/// The only encoding of messages that is understood.
+const PROTO: &[u8] = b"+proto";
+
+/// Why a request is no call.
+#[derive(Debug)]
+enum Refusal {
+    /// It is no gRPC; the status of HTTP says why.
+    Http(StatusCode),
+    /// It is, but not one that can be served.
+    Grpc(Status),
+}
+
+/// What every kind of call needs.
+struct Running {
+    link: Rc<Link>,
+    call: Rc<Call>,
+    inbox: Inbox,
+    outbox: Outbox,
+    over: Over,
+}
+
+/// Ends a call's waiting: its deadline, and the stop of the thread.
+struct Over {
+    listener: Listener,
+    deadline: Option<Instant>,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+/// Begins a call, and ends it too where nothing has to be waited for.
+pub(super) fn begin(
+    link: &Rc<Link>,
+    request: Request<RecvStream>,
+    respond: SendResponse<Payload>,
+    cx: &mut Context<'_>,
+) {
+    link.server.counts.calls.add_one();
+    let (head, body) = request.into_parts();
+    let (method, time) = match admit(&link.server, &head) {
+        Ok(admitted) => admitted,
+        Err(refusal) => return refuse(link, refusal, respond),
+    };
+    let budget = link.budget.clone();
+    let mut running = Running {
+        inbox: Inbox::new(body, &budget, link.server.message_bytes_max),
+        outbox: Outbox::new(respond, budget),
+        over: Over::new(link.server.stopping.listener(), time),
+        call: Rc::new(Call::new(link.peer, head.headers)),
+        link: Rc::clone(link),
+    };
+    match method {
+        Method::Unary(handler) => match running.inbox.poll_only(cx) {
+            Poll::Pending => drop(spawn_local(running.unary(handler))),
+            Poll::Ready(Err(broken)) => running.end(Err(broken)),
+            Poll::Ready(Ok(message)) => match running.ask(&*handler, message) {
+                Reply::Now(outcome) => running.answer_only(outcome),
+                Reply::Later(outcome) => drop(spawn_local(running.wait_only(outcome))),
+            },
+        },
+        Method::Each(handler) => drop(spawn_local(running.each(handler))),
+        Method::Series(handler) => drop(spawn_local(running.series(handler))),
+    }
+}
+
+/// Whether a request is a call of a known method, and the time it may take.
+fn admit(server: &Server, head: &Parts) -> Result<(Method, Option<Duration>), Refusal> {
+    if head.method != HttpMethod::POST {
+        return Err(Refusal::Http(StatusCode::METHOD_NOT_ALLOWED));
+    }
+    if !is_call(head.headers.get(header::CONTENT_TYPE)) {
+        return Err(Refusal::Http(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+    let method = server.services.find(head.uri.path()).map_err(Refusal::Grpc)?;
+    let Some(field) = head.headers.get("grpc-timeout") else { return Ok((method.clone(), None)) };
+    let time = timeout::parse(field.as_bytes())
+        .ok_or_else(|| Refusal::Grpc(Status::new(Code::Internal, "malformed grpc-timeout")))?;
+    Ok((method.clone(), Some(time)))
+}
+
+/// Whether a content type is gRPC's, with messages that are understood here.
+fn is_call(content_type: Option<&HeaderValue>) -> bool {
+    let rest = content_type.and_then(|kind| kind.as_bytes().strip_prefix(CONTENT_TYPE));
+    let rest = rest.map(|rest| rest.strip_prefix(PROTO).unwrap_or(rest));
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b';' | b' ')))
+}
+
+fn refuse(link: &Link, refusal: Refusal, mut respond: SendResponse<Payload>) {
+    link.server.counts.calls_failed.add_one();
+    let response = match refusal {
+        Refusal::Grpc(status) => status.alone(),
+        Refusal::Http(code) => {
+            let mut response = Response::new(());
+            *response.status_mut() = code;
+            if code == StatusCode::METHOD_NOT_ALLOWED {
+                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+            }
+            response
+        }
+    };
+    // Fails when the client has gone, and then nobody waits for the refusal.
+    let _ = respond.send_response(response, true);
+}
+
+impl Running {
+    /// Asks a handler; one that panics fails its call and no other.
+    fn ask(&self, handler: &Handler, message: Bytes) -> Reply {
+        catch_unwind(AssertUnwindSafe(|| handler(&self.call, message))).unwrap_or_else(|_| {
+            self.link.server.counts.panics.add_one();
+            Reply::Now(Err(Status::new(Code::Internal, "the handler failed")))
+        })
+    }
+
+    /// Ends the call as `ended` tells.
+    fn end(self, ended: Result<(), Broken>) {
+        let status = match ended {
+            Ok(()) => Status::OK,
+            Err(Broken::Refused(status)) => status,
+            Err(Broken::Gone) => return,
+        };
+        if status.code != Code::Ok {
+            self.link.server.counts.calls_failed.add_one();
+        }
+        // Fails when the client has gone, and then nobody waits for the status.
+        let _ = self.outbox.end(&status);
+    }
+
+    /// Sends the only answer and ends the call.
+    fn answer_only(mut self, outcome: Outcome) {
+        let ended = self.send(outcome);
+        self.end(ended);
+    }
+
+    async fn wait_only(mut self, outcome: Pin<Box<dyn Future<Output = Outcome>>>) {
+        let outcome = self.over.within_deadline(outcome).await;
+        self.answer_only(outcome);
+    }
+
+    async fn unary(mut self, handler: Rc<Handler>) {
+        match self.only_message().await {
+            Err(broken) => self.end(Err(broken)),
+            Ok(message) => match self.ask(&*handler, message) {
+                Reply::Now(outcome) => self.answer_only(outcome),
+                Reply::Later(outcome) => self.wait_only(outcome).await,
+            },
+        }
+    }
+
+    async fn each(mut self, handler: Rc<Handler>) {
+        let ended = self.answer_each(&*handler).await;
+        self.end(ended);
+    }
+
+    async fn answer_each(&mut self, handler: &Handler) -> Result<(), Broken> {
+        while let Some(message) = poll_fn(|cx| self.poll_message(cx)).await? {
+            let outcome = match self.ask(handler, message) {
+                Reply::Now(outcome) => outcome,
+                Reply::Later(outcome) => self.over.within_deadline(outcome).await,
+            };
+            self.send(outcome)?;
+            self.until_taken().await?;
+            // A client with a thousand messages in its window lets others have their turn.
+            coop::consume_budget().await;
+        }
+        Ok(())
+    }
+
+    async fn series(mut self, handler: Rc<SeriesHandler>) {
+        let ended = self.answer_series(&*handler).await;
+        self.end(ended);
+    }
+
+    async fn answer_series(&mut self, handler: &SeriesHandler) -> Result<(), Broken> {
+        let message = self.only_message().await?;
+        let mut series = handler(&self.call, message)?;
+        self.outbox.open()?;
+        while let Some(outcome) = poll_fn(|cx| self.poll_series(&mut *series, cx)).await? {
+            self.send(outcome)?;
+            self.until_taken().await?;
+            coop::consume_budget().await;
+        }
+        Ok(())
+    }
+
+    fn poll_series(
+        &mut self,
+        series: &mut dyn Series,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Outcome>, Broken>> {
+        if let Poll::Ready(outcome) = series.poll_next(cx) {
+            return Poll::Ready(Ok(outcome));
+        }
+        if let Poll::Ready(gone) = self.outbox.poll_gone(cx) {
+            return Poll::Ready(Err(gone.into()));
+        }
+        self.over.poll(cx).map(|status| Err(Broken::Refused(status)))
+    }
+
+    async fn only_message(&mut self) -> Result<Bytes, Broken> {
+        poll_fn(|cx| match self.inbox.poll_only(cx) {
+            Poll::Ready(message) => Poll::Ready(message),
+            Poll::Pending => self.over.poll(cx).map(|status| Err(Broken::Refused(status))),
+        })
+        .await
+    }
+
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broken>> {
+        if let Poll::Ready(message) = self.inbox.poll_next(cx) {
+            return Poll::Ready(message);
+        }
+        if let Poll::Ready(status) = self.over.poll(cx) {
+            return Poll::Ready(Err(Broken::Refused(status)));
+        }
+        // Some clients send nothing before they have seen the head of the answer.
+        match self.outbox.open() {
+            Ok(_) => Poll::Pending,
+            Err(gone) => Poll::Ready(Err(gone.into())),
+        }
+    }
+
+    fn send(&mut self, outcome: Outcome) -> Result<(), Broken> {
+        Ok(self.outbox.send(outcome?)??)
+    }
+
+    /// Waits for a client that does not read what it asked for.
+    async fn until_taken(&mut self) -> Result<(), Broken> {
+        if !self.outbox.is_full() {
+            return Ok(());
+        }
+        poll_fn(|cx| match self.outbox.poll_taken(cx) {
+            Poll::Ready(taken) => Poll::Ready(taken.map_err(Broken::from)),
+            Poll::Pending => self.over.poll_deadline(cx).map(|status| Err(Broken::Refused(status))),
+        })
+        .await
+    }
+}
+
+impl Over {
+    fn new(listener: Listener, time: Option<Duration>) -> Self {
+        let deadline = time.and_then(|time| Instant::now().checked_add(time));
+        Self { listener, deadline, sleep: None }
+    }
+
+    /// Ready with the status when the deadline has passed or the thread stops.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
+        if self.listener.has_begun(cx) {
+            return Poll::Ready(Status::new(Code::Unavailable, "the server is stopping"));
+        }
+        self.poll_deadline(cx)
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
+        let Some(deadline) = self.deadline else { return Poll::Pending };
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        let late = || Status::new(Code::DeadlineExceeded, "the time given is over");
+        sleep.as_mut().poll(cx).map(|()| late())
+    }
+
+    async fn within_deadline(
+        &mut self,
+        mut outcome: Pin<Box<dyn Future<Output = Outcome>>>,
+    ) -> Outcome {
+        poll_fn(|cx| match outcome.as_mut().poll(cx) {
+            Poll::Ready(outcome) => Poll::Ready(outcome),
+            Poll::Pending => self.poll_deadline(cx).map(Err),
+        })
+        .await
+    }
+}
+
+impl From<Gone> for Broken {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<Status> for Broken {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_known_by_their_content_type() {
+        for (kind, is) in [
+            ("application/grpc", true),
+            ("application/grpc+proto", true),
+            ("application/grpc;charset=utf-8", true),
+            ("application/grpc+proto; charset=utf-8", true),
+            ("application/grpc+json", false),
+            ("application/grpc+protobuf", false),
+            ("application/grpc-web", false),
+            ("application/json", false),
+        ] {
+            assert_eq!(is_call(Some(&HeaderValue::from_static(kind))), is, "{kind}");
+        }
+        assert!(!is_call(None));
+    }
+}

@@ -1,0 +1,91 @@
+//! The messages of one call, as they arrive.
+
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::RecvStream;
+
+use super::budget::Budget;
+use super::messages::Messages;
+use super::status::{Code, Status};
+
+/// The client's side of a call.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    body: RecvStream,
+    messages: Messages,
+    /// The message of a call that has one, while its end is awaited.
+    only: Option<Bytes>,
+}
+
+/// Why no message comes any more, other than by the call's end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// The call ends with this status.
+    Refused(Status),
+    /// The client has given the call up, or is gone.
+    Gone,
+}
+
+impl Inbox {
+    pub(super) fn new(body: RecvStream, budget: &Budget, message_bytes_max: usize) -> Self {
+        Self { body, messages: Messages::new(budget, message_bytes_max), only: None }
+    }
+
+    /// The next message; `None` when the client has sent all of them.
+    pub(super) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, Broken>> {
+        loop {
+            match self.messages.next() {
+                Ok(None) => {}
+                Ok(message) => return Poll::Ready(Ok(message)),
+                Err(status) => return Poll::Ready(Err(Broken::Refused(status))),
+            }
+            if self.body.is_end_stream() {
+                return Poll::Ready(self.at_end());
+            }
+            match ready!(self.body.poll_data(cx)) {
+                Some(Ok(piece)) => {
+                    // Fails when the stream is closed, which the next poll tells.
+                    let _ = self.body.flow_control().release_capacity(piece.len());
+                    self.messages.feed(piece);
+                }
+                Some(Err(_)) => return Poll::Ready(Err(Broken::Gone)),
+                None => return Poll::Ready(self.at_end()),
+            }
+        }
+    }
+
+    /// The message of a call that has exactly one, when the client has sent all of it.
+    pub(super) fn poll_only(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Broken>> {
+        let refuse = |message| Err(Broken::Refused(Status::new(Code::Internal, message)));
+        loop {
+            let message = match ready!(self.poll_next(cx)) {
+                Ok(message) => message,
+                Err(broken) => return Poll::Ready(Err(broken)),
+            };
+            match (message, self.only.is_some()) {
+                (Some(message), false) => self.only = Some(message),
+                (Some(_), true) => {
+                    return Poll::Ready(refuse("a unary call has one message, not several"));
+                }
+                (None, _) => {
+                    let only = self.only.take().map(Ok);
+                    return Poll::Ready(
+                        only.unwrap_or_else(|| refuse("the call ended without a message")),
+                    );
+                }
+            }
+        }
+    }
+
+    fn at_end(&self) -> Result<Option<Bytes>, Broken> {
+        if self.messages.is_between() {
+            return Ok(None);
+        }
+        let status = Status::new(Code::Internal, "the call ended within a message");
+        Err(Broken::Refused(status))
+    }
+}

@@ -1,0 +1,73 @@
+//! Every bound of the gRPC side, with its reason. A client that meets one gets a status or is
+//! disconnected; the others do not notice.
+
+use std::time::Duration;
+
+/// Longest message that is taken: the limit that gRPC servers have unless told otherwise.
+pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Calls that a client may have open at once on a connection: load generators run some hundred
+/// workers over one connection, and clients queue what goes beyond.
+pub const STREAMS_MAX: u32 = 1_024;
+
+/// Connections of one thread: a few times what one process's descriptors usually allow for a core.
+pub const CONNECTIONS_MAX: usize = 16_384;
+
+/// Bytes of a request's header fields together: four times what SDKs and proxies put there.
+pub const HEADER_BYTES_MAX: u32 = 16 * 1024;
+
+/// Bytes that a client may send ahead on one stream: usual messages come without waiting.
+pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+
+/// The same for all streams of a connection; also what HTTP/2 may hold unread for one.
+pub const CONNECTION_WINDOW_BYTES: u32 = 1 << 22;
+
+/// Bytes that a connection may make us hold: parts of messages that are not whole yet, and long answers
+/// made for it alone that it does not read. Eight messages of the longest kind.
+pub const HELD_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX;
+
+/// Answers made for one client that are shorter than this are not counted against
+/// [`HELD_BYTES_MAX`]: a connection's streams together cannot hold much of them.
+pub const UNCOUNTED_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes sent on a stream between two looks at whether the client reads: looking costs a lock, and so
+/// much may lie in HTTP/2's queue beyond what the client's window takes.
+pub const UNCHECKED_BYTES_MAX: usize = 64 * 1024;
+
+/// Streams reset by the client before they were looked at. A load generator that ends may take back
+/// all of its calls at once; a client that does so again and again is sent away.
+pub const EARLY_RESETS_MAX: usize = 1_024;
+
+/// Streams that this side resets because of what the client did wrong, before it is sent away.
+pub const ERROR_RESETS_MAX: usize = 1_024;
+
+/// Streams reset by this side that are remembered so that frames under way are not taken for errors.
+pub const REMEMBERED_RESETS_MAX: usize = 256;
+
+/// How long a new connection may take to speak HTTP/2.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often connections are looked at for signs of life.
+pub const PRESENCE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Looks without a byte after which a connection is pinged: half a minute of silence.
+pub const SILENT_LOOKS_BEFORE_PING: u32 = 2;
+
+/// Looks without a byte after which a connection is ended: a living client answers a ping in seconds.
+pub const SILENT_LOOKS_BEFORE_END: u32 = 4;
+
+/// How long calls under way may take to end after the stop.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Pause after an error of accepting that only time mends, such as no file descriptors left.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes of a status message in the trailers; longer ones are cut.
+pub const STATUS_MESSAGE_BYTES_MAX: usize = 1_024;
+
+/// Bytes gathered before they are written: enough that a write is mostly payload, few enough to
+/// stay in a core's cache.
+pub const CORK_BYTES: usize = 64 * 1024;
+
+/// Buffers for gathering that a thread keeps for the next connection that has something to say.
+pub const CORK_BUFFERS_KEPT_MAX: usize = 32;

@@ -1,0 +1,209 @@
+//! How an answer travels: HTTP/2 takes from a [`Payload`] as the client makes room.
+//!
+//! Pieces are shared with whoever else sends the same answer, and come from the chain only when their
+//! turn comes.
+
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes};
+
+use super::budget::{Budget, Share};
+use super::limits::UNCOUNTED_BYTES_MAX;
+use super::messages::PREFIX_BYTES;
+use super::status::{Code, Status};
+use crate::answer::{Answer, Chunks};
+
+/// Longest message that a prefix can announce.
+const ANSWER_BYTES_MAX: usize = u32::MAX as usize;
+
+/// What is sent where a chain ends before its length: a chain that miscounts spoils its own
+/// answer, which the client cannot decode, and nobody else's.
+static PADDING: [u8; 1_024] = [0; 1_024];
+
+impl Answer {
+    /// The message as it travels.
+    ///
+    /// # Errors
+    /// The status to send instead: too long for gRPC, or the client does not read what it has.
+    pub(super) fn into_payload(self, budget: &Budget) -> Result<Payload, Status> {
+        if self.length > ANSWER_BYTES_MAX {
+            let message = "the answer is longer than a message can be";
+            return Err(Status::new(Code::ResourceExhausted, message));
+        }
+        let mut share = None;
+        if !self.is_shared && self.length > UNCOUNTED_BYTES_MAX {
+            share.insert(budget.share()).take(self.length)?;
+        }
+        let mut prefix = [0; PREFIX_BYTES];
+        prefix[1..].copy_from_slice(&(self.length as u32).to_be_bytes());
+        let remaining = PREFIX_BYTES + self.length;
+        let mut payload = Payload {
+            prefix,
+            prefix_sent: 0,
+            current: self.first,
+            rest: self.rest,
+            remaining,
+            _share: share,
+        };
+        payload.refill();
+        Ok(payload)
+    }
+}
+
+/// A message on its way, prefix included.
+pub(super) struct Payload {
+    prefix: [u8; PREFIX_BYTES],
+    prefix_sent: u8,
+    /// The piece that is being sent; never empty while message bytes remain.
+    current: Bytes,
+    rest: Option<Box<dyn Chunks>>,
+    remaining: usize,
+    _share: Option<Share>,
+}
+
+impl Payload {
+    /// Bytes that are not sent yet, prefix included.
+    pub(super) fn remaining_bytes(&self) -> usize {
+        self.remaining
+    }
+
+    fn prefix_left(&self) -> &[u8] {
+        &self.prefix[usize::from(self.prefix_sent)..]
+    }
+
+    /// Bytes of the message, without the prefix, that are not sent.
+    fn message_left(&self) -> usize {
+        self.remaining - self.prefix_left().len()
+    }
+
+    /// Makes the next piece the current one when that is used up, and cuts what is too much.
+    fn refill(&mut self) {
+        let left = self.message_left();
+        while self.current.is_empty() && left > 0 {
+            self.current = match self.rest.as_mut().and_then(|rest| rest.next()) {
+                Some(piece) => piece,
+                None => {
+                    debug_assert!(false, "a chain is as long as it was said to be");
+                    Bytes::from_static(&PADDING)
+                }
+            };
+        }
+        debug_assert!(self.current.len() <= left, "a chain is no longer than it was said to be");
+        self.current.truncate(left);
+    }
+}
+
+impl Buf for Payload {
+    fn remaining(&self) -> usize {
+        self.remaining
+    }
+
+    fn chunk(&self) -> &[u8] {
+        match self.prefix_left() {
+            [] => &self.current,
+            prefix => prefix,
+        }
+    }
+
+    fn chunks_vectored<'a>(&'a self, out: &mut [IoSlice<'a>]) -> usize {
+        let mut count = 0;
+        for piece in [self.prefix_left(), &self.current] {
+            if let (false, Some(slot)) = (piece.is_empty(), out.get_mut(count)) {
+                *slot = IoSlice::new(piece);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        assert!(count <= self.remaining, "no more is sent than there is");
+        let of_prefix = count.min(self.prefix_left().len());
+        self.prefix_sent += of_prefix as u8;
+        self.remaining -= of_prefix;
+        count -= of_prefix;
+        while count > 0 {
+            let of_piece = count.min(self.current.len());
+            self.current.advance(of_piece);
+            self.remaining -= of_piece;
+            count -= of_piece;
+            self.refill();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Pieces(&'static [&'static str]);
+
+    impl Chunks for Pieces {
+        fn next(&mut self) -> Option<Bytes> {
+            let (first, rest) = self.0.split_first()?;
+            self.0 = rest;
+            Some(Bytes::from_static(first.as_bytes()))
+        }
+    }
+
+    fn chain(first: &'static str, pieces: &'static [&'static str]) -> Answer {
+        let length = first.len() + pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        Answer::chain(Bytes::from_static(first.as_bytes()), length, Pieces(pieces))
+    }
+
+    fn taken(answer: Answer, step: usize) -> Vec<u8> {
+        let mut payload = answer.into_payload(&Budget::default()).expect("short");
+        let mut taken = Vec::new();
+        while payload.has_remaining() {
+            let mut slices = [IoSlice::new(&[]); 4];
+            let count = payload.chunks_vectored(&mut slices);
+            assert_eq!(&*slices[0], payload.chunk());
+            assert!(slices[..count].iter().all(|slice| !slice.is_empty()));
+            let size = payload.chunk().len().min(step);
+            taken.extend_from_slice(&payload.chunk()[..size]);
+            payload.advance(size);
+        }
+        taken
+    }
+
+    #[test]
+    fn an_answer_travels_whole_whatever_its_pieces_are() {
+        for (case, pieces) in [
+            ("no pieces", &[][..]),
+            ("one", &["cd"]),
+            ("several", &["c", "d", "efg"]),
+            ("empty ones", &["", "c", "", "", "de", ""]),
+        ] {
+            for first in ["", "ab"] {
+                let whole = chain(first, pieces).into_bytes();
+                let mut expected = vec![0, 0, 0, 0, whole.len() as u8];
+                expected.extend_from_slice(&whole);
+                for step in 1..8 {
+                    assert_eq!(taken(chain(first, pieces), step), expected, "{case} by {step}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn advancing_over_several_pieces_keeps_the_count() {
+        let payload = chain("ab", &["c", "", "def"]).into_payload(&Budget::default());
+        let mut payload = payload.expect("short");
+        payload.advance(9);
+        assert_eq!((payload.remaining(), payload.chunk()), (2, &b"ef"[..]));
+        payload.advance(2);
+        assert_eq!((payload.remaining(), payload.chunk()), (0, &b""[..]));
+    }
+
+    #[test]
+    fn long_answers_of_one_client_count_until_they_are_sent() {
+        let budget = Budget::default();
+        let long = || Answer::from(Bytes::from(vec![0; 8 << 20]));
+        let kept: Vec<_> = (0..4).map(|_| long().into_payload(&budget).expect("room")).collect();
+        let refused = long().into_payload(&budget).err().map(|status| status.code);
+        assert_eq!(refused, Some(Code::ResourceExhausted));
+        Answer::shared(vec![0; 8 << 20].into()).into_payload(&budget).expect("shared");
+        drop(kept);
+        long().into_payload(&budget).expect("room again");
+    }
+}

@@ -1,0 +1,124 @@
+//! The methods of Polaris, bound to the handlers of the dialect.
+//!
+//! `WatchClientEvents` is left out on purpose: servers in use answer it as an unknown method, and
+//! clients then leave the feature alone.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::service::{Call, Outcome, Reply, Services};
+use super::status::{Code, Status};
+use crate::dialect::{Caller, Dialect, HealthFilter, Replied, Undecodable};
+use crate::schema::descriptors;
+
+/// The field with the token of a caller.
+const TOKEN_FIELD: &str = "x-polaris-token";
+
+/// Everything that a thread of the registry offers over gRPC: the calls of Polaris, health, reflection.
+#[must_use]
+pub fn services(dialect: Dialect) -> Services {
+    let dialect = Arc::new(dialect);
+    let services = instances(Services::new(), &dialect);
+    let services = heartbeats(services, &dialect);
+    let services = contracts(services, &dialect);
+    super::reflection::add(super::health::add(services), descriptors())
+}
+
+fn instances(services: Services, dialect: &Arc<Dialect>) -> Services {
+    let discovering = Arc::clone(dialect);
+    services
+        .unary("/v1.PolarisGRPC/ReportClient", now(dialect, Dialect::report_client))
+        .unary(
+            "/v1.PolarisGRPC/Heartbeat",
+            now(dialect, |dialect, caller, message| dialect.heartbeat(caller, message)),
+        )
+        .unary(
+            "/v1.PolarisGRPC/RegisterInstance",
+            later(dialect, async |dialect, call, message| {
+                dialect.register(&caller(&call), message).await
+            }),
+        )
+        .unary(
+            "/v1.PolarisGRPC/DeregisterInstance",
+            later(dialect, async |dialect, call, message| {
+                dialect.deregister(&caller(&call), message).await
+            }),
+        )
+        .each("/v1.PolarisGRPC/Discover", move |call: &Rc<Call>, message: Bytes| {
+            let filter = HealthFilter::Ignored;
+            Reply::Now(outcome(discovering.discover(&caller(call), &message, filter)))
+        })
+}
+
+fn heartbeats(services: Services, dialect: &Arc<Dialect>) -> Services {
+    services
+        .each(
+            "/v1.PolarisHeartbeatGRPC/BatchHeartbeat",
+            now(dialect, |dialect, caller, message| dialect.batch_heartbeat(caller, message)),
+        )
+        .unary(
+            "/v1.PolarisHeartbeatGRPC/BatchGetHeartbeat",
+            now(dialect, |dialect, caller, message| dialect.batch_get_heartbeat(caller, message)),
+        )
+        .unary(
+            "/v1.PolarisHeartbeatGRPC/BatchDelHeartbeat",
+            now(dialect, |dialect, caller, message| {
+                dialect.batch_delete_heartbeat(caller, message)
+            }),
+        )
+}
+
+fn contracts(services: Services, dialect: &Arc<Dialect>) -> Services {
+    services
+        .unary(
+            "/v1.PolarisServiceContractGRPC/ReportServiceContract",
+            later(dialect, async |dialect, call, message| {
+                dialect.report_contract(&caller(&call), message).await
+            }),
+        )
+        .unary(
+            "/v1.PolarisServiceContractGRPC/GetServiceContract",
+            now(dialect, |dialect, caller, message| dialect.get_contract(caller, message)),
+        )
+}
+
+/// A handler that needs no waiting.
+fn now(
+    dialect: &Arc<Dialect>,
+    handler: impl Fn(&Dialect, &Caller<'_>, &Bytes) -> Result<Replied, Undecodable> + 'static,
+) -> impl Fn(&Rc<Call>, Bytes) -> Reply + 'static {
+    let dialect = Arc::clone(dialect);
+    move |call, message| Reply::Now(outcome(handler(&dialect, &caller(call), &message)))
+}
+
+/// A handler that waits for something to be durable.
+fn later(
+    dialect: &Arc<Dialect>,
+    handler: impl AsyncFn(Arc<Dialect>, Rc<Call>, Bytes) -> Result<Replied, Undecodable>
+    + Copy
+    + 'static,
+) -> impl Fn(&Rc<Call>, Bytes) -> Reply + 'static {
+    let dialect = Arc::clone(dialect);
+    move |call, message| {
+        let (dialect, call) = (Arc::clone(&dialect), Rc::clone(call));
+        Reply::later(async move { outcome(handler(dialect, call, message).await) })
+    }
+}
+
+fn caller(call: &Call) -> Caller<'_> {
+    Caller { token: call.field(TOKEN_FIELD) }
+}
+
+/// Whatever the code in the message is, the call itself went well; only bytes that are no message
+/// end it otherwise.
+fn outcome(replied: Result<Replied, Undecodable>) -> Outcome {
+    match replied {
+        Ok(replied) => Ok(replied.answer),
+        Err(error) => {
+            let message = format!("the request cannot be decoded: {error}");
+            Err(Status::new(Code::Internal, message))
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The connections of a thread: how many there are, and which of them give no sign of life.
+//!
+//! Every [`PRESENCE_INTERVAL`] all are looked at. One from which nothing came for some looks is pinged;
+//! one that does not even answer that is ended. So an idle connection costs no timer of its own.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use tokio::sync::Notify;
+
+use super::limits::{PRESENCE_INTERVAL, SILENT_LOOKS_BEFORE_END, SILENT_LOOKS_BEFORE_PING};
+
+/// The connections of a thread.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    entries: RefCell<HashMap<u64, Rc<Entry>>>,
+    next_key: Cell<u64>,
+    emptied: Notify,
+}
+
+/// What is known of a connection from outside of it.
+#[derive(Debug, Default)]
+struct Entry {
+    arrivals: Rc<Cell<u64>>,
+    arrivals_seen: Cell<u64>,
+    silent_looks: Cell<u32>,
+    order: Cell<Option<Order>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// What a connection is told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Ask the client for a sign of life.
+    Ping,
+    /// End now.
+    End,
+}
+
+/// A connection's place in the roster, for as long as it lasts.
+#[derive(Debug)]
+pub(super) struct Presence {
+    roster: Rc<Roster>,
+    key: u64,
+    entry: Rc<Entry>,
+}
+
+impl Roster {
+    /// How many connections there are.
+    pub(super) fn count(&self) -> usize {
+        self.entries.borrow().len()
+    }
+
+    /// Enters a connection.
+    pub(super) fn enter(self: &Rc<Self>) -> Presence {
+        let key = self.next_key.get();
+        self.next_key.set(key + 1);
+        let entry = Rc::new(Entry::default());
+        self.entries.borrow_mut().insert(key, Rc::clone(&entry));
+        Presence { roster: Rc::clone(self), key, entry }
+    }
+
+    /// Looks at all connections again and again.
+    pub(super) async fn watch(&self) {
+        let mut interval = tokio::time::interval(PRESENCE_INTERVAL);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            interval.tick().await;
+            for entry in self.entries.borrow().values() {
+                entry.look();
+            }
+        }
+    }
+
+    /// Tells all connections to end now.
+    pub(super) fn end_all(&self) {
+        for entry in self.entries.borrow().values() {
+            entry.give(Order::End);
+        }
+    }
+
+    /// Waits until no connection is left.
+    pub(super) async fn until_empty(&self) {
+        while self.count() > 0 {
+            self.emptied.notified().await;
+        }
+    }
+}
+
+impl Entry {
+    fn look(&self) {
+        let arrivals = self.arrivals.get();
+        if self.arrivals_seen.replace(arrivals) != arrivals {
+            self.silent_looks.set(0);
+            return;
+        }
+        let silent = self.silent_looks.get() + 1;
+        self.silent_looks.set(silent);
+        if silent >= SILENT_LOOKS_BEFORE_END {
+            self.give(Order::End);
+        } else if silent == SILENT_LOOKS_BEFORE_PING {
+            self.give(Order::Ping);
+        }
+    }
+
+    fn give(&self, order: Order) {
+        self.order.set(Some(order));
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+impl Presence {
+    /// To be counted up whenever bytes arrive.
+    pub(super) fn arrivals(&self) -> Rc<Cell<u64>> {
+        Rc::clone(&self.entry.arrivals)
+    }
+
+    /// What the connection is told to do, if anything; the task is woken when there is something.
+    pub(super) fn order(&self, cx: &mut Context<'_>) -> Option<Order> {
+        let mut waker = self.entry.waker.borrow_mut();
+        if waker.is_none() {
+            *waker = Some(cx.waker().clone());
+        }
+        self.entry.order.take()
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let mut entries = self.roster.entries.borrow_mut();
+        entries.remove(&self.key);
+        if entries.is_empty() {
+            self.roster.emptied.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_leads_to_a_ping_and_then_to_the_end() {
+        let roster = Rc::new(Roster::default());
+        let presence = roster.enter();
+        let entry = Rc::clone(&presence.entry);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut look = |has_arrived: bool| {
+            if has_arrived {
+                presence.arrivals().set(presence.arrivals().get() + 1);
+            }
+            entry.look();
+            presence.order(&mut cx)
+        };
+        assert_eq!([look(true), look(false), look(false)], [None, None, Some(Order::Ping)]);
+        assert_eq!([look(true), look(false), look(false)], [None, None, Some(Order::Ping)]);
+        assert_eq!([look(false), look(false)], [None, Some(Order::End)]);
+    }
+
+    #[tokio::test]
+    async fn the_roster_tells_when_it_is_empty() {
+        let roster = Rc::new(Roster::default());
+        let (first, second) = (roster.enter(), roster.enter());
+        assert_eq!(roster.count(), 2);
+        roster.end_all();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(first.order(&mut cx), Some(Order::End));
+        drop((first, second));
+        roster.until_empty().await;
+    }
+}

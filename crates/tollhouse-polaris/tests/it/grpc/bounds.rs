@@ -1,0 +1,265 @@
+//! What clients cannot make the server hold or do.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use tollhouse_polaris::answer::{Answer, Chunks};
+use tollhouse_polaris::grpc::{Call, Options, Reply, Services};
+use tollhouse_testkit::patience::wait_for;
+
+use super::{start, usual};
+use crate::client::{Client, framed, request, run};
+use crate::server::{Clock, Server, listener};
+
+/// Bytes of a piece of a long answer.
+const PIECE_BYTES: usize = 200;
+
+/// Pieces of a long answer: 22 MB, a hundred thousand instances.
+const PIECES: usize = 110_000;
+
+/// A long answer whose pieces are counted as they are taken.
+struct Counted {
+    left: usize,
+    taken: Arc<AtomicUsize>,
+}
+
+impl Chunks for Counted {
+    fn next(&mut self) -> Option<Bytes> {
+        static PIECE: [u8; PIECE_BYTES] = [b'p'; PIECE_BYTES];
+        self.left = self.left.checked_sub(1)?;
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Some(Bytes::from_static(&PIECE))
+    }
+}
+
+/// A server with a method that has a long answer.
+fn start_long(taken: &Arc<AtomicUsize>) -> Server {
+    let taken = Arc::clone(taken);
+    Server::start(move || {
+        let long = move |_: &Rc<Call>, _| {
+            let pieces = Counted { left: PIECES, taken: Arc::clone(&taken) };
+            let length = 3 + PIECES * PIECE_BYTES;
+            Reply::Now(Ok(Answer::chain(Bytes::from_static(b"abc"), length, pieces)))
+        };
+        usual().unary("/test.Test/Long", long.clone()).each("/test.Test/LongEach", long)
+    })
+}
+
+#[test]
+fn a_long_answer_arrives_whole() {
+    let server = start_long(&Arc::default());
+    run(async {
+        let client = Client::connect(server.address).await;
+        let ended = client.unary("/test.Test/Long", b"").await;
+        let message = &ended.messages[0];
+        assert_eq!(message.len(), 3 + PIECES * PIECE_BYTES);
+        assert!(message.starts_with(b"abcppp") && message.ends_with(b"p"));
+        assert_eq!(ended.code, Some(0));
+    });
+}
+
+#[test]
+fn a_client_that_does_not_read_takes_no_more_than_its_window() {
+    let window = 256 * 1024;
+    let taken = Arc::new(AtomicUsize::new(0));
+    let server = start_long(&taken);
+    let mut settings = h2::client::Builder::new();
+    settings.initial_window_size(window).initial_connection_window_size(window);
+    run(async {
+        let slow = Client::connect_with(server.address, &settings).await;
+        let mut calls = Vec::new();
+        for path in ["/test.Test/LongEach", "/test.Test/Long", "/test.Test/Long"] {
+            let mut call = slow.open(request(path)).await;
+            call.say(b"one");
+            if path.ends_with("Each") {
+                call.say(b"two");
+            }
+            call.close();
+            call.head().await;
+            calls.push(call);
+        }
+        // Others are served meanwhile; and when they are, all that could be taken is.
+        let other = Client::connect(server.address).await;
+        assert_eq!(other.unary("/test.Test/Echo", b"x").await.code, Some(0));
+        let most = 2 * window as usize / PIECE_BYTES;
+        assert!(taken.load(Ordering::Relaxed) <= most, "{}", taken.load(Ordering::Relaxed));
+        // And once it reads, it gets everything it asked for.
+        let mut call = calls.swap_remove(0);
+        drop(calls);
+        let body = call.body().await;
+        let mut bytes = 0;
+        while let Some(data) = body.data().await {
+            let data = data.expect("data");
+            bytes += data.len();
+            body.flow_control().release_capacity(data.len()).expect("open");
+        }
+        assert_eq!(bytes, 2 * (5 + 3 + PIECES * PIECE_BYTES));
+    });
+}
+
+#[test]
+fn answers_wait_for_a_client_that_asks_and_does_not_read() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let server = Server::start(move || {
+        let body = Bytes::from(vec![b'b'; 32 * 1024]);
+        usual().each("/test.Test/Shared", move |_: &Rc<Call>, _| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Reply::Now(Ok(Answer::shared(body.clone())))
+        })
+    });
+    let mut settings = h2::client::Builder::new();
+    settings.initial_window_size(1_000).initial_connection_window_size(1 << 20);
+    run(async {
+        let client = Client::connect_with(server.address, &settings).await;
+        let mut call = client.open(request("/test.Test/Shared")).await;
+        for _ in 0..1_000 {
+            call.say(b"more");
+        }
+        assert_eq!(call.head().await, 200);
+        assert_eq!(client.unary("/test.Test/Echo", b"x").await.code, Some(0));
+        assert!(asked.load(Ordering::Relaxed) < 10, "{}", asked.load(Ordering::Relaxed));
+        call.close();
+        assert_eq!(call.end().await.messages.len(), 1_000);
+    });
+}
+
+#[test]
+fn a_message_of_twenty_megabytes_ends_its_call_alone() {
+    let server = start();
+    run(async {
+        let client = Client::connect(server.address).await;
+        let mut call = client.open(request("/test.Test/Each")).await;
+        call.say(b"before");
+        assert_eq!(call.next().await.as_deref(), Some(&b"before"[..]));
+        call.say(&vec![0; 20 << 20]);
+        let ended = call.end().await;
+        assert_eq!(ended.code, Some(8), "{}", ended.text);
+        assert_eq!(client.unary("/test.Test/Echo", b"x").await.code, Some(0));
+    });
+}
+
+#[test]
+fn unfinished_messages_of_one_connection_have_a_bound() {
+    let server = start();
+    run(async {
+        let greedy = Client::connect(server.address).await;
+        let part = framed(&vec![0; 4 << 20]).slice(..4 << 20);
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..9 {
+            let mut call = greedy.open(request("/test.Test/Echo")).await;
+            call.stream.send_data(part.clone(), false).expect("sent");
+            calls.spawn(call.end());
+        }
+        let ended = calls.join_next().await.expect("nine calls").expect("no panic");
+        assert_eq!(ended.code, Some(8), "{}", ended.text);
+        let other = Client::connect(server.address).await;
+        assert_eq!(other.unary("/test.Test/Echo", b"x").await.code, Some(0));
+        calls.shutdown().await;
+        // What was taken back counts until the server has seen that it was.
+        while greedy.unary("/test.Test/Echo", &[1; 1 << 20]).await.code != Some(0) {}
+    });
+}
+
+#[test]
+fn header_fields_have_a_bound() {
+    let server = start();
+    run(async {
+        let client = Client::connect(server.address).await;
+        let mut long = request("/test.Test/Echo");
+        long.headers_mut().insert("x-long", "a".repeat(20_000).parse().expect("valid"));
+        assert_eq!(client.send(long, &[framed(b"x")]).await.http, 431);
+        assert_eq!(client.unary("/test.Test/Echo", b"x").await.code, Some(0));
+    });
+}
+
+#[test]
+fn connections_have_a_bound() {
+    let options = Options { connections_max: 1, ..Options::default() };
+    let server = Server::start_with(usual, options, listener(), Clock::Real);
+    run(async {
+        let first = Client::connect(server.address).await;
+        assert_eq!(first.unary("/test.Test/Echo", b"x").await.code, Some(0));
+        let second = tokio::net::TcpStream::connect(server.address).await.expect("accepted");
+        second.readable().await.expect("readable");
+        let seen = second.try_read(&mut [0; 8]);
+        assert!(matches!(seen, Ok(0) | Err(_)), "closed at once: {seen:?}");
+        first.cut().await;
+    });
+    wait_for("the first connection's end", || {
+        (server.counts.connections_ended.get() == 1).then_some(())
+    });
+    run(async {
+        let third = Client::connect(server.address).await;
+        assert_eq!(third.unary("/test.Test/Echo", b"x").await.code, Some(0));
+    });
+    assert_eq!(server.counts.connections_refused.get(), 1);
+}
+
+#[test]
+fn a_flood_of_resets_ends_its_connection_and_no_other() {
+    use std::io::{Read, Write};
+    let server = start();
+    let mut flood = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    // `:method: POST`, `:scheme: http`, `:path: /`, from the static table.
+    let fields = [0x83, 0x86, 0x84];
+    for number in 0..20_000_u32 {
+        let stream = (2 * number + 1).to_be_bytes();
+        flood.extend_from_slice(&[0, 0, 3, 1, 4]);
+        flood.extend_from_slice(&stream);
+        flood.extend_from_slice(&fields);
+        flood.extend_from_slice(&[0, 0, 4, 3, 0]);
+        flood.extend_from_slice(&stream);
+        flood.extend_from_slice(&[0, 0, 0, 8]);
+    }
+    let mut socket = std::net::TcpStream::connect(server.address).expect("somebody listens");
+    let mut reading = socket.try_clone().expect("a live socket");
+    // Fails when the server has had enough before all is written.
+    let writing = std::thread::spawn(move || drop(socket.write_all(&flood)));
+    let mut seen = Vec::new();
+    // An error is an end too.
+    let _ = reading.read_to_end(&mut seen);
+    writing.join().expect("no panic");
+    run(async {
+        let other = Client::connect(server.address).await;
+        assert_eq!(other.unary("/test.Test/Echo", b"x").await.code, Some(0));
+    });
+}
+
+/// Services without a method, for servers that are only connected to.
+fn none() -> Services {
+    Services::new()
+}
+
+#[test]
+fn silent_connections_are_asked_and_then_ended() {
+    use std::io::{Read, Write};
+    let listener = listener();
+    let mut spoken = std::net::TcpStream::connect(listener.local_addr().expect("bound"));
+    let spoken = spoken.as_mut().expect("the kernel queues it");
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    spoken.write_all(preface).expect("the kernel takes it");
+    let mut mute = std::net::TcpStream::connect(listener.local_addr().expect("bound"));
+    let mute = mute.as_mut().expect("the kernel queues it");
+    let server = Server::start_with(none, Options::default(), listener, Clock::Leaping);
+    let mut seen = Vec::new();
+    spoken.read_to_end(&mut seen).expect("ended by the server");
+    let pings = frames(&seen).iter().filter(|kind| **kind == 6).count();
+    assert_eq!(pings, 1, "{:?}", frames(&seen));
+    seen.clear();
+    mute.read_to_end(&mut seen).expect("ended by the server");
+    assert_eq!(server.counts.handshakes_failed.get(), 1);
+}
+
+/// The types of frames.
+fn frames(mut bytes: &[u8]) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    while let Some((head, rest)) = bytes.split_first_chunk::<9>() {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        kinds.push(head[3]);
+        bytes = &rest[length..];
+    }
+    kinds
+}

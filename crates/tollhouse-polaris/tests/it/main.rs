@@ -1,0 +1,6 @@
+//! The registry's dialect from outside: real sockets, and a client of its own that shares no code
+//! with the server but HTTP/2 itself.
+
+mod client;
+mod grpc;
+mod server;

@@ -13,6 +13,7 @@ mod code;
 mod date;
 pub mod dialect;
 pub mod grpc;
+pub mod http;
 pub mod json;
 mod refusal;
 pub mod registration;

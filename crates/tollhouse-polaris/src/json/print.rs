@@ -10,9 +10,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use std::fmt::Write;
 
-/// Messages inside of messages. The deepest of the schema has nine; text from clients may hold more
-/// inside of an `Any`.
-const DEPTH_MAX: usize = 32;
+/// Messages inside of messages: as deep as JSON is read. The schema has nine; text from clients may
+/// hold more inside of an `Any`.
+const DEPTH_MAX: usize = 128;
 
 /// Writes a message as JSON.
 pub fn print(descriptor: &MessageDescriptor, message: &[u8]) -> Result<String, WireError> {
@@ -206,6 +206,10 @@ impl Printer<'_> {
                 Field { number: 2, value: Value::Bytes(bytes), .. } => body = bytes,
                 _ => {}
             }
+        }
+        if url.is_empty() {
+            self.out.push_str("null");
+            return Ok(());
         }
         self.out.push_str("{\"@type\":");
         self.text(url);

@@ -155,6 +155,23 @@ fn a_message_of_an_unknown_type_is_shown_as_bytes() {
 }
 
 #[test]
+fn a_message_of_no_type_is_none() {
+    let rule = v1::RouteRule { routing_config: Some(Default::default()), ..Default::default() };
+    assert_eq!(printed("v1.RouteRule", &rule)["routing_config"], Value::Null);
+}
+
+#[test]
+fn messages_in_messages_end_somewhere() {
+    let mut bytes = Vec::new();
+    for _ in 0..1_000 {
+        let any = prost_types::Any { type_url: "/v1.RouteRule".to_owned(), value: bytes };
+        bytes = v1::RouteRule { routing_config: Some(any), ..Default::default() }.encode_to_vec();
+    }
+    let text = print(&descriptor("v1.RouteRule"), &bytes).expect("a message");
+    assert_eq!(text.matches("@type").count(), 127);
+}
+
+#[test]
 fn durations_are_seconds_with_a_letter() {
     for (seconds, nanos, expected) in [
         (1, 0, "1s"),

@@ -1,0 +1,125 @@
+//! Aliases in the console.
+
+use super::services::{check_name, labels_of};
+use super::{Found, List, Plan, Write, page_of};
+use crate::code::Code;
+use crate::http::failure::Failure;
+use crate::http::query::{Query, allows};
+use crate::v1;
+use crate::wire::answer::response;
+use crate::wire::put_alias;
+use prost::Message;
+use tollhouse_registry::{Alias, Command, Metadata, Outcome, Revision, ServiceKey, State};
+
+const MESSAGE: &str = "v1.ServiceAlias";
+
+pub(in crate::http) static CREATE: Write =
+    Write { message: MESSAGE, echo: response::ALIAS, plan: plan_create };
+pub(in crate::http) static UPDATE: Write =
+    Write { message: MESSAGE, echo: response::ALIAS, plan: plan_update };
+pub(in crate::http) static DELETE: Write =
+    Write { message: MESSAGE, echo: response::ALIAS, plan: plan_delete };
+pub(in crate::http) static LIST: List =
+    List { keys: &["alias", "alias_namespace", "service", "namespace", "owner", "id"], find };
+
+/// The alias' own name; its namespace is that of the service if it gives none.
+fn key_of(alias: &v1::ServiceAlias) -> Result<ServiceKey, Failure> {
+    let name = check_name(alias.alias.as_deref(), Code::InvalidServiceAlias)?;
+    let namespace = alias.alias_namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    let namespace = namespace.or(alias.namespace.as_deref());
+    let namespace = check_name(namespace, Code::InvalidNamespaceName)?;
+    Ok(ServiceKey::new(namespace, name))
+}
+
+fn decode(item: &[u8]) -> Result<v1::ServiceAlias, Failure> {
+    v1::ServiceAlias::decode(item).map_err(|_| Code::ParseException.into())
+}
+
+fn read(state: &State, item: &[u8]) -> Result<Alias, Failure> {
+    let alias = decode(item)?;
+    let key = key_of(&alias)?;
+    let service = check_name(alias.service.as_deref(), Code::InvalidServiceName)?;
+    let namespace = check_name(alias.namespace.as_deref(), Code::InvalidNamespaceName)?;
+    let target = ServiceKey::new(namespace, service);
+    if state.alias(target.borrowed()).is_some() {
+        return Err(Code::NotAllowCreateAliasForAlias.into());
+    }
+    if state.service(target.borrowed()).is_none() {
+        return Err(Code::NotFoundSourceService.into());
+    }
+    Ok(Alias {
+        id: String::new(),
+        key,
+        target,
+        comment: alias.comment.unwrap_or_default(),
+        owners: alias.owners.unwrap_or_default(),
+        metadata: labels_of(&alias.metadata),
+        created_at: 0,
+        modified_at: 0,
+        revision: Revision::default(),
+    })
+}
+
+fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let alias = read(state, item)?;
+    if state.resolve(alias.key.borrowed()).is_some() {
+        return Err(Code::ExistedResource.into());
+    }
+    Ok(Plan::of(Command::CreateAlias(Box::new(alias))).answering(as_it_stands))
+}
+
+fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let mut alias = read(state, item)?;
+    let before = state.alias(alias.key.borrowed()).ok_or(Code::NotFoundServiceAlias)?;
+    let given = decode(item)?;
+    // What the item does not speak of stays.
+    if given.comment.is_none() {
+        alias.comment.clone_from(&before.comment);
+    }
+    if given.owners.is_none() {
+        alias.owners.clone_from(&before.owners);
+    }
+    if alias.metadata == Metadata::new() {
+        alias.metadata.clone_from(&before.metadata);
+    }
+    Ok(Plan::of(Command::UpdateAlias(Box::new(alias))).answering(as_it_stands))
+}
+
+fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let key = key_of(&decode(item)?)?;
+    // What is gone already was deleted well.
+    if state.alias(key.borrowed()).is_none() {
+        return Ok(Plan::of_all(Vec::new()));
+    }
+    Ok(Plan::of(Command::DeleteAlias(key)))
+}
+
+fn as_it_stands(outcome: &Outcome) -> Option<Vec<u8>> {
+    let Outcome::Alias(alias) = outcome else {
+        return None;
+    };
+    let mut out = Vec::new();
+    put_alias(&mut out, alias);
+    Some(out)
+}
+
+fn find(state: &State, query: &Query) -> Result<Found, Failure> {
+    let found = state.aliases().filter(|alias| {
+        let texts = [
+            ("alias", &*alias.key.name),
+            ("alias_namespace", &*alias.key.namespace),
+            ("service", &*alias.target.name),
+            ("namespace", &*alias.target.namespace),
+            ("owner", &*alias.owners),
+            ("id", &*alias.id),
+        ];
+        texts.iter().all(|(key, text)| allows(query.get(key), text))
+    });
+    page_of(
+        query,
+        found.collect(),
+        9,
+        |alias| alias.key.clone(),
+        |out, alias| put_alias(out, alias),
+    )
+}

@@ -1,0 +1,51 @@
+//! Service contracts in the console: listed and deleted; clients write them.
+
+use super::{Found, List, Plan, Write, any_of, page_of};
+use crate::code::Code;
+use crate::http::failure::Failure;
+use crate::http::query::{Query, allows};
+use crate::v1;
+use crate::wire::answer::response;
+use prost::Message;
+use std::sync::Arc;
+use tollhouse_registry::{Command, State};
+
+const MESSAGE: &str = "v1.ServiceContract";
+
+pub(in crate::http) static DELETE: Write =
+    Write { message: MESSAGE, echo: response::CONTRACT, plan: plan_delete };
+pub(in crate::http) static LIST: List =
+    List { keys: &["id", "namespace", "service", "type", "name", "protocol", "version"], find };
+
+fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let contract = v1::ServiceContract::decode(item).map_err(|_| Code::ParseException)?;
+    match state.contract(&contract.id) {
+        Some(known) => Ok(Plan::of(Command::DeleteContract(Arc::clone(&known.id)))),
+        // What is gone already was deleted well.
+        None => Ok(Plan::of_all(Vec::new())),
+    }
+}
+
+fn find(state: &State, query: &Query) -> Result<Found, Failure> {
+    let found = state.contracts().filter(|contract| {
+        let texts = [
+            ("id", &*contract.id),
+            ("namespace", &*contract.service.namespace),
+            ("service", &*contract.service.name),
+            ("type", &*contract.kind),
+            ("name", &*contract.kind),
+            ("protocol", &*contract.protocol),
+            ("version", &*contract.version),
+        ];
+        texts.iter().all(|(key, text)| allows(query.get(key), text))
+    });
+    page_of(
+        query,
+        found.collect(),
+        22,
+        |contract| Arc::clone(&contract.id),
+        |out, contract| {
+            out.extend_from_slice(&any_of(MESSAGE, &contract.body));
+        },
+    )
+}

@@ -1,0 +1,336 @@
+//! Instances in the console: also edited and isolated there, which clients do not do.
+
+use super::services::has_labels;
+use super::{Found, Get, List, Plan, Write, page_of};
+use crate::code::Code;
+use crate::http::failure::Failure;
+use crate::http::query::{Query, allows, lists};
+use crate::registration;
+use crate::wire::answer::response;
+use crate::wire::write::{put_entry, put_message, put_nested, put_text};
+use crate::wire::{InstanceRequest, Reader, put_identity, put_instance};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tollhouse_registry::{
+    Command, Instance, InstanceChange, Metadata, Outcome, ServiceRef, ServiceView, State, limits,
+};
+
+const MESSAGE: &str = "v1.Instance";
+/// The label in which the console sees when an instance last beat, if it asks for that.
+const LAST_HEARTBEAT_LABEL: &str = "last-heartbeat-timestamp";
+
+pub(in crate::http) static CREATE: Write =
+    Write { message: MESSAGE, echo: response::INSTANCE, plan: plan_create };
+pub(in crate::http) static UPDATE: Write =
+    Write { message: MESSAGE, echo: response::INSTANCE, plan: plan_update };
+pub(in crate::http) static DELETE: Write =
+    Write { message: MESSAGE, echo: response::INSTANCE, plan: plan_delete };
+pub(in crate::http) static DELETE_HOST: Write =
+    Write { message: MESSAGE, echo: response::INSTANCE, plan: plan_delete_host };
+pub(in crate::http) static ISOLATE_HOST: Write =
+    Write { message: MESSAGE, echo: response::INSTANCE, plan: plan_isolate_host };
+pub(in crate::http) static LIST: List = List {
+    keys: &[
+        "id",
+        "service",
+        "namespace",
+        "host",
+        "port",
+        "protocol",
+        "version",
+        "healthy",
+        "isolate",
+        "weight",
+        "logic_set",
+        "keys",
+        "values",
+        "show_last_heartbeat",
+    ],
+    find,
+};
+pub(in crate::http) static COUNT: List = List { keys: &[], find: count };
+pub(in crate::http) static LABELS: Get = Get { keys: &["service", "namespace"], find: find_labels };
+
+/// Reads an item; what is no text is no item.
+fn read(item: &[u8]) -> Result<InstanceRequest<'_>, Failure> {
+    InstanceRequest::parse(item)
+        .map_err(|error| Failure::with(Code::ParseException, error.to_string()))
+}
+
+/// The checks of a registration, in the order in which Polaris makes them, so that a list can be
+/// refused before anything of it is done.
+fn check(request: &InstanceRequest<'_>) -> Result<(), Failure> {
+    check_labels(request)?;
+    let is_longer =
+        |text: Option<&str>, max| text.is_some_and(|text| text.chars().nth(max).is_some());
+    let texts = [
+        (request.service, limits::SERVICE_CHARS_MAX, Code::InvalidServiceName),
+        (request.namespace, limits::NAMESPACE_CHARS_MAX, Code::InvalidNamespaceName),
+        (request.host, limits::HOST_CHARS_MAX, Code::InvalidInstanceHost),
+        (request.protocol, limits::PROTOCOL_CHARS_MAX, Code::InvalidInstanceProtocol),
+        (request.version, limits::PROTOCOL_CHARS_MAX, Code::InvalidInstanceVersion),
+        (request.logic_set, limits::LOGIC_SET_CHARS_MAX, Code::InvalidInstanceLogicSet),
+    ];
+    if let Some((_, _, code)) = texts.into_iter().find(|(text, max, _)| is_longer(*text, *max)) {
+        return Err(code.into());
+    }
+    check_weight(request)?;
+    super::services::check_name(request.service, Code::InvalidServiceName)?;
+    super::services::check_name(request.namespace, Code::InvalidNamespaceName)?;
+    if request.host.unwrap_or_default().trim().is_empty() {
+        return Err(Code::InvalidInstanceHost.into());
+    }
+    match request.port {
+        Some(port) if port <= u32::from(u16::MAX) => Ok(()),
+        _ => Err(Code::InvalidInstancePort.into()),
+    }
+}
+
+fn check_labels(request: &InstanceRequest<'_>) -> Result<(), Failure> {
+    let too_many = request.metadata.len() + request.labels_dropped > limits::METADATA_PAIRS_MAX;
+    let too_long = request.metadata.iter().any(|(key, value)| {
+        key.chars().nth(limits::METADATA_KEY_CHARS_MAX).is_some()
+            || value.chars().nth(limits::METADATA_VALUE_CHARS_MAX).is_some()
+    });
+    if too_many || too_long { Err(Code::InvalidMetadata.into()) } else { Ok(()) }
+}
+
+fn check_weight(request: &InstanceRequest<'_>) -> Result<(), Failure> {
+    match request.weight {
+        Some(weight) if weight > limits::WEIGHT_MAX => {
+            Err(Failure::with(Code::InvalidParameter, "weight"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The id that an item names, or that follows from the address in it.
+fn id_of(request: &InstanceRequest<'_>) -> Result<String, Failure> {
+    match request.id {
+        Some("") => Err(Code::InvalidInstanceID.into()),
+        Some(id) => Ok(id.to_owned()),
+        None => {
+            check(request)?;
+            Ok(registration::computed_id(request))
+        }
+    }
+}
+
+fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let request = read(item)?;
+    check(&request)?;
+    let service = ServiceRef {
+        namespace: request.namespace.unwrap_or_default(),
+        name: request.service.unwrap_or_default(),
+    };
+    if state.alias(service).is_some() {
+        return Err(Code::NotAllowAliasCreateInstance.into());
+    }
+    let new = registration::new_instance(&request);
+    if state.instance(&new.id).is_some() {
+        return Err(Code::ExistedResource.into());
+    }
+    Ok(Plan::of(Command::Register(Box::new(new))).answering(identity))
+}
+
+fn identity(outcome: &Outcome) -> Option<Vec<u8>> {
+    let Outcome::Instance(instance) = outcome else {
+        return None;
+    };
+    let mut out = Vec::new();
+    put_identity(&mut out, instance);
+    Some(out)
+}
+
+fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let request = read(item)?;
+    check_labels(&request)?;
+    check_weight(&request)?;
+    let id = id_of(&request)?;
+    let instance = state.instance(&id).ok_or(Code::NotFoundInstance)?;
+    let id = Arc::clone(&instance.id);
+    Ok(Plan::of(Command::UpdateInstance(id, Box::new(change_of(&request)))))
+}
+
+/// Everything that the item speaks of.
+fn change_of(request: &InstanceRequest<'_>) -> InstanceChange {
+    let speaks_of_health =
+        request.health_check.is_some() || request.enable_health_check == Some(false);
+    InstanceChange {
+        protocol: request.protocol.map(Into::into),
+        version: request.version.map(Into::into),
+        priority: request.priority,
+        weight: request.weight,
+        ttl_seconds: speaks_of_health.then(|| registration::ttl_seconds(request)),
+        healthy: request.healthy,
+        isolated: request.isolate,
+        location: request.location.as_ref().map(registration::location_of),
+        metadata: (!request.metadata.is_empty()).then(|| registration::metadata_of(request)),
+        logic_set: request.logic_set.map(Into::into),
+    }
+}
+
+fn plan_delete(_: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let id = id_of(&read(item)?)?;
+    Ok(Plan::of(Command::Deregister(id.into())))
+}
+
+/// All instances of the service and the host that an item names, whatever their ports.
+fn instances_of_host<'a>(
+    state: &'a State,
+    request: &InstanceRequest<'_>,
+) -> Result<impl Iterator<Item = &'a Arc<Instance>> + use<'a>, Failure> {
+    let name = super::services::check_name(request.service, Code::InvalidServiceName)?;
+    let namespace = super::services::check_name(request.namespace, Code::InvalidNamespaceName)?;
+    let host = request.host.unwrap_or_default().trim().to_owned();
+    if host.is_empty() {
+        return Err(Code::InvalidInstanceHost.into());
+    }
+    let view = state.service(ServiceRef { namespace, name });
+    let all = view.into_iter().flat_map(|view| view.instances());
+    Ok(all.filter(move |instance| *instance.host == *host))
+}
+
+fn plan_delete_host(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let request = read(item)?;
+    let found = instances_of_host(state, &request)?;
+    Ok(Plan::of_all(found.map(|i| Command::Deregister(Arc::clone(&i.id))).collect()))
+}
+
+fn plan_isolate_host(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let request = read(item)?;
+    let isolated = request.isolate.ok_or(Code::InvalidInstanceIsolate)?;
+    let found: Vec<_> = instances_of_host(state, &request)?.collect();
+    if found.is_empty() {
+        return Err(Code::NotFoundInstance.into());
+    }
+    // Those that are as they should be would be refused: nothing of them changes.
+    let changed = found.into_iter().filter(|instance| instance.isolated != isolated);
+    let commands: Vec<Command> = changed
+        .map(|instance| {
+            let change = InstanceChange { isolated: Some(isolated), ..InstanceChange::default() };
+            Command::UpdateInstance(Arc::clone(&instance.id), Box::new(change))
+        })
+        .collect();
+    if commands.is_empty() {
+        return Ok(Plan::nothing_changes());
+    }
+    Ok(Plan::of_all(commands))
+}
+
+/// What an instance must be like to be shown.
+struct Filter<'a> {
+    query: &'a Query,
+    labels: Vec<(&'a str, &'a str)>,
+    port: Option<u32>,
+    weight: Option<u32>,
+    healthy: Option<bool>,
+    isolated: Option<bool>,
+}
+
+impl<'a> Filter<'a> {
+    fn of(query: &'a Query) -> Result<Self, Failure> {
+        if !query.has_filters() {
+            return Err(Code::EmptyQueryParameter.into());
+        }
+        Ok(Self {
+            query,
+            labels: query.labels("keys", "values")?,
+            port: query.number("port")?,
+            weight: query.number("weight")?,
+            healthy: query.flag("healthy")?,
+            isolated: query.flag("isolate")?,
+        })
+    }
+
+    /// The instances to look through: those of one service, if one is named.
+    fn candidates<'s>(&self, state: &'s State) -> Box<dyn Iterator<Item = &'s Arc<Instance>> + 's> {
+        match (self.query.get("namespace"), self.query.get("service")) {
+            (Some(namespace), Some(name)) if !namespace.contains('*') && !name.contains('*') => {
+                let view = state.resolve(ServiceRef { namespace, name }).map(|found| found.view);
+                Box::new(view.into_iter().flat_map(|view: &Arc<ServiceView>| view.instances()))
+            }
+            _ => Box::new(state.instances().filter({
+                let (namespace, service) = (
+                    self.query.get("namespace").map(str::to_owned),
+                    self.query.get("service").map(str::to_owned),
+                );
+                move |instance| {
+                    allows(namespace.as_deref(), &instance.service.namespace)
+                        && allows(service.as_deref(), &instance.service.name)
+                }
+            })),
+        }
+    }
+
+    fn allows(&self, instance: &Instance) -> bool {
+        let texts = [
+            ("id", &*instance.id),
+            ("protocol", &*instance.protocol),
+            ("version", &*instance.version),
+            ("logic_set", &*instance.logic_set),
+        ];
+        texts.iter().all(|(key, text)| allows(self.query.get(key), text))
+            && lists(self.query.get("host"), &instance.host)
+            && self.port.is_none_or(|port| port == u32::from(instance.port))
+            && self.weight.is_none_or(|weight| weight == u32::from(instance.weight))
+            && self.healthy.is_none_or(|healthy| healthy == instance.healthy)
+            && self.isolated.is_none_or(|isolated| isolated == instance.isolated)
+            && has_labels(&instance.metadata, &self.labels)
+    }
+}
+
+fn find(state: &State, query: &Query) -> Result<Found, Failure> {
+    let filter = Filter::of(query)?;
+    let shows_beats = query.flag("show_last_heartbeat")?.unwrap_or(false);
+    let found: Vec<_> = filter.candidates(state).filter(|i| filter.allows(i)).collect();
+    page_of(
+        query,
+        found,
+        7,
+        |instance| Arc::clone(&instance.id),
+        |out, instance| {
+            put_instance(out, instance, Reader::Console);
+            let beat = instance.pulse.last_beat();
+            if shows_beats && beat.count > 0 {
+                put_entry(out, 14, LAST_HEARTBEAT_LABEL, &(beat.at_ms / 1_000).to_string());
+            }
+        },
+    )
+}
+
+fn count(state: &State, _: &Query) -> Result<Found, Failure> {
+    let amount = state.totals().instances.total as usize;
+    Ok(Found { amount, size: 0, fields: Vec::new() })
+}
+
+/// Every label of a service's instances, with all values it has.
+fn find_labels(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
+    let name = query.required("service", Code::InvalidServiceName)?;
+    let namespace = query.required("namespace", Code::InvalidNamespaceName)?;
+    let found = state.resolve(ServiceRef { namespace, name }).ok_or(Code::NotFoundService)?;
+    let mut labels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for instance in found.view.instances() {
+        let metadata: &Metadata = &instance.metadata;
+        for (key, value) in metadata {
+            labels.entry(key).or_default().insert(value);
+        }
+    }
+    let mut out = Vec::new();
+    put_nested(&mut out, response::INSTANCE_LABELS, |out| {
+        for (key, values) in &labels {
+            put_nested(out, 1, |out| {
+                put_message(out, 1, key.as_bytes());
+                put_nested(out, 2, |out| {
+                    for value in values {
+                        put_message(out, 1, value.as_bytes());
+                    }
+                });
+            });
+        }
+        put_text(out, 2, namespace);
+        put_text(out, 3, name);
+        put_text(out, 4, &found.view.service.id);
+    });
+    Ok(out)
+}

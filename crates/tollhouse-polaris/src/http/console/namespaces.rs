@@ -1,0 +1,119 @@
+//! Namespaces in the console.
+
+use super::{Found, Get, List, Plan, Write, page_of};
+use crate::access::random_digits;
+use crate::code::Code;
+use crate::http::failure::Failure;
+use crate::http::query::{Query, allows};
+use crate::v1;
+use crate::wire::answer::response;
+use crate::wire::put_namespace;
+use crate::wire::write::{put_nested, put_text_value};
+use prost::Message;
+use tollhouse_registry::{Command, NamespaceChange, Outcome, State};
+
+/// Bytes of a token: 32 digits.
+pub(super) const TOKEN_BYTES: usize = 16;
+const MESSAGE: &str = "v1.Namespace";
+
+pub(in crate::http) static CREATE: Write =
+    Write { message: MESSAGE, echo: response::NAMESPACE, plan: plan_create };
+pub(in crate::http) static UPDATE: Write =
+    Write { message: MESSAGE, echo: response::NAMESPACE, plan: plan_update };
+pub(in crate::http) static DELETE: Write =
+    Write { message: MESSAGE, echo: response::NAMESPACE, plan: plan_delete };
+pub(in crate::http) static RENEW_TOKEN: Write =
+    Write { message: MESSAGE, echo: response::NAMESPACE, plan: plan_token };
+pub(in crate::http) static LIST: List = List { keys: &["name", "owner", "id"], find };
+pub(in crate::http) static GET_TOKEN: Get = Get { keys: &["name"], find: find_token };
+
+fn read(item: &[u8]) -> Result<v1::Namespace, Failure> {
+    let namespace = v1::Namespace::decode(item).map_err(|_| Code::ParseException)?;
+    super::services::check_name(namespace.name.as_deref(), Code::InvalidNamespaceName)?;
+    Ok(namespace)
+}
+
+fn change_of(namespace: &v1::Namespace) -> NamespaceChange {
+    let labels = &namespace.metadata;
+    NamespaceChange {
+        comment: namespace.comment.clone(),
+        owners: namespace.owners.clone(),
+        metadata: (!labels.is_empty()).then(|| super::services::labels_of(labels)),
+        export_to: (!namespace.service_export_to.is_empty())
+            .then(|| namespace.service_export_to.clone()),
+        token: None,
+    }
+}
+
+fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let namespace = read(item)?;
+    let name = namespace.name.as_deref().unwrap_or_default();
+    if state.namespace(name).is_some() {
+        return Err(Code::ExistedResource.into());
+    }
+    let change = change_of(&namespace);
+    Ok(Plan::of(Command::CreateNamespace(name.into(), change)).answering(with_token))
+}
+
+fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let namespace = read(item)?;
+    let name = known(state, &namespace)?;
+    Ok(Plan::of(Command::UpdateNamespace(name.into(), change_of(&namespace))))
+}
+
+fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let namespace = read(item)?;
+    // What is gone already was deleted well.
+    let Ok(name) = known(state, &namespace) else {
+        return Ok(Plan::of_all(Vec::new()));
+    };
+    Ok(Plan::of(Command::DeleteNamespace(name.into())))
+}
+
+fn plan_token(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let namespace = read(item)?;
+    let name = known(state, &namespace)?;
+    let token = Some(random_digits::<TOKEN_BYTES>());
+    let change = NamespaceChange { token, ..NamespaceChange::default() };
+    Ok(Plan::of(Command::UpdateNamespace(name.into(), change)).answering(with_token))
+}
+
+fn known<'a>(state: &State, namespace: &'a v1::Namespace) -> Result<&'a str, Failure> {
+    let name = namespace.name.as_deref().unwrap_or_default();
+    state.namespace(name).map(|_| name).ok_or_else(|| Code::NotFoundNamespace.into())
+}
+
+fn with_token(outcome: &Outcome) -> Option<Vec<u8>> {
+    let Outcome::Namespace(namespace) = outcome else {
+        return None;
+    };
+    let mut out = Vec::new();
+    put_text_value(&mut out, 1, &namespace.name);
+    put_text_value(&mut out, 4, &namespace.token);
+    Some(out)
+}
+
+fn find_token(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
+    let name = query.required("name", Code::InvalidNamespaceName)?;
+    let view = state.namespace(name).ok_or(Code::NotFoundNamespace)?;
+    let mut out = Vec::new();
+    put_nested(&mut out, response::NAMESPACE, |out| {
+        put_text_value(out, 1, &view.namespace.name);
+        put_text_value(out, 4, &view.namespace.token);
+    });
+    Ok(out)
+}
+
+fn find(state: &State, query: &Query) -> Result<Found, Failure> {
+    let (name, owner, id) = (query.get("name"), query.get("owner"), query.get("id"));
+    let found = state.namespaces().filter(|view| {
+        let namespace = &view.namespace;
+        allows(name, &namespace.name)
+            && allows(owner, &namespace.owners)
+            && allows(id, &namespace.name)
+    });
+    let name_of = |view: &&std::sync::Arc<tollhouse_registry::NamespaceView>| {
+        std::sync::Arc::clone(&view.namespace.name)
+    };
+    page_of(query, found.collect(), 5, name_of, |out, view| put_namespace(out, view))
+}

@@ -1,0 +1,241 @@
+//! Governance rules in the console: one set of functions for all kinds, one table a kind.
+
+use super::{Found, List, Plan, Write, any_of, page_of};
+use crate::code::Code;
+use crate::http::failure::Failure;
+use crate::http::query::{Query, allows};
+use crate::rules::{layout_of, read_rule, rule_id, rule_is_enabled, rule_message};
+use crate::wire::answer::response;
+use std::sync::Arc;
+use tollhouse_registry::{Command, NewRule, Outcome, Rule, RuleKind, State};
+
+/// Field of `v1.BatchQueryResponse` for rate limits.
+const RATE_LIMITS: u32 = 10;
+/// Field of `v1.BatchQueryResponse` for routing of the first generation.
+const ROUTINGS: u32 = 8;
+/// Field of `v1.BatchQueryResponse` for everything else.
+const DATA: u32 = 22;
+
+/// The calls for rules of one kind.
+pub(in crate::http) struct Calls {
+    pub(in crate::http) create: Write,
+    pub(in crate::http) update: Write,
+    pub(in crate::http) delete: Write,
+    pub(in crate::http) enable: Write,
+    pub(in crate::http) list: List,
+}
+
+macro_rules! calls {
+    ($($name:ident: $kind:ident, $message:literal, $echo:expr;)*) => {
+        $(
+            #[doc = concat!("Calls for `", $message, "`.")]
+            pub(in crate::http) static $name: Calls = Calls {
+                create: Write {
+                    message: $message,
+                    echo: $echo,
+                    plan: |state, item| plan_create(RuleKind::$kind, state, item),
+                },
+                update: Write {
+                    message: $message,
+                    echo: $echo,
+                    plan: |state, item| plan_update(RuleKind::$kind, state, item),
+                },
+                delete: Write {
+                    message: $message,
+                    echo: $echo,
+                    plan: |state, item| plan_delete(RuleKind::$kind, state, item),
+                },
+                enable: Write {
+                    message: $message,
+                    echo: $echo,
+                    plan: |state, item| plan_enable(RuleKind::$kind, state, item),
+                },
+                list: List { keys: KEYS, find: |state, query| find(RuleKind::$kind, state, query) },
+            };
+        )*
+    };
+}
+
+calls! {
+    ROUTINGS_V1: RoutingV1, "v1.Routing", response::ROUTING;
+    ROUTE_RULES: Routing, "v1.RouteRule", response::DATA;
+    RATE_LIMIT_RULES: RateLimit, "v1.Rule", response::RATE_LIMIT;
+    CIRCUIT_BREAKERS: CircuitBreaker, "v1.CircuitBreakerRule", response::DATA;
+    FAULT_DETECTORS: FaultDetector, "v1.FaultDetectRule", response::DATA;
+    LANE_GROUPS: Lane, "v1.LaneGroup", response::DATA;
+    LOSSLESS_RULES: Lossless, "v1.LosslessRule", response::DATA;
+    BLOCK_ALLOW_RULES: BlockAllow, "v1.BlockAllowListRule", response::DATA;
+    TRAFFIC_MIRRORINGS: TrafficMirroring, "v1.TrafficMirroring", response::DATA;
+    FAULT_INJECTIONS: FaultInjection, "v1.FaultInjection", response::DATA;
+}
+
+/// Filters of rules. Consoles send those of any kind with an empty value, so one list serves all.
+const KEYS: &[&str] = &[
+    "id",
+    "name",
+    "namespace",
+    "service",
+    "serviceNamespace",
+    "service_namespace",
+    "srcService",
+    "srcNamespace",
+    "source_service",
+    "source_namespace",
+    "dstService",
+    "dstNamespace",
+    "destination_service",
+    "destination_namespace",
+    "enable",
+    "disable",
+    "brief",
+    "order_field",
+    "order_type",
+];
+
+/// The kinds that the calls for `kind` reach: routing nearby is written and listed with routing.
+fn kinds_of(kind: RuleKind) -> &'static [RuleKind] {
+    match kind {
+        RuleKind::RoutingV1 => &[RuleKind::RoutingV1],
+        RuleKind::Routing | RuleKind::NearbyRouting => {
+            &[RuleKind::Routing, RuleKind::NearbyRouting]
+        }
+        RuleKind::RateLimit => &[RuleKind::RateLimit],
+        RuleKind::CircuitBreaker => &[RuleKind::CircuitBreaker],
+        RuleKind::FaultDetector => &[RuleKind::FaultDetector],
+        RuleKind::Lane => &[RuleKind::Lane],
+        RuleKind::Lossless => &[RuleKind::Lossless],
+        RuleKind::BlockAllow => &[RuleKind::BlockAllow],
+        RuleKind::TrafficMirroring => &[RuleKind::TrafficMirroring],
+        RuleKind::FaultInjection => &[RuleKind::FaultInjection],
+    }
+}
+
+fn known<'a>(kind: RuleKind, state: &'a State, id: &str) -> Result<&'a Arc<Rule>, Failure> {
+    let layout = layout_of(kind);
+    if id.is_empty() {
+        return Err(layout.bad_id.into());
+    }
+    let found = kinds_of(kind).iter().find_map(|kind| state.rule(*kind, id));
+    found.ok_or_else(|| layout.not_found.into())
+}
+
+fn plan_create(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let rule = read_rule(kind, item)?;
+    if !rule.id.is_empty() && known(kind, state, &rule.id).is_ok() {
+        return Err(Code::ExistedResource.into());
+    }
+    Ok(Plan::of(Command::CreateRule(Box::new(rule))).answering(echo_of))
+}
+
+fn plan_update(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let rule = read_rule(kind, item)?;
+    let before = known(kind, state, &rule.id)?;
+    if before.kind == rule.kind {
+        return Ok(Plan::of(Command::UpdateRule(Box::new(rule))).answering(echo_of));
+    }
+    // It was routing nearby and is not any more, or the other way round.
+    let delete = Command::DeleteRule(before.kind, Arc::clone(&before.id));
+    Ok(Plan::of_all(vec![delete, Command::CreateRule(Box::new(rule))]).answering(echo_of))
+}
+
+fn plan_delete(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let id = id_in(kind, item)?;
+    match known(kind, state, &id) {
+        Ok(rule) => Ok(Plan::of(Command::DeleteRule(rule.kind, Arc::clone(&rule.id)))),
+        Err(failure) if failure.code == layout_of(kind).bad_id => Err(failure),
+        // What is gone already was deleted well.
+        Err(_) => Ok(Plan::of_all(Vec::new())),
+    }
+}
+
+fn plan_enable(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let enabled = rule_is_enabled(kind, item)?;
+    let before = known(kind, state, &id_in(kind, item)?)?;
+    let rule = NewRule {
+        kind: before.kind,
+        id: Arc::clone(&before.id),
+        name: before.name.clone(),
+        namespace: before.namespace.clone(),
+        targets: before.targets.clone(),
+        priority: before.priority,
+        enabled,
+        body: before.body.clone(),
+    };
+    Ok(Plan::of(Command::UpdateRule(Box::new(rule))).answering(echo_of))
+}
+
+/// The id that an item names; of a rule without one, that of its service.
+fn id_in(kind: RuleKind, item: &[u8]) -> Result<String, Failure> {
+    match kind {
+        RuleKind::RoutingV1 | RuleKind::TrafficMirroring | RuleKind::FaultInjection => {
+            Ok(String::from(&*read_rule(kind, item)?.id))
+        }
+        _ => Ok(rule_id(kind, item)?),
+    }
+}
+
+/// The rule as it now stands. Kinds without a field of their own come in an `Any`.
+fn echo_of(outcome: &Outcome) -> Option<Vec<u8>> {
+    let Outcome::Rule(rule) = outcome else {
+        return None;
+    };
+    let mut out = Vec::new();
+    put_rule(&mut out, rule);
+    Some(out)
+}
+
+fn put_rule(out: &mut Vec<u8>, rule: &Rule) {
+    let message = rule_message(rule);
+    match rule.kind {
+        RuleKind::RateLimit | RuleKind::RoutingV1 => out.extend_from_slice(message),
+        _ => out.extend_from_slice(&any_of(layout_of(rule.kind).message, message)),
+    }
+}
+
+fn find(kind: RuleKind, state: &State, query: &Query) -> Result<Found, Failure> {
+    let enabled = match (query.flag("enable")?, query.flag("disable")?) {
+        (Some(enabled), _) => Some(enabled),
+        (None, disabled) => disabled.map(|disabled| !disabled),
+    };
+    let found: Vec<&Arc<Rule>> = kinds_of(kind)
+        .iter()
+        .flat_map(|kind| state.rules(*kind))
+        .filter(|rule| enabled.is_none_or(|enabled| enabled == rule.enabled))
+        .filter(|rule| fits(rule, query))
+        .collect();
+    let number = match kind {
+        RuleKind::RateLimit => RATE_LIMITS,
+        RuleKind::RoutingV1 => ROUTINGS,
+        _ => DATA,
+    };
+    page_of(
+        query,
+        found,
+        number,
+        |rule| (rule.priority, Arc::clone(&rule.id)),
+        |out, rule| {
+            put_rule(out, rule);
+        },
+    )
+}
+
+fn fits(rule: &Rule, query: &Query) -> bool {
+    let own = [("id", &*rule.id), ("name", &*rule.name), ("namespace", &*rule.namespace)];
+    let any_of = |keys: &[&str]| keys.iter().find_map(|key| query.get(key));
+    let service =
+        any_of(&["service", "srcService", "source_service", "dstService", "destination_service"]);
+    let namespace = any_of(&[
+        "serviceNamespace",
+        "service_namespace",
+        "srcNamespace",
+        "source_namespace",
+        "dstNamespace",
+        "destination_namespace",
+    ]);
+    let fits_target = (service.is_none() && namespace.is_none())
+        || rule
+            .targets
+            .iter()
+            .any(|target| allows(service, &target.name) && allows(namespace, &target.namespace));
+    own.iter().all(|(key, text)| allows(query.get(key), text)) && fits_target
+}

@@ -1,0 +1,275 @@
+//! Services in the console.
+
+use super::namespaces::TOKEN_BYTES;
+use super::{Found, Get, List, Plan, Write, page_of};
+use crate::access::random_digits;
+use crate::code::Code;
+use crate::http::failure::Failure;
+use crate::http::query::{Query, allows, lists};
+use crate::v1;
+use crate::wire::answer::response;
+use crate::wire::put_console_service;
+use crate::wire::write::{put_nested, put_text_value};
+use prost::Message;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tollhouse_registry::{
+    Command, Metadata, Outcome, ServiceChange, ServiceDetails, ServiceKey, ServiceRef, ServiceView,
+    State,
+};
+
+const MESSAGE: &str = "v1.Service";
+
+pub(in crate::http) static CREATE: Write =
+    Write { message: MESSAGE, echo: response::SERVICE, plan: plan_create };
+pub(in crate::http) static UPDATE: Write =
+    Write { message: MESSAGE, echo: response::SERVICE, plan: plan_update };
+pub(in crate::http) static DELETE: Write =
+    Write { message: MESSAGE, echo: response::SERVICE, plan: plan_delete };
+pub(in crate::http) static RENEW_TOKEN: Write =
+    Write { message: MESSAGE, echo: response::SERVICE, plan: plan_token };
+pub(in crate::http) static LIST: List = List {
+    keys: &[
+        "name",
+        "namespace",
+        "business",
+        "department",
+        "owner",
+        "host",
+        "port",
+        "keys",
+        "values",
+        "instance_keys",
+        "instance_values",
+        "only_exist_health_instance",
+        "id",
+    ],
+    find,
+};
+pub(in crate::http) static ALL: List = List { keys: &["name", "namespace"], find: find_all };
+pub(in crate::http) static COUNT: List = List { keys: &[], find: count };
+pub(in crate::http) static GET_TOKEN: Get = Get { keys: &["name", "namespace"], find: find_token };
+pub(in crate::http) static GET_OWNER: Get = Get { keys: &["name", "namespace"], find: find_owner };
+
+/// A name that must be there; which letters it may have is the registry's to say.
+pub(super) fn check_name(name: Option<&str>, code: Code) -> Result<&str, Failure> {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte);
+    let name = name.unwrap_or_default();
+    let fits = match code {
+        Code::InvalidNamespaceName => name.len() <= tollhouse_registry::limits::NAMESPACE_CHARS_MAX,
+        _ => name.len() <= tollhouse_registry::limits::SERVICE_CHARS_MAX,
+    };
+    let good = !name.is_empty() && fits && name.bytes().all(is_good);
+    if good { Ok(name) } else { Err(code.into()) }
+}
+
+/// Labels as the registry keeps them.
+pub(super) fn labels_of(labels: &HashMap<String, String>) -> Metadata {
+    labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
+}
+
+fn read(item: &[u8]) -> Result<(ServiceKey, v1::Service), Failure> {
+    let service = v1::Service::decode(item).map_err(|_| Code::ParseException)?;
+    let name = check_name(service.name.as_deref(), Code::InvalidServiceName)?;
+    let namespace = check_name(service.namespace.as_deref(), Code::InvalidNamespaceName)?;
+    Ok((ServiceKey::new(namespace, name), service))
+}
+
+/// What is asked to change; texts that are not given stay as they are in `before`.
+fn change_of(service: v1::Service, before: ServiceDetails) -> ServiceChange {
+    let [first, second, third] = before.cmdb_mod;
+    let details = ServiceDetails {
+        ports: service.ports.unwrap_or(before.ports),
+        business: service.business.unwrap_or(before.business),
+        department: service.department.unwrap_or(before.department),
+        cmdb_mod: [
+            service.cmdb_mod1.unwrap_or(first),
+            service.cmdb_mod2.unwrap_or(second),
+            service.cmdb_mod3.unwrap_or(third),
+        ],
+        comment: service.comment.unwrap_or(before.comment),
+        owners: service.owners.unwrap_or(before.owners),
+        platform_id: service.platform_id.unwrap_or(before.platform_id),
+        export_to: match service.export_to.is_empty() {
+            true => before.export_to,
+            false => service.export_to,
+        },
+    };
+    ServiceChange {
+        metadata: (!service.metadata.is_empty()).then(|| labels_of(&service.metadata)),
+        details: Some(details),
+        token: None,
+    }
+}
+
+fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let (key, service) = read(item)?;
+    if state.service(key.borrowed()).is_some() || state.alias(key.borrowed()).is_some() {
+        return Err(Code::ExistedResource.into());
+    }
+    let change = change_of(service, ServiceDetails::default());
+    Ok(Plan::of(Command::CreateService(key, Box::new(change))).answering(with_token))
+}
+
+fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let (key, service) = read(item)?;
+    let view = known(state, key.borrowed())?;
+    let change = change_of(service, view.service.details.clone());
+    Ok(Plan::of(Command::UpdateService(key, Box::new(change))))
+}
+
+fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let (key, _) = read(item)?;
+    // What is gone already was deleted well.
+    if state.service(key.borrowed()).is_none() {
+        return Ok(Plan::of_all(Vec::new()));
+    }
+    Ok(Plan::of(Command::DeleteService(key)))
+}
+
+fn plan_token(state: &State, item: &[u8]) -> Result<Plan, Failure> {
+    let (key, _) = read(item)?;
+    known(state, key.borrowed())?;
+    let token = Some(random_digits::<TOKEN_BYTES>());
+    let change = ServiceChange { token, ..ServiceChange::default() };
+    Ok(Plan::of(Command::UpdateService(key, Box::new(change))).answering(with_token))
+}
+
+fn known<'a>(state: &'a State, key: ServiceRef<'_>) -> Result<&'a Arc<ServiceView>, Failure> {
+    if state.alias(key).is_some() {
+        return Err(Code::NotAllowAliasUpdate.into());
+    }
+    state.service(key).ok_or_else(|| Code::NotFoundService.into())
+}
+
+fn with_token(outcome: &Outcome) -> Option<Vec<u8>> {
+    let Outcome::Service(service) = outcome else {
+        return None;
+    };
+    let mut out = Vec::new();
+    put_text_value(&mut out, 1, &service.key.name);
+    put_text_value(&mut out, 2, &service.key.namespace);
+    put_text_value(&mut out, 12, &service.token);
+    put_text_value(&mut out, 21, &service.id);
+    Some(out)
+}
+
+/// The service that a query names.
+fn named<'a>(state: &'a State, query: &Query) -> Result<&'a Arc<ServiceView>, Failure> {
+    let name = query.required("name", Code::InvalidServiceName)?;
+    let namespace = query.required("namespace", Code::InvalidNamespaceName)?;
+    let found = state.service(ServiceRef { namespace, name });
+    found.ok_or_else(|| Code::NotFoundService.into())
+}
+
+fn find_token(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
+    let view = named(state, query)?;
+    Ok(one_text(view, 12, &view.service.token))
+}
+
+fn find_owner(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
+    let view = named(state, query)?;
+    Ok(one_text(view, 11, &view.service.details.owners))
+}
+
+fn one_text(view: &ServiceView, number: u32, text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_nested(&mut out, response::SERVICE, |out| {
+        put_text_value(out, 1, &view.service.key.name);
+        put_text_value(out, 2, &view.service.key.namespace);
+        put_text_value(out, number, text);
+    });
+    out
+}
+
+/// What a service must be like to be shown.
+struct Filter<'a> {
+    query: &'a Query,
+    labels: Vec<(&'a str, &'a str)>,
+    instance_labels: Vec<(&'a str, &'a str)>,
+    port: Option<u32>,
+    only_healthy: bool,
+}
+
+impl<'a> Filter<'a> {
+    fn of(query: &'a Query) -> Result<Self, Failure> {
+        Ok(Self {
+            query,
+            labels: query.labels("keys", "values")?,
+            instance_labels: query.labels("instance_keys", "instance_values")?,
+            port: query.number("port")?,
+            only_healthy: query.flag("only_exist_health_instance")?.unwrap_or(false),
+        })
+    }
+
+    fn allows(&self, view: &ServiceView) -> bool {
+        let (service, details) = (&view.service, &view.service.details);
+        let texts = [
+            ("name", &*service.key.name),
+            ("namespace", &*service.key.namespace),
+            ("id", &service.id),
+            ("business", &details.business),
+            ("department", &details.department),
+            ("owner", &details.owners),
+        ];
+        texts.iter().all(|(key, text)| allows(self.query.get(key), text))
+            && has_labels(&service.metadata, &self.labels)
+            && (!self.only_healthy || view.counts.healthy > 0)
+            && self.allows_instances(view)
+    }
+
+    /// Whether there is an instance that all filters for instances fit.
+    fn allows_instances(&self, view: &ServiceView) -> bool {
+        let host = self.query.get("host");
+        if host.is_none() && self.port.is_none() && self.instance_labels.is_empty() {
+            return true;
+        }
+        view.instances().any(|instance| {
+            lists(host, &instance.host)
+                && self.port.is_none_or(|port| port == u32::from(instance.port))
+                && has_labels(&instance.metadata, &self.instance_labels)
+        })
+    }
+}
+
+/// Whether all of these labels are there.
+pub(super) fn has_labels(labels: &Metadata, wanted: &[(&str, &str)]) -> bool {
+    wanted.iter().all(|(key, value)| labels.get(*key).is_some_and(|given| **given == **value))
+}
+
+fn find(state: &State, query: &Query) -> Result<Found, Failure> {
+    let filter = Filter::of(query)?;
+    let found: Vec<_> = state.services().filter(|view| filter.allows(view)).collect();
+    page_of(
+        query,
+        found,
+        6,
+        |view| view.service.key.clone(),
+        |out, view| {
+            put_console_service(out, &view.service, view.counts);
+        },
+    )
+}
+
+/// Every service on one page: for lists to choose from.
+fn find_all(state: &State, query: &Query) -> Result<Found, Failure> {
+    let (name, namespace) = (query.get("name"), query.get("namespace"));
+    let mut found: Vec<&ServiceKey> = state
+        .services()
+        .map(|view| &view.service.key)
+        .filter(|key| allows(name, &key.name) && allows(namespace, &key.namespace))
+        .collect();
+    found.sort();
+    let mut fields = Vec::new();
+    for key in &found {
+        put_nested(&mut fields, 6, |out| {
+            put_text_value(out, 1, &key.name);
+            put_text_value(out, 2, &key.namespace);
+        });
+    }
+    Ok(Found { amount: found.len(), size: found.len(), fields })
+}
+
+fn count(state: &State, _: &Query) -> Result<Found, Failure> {
+    Ok(Found { amount: state.totals().services, size: 0, fields: Vec::new() })
+}

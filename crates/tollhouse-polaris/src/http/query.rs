@@ -1,0 +1,213 @@
+//! The part of a URL after the question mark: filters and the page.
+
+use super::failure::Failure;
+use crate::code::Code;
+use percent_encoding::percent_decode_str;
+
+/// Items of a page when none are asked for, and at most: as in Polaris.
+pub(super) const PAGE_ITEMS_MAX: usize = 100;
+/// Keys that choose a part of a list.
+const PAGE_KEYS: [&str; 2] = ["offset", "limit"];
+/// Key of the language in which a console would like to read what is wrong. All texts are in English.
+const LANGUAGE_KEY: &str = "lang";
+/// Between the members of a list in one value.
+const LIST_SEPARATOR: char = ',';
+
+/// Filters, each given at most once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+/// A part of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Page {
+    pub(super) offset: usize,
+    pub(super) limit: usize,
+}
+
+impl Query {
+    /// Reads a query in which these keys may occur, and those of a page.
+    pub(super) fn parse(text: Option<&str>, keys: &[&str]) -> Result<Self, Failure> {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for piece in text.unwrap_or_default().split('&').filter(|piece| !piece.is_empty()) {
+            let (key, value) = piece.split_once('=').unwrap_or((piece, ""));
+            let (key, value) = (decode(key)?, decode(value)?);
+            if key == LANGUAGE_KEY {
+                continue;
+            }
+            if !keys.contains(&&*key) && !PAGE_KEYS.contains(&&*key) {
+                return Err(Failure::with(Code::InvalidParameter, format!("{key:?}")));
+            }
+            // A filter that says nothing filters nothing. Of several the first counts.
+            if !value.is_empty() && pairs.iter().all(|(known, _)| *known != key) {
+                pairs.push((key, value));
+            }
+        }
+        Ok(Self { pairs })
+    }
+
+    /// The value of a key.
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.pairs.iter().find(|(known, _)| known == key).map(|(_, value)| &**value)
+    }
+
+    /// A value that must be there.
+    pub(super) fn required(&self, key: &str, code: Code) -> Result<&str, Failure> {
+        self.get(key).ok_or_else(|| code.into())
+    }
+
+    /// Whether anything but the page is asked for.
+    pub(super) fn has_filters(&self) -> bool {
+        self.pairs.iter().any(|(key, _)| !PAGE_KEYS.contains(&&**key))
+    }
+
+    /// The value of a key that is true or false.
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Failure> {
+        self.get(key)
+            .map(|value| match value {
+                "true" | "1" => Ok(true),
+                "false" | "0" => Ok(false),
+                _ => Err(Failure::with(Code::InvalidParameter, key.to_owned())),
+            })
+            .transpose()
+    }
+
+    /// The value of a key that is a number.
+    pub(super) fn number(&self, key: &str) -> Result<Option<u32>, Failure> {
+        let failure = |_| Failure::with(Code::InvalidParameter, key.to_owned());
+        self.get(key).map(|value| value.parse().map_err(failure)).transpose()
+    }
+
+    /// Two lists of equal length, as pairs.
+    pub(super) fn labels(&self, keys: &str, values: &str) -> Result<Vec<(&str, &str)>, Failure> {
+        let list = |key| self.get(key).map(|text| text.split(LIST_SEPARATOR).collect::<Vec<_>>());
+        let (keys, values) = (list(keys).unwrap_or_default(), list(values).unwrap_or_default());
+        if keys.len() != values.len() {
+            return Err(Code::InvalidQueryInsParameter.into());
+        }
+        Ok(keys.into_iter().zip(values).collect())
+    }
+
+    /// The page that is asked for.
+    pub(super) fn page(&self) -> Result<Page, Failure> {
+        let [offset, limit] = PAGE_KEYS.map(|key| self.number(key));
+        let limit = limit?.map_or(PAGE_ITEMS_MAX, |limit| limit as usize);
+        Ok(Page { offset: offset?.unwrap_or(0) as usize, limit: limit.min(PAGE_ITEMS_MAX) })
+    }
+}
+
+impl Page {
+    /// The part of `items` that is on it.
+    pub(super) fn of<T>(self, items: &[T]) -> &[T] {
+        let from = self.offset.min(items.len());
+        let to = from.saturating_add(self.limit).min(items.len());
+        &items[from..to]
+    }
+}
+
+fn decode(text: &str) -> Result<String, Failure> {
+    let text = text.replace('+', " ");
+    let decoded = percent_decode_str(&text).decode_utf8();
+    decoded.map(Into::into).map_err(|_| Code::InvalidParameter.into())
+}
+
+/// Whether a text is as a filter says. A `*` at its beginning or end stands for anything.
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
+    let (open_start, rest) = match pattern.strip_prefix('*') {
+        Some(rest) => (true, rest),
+        None => (false, pattern),
+    };
+    let (open_end, middle) = match rest.strip_suffix('*') {
+        Some(middle) => (true, middle),
+        None => (false, rest),
+    };
+    match (open_start, open_end) {
+        (false, false) => text == middle,
+        (false, true) => text.starts_with(middle),
+        (true, false) => text.ends_with(middle),
+        (true, true) => text.contains(middle),
+    }
+}
+
+/// Whether a text is as a filter says, if there is one.
+pub(super) fn allows(filter: Option<&str>, text: &str) -> bool {
+    filter.is_none_or(|pattern| matches(pattern, text))
+}
+
+/// Whether a text is one of a list, if there is one.
+pub(super) fn lists(filter: Option<&str>, text: &str) -> bool {
+    filter.is_none_or(|list| list.split(LIST_SEPARATOR).any(|pattern| matches(pattern, text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: &[&str] = &["name", "keys", "values", "healthy"];
+
+    #[test]
+    fn filters_are_decoded_and_strangers_refused() {
+        let query = Query::parse(Some("name=a%20b+c&name=x&healthy=&limit=5"), KEYS).expect("good");
+        assert_eq!((query.get("name"), query.get("healthy")), (Some("a b c"), None));
+        assert!(query.has_filters());
+        for text in ["nam=x", "=x", "name=%ff"] {
+            let code = Query::parse(Some(text), KEYS).map_err(|failure| failure.code);
+            assert_eq!(code, Err(Code::InvalidParameter), "{text}");
+        }
+        assert!(!Query::parse(Some("limit=5&offset=1"), KEYS).expect("good").has_filters());
+        assert!(!Query::parse(None, KEYS).expect("good").has_filters());
+    }
+
+    #[test]
+    fn pages_are_bounded() {
+        let cases = [
+            ("", Ok((0, 100))),
+            ("offset=3&limit=7", Ok((3, 7))),
+            ("limit=101", Ok((0, 100))),
+            ("limit=0", Ok((0, 0))),
+            ("offset=-1", Err(Code::InvalidParameter)),
+            ("limit=x", Err(Code::InvalidParameter)),
+        ];
+        for (text, expected) in cases {
+            let page = Query::parse(Some(text), KEYS).expect("good").page();
+            let page = page.map(|page| (page.offset, page.limit)).map_err(|failure| failure.code);
+            assert_eq!(page, expected, "{text}");
+        }
+        let items = [1, 2, 3];
+        assert_eq!(Page { offset: 1, limit: 1 }.of(&items), [2]);
+        assert_eq!(Page { offset: 2, limit: usize::MAX }.of(&items), [3]);
+        assert!(Page { offset: 9, limit: 1 }.of(&items).is_empty());
+    }
+
+    #[test]
+    fn labels_come_in_two_lists_of_equal_length() {
+        let labels = |text| {
+            let query = Query::parse(Some(text), KEYS).expect("good");
+            query.labels("keys", "values").map(|pairs| pairs.len()).map_err(|failure| failure.code)
+        };
+        assert_eq!(labels(""), Ok(0));
+        assert_eq!(labels("keys=a,b&values=1,2"), Ok(2));
+        assert_eq!(labels("keys=a,b&values=1"), Err(Code::InvalidQueryInsParameter));
+        assert_eq!(labels("keys=a"), Err(Code::InvalidQueryInsParameter));
+    }
+
+    #[test]
+    fn patterns_are_open_at_their_ends() {
+        let cases = [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("a*", "ab", true),
+            ("*b", "ab", true),
+            ("*b", "ba", false),
+            ("*b*", "abc", true),
+            ("*", "", true),
+            ("**", "x", true),
+            ("a*c", "abc", false),
+        ];
+        for (pattern, text, expected) in cases {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+        assert!(allows(None, "x") && lists(Some("a,b*"), "bc") && !lists(Some("a,b"), "c"));
+    }
+}

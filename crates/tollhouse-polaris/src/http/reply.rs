@@ -1,0 +1,92 @@
+//! Answers on their way out: the status that is in the code, JSON, and the headers that repeat the
+//! code for those who do not read bodies.
+
+use super::failure::Failure;
+use crate::code::Code;
+use crate::json;
+use crate::schema::descriptors;
+use crate::wire::answer::{put_outcome, put_outcome_with};
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::{Response, StatusCode};
+
+/// What every answer of the API says it is, JSON or not; clients go by it.
+const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const CODE_HEADER: HeaderName = HeaderName::from_static("x-polaris-code");
+const MESSAGE_HEADER: HeaderName = HeaderName::from_static("x-polaris-message");
+
+/// An answer: a message and the code that is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) code: Code,
+    pub(super) info: String,
+    /// Full name of the message's type.
+    pub(super) message: &'static str,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// One answer to one request.
+pub(super) const RESPONSE: &str = "v1.Response";
+/// One answer to a list of requests.
+pub(super) const BATCH_WRITE: &str = "v1.BatchWriteResponse";
+/// A page of a list.
+pub(super) const BATCH_QUERY: &str = "v1.BatchQueryResponse";
+/// What is known of a service.
+pub(super) const DISCOVER: &str = "v1.DiscoverResponse";
+
+impl Reply {
+    /// An answer whose message has its code already.
+    pub(super) fn of_bytes(code: Code, message: &'static str, bytes: Vec<u8>) -> Self {
+        Self { code, info: code.info().to_owned(), message, bytes }
+    }
+
+    /// A success, whose other fields `write` adds.
+    pub(super) fn success(message: &'static str, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let mut bytes = Vec::new();
+        put_outcome(&mut bytes, Code::ExecuteSuccess);
+        write(&mut bytes);
+        Self::of_bytes(Code::ExecuteSuccess, message, bytes)
+    }
+
+    /// A failure, with nothing else.
+    pub(super) fn failure(message: &'static str, failure: &Failure) -> Self {
+        let mut bytes = Vec::new();
+        match &failure.detail {
+            Some(detail) => put_outcome_with(&mut bytes, failure.code, detail),
+            None => put_outcome(&mut bytes, failure.code),
+        }
+        Self { code: failure.code, info: failure.info().into_owned(), message, bytes }
+    }
+
+    /// As it goes over the wire.
+    pub(super) fn into_response(self) -> Response<Body> {
+        let descriptor = descriptors()
+            .get_message_by_name(self.message)
+            .expect("every type of answer is in the schema");
+        let text = match json::print(&descriptor, &self.bytes) {
+            Ok(text) => text,
+            // What a client stored may be no message after all; it hears so, and no more.
+            Err(_) => {
+                return plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be shown");
+            }
+        };
+        let status = StatusCode::from_u16(self.code.http_status());
+        let mut response = plain(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), text);
+        if self.code != Code::ExecuteSuccess {
+            let headers = response.headers_mut();
+            headers.insert(CODE_HEADER, HeaderValue::from(self.code.number()));
+            let info = HeaderValue::from_str(&self.info)
+                .unwrap_or_else(|_| HeaderValue::from_static(self.code.info()));
+            headers.insert(MESSAGE_HEADER, info);
+        }
+        response
+    }
+}
+
+/// An answer of text.
+pub(super) fn plain(status: StatusCode, text: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(text.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, PLAIN);
+    response
+}

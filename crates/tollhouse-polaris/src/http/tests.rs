@@ -1,0 +1,448 @@
+//! The API from outside: a registry in memory, a listener, and requests as bytes.
+
+use super::*;
+use crate::access::{Account, Gate};
+use crate::dialect::Dialect;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tollhouse_registry::{Keeper, Options};
+
+/// A server that ends with the test.
+struct Server {
+    address: std::net::SocketAddr,
+}
+
+/// What came back.
+struct Answer {
+    status: u16,
+    head: String,
+    text: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+
+    fn code(&self) -> u64 {
+        self.json()["code"].as_u64().unwrap_or(0)
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+}
+
+const TOKEN: &str = "x-polaris-token: secret\r\n";
+
+impl Server {
+    async fn start() -> Self {
+        let store = tollhouse_store::open(&tollhouse_store::Location::Memory).expect("memory");
+        let (keeper, registry) = Keeper::open(store, Options::default()).await.expect("empty");
+        tokio::spawn(keeper.run(std::future::pending()));
+        let account = Account { token: Some("secret".to_owned()), ..Account::default() };
+        let access = Arc::new(Access::new(Gate::Locked, Gate::Open, account));
+        let dialect = Dialect::new(registry, Arc::clone(&access));
+        let metrics = Arc::new(|| "up 1\n".to_owned());
+        let api = HttpApi { dialect, access, metrics };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        tokio::spawn(async move { axum::serve(listener, router(api)).await });
+        Self { address }
+    }
+
+    async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+        let mut stream = TcpStream::connect(self.address).await.expect("listening");
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).await.expect("taken");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.expect("answered");
+        let text = String::from_utf8(bytes).expect("text");
+        let (head, text) = text.split_once("\r\n\r\n").expect("a head");
+        let status = head[9..12].parse().expect("a status");
+        Answer { status, head: head.to_owned(), text: text.to_owned() }
+    }
+
+    async fn client(&self, call: &str, body: &Value) -> Answer {
+        let headers = "content-type: application/json\r\n";
+        self.send("POST", &format!("/v1/{call}"), headers, &body.to_string()).await
+    }
+
+    async fn write(&self, method: &str, path: &str, body: &Value) -> Answer {
+        let headers = format!("content-type: application/json\r\n{TOKEN}");
+        self.send(method, path, &headers, &body.to_string()).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.write("POST", path, body).await
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, TOKEN, "").await
+    }
+}
+
+fn instance(service: &str, host: &str) -> Value {
+    json!({"service": service, "namespace": "ns", "host": host, "port": "8080"})
+}
+
+#[tokio::test]
+async fn clients_register_beat_discover_and_leave() {
+    let server = Server::start().await;
+    let body = json!({
+        "service": "svc-a", "namespace": "ns-auto", "host": "127.0.0.1", "port": "8080",
+        "health_check": {"type": 1, "heartbeat": {"ttl": 3}}, "ctime": "whenever",
+    });
+    let registered = server.client("RegisterInstance", &body).await;
+    assert_eq!((registered.status, registered.code()), (200, 200_000), "{}", registered.text);
+    assert_eq!(registered.header("content-type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(registered.header("x-polaris-code"), None);
+    let id = "c83801b575d0ed329fb95c1d38944df9006b4f82";
+    assert_eq!(registered.json()["instance"]["id"], id);
+
+    assert_eq!(server.client("Heartbeat", &json!({"id": id})).await.code(), 200_000);
+    let question =
+        json!({"type": "INSTANCE", "service": {"name": "svc-a", "namespace": "ns-auto"}});
+    let discovered = server.client("Discover", &question).await.json();
+    assert_eq!(discovered["code"], 200_000);
+    assert_eq!(discovered["type"], "INSTANCE");
+    assert_eq!(discovered["service"]["name"], "svc-a");
+    let found = &discovered["instances"][0];
+    assert_eq!((&found["id"], &found["weight"]), (&json!(id), &json!(100)));
+    assert_eq!(found["healthCheck"], json!({"type": "HEARTBEAT", "heartbeat": {"ttl": 3}}));
+
+    assert_eq!(server.client("DeregisterInstance", &json!({"id": id})).await.code(), 200_000);
+    let discovered = server.client("Discover", &question).await.json();
+    assert_eq!(discovered["instances"], json!([]));
+    let client = server.client("ReportClient", &json!({"host": "h", "type": "SDK"})).await;
+    assert_eq!(client.json()["client"]["host"], "h");
+}
+
+#[tokio::test]
+async fn what_is_no_call_has_its_status() {
+    let server = Server::start().await;
+    let json_type = "content-type: application/json\r\n";
+    let bad = server.send("POST", "/v1/Heartbeat", json_type, "{bad").await;
+    assert_eq!((bad.status, bad.code()), (400, 400_001));
+    assert_eq!(bad.header("x-polaris-code"), Some("400001"));
+    assert_eq!(bad.header("x-polaris-message"), Some("request decode failed"));
+    let no_type = server.send("POST", "/v1/Heartbeat", "", "{}").await;
+    assert_eq!(no_type.status, 415);
+    let plain = server.send("POST", "/v1/Heartbeat", "content-type: text/plain\r\n", "{}").await;
+    assert_eq!(plain.status, 415);
+    let empty_id = server.client("Heartbeat", &json!({"id": ""})).await;
+    assert_eq!((empty_id.status, empty_id.code()), (400, 400_130));
+    assert_eq!(server.get("/nothing/here").await.status, 404);
+    assert_eq!(server.get("/v1/Heartbeat").await.status, 405);
+}
+
+#[tokio::test]
+async fn the_root_and_the_metrics_answer_anybody() {
+    let server = Server::start().await;
+    let root = server.send("GET", "/", "request-id: r-1\r\n", "").await;
+    assert_eq!((root.status, &*root.text), (200, "Polaris Server"));
+    assert_eq!(root.header("request-id"), Some("r-1"));
+    let metrics = server.send("GET", "/metrics", "", "").await;
+    assert_eq!((metrics.status, &*metrics.text), (200, "up 1\n"));
+    let functions = server.send("GET", "/maintain/v1/server/functions", "", "").await;
+    assert_eq!(functions.status, 200);
+    assert!(functions.json().as_array().is_some_and(|groups| groups.len() > 5));
+}
+
+#[tokio::test]
+async fn the_console_needs_the_token_of_a_login() {
+    let server = Server::start().await;
+    for headers in ["", "x-polaris-token: wrong\r\n"] {
+        let refused = server.send("GET", "/naming/v1/services", headers, "").await;
+        assert_eq!((refused.status, refused.code()), (401, 401_001));
+    }
+    let headers = "content-type: application/json\r\n";
+    let refused = server.send("POST", "/naming/v1/services", headers, "[{}]").await;
+    assert_eq!((refused.status, refused.code()), (401, 401_001));
+
+    let log_in = |password| json!({"name": "polaris", "password": password}).to_string();
+    let wrong = server.send("POST", "/core/v1/user/login", headers, &log_in("x")).await;
+    assert_eq!((wrong.status, wrong.code()), (401, 401_000));
+    let right = server.send("POST", "/core/v1/user/login", headers, &log_in("polaris")).await;
+    assert_eq!(right.json()["loginResponse"]["token"], "secret");
+    let listed = server.get("/naming/v1/services").await;
+    assert_eq!((listed.status, listed.code()), (200, 200_000));
+    assert_eq!(listed.json()["services"], json!([]));
+}
+
+#[tokio::test]
+async fn a_list_is_done_whole_or_not_at_all() {
+    let server = Server::start().await;
+    let path = "/naming/v1/instances";
+    let mixed = json!([instance("a", "h1"), {"service": "a", "namespace": "ns", "host": "h2"}]);
+    let refused = server.post(path, &mixed).await;
+    assert_eq!((refused.status, refused.code()), (400, 400_132));
+    let answers = refused.json()["responses"].clone();
+    assert_eq!(answers.as_array().map(Vec::len), Some(1), "only what is wrong is listed");
+    assert_eq!(answers[0]["instance"]["host"], "h2");
+    let listed = server.get("/naming/v1/instances?namespace=ns").await;
+    assert_eq!(listed.json()["amount"], 0);
+
+    assert_eq!(server.post(path, &json!([])).await.code(), 400_002);
+    let many: Vec<Value> = (0..101).map(|n| instance("a", &format!("h{n}"))).collect();
+    assert_eq!(server.post(path, &json!(many)).await.code(), 400_003);
+    let created = server.post(path, &json!(many[..100])).await;
+    assert_eq!((created.status, created.code()), (200, 200_000), "{}", created.text);
+    assert_eq!(created.json()["size"], 100);
+    let again = server.post(path, &json!(many[..1])).await;
+    assert_eq!((again.status, again.code()), (400, 400_201));
+    assert_eq!(server.post(path, &json!({"service": "a"})).await.code(), 400_001);
+}
+
+#[tokio::test]
+async fn instances_are_filtered_paged_edited_and_isolated() {
+    let server = Server::start().await;
+    let mut first = instance("a", "h1");
+    first["metadata"] = json!({"env": "gray", "zone": "z"});
+    first["version"] = json!("1.0");
+    let all = json!([first, instance("a", "h2"), instance("b", "h3")]);
+    assert_eq!(server.post("/naming/v1/instances", &all).await.code(), 200_000);
+
+    let cases = [
+        ("namespace=ns", 3),
+        ("namespace=ns&service=a", 2),
+        ("service=a*", 2),
+        ("service=missing&namespace=ns", 0),
+        ("host=h1,h3", 2),
+        ("port=8080", 3),
+        ("port=1", 0),
+        ("version=1.0", 1),
+        ("keys=env&values=gray", 1),
+        ("healthy=true", 3),
+        ("isolate=true", 0),
+        ("weight=100", 3),
+        ("host=h1&lang=en", 1),
+    ];
+    for (query, amount) in cases {
+        let found = server.get(&format!("/naming/v1/instances?{query}")).await.json();
+        assert_eq!(found["amount"], amount, "{query}");
+        assert_eq!(found["instances"].as_array().map(Vec::len), Some(amount), "{query}");
+    }
+    let page = server.get("/naming/v1/instances?namespace=ns&offset=2&limit=5").await.json();
+    assert_eq!((&page["amount"], &page["size"]), (&json!(3), &json!(1)));
+    for (query, code) in [
+        ("", 400_104),
+        ("?limit=5&lang=zh", 400_104),
+        ("?colour=red", 400_103),
+        ("?host=h1&keys=a", 400_105),
+        ("?host=h1&offset=-1", 400_103),
+    ] {
+        let refused = server.get(&format!("/naming/v1/instances{query}")).await;
+        assert_eq!((refused.status, refused.code()), (400, code), "{query}");
+    }
+    let shown = server.get("/naming/v1/instances?host=h1").await.json();
+    let labels = &shown["instances"][0]["metadata"];
+    assert_eq!(labels, &json!({"env": "gray", "zone": "z"}), "the owner's labels only");
+
+    let edit =
+        json!([{"service": "a", "namespace": "ns", "host": "h1", "port": 8080, "weight": 7}]);
+    assert_eq!(server.write("PUT", "/naming/v1/instances", &edit).await.code(), 200_000);
+    let unchanged = server.write("PUT", "/naming/v1/instances", &edit).await;
+    assert_eq!((unchanged.status, unchanged.code()), (200, 200_002));
+    let isolate = json!([{"service": "a", "namespace": "ns", "host": "h1", "isolate": true}]);
+    let path = "/naming/v1/instances/isolate/host";
+    assert_eq!(server.write("PUT", path, &isolate).await.code(), 200_000);
+    assert_eq!(server.write("PUT", path, &isolate).await.code(), 200_002);
+    let shown = server.get("/naming/v1/instances?host=h1").await.json()["instances"][0].clone();
+    assert_eq!((&shown["weight"], &shown["isolate"]), (&json!(7), &json!(true)));
+    let no_flag = json!([{"service": "a", "namespace": "ns", "host": "h1"}]);
+    assert_eq!(server.write("PUT", path, &no_flag).await.code(), 400_139);
+
+    let labels = server.get("/naming/v1/instances/labels?service=a&namespace=ns").await.json();
+    assert_eq!(labels["instanceLabels"]["labels"]["env"]["values"], json!(["gray"]));
+    assert_eq!(server.get("/naming/v1/instances/count").await.json()["amount"], 3);
+    let host = json!([{"service": "a", "namespace": "ns", "host": "h1"}]);
+    assert_eq!(server.post("/naming/v1/instances/delete/host", &host).await.code(), 200_000);
+    let gone = json!([{"service": "b", "namespace": "ns", "host": "h3", "port": 8080}]);
+    assert_eq!(server.post("/naming/v1/instances/delete", &gone).await.code(), 200_000);
+    assert_eq!(
+        server.post("/naming/v1/instances/delete", &json!([{"id": ""}])).await.code(),
+        400_130
+    );
+    assert_eq!(server.get("/naming/v1/instances/count").await.json()["amount"], 1);
+}
+
+#[tokio::test]
+async fn services_and_namespaces_have_a_life_of_their_own() {
+    let server = Server::start().await;
+    let service = json!([{"name": "s", "namespace": "ns", "business": "shop",
+                          "metadata": {"team": "a"}}]);
+    let created = server.post("/naming/v1/services", &service).await;
+    assert_eq!(created.code(), 200_000, "{}", created.text);
+    let token = created.json()["responses"][0]["service"]["token"].clone();
+    assert_eq!(token.as_str().map(str::len), Some(32));
+    assert_eq!(server.post("/naming/v1/services", &service).await.code(), 400_201);
+    let bad =
+        server.post("/naming/v1/services", &json!([{"name": "s p", "namespace": "ns"}])).await;
+    assert_eq!(bad.code(), 400_120);
+
+    server.post("/naming/v1/instances", &json!([instance("s", "h")])).await;
+    for (query, amount) in [
+        ("", 1),
+        ("?name=s&namespace=ns", 1),
+        ("?business=sh*", 1),
+        ("?keys=team&values=a", 1),
+        ("?keys=team&values=b", 0),
+        ("?host=h&port=8080", 1),
+        ("?port=1", 0),
+        ("?only_exist_health_instance=true", 1),
+    ] {
+        let found = server.get(&format!("/naming/v1/services{query}")).await.json();
+        assert_eq!(found["amount"], amount, "{query}");
+    }
+    let shown = server.get("/naming/v1/services").await.json()["services"][0].clone();
+    assert_eq!((&shown["total_instance_count"], &shown["token"]), (&json!(1), &Value::Null));
+    let refused = server.post("/naming/v1/services/delete", &service).await;
+    assert_eq!((refused.status, refused.code()), (400, 400_204));
+
+    let edit = json!([{"name": "s", "namespace": "ns", "comment": "now with one"}]);
+    assert_eq!(server.write("PUT", "/naming/v1/services", &edit).await.code(), 200_000);
+    let unchanged = server.write("PUT", "/naming/v1/services", &edit).await;
+    assert_eq!((unchanged.status, unchanged.code()), (200, 200_002));
+    let shown = server.get("/naming/v1/services?name=s").await.json()["services"][0].clone();
+    assert_eq!((&shown["business"], &shown["comment"]), (&json!("shop"), &json!("now with one")));
+    let read = server.get("/naming/v1/service/token?name=s&namespace=ns").await.json();
+    assert_eq!(read["service"]["token"], token);
+
+    let namespaces = server.get("/core/v1/namespaces?name=ns").await.json();
+    assert_eq!(namespaces["namespaces"][0]["total_service_count"], 1);
+    let ns = json!([{"name": "ns"}]);
+    assert_eq!(server.post("/core/v1/namespaces/delete", &ns).await.code(), 400_203);
+    server.post("/naming/v1/instances/delete", &json!([instance("s", "h")])).await;
+    assert_eq!(server.post("/naming/v1/services/delete", &service).await.code(), 200_000);
+    assert_eq!(server.post("/naming/v1/services/delete", &service).await.code(), 200_000);
+    assert_eq!(server.post("/naming/v1/namespaces/delete", &ns).await.code(), 200_000);
+    assert_eq!(server.post("/core/v1/namespaces", &ns).await.code(), 200_000);
+    assert_eq!(server.post("/core/v1/namespaces", &ns).await.code(), 400_201);
+}
+
+#[tokio::test]
+async fn an_alias_is_another_name() {
+    let server = Server::start().await;
+    server.post("/naming/v1/instances", &json!([instance("s", "h")])).await;
+    let alias =
+        json!({"service": "s", "namespace": "ns", "alias": "other", "alias_namespace": "ns"});
+    let created = server.post("/naming/v1/service/alias", &alias).await;
+    assert_eq!((created.status, created.code()), (200, 200_000), "{}", created.text);
+    assert_eq!(created.json()["alias"]["alias"], "other");
+    assert_eq!(server.post("/naming/v1/service/alias", &alias).await.code(), 400_201);
+    let of_alias = json!({"service": "other", "namespace": "ns", "alias": "third"});
+    assert_eq!(server.post("/naming/v1/service/alias", &of_alias).await.code(), 400_504);
+    let of_nothing = json!({"service": "none", "namespace": "ns", "alias": "third"});
+    assert_eq!(server.post("/naming/v1/service/alias", &of_nothing).await.code(), 400_306);
+
+    let question = json!({"type": 1, "service": {"name": "other", "namespace": "ns"}});
+    let found = server.client("Discover", &question).await.json();
+    assert_eq!(found["service"]["name"], "other");
+    assert_eq!(found["aliasFor"]["name"], "s");
+    assert_eq!(found["instances"][0]["service"], "s");
+    assert_eq!(server.client("RegisterInstance", &instance("other", "h")).await.code(), 400_000);
+
+    let listed = server.get("/naming/v1/service/aliases?service=s").await.json();
+    assert_eq!((&listed["amount"], &listed["aliases"][0]["alias"]), (&json!(1), &json!("other")));
+    let deleted = server.post("/naming/v1/service/aliases/delete", &json!([alias])).await;
+    assert_eq!(deleted.code(), 200_000);
+    assert_eq!(server.client("Discover", &question).await.code(), 400_202);
+}
+
+#[tokio::test]
+async fn rules_of_every_kind_are_written_listed_and_handed_out() {
+    let server = Server::start().await;
+    let any = |name: &str, mut fields: Value| {
+        fields["@type"] = json!(format!("type.googleapis.com/v1.{name}"));
+        fields
+    };
+    let to = json!({"service": "s", "namespace": "ns"});
+    let nearby = any("NearbyRoutingConfig", to.clone());
+    let by_rule = any("RuleRoutingConfig", json!({"rules": [{"name": "r", "destinations": [to]}]}));
+    let cases = [
+        (
+            "/naming/v1/ratelimits",
+            "rateLimits",
+            json!({"service": "s", "namespace": "ns",
+            "name": "r", "amounts": [{"maxAmount": 5, "validDuration": "1s"}]}),
+        ),
+        (
+            "/naming/v2/routings",
+            "data",
+            json!({"name": "r", "routing_policy": "RulePolicy",
+            "routing_config": by_rule}),
+        ),
+        (
+            "/naming/v1/circuitbreaker/rules",
+            "data",
+            json!({"name": "r", "level": "SERVICE",
+            "ruleMatcher": {"destination": to}}),
+        ),
+        ("/naming/v1/faultdetectors", "data", json!({"name": "r", "targetService": to})),
+        ("/naming/v1/lane/groups", "data", json!({"name": "r", "destinations": [to]})),
+        ("/naming/v1/lossless/rules", "data", json!({"service": "s", "namespace": "ns"})),
+        ("/naming/v1/blockallow/rules", "data", json!({"service": "s", "namespace": "ns"})),
+        ("/naming/v1/faultinjection/rules", "data", json!({"service": "s", "namespace": "ns"})),
+    ];
+    for (path, field, rule) in cases {
+        let created = server.post(path, &json!([rule])).await;
+        assert_eq!(created.code(), 200_000, "{path}: {}", created.text);
+        let listed = server.get(path).await.json();
+        assert_eq!(listed["amount"], 1, "{path}");
+        let shown = &listed[field][0];
+        assert_eq!(shown["revision"].as_str().map(str::len), Some(32), "{path}: {listed}");
+        let key = if shown["id"].is_string() { json!({"id": shown["id"]}) } else { rule };
+        let deleted = server.post(&format!("{path}/delete"), &json!([key])).await;
+        assert_eq!(deleted.code(), 200_000, "{path}: {}", deleted.text);
+        assert_eq!(server.get(path).await.json()["amount"], 0, "{path}");
+    }
+
+    let rule = json!([{"name": "near", "routing_policy": 2, "routing_config": nearby}]);
+    let created = server.post("/naming/v2/routings", &rule).await.json();
+    let mut near = created["responses"][0]["data"].clone();
+    assert_eq!(near["enable"], false);
+    let enable = json!([{"id": near["id"], "enable": true}]);
+    assert_eq!(server.write("PUT", "/naming/v2/routings/enable", &enable).await.code(), 200_000);
+    assert_eq!(server.get("/naming/v2/routings?enable=true").await.json()["amount"], 1);
+    let service = json!({"name": "s", "namespace": "ns"});
+    let question = json!({"type": "NEARBY_ROUTE_RULE", "service": service});
+    let found = server.client("Discover", &question).await.json();
+    let handed_out = &found["nearbyRouteRules"][0];
+    assert_eq!((&handed_out["id"], &handed_out["enable"]), (&near["id"], &json!(true)));
+
+    near["routing_policy"] = json!("RulePolicy");
+    near["routing_config"] = by_rule;
+    let changed = server.write("PUT", "/naming/v2/routings", &json!([near])).await;
+    assert_eq!(changed.code(), 200_000, "{}", changed.text);
+    assert_eq!(server.get("/naming/v2/routings").await.json()["amount"], 1);
+    let bad = server.post("/naming/v2/routings", &json!([{"name": "x"}])).await;
+    assert_eq!((bad.status, bad.code()), (400, 400_701));
+}
+
+#[tokio::test]
+async fn the_last_heartbeat_of_an_instance_can_be_asked_for() {
+    let server = Server::start().await;
+    let mut beating = instance("s", "h");
+    beating["healthCheck"] = json!({"type": 1, "heartbeat": {"ttl": 5}});
+    beating["id"] = json!("i");
+    server.client("RegisterInstance", &beating).await;
+    let path = "/maintain/v1/instance/heartbeat?id=i";
+    assert_eq!(server.get(path).await.code(), 400_202);
+    server.client("Heartbeat", &json!({"id": "i"})).await;
+    let beat = server.get(path).await.json();
+    assert_eq!((&beat["registered"], &beat["count"]), (&json!(true), &json!(1)));
+    let refused = server.send("GET", path, "", "").await;
+    assert_eq!(refused.status, 401);
+    let path = "/naming/v1/instances?id=i&show_last_heartbeat=true";
+    let shown = server.get(path).await.json();
+    assert!(shown["instances"][0]["metadata"]["last-heartbeat-timestamp"].is_string());
+}

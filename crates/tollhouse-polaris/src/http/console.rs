@@ -28,6 +28,8 @@ use tollhouse_registry::{Command, Outcome, State};
 
 /// Items of one list, as in Polaris.
 const BATCH_ITEMS_MAX: usize = 100;
+/// Commands of one item that are made durable together; a host may have thousands of instances.
+const GROUP_COMMANDS: usize = 100;
 /// Goes before the name of a type inside of an `Any`.
 const TYPE_URL_PREFIX: &str = "type.googleapis.com/";
 
@@ -207,15 +209,22 @@ impl ItemAnswer {
     }
 }
 
-/// Does what is planned for an item; the first command that is refused ends it.
+/// Does what is planned for an item: commands in groups, until one of a group is refused.
 async fn run(api: &HttpApi, call: &Write, item: &[u8], plan: Plan) -> ItemAnswer {
     let mut failure = Failure::from(plan.idle);
     let mut echo = None;
-    for command in plan.commands {
-        match api.registry().submit(command).await {
-            Ok(outcome) => {
+    let mut commands = plan.commands.into_iter();
+    loop {
+        let group: Vec<_> =
+            commands.by_ref().take(GROUP_COMMANDS).map(|c| api.registry().submit(c)).collect();
+        if group.is_empty() {
+            break;
+        }
+        let outcomes: Result<Vec<Outcome>, _> = together::all(group).await.into_iter().collect();
+        match outcomes {
+            Ok(outcomes) => {
                 failure = Code::ExecuteSuccess.into();
-                echo = plan.echo.and_then(|echo| echo(&outcome));
+                echo = outcomes.last().and_then(|outcome| plan.echo.and_then(|echo| echo(outcome)));
             }
             Err(refusal) => {
                 failure = refusal.into();

@@ -8,10 +8,16 @@ use super::reply::{RESPONSE, Reply, plain};
 use crate::code::Code;
 use crate::json;
 use crate::schema::descriptors;
+use crate::v1;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Response, StatusCode};
+use prost::Message;
 use serde_json::{Value, json};
+
+/// `StatInfo.target` of metrics that Prometheus scrapes.
+const SCRAPER: &str = "prometheus";
 
 /// What the server can do, by group; consoles show or hide their pages by it.
 const FUNCTIONS: &[(&str, &[&str])] = &[
@@ -148,6 +154,31 @@ pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
     }
     text.push(']');
     plain(StatusCode::OK, text)
+}
+
+/// Where the metrics of clients are scraped, as Prometheus reads it.
+pub(super) async fn scrape_targets(api: HttpApi) -> Response<Body> {
+    let mut groups = Vec::new();
+    for reported in api.registry().clients() {
+        let Ok(client) = v1::Client::decode(reported.body) else {
+            continue;
+        };
+        let host = client.host.unwrap_or_default();
+        for stat in client.stat.into_iter().filter(|stat| stat.target.as_deref() == Some(SCRAPER)) {
+            groups.push(json!({
+                "targets": [format!("{host}:{}", stat.port.unwrap_or(0))],
+                "labels": {
+                    "__metrics_path__": stat.path.unwrap_or_default(),
+                    "__scheme__": stat.protocol.unwrap_or_default(),
+                    "__meta_polaris_client_id": &*reported.id,
+                },
+            }));
+        }
+    }
+    let mut response = plain(StatusCode::OK, Value::from(groups).to_string());
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
 }
 
 /// The query of a call that needs a token.

@@ -134,6 +134,10 @@ fn other_routes() -> Router<HttpApi> {
         .route("/", get(|| async { plain(StatusCode::OK, ROOT) }))
         .route("/metrics", get(|State(api): State<HttpApi>| async move { metrics(&api) }))
         .route(
+            "/prometheus/v1/clients",
+            get(|State(api): State<HttpApi>| maintain::scrape_targets(api)),
+        )
+        .route(
             "/core/v1/user/login",
             post(|State(api): State<HttpApi>, request: Request| login::log_in(api, request)),
         )

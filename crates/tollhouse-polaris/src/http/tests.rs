@@ -429,6 +429,55 @@ async fn rules_of_every_kind_are_written_listed_and_handed_out() {
 }
 
 #[tokio::test]
+async fn a_service_with_limits_of_its_own_stays() {
+    let server = Server::start().await;
+    let service = json!([{"name": "s", "namespace": "ns"}]);
+    server.post("/naming/v1/services", &service).await;
+    let limit =
+        json!([{"id": "l", "service": "s", "namespace": "ns", "amounts": [{"maxAmount": 1}]}]);
+    assert_eq!(server.post("/naming/v1/ratelimits", &limit).await.code(), 200_000);
+    assert_eq!(server.post("/naming/v1/services/delete", &service).await.code(), 400_206);
+    assert_eq!(server.post("/naming/v1/ratelimits/delete", &limit).await.code(), 200_000);
+    assert_eq!(server.post("/naming/v1/services/delete", &service).await.code(), 200_000);
+}
+
+#[tokio::test]
+async fn a_host_with_many_instances_goes_at_once() {
+    let server = Server::start().await;
+    let of_port = |port: u32| {
+        let mut instance = instance("s", "h");
+        instance["port"] = json!(port);
+        instance
+    };
+    for first in [1, 101, 201] {
+        let list: Vec<Value> = (first..first + 100).map(of_port).collect();
+        assert_eq!(server.post("/naming/v1/instances", &json!(list)).await.code(), 200_000);
+    }
+    let host = json!([{"service": "s", "namespace": "ns", "host": "h"}]);
+    assert_eq!(server.post("/naming/v1/instances/delete/host", &host).await.code(), 200_000);
+    assert_eq!(server.get("/naming/v1/instances/count").await.json()["amount"], 0);
+}
+
+#[tokio::test]
+async fn clients_with_metrics_are_listed_for_the_scraper() {
+    let server = Server::start().await;
+    let client = json!({"id": "c", "host": "10.0.0.1", "type": "SDK", "stat": [
+        {"target": "prometheus", "port": 9090, "path": "/metrics", "protocol": "http"},
+        {"target": "other", "port": 1},
+    ]});
+    server.client("ReportClient", &client).await;
+    let listed = server.send("GET", "/prometheus/v1/clients", "", "").await;
+    assert_eq!(
+        listed.json(),
+        json!([{"targets": ["10.0.0.1:9090"], "labels": {
+            "__metrics_path__": "/metrics", "__scheme__": "http",
+            "__meta_polaris_client_id": "c"}}])
+    );
+    let reported = server.get("/maintain/v1/report/clients").await.json();
+    assert_eq!(reported[0]["stat"][1]["target"], "other");
+}
+
+#[tokio::test]
 async fn the_last_heartbeat_of_an_instance_can_be_asked_for() {
     let server = Server::start().await;
     let mut beating = instance("s", "h");

@@ -206,3 +206,26 @@ fn bytes_that_are_no_message_are_refused() {
         assert!(print(&descriptor("v1.Instance"), bytes).is_err(), "{bytes:x?}");
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn what_is_printed_is_read_as_the_same_message(
+        texts in proptest::collection::vec(proptest::option::of(".{0,8}"), 4),
+        numbers in proptest::collection::vec(proptest::option::of(proptest::num::u32::ANY), 3),
+        labels in proptest::collection::hash_map(".{0,4}", ".{0,4}", 0..4),
+        ttl in proptest::option::of(proptest::option::of(0..99_u32)),
+    ) {
+        let [id, host, version, revision]: [Option<String>; 4] = texts.try_into().expect("four");
+        let [port, weight, priority]: [Option<u32>; 3] = numbers.try_into().expect("three");
+        let heartbeat = ttl.map(|ttl| v1::HeartbeatHealthCheck { ttl });
+        let instance = v1::Instance {
+            id, host, version, revision, port, weight, priority,
+            metadata: labels,
+            health_check: Some(v1::HealthCheck { r#type: 1, heartbeat }),
+            healthy: Some(weight.is_some()),
+            ..Default::default()
+        };
+        let text = printed("v1.Instance", &instance);
+        proptest::prop_assert_eq!(read_as::<v1::Instance>("v1.Instance", &text), instance);
+    }
+}

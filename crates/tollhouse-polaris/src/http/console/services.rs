@@ -14,11 +14,17 @@ use prost::Message;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tollhouse_registry::{
-    Command, Metadata, Outcome, ServiceChange, ServiceDetails, ServiceKey, ServiceRef, ServiceView,
-    State,
+    Command, Metadata, Outcome, RuleKind, ServiceChange, ServiceDetails, ServiceKey, ServiceRef,
+    ServiceView, State,
 };
 
 const MESSAGE: &str = "v1.Service";
+
+/// Kinds of rules that belong to one service, and the code for a service that cannot go for them.
+const OWN_RULES: [(RuleKind, Code); 2] = [
+    (RuleKind::RoutingV1, Code::ServiceExistedRoutings),
+    (RuleKind::RateLimit, Code::ServiceExistedRateLimits),
+];
 
 pub(in crate::http) static CREATE: Write =
     Write { message: MESSAGE, echo: response::SERVICE, plan: plan_create };
@@ -123,6 +129,13 @@ fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     // What is gone already was deleted well.
     if state.service(key.borrowed()).is_none() {
         return Ok(Plan::of_all(Vec::new()));
+    }
+    // Rules that are for this service alone would be left without anybody to obey them.
+    for (kind, code) in OWN_RULES {
+        let rules = state.rules_for(kind, key.borrowed()).rules;
+        if rules.iter().any(|rule| rule.targets.contains(&key)) {
+            return Err(code.into());
+        }
     }
     Ok(Plan::of(Command::DeleteService(key)))
 }

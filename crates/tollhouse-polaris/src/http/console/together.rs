@@ -9,7 +9,7 @@ pub(super) async fn all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut waiting: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();
     poll_fn(move |cx| {
-        // A list is short (100 items): asking all again at each wake-up is cheaper than more wakers.
+        // A list is short (100): asking all again at each wake-up is cheaper than more wakers.
         for (future, output) in waiting.iter_mut().zip(&mut outputs) {
             if output.is_none()
                 && let Poll::Ready(ready) = future.as_mut().poll(cx)

@@ -92,7 +92,12 @@ pub fn resolver_settings(bootstrap: &Bootstrap) -> ResolverSettings {
 
 /// How many cores serve.
 pub fn worker_count(bootstrap: &Bootstrap) -> usize {
-    match bootstrap.workers {
+    worker_count_of(bootstrap.workers)
+}
+
+/// How many threads a setting stands for.
+pub fn worker_count_of(workers: Workers) -> usize {
+    match workers {
         Workers::Count(count) => usize::from(count).max(1),
         Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
     }

@@ -26,6 +26,7 @@ use crate::control::handover::Succession;
 use crate::control::identity::Identity;
 use crate::control::introspection::{Introspection, ServerInfo};
 use crate::control::metrics::MetricsPage;
+use crate::control::registry::{self, RunningRegistry};
 use crate::control::resources::{Resources, Shared};
 use crate::control::server::{self, Predecessor, SideListeners};
 use crate::control::signals::{Request, Signals};
@@ -105,6 +106,8 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let settings = Arc::new(wire::settings(bootstrap));
     let resolver =
         Resolver::open(wire::resolver_settings(bootstrap), tokio::runtime::Handle::current())?;
+    let predecessor = if upgrade { Predecessor::Leaving } else { Predecessor::None };
+    let registry = registry::start(bootstrap, predecessor).await?;
     let catalogue = crate::plugins::enabled(bootstrap)?;
     let counted = (&metrics, &health);
     let (services, page) = crate::plugins::services(bootstrap, &catalogue, &identity, counted);
@@ -117,7 +120,6 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         indexes: Arc::clone(page.indexes()),
     };
     let introspection = introspection(bootstrap, &shared, page, identity)?;
-    let predecessor = if upgrade { Predecessor::Leaving } else { Predecessor::None };
     let source = feed::source(bootstrap);
     let mut resources = Resources::new(source.clone(), &settings, resolver, shared.clone());
     let (feed, snapshot) = match feed::open(bootstrap, &shared, &mut resources, predecessor).await?
@@ -152,13 +154,14 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         data_plane: &addresses,
         side: &side,
         admin: admin.as_ref(),
+        registry: registry.as_ref(),
         source: &source,
-        new_key: feed.new_key(),
+        new_key: feed.new_key().or(registry.as_ref().and_then(RunningRegistry::new_key)),
         has_demonstration: feed.has_demonstration(),
         workers,
     };
     banner.print();
-    let store = StoreDuty { bootstrap: bootstrap.clone(), shared, admin, feed };
+    let store = StoreDuty { bootstrap: bootstrap.clone(), shared, admin, feed, registry };
     let control = Control { resources, store, snapshots, log, spares, signals, side };
     control.run(cores, successors).await
 }
@@ -200,25 +203,29 @@ fn introspection(
     })
 }
 
-/// What only one process may hold: the store, and the Admin API that writes it.
+/// What only one process may hold: the stores, the Admin API and the registry that write them.
 struct StoreDuty {
     bootstrap: Bootstrap,
     shared: Shared,
     admin: Option<RunningAdmin>,
     feed: Feed,
+    registry: Option<RunningRegistry>,
 }
 
 impl StoreDuty {
-    /// Lets go of both, for a successor. What is in service goes on to serve.
-    fn release(&mut self) {
+    /// Lets go of all, for a successor. What is in service goes on to serve.
+    async fn release(&mut self) {
         self.admin = None;
+        if let Some(registry) = self.registry.take() {
+            registry.stop().await;
+        }
         if matches!(self.feed, Feed::Store(_)) {
             self.feed = Feed::Nothing;
             self.shared.configuration.set_objects(ObjectSource::None);
         }
     }
 
-    /// Takes both back: the successor did not start.
+    /// Takes all back: the successor did not start.
     async fn take_back(
         &mut self,
         resources: &mut Resources,
@@ -232,6 +239,9 @@ impl StoreDuty {
             self.feed = feed;
         }
         let leaving = Predecessor::Leaving;
+        if self.registry.is_none() {
+            self.registry = registry::start(&self.bootstrap, leaving).await?;
+        }
         self.admin = self.feed.start_admin(&self.bootstrap, &self.shared, leaving).await?;
         Ok(())
     }
@@ -258,7 +268,7 @@ impl Control {
                 },
                 Some(event) = successors.recv() => match event {
                     Succession::Asked(ready) => {
-                        self.store.release();
+                        self.store.release().await;
                         let _ = ready.send(());
                     }
                     Succession::Failed => {
@@ -286,6 +296,7 @@ impl Control {
         }
         tracing::info!("draining: requests under way are finished");
         self.spares.release();
+        self.store.release().await;
         tokio::task::spawn_blocking(move || cores.drain()).await?;
         if let Some(log) = self.log.take() {
             log.shutdown();

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use tollhouse_config::bootstrap::Secret;
 
 use super::admin::RunningAdmin;
+use super::registry::RunningRegistry;
 use super::resources::Source;
 use super::server::SideListeners;
 
@@ -17,6 +18,8 @@ pub struct Banner<'a> {
     pub side: &'a SideListeners,
     /// The Admin API.
     pub admin: Option<&'a RunningAdmin>,
+    /// The registry.
+    pub registry: Option<&'a RunningRegistry>,
     /// Where resources come from.
     pub source: &'a Source,
     /// The key of the Admin API, where it was made just now.
@@ -47,6 +50,12 @@ impl Banner<'_> {
         }
         if let Some(address) = self.side.status {
             println!("  status      http://{address}/status");
+        }
+        if let Some(address) = self.registry.and_then(|registry| registry.grpc) {
+            println!("  registry    grpc://{address}");
+        }
+        if let Some(address) = self.registry.and_then(|registry| registry.http) {
+            println!("  registry    http://{address}");
         }
         println!("  resources   {}", self.source.name());
         if let Some(key) = self.new_key {

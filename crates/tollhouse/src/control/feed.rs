@@ -106,8 +106,11 @@ pub async fn open(
     }
 }
 
-/// Opens the store, waiting for a process that is just leaving it.
-async fn open_store(
+/// Opens a store, waiting for a process that is just leaving it.
+///
+/// # Errors
+/// The store cannot be opened.
+pub async fn open_store(
     location: &Location,
     predecessor: Predecessor,
 ) -> anyhow::Result<Arc<dyn Store>> {

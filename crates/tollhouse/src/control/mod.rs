@@ -13,6 +13,8 @@ pub mod handover;
 pub mod identity;
 pub mod introspection;
 pub mod metrics;
+pub mod registry;
+pub mod registry_metrics;
 pub mod resources;
 pub mod secrets;
 pub mod server;

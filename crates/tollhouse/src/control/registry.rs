@@ -1,0 +1,239 @@
+//! The registry of a running gateway: its store, its keeper, its listeners, each on threads of their
+//! own, so that neither a large answer nor a slow client keeps a registration waiting.
+//!
+//! What a registration does is in `tollhouse-registry`, what clients say and hear in
+//! `tollhouse-polaris`.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::watch;
+use tollhouse_config::Bootstrap;
+use tollhouse_config::bootstrap::Secret;
+use tollhouse_net::Listeners;
+use tollhouse_polaris::dialect::Dialect;
+use tollhouse_polaris::http::HttpApi;
+use tollhouse_polaris::{Access, Account, Gate, grpc};
+use tollhouse_registry::{Clock, Keeper, Options, Registry};
+use tollhouse_store::Location;
+
+use super::feed::open_store;
+use super::secrets;
+use super::server::Predecessor;
+use crate::wire;
+
+/// The folder of its store within `data_dir`: a store of its own, so that a flood of registrations
+/// neither delays nor displaces what the gateway's configuration writes and watches.
+const FOLDER: &str = "registry";
+
+/// How long connections over HTTP/1 may take to end once the process is told to stop.
+const HTTP_DRAIN: Duration = Duration::from_secs(1);
+
+/// A registry at work; see the module.
+pub struct RunningRegistry {
+    /// What everybody else holds of it.
+    pub handle: Registry,
+    /// The calls of clients, with what is counted of them.
+    pub dialect: Dialect,
+    /// What is counted of connections over gRPC.
+    pub connections: Arc<grpc::Counts>,
+    /// Where it speaks gRPC.
+    pub grpc: Option<SocketAddr>,
+    /// Where it speaks HTTP.
+    pub http: Option<SocketAddr>,
+    new_key: Option<Secret>,
+    stop_serving: watch::Sender<bool>,
+    stop_keeping: watch::Sender<bool>,
+    servers: Vec<JoinHandle<()>>,
+    keeper: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for RunningRegistry {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("RunningRegistry")
+            .field("grpc", &self.grpc)
+            .field("http", &self.http)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a bootstrap file asks for a registry.
+pub fn is_wanted(bootstrap: &Bootstrap) -> bool {
+    !bootstrap.listen.registry_grpc.is_empty() || !bootstrap.listen.registry_http.is_empty()
+}
+
+/// Starts it; `None` where both of its listeners are off.
+///
+/// # Errors
+/// An address is taken, or the store cannot be opened or read.
+pub async fn start(
+    bootstrap: &Bootstrap,
+    predecessor: Predecessor,
+) -> anyhow::Result<Option<RunningRegistry>> {
+    if !is_wanted(bootstrap) {
+        return Ok(None);
+    }
+    let (access, new_key) = access(bootstrap)?;
+    let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
+    let store = open_store(&location, predecessor).await.context("the registry's store")?;
+    let options = Options {
+        mass_expiry_threshold: bootstrap.registry.mass_expiry_threshold,
+        clock: Clock::system(),
+        salt: None,
+    };
+    let (keeper, handle) =
+        Keeper::open(store, options).await.context("the registry's store cannot be read")?;
+    let (stop_keeping, stopped) = watch::channel(false);
+    let keeper = thread("registry", async move || keeper.run(told(stopped)).await)?;
+    let (stop_serving, _) = watch::channel(false);
+    let mut running = RunningRegistry {
+        dialect: Dialect::new(handle.clone(), Arc::clone(&access)),
+        handle,
+        connections: Arc::default(),
+        grpc: None,
+        http: None,
+        new_key,
+        stop_serving,
+        stop_keeping,
+        servers: Vec::new(),
+        keeper,
+    };
+    running.listen(bootstrap, &access)?;
+    Ok(Some(running))
+}
+
+impl RunningRegistry {
+    fn listen(&mut self, bootstrap: &Bootstrap, access: &Arc<Access>) -> anyhow::Result<()> {
+        let workers = wire::worker_count_of(bootstrap.registry.workers);
+        for address in &bootstrap.listen.registry_grpc {
+            let listeners = Listeners::bind(*address, workers)
+                .context("listen.registry_grpc; give \"\" to turn it off")?;
+            self.grpc.get_or_insert(listeners.address);
+            for (number, socket) in listeners.sockets.into_iter().enumerate() {
+                self.serve_grpc(number, socket)?;
+            }
+        }
+        for address in &bootstrap.listen.registry_http {
+            let listeners = Listeners::bind(*address, 1)
+                .context("listen.registry_http; give \"\" to turn it off")?;
+            self.http.get_or_insert(listeners.address);
+            for socket in listeners.sockets {
+                self.serve_http(socket, access)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn serve_grpc(&mut self, number: usize, socket: TcpListener) -> anyhow::Result<()> {
+        let dialect = self.dialect.for_thread();
+        let counts = Arc::clone(&self.connections);
+        let stop = self.stop_serving.subscribe();
+        let serve = async move || {
+            let options = grpc::Options { counts, ..grpc::Options::default() };
+            let services = grpc::polaris::services(dialect);
+            if let Err(error) = grpc::serve(vec![socket], services, options, stop).await {
+                tracing::error!(%error, "a thread of the registry cannot listen");
+            }
+        };
+        self.servers.push(thread(&format!("registry-{number}"), serve)?);
+        Ok(())
+    }
+
+    fn serve_http(&mut self, socket: TcpListener, access: &Arc<Access>) -> anyhow::Result<()> {
+        let dialect = self.dialect.for_thread();
+        let metered = (self.handle.clone(), self.dialect.clone(), Arc::clone(&self.connections));
+        let metrics = Arc::new(move || {
+            let (registry, dialect, connections) = &metered;
+            super::registry_metrics::page(registry, dialect, connections)
+        });
+        let api = HttpApi { dialect, access: Arc::clone(access), metrics };
+        let stop = self.stop_serving.subscribe();
+        socket.set_nonblocking(true)?;
+        let serve = async move || {
+            let app = tollhouse_polaris::http::router(api);
+            let socket = match tokio::net::TcpListener::from_std(socket) {
+                Ok(socket) => socket,
+                Err(error) => return tracing::error!(%error, "the registry cannot listen"),
+            };
+            let serving = axum::serve(socket, app).with_graceful_shutdown(told(stop.clone()));
+            let too_long = async {
+                told(stop).await;
+                tokio::time::sleep(HTTP_DRAIN).await;
+            };
+            tokio::select! {
+                _ = serving => {}
+                () = too_long => {}
+            }
+        };
+        self.servers.push(thread("registry-http", serve)?);
+        Ok(())
+    }
+
+    /// The key of the Admin API, where it was made just now for the registry's account.
+    pub fn new_key(&self) -> Option<&Secret> {
+        self.new_key.as_ref()
+    }
+
+    /// Answers what is under way, then lets go of the store.
+    pub async fn stop(self) {
+        // Fail only where nobody serves any more.
+        let _ = self.stop_serving.send(true);
+        let ended = tokio::task::spawn_blocking(move || {
+            self.servers.into_iter().for_each(join);
+            let _ = self.stop_keeping.send(true);
+            join(self.keeper);
+        });
+        if ended.await.is_err() {
+            tracing::error!("the registry ended with a panic");
+        }
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread of the registry ended with a panic");
+    }
+}
+
+/// Ends when told to, or when nobody is left to tell.
+async fn told(mut stop: watch::Receiver<bool>) {
+    let _ = stop.wait_for(|is_over| *is_over).await;
+}
+
+/// A thread with a runtime of its own that runs one future to its end.
+fn thread<F: Future<Output = ()>>(
+    name: &str,
+    run: impl FnOnce() -> F + Send + 'static,
+) -> anyhow::Result<JoinHandle<()>> {
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default())
+    };
+    let started =
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || match runtime() {
+            Ok(runtime) => runtime.block_on(run()),
+            Err(error) => tracing::error!(%error, "a runtime of the registry cannot be started"),
+        });
+    started.with_context(|| format!("the thread {name} cannot be started"))
+}
+
+/// Who may call, as the bootstrap file says, and the Admin API's key if it was made for that.
+fn access(bootstrap: &Bootstrap) -> anyhow::Result<(Arc<Access>, Option<Secret>)> {
+    let settings = &bootstrap.registry;
+    let gate = |is_locked| if is_locked { Gate::Locked } else { Gate::Open };
+    let is_complete = settings.password.is_some() && settings.token.is_some();
+    let key = if is_complete { None } else { Some(secrets::admin_key(bootstrap)?) };
+    let or_key = |given: &Option<Secret>| {
+        let given = given.as_ref().or(key.as_ref().map(|key| &key.key));
+        given.map(|secret| secret.expose().to_owned())
+    };
+    let account = Account {
+        name: settings.user.clone(),
+        password: or_key(&settings.password).unwrap_or_default(),
+        token: or_key(&settings.token),
+    };
+    let access = Access::new(gate(settings.console_auth), gate(settings.client_auth), account);
+    Ok((Arc::new(access), key.filter(|key| key.is_new).map(|key| key.key)))
+}

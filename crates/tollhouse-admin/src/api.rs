@@ -13,6 +13,7 @@ use crate::dispatch;
 use crate::index::Index;
 use crate::index::facts::Facts;
 use crate::options::{Mode, Options};
+use crate::registry::RegistryPart;
 use crate::reply::WireResponse;
 use crate::standalone::Standalone;
 
@@ -26,6 +27,8 @@ pub struct Parts {
     pub services: Arc<Services>,
     /// What encrypts secrets at rest; without one they lie open.
     pub keyring: Option<Arc<Keyring>>,
+    /// The service registry; without one its paths are answered 404.
+    pub registry: Option<RegistryPart>,
     /// The rest.
     pub options: Options,
 }
@@ -58,6 +61,13 @@ impl AdminApi {
             Mode::Standalone(sink) => Some(Standalone::new(Arc::clone(sink))),
         };
         Ok(Self(Arc::new(Admin { parts, index, standalone })))
+    }
+
+    /// Ends what would otherwise go on for as long as its client likes.
+    pub(crate) fn end_watches(&self) {
+        if let Some(registry) = &self.0.parts.registry {
+            registry.end_watches();
+        }
     }
 
     /// Answers a request. A write is answered once it is durable.

@@ -15,6 +15,8 @@ pub(crate) struct Call {
     pub method: Method,
     /// The segments of the path, decoded; empty ones do not count.
     pub segments: Vec<String>,
+    /// The same where an escaped slash is part of its segment, as in names of the registry.
+    pub whole_segments: Vec<String>,
     /// The query's arguments.
     pub arguments: Arguments,
     /// The headers.
@@ -28,9 +30,12 @@ impl Call {
         // Decoded before it is taken apart, so that an escaped slash is one too.
         let path = percent_decode_str(uri.path()).decode_utf8_lossy();
         let segments = path.split('/').filter(|segment| !segment.is_empty());
+        let whole = uri.path().split('/').filter(|segment| !segment.is_empty());
+        let whole = whole.map(|it| percent_decode_str(it).decode_utf8_lossy().into_owned());
         Self {
             method,
             segments: segments.map(str::to_owned).collect(),
+            whole_segments: whole.collect(),
             arguments: Arguments::parse(uri.query().unwrap_or_default()),
             headers,
             peer,

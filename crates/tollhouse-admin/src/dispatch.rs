@@ -19,6 +19,7 @@ use crate::limits::{BODY_BYTES_MAX, DOCUMENT_BYTES_MAX};
 use crate::openapi;
 use crate::options::{ApiVersion, Cors, StreamMode};
 use crate::plugins_api;
+use crate::registry;
 use crate::reply::{Reply, WireResponse};
 use crate::resource::{self, Layout, Resource};
 use crate::schema_api;
@@ -63,10 +64,18 @@ where
     B: Body,
     B::Error: std::error::Error + Send + Sync + 'static,
 {
-    let segments = call.segments_after(&PREFIX).ok_or_else(not_registered)?;
+    let is_about_registry = call.segments_after(&registry::PREFIX).is_some();
+    let segments = match call.segments_after(&PREFIX) {
+        Some(segments) => segments,
+        None if is_about_registry => &[],
+        None => return Err(not_registered()),
+    };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     if call.method == Method::OPTIONS && admin.parts.options.cors == Cors::On {
         return Ok(preflight());
+    }
+    if is_about_registry {
+        return registry::answer(admin, call, body).await;
     }
     if call.method == Method::HEAD && segments.is_empty() {
         return Ok(Reply::bare(StatusCode::OK));
@@ -178,7 +187,9 @@ fn preflight() -> Reply {
 }
 
 fn with_cors(admin: &Admin, call: &Call, reply: Reply) -> Reply {
-    if admin.parts.options.cors == Cors::Off || call.segments_after(&PREFIX).is_none() {
+    let prefixes = [PREFIX, registry::PREFIX];
+    let is_api = prefixes.iter().any(|prefix| call.segments_after(prefix).is_some());
+    if admin.parts.options.cors == Cors::Off || !is_api {
         return reply;
     }
     let value = HeaderValue::from_static;

@@ -2,7 +2,8 @@
 //! the configuration store.
 //!
 //! [`AdminApi`] answers requests, [`serve`] puts it behind a listener. What a data plane makes of the
-//! objects is no matter of this crate: it follows the store.
+//! objects is no matter of this crate: it follows the store. Objects of the service registry live in
+//! that registry, and have paths of their own.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod patch;
 mod plugin_confs;
 mod plugins_api;
 mod references;
+mod registry;
 mod reply;
 mod resource;
 mod schema_api;
@@ -39,6 +41,7 @@ pub use options::{
     AdminKey, ApiVersion, Cors, KeyCheck, Mode, Options, Role, ServerToken, StreamMode,
 };
 pub use plugins_api::{Subsystem, plugin_documents};
+pub use registry::{RegistryDialect, RegistryListeners, RegistryPart};
 pub use serve::{ServeError, TlsConfig, serve};
 pub use standalone::{Document, DocumentSink};
 

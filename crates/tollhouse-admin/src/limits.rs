@@ -18,6 +18,10 @@ pub const OBJECTS_PER_TURN: usize = 512;
 /// Most connections at a time: programs use a few, and each costs a buffer.
 pub const CONNECTIONS_MAX: usize = 1024;
 
+/// Most watches of the registry at a time: a quarter of the connections, so that the rest of the API
+/// stays reachable whatever is watched.
+pub const WATCHES_MAX: usize = CONNECTIONS_MAX / 4;
+
 /// How long a TLS handshake may take: what costs a slot must not cost it for ever.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 

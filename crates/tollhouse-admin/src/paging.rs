@@ -122,7 +122,7 @@ fn finds(regex: &Regex, value: Option<&Value>) -> bool {
     text.is_some_and(|text| regex.is_match(text).unwrap_or(false))
 }
 
-fn compile(pattern: &str) -> Result<Regex, Reply> {
+pub(crate) fn compile(pattern: &str) -> Result<Regex, Reply> {
     if pattern.len() > PATTERN_BYTES_MAX {
         return Err(Reply::bad(format!("pattern is longer than {PATTERN_BYTES_MAX} bytes")));
     }

@@ -1,34 +1,39 @@
 //! Answers on their way out: a status, a body, and the few headers that are not the same for all.
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tollhouse_store::StoreError;
 
 use crate::page;
 
+mod wire_body;
+
+pub use wire_body::WireBody;
+
 /// What goes over the wire.
-pub(crate) type WireResponse = Response<Full<Bytes>>;
+pub(crate) type WireResponse = Response<WireBody>;
 
 /// An answer; a refusal is the error of a `Result`.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Reply {
     status: StatusCode,
     kind: &'static str,
-    body: Bytes,
+    body: WireBody,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 const JSON: &str = "application/json";
 const HTML: &str = "text/html; charset=utf-8";
+const JSON_LINES: &str = "application/x-ndjson";
 const YAML: &str = "application/yaml";
 const PLAIN: &str = "text/plain";
 
 impl Reply {
     fn new(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Self {
-        Self { status, kind, body: body.into(), headers: Vec::new() }
+        Self { status, kind, body: WireBody::whole(body.into()), headers: Vec::new() }
     }
 
     /// A JSON body, ended by a line feed.
@@ -40,6 +45,12 @@ impl Reply {
     pub(crate) fn json_text(status: StatusCode, mut text: String) -> Self {
         text.push('\n');
         Self::new(status, JSON, text)
+    }
+
+    /// JSON lines, sent as they come; the answer ends with the sender.
+    pub(crate) fn lines(chunks: mpsc::Receiver<Bytes>) -> Self {
+        let body = WireBody::chunks(chunks);
+        Self { status: StatusCode::OK, kind: JSON_LINES, body, headers: Vec::new() }
     }
 
     /// Text as it is, which APISIX labels as JSON all the same.
@@ -87,9 +98,15 @@ impl Reply {
         Self::refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
     }
 
+    /// The status.
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// The text of a refusal.
     pub(crate) fn error_text(&self) -> String {
-        let value: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let value: Value = serde_json::from_slice(self.body.bytes()).unwrap_or_default();
         value.get("error_msg").and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 
@@ -101,7 +118,7 @@ impl Reply {
     }
 
     pub(crate) fn into_wire(self) -> WireResponse {
-        let mut response = Response::new(Full::new(self.body));
+        let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         if self.status != StatusCode::NO_CONTENT {

@@ -105,6 +105,7 @@ pub async fn serve(
     let acceptor = tls.map(|config| TlsAcceptor::from(config.0));
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
+    let watched = api.clone();
     loop {
         tokio::select! {
             () = &mut stop => break,
@@ -140,6 +141,7 @@ pub async fn serve(
         }
     }
     drop(listener);
+    watched.end_watches();
     let _ = stopped.send(true);
     let drained = async { while connections.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(DRAIN_TIME_MAX, drained).await;

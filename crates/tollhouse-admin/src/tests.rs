@@ -85,6 +85,7 @@ impl Fixture {
             catalogue: Arc::new(tollhouse_plugins::catalogue()),
             services: Arc::new(Services::new("APISIX/3.18.0")),
             keyring: Some(Arc::new(keyring.expect("the keys have a right length"))),
+            registry: None,
             options,
         };
         Self { api: AdminApi::open(parts).await.expect("the store can be read"), store }

@@ -108,6 +108,7 @@ pub fn parts(
         catalogue: Arc::clone(&shared.catalogue),
         services: Arc::clone(&shared.services),
         keyring: Some(keyring),
+        registry: None,
         options,
     }
 }

@@ -1,0 +1,125 @@
+//! `/registry/v1/aliases`.
+
+use hyper::{Method, StatusCode};
+use tollhouse_registry::{
+    Alias, Command, DEFAULT_NAMESPACE, Noun, Refusal, Revision, ServiceKey, ServiceRef,
+};
+
+use super::Request;
+use super::incoming::AliasIn;
+use super::listing::{self, Page, Pattern, reply};
+use super::outgoing::AliasOut;
+use super::refused;
+use crate::body;
+use crate::reply::Reply;
+
+pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
+    match request.call.method {
+        Method::GET => list(request),
+        Method::POST => {
+            let mut new: AliasIn = request.read()?;
+            let name = new.name.take().ok_or_else(|| body::invalid("name is missing"))?;
+            let namespace = new.namespace.take().unwrap_or_else(|| DEFAULT_NAMESPACE.into());
+            let name = ServiceRef { namespace: &namespace, name: &name };
+            let alias = Box::new(alias(new, name, None)?);
+            request.submit(Command::CreateAlias(alias)).await?;
+            shown(request, name, StatusCode::CREATED)
+        }
+        _ => Err(request.wrong_method("GET or POST")),
+    }
+}
+
+fn list(request: &Request<'_>) -> Result<Reply, Reply> {
+    let arguments = &request.call.arguments;
+    let page = Page::parse(arguments)?;
+    let pattern = Pattern::parse(arguments)?;
+    let state = request.part.registry.state_full();
+    let found: Vec<_> = state
+        .aliases()
+        .filter(|alias| listing::is(arguments, "namespace", &alias.key.namespace))
+        .filter(|alias| pattern.admits(&alias.key.name))
+        .filter(|alias| listing::is(arguments, "target_namespace", &alias.target.namespace))
+        .filter(|alias| listing::is(arguments, "target", &alias.target.name))
+        .collect();
+    let total = found.len();
+    let shown = page.of_sorted(found, |alias| &alias.key);
+    let list = shown.into_iter().map(|alias| AliasOut::of(alias)).collect();
+    Ok(page.reply(request, list, total))
+}
+
+pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<Reply, Reply> {
+    match request.call.method {
+        Method::GET => shown(request, name, StatusCode::OK),
+        Method::PUT => {
+            let put = Box::new(alias(read(request, name)?, name, None)?);
+            match request.part.registry.submit(Command::CreateAlias(put.clone())).await {
+                Ok(_) => return shown(request, name, StatusCode::CREATED),
+                Err(Refusal::Exists) if is_known(request, name) => {}
+                Err(refusal) => return Err(refused::reply(&refusal)),
+            }
+            request.submit(Command::UpdateAlias(put)).await?;
+            shown(request, name, StatusCode::OK)
+        }
+        Method::PATCH => {
+            let changed = read(request, name)?;
+            let before = request.part.registry.state().alias(name).cloned();
+            let before = before.ok_or_else(not_found)?;
+            let alias = Box::new(alias(changed, name, Some(&before))?);
+            request.submit(Command::UpdateAlias(alias)).await?;
+            shown(request, name, StatusCode::OK)
+        }
+        Method::DELETE => {
+            if !is_known(request, name) {
+                return Err(not_found());
+            }
+            request.submit(Command::DeleteAlias(name.to_key())).await?;
+            Ok(Reply::empty(StatusCode::NO_CONTENT))
+        }
+        _ => Err(request.wrong_method("GET, PUT, PATCH or DELETE")),
+    }
+}
+
+fn read(request: &Request<'_>, name: ServiceRef<'_>) -> Result<AliasIn, Reply> {
+    let alias: AliasIn = request.read()?;
+    let said = [(&alias.namespace, name.namespace), (&alias.name, name.name)];
+    if said.iter().any(|(said, path)| said.as_ref().is_some_and(|said| **said != **path)) {
+        return Err(body::invalid("namespace and name are not the path's"));
+    }
+    Ok(alias)
+}
+
+/// The alias of that name; what is not said is as before.
+fn alias(new: AliasIn, name: ServiceRef<'_>, before: Option<&Alias>) -> Result<Alias, Reply> {
+    let target = new.target.map(|target| ServiceKey::new(&target.namespace, &target.name));
+    let target = target.or_else(|| Some(before?.target.clone()));
+    let target = target.ok_or_else(|| body::invalid("target is missing"))?;
+    let or = |text: Option<String>, before: Option<&String>| {
+        text.or_else(|| before.cloned()).unwrap_or_default()
+    };
+    let metadata = new.metadata.or_else(|| Some(before?.metadata.clone()));
+    Ok(Alias {
+        id: String::new(),
+        key: name.to_key(),
+        target,
+        comment: or(new.comment, before.map(|before| &before.comment)),
+        owners: or(new.owners, before.map(|before| &before.owners)),
+        metadata: metadata.unwrap_or_default(),
+        created_at: 0,
+        modified_at: 0,
+        revision: Revision::default(),
+    })
+}
+
+fn is_known(request: &Request<'_>, name: ServiceRef<'_>) -> bool {
+    request.part.registry.state().alias(name).is_some()
+}
+
+fn not_found() -> Reply {
+    refused::not_found(Noun::Alias)
+}
+
+fn shown(request: &Request<'_>, name: ServiceRef<'_>, status: StatusCode) -> Result<Reply, Reply> {
+    let state = request.part.registry.state();
+    let alias = state.alias(name).ok_or_else(not_found)?;
+    Ok(reply(status, &AliasOut::of(alias)))
+}

@@ -1,0 +1,34 @@
+//! `/registry/v1/clients`: who reported itself lately.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Request;
+use super::listing::{Page, Pattern};
+use crate::reply::Reply;
+
+#[derive(Serialize)]
+struct ClientOut<'a> {
+    id: &'a str,
+    first_seen_ms: u64,
+    last_seen_ms: u64,
+    client: Value,
+}
+
+pub(super) fn list(request: &Request<'_>) -> Result<Reply, Reply> {
+    let page = Page::parse(&request.call.arguments)?;
+    let pattern = Pattern::parse(&request.call.arguments)?;
+    let mut clients = request.part.registry.clients();
+    clients.retain(|client| pattern.admits(&client.id));
+    let total = clients.len();
+    let shown = clients.iter().enumerate().filter(|(place, _)| page.has(*place));
+    let list = shown
+        .map(|(_, client)| ClientOut {
+            id: &client.id,
+            first_seen_ms: client.first_seen_ms,
+            last_seen_ms: client.last_seen_ms,
+            client: request.part.dialect.show_client(client),
+        })
+        .collect();
+    Ok(page.reply(request, list, total))
+}

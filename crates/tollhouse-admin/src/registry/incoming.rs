@@ -1,0 +1,279 @@
+//! The registry's objects as they come: JSON with known fields only, so that a slip of the pen is told.
+//! What is set here and not by its owner may come along and has no effect.
+
+use std::sync::Arc;
+
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Deserializer};
+use tollhouse_registry::limits::TTL_SECONDS_MAX;
+use tollhouse_registry::{
+    InstanceChange, Location, Metadata, NamespaceChange, NewInstance, ServiceChange, ServiceDetails,
+};
+
+use super::Request;
+use crate::body;
+use crate::reply::Reply;
+
+impl Request<'_> {
+    /// The body as an object of its kind.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Reply> {
+        // Read as any JSON first: what is no JSON at all is told in the Admin API's words.
+        let value = body::decode(&self.body)?.ok_or_else(|| body::invalid("it is empty"))?;
+        serde_json::from_value(value).map_err(|error| body::invalid(&error.to_string()))
+    }
+}
+
+/// A namespace.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct NamespaceIn {
+    pub(super) name: Option<Arc<str>>,
+    comment: Option<String>,
+    owners: Option<String>,
+    metadata: Option<Metadata>,
+    export_to: Option<Vec<String>>,
+    #[serde(rename = "services")]
+    _services: IgnoredAny,
+    #[serde(rename = "instances")]
+    _instances: IgnoredAny,
+    #[serde(rename = "create_time")]
+    _create_time: IgnoredAny,
+    #[serde(rename = "update_time")]
+    _update_time: IgnoredAny,
+    #[serde(rename = "revision")]
+    _revision: IgnoredAny,
+}
+
+impl NamespaceIn {
+    /// What it changes: what it does not say stays.
+    pub(super) fn change(self) -> NamespaceChange {
+        NamespaceChange {
+            comment: self.comment,
+            owners: self.owners,
+            metadata: self.metadata,
+            export_to: self.export_to,
+            token: None,
+        }
+    }
+
+    /// The same where what it does not say becomes empty.
+    pub(super) fn whole(self) -> NamespaceChange {
+        NamespaceChange {
+            comment: Some(self.comment.unwrap_or_default()),
+            owners: Some(self.owners.unwrap_or_default()),
+            metadata: Some(self.metadata.unwrap_or_default()),
+            export_to: Some(self.export_to.unwrap_or_default()),
+            token: None,
+        }
+    }
+}
+
+/// A service.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ServiceIn {
+    pub(super) namespace: Option<Box<str>>,
+    pub(super) name: Option<Box<str>>,
+    metadata: Option<Metadata>,
+    ports: Option<String>,
+    business: Option<String>,
+    department: Option<String>,
+    cmdb: Option<[String; 3]>,
+    comment: Option<String>,
+    owners: Option<String>,
+    platform_id: Option<String>,
+    export_to: Option<Vec<String>>,
+    #[serde(rename = "id")]
+    _id: IgnoredAny,
+    #[serde(rename = "instances")]
+    _instances: IgnoredAny,
+    #[serde(rename = "mass_expiry")]
+    _mass_expiry: IgnoredAny,
+    #[serde(rename = "create_time")]
+    _create_time: IgnoredAny,
+    #[serde(rename = "update_time")]
+    _update_time: IgnoredAny,
+    #[serde(rename = "revision")]
+    _revision: IgnoredAny,
+}
+
+impl ServiceIn {
+    /// What it changes of a service with these details: what it does not say stays.
+    pub(super) fn change(self, details: &ServiceDetails) -> ServiceChange {
+        let metadata = self.metadata.clone();
+        ServiceChange { metadata, details: Some(self.details(details)), token: None }
+    }
+
+    /// The same where what it does not say becomes empty.
+    pub(super) fn whole(self) -> ServiceChange {
+        let metadata = Some(self.metadata.clone().unwrap_or_default());
+        let details = Some(self.details(&ServiceDetails::default()));
+        ServiceChange { metadata, details, token: None }
+    }
+
+    fn details(self, before: &ServiceDetails) -> ServiceDetails {
+        let or = |text: Option<String>, before: &String| text.unwrap_or_else(|| before.clone());
+        ServiceDetails {
+            ports: or(self.ports, &before.ports),
+            business: or(self.business, &before.business),
+            department: or(self.department, &before.department),
+            cmdb_mod: self.cmdb.unwrap_or_else(|| before.cmdb_mod.clone()),
+            comment: or(self.comment, &before.comment),
+            owners: or(self.owners, &before.owners),
+            platform_id: or(self.platform_id, &before.platform_id),
+            export_to: self.export_to.unwrap_or_else(|| before.export_to.clone()),
+        }
+    }
+}
+
+/// The name of a service, in its two parts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct NameIn {
+    pub(super) namespace: Box<str>,
+    pub(super) name: Box<str>,
+}
+
+/// An alias.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct AliasIn {
+    pub(super) namespace: Option<Box<str>>,
+    pub(super) name: Option<Box<str>>,
+    pub(super) target: Option<NameIn>,
+    pub(super) comment: Option<String>,
+    pub(super) owners: Option<String>,
+    pub(super) metadata: Option<Metadata>,
+    #[serde(rename = "id")]
+    _id: IgnoredAny,
+    #[serde(rename = "create_time")]
+    _create_time: IgnoredAny,
+    #[serde(rename = "update_time")]
+    _update_time: IgnoredAny,
+    #[serde(rename = "revision")]
+    _revision: IgnoredAny,
+}
+
+/// A switch of a rule.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SwitchIn {
+    pub(super) enabled: bool,
+}
+
+/// An instance.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct InstanceIn {
+    pub(super) id: Option<Arc<str>>,
+    pub(super) namespace: Option<Box<str>>,
+    pub(super) service: Option<Box<str>>,
+    pub(super) host: Option<Box<str>>,
+    pub(super) port: Option<u32>,
+    protocol: Option<Box<str>>,
+    version: Option<Box<str>>,
+    weight: Option<u32>,
+    priority: Option<u32>,
+    healthy: Option<bool>,
+    isolated: Option<bool>,
+    /// `null` is none, which is something else than nothing said.
+    #[serde(deserialize_with = "said")]
+    ttl_seconds: Option<Option<u32>>,
+    metadata: Option<Metadata>,
+    location: Option<LocationIn>,
+    logic_set: Option<Box<str>>,
+    pub(super) vpc_id: Option<Box<str>>,
+    #[serde(rename = "last_beat")]
+    _last_beat: IgnoredAny,
+    #[serde(rename = "create_time")]
+    _create_time: IgnoredAny,
+    #[serde(rename = "update_time")]
+    _update_time: IgnoredAny,
+    #[serde(rename = "revision")]
+    _revision: IgnoredAny,
+}
+
+/// Where an instance stands.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct LocationIn {
+    region: Box<str>,
+    zone: Box<str>,
+    campus: Box<str>,
+}
+
+impl From<LocationIn> for Location {
+    fn from(location: LocationIn) -> Self {
+        Self { region: location.region, zone: location.zone, campus: location.campus }
+    }
+}
+
+fn said<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Option<u32>>, D::Error> {
+    Option::deserialize(reader).map(Some)
+}
+
+impl InstanceIn {
+    /// Refuses a time that clients of the registry would silently get another for.
+    pub(super) fn check(&self) -> Result<(), Reply> {
+        let allowed = 1..=u32::from(TTL_SECONDS_MAX);
+        match self.ttl_seconds {
+            Some(Some(seconds)) if !allowed.contains(&seconds) => {
+                let text = format!("ttl_seconds must be between 1 and {TTL_SECONDS_MAX}");
+                Err(body::invalid(&text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An instance to register under this id.
+    pub(super) fn register(self, id: Arc<str>) -> NewInstance {
+        let metadata = self.metadata.unwrap_or_default();
+        NewInstance {
+            id,
+            service: self.service.unwrap_or_default(),
+            namespace: self.namespace.unwrap_or_default(),
+            host: self.host.unwrap_or_default(),
+            port: self.port,
+            vpc_id: self.vpc_id.unwrap_or_default(),
+            protocol: self.protocol.unwrap_or_default(),
+            version: self.version.unwrap_or_default(),
+            priority: self.priority.unwrap_or_default(),
+            weight: self.weight,
+            ttl_seconds: self.ttl_seconds.flatten(),
+            healthy: self.healthy,
+            isolated: self.isolated,
+            location: self.location.map(Location::from),
+            metadata_pairs: metadata.len(),
+            metadata,
+            logic_set: self.logic_set.unwrap_or_default(),
+            unknown: bytes::Bytes::new(),
+        }
+    }
+
+    /// What changes of an instance that is there; the address does not.
+    pub(super) fn change(self) -> Result<InstanceChange, Reply> {
+        let fixed = [
+            ("namespace", self.namespace.is_some()),
+            ("service", self.service.is_some()),
+            ("host", self.host.is_some()),
+            ("port", self.port.is_some()),
+            ("vpc_id", self.vpc_id.is_some()),
+        ];
+        if let Some((name, _)) = fixed.iter().find(|(_, said)| *said) {
+            let text = format!("{name} cannot be changed; register another instance instead");
+            return Err(body::invalid(&text));
+        }
+        Ok(InstanceChange {
+            protocol: self.protocol,
+            version: self.version,
+            priority: self.priority,
+            weight: self.weight,
+            ttl_seconds: self.ttl_seconds,
+            healthy: self.healthy,
+            isolated: self.isolated,
+            location: self.location.map(Location::from),
+            metadata: self.metadata,
+            logic_set: self.logic_set,
+        })
+    }
+}

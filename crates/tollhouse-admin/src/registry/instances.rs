@@ -1,0 +1,216 @@
+//! `/registry/v1/instances`, and the instances of one service.
+
+use std::sync::Arc;
+
+use hyper::{Method, StatusCode};
+use serde_json::json;
+use tollhouse_registry::{
+    Beat, Command, DEFAULT_NAMESPACE, Instance, Noun, Outcome, ServiceRef, ServiceView,
+};
+
+use super::Request;
+use super::incoming::InstanceIn;
+use super::listing::{self, Label, Page, reply};
+use super::outgoing::InstanceOut;
+use super::{refused, services, watch};
+use crate::arguments::Arguments;
+use crate::body;
+use crate::limits::OBJECTS_PER_TURN;
+use crate::reply::Reply;
+
+/// What instances must be like to be listed; all of it.
+struct Filters<'a> {
+    arguments: &'a Arguments,
+    healthy: Option<bool>,
+    isolated: Option<bool>,
+    label: Label,
+}
+
+impl<'a> Filters<'a> {
+    fn parse(arguments: &'a Arguments) -> Result<Self, Reply> {
+        Ok(Self {
+            arguments,
+            healthy: listing::flag(arguments, "healthy")?,
+            isolated: listing::flag(arguments, "isolated")?,
+            label: Label::parse(arguments),
+        })
+    }
+
+    fn admit_service(&self, view: &ServiceView) -> bool {
+        let key = &view.service.key;
+        listing::is(self.arguments, "namespace", &key.namespace)
+            && listing::is(self.arguments, "service", &key.name)
+    }
+
+    fn admit(&self, instance: &Instance) -> bool {
+        let is = |name: &str, value: &str| listing::is(self.arguments, name, value);
+        let port = self.arguments.get("port").filter(|port| !port.is_empty());
+        self.healthy.is_none_or(|healthy| instance.healthy == healthy)
+            && self.isolated.is_none_or(|isolated| instance.isolated == isolated)
+            && is("host", &instance.host)
+            && is("protocol", &instance.protocol)
+            && is("version", &instance.version)
+            && port.is_none_or(|port| port.parse() == Ok(instance.port))
+            && self.label.admits(&instance.metadata)
+    }
+}
+
+pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
+    match request.call.method {
+        Method::GET => {
+            let filters = Filters::parse(&request.call.arguments)?;
+            let state = request.part.registry.state_full();
+            let found = state.services().filter(|view| filters.admit_service(view));
+            let mut views: Vec<_> = found.cloned().collect();
+            views.sort_unstable_by(|first, second| first.service.key.cmp(&second.service.key));
+            list(request, &views, &filters).await
+        }
+        Method::POST => register(request, request.read()?, None).await,
+        _ => Err(request.wrong_method("GET or POST")),
+    }
+}
+
+pub(super) async fn of_service(
+    request: &Request<'_>,
+    name: ServiceRef<'_>,
+) -> Result<Reply, Reply> {
+    match request.call.method {
+        Method::GET if request.call.arguments.is("watch", "true") => {
+            watch::start(request, name.to_key())
+        }
+        Method::GET => {
+            let filters = Filters::parse(&request.call.arguments)?;
+            let resolved =
+                request.part.registry.state().resolve(name).map(|it| Arc::clone(it.view));
+            let view = resolved.ok_or_else(services::not_found)?;
+            list(request, &[view], &filters).await
+        }
+        Method::POST => {
+            let mut new: InstanceIn = request.read()?;
+            new.namespace.get_or_insert_with(|| name.namespace.into());
+            new.service.get_or_insert_with(|| name.name.into());
+            let is_other = new.namespace.as_deref() != Some(name.namespace)
+                || new.service.as_deref() != Some(name.name);
+            if is_other {
+                return Err(body::invalid("namespace and service are not the path's"));
+            }
+            register(request, new, None).await
+        }
+        _ => Err(request.wrong_method("GET or POST")),
+    }
+}
+
+/// A page of the instances of these services, in their order.
+async fn list(
+    request: &Request<'_>,
+    views: &[Arc<ServiceView>],
+    filters: &Filters<'_>,
+) -> Result<Reply, Reply> {
+    let page = Page::parse(&request.call.arguments)?;
+    let (mut total, mut seen, mut shown) = (0, 0, Vec::new());
+    for view in views {
+        for instance in view.instances() {
+            seen += 1;
+            if filters.admit(instance) {
+                if page.has(total) {
+                    shown.push(instance);
+                }
+                total += 1;
+            }
+        }
+        if seen >= OBJECTS_PER_TURN {
+            seen = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+    let list = shown.into_iter().map(|instance| InstanceOut::of(instance)).collect();
+    Ok(page.reply(request, list, total))
+}
+
+pub(super) async fn one(request: &Request<'_>, id: &str) -> Result<Reply, Reply> {
+    match request.call.method {
+        Method::GET => {
+            let found = request.part.registry.state().instance(id).cloned();
+            let instance = found.ok_or_else(not_found)?;
+            Ok(reply(StatusCode::OK, &InstanceOut::of(&instance)))
+        }
+        Method::PUT => {
+            let new: InstanceIn = request.read()?;
+            if new.id.as_deref().is_some_and(|said| said != id) {
+                return Err(body::invalid("id is not the path's"));
+            }
+            register(request, new, Some(id.into())).await
+        }
+        Method::PATCH => {
+            let new: InstanceIn = request.read()?;
+            new.check()?;
+            if new.id.as_deref().is_some_and(|said| said != id) {
+                return Err(body::invalid("id is not the path's"));
+            }
+            let change = Box::new(new.change()?);
+            match request.submit(Command::UpdateInstance(id.into(), change)).await? {
+                Some(Outcome::Instance(instance)) => {
+                    Ok(reply(StatusCode::OK, &InstanceOut::of(&instance)))
+                }
+                _ => {
+                    let found = request.part.registry.state().instance(id).cloned();
+                    let instance = found.ok_or_else(not_found)?;
+                    Ok(reply(StatusCode::OK, &InstanceOut::of(&instance)))
+                }
+            }
+        }
+        Method::DELETE => match request.submit(Command::Deregister(id.into())).await? {
+            Some(Outcome::Deregistered(Some(instance))) => {
+                Ok(reply(StatusCode::OK, &InstanceOut::of(&instance)))
+            }
+            _ => Err(not_found()),
+        },
+        _ => Err(request.wrong_method("GET, PUT, PATCH or DELETE")),
+    }
+}
+
+async fn register(
+    request: &Request<'_>,
+    mut new: InstanceIn,
+    id: Option<Arc<str>>,
+) -> Result<Reply, Reply> {
+    new.check()?;
+    let namespace = new.namespace.get_or_insert_with(|| DEFAULT_NAMESPACE.into()).clone();
+    let id = id.or_else(|| new.id.take()).filter(|id| !id.is_empty()).unwrap_or_else(|| {
+        let name = new.service.as_deref().unwrap_or_default();
+        let service = ServiceRef { namespace: &namespace, name };
+        let vpc_id = new.vpc_id.as_deref().unwrap_or_default();
+        let host = new.host.as_deref().unwrap_or_default();
+        let port = new.port.unwrap_or_default();
+        request.part.dialect.instance_id(service, vpc_id, host, port).into()
+    });
+    let is_known = request.part.registry.state().instance(&id).is_some();
+    let command = Command::Register(Box::new(new.register(id)));
+    let Some(Outcome::Instance(instance)) = request.submit(command).await? else {
+        return Err(not_found());
+    };
+    let status = if is_known { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(reply(status, &InstanceOut::of(&instance)))
+}
+
+/// `POST …/heartbeat`. Unlike clients of the dialect, whoever calls here learns at once that there is
+/// no such instance.
+pub(super) fn heartbeat(request: &Request<'_>, id: &str) -> Result<Reply, Reply> {
+    if request.call.method != Method::POST {
+        return Err(request.wrong_method("POST"));
+    }
+    if request.part.registry.state().instance(id).is_none() {
+        return Err(not_found());
+    }
+    match request.part.registry.heartbeat(id) {
+        Beat::Taken => {
+            let at_ms = request.part.registry.now_ms();
+            Ok(Reply::json(StatusCode::OK, &json!({"id": id, "at_ms": at_ms})))
+        }
+        Beat::Tolerated | Beat::Unknown => Err(not_found()),
+    }
+}
+
+fn not_found() -> Reply {
+    refused::not_found(Noun::Instance)
+}

@@ -1,0 +1,207 @@
+//! Lists: which part of what is found is shown, and the filters that several lists share.
+
+use fancy_regex::Regex;
+use hyper::StatusCode;
+use serde::Serialize;
+use tollhouse_registry::Metadata;
+
+use super::Request;
+use crate::arguments::Arguments;
+use crate::paging;
+use crate::reply::Reply;
+
+/// Objects a page where nobody says: a screen or two.
+const PAGE_SIZE_DEFAULT: usize = 500;
+
+/// Most objects a page: some megabytes of text.
+const PAGE_SIZE_MAX: usize = 5_000;
+
+/// A page of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Page {
+    number: usize,
+    size: usize,
+}
+
+impl Page {
+    /// `page`, from 1, and `page_size`.
+    pub(super) fn parse(arguments: &Arguments) -> Result<Self, Reply> {
+        let number = |name: &str, default: usize| match arguments.get(name) {
+            None | Some("") => Ok(default),
+            Some(text) => text.trim().parse().map_err(|_| {
+                Reply::bad(format!("invalid argument {name}: should be a whole number"))
+            }),
+        };
+        let page =
+            Self { number: number("page", 1)?, size: number("page_size", PAGE_SIZE_DEFAULT)? };
+        if page.number == 0 {
+            return Err(Reply::bad("invalid argument page: pages count from 1"));
+        }
+        if !(1..=PAGE_SIZE_MAX).contains(&page.size) {
+            let text = format!("page_size must be between 1 and {PAGE_SIZE_MAX}");
+            return Err(Reply::bad(text));
+        }
+        Ok(page)
+    }
+
+    /// Sorts no more of these than it takes to know the page, and keeps that.
+    pub(super) fn of_sorted<T, K: Ord>(self, mut found: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
+        let start = self.start().min(found.len());
+        if start > 0 && start < found.len() {
+            found.select_nth_unstable_by_key(start, &key);
+        }
+        let mut rest = found.split_off(start);
+        if self.size < rest.len() {
+            rest.select_nth_unstable_by_key(self.size, &key);
+            rest.truncate(self.size);
+        }
+        rest.sort_unstable_by_key(key);
+        rest
+    }
+
+    /// How many objects are before it.
+    pub(super) fn start(self) -> usize {
+        (self.number - 1).saturating_mul(self.size)
+    }
+
+    /// Whether the object of that place is on it.
+    pub(super) fn has(self, place: usize) -> bool {
+        place >= self.start() && place - self.start() < self.size
+    }
+
+    /// The list as it is answered.
+    pub(super) fn reply<T: Serialize>(
+        self,
+        request: &Request<'_>,
+        list: Vec<T>,
+        total: usize,
+    ) -> Reply {
+        let version = request.part.registry.state().version();
+        reply(
+            StatusCode::OK,
+            &List { list, total, page: self.number, page_size: self.size, version },
+        )
+    }
+}
+
+#[derive(Serialize)]
+struct List<T> {
+    list: Vec<T>,
+    total: usize,
+    page: usize,
+    page_size: usize,
+    version: u64,
+}
+
+/// An object as an answer.
+pub(super) fn reply(status: StatusCode, value: &impl Serialize) -> Reply {
+    match serde_json::to_string(value) {
+        Ok(text) => Reply::json_text(status, text),
+        Err(error) => Reply::refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+/// A pattern that is searched for in a name.
+pub(super) struct Pattern(Option<Regex>);
+
+impl Pattern {
+    /// `name=`, as for the other lists of the Admin API.
+    pub(super) fn parse(arguments: &Arguments) -> Result<Self, Reply> {
+        let text = arguments.get("name").filter(|text| !text.is_empty());
+        Ok(Self(text.map(paging::compile).transpose()?))
+    }
+
+    /// Whether it is found.
+    pub(super) fn admits(&self, name: &str) -> bool {
+        self.0.as_ref().is_none_or(|regex| regex.is_match(name).unwrap_or(false))
+    }
+}
+
+/// A pair that metadata must have: `label=key` or `label=key:value`.
+pub(super) struct Label(Option<(String, Option<String>)>);
+
+impl Label {
+    /// `label=`, the first one.
+    pub(super) fn parse(arguments: &Arguments) -> Self {
+        let text = arguments.get("label").filter(|text| !text.is_empty());
+        Self(text.map(|text| match text.split_once(':') {
+            Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
+            None => (text.to_owned(), None),
+        }))
+    }
+
+    /// Whether it is there.
+    pub(super) fn admits(&self, metadata: &Metadata) -> bool {
+        let Some((key, value)) = &self.0 else { return true };
+        let found = metadata.get(key.as_str());
+        found.is_some_and(|found| value.as_ref().is_none_or(|value| **found == **value))
+    }
+}
+
+/// An argument that is yes or no.
+pub(super) fn flag(arguments: &Arguments, name: &str) -> Result<Option<bool>, Reply> {
+    match arguments.get(name) {
+        None | Some("") => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(_) => Err(Reply::bad(format!("invalid argument {name}: should be true or false"))),
+    }
+}
+
+/// An argument that must be this, if it is there at all.
+pub(super) fn is(arguments: &Arguments, name: &str, value: &str) -> bool {
+    arguments.get(name).is_none_or(|wanted| wanted.is_empty() || wanted == value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_of_a_bounded_size() {
+        let table = [
+            ("", Some((0, 500))),
+            ("page=3&page_size=10", Some((20, 10))),
+            ("page=&page_size=", Some((0, 500))),
+            ("page_size=5000", Some((0, 5_000))),
+            ("page=18446744073709551615&page_size=5000", Some((usize::MAX, 5_000))),
+            ("page=0", None),
+            ("page=-1", None),
+            ("page_size=0", None),
+            ("page_size=5001", None),
+            ("page_size=x", None),
+        ];
+        for (query, expected) in table {
+            let page = Page::parse(&Arguments::parse(query)).ok();
+            assert_eq!(page.map(|page| (page.start(), page.size)), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn pages_follow_each_other_in_order() {
+        let numbers: Vec<u32> = (0..100).map(|number| number * 37 % 101).collect();
+        let mut sorted = numbers.clone();
+        sorted.sort_unstable();
+        for size in [1, 7, 100, 500] {
+            let page = |number| Page { number, size }.of_sorted(numbers.clone(), |number| *number);
+            let joined: Vec<u32> = (1..=100 / size + 1).flat_map(page).collect();
+            assert_eq!(joined, sorted, "{size} a page");
+        }
+        assert!(Page { number: usize::MAX, size: 500 }.of_sorted(numbers, |n| *n).is_empty());
+    }
+
+    #[test]
+    fn labels_are_keys_or_pairs() {
+        let metadata: Metadata = [("zone".into(), "a:b".into())].into();
+        for (query, expected) in [
+            ("", true),
+            ("label=zone", true),
+            ("label=zone:a:b", true),
+            ("label=zone:a", false),
+            ("label=rack", false),
+        ] {
+            let label = Label::parse(&Arguments::parse(query));
+            assert_eq!(label.admits(&metadata), expected, "{query}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `/registry/v1/namespaces`.
+
+use std::sync::Arc;
+
+use hyper::{Method, StatusCode};
+use tollhouse_registry::{Command, Noun, Refusal};
+
+use super::Request;
+use super::incoming::NamespaceIn;
+use super::listing::{Label, Page, Pattern, reply};
+use super::outgoing::NamespaceOut;
+use super::refused;
+use crate::body;
+use crate::reply::Reply;
+
+pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
+    match request.call.method {
+        Method::GET => list(request),
+        Method::POST => {
+            let mut new: NamespaceIn = request.read()?;
+            let name = new.name.take().ok_or_else(|| body::invalid("name is missing"))?;
+            request.submit(Command::CreateNamespace(Arc::clone(&name), new.whole())).await?;
+            shown(request, &name, StatusCode::CREATED)
+        }
+        _ => Err(request.wrong_method("GET or POST")),
+    }
+}
+
+fn list(request: &Request<'_>) -> Result<Reply, Reply> {
+    let arguments = &request.call.arguments;
+    let page = Page::parse(arguments)?;
+    let (pattern, label) = (Pattern::parse(arguments)?, Label::parse(arguments));
+    let state = request.part.registry.state_full();
+    let found: Vec<_> = state
+        .namespaces()
+        .filter(|view| pattern.admits(&view.namespace.name))
+        .filter(|view| label.admits(&view.namespace.metadata))
+        .collect();
+    let total = found.len();
+    let shown = page.of_sorted(found, |view| &view.namespace.name);
+    let list = shown.into_iter().map(|view| NamespaceOut::of(view)).collect();
+    Ok(page.reply(request, list, total))
+}
+
+pub(super) async fn one(request: &Request<'_>, name: &str) -> Result<Reply, Reply> {
+    match request.call.method {
+        Method::GET => shown(request, name, StatusCode::OK),
+        Method::PUT => {
+            let change = read(request, name)?.whole();
+            let create = Command::CreateNamespace(name.into(), change.clone());
+            match request.part.registry.submit(create).await {
+                Ok(_) => return shown(request, name, StatusCode::CREATED),
+                Err(Refusal::Exists) => {}
+                Err(refusal) => return Err(refused::reply(&refusal)),
+            }
+            request.submit(Command::UpdateNamespace(name.into(), change)).await?;
+            shown(request, name, StatusCode::OK)
+        }
+        Method::PATCH => {
+            let change = read(request, name)?.change();
+            request.submit(Command::UpdateNamespace(name.into(), change)).await?;
+            shown(request, name, StatusCode::OK)
+        }
+        Method::DELETE => {
+            known(request, name)?;
+            request.submit(Command::DeleteNamespace(name.into())).await?;
+            Ok(Reply::empty(StatusCode::NO_CONTENT))
+        }
+        _ => Err(request.wrong_method("GET, PUT, PATCH or DELETE")),
+    }
+}
+
+fn read(request: &Request<'_>, name: &str) -> Result<NamespaceIn, Reply> {
+    let namespace: NamespaceIn = request.read()?;
+    match &namespace.name {
+        Some(other) if **other != *name => Err(body::invalid("name is not the path's")),
+        _ => Ok(namespace),
+    }
+}
+
+fn known(request: &Request<'_>, name: &str) -> Result<(), Reply> {
+    let is_known = request.part.registry.state().namespace(name).is_some();
+    if is_known { Ok(()) } else { Err(refused::not_found(Noun::Namespace)) }
+}
+
+fn shown(request: &Request<'_>, name: &str, status: StatusCode) -> Result<Reply, Reply> {
+    let state = request.part.registry.state();
+    let view = state.namespace(name).ok_or_else(|| refused::not_found(Noun::Namespace))?;
+    Ok(reply(status, &NamespaceOut::of(view)))
+}

@@ -1,0 +1,1 @@
+//! The registry's part of the OpenAPI document.

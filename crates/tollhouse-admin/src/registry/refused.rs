@@ -1,0 +1,57 @@
+//! What the registry refuses, in statuses and words of the Admin API.
+
+use hyper::StatusCode;
+use tollhouse_registry::{Command, Noun, Outcome, Refusal};
+
+use super::Request;
+use crate::reply::Reply;
+
+/// The answer to what was refused.
+pub(super) fn reply(refusal: &Refusal) -> Reply {
+    let status = match refusal {
+        Refusal::NotFound(_) => StatusCode::NOT_FOUND,
+        Refusal::Exists | Refusal::InUse(_) => StatusCode::CONFLICT,
+        Refusal::Full { .. } | Refusal::Store(_) | Refusal::Closed => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        _ => StatusCode::BAD_REQUEST,
+    };
+    Reply::refusal(status, refusal.to_string())
+}
+
+/// There is none of it.
+pub(super) fn not_found(noun: Noun) -> Reply {
+    reply(&Refusal::NotFound(noun))
+}
+
+impl Request<'_> {
+    /// Has a command done. A change that changes nothing has succeeded: `None`.
+    pub(super) async fn submit(&self, command: Command) -> Result<Option<Outcome>, Reply> {
+        match self.part.registry.submit(command).await {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(Refusal::NoChange) => Ok(None),
+            Err(refusal) => Err(reply(&refusal)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_its_status() {
+        let table = [
+            (Refusal::Host, 400, "invalid instance host"),
+            (Refusal::NotFound(Noun::Service), 404, "service not found"),
+            (Refusal::Exists, 409, "existed resource"),
+            (Refusal::InUse(Noun::Instance), 409, "instance still there"),
+            (Refusal::BuiltIn, 400, "built-in objects stay"),
+            (Refusal::Closed, 503, "the registry is shutting down"),
+        ];
+        for (refusal, status, text) in table {
+            let reply = reply(&refusal);
+            assert_eq!((reply.status().as_u16(), &*reply.error_text()), (status, text));
+        }
+    }
+}

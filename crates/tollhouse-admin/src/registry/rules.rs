@@ -1,0 +1,141 @@
+//! `/registry/v1/rules`: governance rules by kind and id. What a rule says is the dialect's.
+
+use std::sync::Arc;
+
+use hyper::{Method, StatusCode};
+use tollhouse_registry::{Command, NewRule, Noun, Outcome, Refusal, Rule, RuleKind};
+
+use super::Request;
+use super::incoming::SwitchIn;
+use super::listing::{self, Page, Pattern, reply};
+use super::outgoing::RuleOut;
+use super::refused;
+use crate::body;
+use crate::reply::Reply;
+
+/// The kind of a path.
+pub(super) fn kind_of(name: &str) -> Result<RuleKind, Reply> {
+    let found = RuleKind::ALL.into_iter().find(|kind| kind.name() == name);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = RuleKind::ALL.iter().map(|kind| kind.name()).collect();
+        let text = format!("there are no rules of kind {name}; the kinds are {}", known.join(", "));
+        Reply::refusal(StatusCode::NOT_FOUND, text)
+    })
+}
+
+pub(super) fn list(request: &Request<'_>, kinds: &[RuleKind]) -> Result<Reply, Reply> {
+    let arguments = &request.call.arguments;
+    let page = Page::parse(arguments)?;
+    let pattern = Pattern::parse(arguments)?;
+    let enabled = listing::flag(arguments, "enabled")?;
+    let state = request.part.registry.state_full();
+    let concerns = |rule: &Rule| {
+        let mut names = rule.targets.iter().map(|target| &*target.name);
+        let wanted = arguments.get("service").filter(|service| !service.is_empty());
+        wanted.is_none_or(|service| names.any(|name| name == service))
+    };
+    let found: Vec<_> = kinds
+        .iter()
+        .flat_map(|kind| state.rules(*kind))
+        .filter(|rule| listing::is(arguments, "namespace", &rule.namespace))
+        .filter(|rule| pattern.admits(&rule.name))
+        .filter(|rule| enabled.is_none_or(|enabled| rule.enabled == enabled))
+        .filter(|rule| concerns(rule))
+        .collect();
+    let total = found.len();
+    let shown = page.of_sorted(found, |rule| (rule.kind, &rule.id));
+    let list = shown.into_iter().map(|rule| out(request, rule)).collect();
+    Ok(page.reply(request, list, total))
+}
+
+pub(super) async fn collection(request: &Request<'_>, kind: RuleKind) -> Result<Reply, Reply> {
+    match request.call.method {
+        Method::GET => list(request, &[kind]),
+        Method::POST => {
+            let rule = read(request, kind)?;
+            written(request, Command::CreateRule(Box::new(rule)), StatusCode::CREATED).await
+        }
+        _ => Err(request.wrong_method("GET or POST")),
+    }
+}
+
+pub(super) async fn one(request: &Request<'_>, kind: RuleKind, id: &str) -> Result<Reply, Reply> {
+    match request.call.method {
+        Method::GET => {
+            let rule = known(request, kind, id)?;
+            Ok(reply(StatusCode::OK, &out(request, &rule)))
+        }
+        Method::PUT => put(request, kind, id).await,
+        Method::PATCH => {
+            let SwitchIn { enabled } = request.read()?;
+            let rule = known(request, kind, id)?;
+            let changed = NewRule { enabled, ..as_new(&rule) };
+            match request.submit(Command::UpdateRule(Box::new(changed))).await? {
+                Some(Outcome::Rule(rule)) => Ok(reply(StatusCode::OK, &out(request, &rule))),
+                _ => Ok(reply(StatusCode::OK, &out(request, &rule))),
+            }
+        }
+        Method::DELETE => {
+            known(request, kind, id)?;
+            request.submit(Command::DeleteRule(kind, id.into())).await?;
+            Ok(Reply::empty(StatusCode::NO_CONTENT))
+        }
+        _ => Err(request.wrong_method("GET, PUT, PATCH or DELETE")),
+    }
+}
+
+async fn put(request: &Request<'_>, kind: RuleKind, id: &str) -> Result<Reply, Reply> {
+    let mut rule = read(request, kind)?;
+    if rule.id.is_empty() {
+        rule.id = id.into();
+    }
+    if *rule.id != *id {
+        return Err(body::invalid(&format!("its id is {}, not the path's", rule.id)));
+    }
+    let rule = Box::new(rule);
+    match request.part.registry.submit(Command::CreateRule(rule.clone())).await {
+        Ok(Outcome::Rule(rule)) => Ok(reply(StatusCode::CREATED, &out(request, &rule))),
+        Ok(_) => Ok(Reply::empty(StatusCode::NO_CONTENT)),
+        Err(Refusal::Exists) => written(request, Command::UpdateRule(rule), StatusCode::OK).await,
+        Err(refusal) => Err(refused::reply(&refusal)),
+    }
+}
+
+async fn written(
+    request: &Request<'_>,
+    command: Command,
+    status: StatusCode,
+) -> Result<Reply, Reply> {
+    match request.submit(command).await? {
+        Some(Outcome::Rule(rule)) => Ok(reply(status, &out(request, &rule))),
+        _ => Ok(Reply::empty(StatusCode::NO_CONTENT)),
+    }
+}
+
+fn read(request: &Request<'_>, kind: RuleKind) -> Result<NewRule, Reply> {
+    let value = request.read()?;
+    request.part.dialect.read_rule(kind, &value).map_err(|reason| body::invalid(&reason))
+}
+
+/// The rule as if it were written anew.
+fn as_new(rule: &Rule) -> NewRule {
+    NewRule {
+        kind: rule.kind,
+        id: Arc::clone(&rule.id),
+        name: rule.name.clone(),
+        namespace: rule.namespace.clone(),
+        targets: rule.targets.clone(),
+        priority: rule.priority,
+        enabled: rule.enabled,
+        body: rule.body.clone(),
+    }
+}
+
+fn known(request: &Request<'_>, kind: RuleKind, id: &str) -> Result<Arc<Rule>, Reply> {
+    let found = request.part.registry.state().rule(kind, id).cloned();
+    found.ok_or_else(|| refused::not_found(Noun::Rule(kind)))
+}
+
+fn out<'a>(request: &Request<'_>, rule: &'a Rule) -> RuleOut<'a> {
+    RuleOut::of(rule, request.part.dialect.show_rule(rule))
+}

@@ -1,0 +1,113 @@
+//! `/registry/v1/services`.
+
+use std::collections::HashMap;
+
+use hyper::{Method, StatusCode};
+use tollhouse_registry::{
+    Command, DEFAULT_NAMESPACE, MassExpiry, Noun, Refusal, ServiceRef, State,
+};
+
+use super::Request;
+use super::incoming::ServiceIn;
+use super::listing::{self, Label, Page, Pattern, reply};
+use super::outgoing::ServiceOut;
+use super::refused;
+use crate::body;
+use crate::reply::Reply;
+
+pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
+    match request.call.method {
+        Method::GET => list(request),
+        Method::POST => {
+            let mut new: ServiceIn = request.read()?;
+            let name = new.name.take().ok_or_else(|| body::invalid("name is missing"))?;
+            let namespace = new.namespace.take().unwrap_or_else(|| DEFAULT_NAMESPACE.into());
+            let name = ServiceRef { namespace: &namespace, name: &name };
+            let create = Command::CreateService(name.to_key(), Box::new(new.whole()));
+            request.submit(create).await?;
+            shown(request, name, StatusCode::CREATED)
+        }
+        _ => Err(request.wrong_method("GET or POST")),
+    }
+}
+
+fn list(request: &Request<'_>) -> Result<Reply, Reply> {
+    let arguments = &request.call.arguments;
+    let page = Page::parse(arguments)?;
+    let (pattern, label) = (Pattern::parse(arguments)?, Label::parse(arguments));
+    let state = request.part.registry.state_full();
+    let found: Vec<_> = state
+        .services()
+        .filter(|view| listing::is(arguments, "namespace", &view.service.key.namespace))
+        .filter(|view| pattern.admits(&view.service.key.name))
+        .filter(|view| label.admits(&view.service.metadata))
+        .collect();
+    let total = found.len();
+    let expiries: HashMap<_, _> = state.mass_expiries().collect();
+    let shown = page.of_sorted(found, |view| &view.service.key);
+    let shown = shown.into_iter();
+    let list = shown
+        .map(|view| ServiceOut::of(view, expiries.get(&view.service.key).map(|expiry| **expiry)))
+        .collect();
+    Ok(page.reply(request, list, total))
+}
+
+pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<Reply, Reply> {
+    match request.call.method {
+        Method::GET => shown(request, name, StatusCode::OK),
+        Method::PUT => {
+            let change = Box::new(read(request, name)?.whole());
+            let create = Command::CreateService(name.to_key(), change.clone());
+            match request.part.registry.submit(create).await {
+                Ok(_) => return shown(request, name, StatusCode::CREATED),
+                Err(Refusal::Exists) => {}
+                Err(refusal) => return Err(refused::reply(&refusal)),
+            }
+            request.submit(Command::UpdateService(name.to_key(), change)).await?;
+            shown(request, name, StatusCode::OK)
+        }
+        Method::PATCH => {
+            let service = read(request, name)?;
+            let details = {
+                let state = request.part.registry.state();
+                let view = state.service(name).ok_or_else(not_found)?;
+                view.service.details.clone()
+            };
+            let change = Box::new(service.change(&details));
+            request.submit(Command::UpdateService(name.to_key(), change)).await?;
+            shown(request, name, StatusCode::OK)
+        }
+        Method::DELETE => {
+            if request.part.registry.state().service(name).is_none() {
+                return Err(not_found());
+            }
+            request.submit(Command::DeleteService(name.to_key())).await?;
+            Ok(Reply::empty(StatusCode::NO_CONTENT))
+        }
+        _ => Err(request.wrong_method("GET, PUT, PATCH or DELETE")),
+    }
+}
+
+fn read(request: &Request<'_>, name: ServiceRef<'_>) -> Result<ServiceIn, Reply> {
+    let service: ServiceIn = request.read()?;
+    let said = [(&service.namespace, name.namespace), (&service.name, name.name)];
+    if said.iter().any(|(said, path)| said.as_ref().is_some_and(|said| **said != **path)) {
+        return Err(body::invalid("namespace and name are not the path's"));
+    }
+    Ok(service)
+}
+
+pub(super) fn not_found() -> Reply {
+    refused::not_found(Noun::Service)
+}
+
+fn shown(request: &Request<'_>, name: ServiceRef<'_>, status: StatusCode) -> Result<Reply, Reply> {
+    let state = request.part.registry.state();
+    let view = state.service(name).ok_or_else(not_found)?;
+    Ok(reply(status, &ServiceOut::of(view, expiry_of(&state, name))))
+}
+
+fn expiry_of(state: &State, name: ServiceRef<'_>) -> Option<MassExpiry> {
+    let mut expiries = state.mass_expiries();
+    expiries.find(|(key, _)| key.borrowed() == name).map(|(_, expiry)| *expiry)
+}

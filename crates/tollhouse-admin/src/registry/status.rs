@@ -1,0 +1,116 @@
+//! `/registry/v1/status`: how much there is, what was counted, what is not as it should be.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hyper::StatusCode;
+use serde::Serialize;
+use tollhouse_registry::{State, Statistics, Totals};
+
+use super::RegistryPart;
+use super::listing::reply;
+use super::outgoing::Counted;
+use crate::reply::Reply;
+
+/// Most services in mass expiry that are told by name; when there are more, the names say little.
+const MASS_EXPIRIES_TOLD_MAX: usize = 1_000;
+
+#[derive(Serialize)]
+struct Status<'a> {
+    version: u64,
+    now_ms: u64,
+    started_at_ms: u64,
+    listeners: Listeners,
+    namespaces: usize,
+    services: usize,
+    aliases: usize,
+    instances: Counted,
+    rules: usize,
+    contracts: usize,
+    clients: usize,
+    watches: usize,
+    mass_expiries: usize,
+    mass_expiry: Vec<MassExpiryOf<'a>>,
+    counted: Counters,
+}
+
+#[derive(Serialize)]
+struct Listeners {
+    grpc: Vec<String>,
+    http: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct MassExpiryOf<'a> {
+    namespace: &'a str,
+    service: &'a str,
+    since_ms: u64,
+    kept: u32,
+}
+
+/// Counted since the start.
+#[derive(Serialize)]
+struct Counters {
+    expired: u64,
+    recovered: u64,
+    beats: u64,
+    stranger_beats: u64,
+    commands: u64,
+    refused: u64,
+    commits: u64,
+    commit_us: u64,
+}
+
+impl Counters {
+    fn of(statistics: &Statistics) -> Self {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Self {
+            expired: load(&statistics.expired),
+            recovered: load(&statistics.recovered),
+            beats: load(&statistics.beats),
+            stranger_beats: load(&statistics.stranger_beats),
+            commands: load(&statistics.commands),
+            refused: load(&statistics.refused),
+            commits: load(&statistics.commits),
+            commit_us: load(&statistics.commit_us),
+        }
+    }
+}
+
+pub(super) fn read(part: &RegistryPart) -> Reply {
+    let state = part.registry.state_full();
+    let totals: Totals = state.totals();
+    let text = |addresses: &[std::net::SocketAddr]| {
+        addresses.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let status = Status {
+        version: state.version(),
+        now_ms: part.registry.now_ms(),
+        started_at_ms: part.started_at_ms,
+        listeners: Listeners { grpc: text(&part.listeners.grpc), http: text(&part.listeners.http) },
+        namespaces: totals.namespaces,
+        services: totals.services,
+        aliases: totals.aliases,
+        instances: totals.instances.into(),
+        rules: totals.rules,
+        contracts: totals.contracts,
+        clients: part.registry.clients().len(),
+        watches: part.watches.open(),
+        mass_expiries: totals.mass_expiries,
+        mass_expiry: mass_expiry(&state),
+        counted: Counters::of(part.registry.statistics()),
+    };
+    reply(StatusCode::OK, &status)
+}
+
+fn mass_expiry(state: &State) -> Vec<MassExpiryOf<'_>> {
+    let mut found: Vec<_> = state.mass_expiries().collect();
+    found.sort_unstable_by_key(|(key, _)| *key);
+    let told = found.into_iter().take(MASS_EXPIRIES_TOLD_MAX);
+    told.map(|(key, expiry)| MassExpiryOf {
+        namespace: &key.namespace,
+        service: &key.name,
+        since_ms: expiry.since_ms,
+        kept: expiry.kept,
+    })
+    .collect()
+}

@@ -1,0 +1,194 @@
+//! `?watch=true`: the instances of a service as JSON lines, first the whole set, then one line for
+//! every change, until the client goes.
+//!
+//! ```text
+//! {"type":"added","instance":{…}}     every instance there is, then:
+//! {"type":"synced","exists":true,"revision":"…","total":2}
+//! {"type":"changed","instance":{…}}   changes as they are published, each group ended by `synced`
+//! {"type":"alive"}                    after a while without changes
+//! ```
+//!
+//! Changes that follow each other faster than the client reads are told as one: what it is told always
+//! leads to the newest version, and memory is bounded by one version of the service.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tollhouse_registry::{Instance, Registry, Revision, ServiceKey, ServiceView};
+
+use super::Request;
+use super::outgoing::InstanceOut;
+use crate::reply::Reply;
+
+/// Text sent at once, in bytes; what the socket takes in one go.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Chunks that wait for the client; it is waited for then.
+const CHUNKS_WAITING_MAX: usize = 2;
+
+/// Time between two looks at a service that changes all the time: comparing 50,000 instances takes some
+/// milliseconds.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Silence after which a line is sent all the same, so that a client that is gone without a word is
+/// noticed, and nothing in between takes the connection for dead.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// All watches of a registry.
+#[derive(Debug, Clone)]
+pub(crate) struct Watches {
+    free: Arc<Semaphore>,
+    most: usize,
+    ended: watch::Sender<bool>,
+}
+
+impl Watches {
+    /// At most so many at a time.
+    pub(super) fn new(most: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(most)), most, ended: watch::Sender::new(false) }
+    }
+
+    /// How many are open.
+    pub(super) fn open(&self) -> usize {
+        self.most - self.free.available_permits()
+    }
+
+    /// Ends all of them.
+    pub(super) fn end(&self) {
+        self.ended.send_replace(true);
+    }
+}
+
+/// Opens a watch.
+pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Reply> {
+    let watches = &request.part.watches;
+    let permit = Arc::clone(&watches.free).try_acquire_owned().map_err(|_| {
+        let text = format!("{} watches are open; close one first", watches.most);
+        Reply::refusal(StatusCode::SERVICE_UNAVAILABLE, text)
+    })?;
+    let (lines, chunks) = mpsc::channel(CHUNKS_WAITING_MAX);
+    let follower = Follower {
+        registry: request.part.registry.clone(),
+        name,
+        out: Out { lines, pending: Vec::new() },
+        _permit: permit,
+    };
+    let mut ended = watches.ended.subscribe();
+    // Owned by the connection: it ends when the body is dropped.
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = follower.run() => {}
+            _ = ended.wait_for(|ended| *ended) => {}
+        }
+    });
+    Ok(Reply::lines(chunks))
+}
+
+/// The client is gone.
+struct Gone;
+
+/// What follows one service for one client.
+struct Follower {
+    registry: Registry,
+    name: ServiceKey,
+    out: Out,
+    _permit: OwnedSemaphorePermit,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Line<'a> {
+    Added { instance: InstanceOut<'a> },
+    Changed { instance: InstanceOut<'a> },
+    Removed { instance: InstanceOut<'a> },
+    Synced { exists: bool, revision: String, total: usize },
+    Alive,
+}
+
+impl Follower {
+    async fn run(mut self) -> Result<(), Gone> {
+        let mut versions = self.registry.subscribe();
+        let mut before = None;
+        let mut is_first = true;
+        loop {
+            versions.mark_unchanged();
+            let view = self.look();
+            if is_first || revision_of(&before) != revision_of(&view) {
+                self.out.tell_difference(before.as_deref(), view.as_deref()).await?;
+                (before, is_first) = (view, false);
+                tokio::time::sleep(LOOK_PAUSE).await;
+            }
+            tokio::select! {
+                changed = versions.changed() => changed.map_err(|_| Gone)?,
+                () = tokio::time::sleep(ALIVE_INTERVAL) => {
+                    self.out.tell(&Line::Alive).await?;
+                    self.out.flush().await?;
+                }
+                () = self.out.lines.closed() => return Err(Gone),
+            }
+        }
+    }
+
+    /// The service as it stands, under its own name or an alias.
+    fn look(&self) -> Option<Arc<ServiceView>> {
+        let state = self.registry.state();
+        state.resolve(self.name.borrowed()).map(|resolved| Arc::clone(resolved.view))
+    }
+}
+
+fn revision_of(view: &Option<Arc<ServiceView>>) -> Option<Revision> {
+    view.as_ref().map(|view| view.revision)
+}
+
+/// Lines on their way to the client.
+struct Out {
+    lines: mpsc::Sender<Bytes>,
+    pending: Vec<u8>,
+}
+
+impl Out {
+    /// Tells what leads from one version to another.
+    async fn tell_difference(
+        &mut self,
+        before: Option<&ServiceView>,
+        after: Option<&ServiceView>,
+    ) -> Result<(), Gone> {
+        let mut known: HashMap<&str, &Arc<Instance>> = HashMap::new();
+        let instances = before.into_iter().flat_map(ServiceView::instances);
+        known.extend(instances.map(|instance| (&*instance.id, instance)));
+        for instance in after.into_iter().flat_map(ServiceView::instances) {
+            let shown = || InstanceOut::of(instance);
+            match known.remove(&*instance.id) {
+                None => self.tell(&Line::Added { instance: shown() }).await?,
+                Some(before) if before.revision != instance.revision => {
+                    self.tell(&Line::Changed { instance: shown() }).await?;
+                }
+                Some(_) => {}
+            }
+        }
+        for removed in known.into_values() {
+            self.tell(&Line::Removed { instance: InstanceOut::of(removed) }).await?;
+        }
+        let total = after.map_or(0, |view| view.instances().count());
+        let revision = after.map(|view| view.revision.to_string()).unwrap_or_default();
+        self.tell(&Line::Synced { exists: after.is_some(), revision, total }).await?;
+        self.flush().await
+    }
+
+    async fn tell(&mut self, line: &Line<'_>) -> Result<(), Gone> {
+        // Writing to memory does not fail, and these have no maps with keys that are no text.
+        serde_json::to_writer(&mut self.pending, line).map_err(|_| Gone)?;
+        self.pending.push(b'\n');
+        if self.pending.len() >= CHUNK_BYTES { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<(), Gone> {
+        let chunk = Bytes::from(std::mem::take(&mut self.pending));
+        self.lines.send(chunk).await.map_err(|_| Gone)
+    }
+}

@@ -65,6 +65,8 @@ pub struct Counts {
     pub connections_ended: Count,
     /// Connections closed at once because there were too many.
     pub connections_refused: Count,
+    /// Times that accepting failed for want of something, such as file descriptors.
+    pub accept_failures: Count,
     /// Connections that did not speak HTTP/2, of those accepted.
     pub handshakes_failed: Count,
     /// Calls begun.
@@ -82,7 +84,7 @@ pub(super) struct Server {
     pub(super) counts: Arc<Counts>,
     pub(super) stopping: Rc<Stopping>,
     pub(super) buffers: Rc<Buffers>,
-    roster: Rc<Roster>,
+    pub(super) roster: Rc<Roster>,
     connections_max: usize,
 }
 
@@ -99,15 +101,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let listeners: io::Result<Vec<_>> = listeners.into_iter().map(adopt).collect();
     let listeners = listeners?;
-    let server = Rc::new(Server {
-        services,
-        message_bytes_max: options.message_bytes_max,
-        counts: options.counts,
-        stopping: Rc::default(),
-        buffers: Rc::default(),
-        roster: Rc::default(),
-        connections_max: options.connections_max,
-    });
+    let server = Rc::new(Server::new(services, options));
     tokio::select! {
         () = accept(&server, &listeners) => {}
         () = server.roster.watch() => {}
@@ -145,6 +139,7 @@ async fn accept(server: &Rc<Server>, listeners: &[TcpListener]) {
             Ok((stream, peer)) => server.take(stream, peer),
             Err(error) if is_of_the_client(&error) => {}
             Err(error) => {
+                server.counts.accept_failures.add_one();
                 tracing::warn!(%error, "cannot accept connections of registry clients");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -158,6 +153,18 @@ fn is_of_the_client(error: &io::Error) -> bool {
 }
 
 impl Server {
+    pub(super) fn new(services: Services, options: Options) -> Self {
+        Self {
+            services,
+            message_bytes_max: options.message_bytes_max,
+            counts: options.counts,
+            stopping: Rc::default(),
+            buffers: Rc::default(),
+            roster: Rc::default(),
+            connections_max: options.connections_max,
+        }
+    }
+
     fn take(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr) {
         if self.roster.count() >= self.connections_max {
             return self.counts.connections_refused.add_one();

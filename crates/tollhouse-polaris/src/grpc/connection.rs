@@ -134,3 +134,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         let _ = pings.send_ping(Ping::opaque());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -71,3 +71,9 @@ pub const CORK_BYTES: usize = 64 * 1024;
 
 /// Buffers for gathering that a thread keeps for the next connection that has something to say.
 pub const CORK_BUFFERS_KEPT_MAX: usize = 32;
+
+/// Bytes of small pieces of an answer that are taken together: a frame of the usual size.
+pub const GATHERED_BYTES: usize = 16 * 1024;
+
+/// Longest piece that is copied to be taken together with others.
+pub const GATHERED_PIECE_BYTES_MAX: usize = 1_024;

@@ -5,10 +5,10 @@
 
 use std::io::IoSlice;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 
 use super::budget::{Budget, Share};
-use super::limits::UNCOUNTED_BYTES_MAX;
+use super::limits::{GATHERED_BYTES, GATHERED_PIECE_BYTES_MAX, UNCOUNTED_BYTES_MAX};
 use super::messages::PREFIX_BYTES;
 use super::status::{Code, Status};
 use crate::answer::{Answer, Chunks};
@@ -41,7 +41,7 @@ impl Answer {
             prefix,
             prefix_sent: 0,
             current: self.first,
-            rest: self.rest,
+            rest: self.rest.map(Gather::new),
             remaining,
             _share: share,
         };
@@ -56,9 +56,43 @@ pub(super) struct Payload {
     prefix_sent: u8,
     /// The piece that is being sent; never empty while message bytes remain.
     current: Bytes,
-    rest: Option<Box<dyn Chunks>>,
+    rest: Option<Gather>,
     remaining: usize,
     _share: Option<Share>,
+}
+
+/// Takes small pieces together: HTTP/2 asks for each piece anew, which costs more than copying one of
+/// two hundred bytes. No more is copied at a time than goes into a frame.
+struct Gather {
+    pieces: Box<dyn Chunks>,
+    /// A piece that did not fit any more.
+    held: Option<Bytes>,
+    scratch: BytesMut,
+}
+
+impl Gather {
+    fn new(pieces: Box<dyn Chunks>) -> Self {
+        Self { pieces, held: None, scratch: BytesMut::new() }
+    }
+
+    fn next(&mut self) -> Option<Bytes> {
+        let first = self.held.take().or_else(|| self.pieces.next())?;
+        if first.len() > GATHERED_PIECE_BYTES_MAX {
+            return Some(first);
+        }
+        // Takes the last piece's place again, which is sent by now.
+        self.scratch.reserve(GATHERED_BYTES);
+        self.scratch.extend_from_slice(&first);
+        while let Some(piece) = self.pieces.next() {
+            let is_small = piece.len() <= GATHERED_PIECE_BYTES_MAX;
+            if !is_small || self.scratch.len() + piece.len() > GATHERED_BYTES {
+                self.held = Some(piece);
+                break;
+            }
+            self.scratch.extend_from_slice(&piece);
+        }
+        Some(self.scratch.split().freeze())
+    }
 }
 
 impl Payload {
@@ -80,7 +114,9 @@ impl Payload {
     fn refill(&mut self) {
         let left = self.message_left();
         while self.current.is_empty() && left > 0 {
-            self.current = match self.rest.as_mut().and_then(|rest| rest.next()) {
+            // Lets go of the last piece, so that its place can be taken.
+            self.current = Bytes::new();
+            self.current = match self.rest.as_mut().and_then(Gather::next) {
                 Some(piece) => piece,
                 None => {
                     debug_assert!(false, "a chain is as long as it was said to be");
@@ -136,6 +172,11 @@ impl Buf for Payload {
 mod tests {
     use super::*;
 
+    const LONG: &str = match std::str::from_utf8(&[b'l'; GATHERED_PIECE_BYTES_MAX + 1]) {
+        Ok(text) => text,
+        Err(_) => "",
+    };
+
     struct Pieces(&'static [&'static str]);
 
     impl Chunks for Pieces {
@@ -173,12 +214,13 @@ mod tests {
             ("one", &["cd"]),
             ("several", &["c", "d", "efg"]),
             ("empty ones", &["", "c", "", "", "de", ""]),
+            ("long ones", &["c", LONG, "d", LONG, LONG]),
         ] {
             for first in ["", "ab"] {
                 let whole = chain(first, pieces).into_bytes();
-                let mut expected = vec![0, 0, 0, 0, whole.len() as u8];
-                expected.extend_from_slice(&whole);
-                for step in 1..8 {
+                let length = (whole.len() as u32).to_be_bytes();
+                let expected = [&[0], &length[..], &whole].concat();
+                for step in [1, 2, 3, 7, 5_000, 100_000] {
                     assert_eq!(taken(chain(first, pieces), step), expected, "{case} by {step}");
                 }
             }
@@ -193,6 +235,21 @@ mod tests {
         assert_eq!((payload.remaining(), payload.chunk()), (2, &b"ef"[..]));
         payload.advance(2);
         assert_eq!((payload.remaining(), payload.chunk()), (0, &b""[..]));
+    }
+
+    #[test]
+    fn small_pieces_are_taken_together_up_to_a_frame() {
+        let piece = [&LONG[1..]; 40];
+        let pieces = Pieces(Box::leak(Box::new(piece)));
+        let answer = Answer::chain(Bytes::new(), 40 * GATHERED_PIECE_BYTES_MAX, pieces);
+        let mut payload = answer.into_payload(&Budget::default()).expect("short");
+        payload.advance(PREFIX_BYTES);
+        let mut sizes = Vec::new();
+        while payload.has_remaining() {
+            sizes.push(payload.chunk().len());
+            payload.advance(payload.chunk().len());
+        }
+        assert_eq!(sizes, [GATHERED_BYTES, GATHERED_BYTES, 8 * GATHERED_PIECE_BYTES_MAX]);
     }
 
     #[test]

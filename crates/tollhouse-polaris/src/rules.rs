@@ -4,6 +4,7 @@
 //! A rule is stored as the bytes that were sent, less the fields that the server sets; those are put
 //! back when it is handed out. So what this edition does not know of a rule survives.
 
+mod lanes;
 mod layout;
 mod targets;
 
@@ -34,6 +35,12 @@ pub fn read_rule(kind: RuleKind, message: &[u8]) -> Result<NewRule, Code> {
     {
         return Err(layout.bad_name);
     }
+    let body = match kind {
+        RuleKind::Lane => {
+            lanes::completed(&parts.body, &parts.name).map_err(|_| Code::ParseException)?
+        }
+        _ => parts.body,
+    };
     // Rules of some kinds bear no id of their own: there is one for each service.
     let id = match (layout.id, read.targets.first()) {
         (Some(_), _) | (None, None) => parts.id.as_str().into(),
@@ -47,7 +54,7 @@ pub fn read_rule(kind: RuleKind, message: &[u8]) -> Result<NewRule, Code> {
         targets: read.targets,
         priority: parts.priority,
         enabled: parts.enabled,
-        body: parts.body.into(),
+        body: body.into(),
     })
 }
 

@@ -228,4 +228,15 @@ proptest::proptest! {
         let text = printed("v1.Instance", &instance);
         proptest::prop_assert_eq!(read_as::<v1::Instance>("v1.Instance", &text), instance);
     }
+
+    #[test]
+    fn any_bytes_are_printed_as_json_or_refused(
+        bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..48),
+        choice in 0..5_usize,
+    ) {
+        let name = ["v1.Instance", "v1.Rule", "v1.LaneGroup", "v1.RouteRule", "v1.DiscoverResponse"];
+        if let Ok(text) = print(&descriptor(name[choice]), &bytes) {
+            serde_json::from_str::<Value>(&text).expect("valid JSON");
+        }
+    }
 }

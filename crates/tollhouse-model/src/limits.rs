@@ -36,3 +36,21 @@ pub const CHECK_STATUSES: (i64, i64) = (200, 599);
 
 /// Longest definition of a proto, in characters: APISIX's schema.
 pub const PROTO_CHARS_MAX: usize = 1 << 20;
+
+/// Longest namespace of the registry, in characters: no longer one can be registered.
+pub const NAMESPACE_CHARS_MAX: usize = 64;
+
+/// Longest service of the registry, in characters: no longer one can be registered.
+pub const SERVICE_CHARS_MAX: usize = 128;
+
+/// Longest version of an instance, in characters: no longer one can be registered.
+pub const INSTANCE_VERSION_CHARS_MAX: usize = 32;
+
+/// Most pairs of metadata of an instance: no more can be registered.
+pub const METADATA_PAIRS_MAX: usize = 64;
+
+/// Longest key of an instance's metadata, in characters: no longer one can be registered.
+pub const METADATA_KEY_CHARS_MAX: usize = 128;
+
+/// Longest value of an instance's metadata, in characters: no longer one can be registered.
+pub const METADATA_VALUE_CHARS_MAX: usize = 4096;

@@ -7,8 +7,10 @@ use crate::{Id, Timeouts};
 
 pub(crate) mod balance;
 mod checks;
+pub(crate) mod discovery;
 mod nodes;
 mod parse;
+pub(crate) mod warm_up;
 
 pub use nodes::parse_address;
 
@@ -23,6 +25,8 @@ pub struct Upstream {
     pub discovery: Option<Discovery>,
     /// How a node is chosen.
     pub balance: Balance,
+    /// How the weight of fresh nodes rises; `None` is at once.
+    pub warm_up: Option<WarmUp>,
     /// What is spoken to the nodes.
     pub scheme: Scheme,
     /// Further attempts after the first; `None` is one less than there are nodes.
@@ -62,11 +66,58 @@ pub struct Node {
 
 /// A named set of nodes that somebody else keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Discovery {
-    /// `discovery_type`, such as `dns`.
-    pub kind: String,
-    /// `service_name`.
-    pub service_name: String,
+pub enum Discovery {
+    /// `dns`: the records of a name.
+    Dns {
+        /// The name, and the port where records tell none: `app.example:8080`.
+        service_name: String,
+    },
+    /// `registry`, also spelt `polaris`: the instances of a service.
+    Registry(RegistryService),
+}
+
+impl Discovery {
+    /// What is asked for its nodes, such as `registry`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Dns { .. } => "dns",
+            Self::Registry(_) => "registry",
+        }
+    }
+}
+
+/// A service of the registry, and which of its instances take part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistryService {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name there.
+    pub service: String,
+    /// Pairs that an instance must have, all of them.
+    pub metadata: BTreeMap<String, String>,
+    /// The version that an instance must have.
+    pub version: Option<String>,
+}
+
+impl std::fmt::Display for RegistryService {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}/{}", self.namespace, self.service)
+    }
+}
+
+/// Slow start: how the weight of a fresh node rises to its own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WarmUp {
+    /// How long that takes.
+    pub window: Duration,
+    /// What it begins with, in hundredths of its own weight.
+    pub minimum_weight_percent: u8,
+    /// The shape: 1 is a straight line, more rises faster at first.
+    pub aggression: f64,
+    /// Between two steps.
+    pub interval: Duration,
+    /// After the start of the gateway, nodes found within this are not fresh.
+    pub startup_grace: Duration,
 }
 
 /// How a node is chosen.

@@ -144,9 +144,10 @@ impl Compiler {
         self.global_rules.values()
     }
 
-    /// Every upstream with health checks, inline ones included.
-    pub fn checked_upstreams(&self) -> impl Iterator<Item = Arc<UpstreamState>> {
-        self.upstreams.checked()
+    /// Every upstream that somebody must drive beside requests, inline ones and those of plugins
+    /// included: with health checks, with slow start, or with nodes of the registry.
+    pub fn driven_upstreams(&self) -> impl Iterator<Item = Arc<UpstreamState>> {
+        self.upstreams.driven()
     }
 
     /// Takes a route out of the matcher to be put in again, behind those put in before it.

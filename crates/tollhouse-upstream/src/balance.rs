@@ -8,6 +8,7 @@ pub(crate) mod consistent_hash;
 pub(crate) mod ewma;
 pub(crate) mod least_connections;
 pub(crate) mod round_robin;
+mod strides;
 
 use tollhouse_model::upstream::Balance;
 

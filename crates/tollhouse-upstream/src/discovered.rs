@@ -5,17 +5,30 @@
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, watch};
-use tollhouse_model::upstream::{Checks, Discovery, Node, Scheme};
+use tollhouse_model::upstream::{Checks, Discovery, Node, Scheme, WarmUp};
 use tollhouse_net::resolve::{Question, Record, Resolution, ResolvedName, Resolver};
 
 use crate::balance::Policy;
 use crate::node_set::{NodeSet, Recipe};
 
-/// The `discovery_type` that is served here.
-const KIND_DNS: &str = "dns";
+/// A node as whoever keeps the set tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishedNode {
+    /// The node.
+    pub node: Node,
+    /// For how long it has been there, where that is known: for slow start.
+    pub age: Option<Duration>,
+}
+
+impl From<Node> for PublishedNode {
+    fn from(node: Node) -> Self {
+        Self { node, age: None }
+    }
+}
 
 /// What a discovered set depends on; equal ones are shared across changes of the upstream.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +37,7 @@ pub(crate) struct Terms {
     pub(crate) scheme: Scheme,
     pub(crate) policy: Policy,
     pub(crate) checks: Option<Arc<Checks>>,
+    pub(crate) warm_up: Option<WarmUp>,
 }
 
 /// See the module.
@@ -48,22 +62,24 @@ impl Discovered {
         flips: Arc<AtomicU64>,
         resolver: &Arc<Resolver>,
     ) -> Arc<Self> {
-        let follows_dns = terms.discovery.kind == KIND_DNS;
-        let service = terms.discovery.service_name.clone();
+        let name_of_dns = match &terms.discovery {
+            Discovery::Dns { service_name } => Some(service_name.clone()),
+            Discovery::Registry(_) => None,
+        };
         let discovered = Arc::new(Self {
             terms,
             set: ArcSwapOption::empty(),
             // Other registries publish when they have something; nobody waits for them.
-            settled: watch::Sender::new(!follows_dns || previous.is_some()),
+            settled: watch::Sender::new(name_of_dns.is_none() || previous.is_some()),
             flips,
             resolver: Arc::clone(resolver),
             publishing: Mutex::new(()),
             dropped: Arc::default(),
         });
         if let Some(previous) = previous {
-            discovered.replace(previous.recipe().nodes.clone(), Some(&*previous));
+            discovered.replace(previous.recipe().nodes.clone(), &[], Some(&*previous));
         }
-        if follows_dns {
+        if let Some(service) = name_of_dns {
             let (name, port) = split_service_name(&service);
             let follow = Follow {
                 name: resolver.watch(Question::Service(name.to_owned())),
@@ -98,20 +114,23 @@ impl Discovered {
         let _ = settled.wait_for(|settled| *settled).await;
     }
 
-    /// Replaces the nodes; equal ones change nothing.
-    pub(crate) fn publish(&self, nodes: Vec<Node>) {
+    /// Replaces the nodes; equal ones change nothing but their ages.
+    pub(crate) fn publish(&self, published: Vec<PublishedNode>) {
         let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        let ages: Vec<_> = published.iter().map(|published| published.age).collect();
+        let nodes: Vec<_> = published.into_iter().map(|published| published.node).collect();
         let previous = self.set.load_full();
-        if previous.as_ref().is_none_or(|previous| previous.recipe().nodes != nodes) {
-            self.replace(nodes, previous.as_deref());
+        match previous.as_deref() {
+            Some(previous) if previous.recipe().nodes == nodes => previous.retell(&ages),
+            previous => self.replace(nodes, &ages, previous),
         }
         self.settle();
     }
 
-    fn replace(&self, nodes: Vec<Node>, previous: Option<&NodeSet>) {
-        let Terms { policy, checks, .. } = self.terms.clone();
-        let recipe = Recipe { nodes, policy, checks };
-        let set = NodeSet::new(recipe, previous, Arc::clone(&self.flips), &self.resolver);
+    fn replace(&self, nodes: Vec<Node>, ages: &[Option<Duration>], previous: Option<&NodeSet>) {
+        let Terms { policy, checks, warm_up, .. } = self.terms.clone();
+        let recipe = Recipe { nodes, policy, checks, warm_up };
+        let set = NodeSet::new(recipe, ages, previous, Arc::clone(&self.flips), &self.resolver);
         self.set.store(Some(set));
     }
 
@@ -149,7 +168,7 @@ impl Follow {
             match &**self.name.resolution() {
                 Resolution::Pending => {}
                 Resolution::Known(records) => {
-                    let node = |record| node_of(record, self.port);
+                    let node = |record| node_of(record, self.port).into();
                     discovered.publish(records.iter().map(node).collect());
                 }
                 Resolution::Failed => discovered.publish(Vec::new()),

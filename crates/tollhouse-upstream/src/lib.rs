@@ -2,7 +2,7 @@
 //!
 //! [`UpstreamState`] is what the data side asks: [`UpstreamState::pick`] names a node and an
 //! address, [`UpstreamState::report`] tells how it went. [`HealthSupervisor`] sends the active
-//! probes, on the control side's runtime. Connections, their pools and the decision to try again
+//! probes and [`WarmUps`] lets the weights of fresh nodes rise, on the control side's runtime. Connections, their pools and the decision to try again
 //! live in `tollhouse-proxy`.
 
 #![forbid(unsafe_code)]
@@ -13,10 +13,14 @@ pub mod health;
 mod node;
 mod node_set;
 mod pick;
+mod ramp;
 mod state;
+mod warm_up;
 
+pub use discovered::PublishedNode;
 pub use health::report::{HealthReport, NodeHealth};
 pub use health::supervisor::HealthSupervisor;
 pub use node::Node;
 pub use pick::{NodeIndex, Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
 pub use state::UpstreamState;
+pub use warm_up::WarmUps;

@@ -12,6 +12,7 @@ use tollhouse_net::resolve::{Question, Resolution, ResolvedName, Resolver};
 use crate::balance::ewma::Ewma;
 use crate::health::cell::HealthCell;
 use crate::health::state::Health;
+use crate::ramp::{self, Ramp};
 
 /// A node, ready to be picked.
 #[derive(Debug)]
@@ -21,13 +22,15 @@ pub struct Node {
     vitals: Arc<Vitals>,
 }
 
-/// What is learnt of a node while it serves; atomics only, shared by all cores.
+/// What is learnt of a node while it serves; atomics, shared by all cores, but for the start of its
+/// ramp, which only the control side asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Vitals {
     pub(crate) health: HealthCell,
     /// Requests under way; counted only where the policy reads it.
     pub(crate) active: AtomicU32,
     pub(crate) response_time: Ewma,
+    pub(crate) ramp: Ramp,
 }
 
 /// Where a node is.
@@ -93,6 +96,11 @@ impl Node {
     /// Requests under way; 0 unless the policy is least connections.
     pub fn active_requests(&self) -> u32 {
         self.vitals.active.load(Ordering::Relaxed)
+    }
+
+    /// How much of its weight it has by now, in hundredths: less than 100 in slow start.
+    pub fn share_percent(&self) -> u8 {
+        ramp::percent(self.vitals.ramp.share())
     }
 
     pub(crate) fn vitals(&self) -> &Arc<Vitals> {

@@ -1,17 +1,19 @@
 //! The nodes of an upstream at one time, and who of them may be picked now.
 //!
-//! A set never changes; what follows from health (the tables of the serving nodes) is rebuilt on
-//! a flip and published whole. Priorities are settled here, the choice among equals in
+//! A set never changes; what follows from health and slow start (the tables of the serving nodes)
+//! is rebuilt on a flip or a step and published whole. Priorities are settled here, the choice among equals in
 //! `balance/`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tollhouse_model::upstream::{self, Checks, Thresholds};
+use tokio::time::Instant;
+use tollhouse_model::upstream::{self, Checks, Thresholds, WarmUp};
 use tollhouse_net::resolve::Resolver;
 
 use crate::balance::{Choice, Member, Policy, Table};
@@ -19,6 +21,7 @@ use crate::health::cell::Shift;
 use crate::health::state::Signal;
 use crate::node::{Located, Node, Vitals};
 use crate::pick::{NodeIndex, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresolved};
+use crate::ramp::{self, Arrival};
 
 /// What a set is made of; two sets of equal recipes are interchangeable.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +29,7 @@ pub(crate) struct Recipe {
     pub(crate) nodes: Vec<upstream::Node>,
     pub(crate) policy: Policy,
     pub(crate) checks: Option<Arc<Checks>>,
+    pub(crate) warm_up: Option<WarmUp>,
 }
 
 /// See the module.
@@ -42,6 +46,8 @@ pub(crate) struct NodeSet {
     serving: ArcSwap<Serving>,
     /// Held while `serving` is rebuilt.
     rebuild: Mutex<()>,
+    /// Whether nodes may be fresh that nobody has looked at.
+    fresh: AtomicBool,
     /// Flips of health of any node of the upstream, in this set or another one of it.
     flips: Arc<AtomicU64>,
 }
@@ -58,15 +64,19 @@ struct Group {
 struct Serving {
     /// The count of flips this was made at.
     flips: u64,
+    /// Whether all nodes serve because none is healthy.
+    for_want_of_healthy: bool,
     tables: Box<[Arc<Table>]>,
 }
 
 // === impl NodeSet ===
 
 impl NodeSet {
-    /// A set; nodes that were in the previous one keep their vitals.
+    /// A set; nodes that were in the previous one keep their vitals. `ages` are those of its
+    /// nodes, in their order, as far as they are known.
     pub(crate) fn new(
         recipe: Recipe,
+        ages: &[Option<Duration>],
         previous: Option<&Self>,
         flips: Arc<AtomicU64>,
         resolver: &Resolver,
@@ -82,6 +92,9 @@ impl NodeSet {
             // What an earlier checker had found is out of date.
             nodes.iter().for_each(|node| node.vitals().health.reset());
         }
+        if let Some(warm_up) = &recipe.warm_up {
+            arrive(&nodes, ages, &inherited, warm_up);
+        }
         let policy = if nodes.len() == 1 { Policy::RoundRobin } else { recipe.policy };
         let groups = groups(policy, &nodes);
         let tables = groups.iter().map(|group| Arc::clone(&group.all)).collect();
@@ -91,15 +104,20 @@ impl NodeSet {
             nodes,
             revision: REVISIONS.fetch_add(1, Ordering::Relaxed),
             groups,
-            serving: ArcSwap::from_pointee(Serving { flips: 0, tables }),
+            serving: ArcSwap::from_pointee(Serving {
+                flips: 0,
+                for_want_of_healthy: false,
+                tables,
+            }),
             rebuild: Mutex::new(()),
+            fresh: AtomicBool::new(true),
             flips,
         };
         set.refresh();
         Arc::new(set)
     }
 
-    fn vitals(&self) -> HashMap<(&str, u16), &Arc<Vitals>> {
+    fn vitals(&self) -> VitalsByName<'_> {
         self.nodes.iter().map(|node| ((node.host(), node.port()), node.vitals())).collect()
     }
 
@@ -189,15 +207,55 @@ impl NodeSet {
         self.refresh();
     }
 
+    /// Tells nodes that stay how old they are: one may have been replaced where it stood.
+    /// any of them is fresh now.
+    pub(crate) fn retell(&self, ages: &[Option<Duration>]) {
+        let Some(warm_up) = &self.recipe.warm_up else { return };
+        let share = |node: &Node| node.vitals().ramp.share();
+        let before: u64 = self.nodes.iter().map(|node| u64::from(share(node))).sum();
+        for (node, age) in self.nodes.iter().zip(ages) {
+            node.vitals().ramp.arrive(warm_up, Arrival::Stays, *age);
+        }
+        // Telling never lets a share rise, so that equal sums mean equal shares.
+        let after: u64 = self.nodes.iter().map(|node| u64::from(share(node))).sum();
+        if before != after {
+            self.fresh.store(true, Ordering::Release);
+            self.refresh();
+        }
+    }
+
+    /// Whether nodes may have become fresh since this was asked last.
+    pub(crate) fn take_fresh(&self) -> bool {
+        self.fresh.swap(false, Ordering::AcqRel)
+    }
+
+    /// Lets the weights of fresh nodes rise to what they are at this time. When to come again;
+    /// `None` once all have their own.
+    pub(crate) fn warm(&self, now: Instant, uptime: Duration) -> Option<Instant> {
+        let warm_up = self.recipe.warm_up?;
+        let mut rose = false;
+        let mut warms = false;
+        for node in &self.nodes {
+            let step = node.vitals().ramp.step(&warm_up, now, uptime);
+            rose |= step.rose;
+            warms |= step.warms;
+        }
+        if rose {
+            self.refresh();
+        }
+        warms.then(|| now + warm_up.interval)
+    }
+
     /// Makes the tables of the serving nodes anew. A lock, and an allocation for each group with
-    /// nodes that do not serve; only after flips.
+    /// nodes that do not serve, or not with their whole weight; only after flips and steps.
     fn refresh(&self) {
         let _rebuilding = self.rebuild.lock().unwrap_or_else(PoisonError::into_inner);
         // Read before the healths: a flip in between is then seen as one more to come.
         let flips = self.flips.load(Ordering::Acquire);
         let members: Vec<Vec<Member>> = self.groups.iter().map(|g| g.members(self)).collect();
         let none_serves = members.iter().all(Vec::is_empty);
-        if none_serves && !self.groups.is_empty() {
+        let for_want_of_healthy = none_serves && !self.groups.is_empty();
+        if for_want_of_healthy && !self.serving.load().for_want_of_healthy {
             tracing::warn!(nodes = self.nodes.len(), "no node is healthy: all of them serve");
         }
         let table = |(group, members): (&Group, Vec<Member>)| match none_serves {
@@ -205,13 +263,38 @@ impl NodeSet {
             false => group.table(&members),
         };
         let tables = self.groups.iter().zip(members).map(table).collect();
-        self.serving.store(Arc::new(Serving { flips, tables }));
+        self.serving.store(Arc::new(Serving { flips, for_want_of_healthy, tables }));
     }
 
     fn serves(&self, member: &Member) -> bool {
         self.recipe.checks.is_none()
             || self.nodes.len() == 1
             || self.nodes[member.index as usize].health().status.serves()
+    }
+
+    fn share(&self, member: &Member) -> u32 {
+        self.nodes[member.index as usize].vitals().ramp.share()
+    }
+}
+
+/// Nodes by host and port.
+type VitalsByName<'a> = HashMap<(&'a str, u16), &'a Arc<Vitals>>;
+
+/// Tells every node how it came.
+fn arrive(
+    nodes: &[Node],
+    ages: &[Option<Duration>],
+    inherited: &VitalsByName<'_>,
+    warm_up: &WarmUp,
+) {
+    let ages = ages.iter().copied().chain(std::iter::repeat(None));
+    for (node, age) in nodes.iter().zip(ages) {
+        let arrival = match inherited.contains_key(&(node.host(), node.port())) {
+            true => Arrival::Stays,
+            false if inherited.is_empty() => Arrival::First,
+            false => Arrival::Later,
+        };
+        node.vitals().ramp.arrive(warm_up, arrival, age);
     }
 }
 
@@ -226,13 +309,23 @@ enum Chosen {
 // === impl Group ===
 
 impl Group {
-    /// Its members that serve now.
+    /// Its members that serve now, with the weights of now.
     fn members(&self, set: &NodeSet) -> Vec<Member> {
-        self.members.iter().filter(|member| set.serves(member)).copied().collect()
+        let serving = self.members.iter().filter(|member| set.serves(member));
+        let mut members: Vec<Member> = serving.copied().collect();
+        let warms = set.recipe.warm_up.is_some();
+        if warms && members.iter().any(|member| set.share(member) < ramp::WHOLE) {
+            let heaviest = members.iter().map(|member| member.weight).max().unwrap_or(0);
+            let parts = if heaviest <= u32::MAX / ramp::PARTS { ramp::PARTS } else { 1 };
+            for member in &mut members {
+                member.weight = ramp::weighed(member.weight, set.share(member), parts);
+            }
+        }
+        members
     }
 
     fn table(&self, members: &[Member]) -> Arc<Table> {
-        if members.len() == self.members.len() {
+        if *members == *self.members {
             return Arc::clone(&self.all);
         }
         Arc::new(self.all.narrowed(members))

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tollhouse_model::Upstream;
-use tollhouse_model::upstream::{CheckKind, Checks, Node, PassHost};
+use tollhouse_model::upstream::{CheckKind, Checks, Discovery, PassHost, WarmUp};
 use tollhouse_net::resolve::{Resolution, Resolver};
 
 use crate::balance::Policy;
-use crate::discovered::{Discovered, Terms};
+use crate::discovered::{Discovered, PublishedNode, Terms};
 use crate::health::state::Signal;
+use crate::node::Node;
 use crate::node_set::{NodeSet, Recipe};
 use crate::pick::{NodeIndex, Outcome, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresolved};
 
@@ -26,6 +28,7 @@ pub struct UpstreamState {
     /// The address of the only node, when the whole pick is that.
     only: Option<std::net::SocketAddr>,
     checks: Option<Arc<Checks>>,
+    warm_up: Option<WarmUp>,
     /// `Host` of probes to nodes without a name.
     probe_host: Option<String>,
     ledger: Ledger,
@@ -61,7 +64,12 @@ impl UpstreamState {
         let flips = Arc::clone(&ledger.flips);
         let members = match &conf.discovery {
             None => {
-                let recipe = Recipe { nodes: conf.nodes.clone(), policy, checks: checks.clone() };
+                let recipe = Recipe {
+                    nodes: conf.nodes.clone(),
+                    policy,
+                    checks: checks.clone(),
+                    warm_up: conf.warm_up,
+                };
                 Members::Fixed(fixed(recipe, previous, flips, resolver))
             }
             Some(discovery) => {
@@ -70,6 +78,7 @@ impl UpstreamState {
                     scheme: conf.scheme,
                     policy,
                     checks: checks.clone(),
+                    warm_up: conf.warm_up,
                 };
                 Members::Discovered(discovered(terms, previous, flips, resolver))
             }
@@ -82,7 +91,8 @@ impl UpstreamState {
             PassHost::Rewrite(host) => Some(host.clone()),
             PassHost::Pass | PassHost::Node => None,
         };
-        Arc::new(Self { key: key.to_owned(), members, only, checks, probe_host, ledger })
+        let (key, warm_up) = (key.to_owned(), conf.warm_up);
+        Arc::new(Self { key, members, only, checks, warm_up, probe_host, ledger })
     }
 
     /// The key it was built with.
@@ -93,6 +103,19 @@ impl UpstreamState {
     /// Its health checks.
     pub fn checks(&self) -> Option<&Arc<Checks>> {
         self.checks.as_ref()
+    }
+
+    /// Its slow start.
+    pub fn warm_up(&self) -> Option<&WarmUp> {
+        self.warm_up.as_ref()
+    }
+
+    /// Who keeps its nodes, where they are not listed.
+    pub fn discovery(&self) -> Option<&Discovery> {
+        match &self.members {
+            Members::Fixed(_) => None,
+            Members::Discovered(discovered) => Some(&discovered.terms().discovery),
+        }
     }
 
     /// How many nodes it has now; one less is the default of further attempts.
@@ -198,12 +221,29 @@ impl UpstreamState {
         tokio::time::timeout(timeout, ready).await.is_ok()
     }
 
-    /// Replaces the nodes of an upstream with a `discovery` other than `dns`, which keeps its nodes
-    /// itself; upstreams that list their nodes ignore it. Equal nodes change nothing.
-    pub fn publish_nodes(&self, nodes: Vec<Node>) {
+    /// Replaces the nodes of an upstream whose nodes the registry keeps; upstreams that list their
+    /// nodes ignore it, and DNS brings its own. Equal nodes change nothing but their ages.
+    pub fn publish_nodes(&self, nodes: Vec<PublishedNode>) {
         if let Members::Discovered(discovered) = &self.members {
             discovered.publish(nodes);
         }
+    }
+
+    /// Shows every node that it has now.
+    pub fn each_node(&self, show: impl FnMut(&Node)) {
+        if let Some(set) = self.node_set() {
+            set.nodes().iter().for_each(show);
+        }
+    }
+
+    /// Whether nodes may have come since this was asked last.
+    pub(crate) fn take_fresh(&self) -> bool {
+        self.node_set().is_some_and(|set| set.take_fresh())
+    }
+
+    /// Lets the weights of fresh nodes rise; when to come again, `None` once all have their own.
+    pub(crate) fn warm(&self, now: Instant, uptime: Duration) -> Option<Instant> {
+        self.node_set()?.warm(now, uptime)
     }
 
     /// The nodes of now; `None` while a discovered set has none.
@@ -241,7 +281,7 @@ fn fixed(
         return Arc::clone(set);
     }
     let previous = previous.and_then(|previous| previous.node_set());
-    NodeSet::new(recipe, previous.as_deref(), flips, resolver)
+    NodeSet::new(recipe, &[], previous.as_deref(), flips, resolver)
 }
 
 fn discovered(

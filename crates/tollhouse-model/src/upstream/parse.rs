@@ -1,16 +1,16 @@
 //! Reads an upstream from a document, by the schema of APISIX's Admin API.
 //!
-//! Nodes, balancing and health checks have files of their own beside this one.
+//! Nodes, discovery, balancing, slow start and health checks have files of their own beside this one.
 
 use serde_json::Value;
 
-use super::{Discovery, KeepalivePool, PassHost, Scheme, Upstream, UpstreamTls};
-use super::{balance, checks, nodes};
-use crate::limits::{CERTIFICATE_CHARS, NAME_CHARS_MAX, PRIVATE_KEY_CHARS};
+use super::{KeepalivePool, PassHost, Scheme, Upstream, UpstreamTls};
+use super::{balance, checks, discovery, nodes, warm_up};
+use crate::limits::{CERTIFICATE_CHARS, PRIVATE_KEY_CHARS};
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, Problems};
 
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 24] = [
     "id",
     "nodes",
     "service_name",
@@ -19,6 +19,8 @@ const FIELDS: [&str; 22] = [
     "type",
     "hash_on",
     "key",
+    "warm_up_conf",
+    "warmup",
     "scheme",
     "retries",
     "retry_timeout",
@@ -71,8 +73,9 @@ fn read(reader: &mut Reader<'_>, id: Option<Id>, value: &Value) -> Option<Upstre
         nodes: reader
             .optional(fields, "nodes", |reader, value| nodes::read(reader, value, scheme))
             .unwrap_or_default(),
-        discovery: read_discovery(reader, fields),
+        discovery: discovery::read(reader, fields),
         balance: balance::read(reader, fields),
+        warm_up: warm_up::read(reader, fields),
         scheme,
         retries: reader.optional(fields, "retries", |reader, value| {
             reader.integer(value, 0..=i64::from(u32::MAX)).and_then(|count| count.try_into().ok())
@@ -120,26 +123,6 @@ fn read_scheme(reader: &mut Reader<'_>, value: &Value) -> Option<Scheme> {
             None
         }
     }
-}
-
-fn read_discovery(reader: &mut Reader<'_>, fields: &Fields) -> Option<Discovery> {
-    reader.optional(fields, "discovery_args", |reader, value| {
-        reader.warning(value, "has no effect", "discovery by dns takes no arguments");
-        Some(())
-    });
-    let service_name = reader.optional(fields, "service_name", |reader, value| {
-        reader.text_within(value, 1..=NAME_CHARS_MAX)
-    });
-    let kind = reader.optional(fields, "discovery_type", |reader, value| {
-        let kind = reader.text(value)?;
-        if kind != "dns" {
-            let reason = format!("discovery type \"{kind}\" does not exist here");
-            reader.error(value, reason, "the only kind is dns");
-            return None;
-        }
-        Some(kind)
-    });
-    Some(Discovery { kind: kind?.to_owned(), service_name: service_name?.to_owned() })
 }
 
 fn read_pass_host(reader: &mut Reader<'_>, fields: &Fields) -> PassHost {

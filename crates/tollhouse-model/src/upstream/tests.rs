@@ -208,16 +208,197 @@ fn one_mistake_is_one_problem() {
 #[test]
 fn discovery_stands_in_for_nodes() {
     let upstream = good(&json!({"service_name": "a.b:8080", "discovery_type": "dns"}));
-    let discovery = upstream.discovery.expect("a service name was given");
-    assert_eq!((discovery.kind.as_str(), discovery.service_name.as_str()), ("dns", "a.b:8080"));
+    let dns = Discovery::Dns { service_name: "a.b:8080".into() };
+    assert_eq!(upstream.discovery, Some(dns));
     let (_, problems) = parse(&json!({"service_name": "a", "discovery_type": "nacos"}));
     assert_eq!(
         problems.to_string(),
         "upstreams[0].discovery_type: discovery type \"nacos\" does not exist here (got \
-         \"nacos\"); the only kind is dns"
+         \"nacos\"); the kinds are dns and registry (also spelt polaris)"
     );
     let (_, problems) = parse(&json!({"service_name": "a"}));
     assert!(problems.to_string().contains("but matches none"), "{problems}");
+}
+
+/// The problems of an upstream of the registry.
+fn registry_problems(extra: &Value) -> String {
+    let mut value = json!({"discovery_type": "registry", "service_name": "prod/orders"});
+    let fields = value.as_object_mut().expect("it is written as an object");
+    for (name, field) in extra.as_object().expect("it is written as an object") {
+        fields.insert(name.clone(), field.clone());
+    }
+    parse(&value).1.to_string()
+}
+
+#[test]
+fn a_service_of_the_registry_is_named_with_or_without_its_namespace() {
+    let named = |namespace: &str, service: &str| (namespace.to_owned(), service.to_owned());
+    for (value, expected) in [
+        (json!({"service_name": "prod/orders"}), named("prod", "orders")),
+        (json!({"service_name": "orders"}), named("default", "orders")),
+        (json!({"service_name": "Orders.v1:a_b-c"}), named("default", "Orders.v1:a_b-c")),
+        (
+            json!({"service_name": "orders", "discovery_args": {"namespace_id": "prod"}}),
+            named("prod", "orders"),
+        ),
+        (
+            json!({"service_name": "a/b/c", "discovery_args": {"namespace_id": "x/y"}}),
+            named("x/y", "a/b/c"),
+        ),
+    ] {
+        for kind in ["registry", "polaris"] {
+            let mut value = value.clone();
+            value["discovery_type"] = json!(kind);
+            let Some(Discovery::Registry(found)) = good(&value).discovery else {
+                panic!("{value} is of the registry")
+            };
+            assert_eq!((found.namespace, found.service), expected, "{value}");
+        }
+    }
+}
+
+#[test]
+fn wrong_names_of_services_are_refused_with_a_remedy() {
+    for (name, expected) in [
+        (json!("a/b/c"), "more than one slash (got \"a/b/c\"); write namespace/service; where"),
+        (json!("/orders"), "the namespace and the service must not be empty (got \"\"); write"),
+        (json!("prod/"), "the namespace and the service must not be empty"),
+        (json!("a b"), "failed to match pattern \"^[0-9A-Za-z-./:_]+$\" with \"a b\""),
+        (json!("größe"), "failed to match pattern"),
+        (json!("n".repeat(65) + "/a"), "expected at most 64, got 65"),
+        (json!("s".repeat(129)), "expected at most 128, got 129"),
+        (json!(7), "wrong type: expected string, got number"),
+    ] {
+        let found = registry_problems(&json!({ "service_name": name }));
+        assert!(found.contains(expected), "{found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+}
+
+#[test]
+fn instances_are_asked_for_by_metadata_and_version() {
+    let value = json!({"discovery_type": "registry", "service_name": "orders", "discovery_args": {
+        "metadata": {"zone": "a", "canary": ""}, "version": "2.1",
+    }});
+    let Some(Discovery::Registry(found)) = good(&value).discovery else { panic!("registry") };
+    let pairs: Vec<(&str, &str)> =
+        found.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    assert_eq!(pairs, [("canary", ""), ("zone", "a")]);
+    assert_eq!(
+        (found.version.as_deref(), found.to_string().as_str()),
+        (Some("2.1"), "default/orders")
+    );
+    for (arguments, expected) in [
+        (json!({"metdata": {}}), "did you mean \"metadata\"?"),
+        (json!({"metadata": {"a": 1}}), "discovery_args.metadata.a: wrong type: expected string"),
+        (json!({"metadata": {"a": "v".repeat(4097)}}), "expected at most 4096"),
+        (json!({"metadata": {("k".repeat(129)): "v"}}), "keys have at most 128 characters"),
+        (json!({"metadata": "a"}), "wrong type: expected object"),
+        (json!({"version": ""}), "string too short"),
+        (json!({"version": 2}), "expected string, got number"),
+        (json!({"namespace_id": "a b"}), "discovery_args.namespace_id: failed to match pattern"),
+        (json!({"group_name": "g"}), "has no effect"),
+        (json!([]), "wrong type: expected object, got array"),
+    ] {
+        let found = registry_problems(&json!({ "discovery_args": arguments }));
+        assert!(found.contains(expected), "{found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
+    let many: serde_json::Map<String, Value> =
+        (0..65).map(|index| (format!("k{index}"), json!("v"))).collect();
+    let found = registry_problems(&json!({"discovery_args": {"metadata": many}}));
+    assert!(found.contains("no instance has more than 64 pairs"), "{found}");
+}
+
+#[test]
+fn slow_start_has_two_spellings() {
+    let plain = WarmUp {
+        window: Duration::from_secs(30),
+        minimum_weight_percent: 10,
+        aggression: 1.0,
+        interval: Duration::from_millis(600),
+        startup_grace: Duration::ZERO,
+    };
+    let conf = WarmUp { interval: Duration::from_secs(1), ..plain };
+    for (extra, expected) in [
+        (json!({"warmup": 30}), plain),
+        (json!({"warmup": "30s"}), plain),
+        (json!({"warmup": {"duration": "30s"}}), plain),
+        (
+            json!({"warmup": {"duration": 30, "minimum_weight_percent": 5, "aggression": 2}}),
+            WarmUp { minimum_weight_percent: 5, aggression: 2.0, ..plain },
+        ),
+        (json!({"discovery_args": {"warmup": "30s"}}), plain),
+        (json!({"warm_up_conf": {"slow_start_time_seconds": 30, "min_weight_percent": 10}}), conf),
+        (
+            json!({"type": "least_conn", "warm_up_conf": {
+                "slow_start_time_seconds": 30, "min_weight_percent": 10, "interval": 5,
+                "aggression": 0.5, "startup_grace_period_seconds": 60,
+            }}),
+            WarmUp {
+                aggression: 0.5,
+                interval: Duration::from_secs(5),
+                startup_grace: Duration::from_secs(60),
+                ..plain
+            },
+        ),
+    ] {
+        let mut value = json!({"discovery_type": "registry", "service_name": "orders"});
+        value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        assert_eq!(good(&value).warm_up, Some(expected), "{value}");
+    }
+    let steps = |window: Value| {
+        good(&json!({"nodes": {}, "warmup": window})).warm_up.map(|warm_up| warm_up.interval)
+    };
+    assert_eq!(steps(json!(1)), Some(Duration::from_millis(100)));
+    assert_eq!(steps(json!("1h")), Some(Duration::from_secs(1)));
+    assert_eq!(good(&json!({"nodes": {}})).warm_up, None);
+}
+
+#[test]
+fn wrong_slow_starts_are_refused() {
+    let conf = |extra: Value| {
+        let mut conf = json!({"slow_start_time_seconds": 10, "min_weight_percent": 1});
+        conf.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        json!({ "warm_up_conf": conf })
+    };
+    for (extra, expected) in [
+        (
+            json!({"warm_up_conf": {"min_weight_percent": 1}}),
+            "\"slow_start_time_seconds\" is required",
+        ),
+        (
+            json!({"warm_up_conf": {"slow_start_time_seconds": 1}}),
+            "\"min_weight_percent\" is required",
+        ),
+        (conf(json!({"slow_start_time_seconds": 0})), "expected 0 to be at least 1"),
+        (conf(json!({"min_weight_percent": 0})), "expected 0 to be at least 1"),
+        (conf(json!({"min_weight_percent": 101})), "expected 101 to be at most 100"),
+        (conf(json!({"aggression": 0})), "expected 0 to be at least 0.01"),
+        (conf(json!({"aggression": "1"})), "wrong type: expected number, got string"),
+        (conf(json!({"interval": 0})), "expected 0 to be at least 1"),
+        (
+            conf(json!({"interval": 11})),
+            "warm_up_conf.interval can't be greater than warm_up_conf.slow_start_time_seconds",
+        ),
+        (conf(json!({"startup_grace_period_seconds": -1})), "expected -1 to be at least 0"),
+        (conf(json!({"unknown": 1})), "unknown field \"unknown\""),
+        (json!({"warmup": 0}), "expected 0 to be greater than 0"),
+        (json!({"warmup": "0s"}), "expected 0 to be greater than 0"),
+        (json!({"warmup": "30x"}), "unknown unit \"x\""),
+        (json!({"warmup": "50y"}), "unknown unit"),
+        (json!({"warmup": {}}), "property \"duration\" is required"),
+        (json!({"warmup": [1]}), "wrong type: expected number, got array"),
+        (
+            json!({"warmup": 1, "type": "chash", "key": "uri"}),
+            "warmup is only supported by the roundrobin upstream type; least_conn takes it here",
+        ),
+        (json!({"warmup": 1, "discovery_args": {"warmup": 2}}), "slow start is said twice"),
+    ] {
+        let found = registry_problems(&extra);
+        assert!(found.contains(expected), "{found}");
+        assert_eq!(found.lines().count(), 1, "{found}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
-use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_model::upstream::{KeepalivePool, Node};
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_net::resolve::{self, Question, ResolveError, ResolverSettings};
 use tollhouse_plugin::{Category, ConsumerIndex, Phases, Plugin, PluginType, Scope};
@@ -152,6 +152,10 @@ impl Desk {
         };
         self.compiler.problems().map(line).collect()
     }
+}
+
+fn node_at(port: u16) -> Node {
+    Node { host: "127.0.0.1".to_owned(), port, weight: 1, priority: 0 }
 }
 
 fn taken(snapshot: &Snapshot, host: &str, path: &str) -> Option<String> {
@@ -753,7 +757,7 @@ fn health_checks_follow_their_upstreams_and_can_be_switched_off() {
     };
     let keys = |desk: &Desk| {
         let mut keys: Vec<String> =
-            desk.compiler.checked_upstreams().map(|state| state.key().to_owned()).collect();
+            desk.compiler.driven_upstreams().map(|state| state.key().to_owned()).collect();
         keys.sort();
         keys
     };
@@ -768,6 +772,48 @@ fn health_checks_follow_their_upstreams_and_can_be_switched_off() {
     let mut unchecked = Desk::with(&Settings { disable_health_checks: true, ..settings() });
     unchecked.apply(batch());
     assert_eq!(keys(&unchecked), [""; 0]);
+}
+
+#[test]
+fn upstreams_of_the_registry_and_slow_starts_are_driven_too() {
+    let registered = || json!({"discovery_type": "registry", "service_name": "orders"});
+    let mut slow = nodes(1);
+    slow["warmup"] = json!(30);
+    let mut desk = Desk::new();
+    desk.apply([
+        put(Kind::Upstream, "u", registered()),
+        put(Kind::Service, "s", json!({"upstream": registered()})),
+        put(Kind::Route, "r", json!({"uri": "/", "upstream": slow})),
+        put(
+            Kind::Route,
+            "dns",
+            json!({"uri": "/d", "upstream":
+            {"discovery_type": "dns", "service_name": "orders.example"}}),
+        ),
+    ]);
+    let driven = |desk: &Desk| {
+        let mut driven: Vec<_> = desk.compiler.driven_upstreams().collect();
+        driven.sort_by(|one, other| one.key().cmp(other.key()));
+        driven
+    };
+    let before = driven(&desk);
+    let keys: Vec<&str> = before.iter().map(|state| state.key()).collect();
+    assert_eq!(keys, ["routes/r", "services/s", "upstreams/u"]);
+    // Another field leaves the nodes where they are; another service does not.
+    let mut retried = registered();
+    retried["retries"] = json!(1);
+    let mut other = registered();
+    other["service_name"] = json!("users");
+    before[1].publish_nodes(vec![node_at(1).into()]);
+    before[2].publish_nodes(vec![node_at(1).into()]);
+    desk.apply([
+        put(Kind::Upstream, "u", retried),
+        put(Kind::Service, "s", json!({"upstream": other})),
+        delete(Kind::Route, "r"),
+    ]);
+    let counts: Vec<(String, usize)> =
+        driven(&desk).iter().map(|it| (it.key().to_owned(), it.node_count())).collect();
+    assert_eq!(counts, [("services/s".to_owned(), 0), ("upstreams/u".to_owned(), 1)]);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Weak};
 
 use hashbrown::HashMap;
-use tollhouse_model::upstream::{KeepalivePool, Scheme, UpstreamTls};
+use tollhouse_model::upstream::{Discovery, KeepalivePool, Scheme, UpstreamTls};
 use tollhouse_model::{Id, Service, Upstream};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_net::tls;
@@ -32,8 +32,9 @@ pub(super) struct Upstreams {
     of_services: HashMap<Id, Arc<UpstreamEntry>>,
     /// Those that stand in confs of plugins, by key; weak, since their steps own them.
     of_plugins: HashMap<String, Weak<UpstreamEntry>>,
-    /// By key; kept apart so that publishing does not look at every upstream.
-    checked: HashMap<String, Arc<UpstreamState>>,
+    /// Those whose nodes change beside requests, by key; kept apart so that publishing does not
+    /// look at every upstream.
+    driven: HashMap<String, Arc<UpstreamState>>,
     pools: HashMap<PoolIdentity, u32>,
 }
 
@@ -57,14 +58,16 @@ impl Upstreams {
             of_routes: HashMap::new(),
             of_services: HashMap::new(),
             of_plugins: HashMap::new(),
-            checked: HashMap::new(),
+            driven: HashMap::new(),
             pools: HashMap::new(),
         }
     }
 
-    /// The states of upstreams with health checks.
-    pub(super) fn checked(&self) -> impl Iterator<Item = Arc<UpstreamState>> {
-        self.checked.values().cloned()
+    /// The states of upstreams that somebody must drive: with health checks, with slow start, or
+    /// with nodes of the registry.
+    pub(super) fn driven(&self) -> impl Iterator<Item = Arc<UpstreamState>> {
+        let is_used = |key: &str| self.of_plugins.get(key).is_none_or(|of| of.strong_count() > 0);
+        self.driven.iter().filter(move |(key, _)| is_used(key)).map(|(_, state)| Arc::clone(state))
     }
 
     /// The slot of the object `id`, which may not exist yet.
@@ -84,7 +87,7 @@ impl Upstreams {
     /// Removes the object `id`; its slot stays for routes that still name it.
     pub(super) fn remove(&mut self, id: &Id, slots: &mut Slots) {
         self.objects.remove(id);
-        self.checked.remove(&format!("upstreams/{id}"));
+        self.driven.remove(&format!("upstreams/{id}"));
         if let Some(slot) = self.slots.get(id) {
             slots.update(*slot, |held| *held = None);
         }
@@ -101,7 +104,7 @@ impl Upstreams {
     /// Forgets the inline upstream of a route.
     pub(super) fn remove_route(&mut self, route: &Id) {
         if self.of_routes.remove(route).is_some() {
-            self.checked.remove(&format!("routes/{route}"));
+            self.driven.remove(&format!("routes/{route}"));
         }
     }
 
@@ -122,7 +125,7 @@ impl Upstreams {
     /// Forgets the inline upstream of a service.
     pub(super) fn remove_service(&mut self, id: &Id) {
         if self.of_services.remove(id).is_some() {
-            self.checked.remove(&format!("services/{id}"));
+            self.driven.remove(&format!("services/{id}"));
         }
     }
 
@@ -132,11 +135,11 @@ impl Upstreams {
         let entry = self.build(&key, upstream, previous.as_ref());
         // What nobody uses any more is swept when as much again has been added.
         if self.of_plugins.len().is_power_of_two() {
-            let checked = &mut self.checked;
+            let driven = &mut self.driven;
             self.of_plugins.retain(|key, entry| {
                 let is_used = entry.strong_count() > 0;
                 if !is_used {
-                    checked.remove(key);
+                    driven.remove(key);
                 }
                 is_used
             });
@@ -161,10 +164,10 @@ impl Upstreams {
         } else {
             UpstreamState::build(upstream, key, state, &self.resolver)
         };
-        if state.checks().is_some() {
-            self.checked.insert(key.to_owned(), Arc::clone(&state));
+        if is_driven(&state) {
+            self.driven.insert(key.to_owned(), Arc::clone(&state));
         } else {
-            self.checked.remove(key);
+            self.driven.remove(key);
         }
         Arc::new(UpstreamEntry {
             state,
@@ -187,6 +190,12 @@ impl Upstreams {
         let next = u32::try_from(self.pools.len()).unwrap_or(u32::MAX);
         *self.pools.entry(identity).or_insert(next)
     }
+}
+
+/// Whether its nodes change by more than what requests find out.
+fn is_driven(state: &UpstreamState) -> bool {
+    let is_registered = matches!(state.discovery(), Some(Discovery::Registry(_)));
+    is_registered || state.checks().is_some() || state.warm_up().is_some()
 }
 
 /// TLS for https nodes. The certificate was checked when the upstream was validated; one that is

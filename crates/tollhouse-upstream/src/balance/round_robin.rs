@@ -2,59 +2,103 @@
 //!
 //! All cores share one cursor. A cursor per core would spare a contended counter (some 20 ns),
 //! but then a short run over several connections is not spread exactly, and people test their
-//! gateway with exactly such runs.
+//! gateway with exactly such runs. Sums of weights too great for a schedule are passed through in
+//! strides (`strides.rs`), which is as exact over a whole cycle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::strides::Strides;
 use super::{Member, common_divisor};
 use crate::pick::Tried;
 
-/// Slots of a schedule, unless there are more nodes than that: 64 KiB. Greater sums of weights
-/// are scaled down, with an error below one part in a thousand for any usual share.
+/// Slots of a schedule: 64 KiB. Greater sums of weights go in strides.
 pub(crate) const SCHEDULE_SLOTS_MAX: u64 = 16_384;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    slots: Box<[u32]>,
+    turns: Turns,
     /// Only ever grows; shared with narrowed schedules, so that a flip of health does not start
     /// the round anew.
     cursor: Arc<AtomicUsize>,
 }
 
+/// Whose turn it is, by the cursor.
+#[derive(Debug)]
+enum Turns {
+    /// One slot for each unit of weight.
+    Slots(Box<[u32]>),
+    Strides(Strides),
+}
+
 impl Schedule {
     pub(crate) fn new(members: &[Member]) -> Self {
-        Self { slots: slots(members), cursor: Arc::default() }
+        Self { turns: turns(members), cursor: Arc::default() }
     }
 
     pub(crate) fn narrowed(&self, members: &[Member]) -> Self {
-        Self { slots: slots(members), cursor: Arc::clone(&self.cursor) }
+        Self { turns: turns(members), cursor: Arc::clone(&self.cursor) }
     }
 
+    #[inline]
     pub(crate) fn pick(&self, tried: &Tried) -> Option<u32> {
-        let count = self.slots.len();
+        let slots = match &self.turns {
+            Turns::Slots(slots) => slots,
+            Turns::Strides(strides) => return self.pick_in_strides(strides, tried),
+        };
+        let count = slots.len();
         if count == 0 {
             return None;
         }
         let start = self.cursor.fetch_add(1, Ordering::Relaxed) % count;
-        let first = self.slots[start];
+        let first = slots[start];
         if !tried.contains(first) {
             return Some(first);
         }
         // A second attempt takes its turn out of the common round: left where it is, the cursor
         // would give the successor of a dead node twice its share.
-        let free = |step: &usize| !tried.contains(self.slots[(start + step) % count]);
+        let free = |step: &usize| !tried.contains(slots[(start + step) % count]);
         let step = (1..count).find(free)?;
         self.cursor.fetch_add(step, Ordering::Relaxed);
-        Some(self.slots[(start + step) % count])
+        Some(slots[(start + step) % count])
+    }
+
+    fn pick_in_strides(&self, strides: &Strides, tried: &Tried) -> Option<u32> {
+        let start = self.cursor.fetch_add(1, Ordering::Relaxed);
+        let first = strides.at(start);
+        if !tried.contains(first) {
+            return Some(first);
+        }
+        for step in 1..=STEPS_MAX {
+            let next = strides.at(start.wrapping_add(step));
+            if !tried.contains(next) {
+                self.cursor.fetch_add(step, Ordering::Relaxed);
+                return Some(next);
+            }
+        }
+        strides.members().find(|member| !tried.contains(*member))
+    }
+}
+
+/// Turns that a second attempt looks at before it takes any member: enough unless most of the
+/// weight has been tried.
+const STEPS_MAX: usize = 16;
+
+fn turns(members: &[Member]) -> Turns {
+    let divisor = common_divisor(members);
+    let reduce = |member: &Member| Member { weight: member.weight / divisor, ..*member };
+    let members: Vec<Member> = members.iter().map(reduce).collect();
+    let total: u64 = members.iter().map(|member| u64::from(member.weight)).sum();
+    match total <= SCHEDULE_SLOTS_MAX {
+        true => Turns::Slots(slots(&members)),
+        false => Turns::Strides(Strides::new(&members)),
     }
 }
 
 /// Rounds over the members with a sinking threshold: each round takes those whose weight reaches
 /// it, in their order.
 fn slots(members: &[Member]) -> Box<[u32]> {
-    let members = scaled(members);
     let mut descending: Vec<&Member> = members.iter().collect();
     descending.sort_by_key(|member| std::cmp::Reverse(member.weight));
     let mut waiting = descending.into_iter().peekable();
@@ -62,28 +106,17 @@ fn slots(members: &[Member]) -> Box<[u32]> {
     let mut round: Vec<u32> = Vec::with_capacity(members.len());
     let mut slots = Vec::new();
     for threshold in (1..=heaviest).rev() {
+        let before = round.len();
         while let Some(member) = waiting.next_if(|member| member.weight >= threshold) {
-            let place = round.partition_point(|&index| index < member.index);
-            round.insert(place, member.index);
+            round.push(member.index);
+        }
+        if round.len() > before {
+            // Two sorted runs, which a stable sort merges.
+            round.sort();
         }
         slots.extend_from_slice(&round);
     }
     slots.into()
-}
-
-/// Weights without their common divisor, small enough for the schedule; none becomes 0.
-fn scaled(members: &[Member]) -> Vec<Member> {
-    let divisor = common_divisor(members);
-    let total: u64 = members.iter().map(|member| u64::from(member.weight / divisor)).sum();
-    let scale = |weight: u32| {
-        let reduced = u64::from(weight / divisor);
-        if total <= SCHEDULE_SLOTS_MAX {
-            return reduced;
-        }
-        (reduced * SCHEDULE_SLOTS_MAX / total).max(1)
-    };
-    let narrow = |weight: u64| u32::try_from(weight).unwrap_or(u32::MAX);
-    members.iter().map(|m| Member { index: m.index, weight: narrow(scale(m.weight)) }).collect()
 }
 
 #[cfg(test)]
@@ -116,13 +149,46 @@ mod tests {
     }
 
     #[test]
-    fn huge_weights_are_scaled_and_nobody_starves() {
-        let schedule = Schedule::new(&members(&[u32::MAX, u32::MAX / 2, 1]));
-        assert!(schedule.slots.len() as u64 <= SCHEDULE_SLOTS_MAX + 3);
-        let hits = |index| schedule.slots.iter().filter(|&&slot| slot == index).count();
-        let share = hits(0) as f64 / hits(1) as f64;
-        assert!((share - 2.0).abs() < 0.001, "{share}");
-        assert_eq!(hits(2), 1);
+    fn a_schedule_is_small_whatever_the_weights() {
+        let of_each = |weights: &[u32]| match Schedule::new(&members(weights)).turns {
+            Turns::Slots(slots) => slots.len(),
+            Turns::Strides(strides) => strides.members().count(),
+        };
+        let hundreds = vec![100; 10_000];
+        let mut mixed = hundreds.clone();
+        mixed[17] = 99;
+        for (weights, expected) in [
+            (&hundreds[..], 10_000),
+            (&mixed, 10_000),
+            (&[65_535, 1, 65_534], 3),
+            (&[16_383, 1], 16_384),
+            (&[0; 20], 0),
+        ] {
+            assert_eq!(of_each(weights), expected);
+        }
+    }
+
+    #[test]
+    fn great_weights_are_exact_over_a_cycle_and_nobody_starves() {
+        let schedule = Schedule::new(&members(&[65_535, 1, 32_000]));
+        let mut hits = [0; 3];
+        for _ in 0..97_536 {
+            hits[schedule.pick(&Tried::new()).unwrap() as usize] += 1;
+        }
+        assert_eq!(hits, [65_535, 1, 32_000]);
+    }
+
+    #[test]
+    fn second_attempts_in_strides_end_when_all_are_tried() {
+        let schedule = Schedule::new(&members(&[u32::MAX, 1, 0, 1]));
+        let mut tried = Tried::new();
+        let mut seen = Vec::new();
+        while let Some(index) = schedule.pick(&tried) {
+            tried.insert_index(1, NodeIndex(index));
+            seen.push(index);
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 3]);
     }
 
     #[test]

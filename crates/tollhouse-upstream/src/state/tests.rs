@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use tokio::runtime::Handle;
-use tollhouse_model::upstream::{Balance, Discovery, HashOn, PassiveCheck, Scheme, Thresholds};
+use tollhouse_model::upstream::{
+    Balance, HashOn, Node, PassiveCheck, RegistryService, Scheme, Thresholds,
+};
 use tollhouse_net::resolve::{
     Answer, Lookup, Question, Record, ResolveError, ResolverSettings, Source,
 };
 
 use super::*;
 use crate::health::simulation::checks;
+use crate::warm_up::WarmUps;
 
 /// Names and what they resolve to; an empty list is a name that does not exist.
 struct Table(Vec<(String, Vec<Record>)>);
@@ -51,6 +54,7 @@ pub(crate) fn upstream(nodes: &[(&str, u32)]) -> Upstream {
         nodes: nodes.iter().map(node).collect(),
         discovery: None,
         balance: Balance::RoundRobin,
+        warm_up: None,
         scheme: Scheme::Http,
         retries: None,
         retry_timeout: None,
@@ -312,9 +316,44 @@ async fn all_addresses_of_a_name_are_used() {
     }
 }
 
-fn discovered(kind: &str, service_name: &str) -> Upstream {
-    let discovery = Discovery { kind: kind.into(), service_name: service_name.into() };
+fn discovered(service_name: &str) -> Upstream {
+    let discovery = Discovery::Dns { service_name: service_name.into() };
     Upstream { discovery: Some(discovery), ..upstream(&[]) }
+}
+
+fn registered(service: &str) -> Upstream {
+    let service = RegistryService {
+        namespace: "default".into(),
+        service: service.into(),
+        metadata: BTreeMap::new(),
+        version: None,
+    };
+    Upstream { discovery: Some(Discovery::Registry(service)), ..upstream(&[]) }
+}
+
+/// Nodes as the registry tells them, each with its age in seconds.
+fn published(nodes: &[(&str, u32, u64)]) -> Vec<PublishedNode> {
+    let one = |(address, weight, age_s): &(&str, u32, u64)| PublishedNode {
+        node: upstream(&[(address, *weight)]).nodes.remove(0),
+        age: Some(Duration::from_secs(*age_s)),
+    };
+    nodes.iter().map(one).collect()
+}
+
+fn warm(conf: Upstream, window_s: u64) -> Upstream {
+    let warm_up = WarmUp {
+        window: Duration::from_secs(window_s),
+        minimum_weight_percent: 10,
+        aggression: 1.0,
+        interval: Duration::from_secs(1),
+        startup_grace: Duration::ZERO,
+    };
+    Upstream { warm_up: Some(warm_up), ..conf }
+}
+
+/// How many of a hundred picks go to the node.
+fn hits(state: &UpstreamState, host: &str) -> usize {
+    hosts(state, 100).iter().filter(|hit| *hit == host).count()
 }
 
 #[tokio::test(start_paused = true)]
@@ -333,7 +372,7 @@ async fn discovery_over_dns_takes_ports_weights_and_priorities_of_the_records() 
     let plain = vec![Record::plain("10.0.1.1".parse().unwrap())];
     let resolver =
         resolver_of(vec![("_web.example".into(), members), ("web.example".into(), plain)]);
-    let conf = discovered("dns", "_web.example");
+    let conf = discovered("_web.example");
     let state = UpstreamState::build(&conf, "routes/1", None, &resolver);
     assert_eq!(text(state.pick(&request(WhenUnresolved::Wait), &Tried::new())), "unresolved");
     assert!(state.ready(Duration::from_secs(1)).await);
@@ -344,7 +383,7 @@ async fn discovery_over_dns_takes_ports_weights_and_priorities_of_the_records() 
         ("web.example", "10.0.1.1:80"),
         ("none.example", "no nodes"),
     ] {
-        let state = UpstreamState::build(&discovered("dns", name), "r", None, &resolver);
+        let state = UpstreamState::build(&discovered(name), "r", None, &resolver);
         state.ready(Duration::from_secs(1)).await;
         assert_eq!(text(pick(&state, &Tried::new())), expected);
     }
@@ -352,16 +391,16 @@ async fn discovery_over_dns_takes_ports_weights_and_priorities_of_the_records() 
 
 #[tokio::test]
 async fn published_nodes_replace_the_last_ones_and_keep_what_is_known() {
-    let conf = passive(discovered("registry", "web"));
+    let conf = passive(registered("web"));
     let state = build(&conf);
     assert_eq!(text(state.pick(&request(WhenUnresolved::Wait), &Tried::new())), "no nodes");
     let nodes = upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1)]).nodes;
-    state.publish_nodes(nodes.clone());
+    state.publish_nodes(nodes.iter().cloned().map(PublishedNode::from).collect());
     let Pick::Node(held) = pick(&state, &Tried::new()) else { panic!("no node") };
     state.report(&held, Outcome::Failed, 0);
     let mut more = nodes;
     more.push(upstream(&[("10.0.0.3:80", 1)]).nodes.remove(0));
-    state.publish_nodes(more);
+    state.publish_nodes(more.into_iter().map(PublishedNode::from).collect());
     // A pick outlives the set it was made from.
     assert_eq!(held.node().host(), "10.0.0.1");
     assert!(!hosts(&state, 6).contains(&"10.0.0.1".to_owned()));
@@ -378,10 +417,110 @@ async fn published_nodes_replace_the_last_ones_and_keep_what_is_known() {
 async fn names_are_given_up_with_their_upstream() {
     let resolver = resolver(&[("a.example", &["10.0.0.1"])]);
     let first = UpstreamState::build(&upstream(&[("a.example:80", 1)]), "a", None, &resolver);
-    let second = UpstreamState::build(&discovered("dns", "a.example"), "b", None, &resolver);
+    let second = UpstreamState::build(&discovered("a.example"), "b", None, &resolver);
     assert_eq!(resolver.names_in_use(), 2);
     drop((first, second));
     // The task that follows DNS ends by itself.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(resolver.names_in_use(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fresh_node_of_the_registry_gets_its_share_step_by_step() {
+    tokio::time::advance(Duration::from_secs(1_000)).await;
+    let (steps, start) = (WarmUps::new(), Instant::now());
+    let state = build(&warm(registered("web"), 10));
+    steps.set_upstreams([Arc::clone(&state)]);
+    state.publish_nodes(published(&[("10.0.0.1:80", 100, 900), ("10.0.0.2:80", 100, 900)]));
+    assert_eq!(hits(&state, "10.0.0.2"), 50);
+    // It has been registered for long, but it serves only now, as after a spell of bad health.
+    let three = published(&[
+        ("10.0.0.1:80", 100, 900),
+        ("10.0.0.2:80", 100, 900),
+        ("10.0.0.3:80", 100, 900),
+    ]);
+    state.publish_nodes(three.clone());
+    for (at_s, expected) in [(0, 4..=6), (5, 19..=21), (9, 30..=32), (10, 33..=34)] {
+        steps.step(start + Duration::from_secs(at_s));
+        let found = hits(&state, "10.0.0.3");
+        assert!(expected.contains(&found), "{found} after {at_s} s");
+        // Telling the same again changes nothing.
+        state.publish_nodes(three.clone());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_nodes_of_the_registry_are_as_old_as_it_says() {
+    tokio::time::advance(Duration::from_secs(1_000)).await;
+    let state = build(&warm(registered("web"), 100));
+    state.publish_nodes(published(&[("10.0.0.1:80", 90, 900), ("10.0.0.2:80", 90, 10)]));
+    let found = hits(&state, "10.0.0.2");
+    assert!((8..=10).contains(&found), "{found}");
+    // Registered anew where it stood.
+    state.publish_nodes(published(&[("10.0.0.1:80", 90, 0), ("10.0.0.2:80", 90, 10)]));
+    let found = hits(&state, "10.0.0.2");
+    assert!((49..=51).contains(&found), "{found}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_added_to_a_list_starts_slowly_and_the_others_do_not() {
+    let (steps, resolver) = (WarmUps::new(), resolver(&[]));
+    let conf = warm(upstream(&[("10.0.0.1:80", 10)]), 10);
+    let before = UpstreamState::build(&conf, "routes/1", None, &resolver);
+    steps.set_upstreams([Arc::clone(&before)]);
+    let conf = warm(upstream(&[("10.0.0.1:80", 10), ("10.0.0.2:80", 10)]), 10);
+    let after = UpstreamState::build(&conf, "routes/1", Some(&before), &resolver);
+    steps.set_upstreams([Arc::clone(&after)]);
+    let start = Instant::now();
+    for (at_s, expected) in [(0, 9..=10), (4, 28..=29), (20, 50..=50), (30, 50..=50)] {
+        steps.step(start + Duration::from_secs(at_s));
+        let found = hits(&after, "10.0.0.2");
+        assert!(expected.contains(&found), "{found} after {at_s} s");
+    }
+    // An unrelated change does not begin the ramp anew.
+    let conf = Upstream { name: Some("new".into()), ..conf };
+    let renamed = UpstreamState::build(&conf, "routes/1", Some(&after), &resolver);
+    assert_eq!(hits(&renamed, "10.0.0.2"), 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_steps_by_itself_and_sleeps_without_upstreams() {
+    let steps = Arc::new(WarmUps::new());
+    let running = tokio::spawn({
+        let steps = Arc::clone(&steps);
+        async move { steps.run().await }
+    });
+    tokio::time::advance(Duration::from_secs(3_600)).await;
+    let state = build(&warm(registered("web"), 10));
+    steps.set_upstreams([Arc::clone(&state)]);
+    state.publish_nodes(published(&[("10.0.0.1:80", 1, 900)]));
+    state.publish_nodes(published(&[("10.0.0.1:80", 100, 900), ("10.0.0.2:80", 100, 0)]));
+    let share = |state: &UpstreamState| {
+        let mut shares = Vec::new();
+        state.each_node(|node| shares.push(node.share_percent()));
+        shares
+    };
+    assert_eq!(share(&state), [100, 10]);
+    tokio::time::sleep(Duration::from_millis(5_150)).await;
+    let half = share(&state)[1];
+    assert!((45..=55).contains(&half), "{half}");
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(share(&state), [100, 100]);
+    running.abort();
+}
+
+#[tokio::test]
+async fn ten_thousand_nodes_of_any_weight_share_by_weight() {
+    let state = build(&registered("web"));
+    let address = |index: u32| format!("10.0.{}.{}:80", index / 250, index % 250 + 1);
+    let node = |index: u32| PublishedNode {
+        node: upstream(&[(&address(index), if index == 0 { 65_535 } else { 100 })]).nodes.remove(0),
+        age: None,
+    };
+    state.publish_nodes((0..10_000).map(node).collect());
+    assert_eq!(state.node_count(), 10_000);
+    let picks = hosts(&state, 20_000);
+    // 65,535 of 1,065,435.
+    let heavy = picks.iter().filter(|host| *host == "10.0.0.1").count();
+    assert!((1_200..=1_260).contains(&heavy), "{heavy}");
 }

@@ -27,7 +27,7 @@ use crate::control::identity::Identity;
 use crate::control::introspection::{Introspection, ServerInfo};
 use crate::control::metrics::MetricsPage;
 use crate::control::registry::{self, RunningRegistry};
-use crate::control::resources::{Resources, Shared};
+use crate::control::resources::{Drivers, Resources, Shared};
 use crate::control::server::{self, Predecessor, SideListeners};
 use crate::control::signals::{Request, Signals};
 use crate::control::{handover, watch};
@@ -113,12 +113,13 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let (services, page) = crate::plugins::services(bootstrap, &catalogue, &identity, counted);
     let shared = Shared {
         metrics: Arc::clone(&metrics),
-        health: Arc::clone(&health),
+        drivers: Drivers::new(health),
         configuration: Arc::default(),
         catalogue,
         services,
         indexes: Arc::clone(page.indexes()),
     };
+    shared.drivers.follow(registry.as_ref());
     let introspection = introspection(bootstrap, &shared, page, identity)?;
     let source = feed::source(bootstrap);
     let mut resources = Resources::new(source.clone(), &settings, resolver, shared.clone());
@@ -143,13 +144,10 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     if let Some(inheritance) = inheritance {
         confirm(inheritance);
     }
-    let (events, successors) = mpsc::channel(1);
-    if let Err(error) = handover::offer(data_dir, spares.clone(), events) {
-        tracing::warn!(%error, "no successor can take over: data_dir cannot hold a socket");
-    }
+    let successors = await_successors(data_dir, &spares);
     let side = server::start_all(bootstrap, &introspection, predecessor).await?;
     let admin = feed.start_admin(bootstrap, &shared, predecessor).await?;
-    tokio::spawn(async move { health.run().await });
+    shared.drivers.start();
     let banner = Banner {
         data_plane: &addresses,
         side: &side,
@@ -164,6 +162,15 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let store = StoreDuty { bootstrap: bootstrap.clone(), shared, admin, feed, registry };
     let control = Control { resources, store, snapshots, log, spares, signals, side };
     control.run(cores, successors).await
+}
+
+/// Offers the listening sockets to whoever is started with the same folder.
+fn await_successors(data_dir: &Path, spares: &handover::Spares) -> mpsc::Receiver<Succession> {
+    let (events, successors) = mpsc::channel(1);
+    if let Err(error) = handover::offer(data_dir, spares.clone(), events) {
+        tracing::warn!(%error, "no successor can take over: data_dir cannot hold a socket");
+    }
+    successors
 }
 
 /// Takes the listening sockets over from the tollhouse that runs with the same folder.
@@ -194,7 +201,8 @@ fn introspection(
     };
     Ok(Introspection {
         metrics,
-        health: Arc::clone(&shared.health),
+        health: Arc::clone(&shared.drivers.health),
+        registry_source: Arc::clone(&shared.drivers.registry),
         configuration: Arc::clone(&shared.configuration),
         catalogue: Arc::clone(&shared.catalogue),
         identity,
@@ -241,6 +249,7 @@ impl StoreDuty {
         let leaving = Predecessor::Leaving;
         if self.registry.is_none() {
             self.registry = registry::start(&self.bootstrap, leaving).await?;
+            self.shared.drivers.follow(self.registry.as_ref());
         }
         self.admin = self.feed.start_admin(&self.bootstrap, &self.shared, leaving).await?;
         Ok(())

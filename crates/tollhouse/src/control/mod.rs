@@ -15,6 +15,7 @@ pub mod introspection;
 pub mod metrics;
 pub mod registry;
 pub mod registry_metrics;
+pub mod registry_source;
 pub mod resources;
 pub mod secrets;
 pub mod server;

@@ -14,10 +14,12 @@ use tollhouse_net::resolve::Resolver;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
 use tollhouse_telemetry::Registry;
-use tollhouse_upstream::HealthSupervisor;
+use tollhouse_upstream::{HealthSupervisor, WarmUps};
 
 use super::configuration::{Configuration, ObjectSource};
 use super::metrics::ModifyIndexes;
+use super::registry::RunningRegistry;
+use super::registry_source::RegistrySource;
 
 /// Problems written to the log after one change; the control API lists all of them.
 const PROBLEMS_LOGGED_MAX: usize = 20;
@@ -60,7 +62,7 @@ pub struct Resources {
     fingerprints: Arc<Fingerprints>,
     compiler: Compiler,
     metrics: Arc<Registry>,
-    health: Arc<HealthSupervisor>,
+    drivers: Drivers,
     configuration: Arc<Configuration>,
     document_problems: Problems,
     /// Why the last document could not be read at all; empty when it could.
@@ -74,8 +76,8 @@ pub struct Resources {
 pub struct Shared {
     /// Counters.
     pub metrics: Arc<Registry>,
-    /// Health checks, told about every snapshot.
-    pub health: Arc<HealthSupervisor>,
+    /// What changes nodes beside requests.
+    pub drivers: Drivers,
     /// What the control API tells.
     pub configuration: Arc<Configuration>,
     /// The plugins that exist.
@@ -84,6 +86,46 @@ pub struct Shared {
     pub services: Arc<Services>,
     /// Where the revisions of objects are noted, for the page of metrics.
     pub indexes: Arc<ModifyIndexes>,
+}
+
+/// Who changes the nodes of upstreams beside requests; told about every snapshot.
+#[derive(Debug, Clone)]
+pub struct Drivers {
+    /// Health checks.
+    pub health: Arc<HealthSupervisor>,
+    /// Slow start.
+    pub warm_ups: Arc<WarmUps>,
+    /// Instances of the registry.
+    pub registry: Arc<RegistrySource>,
+}
+
+impl Drivers {
+    /// Drivers that have nothing to drive yet.
+    pub fn new(health: Arc<HealthSupervisor>) -> Self {
+        Self { health, warm_ups: Arc::default(), registry: Arc::default() }
+    }
+
+    /// Brings the instances of this process' registry to the upstreams that name them.
+    pub fn follow(&self, registry: Option<&RunningRegistry>) {
+        if let Some(registry) = registry {
+            self.registry.connect(Arc::new(registry.handle.clone()));
+        }
+    }
+
+    /// Starts all of them, for as long as the runtime lasts.
+    pub fn start(&self) {
+        let Self { health, warm_ups, registry } = self.clone();
+        tokio::spawn(async move { health.run().await });
+        tokio::spawn(async move { warm_ups.run().await });
+        tokio::spawn(async move { registry.run().await });
+    }
+
+    /// Takes the upstreams of the snapshot that is about to serve.
+    fn take(&self, compiler: &Compiler) {
+        self.registry.set_upstreams(compiler.driven_upstreams());
+        self.warm_ups.set_upstreams(compiler.driven_upstreams());
+        self.health.set_upstreams(compiler.driven_upstreams());
+    }
 }
 
 impl Resources {
@@ -99,7 +141,7 @@ impl Resources {
             fingerprints: Arc::default(),
             compiler: Compiler::new(settings, resolver, shared.catalogue, shared.services),
             metrics: shared.metrics,
-            health: shared.health,
+            drivers: shared.drivers,
             configuration: shared.configuration,
             document_problems: Problems::new(),
             refused: Problems::new(),
@@ -115,6 +157,7 @@ impl Resources {
         let Source::File(path) = &self.source else { return Ok(self.start_with([])) };
         let document = read(path)?;
         let snapshot = self.apply(document).unwrap_or_else(|| self.compiler.apply([]));
+        self.drivers.take(&self.compiler);
         self.report(&snapshot, Telling::Aloud);
         self.configuration.set_ready();
         Ok(snapshot)
@@ -123,6 +166,7 @@ impl Resources {
     /// Begins with these objects.
     pub fn start_with(&mut self, changes: impl IntoIterator<Item = Change>) -> Arc<Snapshot> {
         let snapshot = self.compiler.apply(changes);
+        self.drivers.take(&self.compiler);
         self.report(&snapshot, Telling::Aloud);
         if !matches!(self.source, Source::Documents) {
             self.configuration.set_ready();
@@ -190,6 +234,8 @@ impl Resources {
         cell: &SnapshotCell,
         telling: Telling,
     ) {
+        // Before it serves: an upstream of the registry then has its nodes from the first request.
+        self.drivers.take(&self.compiler);
         cell.publish(Arc::clone(&snapshot));
         let elapsed_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.metrics.process().snapshot_compile_duration.observe_us(elapsed_us);
@@ -222,11 +268,10 @@ impl Resources {
         Some(self.compiler.apply(changes))
     }
 
-    /// Tells log, metrics, control API and health checks about a new snapshot.
+    /// Tells log, metrics and control API about a new snapshot.
     fn report(&mut self, snapshot: &Snapshot, telling: Telling) {
         self.in_service = (snapshot.revision, snapshot.router.len());
         self.tell();
-        self.health.set_upstreams(self.compiler.checked_upstreams());
         let problems: Vec<_> = self.all_problems().collect();
         if telling == Telling::Aloud {
             for problem in problems.iter().take(PROBLEMS_LOGGED_MAX) {

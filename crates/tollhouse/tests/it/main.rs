@@ -32,6 +32,7 @@ mod plugins_together;
 mod plugins_traffic;
 mod plugins_transform;
 mod refusals;
+mod registry_upstreams;
 mod retries;
 mod routing;
 mod shell;

@@ -126,8 +126,62 @@ fn upstream_extras() -> Vec<Value> {
         json!({"tls": {"client_key": "x".repeat(64)}}),
         json!({"tls": {"client_cert": "x", "client_key": "x"}}),
     ];
+    extras.extend(warm_up_extras());
+    extras.extend(registry_extras());
     extras.extend(check_extras());
     extras
+}
+
+fn warm_up_extras() -> Vec<Value> {
+    vec![
+        json!({"warmup": 30}),
+        json!({"warmup": "30s"}),
+        json!({"warmup": 0}),
+        json!({"warmup": true}),
+        json!({"warmup": {"duration": "1m"}}),
+        json!({"warmup": {"duration": "soon"}}),
+        json!({"warmup": {}}),
+        json!({"warmup": 30, "type": "ewma"}),
+        json!({"warm_up_conf": {"slow_start_time_seconds": 10, "min_weight_percent": 1}}),
+        json!({"warm_up_conf": {"slow_start_time_seconds": 10}}),
+        json!({"warm_up_conf": {"slow_start_time_seconds": 1.5, "min_weight_percent": 1}}),
+        json!({"warm_up_conf": {
+            "slow_start_time_seconds": 10, "min_weight_percent": 1, "interval": 11,
+        }}),
+        json!({"warm_up_conf": {
+            "slow_start_time_seconds": 10, "min_weight_percent": 1, "aggression": 0,
+        }}),
+        json!({"warmup": 1, "warm_up_conf": {
+            "slow_start_time_seconds": 10, "min_weight_percent": 1,
+        }}),
+    ]
+}
+
+/// Upstreams whose nodes the registry keeps.
+fn registry_extras() -> Vec<Value> {
+    let with_arguments = |arguments: Value| {
+        json!({"nodes": null, "service_name": "prod/orders", "discovery_type": "registry",
+            "discovery_args": arguments})
+    };
+    let named = |name: Value, kind: &str| json!({"nodes": null, "service_name": name, "discovery_type": kind});
+    vec![
+        named(json!("prod/orders"), "registry"),
+        named(json!("orders"), "polaris"),
+        named(json!("a/b/c"), "registry"),
+        named(json!("/a"), "registry"),
+        named(json!("a b"), "polaris"),
+        named(json!("s".repeat(129)), "registry"),
+        with_arguments(json!({})),
+        with_arguments(json!({"metadata": {"zone": "a"}, "version": "2", "warmup": "30s"})),
+        with_arguments(json!({"metadata": {"zone": 1}})),
+        with_arguments(json!({"metadata": []})),
+        with_arguments(json!({"version": ""})),
+        with_arguments(json!({"warmup": "x"})),
+        with_arguments(json!({"namespace_id": ""})),
+        with_arguments(json!({"namespace_id": "prod", "group_name": "g"})),
+        with_arguments(json!({"versoin": "2"})),
+        with_arguments(json!([])),
+    ]
 }
 
 fn check_extras() -> Vec<Value> {
@@ -333,6 +387,12 @@ fn upstream_differences() -> Vec<(Value, LetThroughBy, &'static str)> {
         (json!({"labels": []}), schema, "an empty object may be written as an empty list"),
         (json!({"retries": "$env://N"}), schema, "secrets are known later"),
         (json!({"discovery_args": 1}), reader, "has no effect for the reader"),
+        (
+            json!({"nodes": null, "service_name": "a", "discovery_type": "dns",
+                "discovery_args": {"version": 1}}),
+            reader,
+            "has no effect for the reader",
+        ),
         (json!({"key": 1}), reader, "has no effect without chash"),
     ]
 }

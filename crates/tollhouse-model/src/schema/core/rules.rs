@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::core;
 use crate::expr::Expr;
 use crate::problem::Severity;
-use crate::reader::Fields;
+use crate::reader::{Fields, Reader};
 use crate::schema::text::quoted;
-use crate::upstream::{balance, parse_address};
+use crate::upstream::{balance, discovery, parse_address, warm_up};
 use crate::{Problem, Problems};
 
 /// What stands before a fault that a schema found.
@@ -94,7 +94,26 @@ fn check_upstream(upstream: &Value) -> Result<(), String> {
     if text("pass_host") == Some("rewrite") && text("upstream_host").is_none_or(str::is_empty) {
         return Err("`upstream_host` can't be empty when `pass_host` is `rewrite`".to_owned());
     }
-    if text("type") == Some("chash") { check_hash_key(fields) } else { Ok(()) }
+    if text("type") == Some("chash") {
+        check_hash_key(fields)?;
+    }
+    check_read(|reader| {
+        warm_up::read(reader, fields);
+        if discovery::is_registry(fields) {
+            discovery::read(reader, fields);
+        }
+    })
+}
+
+/// What a reader of nouns says of it.
+fn check_read(read: impl FnOnce(&mut Reader<'_>)) -> Result<(), String> {
+    let mut problems = Problems::new();
+    read(&mut Reader::new("", &mut problems));
+    match problems.iter().find(|problem| problem.severity == Severity::Error) {
+        Some(problem) if problem.path.is_empty() => Err(problem.reason.clone()),
+        Some(problem) => Err(format!("{}: {}", problem.path, problem.reason)),
+        None => Ok(()),
+    }
 }
 
 fn check_hash_key(fields: &Fields) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tollhouse_model::Upstream;
-use tollhouse_model::upstream::{Balance, HashOn, Node, PassHost, Scheme};
+use tollhouse_model::upstream::{Balance, Discovery, HashOn, Node, PassHost, Scheme, WarmUp};
 use tollhouse_proxy::plugins::PluginStep;
 use tollhouse_proxy::snapshot::{Reference, RouteEntry, UpstreamEntry};
 use tollhouse_router::Loss;
@@ -177,8 +177,14 @@ fn upstream(
     let scheme = scheme(conf.scheme);
     page.line("upstream", &format!("{place}: {} over {scheme}, {}", balance(conf), retries(conf)));
     if let Some(discovery) = &conf.discovery {
-        let (kind, name) = (&discovery.kind, lossy(discovery.service_name.as_bytes()));
-        page.line("", &format!("nodes of {name}, from {kind}; {}", host_rule(conf)));
+        page.line("", &format!("{}; {}", discovered(discovery), host_rule(conf)));
+    }
+    if matches!(conf.discovery, Some(Discovery::Registry(_))) {
+        let path = "/v1/discovery/registry";
+        page.line("", &format!("how many these are now, and why: GET {path} of its control API"));
+    }
+    if let Some(warm_up) = &conf.warm_up {
+        page.line("", &slow_start(warm_up));
     }
     for node in conf.nodes.iter().take(NODES_SHOWN_MAX) {
         page.line("", &node_line(question, conf, node));
@@ -192,6 +198,29 @@ fn upstream(
     if winner.entry.websocket {
         page.line("upgrades", "pass (enable_websocket)");
     }
+}
+
+/// Who knows the nodes, and which of them serve.
+fn discovered(discovery: &Discovery) -> String {
+    let service = match discovery {
+        Discovery::Dns { service_name } => {
+            return format!("nodes of {}, from dns", lossy(service_name.as_bytes()));
+        }
+        Discovery::Registry(service) => service,
+    };
+    let version = service.version.iter().map(|version| format!("version {version}"));
+    let pairs = service.metadata.iter().map(|(key, value)| format!("{key}={value}"));
+    let filters: Vec<String> = version.chain(pairs).collect();
+    let asked_for = match filters.is_empty() {
+        true => String::new(),
+        false => format!(" with {}", lossy(filters.join(", ").as_bytes())),
+    };
+    format!("instances of {service}{asked_for}, from the registry")
+}
+
+fn slow_start(warm_up: &WarmUp) -> String {
+    let (window, percent) = (warm_up.window, warm_up.minimum_weight_percent);
+    format!("a fresh node begins with {percent} % of its weight and has all of it after {window:?}")
 }
 
 fn scheme(scheme: Scheme) -> &'static str {

@@ -123,6 +123,31 @@ candidates, in the order tried
 }
 
 #[test]
+fn an_upstream_of_the_registry_is_told_by_its_service_and_filters() {
+    let resources = r#"{"routes": [{"id": "r", "uri": "/*", "upstream": {
+        "discovery_type": "polaris", "service_name": "prod/orders", "type": "least_conn",
+        "discovery_args": {"version": "2.1", "metadata": {"zone": "a"}, "warmup": "30s"}}}]}"#;
+    check(
+        resources,
+        &["-u", "http://api.com/x"],
+        r#"
+request     GET /x of api.com, from 127.0.0.1
+route       r, pattern /*
+            :ext = x
+plugins     none
+upstream    routes/r (inline): least_conn over http, a retry for each other node
+            instances of prod/orders with version 2.1, zone=a, from the registry; Host as the client sent it
+            how many these are now, and why: GET /v1/discovery/registry of its control API
+            a fresh node begins with 10 % of its weight and has all of it after 30s
+timeouts    connect 60s, send 60s, read 60s
+
+candidates, in the order tried
+  1  won   r  /*
+"#,
+    );
+}
+
+#[test]
 fn what_is_missing_is_told_with_the_answer_it_leads_to() {
     let table = [
         ("http://a.com/h", "502 upstream_not_found: upstream gone does not exist"),

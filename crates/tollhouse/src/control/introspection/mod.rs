@@ -2,9 +2,10 @@
 //! status pages. Read-only but for two requests that change nothing.
 //!
 //! One file for each group of endpoints. The paths and answers are APISIX's, with
-//! `/v1/configuration` in addition. Nothing here asks who is asking: the listeners are for this
+//! `/v1/configuration` and `/v1/discovery/registry` in addition. Nothing here asks who is asking: the listeners are for this
 //! machine unless the configuration says otherwise.
 
+mod discovery;
 mod health;
 mod health_page;
 mod object_view;
@@ -25,6 +26,7 @@ use tollhouse_upstream::HealthSupervisor;
 use super::configuration::Configuration;
 use super::identity::Identity;
 use super::metrics::MetricsPage;
+use super::registry_source::RegistrySource;
 
 /// What the side listeners answer from.
 #[derive(Debug, Clone)]
@@ -33,6 +35,8 @@ pub struct Introspection {
     pub metrics: MetricsPage,
     /// Health of nodes.
     pub health: Arc<HealthSupervisor>,
+    /// Upstreams whose nodes come from the registry.
+    pub registry_source: Arc<RegistrySource>,
     /// The configuration in service.
     pub configuration: Arc<Configuration>,
     /// The plugins that exist.
@@ -63,6 +67,9 @@ pub fn control_api(introspection: Introspection) -> Router {
         .route("/v1/healthcheck/{kind}", get(health::without_id))
         .route("/v1/healthcheck/{kind}/", get(health::without_id))
         .route("/v1/healthcheck/{kind}/{id}", get(health::one))
+        .route("/v1/discovery/registry", get(discovery::counts))
+        .route("/v1/discovery/registry/dump", get(discovery::dump))
+        .route("/v1/discovery/polaris/dump", get(discovery::dump))
         .route("/v1/routes", get(objects::routes))
         .route("/v1/route/{id}", get(objects::route))
         .route("/v1/services", get(objects::services))

@@ -21,6 +21,7 @@ fn introspection() -> Introspection {
     Introspection {
         metrics: MetricsPage::new(Arc::default(), Arc::default(), traffic, queues, "3.18.0"),
         health: Arc::default(),
+        registry_source: Arc::default(),
         configuration: Arc::default(),
         catalogue: crate::plugins::catalogue(),
         identity: Arc::new(identity),

@@ -1,0 +1,120 @@
+//! Turns through sums of weights too great for a schedule: every member owns a stretch of a line,
+//! and each turn goes a fixed stride along it, round and round.
+//!
+//! The stride is near the golden section of the line and has no divisor in common with its length,
+//! so that short runs are spread evenly and a whole cycle exactly. A turn costs two divisions and a
+//! binary search.
+
+use super::Member;
+
+/// The longest line: the product of two places fits 64 bits, with room for one unit each of members
+/// whose weight would become 0. Greater sums are scaled down, by which
+/// no share of any meaning changes.
+const LENGTH_MAX: u64 = 1 << 31;
+
+/// The golden section, in parts of 2^32.
+const GOLDEN: u64 = 2_654_435_769;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Strides {
+    /// Where the stretches end, ascending.
+    ends: Box<[u64]>,
+    /// Whose they are.
+    owners: Box<[u32]>,
+    length: u64,
+    stride: u64,
+}
+
+impl Strides {
+    /// At least one of the members must have a weight.
+    pub(crate) fn new(members: &[Member]) -> Self {
+        let total: u64 = members.iter().map(|member| u64::from(member.weight)).sum();
+        let scale = |weight: u32| match u64::from(weight) {
+            weight if total <= LENGTH_MAX => weight,
+            weight => {
+                (u128::from(weight) * u128::from(LENGTH_MAX) / u128::from(total)).max(1) as u64
+            }
+        };
+        let mut length = 0;
+        let end = |member: &Member| {
+            length += scale(member.weight);
+            length
+        };
+        let ends: Box<[u64]> = members.iter().map(end).collect();
+        let owners = members.iter().map(|member| member.index).collect();
+        Self { ends, owners, length, stride: stride(length) }
+    }
+
+    /// Whose turn that is.
+    pub(crate) fn at(&self, turn: usize) -> u32 {
+        let place = (turn as u64 % self.length) * self.stride % self.length;
+        let owner = self.ends.partition_point(|end| *end <= place);
+        self.owners[owner]
+    }
+
+    /// All members, in their order.
+    pub(crate) fn members(&self) -> impl Iterator<Item = u32> {
+        self.owners.iter().copied()
+    }
+}
+
+/// Near the golden section of a length, without a common divisor.
+fn stride(length: u64) -> u64 {
+    let near = ((length * GOLDEN) >> 32).max(1);
+    // One is found soon: the next prime is one.
+    (near..).find(|stride| divisor(*stride, length) == 1).unwrap_or(1)
+}
+
+fn divisor(mut one: u64, mut other: u64) -> u64 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::members;
+    use super::*;
+
+    #[test]
+    fn a_cycle_gives_everyone_its_weight() {
+        for weights in [&[20_000, 1, 7][..], &[100; 300], &[65_535; 4], &[3]] {
+            let strides = Strides::new(&members(weights));
+            let mut hits = vec![0_u32; weights.len()];
+            for turn in 0..usize::try_from(strides.length).unwrap() {
+                hits[strides.at(turn) as usize] += 1;
+            }
+            assert_eq!(hits, weights);
+        }
+    }
+
+    #[test]
+    fn short_runs_are_spread_evenly() {
+        let mut weights = vec![100; 1_000];
+        weights[500] = 10;
+        let strides = Strides::new(&members(&weights));
+        for start in [0, 12_345, usize::MAX / 2] {
+            let mut hits = vec![0_u32; weights.len()];
+            for turn in start..start + 10_000 {
+                hits[strides.at(turn) as usize] += 1;
+            }
+            let fresh = hits.remove(500);
+            assert!(fresh <= 2, "{fresh}");
+            // By chance it would be 0 to 25.
+            assert!(hits.iter().all(|count| (8..=14).contains(count)), "{hits:?}");
+        }
+    }
+
+    #[test]
+    fn the_greatest_weights_do_not_overflow() {
+        let weights = vec![u32::MAX; 1_000];
+        let strides = Strides::new(&members(&weights));
+        assert!(strides.length <= LENGTH_MAX + 1_000, "{}", strides.length);
+        let seen: std::collections::HashSet<u32> =
+            (0..2_000).map(|turn| strides.at(turn)).collect();
+        assert!(seen.len() > 990, "{}", seen.len());
+        assert!(strides.at(usize::MAX) < 1_000);
+    }
+}

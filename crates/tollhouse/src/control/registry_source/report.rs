@@ -1,0 +1,178 @@
+//! What is told about upstreams of the registry: to the log when something turns, to the control
+//! API when it asks.
+
+use serde::Serialize;
+
+use super::select::{Counts, Selected};
+use super::{Followed, Found, RegistrySource};
+
+/// An upstream whose nodes come from the registry.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SourceReport {
+    /// The object that holds it, such as `routes/1`.
+    pub upstream: String,
+    /// The service, as `namespace/name`.
+    pub service: String,
+    /// How it stands, in one word.
+    pub state: SourceState,
+    /// Why it stands so; what clients are refused for where it has no nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The revision of the service that serves, as 32 hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// How many nodes it has.
+    pub node_count: usize,
+    /// Instances of the service by what became of them.
+    pub instances: Counts,
+    /// The nodes, where they are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<NodeReport>>,
+}
+
+/// A node of such an upstream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeReport {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Its weight.
+    pub weight: u32,
+    /// How much of its weight it has by now; below 100 in slow start.
+    pub weight_percent: u8,
+}
+
+/// How an upstream of the registry stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceState {
+    /// Healthy instances serve.
+    Serving,
+    /// Unhealthy ones serve too: too few are healthy.
+    Protected,
+    /// The service has no instance that may serve.
+    Empty,
+    /// The service does not exist.
+    Missing,
+    /// There is no registry in this process.
+    Off,
+}
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Numbers only.
+    Counts,
+    /// Every node.
+    Nodes,
+}
+
+impl RegistrySource {
+    /// How every upstream of the registry stands.
+    pub fn report(&self, detail: Detail) -> Vec<SourceReport> {
+        self.lock().values().map(|entry| report(entry, detail)).collect()
+    }
+}
+
+fn report(entry: &Followed, detail: Detail) -> SourceReport {
+    let (state, reason) = standing(entry, entry.found.as_ref());
+    let (revision, counts, node_count) = match &entry.found {
+        Some(Found::Service { revision, selected }) => {
+            (Some(format!("{revision:032x}")), selected.counts, selected.nodes)
+        }
+        Some(Found::Missing) | None => (None, Counts::default(), 0),
+    };
+    let nodes = match detail {
+        Detail::Counts => None,
+        Detail::Nodes => Some(nodes(entry)),
+    };
+    SourceReport {
+        upstream: entry.state.key().to_owned(),
+        service: entry.service.to_string(),
+        state,
+        reason,
+        revision,
+        node_count,
+        instances: counts,
+        nodes,
+    }
+}
+
+fn nodes(entry: &Followed) -> Vec<NodeReport> {
+    let mut nodes = Vec::with_capacity(entry.state.node_count());
+    entry.state.each_node(|node| {
+        nodes.push(NodeReport {
+            host: node.host().to_owned(),
+            port: node.port(),
+            weight: node.weight(),
+            weight_percent: node.share_percent(),
+        });
+    });
+    nodes
+}
+
+/// How it stands, and why.
+fn standing(entry: &Followed, found: Option<&Found>) -> (SourceState, Option<String>) {
+    let service = &entry.service;
+    match found {
+        None => (SourceState::Off, Some("the registry is off in this process".to_owned())),
+        Some(Found::Missing) => {
+            (SourceState::Missing, Some(format!("the registry has no service {service}")))
+        }
+        Some(Found::Service { selected, .. }) if selected.nodes == 0 => {
+            (SourceState::Empty, Some(why_empty(selected)))
+        }
+        Some(Found::Service { selected, .. }) if selected.is_protected => {
+            let Counts { healthy, unhealthy, .. } = selected.counts;
+            let all = healthy + unhealthy;
+            let reason = match healthy {
+                0 => format!("none of {all} instances is healthy: all of them serve"),
+                _ => format!("only {healthy} of {all} instances are healthy: all of them serve"),
+            };
+            (SourceState::Protected, Some(reason))
+        }
+        Some(Found::Service { .. }) => (SourceState::Serving, None),
+    }
+}
+
+fn why_empty(selected: &Selected) -> String {
+    let Counts { total, filtered_out, isolated, weightless, unreachable, .. } = selected.counts;
+    if total == 0 {
+        return "the service has no instance".to_owned();
+    }
+    if filtered_out == total {
+        return format!("none of its {total} instances has the metadata and version asked for");
+    }
+    let parts = [
+        (filtered_out, "without the metadata or version asked for"),
+        (isolated, "isolated"),
+        (weightless, "of weight 0"),
+        (unreachable, "without a usable host and port"),
+    ];
+    let told = parts.iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> = told.map(|(count, what)| format!("{count} {what}")).collect();
+    format!("none of its {total} instances may serve: {}", told.join(", "))
+}
+
+/// Writes to the log when an upstream stands otherwise than before, and only then.
+pub(super) fn log_turn(entry: &Followed, found: &Found) {
+    let before = entry.found.as_ref().map(|found| standing(entry, Some(found)).0);
+    let (state, reason) = standing(entry, Some(found));
+    let (upstream, service) = (entry.state.key(), entry.service.to_string());
+    let reason = reason.unwrap_or_default();
+    match state {
+        _ if before == Some(state) => {}
+        SourceState::Protected => {
+            tracing::warn!(upstream, service, reason, "unhealthy instances of a service serve");
+        }
+        SourceState::Empty | SourceState::Missing | SourceState::Off => {
+            tracing::warn!(upstream, service, reason, "upstream has no node from the registry");
+        }
+        // A good beginning needs no words.
+        SourceState::Serving if before.is_none() => {}
+        SourceState::Serving => {
+            tracing::info!(upstream, service, "upstream has nodes from the registry again");
+        }
+    }
+}

@@ -127,7 +127,7 @@ fn put_code(out: &mut Vec<u8>, code: Code, detail: Option<&str>) {
     }
 }
 
-/// Bytes that are no message of the call's type.
+/// Bytes that are no message of the call's type, or not one that is taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Undecodable {
     /// Found while taking the message apart.
@@ -136,6 +136,9 @@ pub enum Undecodable {
     /// Found while making a value of it.
     #[error("{0}")]
     Value(#[from] prost::DecodeError),
+    /// There is more in it than anybody needs to say at once.
+    #[error("more than {0} items in one message")]
+    TooMany(usize),
 }
 
 /// A text within a message.

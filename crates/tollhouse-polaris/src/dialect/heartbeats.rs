@@ -12,6 +12,10 @@ use crate::wire::{Fields, InstanceRequest, Value};
 /// The only field of the requests, and of the answer with records.
 const ITEMS: u32 = 1;
 
+/// Items of one message: agents and servers send some hundred, and a message of a million would keep
+/// others waiting for half a second.
+const ITEMS_MAX: usize = 32 * 1024;
+
 impl Dialect {
     /// `BatchHeartbeat`: many instances are well. The answer is empty, whoever they are.
     ///
@@ -26,11 +30,8 @@ impl Dialect {
         if let Err(code) = self.admit(caller, None) {
             return Ok(timed.end(Replied::made(code, Vec::new())));
         }
-        for field in Fields::of(message) {
-            let field = field?;
-            if let (ITEMS, Value::Bytes(item)) = (field.number, field.value)
-                && let Some(id) = beating_id(item)?
-            {
+        for item in items(message) {
+            if let Some(id) = beating_id(item?)? {
                 self.registry.heartbeat(&id);
             }
         }
@@ -93,31 +94,40 @@ fn put_record(out: &mut Vec<u8>, id: &str, beat: Option<LastBeat>) {
 
 /// The ids in a request that is a list of ids.
 fn ids(message: &[u8]) -> impl Iterator<Item = Result<&str, Undecodable>> {
-    Fields::of(message).filter_map(|field| match field {
+    items(message).map(|item| text(item?))
+}
+
+/// The items of a request that is a list.
+fn items(message: &[u8]) -> impl Iterator<Item = Result<&[u8], Undecodable>> {
+    let items = Fields::of(message).filter_map(|field| match field {
         Err(error) => Some(Err(error.into())),
-        Ok(field) if field.number == ITEMS => field.value.bytes().map(text),
+        Ok(field) if field.number == ITEMS => field.value.bytes().map(Ok),
         Ok(_) => None,
+    });
+    items.enumerate().map(|(place, item)| match place {
+        ..ITEMS_MAX => item,
+        _ => Err(Undecodable::TooMany(ITEMS_MAX)),
     })
 }
 
 /// The id that a heartbeat of a batch is of; `None` when it names nobody.
 fn beating_id(item: &[u8]) -> Result<Option<String>, Undecodable> {
-    // In a batch these are plain, and an empty text is none.
     let mut request = InstanceRequest { port: Some(0), ..InstanceRequest::default() };
     for field in Fields::of(item) {
         let field = field?;
-        let text = match field.value {
-            Value::Bytes(bytes) => Some(text(bytes)?).filter(|text| !text.is_empty()),
-            _ => None,
-        };
         match (field.number, field.value) {
-            (1, _) => request.id = text,
-            (2, _) => request.service = text,
-            (3, _) => request.namespace = text,
-            (4, _) => request.host = text,
+            (1, Value::Bytes(bytes)) => request.id = given(bytes)?,
+            (2, Value::Bytes(bytes)) => request.service = given(bytes)?,
+            (3, Value::Bytes(bytes)) => request.namespace = given(bytes)?,
+            (4, Value::Bytes(bytes)) => request.host = given(bytes)?,
             (5, Value::Varint(number)) => request.port = Some(number as u32),
             _ => {}
         }
     }
     Ok(id_of(&request).ok())
+}
+
+/// A text that is there; in a batch texts are plain, and an empty one is none.
+fn given(bytes: &[u8]) -> Result<Option<&str>, Undecodable> {
+    Ok(Some(text(bytes)?).filter(|text| !text.is_empty()))
 }

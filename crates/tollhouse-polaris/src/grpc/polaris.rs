@@ -116,6 +116,9 @@ fn caller(call: &Call) -> Caller<'_> {
 fn outcome(replied: Result<Replied, Undecodable>) -> Outcome {
     match replied {
         Ok(replied) => Ok(replied.answer),
+        Err(error @ Undecodable::TooMany(_)) => {
+            Err(Status::new(Code::ResourceExhausted, error.to_string()))
+        }
         Err(error) => {
             let message = format!("the request cannot be decoded: {error}");
             Err(Status::new(Code::Internal, message))

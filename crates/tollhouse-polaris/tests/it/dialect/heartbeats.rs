@@ -151,3 +151,19 @@ fn beats_of_many_are_taken_read_and_forgotten() {
         assert_eq!(polaris.registry.last_beat("stranger"), None);
     });
 }
+
+#[test]
+fn a_message_of_too_many_beats_is_refused_and_the_server_goes_on() {
+    let polaris = Polaris::start();
+    run(async {
+        let client = polaris.connect().await;
+        for (count, expected) in [(32 * 1024, 0), (32 * 1024 + 1, 8)] {
+            let batch = v1::GetHeartbeatsRequest { instance_ids: vec![String::new(); count] };
+            let path = "/v1.PolarisHeartbeatGRPC/BatchDelHeartbeat";
+            let ended = client.0.unary(path, &batch.encode_to_vec()).await;
+            assert_eq!(ended.code, Some(expected), "{count}: {}", ended.text);
+        }
+        client.register(&instance("h", 1)).await;
+        assert_eq!(code(&client.heartbeat(&instance("h", 1)).await), 200_000);
+    });
+}

@@ -79,4 +79,23 @@ mod tests {
             assert_eq!(is_json(&headers), expected, "{value:?}");
         }
     }
+
+    fn json_headers() -> HeaderMap {
+        HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().expect("a header value"))])
+    }
+
+    #[tokio::test]
+    async fn bodies_are_taken_up_to_their_bound() {
+        for (length, expected) in
+            [(0, None), (BODY_BYTES_MAX, None), (BODY_BYTES_MAX + 1, Some(413))]
+        {
+            let body = json_body(&json_headers(), Body::from(vec![b' '; length])).await;
+            let refused = match body {
+                Ok(_) => None,
+                Err(NoBody::Refused(response)) => Some(response.status().as_u16()),
+                Err(NoBody::Failed(_)) => Some(0),
+            };
+            assert_eq!(refused, expected, "{length}");
+        }
+    }
 }

@@ -145,6 +145,42 @@ async fn what_is_no_call_has_its_status() {
 }
 
 #[tokio::test]
+async fn questions_are_answered_by_type_and_filter() {
+    let server = Server::start().await;
+    let service = json!({"name": "s", "namespace": "ns"});
+    for (question, code, shown) in [
+        (json!({"type": 999, "service": service}), 400_004, json!(999)),
+        (json!({"service": service}), 400_004, json!("UNKNOWN")),
+        (json!({"type": "LANE"}), 400_002, json!("LANE")),
+        (json!({"type": "INSTANCE", "service": service}), 400_202, json!("INSTANCE")),
+        (json!({"type": "NOT_THERE", "service": service}), 400_004, json!("UNKNOWN")),
+    ] {
+        let answer = server.client("Discover", &question).await;
+        assert_eq!((answer.status, answer.code()), (400, code), "{question}");
+        assert_eq!(answer.json()["type"], shown, "{question}");
+    }
+
+    let mut ill = instance("s", "ill");
+    ill["healthy"] = json!(false);
+    server.client("RegisterInstance", &ill).await;
+    server.client("RegisterInstance", &instance("s", "well")).await;
+    for (filter, amount) in [(json!(null), 2), (json!({"OnlyHealthyInstance": true}), 1)] {
+        let question = json!({"type": "INSTANCE", "service": service, "Filter": filter});
+        let found = server.client("Discover", &question).await.json();
+        assert_eq!(found["instances"].as_array().map(Vec::len), Some(amount), "{filter}");
+    }
+    let revision = server.client("Discover", &json!({"type": 1, "service": service})).await.json()
+        ["service"]["revision"]
+        .clone();
+    let again =
+        json!({"type": 1, "service": {"name": "s", "namespace": "ns", "revision": revision}});
+    let unchanged = server.client("Discover", &again).await;
+    assert_eq!((unchanged.status, unchanged.code()), (200, 200_001));
+    assert_eq!(unchanged.header("x-polaris-code"), Some("200001"));
+    assert_eq!(unchanged.json()["instances"], json!([]));
+}
+
+#[tokio::test]
 async fn the_root_and_the_metrics_answer_anybody() {
     let server = Server::start().await;
     let root = server.send("GET", "/", "request-id: r-1\r\n", "").await;

@@ -4,20 +4,20 @@
 //! no second turn of the connection. Every other call is a task, and the deadline that the client gave
 //! and the stop of the thread end its waiting.
 
+mod admission;
+mod over;
+
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
-use http::request::Parts;
-use http::{HeaderValue, Method as HttpMethod, Request, Response, StatusCode, header};
+use http::Request;
 use tokio::task::{coop, spawn_local};
-use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connection::Link;
 use super::inbox::{Broken, Inbox};
@@ -25,23 +25,8 @@ use super::outbox::{Gone, Outbox};
 use super::payload::Payload;
 use super::service::{Call, Handler, Method, Outcome, Reply, Series, SeriesHandler};
 use super::status::{Code, Status};
-use super::stopping::Listener;
-use super::{accept::Server, timeout};
-
-/// Calls have this content type, alone or with `+proto` or parameters behind it.
-const CONTENT_TYPE: &[u8] = b"application/grpc";
-
-/// The only encoding of messages that is understood.
-const PROTO: &[u8] = b"+proto";
-
-/// Why a request is no call.
-#[derive(Debug)]
-enum Refusal {
-    /// It is no gRPC; the status of HTTP says why.
-    Http(StatusCode),
-    /// It is, but not one that can be served.
-    Grpc(Status),
-}
+use admission::{admit, refuse};
+use over::Over;
 
 /// What every kind of call needs.
 struct Running {
@@ -50,13 +35,6 @@ struct Running {
     inbox: Inbox,
     outbox: Outbox,
     over: Over,
-}
-
-/// Ends a call's waiting: its deadline, and the stop of the thread.
-struct Over {
-    listener: Listener,
-    deadline: Option<Instant>,
-    sleep: Option<Pin<Box<Sleep>>>,
 }
 
 /// Begins a call, and ends it too where nothing has to be waited for.
@@ -92,45 +70,6 @@ pub(super) fn begin(
         Method::Each(handler) => drop(spawn_local(running.each(handler))),
         Method::Series(handler) => drop(spawn_local(running.series(handler))),
     }
-}
-
-/// Whether a request is a call of a known method, and the time it may take.
-fn admit(server: &Server, head: &Parts) -> Result<(Method, Option<Duration>), Refusal> {
-    if head.method != HttpMethod::POST {
-        return Err(Refusal::Http(StatusCode::METHOD_NOT_ALLOWED));
-    }
-    if !is_call(head.headers.get(header::CONTENT_TYPE)) {
-        return Err(Refusal::Http(StatusCode::UNSUPPORTED_MEDIA_TYPE));
-    }
-    let method = server.services.find(head.uri.path()).map_err(Refusal::Grpc)?;
-    let Some(field) = head.headers.get("grpc-timeout") else { return Ok((method.clone(), None)) };
-    let time = timeout::parse(field.as_bytes())
-        .ok_or_else(|| Refusal::Grpc(Status::new(Code::Internal, "malformed grpc-timeout")))?;
-    Ok((method.clone(), Some(time)))
-}
-
-/// Whether a content type is gRPC's, with messages that are understood here.
-fn is_call(content_type: Option<&HeaderValue>) -> bool {
-    let rest = content_type.and_then(|kind| kind.as_bytes().strip_prefix(CONTENT_TYPE));
-    let rest = rest.map(|rest| rest.strip_prefix(PROTO).unwrap_or(rest));
-    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b';' | b' ')))
-}
-
-fn refuse(link: &Link, refusal: Refusal, mut respond: SendResponse<Payload>) {
-    link.server.counts.calls_failed.add_one();
-    let response = match refusal {
-        Refusal::Grpc(status) => status.alone(),
-        Refusal::Http(code) => {
-            let mut response = Response::new(());
-            *response.status_mut() = code;
-            if code == StatusCode::METHOD_NOT_ALLOWED {
-                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
-            }
-            response
-        }
-    };
-    // Fails when the client has gone, and then nobody waits for the refusal.
-    let _ = respond.send_response(response, true);
 }
 
 impl Running {
@@ -266,39 +205,6 @@ impl Running {
     }
 }
 
-impl Over {
-    fn new(listener: Listener, time: Option<Duration>) -> Self {
-        let deadline = time.and_then(|time| Instant::now().checked_add(time));
-        Self { listener, deadline, sleep: None }
-    }
-
-    /// Ready with the status when the deadline has passed or the thread stops.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
-        if self.listener.has_begun(cx) {
-            return Poll::Ready(Status::new(Code::Unavailable, "the server is stopping"));
-        }
-        self.poll_deadline(cx)
-    }
-
-    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
-        let Some(deadline) = self.deadline else { return Poll::Pending };
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        let late = || Status::new(Code::DeadlineExceeded, "the time given is over");
-        sleep.as_mut().poll(cx).map(|()| late())
-    }
-
-    async fn within_deadline(
-        &mut self,
-        mut outcome: Pin<Box<dyn Future<Output = Outcome>>>,
-    ) -> Outcome {
-        poll_fn(|cx| match outcome.as_mut().poll(cx) {
-            Poll::Ready(outcome) => Poll::Ready(outcome),
-            Poll::Pending => self.poll_deadline(cx).map(Err),
-        })
-        .await
-    }
-}
-
 impl From<Gone> for Broken {
     fn from(_: Gone) -> Self {
         Self::Gone
@@ -308,27 +214,5 @@ impl From<Gone> for Broken {
 impl From<Status> for Broken {
     fn from(status: Status) -> Self {
         Self::Refused(status)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_are_known_by_their_content_type() {
-        for (kind, is) in [
-            ("application/grpc", true),
-            ("application/grpc+proto", true),
-            ("application/grpc;charset=utf-8", true),
-            ("application/grpc+proto; charset=utf-8", true),
-            ("application/grpc+json", false),
-            ("application/grpc+protobuf", false),
-            ("application/grpc-web", false),
-            ("application/json", false),
-        ] {
-            assert_eq!(is_call(Some(&HeaderValue::from_static(kind))), is, "{kind}");
-        }
-        assert!(!is_call(None));
     }
 }

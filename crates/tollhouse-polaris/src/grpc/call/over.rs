@@ -1,0 +1,53 @@
+//! What ends a call's waiting: the deadline that the client gave, and the stop of the thread.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::grpc::service::Outcome;
+use crate::grpc::status::{Code, Status};
+use crate::grpc::stopping::Listener;
+
+/// See the module.
+pub(super) struct Over {
+    listener: Listener,
+    deadline: Option<Instant>,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Over {
+    pub(super) fn new(listener: Listener, time: Option<Duration>) -> Self {
+        let deadline = time.and_then(|time| Instant::now().checked_add(time));
+        Self { listener, deadline, sleep: None }
+    }
+
+    /// Ready with the status when the deadline has passed or the thread stops.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
+        if self.listener.has_begun(cx) {
+            return Poll::Ready(Status::new(Code::Unavailable, "the server is stopping"));
+        }
+        self.poll_deadline(cx)
+    }
+
+    pub(super) fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
+        let Some(deadline) = self.deadline else { return Poll::Pending };
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        let late = || Status::new(Code::DeadlineExceeded, "the time given is over");
+        sleep.as_mut().poll(cx).map(|()| late())
+    }
+
+    /// An outcome, if it comes in time.
+    pub(super) async fn within_deadline(
+        &mut self,
+        mut outcome: Pin<Box<dyn Future<Output = Outcome>>>,
+    ) -> Outcome {
+        poll_fn(|cx| match outcome.as_mut().poll(cx) {
+            Poll::Ready(outcome) => Poll::Ready(outcome),
+            Poll::Pending => self.poll_deadline(cx).map(Err),
+        })
+        .await
+    }
+}

@@ -13,8 +13,10 @@ mod maintain;
 mod query;
 mod reply;
 mod routes;
+mod serve;
 
 pub use routes::router;
+pub use serve::serve;
 
 use crate::access::Access;
 use crate::dialect::Dialect;

@@ -7,7 +7,6 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::Context;
 use tokio::sync::watch;
@@ -28,9 +27,6 @@ use crate::wire;
 /// The folder of its store within `data_dir`: a store of its own, so that a flood of registrations
 /// neither delays nor displaces what the gateway's configuration writes and watches.
 const FOLDER: &str = "registry";
-
-/// How long connections over HTTP/1 may take to end once the process is told to stop.
-const HTTP_DRAIN: Duration = Duration::from_secs(1);
 
 /// A registry at work; see the module.
 pub struct RunningRegistry {
@@ -158,15 +154,7 @@ impl RunningRegistry {
                 Ok(socket) => socket,
                 Err(error) => return tracing::error!(%error, "the registry cannot listen"),
             };
-            let serving = axum::serve(socket, app).with_graceful_shutdown(told(stop.clone()));
-            let too_long = async {
-                told(stop).await;
-                tokio::time::sleep(HTTP_DRAIN).await;
-            };
-            tokio::select! {
-                _ = serving => {}
-                () = too_long => {}
-            }
+            tollhouse_polaris::http::serve(socket, app, stop).await;
         };
         self.servers.push(thread("registry-http", serve)?);
         Ok(())

@@ -119,7 +119,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         services,
         indexes: Arc::clone(page.indexes()),
     };
-    shared.drivers.follow(registry.as_ref());
+    shared.drivers.follow(registry.as_ref())?;
     let introspection = introspection(bootstrap, &shared, page, identity)?;
     let source = feed::source(bootstrap);
     let mut resources = Resources::new(source.clone(), &settings, resolver, shared.clone());
@@ -249,7 +249,7 @@ impl StoreDuty {
         let leaving = Predecessor::Leaving;
         if self.registry.is_none() {
             self.registry = registry::start(&self.bootstrap, leaving).await?;
-            self.shared.drivers.follow(self.registry.as_ref());
+            self.shared.drivers.follow(self.registry.as_ref())?;
         }
         self.admin = self.feed.start_admin(&self.bootstrap, &self.shared, leaving).await?;
         Ok(())

@@ -11,6 +11,8 @@ mod report;
 mod select;
 
 use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -53,15 +55,18 @@ pub enum ServiceLookup {
     },
 }
 
-/// How much longer than a look took the next one waits, so that a storm of changes leaves three
-/// quarters of the thread to others.
-const REST_FACTOR: u32 = 3;
+/// How much longer than a look took the next one waits, so that a storm of changes costs half a core
+/// at most.
+const REST_FACTOR: u32 = 1;
 
 /// The longest of such rests: changes show soon even where services are huge.
 const REST_MAX: Duration = Duration::from_millis(50);
 
 /// Looks shorter than this are not rested from: a timer is no finer than a millisecond.
 const REST_FROM: Duration = Duration::from_micros(500);
+
+/// The name of the thread that follows.
+const THREAD: &str = "registry-nodes";
 
 type Services = Arc<dyn ServiceSource>;
 
@@ -71,6 +76,8 @@ pub struct RegistrySource {
     services: watch::Sender<Option<Services>>,
     /// Upstreams by key, in the order in which they are told of.
     followed: Mutex<BTreeMap<String, Followed>>,
+    /// Whether the thread that follows has been started.
+    has_thread: AtomicBool,
 }
 
 /// An upstream that follows a service.
@@ -99,7 +106,11 @@ impl Found {
 
 impl Default for RegistrySource {
     fn default() -> Self {
-        Self { services: watch::Sender::new(None), followed: Mutex::default() }
+        Self {
+            services: watch::Sender::new(None),
+            followed: Mutex::default(),
+            has_thread: AtomicBool::new(false),
+        }
     }
 }
 
@@ -132,6 +143,21 @@ impl RegistrySource {
             }
             followed.insert(entry.state.key().to_owned(), entry);
         }
+    }
+
+    /// Starts to follow, on a thread of its own: the control side gives way to requests, and a node
+    /// that is gone must go also while the cores are busy. Does nothing the second time.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(self: &Arc<Self>) -> io::Result<()> {
+        if self.has_thread.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let source = Arc::clone(self);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let thread = std::thread::Builder::new().name(THREAD.to_owned());
+        thread.spawn(move || runtime.block_on(source.run())).map(drop)
     }
 
     /// Follows whatever registry is connected, for ever.

@@ -105,19 +105,21 @@ impl Drivers {
         Self { health, warm_ups: Arc::default(), registry: Arc::default() }
     }
 
-    /// Brings the instances of this process' registry to the upstreams that name them.
-    pub fn follow(&self, registry: Option<&RunningRegistry>) {
-        if let Some(registry) = registry {
-            self.registry.connect(Arc::new(registry.handle.clone()));
-        }
+    /// Brings the instances of this process' registry to the upstreams that name them, from now on.
+    ///
+    /// # Errors
+    /// The thread for that cannot be started.
+    pub fn follow(&self, registry: Option<&RunningRegistry>) -> std::io::Result<()> {
+        let Some(registry) = registry else { return Ok(()) };
+        self.registry.connect(Arc::new(registry.handle.clone()));
+        self.registry.start()
     }
 
-    /// Starts all of them, for as long as the runtime lasts.
+    /// Starts health checks and slow start, for as long as the runtime lasts.
     pub fn start(&self) {
-        let Self { health, warm_ups, registry } = self.clone();
+        let Self { health, warm_ups, .. } = self.clone();
         tokio::spawn(async move { health.run().await });
         tokio::spawn(async move { warm_ups.run().await });
-        tokio::spawn(async move { registry.run().await });
     }
 
     /// Takes the upstreams of the snapshot that is about to serve.

@@ -18,6 +18,7 @@ mod measure;
 mod origin;
 mod peer;
 mod process;
+mod registry;
 mod report;
 mod start;
 mod wrk;

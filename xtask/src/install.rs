@@ -4,6 +4,8 @@
 //! Where nothing can be installed (no apt, no root), the missing peers are named in
 //! `TOLLHOUSE_TEST_SKIP_PEERS`, and the tests that need them skip themselves with a message.
 
+mod built;
+
 use crate::shell;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -12,6 +14,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const SKIP_VARIABLE: &str = "TOLLHOUSE_TEST_SKIP_PEERS";
 /// The Python that has the client libraries below.
 pub(crate) const PYTHON_VARIABLE: &str = "TOLLHOUSE_TEST_PYTHON";
+/// The folder of programs that were built for the tests.
+pub(crate) const PEERS_VARIABLE: &str = "TOLLHOUSE_TEST_PEERS";
 
 /// A program from a Debian package, and the reason for having it.
 struct Peer {
@@ -65,6 +69,8 @@ pub(crate) struct Environment {
     pub(crate) missing: Vec<String>,
     /// A Python with the client libraries, when there is one.
     pub(crate) python: Option<PathBuf>,
+    /// A folder of clients that were built for the tests.
+    pub(crate) peers: Option<PathBuf>,
 }
 
 /// Runs `cargo x install`.
@@ -94,7 +100,14 @@ pub(crate) fn prepare() -> Result<Environment> {
         println!("go: not installed; tests with Go clients will be skipped");
         missing.push("go".to_owned());
     }
-    Ok(Environment { missing, python })
+    let peers = match built::prepare(&mut missing) {
+        Ok(folder) => Some(folder),
+        Err(error) => {
+            println!("clients from source: not available ({error:#}); their tests will be skipped");
+            None
+        }
+    };
+    Ok(Environment { missing, python, peers })
 }
 
 fn missing_peers() -> Vec<&'static Peer> {

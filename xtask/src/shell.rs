@@ -64,13 +64,24 @@ pub(crate) fn capture_loosely(program: &str, arguments: &[&str]) -> String {
     }
 }
 
-/// Finds a program on the search path, and in `/usr/sbin` where servers live on Debian.
+/// Where `cargo x install` leaves programs that it builds, below the target folder.
+const BUILT_PROGRAMS: &str = "test-peers/bin";
+
+/// Finds a program on the search path, in `/usr/sbin` where servers live on Debian, and among those that
+/// were built for the tests.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from))
+        .chain([built_programs()])
         .map(|folder| folder.join(name))
         .find(|candidate| candidate.is_file())
+}
+
+/// The folder, without asking cargo where it builds: where it is told to, or where it does by default.
+fn built_programs() -> PathBuf {
+    let told = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    told.unwrap_or_else(|| workspace_root().join("target")).join(BUILT_PROGRAMS)
 }
 
 /// Whether `cargo <name>` exists.

@@ -34,7 +34,7 @@ pub(crate) struct Counts {
 /// Runs `cargo x test`.
 pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     let environment = if arguments.no_install {
-        Environment { missing: Vec::new(), python: None }
+        Environment { missing: Vec::new(), python: None, peers: None }
     } else {
         install::prepare()?
     };
@@ -83,6 +83,9 @@ fn set_environment(command: &mut Command, environment: &Environment) {
     }
     if let Some(python) = &environment.python {
         command.env(install::PYTHON_VARIABLE, python);
+    }
+    if let Some(peers) = &environment.peers {
+        command.env(install::PEERS_VARIABLE, peers);
     }
 }
 

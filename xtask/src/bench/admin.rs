@@ -23,7 +23,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use visible::{Ports, percentile};
+use visible::Ports;
+
+pub(super) use visible::percentile;
 
 const OBJECTS: usize = 100_000;
 const QUICK_OBJECTS: usize = 2_000;
@@ -198,7 +200,7 @@ fn folder_bytes(folder: &Path) -> Result<u64> {
 }
 
 /// The median of small writes that are each forced to the disk.
-fn disk_write_us(folder: &Path) -> Result<f64> {
+pub(super) fn disk_write_us(folder: &Path) -> Result<f64> {
     let path = folder.join("disk-probe");
     let mut file = std::fs::File::create(&path)?;
     let mut times = Vec::with_capacity(DISK_WRITES);

@@ -61,6 +61,18 @@ pub(crate) const ADMIN_WRITES_PER_SECOND: Budget = Budget::at_least(2_000.0, 4_0
 pub(crate) const GENERATOR_CPU_AGAINST_WRK: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const GENERATOR_CPU_AGAINST_GHZ: Budget = Budget::at_most(0.5, 0.25);
 pub(crate) const WRITE_VISIBLE_MS: Budget = Budget::at_most(20.0, 5.0);
+/// Registering and deregistering, against Polaris.
+pub(crate) const REGISTER_CPU: Budget = Budget::at_most(0.15, 0.08);
+/// Discovering, against Polaris.
+pub(crate) const DISCOVER_CPU: Budget = Budget::at_most(0.25, 0.12);
+/// Heartbeats, against Polaris.
+pub(crate) const HEARTBEAT_CPU: Budget = Budget::at_most(0.6, 0.4);
+/// One durable call at a time, the forced write included.
+pub(crate) const DURABLE_CALL_US: Budget = Budget::at_most(2_000.0, 1_000.0);
+pub(crate) const CHANGE_SEEN_MS: Budget = Budget::at_most(10.0, 1.0);
+/// A hundred thousand instances that beat every five seconds.
+pub(crate) const STORM_CORES: Budget = Budget::at_most(1.0, 0.3);
+pub(crate) const STORM_MIB: Budget = Budget::at_most(300.0, 300.0);
 
 /// A number that a case was run for.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use super::budget::{self, Budget, Figure};
 use super::measure::{self, Contender, Row};
 use super::peer::{Peer, Proxy};
 use super::report::CaseResult;
-use super::{Plan, admin, api7, churn, generator, idle, origin, start};
+use super::{Plan, admin, api7, churn, generator, idle, origin, registry, start};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::path::Path;
@@ -33,6 +33,8 @@ pub(crate) enum Case {
     Admin,
     /// What a request costs the load generator, beside wrk, ab, h2load and ghz.
     Load,
+    /// The registry: the calls of Polaris' published report, convergence, a storm of heartbeats.
+    Registry,
 }
 
 /// The load of every case that does not vary it.
@@ -63,6 +65,7 @@ impl Case {
             Self::Api7 => "api7",
             Self::Admin => "admin",
             Self::Load => "load",
+            Self::Registry => "registry",
         }
     }
 
@@ -79,6 +82,7 @@ impl Case {
             Self::Api7 => api7::run(plan),
             Self::Admin => admin::run(plan),
             Self::Load => generator::run(plan),
+            Self::Registry => registry::run(plan),
         }
     }
 }

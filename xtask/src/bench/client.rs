@@ -28,7 +28,8 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects to a port of this machine.
     pub(crate) fn open(port: u16) -> Result<Self> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+            .with_context(|| format!("connecting to port {port}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER_MAX))?;
         Ok(Self { stream })

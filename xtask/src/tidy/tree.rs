@@ -89,11 +89,16 @@ fn kind_of(path: &str) -> Kind {
     match path.rsplit_once('.').map(|(_, extension)| extension) {
         Some("rs") => Kind::Rust,
         Some("md") => Kind::Markdown,
-        Some("toml") if path.ends_with("/Cargo.toml") && !path.starts_with("fuzz/") => {
+        Some("toml") if path.ends_with("/Cargo.toml") && !is_workspace_of_its_own(path) => {
             Kind::Manifest
         }
         _ => Kind::Other,
     }
+}
+
+/// Fuzz targets, and clients that the registry is tried with: their versions are nobody else's.
+fn is_workspace_of_its_own(path: &str) -> bool {
+    path.starts_with("fuzz/") || path.contains("/tests/interop/")
 }
 
 #[cfg(test)]
@@ -108,6 +113,7 @@ mod tests {
             ("crates/a/Cargo.toml", Kind::Manifest),
             ("Cargo.toml", Kind::Other),
             ("fuzz/Cargo.toml", Kind::Other),
+            ("crates/a/tests/interop/b/Cargo.toml", Kind::Other),
             ("LICENSE", Kind::Other),
         ];
         for (path, expected) in cases {

@@ -1,0 +1,199 @@
+//! One run of the load generator against the registry: a plan file of one case, and from its result what
+//! was answered and what it took on both sides.
+
+use super::server::{DONE, Registry};
+use crate::bench::Plan;
+use crate::bench::measure::median;
+use crate::bench::process;
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The messages that the calls send and read.
+const PROTO: &str = "crates/tollhouse-load/src/suite/polaris.proto";
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    Calls(u64),
+    After(Duration),
+}
+
+/// A load.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    pub(super) method: &'static str,
+    pub(super) message: Value,
+    pub(super) connections: u64,
+    /// Calls under way on each connection.
+    pub(super) streams: u64,
+    /// Calls a second; as fast as they are answered where none is given.
+    pub(super) rate: Option<f64>,
+    pub(super) end: End,
+    /// The code that every answer must have; none is looked at where there is none, which spares the
+    /// generator the decoding.
+    pub(super) code: Option<u64>,
+}
+
+/// What a run found. Times are in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) calls: f64,
+    pub(super) calls_per_second: f64,
+    pub(super) seconds: f64,
+    pub(super) mean: f64,
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    pub(super) max: f64,
+    /// CPU of the registry a call, user and kernel.
+    pub(super) server_cpu: f64,
+    /// CPU of the generator a call.
+    pub(super) generator_cpu: f64,
+    pub(super) errors: f64,
+}
+
+impl Load {
+    /// As fast as possible, with so many calls under way over eight connections.
+    pub(super) fn closed(method: &'static str, message: Value, in_flight: u64, end: End) -> Self {
+        const CONNECTIONS: u64 = 8;
+        let connections = CONNECTIONS.min(in_flight);
+        let streams = in_flight / connections;
+        Self { method, message, connections, streams, rate: None, end, code: None }
+    }
+
+    /// The same, with every answer looked at.
+    pub(super) fn checked(self) -> Self {
+        Self { code: Some(DONE), ..self }
+    }
+
+    /// Runs it.
+    pub(super) fn run(&self, plan: &Plan, registry: &Registry) -> Result<Sample> {
+        let folder = process::fresh_folder()?;
+        let file = folder.path().join("plan.yaml");
+        std::fs::write(&file, self.plan(registry.grpc).to_string())?;
+        let result = folder.path().join("result.json");
+        let mut command = plan.cores.on_load_core(&plan.binary.display().to_string());
+        command.args(["bench", "run"]).arg(&file).args(["--quiet", "--json"]).arg(&result);
+        let before = (registry.cpu_time()?, process::waited_cpu_time()?);
+        let output = command.current_dir(folder.path()).output()?;
+        let server = registry.cpu_time()?.saturating_sub(before.0);
+        let generator = process::waited_cpu_time()?.saturating_sub(before.1);
+        let text = std::fs::read_to_string(&result).with_context(|| {
+            let printed = String::from_utf8_lossy(&output.stderr);
+            format!("{} was not measured:\n{printed}", self.method)
+        })?;
+        let report: Value = serde_json::from_str(&text)?;
+        let sample = Sample::read(&report, server, generator);
+        let sample = sample.with_context(|| format!("a result of another shape:\n{text:.2000}"))?;
+        if sample.errors > 0.0 {
+            let messages = &report["results"][0]["counts"]["messages"];
+            bail!("{}: {} calls failed: {messages}", self.method, sample.errors);
+        }
+        Ok(sample)
+    }
+
+    /// The plan file; JSON is YAML.
+    fn plan(&self, port: u16) -> Value {
+        let mut load = json!({
+            "connections": self.connections, "streams": self.streams, "workers": 1,
+            "warm_up": "0s", "timeout": "30s",
+        });
+        match self.end {
+            End::Calls(calls) => load["requests"] = json!(calls),
+            End::After(time) => load["duration"] = json!(format!("{}ms", time.as_millis())),
+        }
+        if let Some(rate) = self.rate {
+            load["pace"] = json!({ "rate": rate });
+        }
+        let mut case = json!({
+            "name": self.method,
+            "target": format!("grpc://127.0.0.1:{port}"),
+            "load": load,
+            "grpc": {
+                "call": format!("v1.PolarisGRPC.{}", self.method),
+                "proto": shell::workspace_root().join(PROTO),
+                "data": { "json": self.message },
+            },
+        });
+        if let Some(code) = self.code {
+            case["checks"] = json!({ "body_json": ["/code", code] });
+        }
+        json!({ "name": self.method, "cases": [case] })
+    }
+}
+
+impl Sample {
+    fn read(report: &Value, server: Duration, generator: Duration) -> Option<Self> {
+        let result = &report["results"][0];
+        let calls = result["counts"]["completed"].as_f64()?;
+        let times = &result["response_time"];
+        let percentile = |wanted: f64| {
+            let pairs = times["percentiles"].as_array()?;
+            let pair = pairs.iter().find(|pair| pair[0].as_f64() == Some(wanted))?;
+            Some(pair[1].as_f64()? / 1e3)
+        };
+        Some(Self {
+            calls,
+            calls_per_second: result["rate"].as_f64()?,
+            seconds: result["elapsed_ns"].as_f64()? / 1e9,
+            mean: times["mean_ns"].as_f64()? / 1e3,
+            p50: percentile(50.0)?,
+            p99: percentile(99.0)?,
+            max: times["max_ns"].as_f64()? / 1e3,
+            server_cpu: server.as_secs_f64() * 1e6 / calls,
+            generator_cpu: generator.as_secs_f64() * 1e6 / calls,
+            errors: result["counts"]["failed"].as_f64()?,
+        })
+    }
+
+    /// The median of each figure.
+    pub(super) fn median_of(samples: &[Self]) -> Self {
+        let of = |pick: fn(&Self) -> f64| median(samples.iter().map(pick).collect());
+        Self {
+            calls: of(|sample| sample.calls),
+            calls_per_second: of(|sample| sample.calls_per_second),
+            seconds: of(|sample| sample.seconds),
+            mean: of(|sample| sample.mean),
+            p50: of(|sample| sample.p50),
+            p99: of(|sample| sample.p99),
+            max: of(|sample| sample.max),
+            server_cpu: of(|sample| sample.server_cpu),
+            generator_cpu: of(|sample| sample.generator_cpu),
+            errors: of(|sample| sample.errors),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_read_and_what_it_took_is_divided() {
+        let report = json!({ "results": [{
+            "elapsed_ns": 2e9, "rate": 500.0,
+            "counts": { "completed": 1000, "failed": 0 },
+            "response_time": {
+                "mean_ns": 1500.0, "max_ns": 9000, "percentiles": [[50.0, 1000], [99.0, 4000]],
+            },
+        }]});
+        let (server, generator) = (Duration::from_millis(20), Duration::from_millis(5));
+        let sample = Sample::read(&report, server, generator).unwrap();
+        assert_eq!((sample.server_cpu, sample.generator_cpu), (20.0, 5.0));
+        assert_eq!((sample.p50, sample.p99, sample.max), (1.0, 4.0, 9.0));
+        assert_eq!(sample.seconds, 2.0);
+        assert!(Sample::read(&json!({}), server, generator).is_none());
+    }
+
+    #[test]
+    fn a_load_is_a_plan_of_one_case() {
+        let load = Load::closed("Heartbeat", json!({ "id": "a" }), 64, End::Calls(9)).checked();
+        let case = &load.plan(8091)["cases"][0];
+        assert_eq!(case["target"], "grpc://127.0.0.1:8091");
+        assert_eq!(case["load"]["connections"], 8);
+        assert_eq!(case["load"]["streams"], 8);
+        assert_eq!(case["checks"]["body_json"], json!(["/code", 200_000]));
+        assert!(shell::workspace_root().join(PROTO).is_file());
+    }
+}

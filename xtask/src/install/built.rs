@@ -1,0 +1,153 @@
+//! Clients of the registry that no distribution packages: they are built from source, in pinned
+//! versions, below the target folder, with caches of their own, so that nothing of the system changes.
+//!
+//! What is built already stays; the compilers look for themselves whether anything is stale.
+
+use crate::shell;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Versions of Polaris' SDK for Go: two that are in wide use, which need different answers, and the
+/// newest.
+const GO_SDK_VERSIONS: [&str; 3] = ["v1.6.1", "v1.7.0", "v1.7.1"];
+/// ghz, whose configuration files Polaris published with its figures.
+const GHZ_MODULE: &str = "github.com/bojand/ghz/cmd/ghz";
+const GHZ_VERSION: &str = "v0.120.0";
+
+/// Where the sources of clients lie in the tree.
+const SOURCES: &str = "crates/tollhouse/tests/interop";
+/// The client in Rust, on the stubs that Polaris publishes.
+const RUST_CLIENT: &str = "polaris-specification-client";
+
+/// Builds them all and gives the folder that they are in; those that cannot be built are named.
+pub(super) fn prepare(missing: &mut Vec<String>) -> Result<PathBuf> {
+    let place = Place { root: shell::target_directory()?.join("test-peers") };
+    std::fs::create_dir_all(place.programs())?;
+    let mut built = |name: &str, outcome: Result<()>| {
+        if let Err(error) = outcome {
+            println!("{name}: not available ({error:#}); its tests will be skipped");
+            missing.push(name.to_owned());
+        }
+    };
+    built(RUST_CLIENT, build_rust_client(&place));
+    if shell::find_program("go").is_some() {
+        for version in GO_SDK_VERSIONS {
+            built(&go_client(version), build_go_client(&place, version));
+        }
+        built("ghz", install_ghz(&place));
+    }
+    Ok(place.programs())
+}
+
+/// Name of the client on one version of the SDK.
+fn go_client(version: &str) -> String {
+    format!("polaris-go-{version}")
+}
+
+/// The folder of all that is built.
+struct Place {
+    root: PathBuf,
+}
+
+impl Place {
+    fn programs(&self) -> PathBuf {
+        self.root.join("bin")
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.programs().join(name).is_file()
+    }
+
+    /// Go, in a folder of the tree or of the place.
+    fn go(&self, folder: &Path, words: &[&str]) -> Command {
+        let mut command = shell::command("go", words);
+        command
+            .current_dir(folder)
+            .env("GOMODCACHE", self.root.join("go/modules"))
+            .env("GOCACHE", self.root.join("go/cache"))
+            .env("GOBIN", self.programs())
+            // What is not writable `cargo clean` cannot remove.
+            .env("GOFLAGS", "-mod=mod -modcacherw -buildvcs=false");
+        command
+    }
+}
+
+/// One source, built against one version of the SDK: a copy whose `go.mod` asks for that version and
+/// leaves the rest to Go; `go.sum` knows what all of them need.
+fn build_go_client(place: &Place, version: &str) -> Result<()> {
+    let name = go_client(version);
+    if !place.has(&name) {
+        println!("{name}: building a client of the registry with this version of Polaris' SDK");
+    }
+    let source = shell::workspace_root().join(SOURCES).join("polaris-go");
+    let copy = place.root.join("source").join(&name);
+    std::fs::create_dir_all(&copy)?;
+    for file in ["main.go", "go.sum"] {
+        std::fs::copy(source.join(file), copy.join(file)).with_context(|| file.to_owned())?;
+    }
+    let manifest = std::fs::read_to_string(source.join("go.mod"))?;
+    std::fs::write(copy.join("go.mod"), go_manifest(&manifest, version)?)?;
+    let program = place.programs().join(&name);
+    let program = program.to_str().context("the target folder is not UTF-8")?;
+    shell::capture(&mut place.go(&copy, &["build", "-o", program, "."])).map(drop)
+}
+
+/// The manifest with another version of the SDK, and without what the one in the tree needs beside it.
+fn go_manifest(manifest: &str, version: &str) -> Result<String> {
+    let (head, _) = manifest.split_once("require").context("go.mod requires nothing")?;
+    Ok(format!("{head}require github.com/polarismesh/polaris-go {version}\n"))
+}
+
+/// Installs ghz unless this version is there.
+fn install_ghz(place: &Place) -> Result<()> {
+    let stamp = place.root.join("ghz.version");
+    let is_there = std::fs::read_to_string(&stamp).is_ok_and(|version| version == GHZ_VERSION);
+    if is_there && place.has("ghz") {
+        return Ok(());
+    }
+    println!("ghz: installing {GHZ_VERSION}; the load tool of Polaris' published figures");
+    let module = format!("{GHZ_MODULE}@{GHZ_VERSION}");
+    shell::capture(&mut place.go(&place.root, &["install", &module]))?;
+    std::fs::write(stamp, GHZ_VERSION)?;
+    Ok(())
+}
+
+/// Builds the client in Rust in a target folder of its own: its dependencies are other versions than
+/// ours, and an outer `cargo` holds the lock of the usual one.
+fn build_rust_client(place: &Place) -> Result<()> {
+    if !place.has(RUST_CLIENT) {
+        println!("{RUST_CLIENT}: building a client of the registry on Polaris' published stubs");
+    }
+    let manifest = shell::workspace_root().join(SOURCES).join("polaris-specification/Cargo.toml");
+    let manifest = manifest.to_str().context("the tree's path is not UTF-8")?;
+    let target = place.root.join("rust");
+    let mut command = shell::cargo(&["build", "--locked", "--manifest-path", manifest]);
+    shell::capture(command.env("CARGO_TARGET_DIR", &target))?;
+    let built = target.join("debug").join(RUST_CLIENT);
+    std::fs::copy(&built, place.programs().join(RUST_CLIENT))
+        .with_context(|| built.display().to_string())?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_asks_for_one_version_and_nothing_else() {
+        let manifest = "module a\n\ngo 1.19\n\nrequire github.com/polarismesh/polaris-go v1.7.1\n\n\
+                        require (\n\tother v1 // indirect\n)\n";
+        let text = go_manifest(manifest, "v1.6.1").unwrap();
+        let expected = "module a\n\ngo 1.19\n\nrequire github.com/polarismesh/polaris-go v1.6.1\n";
+        assert_eq!(text, expected);
+        assert!(go_manifest("module a\n", "v1.6.1").is_err());
+    }
+
+    #[test]
+    fn the_tree_is_built_against_the_newest_version() {
+        let file = shell::workspace_root().join(SOURCES).join("polaris-go/go.mod");
+        let newest = GO_SDK_VERSIONS[GO_SDK_VERSIONS.len() - 1];
+        assert!(std::fs::read_to_string(file).unwrap().contains(newest));
+    }
+}

@@ -10,6 +10,7 @@ mod functions;
 mod layout;
 mod links;
 mod manifest;
+mod sans_io;
 mod source;
 mod test_rules;
 mod tree;
@@ -53,6 +54,7 @@ fn check_tree() -> Result<Vec<Finding>> {
         findings.extend(words::check(&source));
         findings.extend(vocabulary.check(&source));
         findings.extend(test_rules::check(&source));
+        findings.extend(sans_io::check(&source));
         long_functions.extend(functions::long_functions(&source));
     }
     for file in &tree.files {

@@ -35,7 +35,11 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
     ),
     ("model", &["tokio"], "the nouns know no runtime"),
     ("router", &["tokio"], "matching does no IO"),
-    ("registry", &["tokio"], "the registry core is sans-IO, so that it can be simulated"),
+    (
+        "registry",
+        &["prost", "h2", "axum", "hyper", "tollhouse-net", "tollhouse-http"],
+        "the registry core knows no wire protocol",
+    ),
 ];
 
 /// All of the product that the load generator may use, so that it cannot flatter us.

@@ -83,6 +83,23 @@ impl Gateway {
         self.admin.expect("the gateway keeps its resources in a store")
     }
 
+    /// Where the registry speaks gRPC and HTTP.
+    ///
+    /// # Panics
+    /// When it does not: the bootstrap file turns it off, as [`GatewayBuilder::registry`] does not.
+    pub fn registry_addresses(&self) -> (SocketAddr, SocketAddr) {
+        let text = self.output.text();
+        let of = |scheme: &str| {
+            let address = text.lines().find_map(|line| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let ["registry", url] = words.as_slice() else { return None };
+                url.strip_prefix(scheme)?.parse().ok()
+            });
+            address.unwrap_or_else(|| panic!("no registry at {scheme} in:\n{text}"))
+        };
+        (of("grpc://"), of("http://"))
+    }
+
     /// Where the control API listens.
     pub fn control_address(&self) -> SocketAddr {
         self.control

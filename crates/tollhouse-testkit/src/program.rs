@@ -13,6 +13,12 @@ const SKIP_VARIABLE: &str = "TOLLHOUSE_TEST_SKIP_PEERS";
 /// The Python that has the client libraries; set by `cargo x test`.
 const PYTHON_VARIABLE: &str = "TOLLHOUSE_TEST_PYTHON";
 
+/// The folder of programs that were built for the tests; set by `cargo x test`.
+const PEERS_VARIABLE: &str = "TOLLHOUSE_TEST_PEERS";
+
+/// Where `cargo x install` leaves them below the target folder.
+const PEERS_FOLDER: &str = "test-peers/bin";
+
 /// Folders that hold servers and are not on everybody's path.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/local/go/bin"];
 
@@ -38,7 +44,22 @@ pub fn python() -> Option<PathBuf> {
 fn look(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+    built_peers()
+        .into_iter()
+        .chain(folders)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+/// Where programs lie that were built for the tests: as told, or as an earlier `cargo x install` left
+/// them in the target folder that this test was built in.
+fn built_peers() -> Option<PathBuf> {
+    let told = std::env::var_os(PEERS_VARIABLE).map(PathBuf::from);
+    told.or_else(|| {
+        let this = std::env::current_exe().ok()?;
+        let mut folders = this.ancestors().map(|folder| folder.join(PEERS_FOLDER));
+        folders.find(|folder| folder.is_dir())
+    })
 }
 
 /// What a program did.

@@ -1,4 +1,5 @@
-//! What Tollhouse is started with in a suite: a bootstrap file and resources in APISIX's standalone shape.
+//! What Tollhouse is started with in a suite: a bootstrap file, and as a gateway resources in APISIX's
+//! standalone shape.
 
 use std::path::Path;
 
@@ -54,6 +55,31 @@ pub(super) fn bootstrap(folder: &Path, port: u16, metrics_port: u16, workers: us
          workers: {workers}\n\
          listen:\n  http: [\"127.0.0.1:{port}\"]\n  https: []\n  admin: \"\"\n  control: \"\"\n  \
          metrics: \"127.0.0.1:{metrics_port}\"\n  registry_grpc: \"\"\n  registry_http: \"\"\n\
+         resources: {place}/resources.json\n\
+         access_log: {{ format: \"off\" }}\n"
+    )
+}
+
+/// Where a registry listens: gRPC and HTTP for its clients, and a gateway and metrics that nobody asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RegistryPorts {
+    pub(super) grpc: u16,
+    pub(super) http: u16,
+    pub(super) gateway: u16,
+    pub(super) metrics: u16,
+}
+
+/// The bootstrap file of a registry whose files lie in a folder, with so many serving threads.
+pub(super) fn registry_bootstrap(folder: &Path, ports: RegistryPorts, workers: usize) -> String {
+    let place = folder.display();
+    let RegistryPorts { grpc, http, gateway, metrics } = ports;
+    format!(
+        "data_dir: {place}/data\n\
+         workers: 1\n\
+         listen:\n  http: [\"127.0.0.1:{gateway}\"]\n  https: []\n  admin: \"\"\n  control: \"\"\n  \
+         metrics: \"127.0.0.1:{metrics}\"\n  registry_grpc: \"127.0.0.1:{grpc}\"\n  \
+         registry_http: \"127.0.0.1:{http}\"\n\
+         registry: {{ workers: {workers} }}\n\
          resources: {place}/resources.json\n\
          access_log: {{ format: \"off\" }}\n"
     )

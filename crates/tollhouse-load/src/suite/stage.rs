@@ -11,7 +11,7 @@ use crate::report::Environment;
 use crate::resource::{Selector, Watched};
 use crate::suite::Options;
 use crate::suite::cores::Cores;
-use crate::suite::gateway::{self, Resources};
+use crate::suite::gateway::{self, RegistryPorts, Resources};
 use crate::suite::peer::{Peer, Upstream};
 use crate::suite::program::{Program, free_port};
 
@@ -120,6 +120,25 @@ impl Stage {
         command.args(["run", "--config"]).arg(folder.join("tollhouse.yaml"));
         let cores = self.cores.gateway.clone();
         self.start(name, &cores, command, port, probe)
+    }
+
+    /// Starts Tollhouse as a registry; where it speaks gRPC.
+    pub(super) fn registry(&mut self, name: &str) -> Result<Server, BenchError> {
+        let ports = RegistryPorts {
+            grpc: free_port()?,
+            http: free_port()?,
+            gateway: free_port()?,
+            metrics: free_port()?,
+        };
+        let folder = self.folder.path().join(format!("registry-{}", self.programs.len()));
+        self.write(&folder, &format!("{name}/resources.json"), "resources.json", "{}")?;
+        let bootstrap = gateway::registry_bootstrap(&folder, ports, self.cores.gateway.len());
+        self.write(&folder, &format!("{name}/tollhouse.yaml"), "tollhouse.yaml", &bootstrap)?;
+        let mut command = Command::new(&self.program);
+        command.args(["run", "--config"]).arg(folder.join("tollhouse.yaml"));
+        let cores = self.cores.gateway.clone();
+        let server = self.start(name, &cores, command, ports.http, &request("/", ""))?;
+        Ok(Server { port: ports.grpc, ..server })
     }
 
     /// Starts a peer in front of an upstream.

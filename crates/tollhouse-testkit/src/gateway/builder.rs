@@ -77,6 +77,11 @@ impl GatewayBuilder {
         self.set("access_log.format", "json").set("access_log.file", "-")
     }
 
+    /// Has it serve the registry, on ports of the kernel's choice.
+    pub fn registry(self) -> Self {
+        self.set("listen.registry_grpc", "127.0.0.1:0").set("listen.registry_http", "127.0.0.1:0")
+    }
+
     /// The resources, as JSON.
     pub fn resources(self, resources: &Value) -> Self {
         self.folder.replace_resources(&resources.to_string());

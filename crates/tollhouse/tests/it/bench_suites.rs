@@ -66,7 +66,7 @@ fn shenyus_suite_measures_the_upstream_and_the_gateway_and_stops_both() {
 fn ngxways_suite_asks_as_ab_does() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let report = glance(&["ngxway"], folder.path());
-    assert_eq!(subjects(&report), BTreeSet::from(["direct", "tollhouse"]));
+    assert_eq!(subjects(&report), BTreeSet::from(["direct", "tollhouse", "tollhouse, cached"]));
     assert!(report.results.iter().all(|result| result.counts.succeeded == 200));
     assert!(report.results.iter().all(|result| result.name == "-n 10000 -c 32"));
     check_nothing_is_left(&report);
@@ -80,6 +80,21 @@ fn api7s_suite_saturates_and_then_asks_at_a_rate() {
     assert_eq!(paced.len(), 2);
     assert!(paced.iter().all(|result| result.subject == "tollhouse, 60 % of its rate"));
     assert!(report.results.iter().all(|result| result.counts.failed == 0));
+    check_nothing_is_left(&report);
+}
+
+#[test]
+fn polaris_suite_measures_a_registry_that_answers_every_call_as_asked() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let report = glance(&["polaris"], folder.path());
+    assert_eq!(subjects(&report), BTreeSet::from(["tollhouse"]));
+    let names: Vec<&str> = report.results.iter().map(|result| result.name.as_str()).collect();
+    assert_eq!(names, ["register", "heartbeat", "discover", "deregister"]);
+    for result in &report.results {
+        assert_eq!(result.counts.failed, 0, "{}: {:?}", result.name, result.counts.messages);
+        assert!(result.counts.succeeded > 0, "{}", result.name);
+    }
+    assert!(report.configurations.contains_key("tollhouse/tollhouse.yaml"));
     check_nothing_is_left(&report);
 }
 

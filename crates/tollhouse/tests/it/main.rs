@@ -32,6 +32,8 @@ mod plugins_together;
 mod plugins_traffic;
 mod plugins_transform;
 mod refusals;
+mod registry_durability;
+mod registry_interop;
 mod registry_upstreams;
 mod retries;
 mod routing;

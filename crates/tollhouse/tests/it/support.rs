@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use serde_json::{Map, Value, json};
-use tollhouse_testkit::{Gateway, GatewayBuilder, Origin};
+use tollhouse_testkit::{Gateway, GatewayBuilder, Origin, RawClient};
 
 /// A gateway to be described further.
 pub(crate) fn gateway() -> GatewayBuilder {
@@ -49,4 +49,22 @@ pub(crate) fn with(mut value: Value, members: Value) -> Value {
 /// Everything to one upstream, which is given further members.
 pub(crate) fn everything_with(upstream: Value, members: Value) -> Value {
     routes([json!({ "id": "all", "uri": "/*", "upstream": with(upstream, members) })])
+}
+
+/// How the registry answers for a service in the namespace `default`, over HTTP.
+pub(crate) fn discover(registry: SocketAddr, service: &str) -> Value {
+    let asked =
+        json!({ "type": "INSTANCE", "service": { "name": service, "namespace": "default" } });
+    let answer = RawClient::connect(registry).ask(registry_request("Discover", &asked));
+    serde_json::from_slice(&answer.body).expect("the answer is JSON")
+}
+
+/// A call of the registry over HTTP.
+pub(crate) fn registry_request(method: &str, body: &Value) -> String {
+    let body = body.to_string();
+    format!(
+        "POST /v1/{method} HTTP/1.1\r\nHost: registry\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }

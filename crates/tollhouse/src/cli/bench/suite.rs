@@ -16,7 +16,7 @@ Suites:
   shenyu       an upstream of 20 ms and 2 KB: directly, and through gateways with 600 to 1200 connections
   ngxway       fourteen runs of ab over 32 to 1200 connections, a two-byte answer
   api7         key-auth and limit-count, 1 and 100 routes and consumers, one worker
-  polaris      register, discover, heartbeat, deregister over gRPC, at --target
+  polaris      register, heartbeat, discover, deregister over gRPC; here, or at --target
   connections  connections opened and held, and what one costs
 
 Examples:
@@ -47,7 +47,7 @@ pub struct SuiteArguments {
     /// Run the same beside these: nginx, haproxy.
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     peers: Vec<Peer>,
-    /// The registry to measure, for polaris; by default 127.0.0.1:8091.
+    /// The registry to measure, for polaris; otherwise one is started.
     #[arg(long, value_name = "HOST:PORT")]
     target: Option<String>,
     /// A command to be the direct baseline instead of the mock; `{port}` in it is where it must

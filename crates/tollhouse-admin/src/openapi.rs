@@ -12,11 +12,13 @@ pub(crate) fn document() -> Value {
         add_resource(&mut paths, resource);
     }
     add_further(&mut paths);
+    crate::registry::openapi::add_paths(&mut paths);
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Tollhouse Admin API",
-            "description": "Objects of the gateway's configuration, in APISIX's dialect.",
+            "description": "Objects of the gateway's configuration, in APISIX's dialect, and those of the \
+                            service registry below `/registry/v1`.",
             "version": "3.18.0",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
@@ -226,6 +228,9 @@ fn schemas() -> Value {
         if let Some(core) = schema::core(name) {
             schemas.insert(name.to_owned(), core.document().clone());
         }
+    }
+    for (name, schema) in crate::registry::openapi::schemas() {
+        schemas.insert(name.to_owned(), schema);
     }
     let decoration = &graphql_cost_decorations::RESOURCE;
     schemas.insert(decoration.schema.to_owned(), graphql_cost_decorations::document());

@@ -80,14 +80,16 @@ pub struct RegistryPart {
 
 impl RegistryPart {
     /// Of a registry that has just started.
-    pub fn new(
-        registry: Registry,
-        dialect: Arc<dyn RegistryDialect>,
-        listeners: RegistryListeners,
-    ) -> Self {
+    pub fn new(registry: Registry, dialect: Arc<dyn RegistryDialect>) -> Self {
         let started_at_ms = registry.now_ms();
         let watches = Watches::new(WATCHES_MAX);
-        Self { registry, dialect, listeners, watches, started_at_ms }
+        Self { registry, dialect, listeners: RegistryListeners::default(), watches, started_at_ms }
+    }
+
+    /// The same, and where the registry listens.
+    #[must_use]
+    pub fn listening_on(self, listeners: RegistryListeners) -> Self {
+        Self { listeners, ..self }
     }
 
     /// How many watches are open.

@@ -23,6 +23,7 @@ mod listing;
 mod objects;
 mod patches;
 mod references;
+mod registry;
 mod resources;
 mod schemas;
 mod serving;
@@ -79,13 +80,21 @@ impl Fixture {
     }
 
     async fn over(store: Arc<dyn Store>, options: Options) -> Self {
+        Self::of(store, options, None).await
+    }
+
+    async fn of(
+        store: Arc<dyn Store>,
+        options: Options,
+        registry: Option<crate::RegistryPart>,
+    ) -> Self {
         let keyring = Keyring::new(["qeddd145sfvddff3", "edd1c9f0985e76a2"]);
         let parts = Parts {
             store: Arc::clone(&store),
             catalogue: Arc::new(tollhouse_plugins::catalogue()),
             services: Arc::new(Services::new("APISIX/3.18.0")),
             keyring: Some(Arc::new(keyring.expect("the keys have a right length"))),
-            registry: None,
+            registry,
             options,
         };
         Self { api: AdminApi::open(parts).await.expect("the store can be read"), store }

@@ -4,6 +4,8 @@
 //! Names are `tollhouse_<noun>_<unit>[_total]`; labels are closed sets of values. How a cell
 //! counts is not said here, nor how it is rendered.
 
+pub mod registry;
+
 use crate::codes::ErrorCode;
 use crate::counters::{Counter, Family, Gauge, SharedCounter, SharedGauge};
 use crate::histogram::{Histogram, SharedHistogram};
@@ -131,7 +133,7 @@ catalogue! {
 
 /// Every metric, in the order of the page.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
-    CoreMetrics::METRICS.iter().chain(ProcessMetrics::METRICS)
+    CoreMetrics::METRICS.iter().chain(ProcessMetrics::METRICS).chain(registry::METRICS)
 }
 
 /// The reference page of the metrics.

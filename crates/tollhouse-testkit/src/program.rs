@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::gateway::Output;
 use crate::patience::DEADLINE;
 
@@ -115,6 +117,16 @@ impl Running {
     pub fn start(command: &mut Command) -> Self {
         let (child, output) = spawn(command);
         Self { child, output }
+    }
+
+    /// Sends what Ctrl-C sends.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn interrupt(&self) {
+        let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let process = process.expect("a process has a number");
+        kill_process(process, Signal::INT).expect("the program is running");
     }
 
     /// What it prints.

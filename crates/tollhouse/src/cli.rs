@@ -1,5 +1,6 @@
 //! The command line: what can be said, and which file carries it out.
 
+mod admin_client;
 mod backup;
 mod bench;
 mod check;
@@ -12,6 +13,7 @@ mod objects;
 mod plugins;
 mod problems;
 mod reference;
+mod registry;
 mod run;
 
 use std::path::PathBuf;
@@ -47,6 +49,8 @@ enum Command {
     Export(export::ExportArguments),
     /// Bring the store to what a document says, after showing the difference.
     Import(import::ImportArguments),
+    /// Look at the registry of a running gateway, and change it.
+    Registry(registry::RegistryArguments),
     /// List the plugins, or print the manual page of one.
     Plugins(plugins::PluginsArguments),
     /// Print completions for a shell.
@@ -82,6 +86,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::Registry(arguments) => registry::run(&arguments),
         Command::Plugins(arguments) => plugins::run(&arguments),
         Command::Completions(arguments) => Ok(completions::run(&arguments)),
         Command::Reference(arguments) => Ok(reference::run(&arguments)),

@@ -44,13 +44,14 @@ const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 pub(crate) struct Watches {
     free: Arc<Semaphore>,
     most: usize,
-    ended: watch::Sender<bool>,
+    /// How often all of them were ended.
+    ended: watch::Sender<u64>,
 }
 
 impl Watches {
     /// At most so many at a time.
     pub(super) fn new(most: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(most)), most, ended: watch::Sender::new(false) }
+        Self { free: Arc::new(Semaphore::new(most)), most, ended: watch::Sender::new(0) }
     }
 
     /// How many are open.
@@ -60,7 +61,7 @@ impl Watches {
 
     /// Ends all of them.
     pub(super) fn end(&self) {
-        self.ended.send_replace(true);
+        self.ended.send_modify(|times| *times += 1);
     }
 }
 
@@ -83,7 +84,7 @@ pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Re
     tokio::spawn(async move {
         tokio::select! {
             _ = follower.run() => {}
-            _ = ended.wait_for(|ended| *ended) => {}
+            _ = ended.changed() => {}
         }
     });
     Ok(Reply::lines(chunks))

@@ -27,6 +27,7 @@ use crate::control::identity::Identity;
 use crate::control::introspection::{Introspection, ServerInfo};
 use crate::control::metrics::MetricsPage;
 use crate::control::registry::{self, RunningRegistry};
+use crate::control::registry_metrics::Slot;
 use crate::control::resources::{Drivers, Resources, Shared};
 use crate::control::server::{self, Predecessor, SideListeners};
 use crate::control::signals::{Request, Signals};
@@ -95,10 +96,7 @@ struct Control {
 async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode> {
     // Before anything else: a signal that comes during the start must wait, not kill.
     let signals = Signals::new()?;
-    let data_dir = &bootstrap.data_dir;
-    std::fs::create_dir_all(data_dir).with_context(|| {
-        format!("data_dir {} cannot be made; set data_dir to a writable folder", data_dir.display())
-    })?;
+    let data_dir = data_dir(bootstrap)?;
     let mut inheritance = upgrade.then(|| inherit(data_dir)).transpose()?;
     let metrics = Arc::new(Registry::new());
     let health = Arc::new(HealthSupervisor::new());
@@ -120,6 +118,8 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         indexes: Arc::clone(page.indexes()),
     };
     shared.drivers.follow(registry.as_ref())?;
+    let registry_page = Arc::clone(page.services());
+    registry_page.set(registry.as_ref().map(RunningRegistry::sources));
     let introspection = introspection(bootstrap, &shared, page, identity)?;
     let source = feed::source(bootstrap);
     let mut resources = Resources::new(source.clone(), &settings, resolver, shared.clone());
@@ -146,7 +146,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     }
     let successors = await_successors(data_dir, &spares);
     let side = server::start_all(bootstrap, &introspection, predecessor).await?;
-    let admin = feed.start_admin(bootstrap, &shared, predecessor).await?;
+    let admin = feed.start_admin(bootstrap, &shared, registry.as_ref(), predecessor).await?;
     shared.drivers.start();
     let banner = Banner {
         data_plane: &addresses,
@@ -159,9 +159,19 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         workers,
     };
     banner.print();
-    let store = StoreDuty { bootstrap: bootstrap.clone(), shared, admin, feed, registry };
+    let bootstrap = bootstrap.clone();
+    let store = StoreDuty { bootstrap, shared, admin, feed, registry, registry_page };
     let control = Control { resources, store, snapshots, log, spares, signals, side };
     control.run(cores, successors).await
+}
+
+/// The folder of everything that is kept, made if it is not there.
+fn data_dir(bootstrap: &Bootstrap) -> anyhow::Result<&Path> {
+    let data_dir = &bootstrap.data_dir;
+    std::fs::create_dir_all(data_dir).with_context(|| {
+        format!("data_dir {} cannot be made; set data_dir to a writable folder", data_dir.display())
+    })?;
+    Ok(data_dir)
 }
 
 /// Offers the listening sockets to whoever is started with the same folder.
@@ -218,12 +228,14 @@ struct StoreDuty {
     admin: Option<RunningAdmin>,
     feed: Feed,
     registry: Option<RunningRegistry>,
+    registry_page: Arc<Slot>,
 }
 
 impl StoreDuty {
     /// Lets go of all, for a successor. What is in service goes on to serve.
     async fn release(&mut self) {
         self.admin = None;
+        self.registry_page.set(None);
         if let Some(registry) = self.registry.take() {
             registry.stop().await;
         }
@@ -250,8 +262,11 @@ impl StoreDuty {
         if self.registry.is_none() {
             self.registry = registry::start(&self.bootstrap, leaving).await?;
             self.shared.drivers.follow(self.registry.as_ref())?;
+            self.registry_page.set(self.registry.as_ref().map(RunningRegistry::sources));
         }
-        self.admin = self.feed.start_admin(&self.bootstrap, &self.shared, leaving).await?;
+        let registry = self.registry.as_ref();
+        self.admin =
+            self.feed.start_admin(&self.bootstrap, &self.shared, registry, leaving).await?;
         Ok(())
     }
 }

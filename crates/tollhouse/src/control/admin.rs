@@ -12,6 +12,7 @@ use tollhouse_admin::{
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 
+use super::registry::RunningRegistry;
 use super::server::{self, Predecessor};
 
 /// A running Admin API; it ends when this is dropped.
@@ -102,13 +103,14 @@ pub fn parts(
     shared: &super::resources::Shared,
     keyring: Arc<tollhouse_model::encryption::Keyring>,
     options: Options,
+    registry: Option<&RunningRegistry>,
 ) -> Parts {
     Parts {
         store,
         catalogue: Arc::clone(&shared.catalogue),
         services: Arc::clone(&shared.services),
         keyring: Some(keyring),
-        registry: None,
+        registry: registry.map(RunningRegistry::admin_part),
         options,
     }
 }

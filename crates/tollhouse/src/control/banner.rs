@@ -68,7 +68,7 @@ impl Banner<'_> {
 }
 
 /// An address that a command on this machine can be pointed at.
-fn reachable(address: SocketAddr) -> SocketAddr {
+pub fn reachable(address: SocketAddr) -> SocketAddr {
     let mut reachable = address;
     if address.ip().is_unspecified() {
         reachable.set_ip(match address {

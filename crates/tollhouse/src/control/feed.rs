@@ -16,6 +16,7 @@ use tollhouse_store::{Location, Store, StoreError};
 use super::admin::{self, Documents, RunningAdmin};
 use super::configuration::ObjectSource;
 use super::echo;
+use super::registry::RunningRegistry;
 use super::resources::{Resources, Shared, Source};
 use super::secrets::{self, AdminKey};
 use super::server::Predecessor;
@@ -214,6 +215,7 @@ impl Feed {
         &self,
         bootstrap: &Bootstrap,
         shared: &Shared,
+        registry: Option<&RunningRegistry>,
         predecessor: Predecessor,
     ) -> anyhow::Result<Option<RunningAdmin>> {
         let parts = match self {
@@ -221,7 +223,7 @@ impl Feed {
             Feed::Store(feed) => {
                 let options = admin::options(bootstrap, &feed.key.key, Mode::Store);
                 let (store, keyring) = (Arc::clone(&feed.store), Arc::clone(&feed.keyring));
-                admin::parts(store, shared, keyring, options)
+                admin::parts(store, shared, keyring, options, registry)
             }
             Feed::Documents(feed) => {
                 let sink: Arc<dyn tollhouse_admin::DocumentSink> =
@@ -229,7 +231,7 @@ impl Feed {
                 let options = admin::options(bootstrap, &feed.key.key, Mode::Standalone(sink));
                 let store = tollhouse_store::open(&Location::Memory)?;
                 let keyring = Arc::new(Keyring::generate()?);
-                admin::parts(store, shared, keyring, options)
+                admin::parts(store, shared, keyring, options, registry)
             }
         };
         admin::start(bootstrap, parts, predecessor).await

@@ -21,6 +21,8 @@ use tollhouse_telemetry::apisix::{
 };
 use tollhouse_upstream::HealthSupervisor;
 
+use super::registry_metrics::Slot;
+
 /// Where the kernel tells the machine's name.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
 
@@ -32,6 +34,7 @@ pub struct MetricsPage {
     traffic: Arc<Traffic>,
     queues: Arc<Queues>,
     indexes: Arc<ModifyIndexes>,
+    services: Arc<Slot>,
     hostname: Arc<str>,
     version: &'static str,
 }
@@ -54,7 +57,21 @@ impl MetricsPage {
     ) -> Self {
         let hostname = std::fs::read_to_string(HOSTNAME_FILE).unwrap_or_default();
         let hostname = hostname.trim().into();
-        Self { registry, health, traffic, queues, indexes: Arc::default(), hostname, version }
+        Self {
+            registry,
+            health,
+            traffic,
+            queues,
+            indexes: Arc::default(),
+            services: Arc::default(),
+            hostname,
+            version,
+        }
+    }
+
+    /// Where the service registry is to be put, once it runs.
+    pub fn services(&self) -> &Arc<Slot> {
+        &self.services
     }
 
     /// Where the revisions of objects are to be noted.
@@ -80,7 +97,7 @@ impl MetricsPage {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let rest = self.traffic.page(&self.facts(), now.as_secs());
         self.registry.process().metric_series_folded.raise_to(self.traffic.folded());
-        (self.registry.render(), rest)
+        (self.registry.render() + &self.services.page(), rest)
     }
 
     fn facts(&self) -> ProcessFacts<'_> {

@@ -14,6 +14,7 @@ pub mod identity;
 pub mod introspection;
 pub mod metrics;
 pub mod registry;
+pub mod registry_dialect;
 pub mod registry_metrics;
 pub mod registry_source;
 pub mod resources;

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use tokio::sync::watch;
+use tollhouse_admin::{RegistryListeners, RegistryPart};
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::Listeners;
@@ -20,6 +21,8 @@ use tollhouse_registry::{Clock, Keeper, Options, Registry};
 use tollhouse_store::Location;
 
 use super::feed::open_store;
+use super::registry_dialect::PolarisDialect;
+use super::registry_metrics::Sources;
 use super::secrets;
 use super::server::Predecessor;
 use crate::wire;
@@ -40,6 +43,7 @@ pub struct RunningRegistry {
     pub grpc: Option<SocketAddr>,
     /// Where it speaks HTTP.
     pub http: Option<SocketAddr>,
+    part: RegistryPart,
     new_key: Option<Secret>,
     stop_serving: watch::Sender<bool>,
     stop_keeping: watch::Sender<bool>,
@@ -87,6 +91,7 @@ pub async fn start(
     let (stop_serving, _) = watch::channel(false);
     let mut running = RunningRegistry {
         dialect: Dialect::new(handle.clone(), Arc::clone(&access)),
+        part: RegistryPart::new(handle.clone(), Arc::new(PolarisDialect)),
         handle,
         connections: Arc::default(),
         grpc: None,
@@ -140,11 +145,8 @@ impl RunningRegistry {
 
     fn serve_http(&mut self, socket: TcpListener, access: &Arc<Access>) -> anyhow::Result<()> {
         let dialect = self.dialect.for_thread();
-        let metered = (self.handle.clone(), self.dialect.clone(), Arc::clone(&self.connections));
-        let metrics = Arc::new(move || {
-            let (registry, dialect, connections) = &metered;
-            super::registry_metrics::page(registry, dialect, connections)
-        });
+        let sources = self.sources();
+        let metrics = Arc::new(move || sources.polaris_page());
         let api = HttpApi { dialect, access: Arc::clone(access), metrics };
         let stop = self.stop_serving.subscribe();
         socket.set_nonblocking(true)?;
@@ -158,6 +160,25 @@ impl RunningRegistry {
         };
         self.servers.push(thread("registry-http", serve)?);
         Ok(())
+    }
+
+    /// What the Admin API shows of it.
+    pub fn admin_part(&self) -> RegistryPart {
+        let listeners = RegistryListeners {
+            grpc: self.grpc.into_iter().collect(),
+            http: self.http.into_iter().collect(),
+        };
+        self.part.clone().listening_on(listeners)
+    }
+
+    /// What pages of metrics are made of.
+    pub fn sources(&self) -> Sources {
+        Sources {
+            registry: self.handle.clone(),
+            dialect: self.dialect.clone(),
+            connections: Arc::clone(&self.connections),
+            part: self.part.clone(),
+        }
     }
 
     /// The key of the Admin API, where it was made just now for the registry's account.

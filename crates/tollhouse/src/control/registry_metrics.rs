@@ -1,14 +1,17 @@
 //! The page of the registry's metrics: what is registered, what clients call, what is made durable.
 //!
-//! Polaris' names where it has some, so that its dashboards go on to work; `tollhouse_registry_*` for the
-//! rest. Made of published state and of counters when it is asked for.
+//! `tollhouse_registry_*` on the gateway's page; on the registry's own listener Polaris' names where it has
+//! some, so that its dashboards go on to work, and the same for the rest. Made of published state and of counters when it is asked for.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use tollhouse_admin::RegistryPart;
 use tollhouse_polaris::dialect::{Dialect, LATENCY_BOUNDS_US, MethodReading};
 use tollhouse_polaris::grpc;
 use tollhouse_registry::{Counts, Registry, State};
+use tollhouse_telemetry::catalogue::{Metric, registry as catalogue};
 
 /// Namespaces shown one by one; the rest are added up under one name, so that made-up names do not fill
 /// a time-series database.
@@ -17,16 +20,76 @@ const NAMESPACES_SHOWN_MAX: usize = 100;
 /// What the namespaces that are not shown one by one are called.
 const OTHER_NAMESPACES: &str = "__other__";
 
-/// The page, in the text format of Prometheus.
-pub fn page(registry: &Registry, dialect: &Dialect, connections: &grpc::Counts) -> String {
-    let mut page = Page::default();
-    let state = registry.state_full();
-    page.instances(&state);
-    page.totals(&state);
-    page.statistics(registry);
-    page.connections(connections);
-    page.calls(&dialect.readings());
-    page.text
+/// What the pages are made of.
+#[derive(Clone)]
+pub struct Sources {
+    /// The registry.
+    pub registry: Registry,
+    /// Its clients' calls.
+    pub dialect: Dialect,
+    /// Its connections over gRPC.
+    pub connections: Arc<grpc::Counts>,
+    /// What the Admin API has of it.
+    pub part: RegistryPart,
+}
+
+impl Sources {
+    /// The page of the registry's own listener: Polaris' names where it has some, then ours.
+    pub fn polaris_page(&self) -> String {
+        let mut page = Page::default();
+        let state = self.registry.state_full();
+        page.instances_by_polaris(&state);
+        let clients = self.registry.clients().len();
+        page.heading("sdk_client_total", "gauge", catalogue::CLIENTS.help);
+        page.sample("sdk_client_total", "", clients);
+        let calls = Metric { name: "client_rq_total", ..catalogue::CALLS };
+        let seconds = Metric { name: "client_rq_duration_seconds", ..catalogue::CALL_SECONDS };
+        page.calls(&calls, &seconds, "api", &self.dialect.readings());
+        self.add_common(&mut page, &state);
+        page.text
+    }
+
+    /// The registry's part of the gateway's page.
+    pub fn own_page(&self) -> String {
+        let mut page = Page::default();
+        let state = self.registry.state_full();
+        page.instances(&state);
+        page.single(&catalogue::CLIENTS, self.registry.clients().len());
+        page.single(&catalogue::WATCHES, self.part.watches_open());
+        let readings = self.dialect.readings();
+        page.calls(&catalogue::CALLS, &catalogue::CALL_SECONDS, "method", &readings);
+        self.add_common(&mut page, &state);
+        page.text
+    }
+
+    fn add_common(&self, page: &mut Page, state: &State) {
+        page.totals(state);
+        page.statistics(&self.registry);
+        page.connections(&self.connections);
+    }
+}
+
+/// Where the gateway's page finds the registry's part; empty while there is none.
+#[derive(Default)]
+pub struct Slot(Mutex<Option<Sources>>);
+
+impl Slot {
+    /// From now on this is shown, or nothing.
+    pub fn set(&self, sources: Option<Sources>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sources;
+    }
+
+    /// The registry's part of the page.
+    pub fn page(&self) -> String {
+        let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        sources.map(|sources| sources.own_page()).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Slot").finish_non_exhaustive()
+    }
 }
 
 #[derive(Default)]
@@ -44,12 +107,28 @@ impl Page {
         let _ = writeln!(self.text, "{name}{labels} {value}");
     }
 
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
-        self.heading(name, kind, help);
-        self.sample(name, "", value);
+    fn head(&mut self, metric: &Metric) {
+        self.heading(metric.name, metric.kind, metric.help);
     }
 
-    fn instances(&mut self, state: &State) {
+    fn single(&mut self, metric: &Metric, value: impl std::fmt::Display) {
+        self.head(metric);
+        self.sample(metric.name, "", value);
+    }
+
+    fn by<const LABELS: usize>(
+        &mut self,
+        metric: &Metric,
+        label: &str,
+        values: [(&str, u64); LABELS],
+    ) {
+        self.head(metric);
+        for (text, value) in values {
+            self.sample(metric.name, &format!("{{{label}=\"{text}\"}}"), value);
+        }
+    }
+
+    fn instances_by_polaris(&mut self, state: &State) {
         type Field = fn(Counts) -> u32;
         let families: [(&str, &str, Field); 4] = [
             ("instance_count", "Registered instances.", |counts| counts.total),
@@ -70,97 +149,95 @@ impl Page {
         }
     }
 
+    fn instances(&mut self, state: &State) {
+        let shown = shown(state);
+        self.head(&catalogue::INSTANCES);
+        for (namespace, counts, _) in &shown {
+            let states = [
+                ("healthy", counts.healthy),
+                ("unhealthy", counts.unhealthy()),
+                ("isolated", counts.isolated),
+            ];
+            for (state, count) in states {
+                let labels = format!("{{namespace=\"{namespace}\",state=\"{state}\"}}");
+                self.sample(catalogue::INSTANCES.name, &labels, count);
+            }
+        }
+        self.head(&catalogue::SERVICES);
+        for (namespace, _, services) in &shown {
+            let labels = format!("{{namespace=\"{namespace}\"}}");
+            self.sample(catalogue::SERVICES.name, &labels, services);
+        }
+    }
+
     fn totals(&mut self, state: &State) {
         let totals = state.totals();
-        let gauges = [
-            ("tollhouse_registry_namespaces", "Namespaces.", totals.namespaces),
-            ("tollhouse_registry_services", "Services.", totals.services),
-            ("tollhouse_registry_aliases", "Aliases.", totals.aliases),
-            ("tollhouse_registry_rules", "Governance rules.", totals.rules),
-            ("tollhouse_registry_contracts", "Service contracts.", totals.contracts),
-            (
-                "tollhouse_registry_mass_expiries",
-                "Services whose silent instances are kept.",
-                totals.mass_expiries,
-            ),
-        ];
-        for (name, help, value) in gauges {
-            self.single(name, "gauge", help, value);
-        }
-        let help = "Published versions since the start.";
-        self.single("tollhouse_registry_version", "counter", help, state.version());
+        self.single(&catalogue::NAMESPACES, totals.namespaces);
+        self.single(&catalogue::ALIASES, totals.aliases);
+        self.single(&catalogue::RULES, totals.rules);
+        self.single(&catalogue::CONTRACTS, totals.contracts);
+        self.single(&catalogue::MASS_EXPIRIES, totals.mass_expiries);
+        self.single(&catalogue::VERSION, state.version());
     }
 
     fn statistics(&mut self, registry: &Registry) {
         let statistics = registry.statistics();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let name = "tollhouse_registry_transitions_total";
-        self.heading(name, "counter", "Changes of health.");
-        self.sample(name, "{to=\"unhealthy\"}", read(&statistics.expired));
-        self.sample(name, "{to=\"healthy\"}", read(&statistics.recovered));
-        let name = "tollhouse_registry_heartbeats_total";
-        self.heading(name, "counter", "Heartbeats, by whether their instance is registered.");
-        self.sample(name, "{instance=\"registered\"}", read(&statistics.beats));
-        self.sample(name, "{instance=\"unknown\"}", read(&statistics.stranger_beats));
-        let name = "tollhouse_registry_commands_total";
-        self.heading(name, "counter", "Commands that change the registry.");
-        self.sample(name, "{outcome=\"done\"}", read(&statistics.commands));
-        self.sample(name, "{outcome=\"refused\"}", read(&statistics.refused));
-        let help = "Groups of commands made durable.";
-        let commits = read(&statistics.commits);
-        self.single("tollhouse_registry_commits_total", "counter", help, commits);
-        let seconds = read(&statistics.commit_us) as f64 / 1e6;
-        let help = "Time that making them durable took.";
-        self.single("tollhouse_registry_commit_seconds_total", "counter", help, seconds);
-        let clients = registry.clients().len();
-        self.single(
-            "sdk_client_total",
-            "gauge",
-            "Clients that reported themselves lately.",
-            clients,
-        );
+        let states =
+            [("unhealthy", read(&statistics.expired)), ("healthy", read(&statistics.recovered))];
+        self.by(&catalogue::TRANSITIONS, "to", states);
+        let beats = [
+            ("registered", read(&statistics.beats)),
+            ("unknown", read(&statistics.stranger_beats)),
+        ];
+        self.by(&catalogue::HEARTBEATS, "instance", beats);
+        let outcomes =
+            [("done", read(&statistics.commands)), ("refused", read(&statistics.refused))];
+        self.by(&catalogue::COMMANDS, "outcome", outcomes);
+        self.single(&catalogue::COMMITS, read(&statistics.commits));
+        self.single(&catalogue::COMMIT_SECONDS, read(&statistics.commit_us) as f64 / 1e6);
     }
 
     fn connections(&mut self, counts: &grpc::Counts) {
         let opened = counts.connections.get();
-        let help = "Connections over gRPC accepted.";
-        self.single("tollhouse_registry_connections_total", "counter", help, opened);
-        let open = opened.saturating_sub(counts.connections_ended.get());
-        let help = "Connections over gRPC that are open.";
-        self.single("tollhouse_registry_connections", "gauge", help, open);
-        let help = "Calls over gRPC that ended with another status than OK.";
-        let failed = counts.calls_failed.get();
-        self.single("tollhouse_registry_calls_failed_total", "counter", help, failed);
+        let ended = counts.connections_ended.get();
+        self.single(&catalogue::CONNECTIONS, opened.saturating_sub(ended));
+        self.single(&catalogue::CONNECTIONS_OPENED, opened);
+        self.single(&catalogue::CONNECTIONS_REFUSED, counts.connections_refused.get());
+        self.single(&catalogue::CALLS_FAILED, counts.calls_failed.get());
     }
 
-    fn calls(&mut self, readings: &[MethodReading]) {
-        let name = "client_rq_total";
-        self.heading(name, "counter", "Calls of clients, by method and code of the answer.");
+    fn calls(&mut self, calls: &Metric, seconds: &Metric, label: &str, readings: &[MethodReading]) {
+        self.head(calls);
         for reading in readings {
             for (code, count) in &reading.calls {
-                let labels = format!("{{api=\"{}\",code=\"{}\"}}", reading.method, code.number());
-                self.sample(name, &labels, count);
+                let (method, code) = (reading.method, code.number());
+                let labels = format!("{{{label}=\"{method}\",code=\"{code}\"}}");
+                self.sample(calls.name, &labels, count);
             }
         }
-        let name = "client_rq_duration_seconds";
-        self.heading(name, "histogram", "How long the registry took over calls of clients.");
+        self.head(seconds);
         for reading in readings {
-            self.latency(name, reading);
+            self.latency(seconds.name, label, reading);
         }
     }
 
-    fn latency(&mut self, name: &str, reading: &MethodReading) {
+    fn latency(&mut self, name: &str, label: &str, reading: &MethodReading) {
         let method = reading.method;
         let mut below = 0;
         for (count, bound_us) in reading.classes.iter().zip(LATENCY_BOUNDS_US) {
             below += count;
             let bound = bound_us as f64 / 1e6;
-            let labels = format!("{{api=\"{method}\",le=\"{bound}\"}}");
+            let labels = format!("{{{label}=\"{method}\",le=\"{bound}\"}}");
             self.sample(&format!("{name}_bucket"), &labels, below);
         }
         let all: u64 = reading.classes.iter().sum();
-        let labels = format!("{{api=\"{method}\"}}");
-        self.sample(&format!("{name}_bucket"), &format!("{{api=\"{method}\",le=\"+Inf\"}}"), all);
+        let labels = format!("{{{label}=\"{method}\"}}");
+        self.sample(
+            &format!("{name}_bucket"),
+            &format!("{{{label}=\"{method}\",le=\"+Inf\"}}"),
+            all,
+        );
         self.sample(&format!("{name}_sum"), &labels, reading.total_us as f64 / 1e6);
         self.sample(&format!("{name}_count"), &labels, all);
     }

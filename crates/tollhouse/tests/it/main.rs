@@ -34,6 +34,7 @@ mod plugins_transform;
 mod refusals;
 mod registry_durability;
 mod registry_interop;
+mod registry_shell;
 mod registry_upstreams;
 mod retries;
 mod routing;

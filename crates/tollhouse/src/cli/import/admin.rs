@@ -1,47 +1,29 @@
 //! An Admin API as the place where objects are: read by its lists, written by PUT and DELETE.
 //!
-//! Any server of the dialect will do, an APISIX too. One request after the other on one connection,
-//! over plain HTTP, as the listener on the loopback address speaks it.
+//! Any server of the dialect will do, an APISIX too.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::StatusCode;
 use serde_json::{Map, Value};
-use tokio::net::TcpStream;
-use tokio::runtime::Runtime;
 use tollhouse_config::Bootstrap;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Credential, Id, Kind};
 
 use super::plan::Change;
+use crate::cli::admin_client::{AdminClient, refusal};
 use crate::cli::objects::{Object, Objects};
 use crate::control::secrets;
 
 /// Where the Admin API has its resources.
 const BASE: &str = "/apisix/admin";
 
-/// Longest wait for one answer: a list of 100,000 objects takes a second or two.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
-
-/// Largest answer read, in bytes; documents are read up to the same size.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
-
-/// Characters of a refusal that are repeated.
-const REFUSAL_CHARS_MAX: usize = 500;
-
 /// An Admin API, connected to.
 pub(super) struct AdminApi {
-    authority: String,
-    key: Option<String>,
+    client: AdminClient,
     keyring: Option<Keyring>,
-    runtime: Runtime,
-    connection: Option<SendRequest<Full<Bytes>>>,
 }
 
 impl AdminApi {
@@ -51,22 +33,13 @@ impl AdminApi {
         key: Option<&str>,
         bootstrap: &Bootstrap,
     ) -> anyhow::Result<Self> {
-        let key = match key {
-            Some(key) => Some(key.to_owned()),
-            None => secrets::admin_key_if_any(bootstrap)?.map(|key| key.expose().to_owned()),
-        };
-        Ok(Self {
-            authority: authority_of(url)?,
-            key,
-            keyring: secrets::keyring_if_any(bootstrap)?,
-            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
-            connection: None,
-        })
+        let client = AdminClient::open(url, key, bootstrap)?;
+        Ok(Self { client, keyring: secrets::keyring_if_any(bootstrap)? })
     }
 
     /// What people call it.
     pub(super) fn name(&self) -> String {
-        format!("http://{}{BASE}", self.authority)
+        format!("http://{}{BASE}", self.client.authority())
     }
 
     /// The keys of the data directory on this machine, if it has any.
@@ -93,7 +66,7 @@ impl AdminApi {
     }
 
     fn add_list(&mut self, found: &mut Objects, kind: Kind, path: &str) -> anyhow::Result<()> {
-        let (status, body) = self.ask("GET", path, Bytes::new())?;
+        let (status, body) = self.client.ask("GET", path, Bytes::new())?;
         // Of credentials this means none; of a kind, that the server does not serve it.
         if status == StatusCode::NOT_FOUND || (kind == Kind::StreamRoute && !status.is_success()) {
             return Ok(());
@@ -123,7 +96,7 @@ impl AdminApi {
             Some(object) => ("PUT", body_of(change.kind, object)),
             None => ("DELETE", Bytes::new()),
         };
-        let (status, answer) = self.ask(method, &path, body)?;
+        let (status, answer) = self.client.ask(method, &path, body)?;
         // Credentials go with their consumer.
         let is_gone = method == "DELETE" && status == StatusCode::NOT_FOUND;
         if !status.is_success() && !is_gone {
@@ -131,74 +104,6 @@ impl AdminApi {
         }
         Ok(())
     }
-
-    /// One exchange.
-    fn ask(
-        &mut self,
-        method: &str,
-        path: &str,
-        body: Bytes,
-    ) -> anyhow::Result<(StatusCode, Bytes)> {
-        let mut request = Request::builder().method(method).uri(path);
-        request = request.header("host", &self.authority).header("accept", "application/json");
-        if let Some(key) = &self.key {
-            request = request.header("x-api-key", key);
-        }
-        let request =
-            request.body(Full::new(body)).context("the key or an id is no header text")?;
-        let (authority, connection) = (&self.authority, &mut self.connection);
-        self.runtime.block_on(async {
-            let exchange = exchange(authority, connection, request);
-            match tokio::time::timeout(ANSWER_TIME_MAX, exchange).await {
-                Ok(answered) => answered,
-                Err(_) => Err(anyhow!("no answer within {} s", ANSWER_TIME_MAX.as_secs())),
-            }
-            .with_context(|| format!("failed to ask http://{authority}{path}"))
-        })
-    }
-}
-
-async fn exchange(
-    authority: &str,
-    connection: &mut Option<SendRequest<Full<Bytes>>>,
-    request: Request<Full<Bytes>>,
-) -> anyhow::Result<(StatusCode, Bytes)> {
-    let mut sender = match connection.take() {
-        Some(open) => open,
-        None => connect(authority).await?,
-    };
-    // A server may close a connection at any time between two requests.
-    if sender.ready().await.is_err() {
-        sender = connect(authority).await?;
-    }
-    let answer = sender.send_request(request).await?;
-    let status = answer.status();
-    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-    let body = body.map_err(|error| anyhow!("the answer cannot be read: {error}"))?.to_bytes();
-    *connection = Some(sender);
-    Ok((status, body))
-}
-
-async fn connect(authority: &str) -> anyhow::Result<SendRequest<Full<Bytes>>> {
-    let stream = TcpStream::connect(authority).await?;
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Runs while a request is waited for; its errors are those of the request.
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(sender)
-}
-
-/// Host and port of an address.
-fn authority_of(url: &str) -> anyhow::Result<String> {
-    if url.starts_with("https://") {
-        bail!("{url}: only plain http:// is spoken here; run the import on the gateway's machine");
-    }
-    let rest = url.strip_prefix("http://").unwrap_or(url);
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    if authority.is_empty() || !["", "apisix/admin"].contains(&path.trim_end_matches('/')) {
-        bail!("{url}: expected an address such as http://127.0.0.1:9180");
-    }
-    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
 }
 
 fn path_of(kind: Kind, id: &Id) -> String {
@@ -217,20 +122,6 @@ fn body_of(kind: Kind, object: &Object) -> Bytes {
         fields.shift_remove("id");
     }
     value.to_string().into()
-}
-
-/// What a server says when it refuses.
-fn refusal(status: StatusCode, body: &[u8]) -> String {
-    let said: Option<Value> = serde_json::from_slice(body).ok();
-    let field = |name: &str| said.as_ref()?.get(name)?.as_str();
-    let parts: Vec<&str> =
-        ["error_msg", "message", "description"].into_iter().filter_map(field).collect();
-    let text: String = parts.join(": ").chars().take(REFUSAL_CHARS_MAX).collect();
-    let hint = match status {
-        StatusCode::UNAUTHORIZED => "; give the key with --admin-key",
-        _ => "",
-    };
-    format!("{} {text}{hint}", status.as_u16())
 }
 
 /// The answer to the question for a list.
@@ -276,23 +167,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_have_a_host_and_a_port() {
-        let table = [
-            ("http://127.0.0.1:9180", Some("127.0.0.1:9180")),
-            ("http://127.0.0.1:9180/apisix/admin/", Some("127.0.0.1:9180")),
-            ("127.0.0.1:9180", Some("127.0.0.1:9180")),
-            ("http://gateway", Some("gateway:80")),
-            ("http://[::1]:9180/", Some("[::1]:9180")),
-            ("https://127.0.0.1:9180", None),
-            ("http://127.0.0.1:9180/other", None),
-            ("http:///", None),
-        ];
-        for (url, expected) in table {
-            assert_eq!(authority_of(url).ok().as_deref(), expected, "{url}");
-        }
-    }
-
-    #[test]
     fn lists_become_objects() {
         let list = json!({"total": 2, "list": [
             {"key": "/apisix/consumers/jack", "value": {"username": "jack", "create_time": 1}},
@@ -309,14 +183,6 @@ mod tests {
         let empty: Result<List, _> = serde_json::from_value(json!({"list": {}, "total": 0}));
         assert!(empty.is_ok_and(|list| list.0.is_empty()));
         assert!(serde_json::from_value::<List>(json!({"message": "x"})).is_err());
-    }
-
-    #[test]
-    fn refusals_are_repeated_with_what_helps() {
-        let body = br#"{"error_msg":"failed to check token","description":"wrong apikey"}"#;
-        let text = refusal(StatusCode::UNAUTHORIZED, body);
-        assert_eq!(text, "401 failed to check token: wrong apikey; give the key with --admin-key");
-        assert_eq!(refusal(StatusCode::BAD_GATEWAY, b"<html>"), "502 ");
     }
 
     #[test]

@@ -1,0 +1,57 @@
+//! The metrics of the service registry. They are read from its state when somebody scrapes; here are
+//! their names, and what is said about them.
+
+use super::Metric;
+
+macro_rules! metrics {
+    ($($constant:ident: $kind:literal, $name:literal, $label:expr, $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub const $constant: Metric =
+                Metric { name: $name, help: $help, kind: $kind, label: $label };
+        )*
+
+        /// The metrics of the registry, in the order of the page.
+        pub const METRICS: &[Metric] = &[$($constant),*];
+    };
+}
+
+metrics! {
+    INSTANCES: "gauge", "tollhouse_registry_instances", Some("namespace,state"),
+        "Registered instances, by namespace and state; namespaces beyond the hundredth are one.";
+    SERVICES: "gauge", "tollhouse_registry_services", Some("namespace"),
+        "Registered services, by namespace; namespaces beyond the hundredth are one.";
+    NAMESPACES: "gauge", "tollhouse_registry_namespaces", None, "Namespaces of the registry.";
+    ALIASES: "gauge", "tollhouse_registry_aliases", None, "Aliases of services.";
+    RULES: "gauge", "tollhouse_registry_rules", None, "Governance rules.";
+    CONTRACTS: "gauge", "tollhouse_registry_contracts", None, "Service contracts.";
+    CLIENTS: "gauge", "tollhouse_registry_clients", None,
+        "Clients that reported themselves lately.";
+    MASS_EXPIRIES: "gauge", "tollhouse_registry_mass_expiries", None,
+        "Services whose silent instances are kept, because too many fell silent at once.";
+    VERSION: "gauge", "tollhouse_registry_version", None,
+        "Version of the registry that is published; counts from the start.";
+    TRANSITIONS: "counter", "tollhouse_registry_transitions_total", Some("to"),
+        "Changes of health that heartbeats, or their absence, made.";
+    HEARTBEATS: "counter", "tollhouse_registry_heartbeats_total", Some("instance"),
+        "Heartbeats, by whether their instance is registered.";
+    COMMANDS: "counter", "tollhouse_registry_commands_total", Some("outcome"),
+        "Commands that were to change the registry.";
+    COMMITS: "counter", "tollhouse_registry_commits_total", None,
+        "Groups of commands made durable.";
+    COMMIT_SECONDS: "counter", "tollhouse_registry_commit_seconds_total", None,
+        "Time that making them durable took.";
+    CONNECTIONS: "gauge", "tollhouse_registry_connections", None,
+        "Connections of clients over gRPC open now.";
+    CONNECTIONS_OPENED: "counter", "tollhouse_registry_connections_opened_total", None,
+        "Connections of clients over gRPC accepted.";
+    CONNECTIONS_REFUSED: "counter", "tollhouse_registry_connections_refused_total", None,
+        "Connections of clients over gRPC closed at once, because there were too many.";
+    WATCHES: "gauge", "tollhouse_registry_watches", None, "Watches open through the Admin API.";
+    CALLS_FAILED: "counter", "tollhouse_registry_calls_failed_total", None,
+        "Calls over gRPC that ended with another status than OK.";
+    CALLS: "counter", "tollhouse_registry_calls_total", Some("method,code"),
+        "Calls of clients over gRPC and HTTP, by method and Polaris' code of the answer.";
+    CALL_SECONDS: "histogram", "tollhouse_registry_call_duration_seconds", Some("method"),
+        "Time from the message of a call to its answer.";
+}

@@ -1,0 +1,153 @@
+//! `tollhouse registry`: look at the registry of a running gateway, and change it, from a shell.
+//!
+//! Talks to the Admin API under `/registry/v1`. One file a subcommand; here are the arguments that they
+//! share, and how the gateway is found.
+
+mod deregister;
+mod doctor;
+mod list;
+mod name;
+mod register;
+mod remote;
+mod table;
+mod view;
+mod watch;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+use tollhouse_config::Bootstrap;
+
+use self::remote::Remote;
+use super::{Configuration, problems};
+
+/// Examples below the help.
+const EXAMPLES: &str = "\
+Examples:
+  tollhouse registry list
+  tollhouse registry list production/orders --unhealthy
+  tollhouse registry watch production/orders
+  tollhouse registry register production/orders 10.0.0.7:8080 --ttl 5 --metadata zone=a --heartbeat
+  tollhouse registry deregister production/orders 10.0.0.7:8080
+  tollhouse registry doctor
+
+A service is written NAMESPACE/NAME; a name alone is one of the namespace `default`.";
+
+/// Arguments of `registry`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RegistryArguments {
+    #[command(subcommand)]
+    command: RegistryCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RegistryCommand {
+    /// List services, or the instances of one.
+    List(list::ListArguments),
+    /// Print the instances of a service, then every change as it comes, until Ctrl-C.
+    Watch(watch::WatchArguments),
+    /// Register an instance, and with --heartbeat keep it alive until Ctrl-C.
+    Register(register::RegisterArguments),
+    /// Remove an instance.
+    Deregister(deregister::DeregisterArguments),
+    /// Look for what is wrong: listeners, silent instances, mass expiry, addresses registered twice.
+    Doctor(doctor::DoctorArguments),
+}
+
+/// Where the gateway is.
+#[derive(Debug, Args)]
+struct Gateway {
+    #[command(flatten)]
+    configuration: Configuration,
+    /// The Admin API, such as `http://127.0.0.1:9180`; by default `listen.admin` of the configuration.
+    #[arg(long, value_name = "URL")]
+    admin: Option<String>,
+    /// Key for the Admin API; the configured one (TOLLHOUSE_ADMIN_KEY), or the one in the data
+    /// directory, when not given.
+    #[arg(long, value_name = "KEY", visible_alias = "key")]
+    admin_key: Option<String>,
+}
+
+impl Gateway {
+    /// The configuration, or the exit code of one that is of no use.
+    fn load(&self) -> Result<Bootstrap, ExitCode> {
+        problems::load(&self.configuration).map(|loaded| loaded.bootstrap)
+    }
+
+    /// The way to the Admin API.
+    fn remote(&self, bootstrap: &Bootstrap) -> anyhow::Result<Remote> {
+        let url = match &self.admin {
+            Some(url) => url.clone(),
+            None => default_url(bootstrap)?,
+        };
+        Remote::open(&url, self.admin_key.as_deref(), bootstrap)
+    }
+}
+
+fn default_url(bootstrap: &Bootstrap) -> anyhow::Result<String> {
+    if let Some(file) = &bootstrap.resources {
+        bail!(
+            "a gateway that serves {} has no Admin API; {}",
+            file.display(),
+            other_ways(bootstrap)
+        );
+    }
+    let Some(address) = bootstrap.listen.admin.first() else {
+        bail!("listen.admin is off; {}", other_ways(bootstrap));
+    };
+    if bootstrap.admin.tls.cert.is_some() {
+        bail!("the Admin API speaks TLS, which this command does not; {}", other_ways(bootstrap));
+    }
+    Ok(format!("http://{}", crate::control::banner::reachable(*address)))
+}
+
+/// How else the registry is reached.
+fn other_ways(bootstrap: &Bootstrap) -> String {
+    let listen = &bootstrap.listen;
+    let address = |addresses: &[SocketAddr]| {
+        let address = addresses.first().copied().map(crate::control::banner::reachable);
+        address.map_or_else(|| "off".to_owned(), |address| address.to_string())
+    };
+    format!(
+        "its registry is reached as Polaris' clients do it: gRPC {}, HTTP {} (POST /v1/Discover, \
+         GET /naming/v1/instances)",
+        address(&listen.registry_grpc),
+        address(&listen.registry_http)
+    )
+}
+
+/// Carries out a subcommand.
+///
+/// # Errors
+/// The gateway cannot be reached, or refuses.
+pub fn run(arguments: &RegistryArguments) -> anyhow::Result<ExitCode> {
+    match &arguments.command {
+        RegistryCommand::List(arguments) => list::run(arguments),
+        RegistryCommand::Watch(arguments) => watch::run(arguments),
+        RegistryCommand::Register(arguments) => register::run(arguments),
+        RegistryCommand::Deregister(arguments) => deregister::run(arguments),
+        RegistryCommand::Doctor(arguments) => doctor::run(arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_an_admin_api_the_other_ways_are_told() {
+        let file = Bootstrap { resources: Some("gateway.yaml".into()), ..Bootstrap::default() };
+        let mut off = Bootstrap::default();
+        off.listen.admin.clear();
+        for (bootstrap, reason) in [(file, "serves gateway.yaml"), (off, "listen.admin is off")] {
+            let told = default_url(&bootstrap).expect_err("there is none").to_string();
+            assert!(told.contains(reason), "{told}");
+            assert!(told.contains("gRPC 127.0.0.1:8091, HTTP 127.0.0.1:8090"), "{told}");
+        }
+        let url = default_url(&Bootstrap::default()).ok();
+        assert_eq!(url.as_deref(), Some("http://127.0.0.1:9180"));
+    }
+}

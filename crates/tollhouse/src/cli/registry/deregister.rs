@@ -1,0 +1,55 @@
+//! `tollhouse registry deregister`.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+
+use super::Gateway;
+use super::name::{Address, ServiceName, segment};
+use super::remote::Remote;
+use super::view::Instance;
+use crate::cli::reference;
+
+/// Arguments of `deregister`.
+#[derive(Debug, Args)]
+pub struct DeregisterArguments {
+    #[command(flatten)]
+    gateway: Gateway,
+    /// The id of the instance; or, with HOST:PORT, its service.
+    #[arg(value_name = "ID|NAMESPACE/SERVICE")]
+    what: String,
+    /// Where the instance listens.
+    #[arg(value_name = "HOST:PORT")]
+    address: Option<Address>,
+}
+
+/// Removes it.
+pub fn run(arguments: &DeregisterArguments) -> anyhow::Result<ExitCode> {
+    let bootstrap = match arguments.gateway.load() {
+        Ok(bootstrap) => bootstrap,
+        Err(code) => return Ok(code),
+    };
+    let mut remote = arguments.gateway.remote(&bootstrap)?;
+    let ids = match &arguments.address {
+        None => vec![arguments.what.clone()],
+        Some(address) => find(&mut remote, &arguments.what, address)?,
+    };
+    for id in ids {
+        remote.get("DELETE", &format!("instances/{}", segment(&id)), None)?;
+        reference::print(&format!("deregistered {id}\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The ids of who listens there; more than one only where somebody gave ids by hand.
+fn find(remote: &mut Remote, service: &str, address: &Address) -> anyhow::Result<Vec<String>> {
+    let service: ServiceName = service.parse().map_err(anyhow::Error::msg)?;
+    let query = format!("host={}&port={}", segment(&address.host), address.port);
+    let found = remote.list(&format!("{}/instances", service.path()), &query)?;
+    if found.is_empty() {
+        bail!("no instance of {service} listens on {}:{}", address.host, address.port);
+    }
+    let read: Result<Vec<Instance>, _> = found.into_iter().map(serde_json::from_value).collect();
+    Ok(read?.into_iter().map(|instance| instance.id).collect())
+}

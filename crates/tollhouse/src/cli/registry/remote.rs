@@ -1,0 +1,96 @@
+//! The registry behind an Admin API.
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::body::Incoming;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use tollhouse_config::Bootstrap;
+
+use crate::cli::admin_client::{AdminClient, refusal};
+
+/// Where the Admin API has the registry's objects.
+const BASE: &str = "/registry/v1";
+
+/// Objects asked for at a time: the most the API gives.
+const PAGE_SIZE: usize = 5_000;
+
+/// A way to the registry.
+pub struct Remote {
+    client: AdminClient,
+    ways: String,
+}
+
+impl Remote {
+    /// Takes the address apart; connects with the first request.
+    pub fn open(url: &str, key: Option<&str>, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
+        let client = AdminClient::open(url, key, bootstrap)?;
+        Ok(Self { client, ways: super::other_ways(bootstrap) })
+    }
+
+    /// What it runs on.
+    pub fn runtime(&self) -> &Runtime {
+        self.client.runtime()
+    }
+
+    /// The host of the Admin API, without the port.
+    pub fn host(&self) -> &str {
+        let authority = self.client.authority();
+        authority.rsplit_once(':').map_or(authority, |(host, _)| host)
+    }
+
+    /// One exchange; the status is left to the caller.
+    pub fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<(StatusCode, Bytes)> {
+        let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
+        let ways = &self.ways;
+        self.client.ask(method, &format!("{BASE}/{path}"), body).with_context(|| {
+            format!(
+                "the Admin API cannot be reached; is the gateway running? One that serves a file \
+                 has none: {ways}"
+            )
+        })
+    }
+
+    /// One exchange that must succeed.
+    pub fn get(&mut self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let (status, answer) = self.ask(method, path, body)?;
+        if !status.is_success() {
+            bail!("{}", refusal(status, &answer));
+        }
+        if answer.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&answer)
+            .with_context(|| format!("the answer to {path} is no JSON; is that a Tollhouse?"))
+    }
+
+    /// All pages of a list. `query` may be empty.
+    pub fn list(&mut self, path: &str, query: &str) -> anyhow::Result<Vec<Value>> {
+        let mut all = Vec::new();
+        for page in 1.. {
+            let path = format!("{path}?page={page}&page_size={PAGE_SIZE}&{query}");
+            let mut answer = self.get("GET", &path, None)?;
+            let total = answer.get("total").and_then(Value::as_u64).unwrap_or_default();
+            let Some(Value::Array(list)) = answer.get_mut("list").map(Value::take) else {
+                bail!("the answer to {path} is no list; is that a Tollhouse?");
+            };
+            let is_last = list.len() < PAGE_SIZE;
+            all.extend(list);
+            if is_last || all.len() as u64 >= total {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Opens a watch.
+    pub fn open_stream(&self, path: &str) -> anyhow::Result<(StatusCode, Incoming)> {
+        self.client.open_stream(&format!("{BASE}/{path}"))
+    }
+}

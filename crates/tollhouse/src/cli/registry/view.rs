@@ -1,0 +1,134 @@
+//! The registry's objects as the commands read them; what they do not need is left out.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// A service.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    pub namespace: String,
+    pub name: String,
+    pub instances: Counted,
+    pub mass_expiry: Option<MassExpiry>,
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// Instances as they are counted.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Counted {
+    pub total: u32,
+    pub healthy: u32,
+    pub unhealthy: u32,
+    pub isolated: u32,
+}
+
+/// A service's mass expiry.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct MassExpiry {
+    pub since_ms: u64,
+    pub kept: u32,
+}
+
+/// An instance.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Instance {
+    pub id: String,
+    pub namespace: String,
+    pub service: String,
+    pub host: String,
+    pub port: u16,
+    pub protocol: String,
+    pub version: String,
+    pub weight: u16,
+    pub healthy: bool,
+    pub isolated: bool,
+    pub ttl_seconds: Option<u8>,
+    pub last_beat: Option<Beaten>,
+    pub metadata: BTreeMap<String, String>,
+    pub create_time: u64,
+}
+
+/// The heartbeats of an instance.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Beaten {
+    pub at_ms: u64,
+    pub count: u64,
+}
+
+/// An alias.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Alias {
+    pub namespace: String,
+    pub name: String,
+    pub target: Name,
+}
+
+/// The name of a service.
+#[derive(Debug, Clone, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(default)]
+pub struct Name {
+    pub namespace: String,
+    pub name: String,
+}
+
+/// The registry as a whole.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    pub now_ms: u64,
+    pub started_at_ms: u64,
+    pub listeners: Listeners,
+    pub services: usize,
+    pub instances: Counted,
+    pub counted: Counters,
+}
+
+/// Where it listens.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Listeners {
+    pub grpc: Vec<String>,
+    pub http: Vec<String>,
+}
+
+/// What was counted since the start.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    pub commits: u64,
+    pub commit_us: u64,
+}
+
+impl Instance {
+    /// One word for its state.
+    pub fn state(&self) -> &'static str {
+        match (self.isolated, self.healthy) {
+            (true, _) => "isolated",
+            (false, true) => "healthy",
+            (false, false) => "unhealthy",
+        }
+    }
+
+    /// Host and port.
+    pub fn address(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    /// Its metadata on one line.
+    pub fn labels(&self) -> String {
+        let pairs: Vec<String> =
+            self.metadata.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        pairs.join(",")
+    }
+}

@@ -164,10 +164,11 @@ enum Ailment {
 
 impl Ailment {
     fn of(instance: &Instance, status: &Status) -> Vec<Self> {
-        let mut found = Vec::new();
+        // What was taken out may well be silent.
         if instance.isolated {
-            found.push(Self::Isolated);
+            return vec![Self::Isolated];
         }
+        let mut found = Vec::new();
         let Some(ttl) = instance.ttl_seconds else {
             found.push(if instance.healthy { Self::Unchecked } else { Self::Unhealthy });
             return found;
@@ -335,6 +336,10 @@ mod tests {
             ),
             (
                 Instance { isolated: true, ..instance("a") },
+                Some((Severity::Note, "ns/svc: 1 isolated: host-a:80")),
+            ),
+            (
+                Instance { isolated: true, healthy: false, ..instance("a") },
                 Some((Severity::Note, "ns/svc: 1 isolated: host-a:80")),
             ),
             (

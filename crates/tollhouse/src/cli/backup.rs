@@ -4,7 +4,7 @@
 //! keys which the copy cannot be read without are not in it.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -13,7 +13,10 @@ use tollhouse_stdx::bytes_size;
 use tollhouse_store::Progress;
 
 use super::{Configuration, problems, reference};
-use crate::control::secrets;
+use crate::control::{registry, secrets};
+
+/// What the copy of the registry's store has behind the name of the other.
+const REGISTRY_SUFFIX: &str = ".registry";
 
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
@@ -21,12 +24,13 @@ pub struct BackupArguments {
     #[command(flatten)]
     configuration: Configuration,
     /// Where the copy goes; a file that exists is never replaced. To restore, put it into an empty
-    /// data directory as `store.db`, with the `keyring` of the old one beside it.
+    /// data directory as `store.db`, with the `keyring` of the old one beside it. What is registered
+    /// goes to FILE.registry, and back from there to `registry/store.db`.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
-/// Copies the store of the data directory, as of one revision.
+/// Copies the store of the data directory and that of the registry, each as of one revision.
 ///
 /// # Errors
 /// There is no store, it cannot be read, or the copy not be written.
@@ -36,20 +40,13 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     let data_dir = &loaded.bootstrap.data_dir;
-    let mut meter = Meter { shown: false, to_terminal: std::io::stderr().is_terminal() };
-    let mut last = Progress { done_bytes: 0, total_bytes: 0 };
-    let copied = tollhouse_store::backup_directory(data_dir, &arguments.file, &mut |progress| {
-        meter.show(progress);
-        last = progress;
-    });
-    meter.end();
-    copied.context("failed to back the store up")?;
-    let mut text = format!(
-        "{}: {} of the store in {}\n",
-        arguments.file.display(),
-        bytes_size::format(last.total_bytes),
-        data_dir.display()
-    );
+    let mut text = copy(data_dir, &arguments.file)?;
+    let registry = data_dir.join(registry::FOLDER);
+    if registry.exists() {
+        let mut file = arguments.file.clone().into_os_string();
+        file.push(REGISTRY_SUFFIX);
+        text.push_str(&copy(&registry, Path::new(&file))?);
+    }
     let keyring = secrets::keyring_path(&loaded.bootstrap);
     if keyring.exists() {
         let hint = "secrets in it are encrypted; keep a copy of the keys too, in another place";
@@ -57,6 +54,20 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
     }
     reference::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Copies the store of a folder; gives back what there is to say about it.
+fn copy(folder: &Path, file: &Path) -> anyhow::Result<String> {
+    let mut meter = Meter { shown: false, to_terminal: std::io::stderr().is_terminal() };
+    let mut last = Progress { done_bytes: 0, total_bytes: 0 };
+    let copied = tollhouse_store::backup_directory(folder, file, &mut |progress| {
+        meter.show(progress);
+        last = progress;
+    });
+    meter.end();
+    copied.context("failed to back the store up")?;
+    let size = bytes_size::format(last.total_bytes);
+    Ok(format!("{}: {size} of the store in {}\n", file.display(), folder.display()))
 }
 
 /// Tells somebody who looks on how far the copy is; files are told nothing.

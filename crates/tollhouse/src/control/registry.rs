@@ -29,7 +29,7 @@ use crate::wire;
 
 /// The folder of its store within `data_dir`: a store of its own, so that a flood of registrations
 /// neither delays nor displaces what the gateway's configuration writes and watches.
-const FOLDER: &str = "registry";
+pub const FOLDER: &str = "registry";
 
 /// A registry at work; see the module.
 pub struct RunningRegistry {

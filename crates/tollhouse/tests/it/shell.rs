@@ -59,6 +59,16 @@ fn a_backup_of_a_running_gateway_serves_elsewhere() {
 }
 
 #[test]
+fn a_backup_takes_what_is_registered_along() {
+    let gateway = gateway().without_resources().registry().start();
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let file = place.path().join("copy.db");
+    let said = run_well(in_folder(gateway.folder(), &["backup"]).arg(&file));
+    assert!(said.contains("copy.db.registry"), "{said}");
+    assert!(place.path().join("copy.db.registry").exists());
+}
+
+#[test]
 fn what_is_exported_can_be_served_from_a_file_and_imported_again() {
     let origin = Origin::named("a");
     let running = filled(&origin);

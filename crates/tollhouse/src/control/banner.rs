@@ -59,7 +59,9 @@ impl Banner<'_> {
         }
         println!("  resources   {}", self.source.name());
         if let Some(key) = self.new_key {
-            println!("\nAdmin key, made just now and shown only once: {}", key.expose());
+            // Without an Admin API the key is that of the registry's account alone.
+            let what = if self.admin.is_some() { "Admin key" } else { "Token of the registry" };
+            println!("\n{what}, made just now and shown only once: {}", key.expose());
         }
         if let (true, Some(address)) = (self.has_demonstration, self.data_plane.first()) {
             println!("\nTry: curl -i http://{}/demo", reachable(*address));

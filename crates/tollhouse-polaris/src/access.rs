@@ -1,13 +1,10 @@
 //! Who may call: two gates, one for the console and one for clients, and one account.
 //!
-//! As in Polaris the console is locked and clients are let in by default. A token comes of a login and
-//! stands for the account until the process ends, unless one was configured.
+//! A login gives the account's token, which opens locked gates. Neither has a default here: a secret that
+//! everybody can read in the source is none.
 
 use crate::code::Code;
 use std::fmt;
-
-/// Bytes of a token that is made here: too many to be guessed.
-const TOKEN_BYTES: usize = 24;
 
 /// Whether a group of calls needs a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,15 +22,8 @@ pub struct Account {
     pub name: String,
     /// Its password.
     pub password: String,
-    /// Its token; none makes a new one in every process.
-    pub token: Option<String>,
-}
-
-impl Default for Account {
-    /// The account that Polaris starts with.
-    fn default() -> Self {
-        Self { name: "polaris".to_owned(), password: "polaris".to_owned(), token: None }
-    }
+    /// Its token.
+    pub token: String,
 }
 
 impl fmt::Debug for Account {
@@ -48,14 +38,12 @@ pub struct Access {
     console: Gate,
     client: Gate,
     account: Account,
-    token: String,
 }
 
 impl Access {
     /// Gates for the console and for clients, and the account that opens them.
     pub fn new(console: Gate, client: Gate, account: Account) -> Self {
-        let token = account.token.clone().unwrap_or_else(random_digits::<TOKEN_BYTES>);
-        Self { console, client, account, token }
+        Self { console, client, account }
     }
 
     /// Whether the console's calls may be made with this token.
@@ -82,7 +70,7 @@ impl Access {
         // Both are compared, so that the time taken does not tell which one was wrong.
         let matches =
             is_equal(name, &self.account.name) & is_equal(password, &self.account.password);
-        if matches { Ok(&self.token) } else { Err(Code::Unauthorized) }
+        if matches { Ok(&self.account.token) } else { Err(Code::Unauthorized) }
     }
 
     /// The name of the account.
@@ -93,25 +81,18 @@ impl Access {
     fn check(&self, gate: Gate, token: Option<&str>) -> Result<(), Code> {
         match (gate, token) {
             (Gate::Open, _) => Ok(()),
-            (Gate::Locked, Some(token)) if is_equal(token, &self.token) => Ok(()),
+            (Gate::Locked, Some(token)) if is_equal(token, &self.account.token) => Ok(()),
             (Gate::Locked, _) => Err(Code::NotAllowedAccess),
         }
     }
 }
 
-impl Default for Access {
-    /// A locked console and open doors for clients.
-    fn default() -> Self {
-        Self::new(Gate::Locked, Gate::Open, Account::default())
-    }
-}
-
 impl fmt::Debug for Access {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { console, client, account, .. } = self;
+        let Self { console, client, account } = self;
         let mut out = out.debug_struct("Access");
         out.field("console", console).field("client", client).field("account", account);
-        out.finish_non_exhaustive()
+        out.finish()
     }
 }
 
@@ -132,8 +113,8 @@ mod tests {
     use super::*;
 
     fn access(console: Gate, client: Gate) -> Access {
-        let account = Account { token: Some("right".to_owned()), ..Account::default() };
-        Access::new(console, client, account)
+        let [name, password, token] = ["polaris", "word", "right"].map(str::to_owned);
+        Access::new(console, client, Account { name, password, token })
     }
 
     #[test]
@@ -153,19 +134,15 @@ mod tests {
     #[test]
     fn a_login_takes_name_and_password() {
         let access = access(Gate::Locked, Gate::Locked);
-        assert_eq!(access.log_in("polaris", "polaris"), Ok("right"));
-        for (name, password) in [("polaris", "x"), ("x", "polaris"), ("", "")] {
+        assert_eq!(access.log_in("polaris", "word"), Ok("right"));
+        for (name, password) in [("polaris", "x"), ("x", "word"), ("", "")] {
             assert_eq!(access.log_in(name, password), Err(Code::Unauthorized));
         }
     }
 
     #[test]
-    fn tokens_that_nobody_chose_differ_and_are_not_shown() {
-        let (one, other) = (Access::default(), Access::default());
-        let token = one.log_in("polaris", "polaris").expect("the first account");
-        assert_ne!(other.log_in("polaris", "polaris"), Ok(token));
-        assert_eq!(token.len(), 2 * TOKEN_BYTES);
-        let shown = format!("{one:?}");
-        assert!(!shown.contains(token) && !shown.contains("password"), "{shown}");
+    fn neither_password_nor_token_is_shown() {
+        let shown = format!("{:?}", access(Gate::Locked, Gate::Locked));
+        assert!(!shown.contains("word") && !shown.contains("right"), "{shown}");
     }
 }

@@ -15,9 +15,9 @@ use crate::service::ServiceDetails;
 pub(crate) fn instance(new: &NewInstance) -> Result<(), Refusal> {
     metadata(&new.metadata, new.metadata_pairs)?;
     lengths(new)?;
-    name(&new.service, SERVICE_CHARS_MAX, Refusal::ServiceName)?;
-    name(&new.namespace, NAMESPACE_CHARS_MAX, Refusal::NamespaceName)?;
-    refuse_if(new.host.trim().is_empty(), Refusal::Host)?;
+    service_name(&new.service)?;
+    namespace_name(&new.namespace)?;
+    refuse_if(!is_host(&new.host), Refusal::Host)?;
     refuse_if(new.port.is_none(), Refusal::Port)?;
     let too_long = new.id.is_empty() || is_longer(&new.id, INSTANCE_ID_CHARS_MAX);
     refuse_if(too_long, Refusal::InstanceId)
@@ -71,23 +71,37 @@ pub(crate) fn metadata(metadata: &Metadata, pairs: usize) -> Result<(), Refusal>
 
 /// The name of a namespace.
 pub(crate) fn namespace_name(text: &str) -> Result<(), Refusal> {
-    name(text, NAMESPACE_CHARS_MAX, Refusal::NamespaceName)
+    refuse_if(!is_namespace_name(text), Refusal::NamespaceName)
 }
 
 /// The name of a service.
 pub(crate) fn service_name(text: &str) -> Result<(), Refusal> {
-    name(text, SERVICE_CHARS_MAX, Refusal::ServiceName)
+    refuse_if(!is_service_name(text), Refusal::ServiceName)
 }
 
 /// The name of an alias.
 pub(crate) fn alias_name(text: &str) -> Result<(), Refusal> {
-    name(text, SERVICE_CHARS_MAX, Refusal::AliasName)
+    refuse_if(!is_service_name(text), Refusal::AliasName)
 }
 
-fn name(text: &str, chars_max: usize, refusal: Refusal) -> Result<(), Refusal> {
+/// Whether a text can be the name of a service or alias.
+pub fn is_service_name(text: &str) -> bool {
+    is_name(text, SERVICE_CHARS_MAX)
+}
+
+/// Whether a text can be the name of a namespace.
+pub fn is_namespace_name(text: &str) -> bool {
+    is_name(text, NAMESPACE_CHARS_MAX)
+}
+
+fn is_name(text: &str, chars_max: usize) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte);
-    let good = !text.is_empty() && text.len() <= chars_max && text.bytes().all(is_good);
-    refuse_if(!good, refusal)
+    (1..=chars_max).contains(&text.len()) && text.bytes().all(is_good)
+}
+
+/// Whether a text can be the host of an instance; blanks around it do not count.
+pub fn is_host(text: &str) -> bool {
+    !text.trim().is_empty() && !is_longer(text, HOST_CHARS_MAX)
 }
 
 /// A text that people write.

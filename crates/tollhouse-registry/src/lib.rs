@@ -33,6 +33,7 @@ mod strangers;
 mod view;
 
 pub use alias::Alias;
+pub use check::{is_host, is_namespace_name, is_service_name};
 pub use clients::Client;
 pub use clock::{Clock, ManualClock};
 pub use command::{

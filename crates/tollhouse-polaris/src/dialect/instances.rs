@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tollhouse_registry::limits::{HOST_CHARS_MAX, NAMESPACE_CHARS_MAX, SERVICE_CHARS_MAX};
-use tollhouse_registry::{Beat, Command, Outcome};
+use tollhouse_registry::{Beat, Command, Outcome, is_host, is_namespace_name, is_service_name};
 
 use super::meter::Method;
 use super::{Caller, Dialect, HEAD_BYTES_USUAL, Replied, Undecodable, put_code};
@@ -119,8 +118,8 @@ pub(super) fn id_of(request: &InstanceRequest<'_>) -> Result<String, Code> {
         None => {}
     }
     let checks = [
-        (is_name(request.service, SERVICE_CHARS_MAX), Code::InvalidServiceName),
-        (is_name(request.namespace, NAMESPACE_CHARS_MAX), Code::InvalidNamespaceName),
+        (request.service.is_some_and(is_service_name), Code::InvalidServiceName),
+        (request.namespace.is_some_and(is_namespace_name), Code::InvalidNamespaceName),
         (request.host.is_some_and(is_host), Code::InvalidInstanceHost),
         (request.port.is_some_and(|port| port <= u32::from(u16::MAX)), Code::InvalidInstancePort),
     ];
@@ -130,13 +129,4 @@ pub(super) fn id_of(request: &InstanceRequest<'_>) -> Result<String, Code> {
         }
     }
     Ok(computed_id(request))
-}
-
-fn is_name(name: Option<&str>, chars_max: usize) -> bool {
-    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte);
-    name.is_some_and(|name| (1..=chars_max).contains(&name.len()) && name.bytes().all(is_good))
-}
-
-fn is_host(host: &str) -> bool {
-    !host.trim().is_empty() && host.chars().nth(HOST_CHARS_MAX).is_none()
 }

@@ -44,7 +44,8 @@ impl Server {
         let store = tollhouse_store::open(&tollhouse_store::Location::Memory).expect("memory");
         let (keeper, registry) = Keeper::open(store, Options::default()).await.expect("empty");
         tokio::spawn(keeper.run(std::future::pending()));
-        let account = Account { token: Some("secret".to_owned()), ..Account::default() };
+        let [name, password, token] = ["polaris", "polaris", "secret"].map(str::to_owned);
+        let account = Account { name, password, token };
         let access = Arc::new(Access::new(Gate::Locked, Gate::Open, account));
         let dialect = Dialect::new(registry, Arc::clone(&access));
         let metrics = Arc::new(|| "up 1\n".to_owned());

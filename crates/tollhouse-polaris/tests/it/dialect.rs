@@ -14,7 +14,7 @@ use prost::Message;
 use tokio::runtime::Builder;
 use tollhouse_polaris::dialect::Dialect;
 use tollhouse_polaris::grpc::polaris;
-use tollhouse_polaris::{Access, v1};
+use tollhouse_polaris::{Access, Account, Gate, v1};
 use tollhouse_registry::{Clock, Keeper, ManualClock, Registry};
 use tollhouse_store::Location;
 
@@ -33,10 +33,13 @@ struct Polaris {
 
 impl Polaris {
     fn start() -> Self {
-        Self::start_with(Access::default())
+        Self::start_with(Gate::Open)
     }
 
-    fn start_with(access: Access) -> Self {
+    /// With a gate before clients that the token `right` opens.
+    fn start_with(client: Gate) -> Self {
+        let [name, password, token] = ["polaris", "word", "right"].map(str::to_owned);
+        let access = Access::new(Gate::Locked, client, Account { name, password, token });
         let clock = ManualClock::at_ms(START_MS);
         let registry = keep(Arc::clone(&clock));
         let dialect = Dialect::new(registry.clone(), Arc::new(access));

@@ -236,11 +236,11 @@ fn access(bootstrap: &Bootstrap) -> anyhow::Result<(Arc<Access>, Option<Secret>)
     let key = if is_complete { None } else { Some(secrets::admin_key(bootstrap)?) };
     let or_key = |given: &Option<Secret>| {
         let given = given.as_ref().or(key.as_ref().map(|key| &key.key));
-        given.map(|secret| secret.expose().to_owned())
+        given.expect("a key was made where one is not given").expose().to_owned()
     };
     let account = Account {
         name: settings.user.clone(),
-        password: or_key(&settings.password).unwrap_or_default(),
+        password: or_key(&settings.password),
         token: or_key(&settings.token),
     };
     let access = Access::new(gate(settings.console_auth), gate(settings.client_auth), account);

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tollhouse_registry::{
     Command, Metadata, Outcome, RuleKind, ServiceChange, ServiceDetails, ServiceKey, ServiceRef,
-    ServiceView, State,
+    ServiceView, State, is_namespace_name, is_service_name,
 };
 
 const MESSAGE: &str = "v1.Service";
@@ -59,14 +59,11 @@ pub(in crate::http) static GET_OWNER: Get = Get { keys: &["name", "namespace"], 
 
 /// A name that must be there; which letters it may have is the registry's to say.
 pub(super) fn check_name(name: Option<&str>, code: Code) -> Result<&str, Failure> {
-    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte);
-    let name = name.unwrap_or_default();
-    let fits = match code {
-        Code::InvalidNamespaceName => name.len() <= tollhouse_registry::limits::NAMESPACE_CHARS_MAX,
-        _ => name.len() <= tollhouse_registry::limits::SERVICE_CHARS_MAX,
+    let is_good = match code {
+        Code::InvalidNamespaceName => is_namespace_name,
+        _ => is_service_name,
     };
-    let good = !name.is_empty() && fits && name.bytes().all(is_good);
-    if good { Ok(name) } else { Err(code.into()) }
+    name.filter(|name| is_good(name)).ok_or_else(|| code.into())
 }
 
 /// Labels as the registry keeps them.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tollhouse_polaris::{Access, Account, Gate, v1};
+use tollhouse_polaris::{Gate, v1};
 
 use super::{Polaris, code, instance, some, ttl};
 use crate::client::{Client, framed, request, run};
@@ -288,8 +288,7 @@ fn bytes_that_are_no_message_end_the_call_and_nothing_else() {
 
 #[test]
 fn a_locked_gate_asks_for_a_token_of_the_call_or_the_instance() {
-    let account = Account { token: some("right"), ..Account::default() };
-    let polaris = Polaris::start_with(Access::new(Gate::Locked, Gate::Locked, account));
+    let polaris = Polaris::start_with(Gate::Locked);
     let call = |token: Option<&str>, method: &str| {
         let mut request = request(&format!("/v1.PolarisGRPC/{method}"));
         if let Some(token) = token {

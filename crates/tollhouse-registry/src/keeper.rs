@@ -50,6 +50,15 @@ pub struct Keeper {
     requests: mpsc::Receiver<Request>,
     store: Arc<dyn Store>,
     health: Health,
+    /// How the last commit ended: a disk that stays full is told of once.
+    disk: Disk,
+}
+
+/// Whether commits succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Disk {
+    Takes,
+    Refuses,
 }
 
 impl std::fmt::Debug for Keeper {
@@ -107,7 +116,7 @@ impl Keeper {
         let (sender, requests) = mpsc::channel(COMMANDS_QUEUED_MAX);
         let registry = Registry::new(state, options.clock, sender);
         let shared = Arc::clone(registry.shared());
-        Ok((Self { shared, requests, store, health }, registry))
+        Ok((Self { shared, requests, store, health, disk: Disk::Takes }, registry))
     }
 
     /// Keeps the registry until `stop` is over; what has queued up by then is refused.
@@ -138,7 +147,7 @@ impl Keeper {
             match request {
                 Request::Beats(id) => beats.push(id),
                 Request::Command(command, reply) => {
-                    group.apply(command, reply, &self.shared);
+                    group.apply(command, reply);
                     if group.journal.bytes() >= GROUP_BYTES_MAX {
                         self.commit(std::mem::replace(&mut group, self.new_group())).await;
                         group = self.new_group();
@@ -167,10 +176,11 @@ impl Keeper {
         let Group { mut state, journal, done, changed, .. } = group;
         if !journal.is_empty() {
             let started = Instant::now();
-            if let Err(error) = self.store.commit(journal.into_transaction()).await {
-                tracing::error!(%error, "registrations cannot be made durable and are refused");
+            let committed = self.store.commit(journal.into_transaction()).await;
+            self.tell_turn(committed.as_ref().err());
+            if let Err(error) = committed {
                 for (reply, outcome) in done {
-                    let _ = reply.send(outcome.and_then(|_| Err(Refusal::Store(error.clone()))));
+                    self.answer(reply, outcome.and_then(|_| Err(Refusal::Store(error.clone()))));
                 }
                 return;
             }
@@ -190,8 +200,30 @@ impl Keeper {
             self.publish(state);
         }
         for (reply, outcome) in done {
-            // Whoever asked may be gone.
-            let _ = reply.send(outcome);
+            self.answer(reply, outcome);
+        }
+    }
+
+    /// Counts what came of a command, and tells who asked, who may be gone.
+    fn answer(&self, reply: Reply, outcome: Result<Outcome, Refusal>) {
+        let counter = match &outcome {
+            Ok(_) => &self.shared.statistics.commands,
+            Err(_) => &self.shared.statistics.refused,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let _ = reply.send(outcome);
+    }
+
+    /// Logs that the disk has begun to refuse commits, or takes them again.
+    fn tell_turn(&mut self, error: Option<&StoreError>) {
+        let before = self.disk;
+        self.disk = if error.is_some() { Disk::Refuses } else { Disk::Takes };
+        match (before, error) {
+            (Disk::Takes, Some(error)) => {
+                tracing::error!(%error, "registrations cannot be made durable and are refused");
+            }
+            (Disk::Refuses, None) => tracing::info!("registrations are made durable again"),
+            _ => {}
         }
     }
 
@@ -236,14 +268,9 @@ impl Keeper {
 }
 
 impl Group {
-    fn apply(&mut self, command: Command, reply: Reply, shared: &Shared) {
+    fn apply(&mut self, command: Command, reply: Reply) {
         let mut change = Change { now_ms: self.now_ms, journal: &mut self.journal };
         let outcome = self.state.apply(command, &mut change);
-        let counter = match &outcome {
-            Ok(_) => &shared.statistics.commands,
-            Err(_) => &shared.statistics.refused,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
         match &outcome {
             Ok(Outcome::Instance(instance)) => {
                 self.changed.push(Touched::Here(Arc::clone(instance)));

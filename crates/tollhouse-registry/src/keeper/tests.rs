@@ -187,6 +187,9 @@ async fn what_cannot_be_made_durable_is_refused_and_seen_by_nobody() {
     assert!(refused.to_string().contains("make room"), "{refused}");
     let state = running.registry.state();
     assert_eq!((state.totals().services, state.totals().instances.total), (0, 0));
+    let statistics = running.registry.statistics();
+    let counted = [&statistics.commands, &statistics.refused, &statistics.commits];
+    assert_eq!(counted.map(|counter| counter.load(Ordering::Relaxed)), [0, 1, 0]);
 }
 
 #[tokio::test(start_paused = true)]

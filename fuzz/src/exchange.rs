@@ -1,0 +1,60 @@
+//! Whole exchanges: what a client sends × what a node answers × what plugins are configured to do.
+//!
+//! One worker of the data plane runs for the life of the process; `gateway` publishes the configuration
+//! that an input chooses. `script` turns the input into bytes, `node` plays the origin and reads what
+//! reaches it, `client` sends and reads the answers, `oracle` says what must hold.
+//!
+//! What must hold: every byte on a connection to a node belongs to one request that our strict parser
+//! and a second one read alike, and that carries the mark which only the gateway can write; nothing
+//! follows it before it is answered; a client reads as many answers as it sent requests; and whoever
+//! comes next, on whichever connection, gets the answer that was made for him.
+
+pub mod client;
+pub mod gateway;
+pub mod node;
+pub mod oracle;
+pub mod script;
+
+use std::sync::OnceLock;
+
+use gateway::Gateway;
+use node::Node;
+use script::Script;
+
+/// The gateway and the two origins of this process.
+pub struct Stage {
+    gateway: Gateway,
+    node: Node,
+    /// What mirrors and auth services are; it reads as strictly, and asks for no mark.
+    side: Node,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let node = Node::start(Some(gateway::MARK));
+        let side = Node::start(None);
+        let gateway = Gateway::start(node.address(), side.address());
+        Self { gateway, node, side }
+    }
+}
+
+/// Plays one input.
+///
+/// # Panics
+/// When anything that must hold does not.
+pub fn play(input: &[u8]) {
+    static STAGE: OnceLock<Stage> = OnceLock::new();
+    let stage = STAGE.get_or_init(Stage::new);
+    let Some(script) = Script::decode(input, stage.gateway.configurations()) else { return };
+    let name = stage.gateway.choose(script.configuration);
+    stage.node.begin(&script);
+    stage.side.begin(&Script::default());
+
+    let heard = client::attack(stage.gateway.address(), &script);
+    let victims = client::victims(stage.gateway.address(), &stage.node);
+
+    let seen = stage.node.end();
+    let beside = stage.side.end();
+    let findings = oracle::findings(&script, &heard, &victims, &seen, &beside);
+    assert!(findings.is_empty(), "{}", oracle::report(name, &script, &heard, &seen, &findings));
+}

@@ -1,0 +1,102 @@
+//! The client that attacks, and those who come after it.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::node::{Node, VICTIM};
+use super::script::Script;
+
+/// How long an attack waits for bytes: a node may hold the rest of an answer back.
+const ATTACK_PATIENCE: Duration = Duration::from_millis(40);
+
+/// How long a victim waits: only a fault makes it wait so long.
+const VICTIM_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What a client reads.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Whether the gateway closed the connection.
+    pub ended: bool,
+}
+
+/// A client whose answer is its own.
+#[derive(Debug)]
+pub struct Victim {
+    /// What its answer names, if it comes from the node.
+    pub token: String,
+    /// What it reads.
+    pub heard: Heard,
+}
+
+/// Sends what the script says and reads to the end.
+///
+/// # Panics
+/// When the gateway takes no connection.
+pub fn attack(gateway: SocketAddr, script: &Script) -> Heard {
+    let mut stream = connect(gateway, ATTACK_PATIENCE);
+    for piece in script.pieces.iter().filter(|piece| !piece.is_empty()) {
+        if stream.write_all(piece).is_err() {
+            break;
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Write);
+    listen(&mut stream)
+}
+
+/// Two clients after an attack: the first asks before the node lets go what it held back.
+///
+/// # Panics
+/// When the gateway takes no connection.
+pub fn victims(gateway: SocketAddr, node: &Node) -> Vec<Victim> {
+    let (mut first, first_token) = ask(gateway);
+    std::thread::yield_now();
+    node.release();
+    let first = Victim { token: first_token, heard: listen(&mut first) };
+    let (mut second, second_token) = ask(gateway);
+    vec![first, Victim { token: second_token, heard: listen(&mut second) }]
+}
+
+fn ask(gateway: SocketAddr) -> (TcpStream, String) {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let token = format!("{:016x}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut stream = connect(gateway, VICTIM_PATIENCE);
+    let request = format!(
+        "GET /victim?t={token} HTTP/1.1\r\nHost: victim.example\r\napikey: key-one\r\n\
+         Authorization: Basic Zm9vOmJhcg==\r\n{VICTIM}: {token}\r\nConnection: close\r\n\r\n"
+    );
+    let _ = stream.write_all(request.as_bytes());
+    (stream, token)
+}
+
+fn connect(gateway: SocketAddr, patience: Duration) -> TcpStream {
+    let stream = TcpStream::connect(gateway).expect("the gateway takes connections");
+    stream.set_read_timeout(Some(patience)).expect("an open socket");
+    stream.set_nodelay(true).expect("an open socket");
+    stream
+}
+
+fn listen(stream: &mut TcpStream) -> Heard {
+    let mut heard = Heard::default();
+    let mut bytes = [0; 16 * 1024];
+    loop {
+        match stream.read(&mut bytes) {
+            Ok(0) => {
+                heard.ended = true;
+                return heard;
+            }
+            Ok(read) => heard.bytes.extend_from_slice(&bytes[..read]),
+            Err(error) => {
+                let waited = matches!(
+                    error.kind(),
+                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+                );
+                heard.ended = !waited;
+                return heard;
+            }
+        }
+    }
+}

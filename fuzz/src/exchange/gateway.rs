@@ -1,0 +1,221 @@
+//! One worker of the data plane, and the configurations that an input may choose.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_model::{Id, Kind};
+use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
+use tollhouse_plugin::Services;
+use tollhouse_proxy::settings::{Limits, RealIp};
+use tollhouse_proxy::{
+    Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
+};
+use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_telemetry::Registry;
+
+/// What the gateway writes into every request for a node, and nobody else knows.
+pub const MARK: &str = "5f0c1d8e9b7a4632";
+
+/// Longest body that is taken: nothing here needs more.
+const BODY_BYTES_MAX: u64 = 64 * 1024;
+
+/// A running worker.
+pub struct Gateway {
+    address: SocketAddr,
+    snapshots: Arc<SnapshotCell>,
+    configurations: Vec<Configuration>,
+    _phase: watch::Sender<Phase>,
+}
+
+/// What a route does with its requests.
+struct Configuration {
+    name: String,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Gateway {
+    /// Starts the worker with every configuration compiled.
+    ///
+    /// # Panics
+    /// When a configuration does not compile, or the machine has no port.
+    pub fn start(node: SocketAddr, side: SocketAddr) -> Self {
+        let background = background();
+        let settings = settings();
+        let configurations: Vec<Configuration> = plugins(side)
+            .into_iter()
+            .map(|plugins| Configuration {
+                name: plugins.to_string(),
+                snapshot: compile(&settings, &background, &plugins, node),
+            })
+            .collect();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.set_nonblocking(true).expect("an open socket");
+        let address = listener.local_addr().expect("an address");
+        let (phase, receiver) = watch::channel(Phase::Serving);
+        let snapshots = Arc::new(SnapshotCell::new(Arc::clone(&configurations[0].snapshot)));
+        let parts = WorkerParts {
+            settings: Arc::new(settings),
+            snapshots: Arc::clone(&snapshots),
+            listeners: vec![listener],
+            phase: receiver,
+            metrics: Arc::new(Registry::new()),
+            log: None,
+        };
+        std::thread::spawn(move || Worker::run(parts).expect("the worker runs"));
+        Self { address, snapshots, configurations, _phase: phase }
+    }
+
+    /// How many configurations there are.
+    pub fn configurations(&self) -> usize {
+        self.configurations.len()
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Publishes a configuration; its name, for a report.
+    pub fn choose(&self, index: usize) -> &str {
+        let chosen = &self.configurations[index];
+        self.snapshots.publish(Arc::clone(&chosen.snapshot));
+        &chosen.name
+    }
+}
+
+/// Each of these with the mark set on the way to the node.
+fn plugins(side: SocketAddr) -> Vec<Value> {
+    let rewrite = |conf: Value| json!({"proxy-rewrite": conf});
+    let side = format!("http://{side}");
+    vec![
+        json!({}),
+        rewrite(json!({"uri": "/new$uri"})),
+        rewrite(json!({"uri": "/a?p=$arg_q&h=$http_x_h"})),
+        rewrite(json!({"uri": "/$arg_q/$http_x_h"})),
+        rewrite(json!({"regex_uri": ["^/(.*)", "/lookup?id=$1"]})),
+        rewrite(json!({"regex_uri": ["^/([^/]*)(.*)", "/$2/$1"]})),
+        rewrite(json!({"headers": {"set": {"Host": "$arg_q"}}})),
+        rewrite(json!({"headers": {"set": {"X-A": "$arg_q", "X-B": "$http_x_h"}, "remove": ["Content-Length", "Transfer-Encoding", "Connection"]}})),
+        rewrite(json!({"method": "GET"})),
+        rewrite(json!({"method": "HEAD"})),
+        rewrite(json!({"method": "POST"})),
+        rewrite(json!({"use_real_request_uri_unsafe": true})),
+        json!({"response-rewrite": {"status_code": 204}}),
+        json!({"response-rewrite": {"status_code": 304}}),
+        json!({"response-rewrite": {"body": "rewritten", "headers": {"set": {"X-A": "$arg_q", "Location": "$uri"}}}}),
+        json!({"response-rewrite": {"filters": [{"regex": "h(.*)o", "replace": "$1$1$1", "scope": "global"}]}}),
+        json!({"mocking": {"response_status": 204, "response_example": "x"}}),
+        json!({"mocking": {"response_status": 200, "response_example": "mocked"}}),
+        json!({"fault-injection": {"abort": {"http_status": 204, "body": "x"}}}),
+        json!({"fault-injection": {"abort": {"http_status": 503, "body": "$arg_q", "headers": {"X-A": "$arg_q"}}}}),
+        json!({"workflow": {"rules": [{"case": [["arg_q", "==", "1"]], "actions": [["return", {"code": 204}]]}]}}),
+        json!({"redirect": {"uri": "/to$uri?$arg_q"}}),
+        json!({"redirect": {"regex_uri": ["^/(.*)", "/$1"]}}),
+        json!({"redirect": {"http_to_https": true}}),
+        json!({"gzip": {"types": "*", "min_length": 1}}),
+        json!({"brotli": {"types": "*", "min_length": 1}}),
+        json!({"key-auth": {"hide_credentials": true}}),
+        json!({"basic-auth": {}}),
+        json!({"cors": {"allow_origins": "**", "allow_credential": true}}),
+        json!({"echo": {"before_body": "before ", "after_body": " after"}}),
+        json!({"request-validation": {"body_schema": {"type": "object", "required": ["a"]}}}),
+        json!({"request-id": {}}),
+        json!({"real-ip": {"source": "arg_q"}}),
+        json!({"limit-count": {"count": 1_000_000_000, "time_window": 60, "key": "request_uri", "key_type": "var"}}),
+        json!({"proxy-cache": {"cache_strategy": "memory", "cache_zone": "memory_cache", "cache_ttl": 1}}),
+        json!({"proxy-mirror": {"host": side}}),
+        json!({"forward-auth": {"uri": format!("{side}/auth"), "request_headers": ["X-H", "Cookie"], "upstream_headers": ["X-User"]}}),
+        json!({"forward-auth": {"uri": format!("{side}/auth"), "request_method": "POST"}}),
+        json!({"opa": {"host": side, "policy": "p", "with_body": true}}),
+    ]
+}
+
+/// A catch-all route with `plugins`, the mark added.
+fn compile(
+    settings: &Settings,
+    background: &tokio::runtime::Handle,
+    plugins: &Value,
+    node: SocketAddr,
+) -> Arc<Snapshot> {
+    let resolver =
+        Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), background.clone());
+    let mut services = Services::new("tollhouse");
+    services.background = Some(background.clone());
+    let catalogue = Arc::new(tollhouse_plugins::catalogue());
+    let mut compiler = Compiler::new(settings, resolver, catalogue, Arc::new(services));
+    let mut plugins = plugins.clone();
+    plugins["proxy-rewrite"]["headers"]["set"]["X-Mark"] = json!(MARK);
+    let route = json!({
+        "uri": "/*",
+        "enable_websocket": true,
+        "plugins": plugins,
+        "upstream": {
+            "type": "roundrobin",
+            "nodes": {node.to_string(): 1},
+            "timeout": {"connect": 1, "send": 1, "read": 1},
+        },
+    });
+    let consumer = json!({"username": "one", "plugins": {
+        "key-auth": {"key": "key-one"},
+        "basic-auth": {"username": "foo", "password": "bar"},
+    }});
+    let upsert = |kind, id, value| Change::Upsert {
+        kind,
+        id: Id::new(id),
+        value: Ok(value),
+        path: String::new(),
+    };
+    let snapshot = compiler
+        .apply([upsert(Kind::Consumer, "one", consumer), upsert(Kind::Route, "r", route)]);
+    let problems: Vec<String> = compiler.problems().map(|problem| format!("{problem:?}")).collect();
+    assert!(problems.is_empty(), "{plugins}: {problems:?}");
+    snapshot
+}
+
+/// A thread where plugins do what no request waits for.
+fn background() -> tokio::runtime::Handle {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let handle = runtime.handle().clone();
+    std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+    handle
+}
+
+/// A resolver's source that knows no name; nodes are addresses.
+struct NoNames;
+
+impl Source for NoNames {
+    fn lookup<'a>(&'a self, _question: &'a Question) -> Lookup<'a> {
+        Box::pin(async { Err(ResolveError::Denied) })
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        router_mode: Mode::HostUri,
+        normalize: NormalizeOptions::default(),
+        limits: Limits { body_bytes: BODY_BYTES_MAX, ..Limits::default() },
+        server: "tollhouse".to_owned(),
+        show_upstream_status: false,
+        trusted_addresses: None,
+        real_ip: RealIp {
+            header: "x-real-ip".to_owned(),
+            from: vec!["127.0.0.1/32".parse().expect("a network")],
+            recursive: false,
+        },
+        upstream_keepalive: KeepalivePool {
+            size: 320,
+            idle_timeout: Duration::from_secs(60),
+            requests: u32::MAX,
+        },
+        disable_health_checks: true,
+        resolve_timeout: Duration::from_secs(5),
+        drain_time: Duration::from_secs(1),
+    }
+}

@@ -1,0 +1,387 @@
+//! An origin that answers as a script says and reads more strictly than any server: whatever reaches it
+//! must be one request after another, each complete before the next begins.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tollhouse_http::{BodyLength, ChunkedDecoder, HeadLimits, RequestHead, ResponseHead};
+
+use super::script::{Answer, Script};
+
+/// What carries the token of a request that must not meet anybody else's answer.
+pub const VICTIM: &str = "x-victim";
+
+/// No wait of a connection is longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Heads reach a node longer than clients may send them: the gateway adds its own lines.
+const HEAD_LIMITS: HeadLimits =
+    HeadLimits { line_bytes: 64 * 1024, head_bytes: 256 * 1024, header_count: 400 };
+
+/// What reached the node in one play.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The heads, as they came.
+    pub heads: Vec<Vec<u8>>,
+    /// What must not be.
+    pub findings: Vec<String>,
+}
+
+/// An origin on a port of its own.
+pub struct Node {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    mark: Option<&'static str>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    answers: VecDeque<Answer>,
+    seen: Seen,
+    streams: Vec<TcpStream>,
+    open: usize,
+    /// Whether what was held back may go.
+    released: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Node {
+    /// Listens; every request must carry `mark` in `X-Mark`, if there is one.
+    ///
+    /// # Panics
+    /// When the machine has no port.
+    pub fn start(mark: Option<&'static str>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let shared =
+            Arc::new(Shared { mark, state: Mutex::default(), changed: Condvar::new() });
+        let accepting = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shared = Arc::clone(&accepting);
+                {
+                    let mut state = shared.state();
+                    state.open += 1;
+                    state.streams.extend(stream.try_clone());
+                }
+                std::thread::spawn(move || {
+                    Connection::new(&shared, stream).serve();
+                    shared.state().open -= 1;
+                    shared.changed.notify_all();
+                });
+            }
+        });
+        Self { address, shared }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A new play.
+    pub fn begin(&self, script: &Script) {
+        let mut state = self.shared.state();
+        state.answers = script.answers.iter().cloned().collect();
+        state.released = false;
+        state.seen = Seen::default();
+    }
+
+    /// Lets go what was held back.
+    pub fn release(&self) {
+        self.shared.state().released = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Ends a play: closes every connection, waits for its end, and says what was seen.
+    pub fn end(&self) -> Seen {
+        self.release();
+        let mut state = self.shared.state();
+        state.answers.clear();
+        for stream in state.streams.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        while state.open > 0 {
+            let (next, late) = self
+                .shared
+                .changed
+                .wait_timeout(state, PATIENCE)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = next;
+            for stream in state.streams.drain(..) {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+            if late.timed_out() {
+                state.seen.findings.push("a connection to the node does not end".to_owned());
+                break;
+            }
+        }
+        std::mem::take(&mut state.seen)
+    }
+}
+
+/// One connection of the gateway.
+struct Connection<'s> {
+    shared: &'s Shared,
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// What came of waiting for bytes.
+enum Step {
+    Go,
+    End,
+}
+
+impl<'s> Connection<'s> {
+    fn new(shared: &'s Shared, stream: TcpStream) -> Self {
+        let _ = stream.set_read_timeout(Some(PATIENCE));
+        let _ = stream.set_nodelay(true);
+        Self { shared, stream, buffer: Vec::new() }
+    }
+
+    fn serve(mut self) {
+        while let Step::Go = self.exchange() {}
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    fn found(&self, finding: String) {
+        self.shared.state().seen.findings.push(finding);
+    }
+
+    /// Reads more; `End` at the end of the stream.
+    fn more(&mut self) -> Step {
+        let mut bytes = [0; 16 * 1024];
+        match self.stream.read(&mut bytes) {
+            Ok(0) | Err(_) => Step::End,
+            Ok(read) => {
+                self.buffer.extend_from_slice(&bytes[..read]);
+                Step::Go
+            }
+        }
+    }
+
+    /// One request and its answer.
+    fn exchange(&mut self) -> Step {
+        let mut head = RequestHead::default();
+        loop {
+            match head.parse(&self.buffer, &HEAD_LIMITS) {
+                Ok(true) => break,
+                Ok(false) => {
+                    if let Step::End = self.more() {
+                        if !self.buffer.is_empty() {
+                            self.found("a head for the node breaks off".to_owned());
+                        }
+                        return Step::End;
+                    }
+                }
+                Err(error) => {
+                    self.found(format!("a head for the node is refused: {error:?}"));
+                    return Step::End;
+                }
+            }
+        }
+        let bytes = self.buffer[..head.head_bytes].to_vec();
+        self.check(&bytes, &head);
+        self.shared.state().seen.heads.push(bytes.clone());
+        let method = head.method.of_buffer(&bytes).to_vec();
+        let victim = value(&bytes, VICTIM);
+        let answer = self.next_answer(victim.as_deref());
+        if answer.is_early && victim.is_none() {
+            if let Step::End = self.answer(&answer, &method) {
+                return Step::End;
+            }
+        }
+        if let Step::End = self.body(&head) {
+            return Step::End;
+        }
+        if !self.buffer.is_empty() {
+            self.found("bytes follow a request that has not been answered".to_owned());
+            return Step::End;
+        }
+        if answer.is_early && victim.is_none() {
+            return Step::Go;
+        }
+        if answer.bytes.starts_with(b"HTTP/1.1 101") && head.upgrade {
+            let _ = self.stream.write_all(&answer.bytes);
+            while let Step::Go = self.more() {
+                self.buffer.clear();
+            }
+            return Step::End;
+        }
+        self.answer(&answer, &method)
+    }
+
+    /// What a head must be besides parseable.
+    fn check(&self, bytes: &[u8], head: &RequestHead) {
+        let mut fields = vec![httparse::EMPTY_HEADER; HEAD_LIMITS.header_count];
+        let mut second = httparse::Request::new(&mut fields);
+        match second.parse(bytes) {
+            Ok(httparse::Status::Complete(length)) if length == bytes.len() => {}
+            other => self.found(format!("a second parser reads a head otherwise: {other:?}")),
+        }
+        let target = head.target.of_buffer(bytes);
+        if !target.starts_with(b"/") && target != b"*" {
+            self.found("a target is not in origin form".to_owned());
+        }
+        if target.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
+            self.found("a target holds a byte that ends it".to_owned());
+        }
+        let hosts = second.headers.iter().filter(|line| line.name.eq_ignore_ascii_case("host"));
+        if hosts.count() != 1 {
+            self.found("a request has not one Host".to_owned());
+        }
+        for name in ["x-consumer-username", "x_consumer_username"] {
+            if value(bytes, name).as_deref() == Some("root") {
+                self.found("a client names itself a consumer".to_owned());
+            }
+        }
+        let Some(mark) = self.shared.mark else { return };
+        let marks: Vec<_> = second
+            .headers
+            .iter()
+            .filter(|line| line.name.eq_ignore_ascii_case("x-mark"))
+            .map(|line| line.value)
+            .collect();
+        if marks != [mark.as_bytes()] {
+            self.found("a request reaches the node that the gateway has not made".to_owned());
+        }
+    }
+
+    fn next_answer(&self, victim: Option<&str>) -> Answer {
+        if let Some(token) = victim {
+            let body = format!("token:{token}");
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            return Answer { bytes: [head, body].concat().into_bytes(), ..Answer::default() };
+        }
+        let answer = self.shared.state().answers.pop_front();
+        answer.filter(|answer| !answer.bytes.is_empty()).unwrap_or_else(|| Answer {
+            bytes: b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec(),
+            ..Answer::default()
+        })
+    }
+
+    /// Reads the body of `head` out of the buffer and the stream.
+    fn body(&mut self, head: &RequestHead) -> Step {
+        self.buffer.drain(..head.head_bytes);
+        match head.body {
+            BodyLength::None | BodyLength::UntilClose => Step::Go,
+            BodyLength::Known(bytes) => {
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                while self.buffer.len() < bytes {
+                    if let Step::End = self.more() {
+                        return Step::End;
+                    }
+                }
+                self.buffer.drain(..bytes);
+                Step::Go
+            }
+            BodyLength::Chunked => {
+                let mut decoder = ChunkedDecoder::new();
+                loop {
+                    match decoder.skip(&self.buffer) {
+                        Ok(read) => self.buffer.drain(..read),
+                        Err(error) => {
+                            self.found(format!("a body for the node is refused: {error:?}"));
+                            return Step::End;
+                        }
+                    };
+                    if decoder.is_done() {
+                        return Step::Go;
+                    }
+                    if let Step::End = self.more() {
+                        return Step::End;
+                    }
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: &Answer, method: &[u8]) -> Step {
+        let reading = Reading::new(&answer.bytes, method);
+        let held_back = match reading {
+            Reading::Exact => answer.bytes.len() * usize::from(answer.held_back) / 256,
+            _ => 0,
+        };
+        let (now, later) = answer.bytes.split_at(answer.bytes.len() - held_back);
+        if self.stream.write_all(now).is_err() {
+            return Step::End;
+        }
+        if !later.is_empty() {
+            self.wait_for_release();
+            if self.stream.write_all(later).is_err() {
+                return Step::End;
+            }
+        }
+        // Nobody waits for the rest of an answer that has none.
+        if answer.closes || reading == Reading::Open { Step::End } else { Step::Go }
+    }
+
+    fn wait_for_release(&self) {
+        let state = self.shared.state();
+        let _ = self.shared.changed.wait_timeout_while(state, PATIENCE, |state| !state.released);
+    }
+}
+
+/// How an answer reads.
+#[derive(Debug, PartialEq, Eq)]
+enum Reading {
+    /// One answer and nothing else.
+    Exact,
+    /// More bytes than one answer has.
+    Beyond,
+    /// An answer that only the end of the connection ends, or that is none.
+    Open,
+}
+
+impl Reading {
+    fn new(bytes: &[u8], method: &[u8]) -> Self {
+        let mut rest = bytes;
+        loop {
+            let mut head = ResponseHead::default();
+            if head.parse(rest, &HEAD_LIMITS, method) != Ok(true) {
+                return Self::Open;
+            }
+            rest = &rest[head.head_bytes..];
+            if head.is_interim() {
+                continue;
+            }
+            let body = match head.body {
+                BodyLength::None => Some(0),
+                BodyLength::Known(bytes) => usize::try_from(bytes).ok(),
+                BodyLength::UntilClose => None,
+                BodyLength::Chunked => {
+                    let mut decoder = ChunkedDecoder::new();
+                    decoder.skip(rest).ok().filter(|_| decoder.is_done())
+                }
+            };
+            return match body {
+                Some(body) if body == rest.len() => Self::Exact,
+                Some(body) if body < rest.len() => Self::Beyond,
+                _ => Self::Open,
+            };
+        }
+    }
+}
+
+/// The value of the first header line named `name`.
+fn value(head: &[u8], name: &str) -> Option<String> {
+    let text = String::from_utf8_lossy(head);
+    text.split("\r\n").skip(1).find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        found.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+    })
+}

@@ -1,0 +1,154 @@
+//! What must hold of one play.
+
+use tollhouse_http::{BodyLength, ChunkedDecoder, HeadLimits, RequestHead, ResponseHead};
+
+use super::client::{Heard, Victim};
+use super::node::Seen;
+use super::script::Script;
+
+/// Answers of the gateway are not longer than this.
+const ANSWER_LIMITS: HeadLimits =
+    HeadLimits { line_bytes: 64 * 1024, head_bytes: 256 * 1024, header_count: 400 };
+
+/// All that does not hold.
+pub fn findings(
+    script: &Script,
+    heard: &Heard,
+    victims: &[Victim],
+    seen: &Seen,
+    beside: &Seen,
+) -> Vec<String> {
+    let mut findings = seen.findings.clone();
+    findings.extend(beside.findings.iter().map(|finding| format!("beside: {finding}")));
+    let asked = Asked::new(&script.sent());
+    findings.extend(answers(&heard.bytes, &asked).err());
+    for victim in victims {
+        findings.extend(of_victim(victim).err());
+    }
+    findings
+}
+
+/// The requests that a client's bytes are, read strictly.
+struct Asked {
+    methods: Vec<Vec<u8>>,
+    /// Whether more follows that is no request, or not a whole one.
+    has_rest: bool,
+}
+
+impl Asked {
+    fn new(sent: &[u8]) -> Self {
+        let mut asked = Self { methods: Vec::new(), has_rest: false };
+        let mut rest = sent;
+        while !rest.is_empty() {
+            let mut head = RequestHead::default();
+            if head.parse(rest, &HeadLimits::default()) != Ok(true) {
+                asked.has_rest = true;
+                break;
+            }
+            asked.methods.push(head.method.of_buffer(rest).to_vec());
+            rest = &rest[head.head_bytes..];
+            let body = match head.body {
+                BodyLength::None | BodyLength::UntilClose => Some(0),
+                BodyLength::Known(bytes) => usize::try_from(bytes).ok(),
+                BodyLength::Chunked => {
+                    let mut decoder = ChunkedDecoder::new();
+                    decoder.skip(rest).ok().filter(|_| decoder.is_done())
+                }
+            };
+            let Some(body) = body.filter(|body| *body <= rest.len()) else { break };
+            rest = &rest[body..];
+        }
+        asked
+    }
+}
+
+/// A client reads whole answers, not more than it asked for.
+fn answers(heard: &[u8], asked: &Asked) -> Result<(), String> {
+    let most = asked.methods.len() + usize::from(asked.has_rest);
+    let mut rest = heard;
+    let mut count = 0;
+    while !rest.is_empty() {
+        let method = asked.methods.get(count).map_or(&b"GET"[..], Vec::as_slice);
+        let mut head = ResponseHead::default();
+        match head.parse(rest, &ANSWER_LIMITS, method) {
+            Ok(true) => {}
+            Ok(false) => return Err(format!("the head of answer {count} breaks off")),
+            Err(error) => return Err(format!("answer {count} is none: {error:?}")),
+        }
+        rest = &rest[head.head_bytes..];
+        if head.is_interim() {
+            continue;
+        }
+        count += 1;
+        if count > most {
+            return Err(format!("{count} answers to {most} requests"));
+        }
+        if head.status == 101 {
+            return Ok(());
+        }
+        match head.body {
+            BodyLength::None => {}
+            BodyLength::UntilClose => return Ok(()),
+            BodyLength::Known(bytes) => {
+                // A node may break its answer off, and then nothing follows.
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                rest = rest.get(bytes..).unwrap_or_default();
+            }
+            BodyLength::Chunked => {
+                let mut decoder = ChunkedDecoder::new();
+                let read = decoder
+                    .skip(rest)
+                    .map_err(|error| format!("the body of answer {count} is none: {error:?}"))?;
+                rest = &rest[read..];
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whoever comes next gets an answer, his own, and nothing behind it.
+fn of_victim(victim: &Victim) -> Result<(), String> {
+    let Victim { token, heard } = victim;
+    if heard.bytes.is_empty() || !heard.ended {
+        return Err(format!("a client after the attack is left without an answer: {heard:?}"));
+    }
+    let asked = Asked { methods: vec![b"GET".to_vec()], has_rest: false };
+    answers(&heard.bytes, &asked)
+        .map_err(|error| format!("a client after the attack: {error}"))?;
+    let text = String::from_utf8_lossy(&heard.bytes);
+    if text.contains("forged") {
+        return Err("a client after the attack reads what the attack's answer held".to_owned());
+    }
+    let status = text.get(9..12).unwrap_or_default();
+    if matches!(status, "500" | "502" | "504") {
+        return Err(format!("a client after the attack is answered {status}"));
+    }
+    match text.split("token:").nth(1) {
+        Some(rest) if !rest.starts_with(token.as_str()) => {
+            Err("a client after the attack reads somebody else's answer".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A play that went wrong, to be read.
+pub fn report(
+    configuration: &str,
+    script: &Script,
+    heard: &Heard,
+    seen: &Seen,
+    findings: &[String],
+) -> String {
+    let mut report = format!("{}\n\nplugins: {configuration}\n", findings.join("\n"));
+    for piece in &script.pieces {
+        report.push_str(&format!("client sends  {}\n", piece.escape_ascii()));
+    }
+    for head in &seen.heads {
+        report.push_str(&format!("node reads    {}\n", head.escape_ascii()));
+    }
+    for answer in &script.answers {
+        report.push_str(&format!("node answers  {}  {answer:?}\n", answer.bytes.escape_ascii()));
+    }
+    report.push_str(&format!("client reads  {}\n", heard.bytes.escape_ascii()));
+    report
+}

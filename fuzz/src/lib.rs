@@ -1,0 +1,4 @@
+//! What fuzz targets share that are more than one call: a whole gateway between a scripted client and a
+//! scripted node. Parsers of single messages need none of it.
+
+pub mod exchange;

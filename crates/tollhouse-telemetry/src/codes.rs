@@ -165,7 +165,7 @@ codes! {
         "The upstream as a whole is failing: retries are held back so as not to add to its load.";
     DownstreamGone = "downstream_gone", 499, Downstream,
         "The client closed the connection before the answer was complete.",
-        "Nobody sees this status; many of them mean answers are slower than clients are patient.";
+        "Nobody sees this status. Many of them mean that clients give up before they are answered.";
     InternalPanic = "internal_panic", 500, Gateway,
         "A defect of the gateway stopped this request; the others went on.",
         "Report it with the message in the error log.";

@@ -35,7 +35,7 @@ pub struct Arguments {
 enum Command {
     /// Serve traffic; the default.
     Run(run::RunArguments),
-    /// Judge files without serving: every problem with path, value, reason and hint.
+    /// Check files without serving them: every problem with path, value, reason and hint.
     Check(check::CheckArguments),
     /// Tell which route, plugins and upstream a request would get, and why others lost.
     Explain(explain::ExplainArguments),

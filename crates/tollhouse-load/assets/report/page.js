@@ -249,7 +249,7 @@
   function kernel(result) {
     const kernel = result.kernel;
     if (!kernel || kernel.at_ns.length < 2) return null;
-    const lines = [["retransmits", "segments sent again", "caution"], ["listen_overflows", "listen queue overflows", "invalid"]]
+    const lines = [["retransmits", "TCP retransmits", "caution"], ["listen_overflows", "listen queue overflows", "invalid"]]
       .filter(([key]) => (kernel[key] || []).some((value) => value > 0))
       .map(([key, label, tone]) => ({ label, values: kernel[key], tone }));
     return lines.length ? { title: "What the kernel counted", y: "since the last sample", at: kernel.at_ns.map((at) => at / 1e9), series: lines } : null;

@@ -26,7 +26,7 @@ pub(super) fn failures(session: &Session<'_>, findings: &mut Findings) {
             severity,
             format!(
                 "{} of {} requests failed ({}: {}){}. Quote the goodput of {} requests/s, not the {} of \
-                 all; failures are in no time. Remove their cause before comparing.",
+                 all; failures are excluded from the latencies. Remove their cause before comparing.",
                 figure::count(counts.failed),
                 figure::count(counts.completed),
                 figure::percent(share),

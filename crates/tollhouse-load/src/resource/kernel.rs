@@ -1,4 +1,4 @@
-//! What the kernel tells about the whole machine: sockets and their memory, segments sent again,
+//! What the kernel tells about the whole machine: sockets and their memory, segments retransmitted,
 //! overflowed listen queues, CPU.
 
 use crate::resource::Procfs;

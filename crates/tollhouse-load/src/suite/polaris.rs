@@ -1,7 +1,7 @@
 //! Polaris's report: registering, discovering, heartbeats and deregistering over gRPC, with the messages
 //! of the published ghz files: against Tollhouse, or a server that is running at any address.
 //!
-//! What is registered is beaten and deregistered again, each as often; every answer must be 200000. The
+//! What is registered is sent heartbeats and deregistered again, equally often; every answer must be 200000. The
 //! services that are discovered are the published ones, one for each worker of the generator, and are
 //! registered before.
 
@@ -91,7 +91,7 @@ const OPERATIONS: [(&str, &str, &str); 4] = [
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
 struct Amount {
-    /// Instances that are registered, beaten once and deregistered.
+    /// Instances that are registered, sent one heartbeat and deregistered.
     instances: u64,
     /// How long services are discovered.
     duration: Duration,
@@ -195,7 +195,7 @@ fn plan(options: &Options, stage: &Stage, subject: &Subject, proto: &Path) -> Pl
         name: "Polaris's benchmark, measured again".into(),
         about: format!(
             "The four calls of the published ghz files, {CONCURRENCY} in flight over {CONNECTIONS} \
-             connections: {} instances are registered, beaten and deregistered, services of one \
+             connections: {} instances are registered, sent one heartbeat and deregistered, services of one \
              instance are discovered. An answer with another code than {DONE} is a failure. {place}",
             amount.instances
         ),

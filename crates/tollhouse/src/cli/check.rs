@@ -1,4 +1,4 @@
-//! `tollhouse check`: judges files without serving.
+//! `tollhouse check`: checks files without serving them.
 //!
 //! What a file is (bootstrap or resources) is told by its keys in `check/kind.rs`; the judging of
 //! resources is the model's work, joined in `check/resources.rs` by what only the whole document

@@ -99,7 +99,7 @@ fn failures(of_subject: &[&Row<'_>]) -> String {
     let (failed, completed) = (sum(|run| run.counts.failed), sum(|run| run.counts.completed));
     let all = figure::count(completed);
     match failed {
-        0 => format!("None of all {all} requests failed."),
+        0 => format!("None of the {all} requests failed."),
         failed => {
             let share = figure::percent(failed as f64 / completed as f64);
             format!("Of all {all} requests {} failed ({share}).", figure::count(failed))

@@ -129,7 +129,7 @@ fn headline(result: &CaseResult, paint: Paint) -> Vec<String> {
         let opened = figure::count(counts.connections_opened);
         let reused = figure::count(counts.reused);
         lines.push(format!(
-            "  opened      {opened} connections; {reused} requests on one that had served before"
+            "  opened      {opened} connections; {reused} requests reused one"
         ));
     }
     lines

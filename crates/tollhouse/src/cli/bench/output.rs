@@ -17,7 +17,7 @@ pub struct SessionArguments {
     /// What the report calls the case.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Measure so often; three runs or more tell a difference from chance.
+    /// How often to measure; three runs or more tell a difference from chance.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(REPEAT_MAX)))]
     repeat: u32,
     /// Watch a process: `pid:123`, `port:9080` or `command:nginx`, with `ROLE=` before it when it is not

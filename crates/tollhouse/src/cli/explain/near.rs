@@ -91,7 +91,7 @@ fn other_path(everything: &Offline, question: &Question) -> String {
         Some(uri) => {
             let owner = everything.patterns().find(|(_, known)| *known == uri);
             let id = owner.map(|(id, _)| id.as_str()).unwrap_or_default();
-            line(&mut text, &format!("  {id}  {uri}  is spelt much like it"));
+            line(&mut text, &format!("  {id}  {uri}  has a similar spelling"));
         }
         None => line(&mut text, "  nothing: no route has a path like it"),
     }

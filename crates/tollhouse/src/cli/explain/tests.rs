@@ -186,7 +186,7 @@ fn no_match_tells_what_came_nearest() {
         ("http://x.com/h", "  hosted  /h  the host is none of the route's: a.com, *.b.com\n"),
         ("http://c.com/off", "  off  /off  it is switched off (status: 0)\n"),
         ("http://c.com/lost/", "  lost would take /lost: a last slash makes another path\n"),
-        ("http://c.com/emty", "  empty  /empty  is spelt much like it\n"),
+        ("http://c.com/emty", "  empty  /empty  has a similar spelling\n"),
     ];
     let without_all = RESOURCES.replace("\"uri\": \"/*\"", "\"uri\": \"/all/here/*\"");
     for (url, expected) in table {

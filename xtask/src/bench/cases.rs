@@ -2,7 +2,7 @@
 //! rounds, set ours against the others.
 
 use super::budget::{self, Budget, Figure};
-use super::measure::{self, Contender, Row};
+use super::measure::{self, Concurrent, Contender, Row};
 use super::peer::{Peer, Proxy};
 use super::report::CaseResult;
 use super::{Plan, admin, api7, churn, generator, idle, origin, registry, start};
@@ -13,7 +13,7 @@ use std::path::Path;
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Case {
-    /// One route, 64 connections, answers of 2 KB.
+    /// One route, answers of 2 KB, all peers under load at the same time.
     Plain,
     /// 1 to 100,000 routes, a random one each request.
     Routes,
@@ -39,6 +39,8 @@ pub(crate) enum Case {
 
 /// The load of every case that does not vary it.
 pub(crate) const CONNECTIONS: usize = 64;
+/// The load of each peer where all are under load at the same time.
+const CONCURRENT_CONNECTIONS: usize = 32;
 /// The answer of every case that does not vary it: a page of an API.
 pub(crate) const BODY_BYTES: usize = 2048;
 
@@ -90,9 +92,9 @@ impl Case {
 fn plain(plan: &Plan) -> Result<CaseResult> {
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     let proxies = start_all(plan, origin.port, 1)?;
-    let rows = measure::in_rounds(plan, &contenders(&proxies, CONNECTIONS, ""))?;
-    let figures = ratios(&rows, "");
-    Ok(CaseResult::new(Case::Plain.name(), rows, figures))
+    let measured = measure::concurrently(plan, &contenders(&proxies, CONCURRENT_CONNECTIONS, ""))?;
+    let figures = concurrent_ratios(&measured);
+    Ok(CaseResult::new(Case::Plain.name(), measured.rows, figures))
 }
 
 fn bodies(plan: &Plan) -> Result<CaseResult> {
@@ -208,17 +210,28 @@ fn ratios(rows: &[Row], suffix: &str) -> Vec<Figure> {
         rows.iter().find(|row| row.label == label).map(|row| row.cpu_us_per_request)
     };
     let Some(ours) = cpu_of(Peer::Tollhouse) else { return Vec::new() };
-    let others: [(Peer, Budget); 3] = [
-        (Peer::Nginx, budget::CPU_AGAINST_NGINX),
-        (Peer::Haproxy, budget::CPU_AGAINST_HAPROXY),
-        (Peer::HaproxyTcp, budget::CPU_AGAINST_HAPROXY_TCP),
-    ];
     let figure = |(peer, budget): (Peer, Budget)| {
         let what = format!("CPU against {}{suffix}", peer.name());
         Some(Figure::judged(what, ours / cpu_of(peer)?, budget))
     };
-    others.into_iter().filter_map(figure).collect()
+    OTHERS.into_iter().filter_map(figure).collect()
 }
+
+/// The same where every round holds all of them.
+fn concurrent_ratios(measured: &Concurrent) -> Vec<Figure> {
+    let figure = |(peer, budget): (Peer, Budget)| {
+        let ratio = measured.ratio(Peer::Tollhouse.name(), peer.name())?;
+        Some(Figure::judged(format!("CPU against {}", peer.name()), ratio, budget))
+    };
+    OTHERS.into_iter().filter_map(figure).collect()
+}
+
+/// Whom our CPU is compared with.
+const OTHERS: [(Peer, Budget); 3] = [
+    (Peer::Nginx, budget::CPU_AGAINST_NGINX),
+    (Peer::Haproxy, budget::CPU_AGAINST_HAPROXY),
+    (Peer::HaproxyTcp, budget::CPU_AGAINST_HAPROXY_TCP),
+];
 
 /// The budgets hold for the plain case only.
 fn without_budget(figure: Figure) -> Figure {

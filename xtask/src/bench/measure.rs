@@ -1,5 +1,6 @@
-//! Measuring several proxies fairly: all are running, and each round gives every one its turn, so
-//! that a disturbance of the machine meets all of them alike. The median of the rounds counts.
+//! Measuring several proxies fairly. Where CPU is compared, all are under load at the same time, so that a
+//! disturbance of the machine meets all of them in the same moment; where the times of answers are, each gets
+//! its turn alone, round after round. The median of the rounds counts.
 
 use super::peer::Proxy;
 use super::wrk::{self, Load, Outcome};
@@ -70,6 +71,57 @@ pub(crate) fn in_turns(
     }
     let rows = contenders.iter().zip(&samples);
     Ok(rows.map(|(contender, kept)| Row::of(&contender.label, kept)).collect())
+}
+
+/// What a comparison of contenders under load at the same time found.
+pub(crate) struct Concurrent {
+    /// Medians over the rounds.
+    pub(crate) rows: Vec<Row>,
+    /// CPU per request of each contender in each round, in the order of the contenders.
+    cpu_by_round: Vec<Vec<f64>>,
+}
+
+impl Concurrent {
+    /// CPU per request of one contender over another's: the median of the ratios within each round.
+    pub(crate) fn ratio(&self, label: &str, other: &str) -> Option<f64> {
+        let index = |label: &str| self.rows.iter().position(|row| row.label == label);
+        let (this, other) = (index(label)?, index(other)?);
+        let ratios = self.cpu_by_round.iter().map(|round| round[this] / round[other]);
+        Some(median(ratios.collect()))
+    }
+}
+
+/// Measures all contenders at the same time, each under a load of its own: rounds one after another
+/// differ by more than the contenders do on a machine whose clock rate and neighbours change.
+pub(crate) fn concurrently(plan: &Plan, contenders: &[Contender<'_>]) -> Result<Concurrent> {
+    let mut samples: Vec<Vec<Sample>> = contenders.iter().map(|_| Vec::new()).collect();
+    let mut cpu_by_round = Vec::new();
+    turn_at_once(&plan.cores, contenders, WARM_UP)?;
+    for _ in 0..plan.rounds {
+        let round = turn_at_once(&plan.cores, contenders, plan.round)?;
+        cpu_by_round.push(round.iter().map(|sample| sample.cpu_us_per_request).collect());
+        for (kept, sample) in samples.iter_mut().zip(round) {
+            kept.push(sample);
+        }
+    }
+    let rows = contenders.iter().zip(&samples);
+    let rows = rows.map(|(contender, kept)| Row::of(&contender.label, kept)).collect();
+    Ok(Concurrent { rows, cpu_by_round })
+}
+
+fn turn_at_once(
+    cores: &Cores,
+    contenders: &[Contender<'_>],
+    duration: Duration,
+) -> Result<Vec<Sample>> {
+    std::thread::scope(|scope| {
+        let turns: Vec<_> = contenders
+            .iter()
+            .map(|contender| scope.spawn(|| contender.turn(cores, duration)))
+            .collect();
+        let joined = turns.into_iter().map(|turn| turn.join().expect("a turn does not panic"));
+        joined.collect()
+    })
 }
 
 impl Contender<'_> {
@@ -154,6 +206,17 @@ mod tests {
     fn medians_forgive_one_bad_round_errors_do_not() {
         let row = Row::of("a", &[sample(100.0, 0), sample(9000.0, 2), sample(120.0, 0)]);
         assert_eq!((row.p99_us, row.cpu_us_per_request, row.errors), (120.0, 12.0, 2));
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_round() {
+        // The second round met a machine of half the speed, which neither contender is to blame for.
+        let measured = Concurrent {
+            rows: ["a", "b"].map(|label| Row::of(label, &[sample(1.0, 0)])).into(),
+            cpu_by_round: vec![vec![8.0, 10.0], vec![16.0, 20.0], vec![9.0, 10.0]],
+        };
+        assert_eq!(measured.ratio("a", "b"), Some(0.8));
+        assert_eq!(measured.ratio("a", "c"), None);
     }
 
     #[test]

@@ -96,6 +96,12 @@ impl Running {
 
     /// Time spent on a core by it and its children, user and kernel.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
+        // Threads do not end while they are watched, so that the scheduler's own count, which is exact
+        // where the kernel keeps it, is preferred to ticks of a hundredth of a second.
+        let exact: Option<u64> = self.processes().iter().map(|pid| cpu_nanoseconds(*pid)).sum();
+        if let Some(nanoseconds) = exact.filter(|nanoseconds| *nanoseconds > 0) {
+            return Ok(Duration::from_nanos(nanoseconds));
+        }
         let ticks_per_second = rustix::param::clock_ticks_per_second();
         let ticks: u64 = self.processes().iter().filter_map(|pid| cpu_ticks(*pid)).sum();
         if ticks == 0 {
@@ -197,6 +203,16 @@ fn stat_field(stat: &str, number: usize) -> Option<u64> {
 fn cpu_ticks(pid: u32) -> Option<u64> {
     let stat = read_stat(pid)?;
     Some(stat_field(&stat, 14)? + stat_field(&stat, 15)?)
+}
+
+/// Time on a core of all threads of a process, as `/proc/<pid>/task/<tid>/schedstat` has it.
+fn cpu_nanoseconds(pid: u32) -> Option<u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let of_task = |path: std::path::PathBuf| -> Option<u64> {
+        let text = std::fs::read_to_string(path.join("schedstat")).ok()?;
+        text.split(' ').next()?.parse().ok()
+    };
+    tasks.filter_map(Result::ok).map(|task| of_task(task.path())).sum()
 }
 
 fn proportional_kib(pid: u32) -> Option<u64> {

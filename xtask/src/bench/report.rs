@@ -254,7 +254,7 @@ mod tests {
     fn tables_show_rows_and_verdicts() {
         let text = result().to_markdown();
         assert!(text.contains("| nginx | 12.35 | 50000 | 900 | 2100 | 0 |"), "{text}");
-        assert!(text.contains("| CPU against nginx | 0.751 | ≤ 0.8 | ≤ 0.7 | met |"), "{text}");
+        assert!(text.contains("| CPU against nginx | 0.751 | ≤ 0.77 | ≤ 0.7 | met |"), "{text}");
     }
 
     #[test]

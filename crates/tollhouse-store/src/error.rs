@@ -134,6 +134,19 @@ pub enum StoreError {
         /// What the system said.
         reason: String,
     },
+    /// The disk failed while a commit was flushed: whether the change will be there after a restart
+    /// is not known. It is not in what is read until then.
+    #[error(
+        "the disk that holds {} did not confirm the change ({reason}): it may be there after a \
+         restart; look at the disk, then read the object again and repeat the change if need be",
+        path.display()
+    )]
+    Unconfirmed {
+        /// The store's file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
     /// The store was closed while the request was under way.
     #[error("the store is closed; the process is ending")]
     Closed,

@@ -54,6 +54,30 @@ impl History {
         self.lock().newest
     }
 
+    /// Waits until the commit of this revision is kept here: the file shows it to readers a moment
+    /// before.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Closed`] when it will never be, since the writer is gone.
+    pub(crate) async fn reached(&self, revision: Revision) -> Result<(), StoreError> {
+        let mut moved = self.moved.subscribe();
+        loop {
+            moved.borrow_and_update();
+            let (newest, is_closed) = {
+                let ring = self.lock();
+                (ring.newest, ring.is_closed)
+            };
+            if newest >= revision {
+                return Ok(());
+            }
+            if is_closed {
+                return Err(StoreError::Closed);
+            }
+            moved.changed().await.map_err(|_| StoreError::Closed)?;
+        }
+    }
+
     /// Wakes every watcher for the last time: each reads what is left and then learns of the end.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
@@ -209,6 +233,21 @@ mod tests {
         history.publish(changes(4, 400));
         let mut watch = history.watch(Revision(3)).expect("kept");
         assert_eq!(revisions(&mut watch), [4]);
+    }
+
+    #[tokio::test]
+    async fn a_revision_is_reached_once_its_commit_is_kept_and_never_after_the_end() {
+        let history = Arc::new(History::bounded(Revision(4), 100, 100));
+        assert_eq!(history.reached(Revision(4)).await, Ok(()));
+        let (waiting, publish) = (history.reached(Revision(5)), async {
+            tokio::task::yield_now().await;
+            history.publish(changes(5, 1));
+        });
+        let (reached, ()) = tokio::join!(waiting, publish);
+        assert_eq!(reached, Ok(()));
+        history.close();
+        assert_eq!(history.reached(Revision(5)).await, Ok(()));
+        assert_eq!(history.reached(Revision(6)).await, Err(StoreError::Closed));
     }
 
     #[tokio::test]

@@ -38,7 +38,7 @@ pub(super) struct SqliteStore {
     history: Arc<History>,
     readers: Readers,
     writer: WriterHandle,
-    /// One backup at a time, so that one reader is always left for reading.
+    /// One backup at a time: each has a thread and a connection for as long as it takes.
     backup: Mutex<()>,
     path: PathBuf,
     _lock: DirectoryLock,
@@ -68,12 +68,18 @@ impl Drop for SqliteStore {
 impl Store for SqliteStore {
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
         let key: Box<str> = key.into();
-        Box::pin(self.readers.read(move |connection| table::get(connection, &key)))
+        Box::pin(self.readers.get(move |connection| table::get(connection, &key)))
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
         let prefix: Box<str> = prefix.into();
-        Box::pin(self.readers.read(move |connection| table::list(connection, &prefix)))
+        Box::pin(async move {
+            let list = move |connection: &mut _| table::list(connection, &prefix);
+            let listing = self.readers.list(list).await?;
+            // The file shows a commit before the history does; who watches from here must find it.
+            self.history.reached(listing.revision).await?;
+            Ok(listing)
+        })
     }
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
@@ -85,11 +91,9 @@ impl Store for SqliteStore {
     }
 
     fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), StoreError>> {
-        let (source, file) = (self.path.clone(), file.to_owned());
         Box::pin(async move {
             let _one_at_a_time = self.backup.lock().await;
-            let copy = move |connection: &mut _| Ok(backup::copy(connection, &source, &file));
-            self.readers.read(copy).await?
+            backup::copy(self.path.clone(), file.to_owned()).await
         })
     }
 

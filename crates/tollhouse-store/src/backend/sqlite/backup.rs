@@ -16,35 +16,48 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 
-/// Copies the file behind this connection, as of its newest commit.
-pub(super) fn copy(source: &Connection, source_path: &Path, file: &Path) -> Result<(), StoreError> {
-    write_new(file, |target, target_path| {
-        let backup =
-            Backup::new(source, target).map_err(|error| from_sqlite(target_path, &error))?;
-        // All pages in one step are one snapshot; the writer goes on beside it.
-        match backup.step(-1) {
-            Ok(StepResult::Done) => Ok(()),
-            Ok(_) => Err(StoreError::InUse { path: source_path.to_owned() }),
-            Err(error) => Err(from_sqlite(target_path, &error)),
-        }
+/// Copies the store's file, as of its newest commit, on a thread and a connection that live as long as
+/// that takes: reads go on meanwhile.
+pub(super) async fn copy(source_path: PathBuf, file: PathBuf) -> Result<(), StoreError> {
+    let path = file.clone();
+    on_a_thread(&path, move || {
+        // Not judged anew: to open and close the file by hand would let go of this process' locks.
+        let source = file::connect(&source_path)?;
+        write_new(&file, |target, target_path| {
+            let backup =
+                Backup::new(&source, target).map_err(|error| from_sqlite(target_path, &error))?;
+            // All pages in one step are one snapshot; the writer goes on beside it.
+            match backup.step(-1) {
+                Ok(StepResult::Done) => Ok(()),
+                Ok(_) => Err(StoreError::InUse { path: source_path }),
+                Err(error) => Err(from_sqlite(target_path, &error)),
+            }
+        })
     })
+    .await
 }
 
 /// Writes a listing of all entries to a file, on a thread that lives as long as that takes.
 pub(in crate::backend) async fn export(listing: Listing, file: PathBuf) -> Result<(), StoreError> {
-    let (reply, answer) = oneshot::channel();
     let path = file.clone();
-    let write = move || {
-        let written = write_new(&file, |target, path| {
+    on_a_thread(&path, move || {
+        write_new(&file, |target, path| {
             fill(target, &listing).map_err(|error| from_sqlite(path, &error))
-        });
-        // Nobody may be waiting any more, which is their right.
-        let _ = reply.send(written);
-    };
+        })
+    })
+    .await
+}
+
+async fn on_a_thread(
+    path: &Path,
+    write: impl FnOnce() -> Result<(), StoreError> + Send + 'static,
+) -> Result<(), StoreError> {
+    let (reply, answer) = oneshot::channel();
     let thread = thread::Builder::new()
         .name("store-backup".to_owned())
-        .spawn(write)
-        .map_err(|error| StoreError::from_io(&path, &error))?;
+        // Nobody may be waiting any more, which is their right.
+        .spawn(move || drop(reply.send(write())))
+        .map_err(|error| StoreError::from_io(path, &error))?;
     let written = answer.await.map_err(|_| StoreError::Closed)?;
     thread.join().map_err(|_| StoreError::Closed)?;
     written
@@ -67,8 +80,11 @@ pub(super) fn write_new(
     if fs::symlink_metadata(file).is_ok() {
         return Err(StoreError::FileExists { path: file.to_owned() });
     }
+    remove_leftovers(file);
     let unfinished = unfinished_name(file);
     let handle = file::create_private(&unfinished)?;
+    // Held to the end, so that nobody takes it for a leftover.
+    handle.try_lock().map_err(|error| StoreError::from_io(&unfinished, &error.into()))?;
     let written = write_into(&unfinished, fill).and_then(|()| {
         handle.sync_all().map_err(|error| StoreError::from_io(&unfinished, &error))?;
         move_into_place(&unfinished, file)
@@ -93,12 +109,35 @@ fn write_into(
     target.close().map_err(|(_, error)| from_sqlite(path, &error))
 }
 
+/// Removes what backups to this file have left that were killed: nobody holds a lock on those. What
+/// cannot be removed harms nobody.
+fn remove_leftovers(file: &Path) {
+    let (Some(name), Some(folder)) = (file.file_name(), file.parent()) else { return };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let mut start = name.to_owned();
+    start.push(UNFINISHED);
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let is_ours = entry.file_name().as_encoded_bytes().starts_with(start.as_encoded_bytes());
+        if !is_ours {
+            continue;
+        }
+        let is_left = fs::File::open(entry.path()).is_ok_and(|left| left.try_lock().is_ok());
+        if is_left {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Stands between the name of a backup and a number, until it is whole.
+const UNFINISHED: &str = ".unfinished-";
+
 /// A name beside the file that no other backup uses, of this process or another. A process in a
 /// container has the same number at each start, hence the time.
 fn unfinished_name(file: &Path) -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut name = file.as_os_str().to_owned();
-    name.push(format!(".unfinished-{}-{}", std::process::id(), since.as_nanos()));
+    name.push(format!("{UNFINISHED}{}-{}", std::process::id(), since.as_nanos()));
     PathBuf::from(name)
 }
 

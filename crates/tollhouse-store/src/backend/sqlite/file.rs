@@ -29,8 +29,14 @@ const FORMAT: u32 = 1;
 /// gateway reads all of its objects when it starts.
 const CHECKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// What a file of SQLite begins with.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// Formats beyond this are no version's: the header is damaged.
+const FORMAT_PLAUSIBLE_MAX: u32 = 0xFFFF;
+
 /// How long a statement waits for someone who opened the file with a tool of their own.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Pages of the log after which it is folded into the file: 16 MiB. Four times SQLite's default,
 /// since each folding costs two more flushes and writes pages that changed often only once.
@@ -81,9 +87,11 @@ fn make_directory(directory: &Path) -> Result<(), StoreError> {
     if directory.is_dir() {
         return Ok(());
     }
+    let is_missing = |ancestor: &&Path| !ancestor.as_os_str().is_empty() && !ancestor.is_dir();
+    let missing: Vec<&Path> = directory.ancestors().take_while(is_missing).collect();
     let made = DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory);
-    // Its name must outlast a power failure as what is in it does.
-    let made = made.and_then(|()| sync_parent(directory));
+    // The names of all that was made must outlast a power failure as what is in it does.
+    let made = made.and_then(|()| missing.into_iter().try_for_each(sync_parent));
     made.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => StoreError::Io {
             path: directory.to_owned(),
@@ -160,10 +168,26 @@ fn check_header(path: &Path, file: &mut File) -> Result<(), StoreError> {
     };
     // The places of user_version and application_id in SQLite's header.
     let (found, application_id) = (word(60), word(68));
-    if application_id == APPLICATION_ID && found > FORMAT {
-        return Err(StoreError::NewerVersion { path: path.to_owned(), found, supported: FORMAT });
+    if application_id != APPLICATION_ID {
+        return Ok(());
     }
-    Ok(())
+    if header[..MAGIC.len()] != *MAGIC {
+        let reason = "its first bytes are not those of a store".to_owned();
+        return Err(StoreError::Corrupt { path: path.to_owned(), reason });
+    }
+    judge_format(path, found.into())
+}
+
+/// Tells a version that this program reads from a newer one, and from one that nobody ever wrote.
+fn judge_format(path: &Path, found: i64) -> Result<(), StoreError> {
+    let path = path.to_owned();
+    match u32::try_from(found) {
+        Ok(found @ ..=FORMAT) if found > 0 => Ok(()),
+        Ok(found) if found > FORMAT && found <= FORMAT_PLAUSIBLE_MAX => {
+            Err(StoreError::NewerVersion { path, found, supported: FORMAT })
+        }
+        _ => Err(StoreError::Corrupt { path, reason: format!("there is no format {found}") }),
+    }
 }
 
 /// Judges a file that is too short to hold anything: it is new, unless a log of it exists. SQLite
@@ -235,14 +259,7 @@ fn check_format(path: &Path, connection: &Connection) -> Result<(), StoreError> 
     if pragma(connection, "application_id").map_err(to_error)? != i64::from(APPLICATION_ID) {
         return Err(StoreError::Foreign { path });
     }
-    let found = pragma(connection, "user_version").map_err(to_error)?;
-    match u32::try_from(found) {
-        Ok(FORMAT) => Ok(()),
-        Ok(found) if found > FORMAT => {
-            Err(StoreError::NewerVersion { path, found, supported: FORMAT })
-        }
-        _ => Err(StoreError::Corrupt { path, reason: format!("there is no format {found}") }),
-    }
+    judge_format(&path, pragma(connection, "user_version").map_err(to_error)?)
 }
 
 /// Checks the structure of the whole file, if it is small enough to do so while a gateway starts.

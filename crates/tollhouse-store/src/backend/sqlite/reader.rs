@@ -1,4 +1,5 @@
-//! Reading: a few threads, each with a connection, that do one read after the other.
+//! Reading: two threads, each with a connection and a queue of its own, that do one read after the
+//! other: one for single entries, one for lists, so that a look-up never waits for a long list.
 //!
 //! A read sees the newest commit that was acknowledged before it began, and never waits for writes.
 
@@ -7,54 +8,74 @@ use super::file;
 use crate::error::StoreError;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use tokio::sync::{Semaphore, oneshot};
 
-/// Two, so that single reads pass a long list or a backup; more would only compete with the threads
-/// that serve requests.
-const READERS: usize = 2;
-
-/// Reads that wait for a thread; whoever comes after them waits without a place in the queue.
+/// Reads that wait for one thread; whoever comes after them waits without a place in the queue.
 const QUEUED_MAX: usize = 256;
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
 /// The reading threads.
 pub(super) struct Readers {
-    path: PathBuf,
-    /// Taken away to end the threads.
-    jobs: Option<SyncSender<Job>>,
-    places: Arc<Semaphore>,
-    threads: Vec<JoinHandle<()>>,
+    gets: Lane,
+    lists: Lane,
 }
 
 impl Readers {
     /// Opens the connections and starts the threads.
     pub(super) fn start(path: &Path) -> Result<Self, StoreError> {
+        let gets = Lane::start(path, "store-reader-get")?;
+        let lists = Lane::start(path, "store-reader-list")?;
+        Ok(Self { gets, lists })
+    }
+
+    /// Reads what is found by one look.
+    pub(super) async fn get<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.gets.read(read).await
+    }
+
+    /// Reads what may be as long as the store.
+    pub(super) async fn list<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.lists.read(read).await
+    }
+}
+
+/// A thread with a connection, and the reads that wait for it.
+struct Lane {
+    path: PathBuf,
+    /// Taken away to end the thread.
+    jobs: Option<SyncSender<Job>>,
+    places: Arc<Semaphore>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Lane {
+    fn start(path: &Path, name: &str) -> Result<Self, StoreError> {
         let (jobs, queue) = sync_channel(QUEUED_MAX);
-        let queue = Arc::new(Mutex::new(queue));
-        let mut readers = Self {
+        let connection = file::connect(path)?;
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || work(connection, &queue))
+            .map_err(|error| StoreError::from_io(path, &error))?;
+        Ok(Self {
             path: path.to_owned(),
             jobs: Some(jobs),
             places: Arc::new(Semaphore::new(QUEUED_MAX)),
-            threads: Vec::with_capacity(READERS),
-        };
-        for number in 0..READERS {
-            let connection = file::connect(path)?;
-            let queue = Arc::clone(&queue);
-            let thread = thread::Builder::new()
-                .name(format!("store-reader-{number}"))
-                .spawn(move || work(connection, &queue))
-                .map_err(|error| StoreError::from_io(path, &error))?;
-            readers.threads.push(thread);
-        }
-        Ok(readers)
+            thread: Some(thread),
+        })
     }
 
-    /// Has a thread do a read.
-    pub(super) async fn read<T: Send + 'static>(
+    /// Has the thread do a read.
+    async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -74,23 +95,18 @@ impl Readers {
     }
 }
 
-impl Drop for Readers {
+impl Drop for Lane {
     fn drop(&mut self) {
         self.jobs = None;
-        for thread in self.threads.drain(..) {
+        if let Some(thread) = self.thread.take() {
             // A panic of that thread has been reported by it; there is nothing to add here.
             let _ = thread.join();
         }
     }
 }
 
-fn work(mut connection: Connection, queue: &Mutex<Receiver<Job>>) {
-    loop {
-        // One idle thread waits for the queue, the others for the lock: either way for a job.
-        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = job else {
-            return;
-        };
+fn work(mut connection: Connection, jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
         job(&mut connection);
     }
 }

@@ -161,6 +161,13 @@ impl Group {
     }
 }
 
+/// However the thread ends, watchers learn that nothing more comes.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.history.close();
+    }
+}
+
 impl Writer {
     fn run(mut self) {
         loop {
@@ -233,10 +240,15 @@ impl Writer {
     }
 
     fn commit_all(&mut self, transactions: Vec<Transaction>) -> Vec<Result<Committed, StoreError>> {
-        if transactions.len() > 1
-            && let Ok(outcomes) = self.try_group(transactions.clone())
-        {
-            return self.publish(outcomes);
+        if transactions.len() > 1 {
+            match self.try_group(transactions.clone()) {
+                Ok(outcomes) => return self.publish(outcomes),
+                // Each would wait for the lock as long again, and those behind them longer still.
+                Err(error @ StoreError::InUse { .. }) => {
+                    return transactions.iter().map(|_| Err(error.clone())).collect();
+                }
+                Err(_) => {}
+            }
         }
         // What failed together may have failed for one of them, as when only that does not fit on the
         // disk; the others must not suffer for it.
@@ -263,7 +275,8 @@ impl Writer {
         outcomes.into_iter().map(|outcome| outcome.map(&mut publish)).collect()
     }
 
-    /// Runs transactions and brings them to the disk together. After an error the file is as before.
+    /// Runs transactions and brings them to the disk together. After an error the file is as before,
+    /// unless the error says that the disk did not confirm.
     fn try_group(
         &self,
         transactions: Vec<Transaction>,
@@ -283,11 +296,9 @@ impl Writer {
         let mut newest = self.newest;
         let mut outcomes = Vec::with_capacity(transactions.len());
         for transaction in transactions {
-            let outcome = self.run_one(transaction, newest);
+            let outcome = self.run_one(transaction, newest)?;
             match &outcome {
                 Ok(applied) => newest = applied.committed.revision,
-                // Some failures make SQLite give up the whole transaction, with all others in it.
-                Err(error) if self.connection.is_autocommit() => return Err(error.clone()),
                 Err(_) => {}
             }
             outcomes.push(outcome);
@@ -296,22 +307,29 @@ impl Writer {
             table::set_revision(&self.connection, newest)
                 .map_err(|error| from_sqlite(&self.path, &error))?;
         }
-        self.execute("COMMIT")?;
+        self.execute("COMMIT").map_err(unconfirmed)?;
         Ok(outcomes)
     }
 
-    /// Runs one transaction in a savepoint.
-    fn run_one(&self, transaction: Transaction, newest: Revision) -> Result<Applied, StoreError> {
+    /// Runs one transaction in a savepoint. The outer error is the group's: what the savepoint held
+    /// could not be undone, so that none of the group may be committed.
+    fn run_one(
+        &self,
+        transaction: Transaction,
+        newest: Revision,
+    ) -> Result<Result<Applied, StoreError>, StoreError> {
         self.execute("SAVEPOINT one")?;
         let mut rows = Rows { connection: &self.connection, path: &self.path };
         let outcome = apply(&mut rows, transaction, newest, self.clock.now_ms());
-        if outcome.is_err() && !self.connection.is_autocommit() {
+        if let Err(error) = &outcome {
+            // Some failures make SQLite give up the whole transaction, with all others in it.
+            if self.connection.is_autocommit() {
+                return Err(error.clone());
+            }
             self.execute("ROLLBACK TO one")?;
         }
-        if !self.connection.is_autocommit() {
-            self.execute("RELEASE one")?;
-        }
-        outcome
+        self.execute("RELEASE one")?;
+        Ok(outcome)
     }
 
     fn look_for_expiry(&mut self) -> Result<(), StoreError> {
@@ -323,5 +341,28 @@ impl Writer {
     fn execute(&self, statement: &str) -> Result<(), StoreError> {
         let run = || self.connection.prepare_cached(statement)?.execute([]);
         run().map(|_| ()).map_err(|error| from_sqlite(&self.path, &error))
+    }
+}
+
+/// A commit that could not be flushed may be found by whoever opens the file next: until the next
+/// one overwrites it in the log, nobody knows.
+fn unconfirmed(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Io { path, reason } => StoreError::Unconfirmed { path, reason },
+        error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_commit_that_the_disk_failed_is_of_unknown_outcome() {
+        let path = || PathBuf::from("store.db");
+        let failed = unconfirmed(StoreError::Io { path: path(), reason: "disk I/O error".into() });
+        assert!(matches!(failed, StoreError::Unconfirmed { .. }), "{failed}");
+        let full = StoreError::Full { path: path() };
+        assert_eq!(unconfirmed(full.clone()), full, "nothing was written");
     }
 }

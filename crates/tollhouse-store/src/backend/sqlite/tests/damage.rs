@@ -83,6 +83,20 @@ async fn a_newer_format_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
+async fn a_head_of_random_bytes_is_damage_and_no_newer_version() {
+    for (what, range) in [("all but our mark", 0..68), ("the version alone", 60..64)] {
+        let directory = filled().await;
+        let file = directory.path().join("store.db");
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[range].fill(0x2E);
+        fs::write(&file, &bytes).unwrap();
+        let error = error_in(directory.path());
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{what}: {error}");
+        assert!(fs::read(&file).unwrap() == bytes, "{what}: changed by looking at it");
+    }
+}
+
+#[tokio::test]
 async fn a_newer_format_that_is_still_in_the_log_is_left_there() {
     let (directory, crashed) = (filled().await, temporary());
     let connection = Connection::open(directory.path().join("store.db")).unwrap();

@@ -85,3 +85,95 @@ async fn a_file_that_is_there_is_never_replaced() {
     assert_eq!(fs::read(&file).unwrap(), b"kept");
     assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1, "nothing is left behind");
 }
+
+#[tokio::test]
+async fn a_lock_of_an_outside_tool_costs_those_who_queue_behind_it_one_wait() {
+    let directory = temporary();
+    let store = open_in(directory.path()).unwrap();
+    let outside = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+    outside.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let started = std::time::Instant::now();
+    let commits = (0..8).map(|number| store.commit(Transaction::new().put(format!("{number}"), "v")));
+    let outcomes = join_all(commits).await;
+    assert!(outcomes.iter().all(|it| matches!(it, Err(StoreError::InUse { .. }))), "{outcomes:?}");
+    // The first may have gone alone; the rest waited together.
+    assert!(started.elapsed() < 4 * file::BUSY_TIMEOUT, "{:?}", started.elapsed());
+    outside.execute_batch("ROLLBACK").unwrap();
+    store.commit(Transaction::new().put("k", "v")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_single_entry_is_read_while_a_long_list_and_a_backup_are_under_way() {
+    let (directory, other) = (temporary(), temporary());
+    let store = open_in(directory.path()).unwrap();
+    let value = vec![b'v'; 1024 * 1024];
+    for number in 0..32 {
+        store.commit(Transaction::new().put(format!("{number}"), value.clone())).await.unwrap();
+    }
+    let file = other.path().join("store.db");
+    let lists = async {
+        join_all((0..4).map(|_| store.list(""))).await.into_iter().for_each(|it| drop(it.unwrap()));
+        store.backup(&file).await.unwrap();
+    };
+    let mut lists = std::pin::pin!(lists);
+    tokio::select! {
+        biased;
+        () = &mut lists => panic!("the look-up was waited for"),
+        entry = store.get("7") => assert!(entry.unwrap().is_some()),
+    }
+    lists.await;
+}
+
+#[tokio::test]
+async fn what_a_killed_backup_left_is_removed_by_the_next_and_one_under_way_is_not() {
+    let (directory, other) = (temporary(), temporary());
+    let store = open_in(directory.path()).unwrap();
+    let file = other.path().join("copy");
+    let leftover = other.path().join("copy.unfinished-1-1");
+    let under_way = other.path().join("copy.unfinished-2-2");
+    fs::write(&leftover, "half").unwrap();
+    fs::write(&under_way, "half").unwrap();
+    let held = fs::File::open(&under_way).unwrap();
+    held.lock().unwrap();
+    store.backup(&file).await.unwrap();
+    assert!(file.exists() && under_way.exists() && !leftover.exists());
+}
+
+#[tokio::test]
+async fn a_list_can_always_be_watched_from() {
+    let directory = temporary();
+    let store = open_in(directory.path()).unwrap();
+    let writes = async {
+        for number in 0..200_u32 {
+            store.commit(Transaction::new().put("k", number.to_string())).await.unwrap();
+        }
+    };
+    let looks = async {
+        for _ in 0..200 {
+            let listing = store.list("").await.unwrap();
+            store.watch(listing.revision).await.expect("the history has what the list shows");
+        }
+    };
+    tokio::join!(writes, looks);
+}
+
+/// All of them at once, in their order.
+async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut futures: Vec<_> = futures.map(Box::pin).collect();
+    let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, done) in futures.iter_mut().zip(&mut done) {
+            if done.is_none()
+                && let std::task::Poll::Ready(value) = future.as_mut().poll(context)
+            {
+                *done = Some(value);
+            }
+        }
+        if done.iter().all(Option::is_some) {
+            return std::task::Poll::Ready(());
+        }
+        std::task::Poll::Pending
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}

@@ -1,8 +1,11 @@
 //! Hands listening sockets from a running process to its successor over a Unix socket.
 //!
-//! The successor connects to the file, receives one message of descriptors (`SCM_RIGHTS`), starts
-//! to serve, and writes one byte; only then does the old process stop accepting. Since both hold
-//! the same sockets, connections waiting in their queues are lost at no moment.
+//! The successor connects to the file and says what it wants; the old process lets go of nothing
+//! before it has understood that and knows whom it talks to. Then come descriptors (`SCM_RIGHTS`, in
+//! as many messages as they need). While the successor starts it says every few seconds that it
+//! lives; once it serves it says so, and is told to go on; only then does the old process stop
+//! accepting. Since both hold the same sockets, connections waiting in their queues are lost at no
+//! moment.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -10,21 +13,51 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Most descriptors in one message: the kernel's own bound (`SCM_MAX_FD`).
-pub const SOCKETS_MAX: usize = 253;
+/// Descriptors in one message: the kernel's own bound (`SCM_MAX_FD`).
+const SOCKETS_PER_MESSAGE: usize = 253;
 
-/// How long the old process waits for its successor to serve before it goes on as before.
-pub const CONFIRM_TIME: Duration = Duration::from_secs(60);
+/// Sockets that a successor takes at most: more than any machine has cores times addresses.
+const SOCKETS_MAX: u32 = 65_536;
 
-/// Written by the successor once it serves.
+/// What a successor says first: the protocol with its version, and that it wants to take over.
+const GREETING: &[u8; 10] = b"tollhouse1";
+
+/// How long the greeting may take; it is sent with the connection.
+const GREETING_TIME: Duration = Duration::from_secs(2);
+
+/// How long the old process may take to let go of what only one may hold.
+const RELEASE_TIME: Duration = Duration::from_secs(60);
+
+/// How often a successor that starts says that it lives.
+const PULSE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// After this long without a word a successor has died or hangs.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// The longest start: of a million instances on a slow disk, several times over.
+const START_TIME_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// How long the old process may take to say that it goes.
+const LEAVE_TIME: Duration = Duration::from_secs(10);
+
+/// Old side: the greeting was understood, sockets follow.
+const ACCEPTED: u8 = b'A';
+/// New side: it is still starting.
+const ALIVE: u8 = b'L';
+/// New side: it serves.
 const SERVING: u8 = b'S';
+/// Old side: it drains now.
+const LEAVING: u8 = b'G';
+/// Old side: it has waited too long and goes on to serve itself.
+const GIVEN_UP: u8 = b'X';
 
 /// Opens the file that a successor connects to, replacing one left by a dead process.
 ///
@@ -38,36 +71,94 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(path)
 }
 
-/// The old side: sends `sockets`, then waits until the successor serves.
-///
-/// # Errors
-/// When the successor went away or took longer than [`CONFIRM_TIME`]; the caller keeps serving.
-pub fn give(successor: &mut UnixStream, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
-    if sockets.is_empty() || sockets.len() > SOCKETS_MAX {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "too many or no sockets to hand over",
-        ));
+/// The old side of a hand-over that has begun: somebody of the same user who wants to take over.
+#[derive(Debug)]
+pub struct Successor(UnixStream);
+
+impl Successor {
+    /// Hears out who has connected.
+    ///
+    /// # Errors
+    /// When that is another user's process, one that speaks another protocol, or one that says
+    /// nothing. Nothing has been let go of then.
+    pub fn greet(mut stream: UnixStream) -> io::Result<Self> {
+        let peer = rustix::net::sockopt::socket_peercred(&stream)?.uid;
+        if peer != rustix::process::geteuid() {
+            let reason = format!("it runs as user {}", peer.as_raw());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+        stream.set_read_timeout(Some(GREETING_TIME))?;
+        stream.set_write_timeout(Some(GREETING_TIME))?;
+        let mut greeting = [0; GREETING.len()];
+        stream.read_exact(&mut greeting)?;
+        if greeting != *GREETING {
+            return Err(io::Error::other("it speaks another protocol, of another version perhaps"));
+        }
+        Ok(Self(stream))
     }
-    let mut space = vec![MaybeUninit::uninit(); SendAncillaryMessage::ScmRights(sockets).size()];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !control.push(SendAncillaryMessage::ScmRights(sockets)) {
-        return Err(io::Error::other("the message of sockets does not fit"));
+
+    /// Sends the sockets.
+    ///
+    /// # Errors
+    /// When there are none, or the successor is gone; the caller keeps serving.
+    pub fn give(&mut self, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let count = u32::try_from(sockets.len()).unwrap_or(u32::MAX);
+        if count == 0 || count > SOCKETS_MAX {
+            return Err(io::Error::other("too many or no sockets to hand over"));
+        }
+        self.0.write_all(&[ACCEPTED])?;
+        self.0.write_all(&count.to_be_bytes())?;
+        for sockets in sockets.chunks(SOCKETS_PER_MESSAGE) {
+            let rights = SendAncillaryMessage::ScmRights(sockets);
+            let mut space = vec![MaybeUninit::uninit(); rights.size()];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            if !control.push(rights) {
+                return Err(io::Error::other("the message of sockets does not fit"));
+            }
+            sendmsg(self.0.as_fd(), &[IoSlice::new(b"T")], &mut control, SendFlags::NOSIGNAL)?;
+        }
+        Ok(())
     }
-    let payload = [IoSlice::new(b"T")];
-    sendmsg(successor.as_fd(), &payload, &mut control, SendFlags::empty())?;
-    successor.set_read_timeout(Some(CONFIRM_TIME))?;
-    let mut answer = [0];
-    successor.read_exact(&mut answer)?;
-    if answer[0] == SERVING { Ok(()) } else { Err(io::Error::other("unknown answer")) }
+
+    /// Waits until the successor serves, for as long as it lives, and tells it that this process
+    /// goes.
+    ///
+    /// # Errors
+    /// When it died, hangs, or takes longer than any start does; it is told then that this process
+    /// stays, and the caller keeps serving.
+    pub fn await_serving(mut self) -> io::Result<()> {
+        let outcome = self.hear_until_it_serves();
+        let verdict = if outcome.is_ok() { LEAVING } else { GIVEN_UP };
+        // Whoever is gone does not want to know.
+        let told = self.0.write_all(&[verdict]);
+        outcome.and(told)
+    }
+
+    fn hear_until_it_serves(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + START_TIME_MAX;
+        self.0.set_read_timeout(Some(SILENCE_MAX))?;
+        while Instant::now() < deadline {
+            let mut word = [0];
+            self.0.read_exact(&mut word)?;
+            match word[0] {
+                ALIVE => {}
+                SERVING => return Ok(()),
+                _ => return Err(io::Error::other("it said something unknown")),
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "it has been starting for too long"))
+    }
 }
 
-/// The successor's side of a hand-over that has begun.
+/// The successor's side of a hand-over that has begun. While this exists the predecessor is told
+/// that this process lives.
 #[derive(Debug)]
 pub struct Inheritance {
     predecessor: UnixStream,
     /// The sockets received, listening and non-blocking.
     pub sockets: Vec<TcpListener>,
+    /// Ends the pulse with the inheritance.
+    pulse: Sender<()>,
 }
 
 impl Inheritance {
@@ -76,24 +167,32 @@ impl Inheritance {
     /// # Errors
     /// When nobody listens there, or the answer holds no sockets.
     pub fn receive(path: &Path) -> io::Result<Inheritance> {
-        let predecessor = UnixStream::connect(path)?;
-        predecessor.set_read_timeout(Some(CONFIRM_TIME))?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut payload = [0];
-        let mut parts = [IoSliceMut::new(&mut payload)];
-        recvmsg(predecessor.as_fd(), &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let mut predecessor = UnixStream::connect(path)?;
+        predecessor.set_read_timeout(Some(RELEASE_TIME))?;
+        predecessor.write_all(GREETING)?;
+        let mut head = [0; 5];
+        predecessor.read_exact(&mut head).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => io::Error::other(
+                "the running process does not hand over to this one: it is another user's, or of a \
+                 version that cannot",
+            ),
+            _ => error,
+        })?;
+        let [answer, count @ ..] = head;
+        let count = u32::from_be_bytes(count);
+        if answer != ACCEPTED || count == 0 || count > SOCKETS_MAX {
+            return Err(io::Error::other("the running process speaks another protocol"));
+        }
         let mut sockets = Vec::new();
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                sockets.extend(descriptors.map(adopt));
+        while sockets.len() < count as usize {
+            let more = receive_some(&predecessor)?;
+            if more.is_empty() {
+                return Err(io::Error::other("the running process handed over too few sockets"));
             }
+            sockets.extend(more);
         }
-        let sockets: Vec<TcpListener> = sockets.into_iter().collect::<io::Result<_>>()?;
-        if sockets.is_empty() {
-            return Err(io::Error::other("the running process handed over no sockets"));
-        }
-        Ok(Inheritance { predecessor, sockets })
+        let pulse = start_pulse(predecessor.try_clone()?)?;
+        Ok(Inheritance { predecessor, sockets, pulse })
     }
 
     /// Takes the sockets that are bound to `address` out of the inheritance.
@@ -105,13 +204,53 @@ impl Inheritance {
         taken
     }
 
-    /// Tells the predecessor that this process serves; it drains and exits.
+    /// Tells the predecessor that this process serves; it drains and exits. A predecessor that has
+    /// died meanwhile is as good.
     ///
     /// # Errors
-    /// When the predecessor is gone already, which harms nobody.
-    pub fn confirm(mut self) -> io::Result<()> {
-        self.predecessor.write_all(&[SERVING])
+    /// The predecessor has waited too long and goes on to serve: this process must not.
+    pub fn confirm(self) -> io::Result<()> {
+        let Inheritance { mut predecessor, pulse, .. } = self;
+        drop(pulse);
+        // Fails when the other side is closed; what it said before that can still be read.
+        let _ = predecessor.write_all(&[SERVING]);
+        predecessor.set_read_timeout(Some(LEAVE_TIME))?;
+        let mut word = [0];
+        match predecessor.read_exact(&mut word) {
+            Ok(()) if word[0] == GIVEN_UP => Err(io::Error::other(
+                "the running process has waited too long for this one and goes on to serve",
+            )),
+            _ => Ok(()),
+        }
     }
+}
+
+fn receive_some(predecessor: &UnixStream) -> io::Result<Vec<TcpListener>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_PER_MESSAGE))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut payload = [0];
+    let mut parts = [IoSliceMut::new(&mut payload)];
+    recvmsg(predecessor.as_fd(), &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut sockets = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            sockets.extend(descriptors.map(adopt));
+        }
+    }
+    sockets.into_iter().collect()
+}
+
+/// Says every few seconds that this process lives, on a thread that ends with the sender.
+fn start_pulse(mut predecessor: UnixStream) -> io::Result<Sender<()>> {
+    let (pulse, over) = channel();
+    predecessor.set_write_timeout(Some(PULSE_INTERVAL))?;
+    std::thread::Builder::new().name("handover-pulse".into()).spawn(move || {
+        while matches!(over.recv_timeout(PULSE_INTERVAL), Err(RecvTimeoutError::Timeout)) {
+            // A predecessor that does not listen any more says so when it is asked.
+            let _ = predecessor.write_all(&[ALIVE]);
+        }
+    })?;
+    Ok(pulse)
 }
 
 fn adopt(descriptor: OwnedFd) -> io::Result<TcpListener> {
@@ -122,29 +261,95 @@ fn adopt(descriptor: OwnedFd) -> io::Result<TcpListener> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpStream;
+    use std::net::{SocketAddr, TcpStream};
+    use std::path::PathBuf;
 
     use super::*;
 
-    #[test]
-    fn a_successor_accepts_what_waited_in_the_old_queue() {
+    /// A file, and a thread that does the old side's part with whoever connects first.
+    fn old_side<T: Send + 'static>(
+        act: impl FnOnce(UnixStream) -> T + Send + 'static,
+    ) -> (tempfile::TempDir, PathBuf, std::thread::JoinHandle<T>) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("handover.sock");
         let server = listen(&path).expect("the file can be bound");
-        let old = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
-        let address = old.local_addr().expect("bound");
+        let thread = std::thread::spawn(move || act(server.accept().expect("a successor").0));
+        (directory, path, thread)
+    }
+
+    fn bound(count: usize) -> (Vec<TcpListener>, SocketAddr) {
+        let first = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
+        let address = first.local_addr().expect("bound");
+        let mut sockets: Vec<_> =
+            (1..count).map(|_| first.try_clone().expect("a descriptor")).collect();
+        sockets.push(first);
+        (sockets, address)
+    }
+
+    fn give_all(stream: UnixStream, sockets: &[TcpListener]) -> Successor {
+        let mut successor = Successor::greet(stream).expect("it says what it wants");
+        let descriptors: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+        successor.give(&descriptors).expect("the successor takes them");
+        successor
+    }
+
+    #[test]
+    fn a_successor_accepts_what_waited_in_the_old_queue() {
+        let (sockets, address) = bound(1);
         let waiting = TcpStream::connect(address).expect("the queue takes it");
-        let giver = std::thread::spawn(move || {
-            let (mut successor, _) = server.accept().expect("the successor connects");
-            give(&mut successor, &[old.as_fd()]).expect("the successor confirms");
+        let (_directory, path, old) = old_side(move |stream| {
+            give_all(stream, &sockets).await_serving().expect("the successor confirms");
         });
         let mut inheritance = Inheritance::receive(&path).expect("sockets arrive");
         let sockets = inheritance.take(address);
-        inheritance.confirm().expect("the old process listens");
-        giver.join().expect("the old side ends well");
+        inheritance.confirm().expect("the old process leaves");
+        old.join().expect("the old side ends well");
         sockets[0].set_nonblocking(false).expect("a socket");
         let (_accepted, peer) = sockets[0].accept().expect("the waiting connection");
         assert_eq!(peer, waiting.local_addr().expect("connected"));
+    }
+
+    #[test]
+    fn more_sockets_than_a_message_holds_arrive_in_several() {
+        let (sockets, address) = bound(2 * SOCKETS_PER_MESSAGE + 1);
+        let count = sockets.len();
+        let (_directory, path, old) =
+            old_side(move |stream| give_all(stream, &sockets).await_serving());
+        let mut inheritance = Inheritance::receive(&path).expect("sockets arrive");
+        assert_eq!(inheritance.take(address).len(), count);
+        inheritance.confirm().expect("the old process leaves");
+        old.join().expect("no panic").expect("the old side ends well");
+    }
+
+    #[test]
+    fn whoever_does_not_say_what_it_wants_is_turned_away() {
+        for greeting in ["", "tollhouse9", "GET / HTTP/1.1\r\n\r\n"] {
+            let (_directory, path, old) =
+                old_side(|stream| Successor::greet(stream).map(drop).map_err(|it| it.kind()));
+            let mut stream = UnixStream::connect(&path).expect("it listens");
+            stream.write_all(greeting.as_bytes()).expect("it reads");
+            drop(stream);
+            assert!(old.join().expect("no panic").is_err(), "{greeting:?}");
+        }
+    }
+
+    #[test]
+    fn a_successor_that_dies_is_noticed_and_one_that_was_given_up_is_told() {
+        let (sockets, _) = bound(1);
+        let (_directory, path, old) =
+            old_side(move |stream| give_all(stream, &sockets).await_serving().is_err());
+        drop(Inheritance::receive(&path).expect("sockets arrive"));
+        assert!(old.join().expect("no panic"));
+
+        let (sockets, _) = bound(1);
+        let (_directory, path, old) = old_side(move |stream| {
+            let mut successor = give_all(stream, &sockets);
+            successor.0.write_all(&[GIVEN_UP]).expect("it lives");
+        });
+        let inheritance = Inheritance::receive(&path).expect("sockets arrive");
+        old.join().expect("no panic");
+        let error = inheritance.confirm().expect_err("the old process stays");
+        assert!(error.to_string().contains("goes on to serve"), "{error}");
     }
 
     #[test]

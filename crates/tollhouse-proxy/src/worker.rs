@@ -38,6 +38,8 @@ pub enum Phase {
     Serving,
     /// Accept no more, finish what is under way, end.
     Draining,
+    /// End now; what is under way is cut.
+    Ending,
 }
 
 /// What a core is made of.
@@ -129,22 +131,29 @@ impl Worker {
             acceptors.push(tokio::task::spawn_local(accepting));
         }
         // An error means that the control side is gone, which also ends serving.
-        let _ = phase.wait_for(|phase| *phase == Phase::Draining).await;
+        let _ = phase.wait_for(|phase| *phase != Phase::Serving).await;
         self.begin_drain();
         for acceptor in acceptors {
             let _ = acceptor.await;
         }
-        let drained = tokio::time::timeout(self.settings.drain_time, self.open.none_left()).await;
-        if drained.is_err() {
-            tracing::warn!(
-                connections = self.open.len(),
-                "drain time is over, connections are cut"
-            );
-        }
+        self.drain(phase).await;
         ticker.abort();
         keeper.abort();
         crate::log::flush(&self);
         Ok(())
+    }
+
+    /// Waits for what is under way, but not for ever.
+    async fn drain(&self, mut phase: watch::Receiver<Phase>) {
+        let cut = |reason| {
+            tracing::warn!(connections = self.open.len(), reason, "connections are cut");
+        };
+        tokio::select! {
+            biased;
+            () = self.open.none_left() => {}
+            _ = phase.wait_for(|phase| *phase == Phase::Ending) => cut("told to hurry"),
+            () = tokio::time::sleep(self.settings.drain_time) => cut("drain time is over"),
+        }
     }
 
     /// Whoever learns of the phase first calls this: no listener closes before answers say so.

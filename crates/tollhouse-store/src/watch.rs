@@ -162,6 +162,12 @@ impl Watch {
         Ok(Some(Changes::clone(&next)))
     }
 
+    /// Whether the store is closed, or its writer has ended: nothing comes beyond what is kept.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.history.lock().is_closed
+    }
+
     /// The revision of the last commit that was read, or the one the watch began after.
     #[must_use]
     pub fn revision(&self) -> Revision {
@@ -255,7 +261,9 @@ mod tests {
         let history = Arc::new(History::bounded(Revision(0), 100, 100));
         let mut watch = history.watch(Revision(0)).expect("kept");
         history.publish(changes(1, 1));
+        assert!(!watch.is_over());
         history.close();
+        assert!(watch.is_over());
         assert_eq!(watch.next().await.map(|c| c.revision), Ok(Revision(1)));
         assert_eq!(watch.next().await, Err(StoreError::Closed));
     }

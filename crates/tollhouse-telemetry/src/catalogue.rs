@@ -126,6 +126,13 @@ catalogue! {
         metric_series_folded: SharedCounter =
             "tollhouse_metric_series_folded_total",
             "Requests counted under labels of `other`, because a core had as many label sets as it may.";
+        store_down: SharedGauge =
+            "tollhouse_store_down",
+            "1 while the store of the configuration cannot be read; what is in service goes on.";
+        admin_down: SharedGauge =
+            "tollhouse_admin_down", "1 while the Admin API cannot be served.";
+        registry_down: SharedGauge =
+            "tollhouse_registry_down", "1 while the service registry cannot be served.";
         start_time_seconds: SharedGauge =
             "tollhouse_start_time_seconds", "When the process started, in seconds since 1970.";
     }

@@ -131,8 +131,19 @@ pub fn listen(
 /// The serving threads of a running gateway.
 #[derive(Debug)]
 pub struct Cores {
-    phase: watch::Sender<Phase>,
+    phase: Arc<watch::Sender<Phase>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    /// Turns true as soon as one of them ends.
+    ended: watch::Receiver<bool>,
+}
+
+/// Tells of a core's end, however it ends.
+struct TellsOfEnd(watch::Sender<bool>);
+
+impl Drop for TellsOfEnd {
+    fn drop(&mut self) {
+        self.0.send_replace(true);
+    }
 }
 
 /// What the cores share.
@@ -159,6 +170,7 @@ impl Cores {
         parts: &CoreParts<'_>,
     ) -> io::Result<Cores> {
         let (phase, receiver) = watch::channel(Phase::Serving);
+        let (tells, ended) = watch::channel(false);
         let mut shares: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
         for listeners in listeners {
             for (index, socket) in listeners.sockets.into_iter().enumerate() {
@@ -179,20 +191,26 @@ impl Cores {
             };
             let core = pins.then(|| cores[index]);
             let thread = std::thread::Builder::new().name(format!("core-{index}"));
+            let tells = TellsOfEnd(tells.clone());
             threads.push(thread.spawn(move || {
+                let _tells = tells;
                 if let Some(core) = core {
                     pin(core);
                 }
                 Worker::run(parts)
             })?);
         }
-        Ok(Cores { phase, threads })
+        Ok(Cores { phase: Arc::new(phase), threads, ended })
     }
 
-    /// Tells every core to finish what is under way, and waits until all have.
-    pub fn drain(self) {
-        // Fails only when no core runs any more.
-        let _ = self.phase.send(Phase::Draining);
+    /// Tells every core to finish what is under way, and how to make them hurry.
+    pub fn begin_drain(&self) -> Arc<watch::Sender<Phase>> {
+        self.phase.send_replace(Phase::Draining);
+        Arc::clone(&self.phase)
+    }
+
+    /// Waits until all have ended.
+    pub fn join(self) {
         for thread in self.threads {
             match thread.join() {
                 Ok(Ok(())) => {}
@@ -202,9 +220,10 @@ impl Cores {
         }
     }
 
-    /// Whether a core has ended although nobody told it to.
-    pub fn any_ended(&self) -> bool {
-        self.threads.iter().any(JoinHandle::is_finished)
+    /// Waits until a core has ended although nobody told it to. Dropping the future loses nothing.
+    pub async fn any_ended(&mut self) {
+        // An error means that all have.
+        let _ = self.ended.wait_for(|has_ended| *has_ended).await;
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn run(
     loop {
         let accepted = tokio::select! {
             biased;
-            _ = phase.wait_for(|phase| *phase == Phase::Draining) => break,
+            _ = phase.wait_for(|phase| *phase != Phase::Serving) => break,
             accepted = listener.accept() => accepted,
         };
         match accepted {

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -12,27 +13,29 @@ use tollhouse_config::Bootstrap;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_net::handover::Inheritance;
 use tollhouse_net::resolve::Resolver;
-use tollhouse_proxy::SnapshotCell;
+use tollhouse_proxy::{Phase, SnapshotCell};
 use tollhouse_telemetry::Registry;
 use tollhouse_telemetry::access_log::AccessLog;
 use tollhouse_upstream::HealthSupervisor;
 
 use super::{Configuration, problems};
-use crate::control::admin::RunningAdmin;
 use crate::control::banner::Banner;
-use crate::control::configuration::ObjectSource;
-use crate::control::feed::{self, Feed};
+use crate::control::duty::{self, Duty};
+use crate::control::feed;
 use crate::control::handover::Succession;
 use crate::control::identity::Identity;
 use crate::control::introspection::{Introspection, ServerInfo};
 use crate::control::metrics::MetricsPage;
 use crate::control::registry::{self, RunningRegistry};
-use crate::control::registry_metrics::Slot;
 use crate::control::resources::{Drivers, Resources, Shared};
 use crate::control::server::{self, Predecessor, SideListeners};
 use crate::control::signals::{Request, Signals};
-use crate::control::{handover, watch};
+use crate::control::handover;
+use crate::control::vitals::{Part, Vitals};
 use crate::wire::{self, CoreParts, Cores};
+
+/// How long the rest may take once a second signal has come.
+const HURRY_TIME: Duration = Duration::from_millis(500);
 
 /// Arguments of `run`.
 #[derive(Debug, Args, Default)]
@@ -69,7 +72,10 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()
         .context("the control runtime cannot be started")?;
-    runtime.block_on(serve(&loaded.bootstrap, arguments.upgrade))
+    let ended = runtime.block_on(serve(&loaded.bootstrap, arguments.upgrade));
+    // What did not end by itself was told to; nothing durable is left to it.
+    runtime.shutdown_timeout(HURRY_TIME);
+    ended
 }
 
 fn start_log(filter: &str) -> anyhow::Result<()> {
@@ -85,7 +91,7 @@ fn start_log(filter: &str) -> anyhow::Result<()> {
 /// What runs beside the cores.
 struct Control {
     resources: Resources,
-    store: StoreDuty,
+    duty: Duty,
     snapshots: Arc<SnapshotCell>,
     log: Option<AccessLog>,
     spares: handover::Spares,
@@ -105,7 +111,8 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let resolver =
         Resolver::open(wire::resolver_settings(bootstrap), tokio::runtime::Handle::current())?;
     let predecessor = if upgrade { Predecessor::Leaving } else { Predecessor::None };
-    let registry = registry::start(bootstrap, predecessor).await?;
+    let vitals = Arc::new(Vitals::new(Arc::clone(&metrics)));
+    let registry = start_registry(bootstrap, predecessor, &vitals).await?;
     let catalogue = crate::plugins::enabled(bootstrap)?;
     let counted = (&metrics, &health);
     let (services, page) = crate::plugins::services(bootstrap, &catalogue, &identity, counted);
@@ -116,10 +123,9 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         catalogue,
         services,
         indexes: Arc::clone(page.indexes()),
+        vitals,
     };
-    shared.drivers.follow(registry.as_ref())?;
     let registry_page = Arc::clone(page.services());
-    registry_page.set(registry.as_ref().map(RunningRegistry::sources));
     let introspection = introspection(bootstrap, &shared, page, identity)?;
     let source = feed::source(bootstrap);
     let mut resources = Resources::new(source.clone(), &settings, resolver, shared.clone());
@@ -137,32 +143,52 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let listeners = wire::listen(bootstrap, workers, inheritance.as_mut())?;
     let addresses: Vec<_> = listeners.iter().map(|listeners| listeners.address).collect();
     let spares = handover::Spares::of(&listeners)?;
+    let new_key = feed.new_key().or(registry.as_ref().and_then(RunningRegistry::new_key)).cloned();
+    let parts =
+        duty::Parts { bootstrap: bootstrap.clone(), shared, feed, registry, registry_page };
+    // Whoever meets the data plane finds the Admin API as well: it listens first.
+    let duty = Duty::begin(parts, predecessor).await?;
     let parts =
         CoreParts { settings, snapshots: Arc::clone(&snapshots), metrics, log: log.as_ref() };
     let cores = Cores::start(workers, listeners, &parts)?;
     wire::give_way();
     if let Some(inheritance) = inheritance {
-        confirm(inheritance);
+        inheritance.confirm()?;
     }
     let successors = await_successors(data_dir, &spares);
     let side = server::start_all(bootstrap, &introspection, predecessor).await?;
-    let admin = feed.start_admin(bootstrap, &shared, registry.as_ref(), predecessor).await?;
-    shared.drivers.start();
+    duty.start_drivers();
     let banner = Banner {
         data_plane: &addresses,
         side: &side,
-        admin: admin.as_ref(),
-        registry: registry.as_ref(),
+        admin: duty.admin(),
+        registry: duty.registry(),
         source: &source,
-        new_key: feed.new_key().or(registry.as_ref().and_then(RunningRegistry::new_key)),
-        has_demonstration: feed.has_demonstration(),
+        new_key: new_key.as_ref(),
+        has_demonstration: duty.feed().has_demonstration(),
         workers,
     };
     banner.print();
-    let bootstrap = bootstrap.clone();
-    let store = StoreDuty { bootstrap, shared, admin, feed, registry, registry_page };
-    let control = Control { resources, store, snapshots, log, spares, signals, side };
+    let control = Control { resources, duty, snapshots, log, spares, signals, side };
     control.run(cores, successors).await
+}
+
+/// Starts the registry. One that nobody asked for does not keep the gateway from serving: it is
+/// tried again. A successor does not take over from a process whose registry may work.
+async fn start_registry(
+    bootstrap: &Bootstrap,
+    predecessor: Predecessor,
+    vitals: &Vitals,
+) -> anyhow::Result<Option<RunningRegistry>> {
+    match registry::start(bootstrap, predecessor).await {
+        Err(error)
+            if predecessor == Predecessor::None && !registry::is_asked_for(bootstrap) =>
+        {
+            vitals.down(Part::Registry, format!("{error:#}"));
+            Ok(None)
+        }
+        started => started,
+    }
 }
 
 /// The folder of everything that is kept, made if it is not there.
@@ -190,13 +216,6 @@ fn inherit(data_dir: &Path) -> anyhow::Result<Inheritance> {
     })
 }
 
-/// Tells the predecessor that this process serves; only now it lets go of its side listeners.
-fn confirm(inheritance: Inheritance) {
-    if inheritance.confirm().is_err() {
-        tracing::info!("the predecessor is gone already");
-    }
-}
-
 /// What the side listeners answer from.
 fn introspection(
     bootstrap: &Bootstrap,
@@ -214,6 +233,7 @@ fn introspection(
         health: Arc::clone(&shared.drivers.health),
         registry_source: Arc::clone(&shared.drivers.registry),
         configuration: Arc::clone(&shared.configuration),
+        vitals: Arc::clone(&shared.vitals),
         catalogue: Arc::clone(&shared.catalogue),
         identity,
         server_info: tells_server_info.then_some(info),
@@ -221,64 +241,13 @@ fn introspection(
     })
 }
 
-/// What only one process may hold: the stores, the Admin API and the registry that write them.
-struct StoreDuty {
-    bootstrap: Bootstrap,
-    shared: Shared,
-    admin: Option<RunningAdmin>,
-    feed: Feed,
-    registry: Option<RunningRegistry>,
-    registry_page: Arc<Slot>,
-}
-
-impl StoreDuty {
-    /// Lets go of all, for a successor. What is in service goes on to serve.
-    async fn release(&mut self) {
-        self.admin = None;
-        self.registry_page.set(None);
-        if let Some(registry) = self.registry.take() {
-            registry.stop().await;
-        }
-        if matches!(self.feed, Feed::Store(_)) {
-            self.feed = Feed::Nothing;
-            self.shared.configuration.set_objects(ObjectSource::None);
-        }
-    }
-
-    /// Takes all back: the successor did not start.
-    async fn take_back(
-        &mut self,
-        resources: &mut Resources,
-        snapshots: &SnapshotCell,
-    ) -> anyhow::Result<()> {
-        if matches!(self.feed, Feed::Nothing)
-            && let Ok((feed, snapshot)) =
-                feed::open(&self.bootstrap, &self.shared, resources, Predecessor::Leaving).await?
-        {
-            snapshots.publish(snapshot);
-            self.feed = feed;
-        }
-        let leaving = Predecessor::Leaving;
-        if self.registry.is_none() {
-            self.registry = registry::start(&self.bootstrap, leaving).await?;
-            self.shared.drivers.follow(self.registry.as_ref())?;
-            self.registry_page.set(self.registry.as_ref().map(RunningRegistry::sources));
-        }
-        let registry = self.registry.as_ref();
-        self.admin =
-            self.feed.start_admin(&self.bootstrap, &self.shared, registry, leaving).await?;
-        Ok(())
-    }
-}
-
 impl Control {
-    /// Watches file and signals until the end, then drains.
+    /// Follows configuration and signals until the end, then drains.
     async fn run(
         mut self,
-        cores: Cores,
+        mut cores: Cores,
         mut successors: mpsc::Receiver<Succession>,
     ) -> anyhow::Result<ExitCode> {
-        let mut ticks = tokio::time::interval(watch::INTERVAL);
         loop {
             tokio::select! {
                 request = self.signals.next() => match request {
@@ -292,37 +261,53 @@ impl Control {
                 },
                 Some(event) = successors.recv() => match event {
                     Succession::Asked(ready) => {
-                        self.store.release().await;
+                        self.duty.release().await;
                         let _ = ready.send(());
                     }
-                    Succession::Failed => {
-                        self.store.take_back(&mut self.resources, &self.snapshots).await?;
-                    }
+                    Succession::Failed => self.duty.take_back(),
                     Succession::Done => {
                         tracing::info!("a successor has taken over");
                         self.side.stop();
                         break;
                     }
                 },
-                news = self.store.feed.next() => {
-                    self.store.feed.take_in(news?, &mut self.resources, &self.snapshots);
+                event = self.duty.next() => {
+                    self.duty.attend(event, &mut self.resources, &self.snapshots).await;
                 }
-                _ = ticks.tick() => {
-                    if let Some(news) = self.store.feed.look() {
-                        self.store.feed.take_in(news, &mut self.resources, &self.snapshots);
-                    }
-                    if cores.any_ended() {
-                        tracing::error!("a core has ended; stopping");
-                        break;
-                    }
+                () = cores.any_ended() => {
+                    tracing::error!("a core has ended; stopping");
+                    break;
                 }
             }
         }
-        tracing::info!("draining: requests under way are finished");
-        self.spares.release();
-        self.store.release().await;
-        tokio::task::spawn_blocking(move || cores.drain()).await?;
-        if let Some(log) = self.log.take() {
+        self.finish(cores).await
+    }
+
+    /// Ends everything at once: the data plane and the registry finish what is under way side by
+    /// side. A second signal cuts that short.
+    async fn finish(self, cores: Cores) -> anyhow::Result<ExitCode> {
+        let Control { mut duty, log, spares, mut signals, .. } = self;
+        tracing::info!("draining: requests under way are finished; a second signal cuts them");
+        spares.release();
+        let phase = cores.begin_drain();
+        let mut cores = tokio::task::spawn_blocking(move || cores.join());
+        let ended = async {
+            let (joined, ()) = tokio::join!(&mut cores, duty.release());
+            joined
+        };
+        let hurry = async {
+            // A reload has nothing to reload any more.
+            while signals.next().await != Request::Drain {}
+        };
+        tokio::select! {
+            joined = ended => joined?,
+            () = hurry => {
+                phase.send_replace(Phase::Ending);
+                // Cores end as soon as they look; whatever else there is ends with the process.
+                let _ = tokio::time::timeout(HURRY_TIME, cores).await;
+            }
+        }
+        if let Some(log) = log {
             log.shutdown();
         }
         Ok(ExitCode::SUCCESS)

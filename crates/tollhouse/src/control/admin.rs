@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tollhouse_admin::{
     AdminApi, AdminKey, Cors, KeyCheck, Mode, Options, Parts, Role, ServerToken, StreamMode,
     TlsConfig,
@@ -22,7 +23,15 @@ pub struct RunningAdmin {
     pub address: SocketAddr,
     /// Whether it speaks TLS.
     pub is_tls: bool,
+    task: JoinHandle<()>,
     _stop: watch::Sender<()>,
+}
+
+impl RunningAdmin {
+    /// Whether it still serves.
+    pub fn is_alive(&self) -> bool {
+        !self.task.is_finished()
+    }
 }
 
 /// What the bootstrap file says about the Admin API.
@@ -66,12 +75,12 @@ pub async fn start(
     let address = listener.local_addr()?;
     let (stop, mut stopped) = watch::channel(());
     let is_tls = tls.is_some();
-    tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         // Ends with the sender.
         let stop = async move { while stopped.changed().await.is_ok() {} };
         tollhouse_admin::serve(listener, api, tls, stop).await;
     });
-    Ok(Some(RunningAdmin { address, is_tls, _stop: stop }))
+    Ok(Some(RunningAdmin { address, is_tls, task, _stop: stop }))
 }
 
 fn tls(bootstrap: &Bootstrap) -> anyhow::Result<Option<TlsConfig>> {

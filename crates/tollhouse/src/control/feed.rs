@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::sync::watch as channel;
+use tokio::sync::{mpsc, watch as channel};
+use tokio::task::JoinHandle;
 use tollhouse_admin::Mode;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
@@ -20,7 +21,7 @@ use super::registry::RunningRegistry;
 use super::resources::{Resources, Shared, Source};
 use super::secrets::{self, AdminKey};
 use super::server::Predecessor;
-use super::stored::{Stored, StoredParts};
+use super::stored::{Batch, Stored, StoredParts};
 use super::watch::{self, Watched};
 
 /// How long a successor waits for the store of a process that is just leaving.
@@ -44,7 +45,9 @@ pub enum Feed {
 /// The store, and who may write it.
 pub struct StoreFeed {
     store: Arc<dyn Store>,
-    stored: Stored,
+    batches: mpsc::Receiver<Batch>,
+    /// Reads the store for as long as somebody takes what it reads.
+    follower: JoinHandle<()>,
     keyring: Arc<Keyring>,
     key: AdminKey,
     /// Whether the demonstration is in service, for want of anything else.
@@ -63,9 +66,11 @@ pub enum News {
     /// The file looks different.
     FileChanged,
     /// Objects changed.
-    Changes(Vec<Change>),
+    Objects(Batch),
     /// A document came.
     Document(String),
+    /// Nothing comes any more: the store is closed, and has to be opened again.
+    Lost,
 }
 
 /// Where resources come from, by the bootstrap file.
@@ -96,7 +101,7 @@ pub async fn open(
             let (sink, documents) = channel::channel(None);
             let key = secrets::admin_key(bootstrap)?;
             let feed = DocumentFeed { documents, sink: Arc::new(Documents(sink)), key };
-            Ok(Ok((Feed::Documents(feed), resources.start_with([]))))
+            Ok(Ok((Feed::Documents(feed), resources.start_with(Vec::new()))))
         }
         Source::Store(folder) => {
             let store = open_store(&Location::Directory(folder), predecessor).await?;
@@ -143,8 +148,11 @@ impl StoreFeed {
             catalogue,
             keyring: Arc::clone(&keyring),
             indexes: Arc::clone(&shared.indexes),
+            vitals: Arc::clone(&shared.vitals),
         };
         let (stored, mut changes) = Stored::open(parts, prefix).await?;
+        let (sender, batches) = mpsc::channel(1);
+        let follower = tokio::spawn(stored.follow(sender));
         let objects = ObjectSource::Store(Arc::clone(&store), prefix.to_owned());
         shared.configuration.set_objects(objects);
         let demonstrates = changes.is_empty();
@@ -157,33 +165,37 @@ impl StoreFeed {
                 path: "demonstration".to_owned(),
             });
         }
-        Ok((Self { store, stored, keyring, key, demonstrates }, changes))
+        Ok((Self { store, batches, follower, keyring, key, demonstrates }, changes))
     }
 }
 
 impl Feed {
-    /// The next change; waits for it.
-    ///
-    /// # Errors
-    /// The store cannot be read any more.
-    pub async fn next(&mut self) -> anyhow::Result<News> {
+    /// The next change; waits for it. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> News {
         match self {
-            // A file says nothing by itself: it is looked at.
-            Feed::Nothing | Feed::File(_) => std::future::pending().await,
-            Feed::Store(feed) => Ok(News::Changes(feed.stored.next().await?)),
+            Feed::Nothing => std::future::pending().await,
+            Feed::File(watched) => {
+                watched.changed().await;
+                News::FileChanged
+            }
+            Feed::Store(feed) => feed.batches.recv().await.map_or(News::Lost, News::Objects),
             Feed::Documents(feed) => {
-                feed.documents.changed().await.context("the Admin API has ended")?;
+                if feed.documents.changed().await.is_err() {
+                    // The feed itself holds the sender, so that this never is.
+                    return std::future::pending().await;
+                }
                 let text = feed.documents.borrow_and_update().clone();
-                Ok(News::Document(text.unwrap_or_default()))
+                News::Document(text.unwrap_or_default())
             }
         }
     }
 
-    /// What a look at the file tells; to be asked every [`watch::INTERVAL`].
-    pub fn look(&mut self) -> Option<News> {
-        match self {
-            Feed::File(watched) => watched.has_changed().then_some(News::FileChanged),
-            Feed::Nothing | Feed::Store(_) | Feed::Documents(_) => None,
+    /// Lets go of the store, once nobody reads it any more.
+    pub async fn close(self) {
+        if let Feed::Store(feed) = self {
+            drop(feed.batches);
+            // A panic of the follower has been reported by it; there is nothing to add here.
+            let _ = feed.follower.await;
         }
     }
 
@@ -195,12 +207,17 @@ impl Feed {
                 resources.reload(cell);
                 watched.reloaded(watch::thread_time().saturating_sub(before));
             }
-            (Feed::Store(feed), News::Changes(mut changes)) => {
+            (Feed::Store(feed), News::Objects(Batch::Changes(mut changes))) => {
                 if !changes.is_empty() && std::mem::take(&mut feed.demonstrates) {
                     let id = Id::new(echo::DEMONSTRATION);
                     changes.insert(0, Change::Delete { kind: Kind::Route, id });
                 }
                 resources.follow(changes, cell);
+            }
+            (Feed::Store(feed), News::Objects(Batch::Everything(everything))) => {
+                // The demonstration is none of these, and goes.
+                feed.demonstrates = false;
+                resources.follow_all(everything, cell);
             }
             (_, News::Document(text)) => resources.replace(&text, cell),
             _ => {}

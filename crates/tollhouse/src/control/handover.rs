@@ -72,27 +72,51 @@ pub fn offer(
 ) -> std::io::Result<()> {
     let server = handover::listen(&path(data_dir))?;
     std::thread::Builder::new().name("handover".into()).spawn(move || {
-        for successor in server.incoming() {
-            let Ok(mut successor) = successor else { continue };
-            let (ready, released) = oneshot::channel();
-            if events.blocking_send(Succession::Asked(ready)).is_err() {
-                return;
-            }
-            // An error means that the control side is ending, and everything is let go of anyway.
-            let _ = released.blocking_recv();
-            let sockets = spares.lock().clone();
-            let descriptors: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
-            match handover::give(&mut successor, &descriptors) {
-                Ok(()) => {
-                    let _ = events.blocking_send(Succession::Done);
-                    return;
-                }
+        for stream in server.incoming() {
+            let Ok(stream) = stream else { continue };
+            match handover::Successor::greet(stream) {
+                // Nothing has been let go of for it.
                 Err(error) => {
-                    tracing::warn!(%error, "a successor asked for the sockets and did not start");
-                    let _ = events.blocking_send(Succession::Failed);
+                    tracing::warn!(%error, "somebody asked for the sockets who may not have them");
                 }
+                Ok(successor) => match hand_over(successor, &spares, &events) {
+                    Turn::Next => {}
+                    Turn::Over => return,
+                },
             }
         }
     })?;
     Ok(())
+}
+
+/// Whether a further successor may come.
+enum Turn {
+    Next,
+    Over,
+}
+
+fn hand_over(
+    mut successor: handover::Successor,
+    spares: &Spares,
+    events: &mpsc::Sender<Succession>,
+) -> Turn {
+    let (ready, released) = oneshot::channel();
+    if events.blocking_send(Succession::Asked(ready)).is_err() {
+        return Turn::Over;
+    }
+    // An error means that the control side is ending, and everything is let go of anyway.
+    let _ = released.blocking_recv();
+    let sockets = spares.lock().clone();
+    let descriptors: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
+    let given = successor.give(&descriptors).and_then(|()| successor.await_serving());
+    let (event, turn) = match given {
+        Ok(()) => (Succession::Done, Turn::Over),
+        Err(error) => {
+            tracing::warn!(%error, "a successor asked for the sockets and did not start");
+            (Succession::Failed, Turn::Next)
+        }
+    };
+    // Fails where the control side is ending.
+    let _ = events.blocking_send(event);
+    turn
 }

@@ -108,8 +108,7 @@ impl MetricsPage {
         ProcessFacts {
             hostname: &self.hostname,
             version: self.version,
-            // What is in service was read from it, and a store that fails ends the process.
-            is_store_reachable: true,
+            is_store_reachable: self.registry.process().store_down.value() == 0,
             modify_indexes: self.indexes.told(),
             requests: seen.requests,
             connections: Connections {

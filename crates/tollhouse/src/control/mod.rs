@@ -4,8 +4,10 @@
 //! One runtime on the main thread; nothing here is on the path of a request.
 
 pub mod admin;
+pub mod backoff;
 pub mod banner;
 pub mod configuration;
+pub mod duty;
 pub mod echo;
 pub mod endpoints;
 pub mod feed;
@@ -22,4 +24,5 @@ pub mod secrets;
 pub mod server;
 pub mod signals;
 pub mod stored;
+pub mod vitals;
 pub mod watch;

@@ -18,7 +18,7 @@ use tollhouse_polaris::dialect::Dialect;
 use tollhouse_polaris::http::HttpApi;
 use tollhouse_polaris::{Access, Account, Gate, grpc};
 use tollhouse_registry::{Clock, Keeper, Options, Registry};
-use tollhouse_store::Location;
+use tollhouse_store::{Location, Watch};
 
 use super::feed::open_store;
 use super::registry_dialect::PolarisDialect;
@@ -47,6 +47,8 @@ pub struct RunningRegistry {
     new_key: Option<Secret>,
     stop_serving: watch::Sender<bool>,
     stop_keeping: watch::Sender<bool>,
+    /// Tells of the end of the thread that writes its store.
+    writes: Watch,
     servers: Vec<JoinHandle<()>>,
     keeper: JoinHandle<()>,
 }
@@ -58,6 +60,15 @@ impl std::fmt::Debug for RunningRegistry {
             .field("http", &self.http)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether a bootstrap file names the registry's addresses itself: who asks for a registry is told
+/// when there is none; to others the gateway matters more.
+pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
+    let (listen, usual) = (&bootstrap.listen, tollhouse_config::bootstrap::Listen::default());
+    is_wanted(bootstrap)
+        && (listen.registry_grpc != usual.registry_grpc
+            || listen.registry_http != usual.registry_http)
 }
 
 /// Whether a bootstrap file asks for a registry.
@@ -79,6 +90,7 @@ pub async fn start(
     let (access, new_key) = access(bootstrap)?;
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
     let store = open_store(&location, predecessor).await.context("the registry's store")?;
+    let writes = store.watch(store.revision().await?).await.context("the registry's store")?;
     let options = Options {
         mass_expiry_threshold: bootstrap.registry.mass_expiry_threshold,
         clock: Clock::system(),
@@ -99,6 +111,7 @@ pub async fn start(
         new_key,
         stop_serving,
         stop_keeping,
+        writes,
         servers: Vec::new(),
         keeper,
     };
@@ -181,6 +194,16 @@ impl RunningRegistry {
         }
     }
 
+    /// What of it has died, if anything has: the rest is then to be stopped and started anew.
+    pub fn death(&self) -> Option<String> {
+        if self.writes.is_over() {
+            return Some("the thread that writes the registry's store has ended".to_owned());
+        }
+        let mut threads = std::iter::once(&self.keeper).chain(&self.servers);
+        let ended = threads.find(|thread| thread.is_finished())?;
+        Some(format!("the thread {} has ended", ended.thread().name().unwrap_or_default()))
+    }
+
     /// The key of the Admin API, where it was made just now for the registry's account.
     pub fn new_key(&self) -> Option<&Secret> {
         self.new_key.as_ref()
@@ -245,4 +268,19 @@ fn access(bootstrap: &Bootstrap) -> anyhow::Result<(Arc<Access>, Option<Secret>)
     };
     let access = Access::new(gate(settings.console_auth), gate(settings.client_auth), account);
     Ok((Arc::new(access), key.filter(|key| key.is_new).map(|key| key.key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_is_asked_for_where_its_addresses_are_named() {
+        let mut bootstrap = Bootstrap::default();
+        assert!(is_wanted(&bootstrap) && !is_asked_for(&bootstrap));
+        bootstrap.listen.registry_http = Vec::new();
+        assert!(is_asked_for(&bootstrap));
+        bootstrap.listen.registry_grpc = Vec::new();
+        assert!(!is_wanted(&bootstrap) && !is_asked_for(&bootstrap));
+    }
 }

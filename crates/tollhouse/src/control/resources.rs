@@ -20,6 +20,8 @@ use super::configuration::{Configuration, ObjectSource};
 use super::metrics::ModifyIndexes;
 use super::registry::RunningRegistry;
 use super::registry_source::RegistrySource;
+use super::stored::Known;
+use super::vitals::Vitals;
 
 /// Problems written to the log after one change; the control API lists all of them.
 const PROBLEMS_LOGGED_MAX: usize = 20;
@@ -69,6 +71,8 @@ pub struct Resources {
     refused: Problems,
     /// Revision and number of routes.
     in_service: (u64, usize),
+    /// The objects of the store.
+    known: Known,
 }
 
 /// What the control side shares with the resources.
@@ -86,6 +90,8 @@ pub struct Shared {
     pub services: Arc<Services>,
     /// Where the revisions of objects are noted, for the page of metrics.
     pub indexes: Arc<ModifyIndexes>,
+    /// Which parts of the process are down.
+    pub vitals: Arc<Vitals>,
 }
 
 /// Who changes the nodes of upstreams beside requests; told about every snapshot.
@@ -148,6 +154,7 @@ impl Resources {
             document_problems: Problems::new(),
             refused: Problems::new(),
             in_service: (0, 0),
+            known: Known::default(),
         }
     }
 
@@ -156,7 +163,7 @@ impl Resources {
     /// # Errors
     /// The document cannot be read at all; single bad objects are no error.
     pub fn load(&mut self) -> Result<Arc<Snapshot>, Problems> {
-        let Source::File(path) = &self.source else { return Ok(self.start_with([])) };
+        let Source::File(path) = &self.source else { return Ok(self.start_with(Vec::new())) };
         let document = read(path)?;
         let snapshot = self.apply(document).unwrap_or_else(|| self.compiler.apply([]));
         self.drivers.take(&self.compiler);
@@ -165,9 +172,10 @@ impl Resources {
         Ok(snapshot)
     }
 
-    /// Begins with these objects.
-    pub fn start_with(&mut self, changes: impl IntoIterator<Item = Change>) -> Arc<Snapshot> {
-        let snapshot = self.compiler.apply(changes);
+    /// Begins with these objects, or begins anew with them: what was there beside them goes.
+    pub fn start_with(&mut self, mut everything: Vec<Change>) -> Arc<Snapshot> {
+        self.known.replace_by(&mut everything);
+        let snapshot = self.compiler.apply(everything);
         self.drivers.take(&self.compiler);
         self.report(&snapshot, Telling::Aloud);
         if !matches!(self.source, Source::Documents) {
@@ -190,8 +198,17 @@ impl Resources {
             return;
         }
         let started = Instant::now();
+        self.known.note(&changes);
         let snapshot = self.compiler.apply(changes);
         self.publish(snapshot, started, cell, Telling::Quietly);
+    }
+
+    /// Puts all objects of the store into service, after a gap.
+    pub fn follow_all(&mut self, mut everything: Vec<Change>, cell: &SnapshotCell) {
+        let started = Instant::now();
+        self.known.replace_by(&mut everything);
+        let snapshot = self.compiler.apply(everything);
+        self.publish(snapshot, started, cell, Telling::Aloud);
     }
 
     /// Puts a whole document into service, instead of the one before.

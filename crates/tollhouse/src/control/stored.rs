@@ -1,8 +1,12 @@
 //! The store as the source of the configuration: everything once, then each change as it happens.
+//!
+//! Following goes on by itself, in a task: whatever the store does, what is in service stays, and the
+//! store is asked again. Which objects have gone during a gap is found by whoever takes a listing.
 
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::sync::mpsc;
 use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Id, Kind, Problem};
@@ -10,7 +14,9 @@ use tollhouse_plugin::{Catalogue, sealing};
 use tollhouse_proxy::Change;
 use tollhouse_store::{Entry, Event, Store, StoreError, Watch};
 
+use super::backoff::Backoff;
 use super::metrics::ModifyIndexes;
+use super::vitals::{Part, Vitals};
 
 /// Changes taken together at most: what has queued up while the last ones were compiled.
 const CHANGES_BATCHED_MAX: usize = 10_000;
@@ -25,6 +31,17 @@ pub struct StoredParts {
     pub keyring: Arc<Keyring>,
     /// Where revisions are noted.
     pub indexes: Arc<ModifyIndexes>,
+    /// Where it is told that the store cannot be read.
+    pub vitals: Arc<Vitals>,
+}
+
+/// What a follower passes on.
+#[derive(Debug)]
+pub enum Batch {
+    /// What has changed.
+    Changes(Vec<Change>),
+    /// Everything there is, after a gap: what is not in it has gone.
+    Everything(Vec<Change>),
 }
 
 /// The store, followed.
@@ -32,14 +49,6 @@ pub struct Stored {
     parts: StoredParts,
     prefix: String,
     watch: Watch,
-    /// What is in service, to be able to tell what has gone after a gap.
-    known: hashbrown::HashSet<(Kind, Id)>,
-}
-
-impl std::fmt::Debug for Stored {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Stored({} objects)", self.known.len())
-    }
 }
 
 impl Stored {
@@ -50,60 +59,91 @@ impl Stored {
     pub async fn open(parts: StoredParts, prefix: &str) -> Result<(Self, Vec<Change>), StoreError> {
         let listing = parts.store.list(&format!("{prefix}/")).await?;
         let watch = parts.store.watch(listing.revision).await?;
-        let known = hashbrown::HashSet::new();
-        let mut stored = Self { parts, prefix: prefix.to_owned(), watch, known };
+        let stored = Self { parts, prefix: prefix.to_owned(), watch };
         let changes = listing.entries.into_iter().filter_map(|entry| stored.put(entry)).collect();
         Ok((stored, changes))
     }
 
+    /// Passes on what comes until nobody takes it any more, or the store has been closed for good.
+    pub async fn follow(mut self, batches: mpsc::Sender<Batch>) {
+        let is_over = batches.clone();
+        tokio::select! {
+            () = is_over.closed() => {}
+            () = self.pass_on(&batches) => {}
+        }
+    }
+
+    async fn pass_on(&mut self, batches: &mpsc::Sender<Batch>) {
+        loop {
+            let batch = match self.next().await {
+                Ok(changes) => Batch::Changes(changes),
+                Err(StoreError::Closed) => return,
+                Err(error) => match self.start_over(error).await {
+                    Some(everything) => Batch::Everything(everything),
+                    None => return,
+                },
+            };
+            if batches.send(batch).await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// The next changes; waits for them.
-    ///
-    /// # Errors
-    /// The store cannot be read any more.
-    pub async fn next(&mut self) -> Result<Vec<Change>, StoreError> {
-        let mut batch = match self.watch.next().await {
-            Ok(changes) => changes.events,
-            Err(StoreError::Compacted { .. }) => return self.start_over().await,
-            Err(error) => return Err(error),
-        };
+    async fn next(&mut self) -> Result<Vec<Change>, StoreError> {
+        let mut batch = self.watch.next().await?.events;
         while batch.len() < CHANGES_BATCHED_MAX {
             match self.watch.try_next() {
                 Ok(Some(changes)) => batch.extend(changes.events),
+                // An error comes again at the next look.
                 Ok(None) | Err(_) => break,
             }
         }
         Ok(batch.into_iter().filter_map(|event| self.change(event)).collect())
     }
 
-    /// Reads everything again after a gap.
-    async fn start_over(&mut self) -> Result<Vec<Change>, StoreError> {
-        tracing::info!("the store is read anew, since too much has changed meanwhile");
-        let listing = self.parts.store.list(&format!("{}/", self.prefix)).await?;
-        self.watch = self.parts.store.watch(listing.revision).await?;
-        let before = std::mem::take(&mut self.known);
-        let mut changes: Vec<Change> =
-            listing.entries.into_iter().filter_map(|entry| self.put(entry)).collect();
-        let gone = before.difference(&self.known);
-        changes.extend(gone.map(|(kind, id)| Change::Delete { kind: *kind, id: id.clone() }));
-        Ok(changes)
+    /// Reads everything again, for as long as that takes; `None` when the store is closed.
+    async fn start_over(&mut self, reason: StoreError) -> Option<Vec<Change>> {
+        let mut backoff = Backoff::default();
+        let mut reason = reason;
+        loop {
+            match reason {
+                // No failure: more has changed than is kept. But twice in a row it is one.
+                StoreError::Compacted { .. } => tracing::info!(%reason, "the store is read anew"),
+                _ => self.parts.vitals.down(Part::Store, &reason),
+            }
+            match self.list_and_watch().await {
+                Ok(everything) => {
+                    self.parts.vitals.up(Part::Store);
+                    return Some(everything);
+                }
+                Err(StoreError::Closed) => return None,
+                Err(error) => reason = error,
+            }
+            tokio::time::sleep(backoff.next()).await;
+        }
     }
 
-    fn change(&mut self, event: Event) -> Option<Change> {
+    async fn list_and_watch(&mut self) -> Result<Vec<Change>, StoreError> {
+        let listing = self.parts.store.list(&format!("{}/", self.prefix)).await?;
+        self.watch = self.parts.store.watch(listing.revision).await?;
+        Ok(listing.entries.into_iter().filter_map(|entry| self.put(entry)).collect())
+    }
+
+    fn change(&self, event: Event) -> Option<Change> {
         match event {
             Event::Put(entry) => self.put(entry),
             Event::Delete { key, revision } => {
                 let (kind, id) = parse_store_key(&self.prefix, &key)?;
                 self.parts.indexes.note(kind, revision.0);
-                self.known.remove(&(kind, id.clone()));
                 Some(Change::Delete { kind, id })
             }
         }
     }
 
-    fn put(&mut self, entry: Entry) -> Option<Change> {
+    fn put(&self, entry: Entry) -> Option<Change> {
         let (kind, id) = parse_store_key(&self.prefix, &entry.key)?;
         self.parts.indexes.note(kind, entry.mod_revision.0);
-        self.known.insert((kind, id.clone()));
         let path = format!("{kind}/{id}");
         let value = serde_json::from_slice(&entry.value)
             .map(|value| self.opened(kind, value))
@@ -116,3 +156,31 @@ impl Stored {
         value
     }
 }
+
+/// The objects that changes have brought, to be able to tell what has gone after a gap.
+#[derive(Debug, Default)]
+pub struct Known(hashbrown::HashSet<(Kind, Id)>);
+
+impl Known {
+    /// Takes note of changes.
+    pub fn note(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::Upsert { kind, id, .. } => drop(self.0.insert((*kind, id.clone()))),
+                Change::Delete { kind, id } => drop(self.0.remove(&(*kind, id.clone()))),
+                Change::Move { .. } => {}
+            }
+        }
+    }
+
+    /// Takes note of all there is, and deletes what there was beside it.
+    pub fn replace_by(&mut self, everything: &mut Vec<Change>) {
+        let before = std::mem::take(self);
+        self.note(everything);
+        let gone = before.0.difference(&self.0);
+        everything.extend(gone.map(|(kind, id)| Change::Delete { kind: *kind, id: id.clone() }));
+    }
+}
+
+#[cfg(test)]
+mod tests;

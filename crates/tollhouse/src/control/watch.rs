@@ -1,15 +1,27 @@
 //! Notices that a file has changed, by looking at it.
 //!
-//! Looking is used instead of kernel notifications because it also sees files that are replaced,
-//! mounted over, or kept on a network: at this interval it costs nothing that can be measured.
+//! Only a look decides: it also sees files that are replaced, mounted over, or kept on a network. The
+//! kernel's notices say when to look at once; they do not come for all of these, so that there is a
+//! look every second without one, and one every 25 ms where there are no notices at all.
 
 use std::fs::Metadata;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-/// How often the file is looked at; a change serves well within 100 ms.
-pub const INTERVAL: Duration = Duration::from_millis(25);
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
+
+/// How often the file is looked at while it may be changing; a change serves well within 100 ms.
+const INTERVAL: Duration = Duration::from_millis(25);
+
+/// How often it is looked at while the kernel has nothing to tell.
+const CALM_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long after a notice it may be changing: who writes a file writes it again at once, or not.
+const LIVELY_TIME: Duration = Duration::from_millis(250);
 
 /// How many times as long as a reload took nothing is looked at after it: a file that changes all the
 /// time then costs at most a tenth of a core, however large it is.
@@ -28,6 +40,10 @@ pub struct Watched {
     was_fresh: bool,
     /// Not looked at before then.
     rests_until: Instant,
+    /// The last notice, or the last change that a look found.
+    lively_until: Instant,
+    looked_at: Instant,
+    notices: Option<Notices>,
 }
 
 #[derive(Debug, PartialEq, Eq, Clone)]
@@ -60,12 +76,52 @@ impl Watched {
     pub fn new(path: PathBuf) -> Self {
         let seen = Look::at(&path);
         let was_fresh = seen.as_ref().is_some_and(Look::is_fresh);
-        Self { path, seen, was_fresh, rests_until: Instant::now() }
+        let now = Instant::now();
+        let notices = Notices::of(&path).inspect_err(|error| {
+            tracing::debug!(%error, "the kernel gives no notice of changed files");
+        });
+        Self {
+            path,
+            seen,
+            was_fresh,
+            rests_until: now,
+            lively_until: now + LIVELY_TIME,
+            looked_at: now,
+            notices: notices.ok(),
+        }
+    }
+
+    /// Waits until the file should be read again. Dropping the future loses nothing.
+    pub async fn changed(&mut self) {
+        loop {
+            self.wait_for_look().await;
+            let now = Instant::now();
+            self.looked_at = now;
+            if self.has_changed() {
+                self.lively_until = now + LIVELY_TIME;
+                if let Some(notices) = &self.notices {
+                    notices.follow(&self.path);
+                }
+                return;
+            }
+        }
+    }
+
+    async fn wait_for_look(&mut self) {
+        let is_lively = Instant::now() < self.lively_until;
+        let Some(notices) = self.notices.as_ref().filter(|_| !is_lively) else {
+            return tokio::time::sleep_until(self.rests_until.max(self.looked_at + INTERVAL)).await;
+        };
+        let look_at = self.rests_until.max(self.looked_at + CALM_INTERVAL);
+        tokio::select! {
+            () = tokio::time::sleep_until(look_at) => {}
+            () = notices.next() => self.lively_until = Instant::now() + LIVELY_TIME,
+        }
     }
 
     /// Whether the file should be read again. A file that is gone is no change: what was read
     /// last keeps serving.
-    pub fn has_changed(&mut self) -> bool {
+    fn has_changed(&mut self) -> bool {
         if Instant::now() < self.rests_until {
             return false;
         }
@@ -82,6 +138,42 @@ impl Watched {
     }
 }
 
+/// The kernel's notices of a file and of the names in its folder.
+#[derive(Debug)]
+struct Notices(AsyncFd<OwnedFd>);
+
+impl Notices {
+    fn of(path: &Path) -> std::io::Result<Self> {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        // Names only: who writes to other files of the folder is nobody's business here.
+        let names = WatchFlags::CREATE | WatchFlags::MOVED_TO;
+        inotify::add_watch(&inotify, folder.unwrap_or(Path::new(".")), names)?;
+        #[expect(deprecated, reason = "its successor is unsafe; what is owned stays open as long")]
+        let notices = Self(AsyncFd::new(inotify)?);
+        notices.follow(path);
+        Ok(notices)
+    }
+
+    /// Has the file itself watched that the path leads to now. Without that, names and looks are left.
+    fn follow(&self, path: &Path) {
+        let content = WatchFlags::MODIFY
+            | WatchFlags::CLOSE_WRITE
+            | WatchFlags::ATTRIB
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF;
+        let _ = inotify::add_watch(self.0.get_ref(), path, content);
+    }
+
+    /// Waits until something is told, and forgets what it was: a look says more.
+    async fn next(&self) {
+        let Ok(mut ready) = self.0.readable().await else { return std::future::pending().await };
+        let mut text = [0; 4096];
+        while rustix::io::read(self.0.get_ref(), &mut text).is_ok_and(|count| count > 0) {}
+        ready.clear_ready();
+    }
+}
+
 /// Processor time of the calling thread: unlike the time on the wall, it does not grow where serving
 /// threads go first.
 pub fn thread_time() -> Duration {
@@ -95,18 +187,36 @@ pub fn thread_time() -> Duration {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_changed_file_is_noticed_and_a_missing_one_is_not_a_change() {
-        let directory =
-            std::env::temp_dir().join(format!("tollhouse-watch-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a temporary directory");
-        let path = directory.join("file");
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_file_is_noticed_and_a_missing_one_is_not_a_change() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("file");
         std::fs::write(&path, "one").expect("a file");
         let mut watched = Watched::new(path.clone());
         std::fs::write(&path, "three").expect("a file");
         assert!(watched.has_changed());
         std::fs::remove_file(&path).expect("the file");
         assert!(!watched.has_changed());
-        std::fs::remove_dir_all(&directory).expect("the directory");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_written_or_replaced_is_noticed_by_notice_and_by_look() {
+        for has_notices in [true, false] {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let path = directory.path().join("file");
+            std::fs::write(&path, "one").expect("a file");
+            let mut watched = Watched::new(path.clone());
+            if !has_notices {
+                watched.notices = None;
+            }
+            std::fs::write(&path, "two words").expect("a file");
+            watched.changed().await;
+            std::fs::write(directory.path().join("fresh"), "three").expect("a file");
+            std::fs::rename(directory.path().join("fresh"), &path).expect("one folder");
+            watched.changed().await;
+            // The file that stands there now is followed as well.
+            std::fs::write(&path, "something else").expect("a file");
+            watched.changed().await;
+        }
     }
 }

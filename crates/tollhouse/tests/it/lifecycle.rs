@@ -129,6 +129,25 @@ fn a_drain_has_an_end() {
 }
 
 #[test]
+fn a_second_signal_cuts_what_is_under_way() {
+    let origin = Origin::script(|connection| {
+        connection.request();
+        let _ = connection.wait_end();
+    });
+    let resources = everything_to(origin.address());
+    let gateway = gateway().set("drain_time", "1h").registry();
+    let mut gateway = gateway.resources(&resources).start();
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    origin.wait_requests(1);
+    gateway.terminate();
+    wait_for("a refusal", || TcpStream::connect(gateway.address()).err());
+    gateway.terminate();
+    client.expect_end();
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+}
+
+#[test]
 fn a_successor_takes_over_under_load_and_nothing_is_lost() {
     let origin = Origin::named("a");
     let mut gateway = gateway_to(&origin);

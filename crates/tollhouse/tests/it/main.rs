@@ -40,5 +40,6 @@ mod retries;
 mod routing;
 mod shell;
 mod streaming;
+mod succession;
 mod support;
 mod upgrades;

@@ -27,6 +27,7 @@ use super::configuration::Configuration;
 use super::identity::Identity;
 use super::metrics::MetricsPage;
 use super::registry_source::RegistrySource;
+use super::vitals::Vitals;
 
 /// What the side listeners answer from.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub struct Introspection {
     pub registry_source: Arc<RegistrySource>,
     /// The configuration in service.
     pub configuration: Arc<Configuration>,
+    /// Which parts of the process are down.
+    pub vitals: Arc<Vitals>,
     /// The plugins that exist.
     pub catalogue: Arc<Catalogue>,
     /// Who this gateway is.

@@ -9,9 +9,13 @@ use serde_json::json;
 use super::Introspection;
 use super::reply::{found, no_such_page};
 
-/// Revision and problems of the configuration in service.
+/// Revision and problems of the configuration in service, and which parts of the process are down.
 pub(super) async fn configuration(State(introspection): State<Introspection>) -> Response {
-    found(&introspection.configuration.status())
+    let mut status = introspection.configuration.status();
+    let troubles = introspection.vitals.troubles();
+    let down = troubles.into_iter().map(|(part, reason)| json!({"part": part.name(), "reason": reason}));
+    status["down"] = down.collect();
+    found(&status)
 }
 
 /// Who this gateway is.

@@ -13,12 +13,21 @@ pub(super) async fn alive() -> Response {
     found(&json!({ "status": "ok" }))
 }
 
-/// Cores share what they serve, so that all have a configuration as soon as one has.
+/// Cores share what they serve, so that all have a configuration as soon as one has. A part that
+/// clients need and that is down makes the process unready; what is in service is served.
 pub(super) async fn ready(State(introspection): State<Introspection>) -> Response {
-    if introspection.configuration.is_ready() {
-        return found(&json!({ "status": "ok" }));
+    let error = if introspection.configuration.is_ready() {
+        let mut troubles = introspection.vitals.troubles().into_iter();
+        let needed = troubles.find(|(part, _)| part.is_needed());
+        needed.map(|(part, reason)| format!("{} is down: {reason}", part.name()))
+    } else {
+        Some("worker id: 0 has not received configuration".to_owned())
+    };
+    match error {
+        None => found(&json!({ "status": "ok" })),
+        Some(error) => {
+            let body = json!({ "status": "error", "error": error });
+            json_reply(StatusCode::SERVICE_UNAVAILABLE, &body)
+        }
     }
-    let error = "worker id: 0 has not received configuration";
-    let body = json!({ "status": "error", "error": error });
-    json_reply(StatusCode::SERVICE_UNAVAILABLE, &body)
 }

@@ -9,6 +9,7 @@ use tollhouse_config::{Document, Fingerprints, Format, declarative};
 use tollhouse_plugin::Services;
 use tollhouse_store::{Location, Operation, Transaction};
 
+use super::super::vitals::{Part, Vitals};
 use super::*;
 use crate::control::configuration::ObjectSource;
 
@@ -23,6 +24,7 @@ fn introspection() -> Introspection {
         health: Arc::default(),
         registry_source: Arc::default(),
         configuration: Arc::default(),
+        vitals: Arc::new(Vitals::new(Arc::default())),
         catalogue: crate::plugins::catalogue(),
         identity: Arc::new(identity),
         server_info: Some(ServerInfo { version: "3.18.0", store: "file" }),
@@ -149,4 +151,22 @@ async fn server_info_comes_with_its_plugin() {
     introspection.server_info = None;
     let answer = process::server_info(State(introspection)).await;
     assert_eq!(answer.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_registry_that_is_down_makes_the_process_unready_and_a_store_does_not() {
+    let introspection = introspection();
+    introspection.configuration.set_ready();
+    introspection.vitals.down(Part::Store, "it is away");
+    let ready = || status::ready(State(introspection.clone()));
+    assert_eq!(ready().await.status(), StatusCode::OK);
+    introspection.vitals.down(Part::Registry, "its port is taken");
+    let (status, body) = read(ready().await).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(body["error"], "registry is down: its port is taken");
+    let (_, body) = read(process::configuration(State(introspection.clone())).await).await;
+    let parts: Vec<_> = body["down"].as_array().expect("a list").iter().map(|it| &it["part"]).collect();
+    assert_eq!(parts, ["store", "registry"]);
+    introspection.vitals.up(Part::Registry);
+    assert_eq!(ready().await.status(), StatusCode::OK);
 }

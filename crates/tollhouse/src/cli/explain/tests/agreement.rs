@@ -157,5 +157,6 @@ fn explain_and_the_data_plane_choose_the_same_route() {
     }
     // Every route but the one that is off has its turn.
     assert_eq!(matched.len(), routes(plane.address).len() - 1, "{matched:?}");
-    plane.cores.drain();
+    plane.cores.begin_drain();
+    plane.cores.join();
 }

@@ -1,0 +1,58 @@
+//! How long to wait before something that failed is tried again: twice as long each time, and never
+//! exactly as long as another process waits that failed for the same reason.
+
+use std::time::Duration;
+
+use tollhouse_stdx::Random;
+
+/// The first wait: what fails for an instant costs no more.
+const FIRST: Duration = Duration::from_millis(100);
+
+/// The longest wait: what comes back is noticed this soon.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// A row of waits.
+#[derive(Debug)]
+pub struct Backoff {
+    next: Duration,
+    random: Random,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { next: FIRST, random: Random::from_process_entropy() }
+    }
+}
+
+impl Backoff {
+    /// The next wait: between half and the whole of what the row has come to.
+    pub fn next(&mut self) -> Duration {
+        let whole = self.next;
+        self.next = (whole * 2).min(LONGEST);
+        let half_ms = u64::try_from(whole.as_millis() / 2).unwrap_or(u64::MAX);
+        whole / 2 + Duration::from_millis(self.random.next_u64() % half_ms.max(1))
+    }
+
+    /// What was tried has succeeded: the row begins anew.
+    pub fn reset(&mut self) {
+        self.next = FIRST;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_bound_and_begin_anew() {
+        let mut backoff = Backoff::default();
+        let mut whole = FIRST;
+        for _ in 0..12 {
+            let wait = backoff.next();
+            assert!(wait >= whole / 2 && wait < whole, "{wait:?} of {whole:?}");
+            whole = (whole * 2).min(LONGEST);
+        }
+        backoff.reset();
+        assert!(backoff.next() < FIRST);
+    }
+}

@@ -1,0 +1,108 @@
+//! What runs beside the cores, and which of it is down: for the log, the metrics, the control API and
+//! probes. Nothing here stops or starts anything.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::counters::SharedGauge;
+
+/// A part of the process that can fail while requests are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The store of the configuration: changes come from there.
+    Store,
+    /// The Admin API.
+    Admin,
+    /// The service registry.
+    Registry,
+}
+
+impl Part {
+    /// Its name in answers and in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Store => "store",
+            Part::Admin => "admin",
+            Part::Registry => "registry",
+        }
+    }
+
+    /// Whether the process is not ready without it. What is in service goes on without a store and
+    /// without an Admin API; clients of a registry that is down have to go elsewhere.
+    pub fn is_needed(self) -> bool {
+        self == Part::Registry
+    }
+}
+
+/// See the module. Cheap to share.
+#[derive(Debug)]
+pub struct Vitals {
+    metrics: Arc<Registry>,
+    down: Mutex<BTreeMap<Part, String>>,
+}
+
+impl Vitals {
+    /// Nothing is down yet.
+    pub fn new(metrics: Arc<Registry>) -> Self {
+        Self { metrics, down: Mutex::default() }
+    }
+
+    /// A part is down, and why; the log is told once for each reason.
+    pub fn down(&self, part: Part, reason: impl Display) {
+        let reason = reason.to_string();
+        self.gauge(part).set(1);
+        let before = self.lock().insert(part, reason.clone());
+        if before.as_ref() != Some(&reason) {
+            let part = part.name();
+            tracing::error!(part, reason, "a part is down; what is in service goes on to serve");
+        }
+    }
+
+    /// A part works.
+    pub fn up(&self, part: Part) {
+        self.gauge(part).set(0);
+        if self.lock().remove(&part).is_some() {
+            tracing::info!(part = part.name(), "a part that was down works again");
+        }
+    }
+
+    /// Which parts are down, and why.
+    pub fn troubles(&self) -> BTreeMap<Part, String> {
+        self.lock().clone()
+    }
+
+    fn gauge(&self, part: Part) -> &SharedGauge {
+        let process = self.metrics.process();
+        match part {
+            Part::Store => &process.store_down,
+            Part::Admin => &process.admin_down,
+            Part::Registry => &process.registry_down,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Part, String>> {
+        // Each statement leaves it whole.
+        self.down.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_down_is_told_until_it_works_again() {
+        let metrics = Arc::new(Registry::new());
+        let vitals = Vitals::new(Arc::clone(&metrics));
+        vitals.down(Part::Registry, "the port is taken");
+        vitals.down(Part::Registry, "the disk is gone");
+        let expected = BTreeMap::from([(Part::Registry, "the disk is gone".to_owned())]);
+        assert_eq!(vitals.troubles(), expected);
+        assert_eq!(metrics.process().registry_down.value(), 1);
+        vitals.up(Part::Registry);
+        assert!(vitals.troubles().is_empty());
+        assert_eq!(metrics.process().registry_down.value(), 0);
+    }
+}

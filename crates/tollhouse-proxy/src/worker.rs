@@ -17,6 +17,7 @@ use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
 use tollhouse_stdx::CoarseClock;
 use tollhouse_stdx::random::Random;
+use tollhouse_stdx::room::Room;
 use tollhouse_stdx::wheel::{TICK_DEFAULT, Wheel};
 use tollhouse_telemetry::access_log::CoreLog;
 use tollhouse_telemetry::{CoreHandle, Registry};
@@ -28,7 +29,7 @@ use crate::settings::Settings;
 use crate::snapshot::{SnapshotCell, SnapshotView};
 use open::OpenConnections;
 
-/// Works kept for reuse by one core; more requests than this at once on one core are rare.
+/// Works, and rooms for their futures, kept for reuse by one core; more requests than this at once on one core are rare.
 const WORKS_KEPT_MAX: usize = 1024;
 
 /// What the control side tells every core.
@@ -81,6 +82,7 @@ pub struct Worker {
     open: OpenConnections,
     #[expect(clippy::vec_box, reason = "a work is handed to a connection without being copied")]
     works: RefCell<Vec<Box<Work>>>,
+    rooms: RefCell<Vec<Room>>,
     random: RefCell<Random>,
     draining: Cell<bool>,
 }
@@ -97,6 +99,7 @@ impl Worker {
             log: parts.log,
             open: OpenConnections::new(parts.settings.limits.connections_per_address),
             works: RefCell::default(),
+            rooms: RefCell::default(),
             random: RefCell::new(Random::from_process_entropy()),
             draining: Cell::new(false),
             settings: parts.settings,
@@ -190,6 +193,21 @@ impl Worker {
         let mut works = self.works.borrow_mut();
         if works.len() < WORKS_KEPT_MAX {
             works.push(work);
+        }
+    }
+
+    /// Memory for the future of one request.
+    #[inline]
+    pub(crate) fn take_room(&self) -> Room {
+        self.rooms.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes the memory back.
+    #[inline]
+    pub(crate) fn give_room(&self, room: Room) {
+        let mut rooms = self.rooms.borrow_mut();
+        if rooms.len() < WORKS_KEPT_MAX {
+            rooms.push(room);
         }
     }
 

@@ -11,6 +11,7 @@ pub mod cow_map;
 pub mod duration;
 pub mod edit_distance;
 pub mod random;
+pub mod room;
 pub mod slots;
 pub mod wheel;
 
@@ -18,5 +19,6 @@ pub use clock::CoarseClock;
 pub use cow_map::{CowMap, Equivalent};
 pub use edit_distance::nearest;
 pub use random::Random;
+pub use room::Room;
 pub use slots::CowVec;
 pub use wheel::{Timer, Wheel};

@@ -85,7 +85,7 @@ async fn connection(worker: Rc<Worker>, mut client: Client, refusal: Option<Erro
     let _entry =
         Entry { worker: Rc::clone(&worker), number: worker.open.enter(task), client: client.peer };
     match refusal {
-        None => serve::connection(Rc::clone(&worker), client).await,
+        None => serve::connection(&worker, &mut client).await,
         Some(code) => {
             client.attach().await;
             let mut work = worker.take_work();
@@ -110,5 +110,19 @@ impl Drop for Entry {
         self.worker.open.exit(self.number);
         self.worker.open.leave(self.client.ip());
         self.worker.metrics.downstream_connections_open.decrement();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// The bytes of the future that a function returns.
+    fn future_bytes<A, B, C, F>(_function: impl Fn(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_connection_that_waits_holds_nothing_of_a_request() {
+        let bytes = future_bytes(super::connection);
+        assert!(bytes <= 768, "{bytes} bytes");
     }
 }

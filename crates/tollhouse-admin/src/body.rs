@@ -10,6 +10,7 @@ use crate::limits::{BODY_TIME_MAX, ECHO_BYTES_MAX};
 use crate::reply::Reply;
 
 mod decode_error;
+mod raw_text;
 
 /// Reads a body of at most `bytes_max` bytes.
 pub(crate) async fn read<B>(body: B, bytes_max: usize) -> Result<Bytes, Reply>
@@ -38,12 +39,20 @@ pub(crate) fn decode(body: &[u8]) -> Result<Option<Value>, Reply> {
     if body.is_empty() {
         return Ok(None);
     }
-    match serde_json::from_slice(body) {
-        Ok(value) => Ok(Some(value)),
-        Err(error) => {
-            let reason = decode_error::describe(body).unwrap_or_else(|| error.to_string());
-            Err(undecodable(&reason, body))
-        }
+    let error = match serde_json::from_slice(body) {
+        Ok(value) => return Ok(Some(value)),
+        Err(error) => error,
+    };
+    if let Some(reason) = decode_error::describe(body) {
+        return Err(undecodable(&reason, body));
+    }
+    // What the grammar has nothing against is written with raw line ends in its texts, as clients
+    // paste sources of other languages.
+    let read = raw_text::escape(body).map(|escaped| serde_json::from_slice(&escaped));
+    match read {
+        Some(Ok(value)) => Ok(Some(value)),
+        Some(Err(error)) => Err(undecodable(&error.to_string(), body)),
+        None => Err(undecodable(&error.to_string(), body)),
     }
 }
 

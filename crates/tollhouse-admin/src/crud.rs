@@ -210,6 +210,20 @@ fn now_s() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
+/// Refuses an object that says it lies below another one than the path says; writes the right one
+/// into those that say it.
+fn settle_parent(request: &Request<'_>, fields: &mut Fields) -> Result<(), Reply> {
+    let (Some(field), Some(parent)) = (request.resource.parent_field(), &request.parent) else {
+        return Ok(());
+    };
+    let written = fields.get(field).filter(|written| !written.is_null());
+    if written.is_some_and(|written| id_text(written).as_ref() != Some(parent)) {
+        return Err(Reply::bad(format!("wrong {field}, it is taken from the path")));
+    }
+    fields.insert(field.into(), parent.as_str().into());
+    Ok(())
+}
+
 /// Refuses calls about children of an object that is not there.
 fn check_parent(admin: &Admin, request: &Request<'_>) -> Result<(), Reply> {
     let (Layout::Child(above), Some(parent)) = (request.resource.layout, &request.parent) else {

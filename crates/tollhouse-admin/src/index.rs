@@ -1,5 +1,5 @@
-//! What checks need to know of other objects without reading the store: which exist, who names
-//! whom, and whose credentials are whose.
+//! What checks and lists need to know of objects without reading the store: which exist, who names
+//! whom, whose credentials are whose, and what lists are filtered and ordered by.
 //!
 //! It is built of a listing once and follows the store's commits from then on: whoever asks first
 //! lets it catch up, so nothing runs when nothing is asked. Answers are as of the last commit of
@@ -8,13 +8,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollhouse_store::{Changes, Entry, Event, Listing, Store, StoreError, Watch};
+use tollhouse_store::{Changes, Entry, Event, Listing, Revision, Store, StoreError, Watch};
 
 use crate::limits::OBJECTS_PER_TURN;
 use crate::references::Place;
 
+pub(crate) mod collections;
 pub(crate) mod facts;
 
+use self::collections::{Collections, Creation};
 use self::facts::{Facts, Identity};
 
 /// Makes facts of a value; the path is without the key prefix: `routes/1`.
@@ -37,11 +39,18 @@ struct Followed {
 /// What is known of all objects.
 #[derive(Default)]
 pub(crate) struct Known {
-    objects: HashMap<Box<str>, Facts>,
+    objects: HashMap<Box<str>, Object>,
+    collections: Collections,
     users: HashMap<Box<str>, BTreeSet<User>>,
     owners: HashMap<Identity, BTreeSet<Box<str>>>,
     /// Which global rules have a plugin.
     rules: HashMap<Box<str>, BTreeSet<Box<str>>>,
+}
+
+/// One object.
+struct Object {
+    facts: Facts,
+    created: Revision,
 }
 
 /// An object that names another: its collection's rank, how, and its path.
@@ -148,10 +157,11 @@ impl Known {
     fn put(&mut self, entry: &Entry, prefix: &str, inspect: &Inspect) {
         let Some(path) = entry.key.strip_prefix(prefix) else { return };
         self.remove(path);
-        self.insert(path, inspect(path, &entry.value));
+        self.insert(path, inspect(path, &entry.value), entry.create_revision);
     }
 
-    fn insert(&mut self, path: &str, facts: Facts) {
+    /// Takes an object in.
+    pub(crate) fn insert(&mut self, path: &str, facts: Facts, created: Revision) {
         let rank = rank_of(path);
         for (target, place) in &facts.references {
             self.users.entry(target.clone()).or_default().insert((rank, *place, path.into()));
@@ -162,11 +172,13 @@ impl Known {
         for plugin in &facts.rule_plugins {
             self.rules.entry(plugin.clone()).or_default().insert(path.into());
         }
-        self.objects.insert(path.into(), facts);
+        self.collections.insert(path, created);
+        self.objects.insert(path.into(), Object { facts, created });
     }
 
     fn remove(&mut self, path: &str) {
-        let Some(facts) = self.objects.remove(path) else { return };
+        let Some(Object { facts, created }) = self.objects.remove(path) else { return };
+        self.collections.remove(path, created);
         let rank = rank_of(path);
         let path: Box<str> = path.into();
         for (target, place) in &facts.references {
@@ -187,7 +199,21 @@ impl Known {
 
     /// What is known of one object.
     pub(crate) fn facts(&self, path: &str) -> Option<&Facts> {
-        self.objects.get(path)
+        self.objects.get(path).map(|object| &object.facts)
+    }
+
+    /// How many objects a collection has.
+    pub(crate) fn count(&self, collection: &str) -> usize {
+        self.collections.count(collection)
+    }
+
+    /// The objects of a collection by creation, those after one of them or all.
+    pub(crate) fn created_after<'k>(
+        &'k self,
+        collection: &str,
+        last: Option<&'k Creation>,
+    ) -> impl Iterator<Item = &'k Creation> {
+        self.collections.after(collection, last)
     }
 
     /// The first object of these collections that names the one of this path.

@@ -2,11 +2,10 @@
 
 use fancy_regex::{Regex, RegexBuilder};
 use hyper::StatusCode;
-use serde_json::Value;
-use tollhouse_store::Entry;
 
 use crate::arguments::Arguments;
-use crate::object::id_of;
+use crate::index::facts::Facts;
+use crate::references::Place;
 use crate::reply::Reply;
 use crate::resource::Resource;
 
@@ -50,17 +49,6 @@ impl Slice {
         let (page, take) = (page.max(1.0) as usize, size as usize);
         Ok(Self::Page { skip: (page - 1).saturating_mul(take), take })
     }
-
-    /// What of these is shown.
-    pub(crate) fn of(self, mut entries: Vec<Entry>) -> Vec<Entry> {
-        match self {
-            Self::All => entries,
-            Self::Page { skip, take } => {
-                entries.sort_by_key(|entry| entry.create_revision);
-                entries.into_iter().skip(skip).take(take).collect()
-            }
-        }
-    }
 }
 
 /// What objects must be like to be shown; all of it.
@@ -69,24 +57,27 @@ pub(crate) struct Filters {
     name: Option<Regex>,
     uri: Option<Regex>,
     label: Option<String>,
-    references: Vec<(&'static str, String)>,
+    /// Paths of objects that must be named.
+    references: Vec<String>,
 }
 
 impl Filters {
-    /// `name`, `uri`, `label` and `filter`.
+    /// `name`, `uri`, `label` and `filter`. An empty one is one too: every name has an empty text
+    /// in it, and no label is empty.
     pub(crate) fn parse(arguments: &Arguments, resource: &Resource) -> Result<Self, Reply> {
-        let text = |name: &str| arguments.get(name).filter(|text| !text.is_empty());
+        let pattern = |name: &str| arguments.get(name).map(compile).transpose();
         let refers = REFERRING.contains(&resource.name);
-        let filter = Arguments::parse(text("filter").filter(|_| refers).unwrap_or_default());
-        let wanted = ["service_id", "upstream_id"];
+        let filter = arguments.get("filter").filter(|_| refers).unwrap_or_default();
+        let filter = Arguments::parse(filter);
+        let wanted = [("service_id", "services"), ("upstream_id", "upstreams")];
+        let references = wanted.into_iter().filter_map(|(field, collection)| {
+            filter.get(field).map(|id| format!("{collection}/{id}"))
+        });
         Ok(Self {
-            name: text("name").map(compile).transpose()?,
-            uri: text("uri").map(compile).transpose()?,
-            label: text("label").map(str::to_owned),
-            references: wanted
-                .into_iter()
-                .filter_map(|name| Some((name, filter.get(name)?.to_owned())))
-                .collect(),
+            name: pattern("name")?,
+            uri: pattern("uri")?,
+            label: arguments.get("label").map(str::to_owned),
+            references: references.collect(),
         })
     }
 
@@ -99,16 +90,15 @@ impl Filters {
     }
 
     /// Whether an object passes.
-    pub(crate) fn admit(&self, value: &Value) -> bool {
-        let by_name = |regex: &Regex| finds(regex, value.get("name"));
-        let by_uri = |regex: &Regex| {
-            let listed = value.get("uris").and_then(Value::as_array);
-            finds(regex, value.get("uri"))
-                || listed.into_iter().flatten().any(|uri| finds(regex, Some(uri)))
+    pub(crate) fn admit(&self, facts: &Facts) -> bool {
+        let listed = &facts.listed;
+        let by_name = |regex: &Regex| listed.name.iter().any(|name| finds(regex, name));
+        let by_uri = |regex: &Regex| listed.uris.iter().any(|uri| finds(regex, uri));
+        let by_label = |label: &String| listed.labels.iter().any(|own| **own == **label);
+        let by_reference = |path: &String| {
+            let mut named = facts.references.iter();
+            named.any(|(target, place)| **target == **path && *place == Place::Field)
         };
-        let by_label =
-            |label: &String| value.get("labels").is_some_and(|labels| labels.get(label).is_some());
-        let by_reference = |(field, id): &(&str, String)| id_of(value, field).as_ref() == Some(id);
         self.name.as_ref().is_none_or(by_name)
             && self.uri.as_ref().is_none_or(by_uri)
             && self.label.as_ref().is_none_or(by_label)
@@ -117,9 +107,8 @@ impl Filters {
 }
 
 /// A search that runs out of steps has found nothing.
-fn finds(regex: &Regex, value: Option<&Value>) -> bool {
-    let text = value.and_then(Value::as_str);
-    text.is_some_and(|text| regex.is_match(text).unwrap_or(false))
+fn finds(regex: &Regex, text: &str) -> bool {
+    regex.is_match(text).unwrap_or(false)
 }
 
 pub(crate) fn compile(pattern: &str) -> Result<Regex, Reply> {
@@ -136,6 +125,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, Reply> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tollhouse_plugin::Catalogue;
 
     use super::*;
     use crate::resource;
@@ -180,6 +170,10 @@ mod tests {
             (&value, "filter=service_id%3D2", false),
             (&value, "filter=service_id%3D1%26upstream_id%3D1", false),
             (&value, "filter=name%3Dx", true),
+            (&value, "name=&uri=&filter=", true),
+            (&listed, "name=", false),
+            (&value, "label=", false),
+            (&value, "label", false),
             (&value, "name=my&label=env&uri=/a", true),
             (&value, "name=my&label=env&uri=/z", false),
             (&value, "name=(?=my)my", true),
@@ -187,7 +181,9 @@ mod tests {
         let routes = resource::find("routes").expect("there are routes");
         for (value, query, expected) in table {
             let filters = Filters::parse(&Arguments::parse(query), routes).expect("it is short");
-            assert_eq!(filters.admit(value), expected, "{query}");
+            let text = value.to_string();
+            let facts = Facts::inspect("routes/1", text.as_bytes(), &Catalogue::empty(), None);
+            assert_eq!(filters.admit(&facts), expected, "{query}");
         }
         let services = resource::find("services").expect("there are services");
         let arguments = Arguments::parse("filter=service_id%3D2");

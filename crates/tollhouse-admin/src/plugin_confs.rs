@@ -9,8 +9,8 @@ use tollhouse_model::problem::Severity;
 use tollhouse_model::schema::Schema;
 use tollhouse_plugin::{Catalogue, Scope};
 
-use crate::api::Parts;
 use crate::object::Fields;
+use crate::resource::Candidate;
 
 /// Whose plugins they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,27 +23,25 @@ pub(crate) enum Owner {
     Stream,
 }
 
-/// Judges all confs of an object; `path` is the object's: `routes/1`.
-pub(crate) fn check(confs: &Fields, owner: Owner, path: &str, parts: &Parts) -> Result<(), String> {
+/// Judges all confs of an object.
+pub(crate) fn check(confs: &Fields, owner: Owner, object: &Candidate<'_>) -> Result<(), String> {
     confs.iter().try_for_each(|(name, conf)| {
-        check_one(name, conf, owner, path, parts).map_err(|error| match owner {
+        check_one(name, conf, owner, object).map_err(|error| match owner {
             Owner::Stream => of_stream(name, &error),
             Owner::Route | Owner::Consumer => error,
         })
     })
 }
 
-fn check_one(
-    name: &str,
-    conf: &Value,
-    owner: Owner,
-    path: &str,
-    parts: &Parts,
-) -> Result<(), String> {
-    let Value::Object(fields) = conf else {
-        return Err(format!("invalid plugin conf {conf} for plugin [{name}]"));
+fn check_one(name: &str, conf: &Value, owner: Owner, object: &Candidate<'_>) -> Result<(), String> {
+    let nothing = Fields::new();
+    let fields = match conf {
+        Value::Object(fields) => fields,
+        // Clients whose language has one type for both write nothing so.
+        Value::Array(items) if items.is_empty() => &nothing,
+        _ => return Err(format!("invalid plugin conf {conf} for plugin [{name}]")),
     };
-    let catalogue: &Catalogue = &parts.catalogue;
+    let catalogue: &Catalogue = &object.parts.catalogue;
     let Some(plugin) = catalogue.get(name) else { return Err(format!("unknown plugin [{name}]")) };
     let meta = fields.get("_meta");
     if let Some(meta) = meta {
@@ -60,8 +58,10 @@ fn check_one(
     if owner == Owner::Consumer && plugin.consumer.is_some() {
         catalogue.check_identity(name, &bare)?;
     } else {
-        let services = &parts.services;
-        let scope = Scope { owner: path, conf: &bare, metadata: None, catalogue, services };
+        let services = &object.parts.services;
+        let metadata = object.known.facts(&format!("plugin_metadata/{name}"));
+        let metadata = metadata.and_then(|facts| facts.metadata.as_ref());
+        let scope = Scope { owner: object.path, conf: &bare, metadata, catalogue, services };
         catalogue.check(name, &bare, &scope)?;
     }
     meta.map_or(Ok(()), |meta| check_meta(name, meta))
@@ -116,9 +116,18 @@ pub(crate) fn meta_document() -> Value {
         "properties": {
             "disable": {"type": "boolean"},
             "error_response": {"oneOf": [{"type": "string"}, {"type": "object"}]},
-            "priority": {"type": "integer"},
-            "filter": {"type": "array"},
-            "pre_function": {"type": "string"},
+            "priority": {
+                "description": "Runs the plugin as if this were its priority.",
+                "type": "integer",
+            },
+            "filter": {
+                "description": "An expression; the plugin runs where it holds.",
+                "type": "array",
+            },
+            "pre_function": {
+                "description": "A function in Lua, which is not available here.",
+                "type": "string",
+            },
         },
         "additionalProperties": false,
     })

@@ -78,7 +78,7 @@ pub(crate) fn one(admin: &Admin, name: &str, arguments: &Arguments) -> Result<Re
         Reply::refusal(StatusCode::NOT_FOUND, text)
     })?;
     let schema = match arguments.get("schema_type") {
-        Some("consumer") => plugin.consumer_schema().cloned(),
+        Some("consumer") => identity_schema(plugin),
         Some("metadata") => plugin.metadata_schema().cloned(),
         _ => Some(conf_schema(plugin)),
     };
@@ -86,14 +86,34 @@ pub(crate) fn one(admin: &Admin, name: &str, arguments: &Arguments) -> Result<Re
     Ok(Reply::json(StatusCode::OK, &schema))
 }
 
+/// By which clients recognise that a schema says what any conf may say.
+const INJECTED: &str = "this is a mark for our injected plugin schema";
+
 /// The schema of a conf, with what any conf may say.
 fn conf_schema(plugin: &PluginType) -> Value {
-    let mut schema = plugin.schema().clone();
+    let mut schema = with_encrypted(plugin.schema().clone(), plugin.encrypted);
     if let Some(fields) = schema.as_object_mut() {
+        fields.insert("$comment".into(), INJECTED.into());
         let properties = fields.entry("properties").or_insert_with(|| json!({}));
         if let Some(properties) = properties.as_object_mut() {
             properties.insert("_meta".into(), meta_document());
         }
+    }
+    schema
+}
+
+/// The schema of what a consumer says for a plugin.
+fn identity_schema(plugin: &PluginType) -> Option<Value> {
+    let encrypted = plugin.consumer.as_ref().map_or(&[][..], |spec| spec.encrypted);
+    plugin.consumer_schema().map(|schema| with_encrypted(schema.clone(), encrypted))
+}
+
+/// A schema that names the fields that are encrypted at rest.
+fn with_encrypted(mut schema: Value, encrypted: &[&str]) -> Value {
+    if let Some(fields) = schema.as_object_mut()
+        && !encrypted.is_empty()
+    {
+        fields.insert("encrypt_fields".into(), json!(encrypted));
     }
     schema
 }
@@ -114,7 +134,7 @@ fn facts(plugin: &PluginType) -> Value {
     });
     let further = [
         ("metadata_schema", plugin.metadata_schema().cloned()),
-        ("consumer_schema", plugin.consumer_schema().cloned()),
+        ("consumer_schema", identity_schema(plugin)),
         ("type", plugin.type_name().map(Value::from)),
         ("scope", GLOBAL.contains(&plugin.name).then(|| "global".into())),
     ];

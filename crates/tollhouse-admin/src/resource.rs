@@ -137,6 +137,12 @@ impl Resource {
         self.schema == "ssl"
     }
 
+    /// The field in which an object says what it lies below, where it says so.
+    pub(crate) fn parent_field(&self) -> Option<&'static str> {
+        (self.name == graphql_cost_decorations::RESOURCE.name)
+            .then_some(graphql_cost_decorations::SERVICE)
+    }
+
     /// Whether objects carry their id.
     pub(crate) fn has_id_field(&self) -> bool {
         !matches!(self.layout, Layout::Username | Layout::PluginName)
@@ -156,7 +162,7 @@ impl Resource {
         (self.check)(candidate)?;
         let confs = candidate.value.get("plugins").and_then(Value::as_object);
         let (Some(confs), Some(owner)) = (confs, self.plugins) else { return Ok(()) };
-        plugin_confs::check(confs, owner, candidate.path, candidate.parts).map_err(|error| {
+        plugin_confs::check(confs, owner, candidate).map_err(|error| {
             let prefix = if self.layout == Layout::Username {
                 "invalid plugins configuration: "
             } else {

@@ -40,12 +40,14 @@ pub(crate) fn written(version: ApiVersion, how: Written, key: &str, value: Value
     }
 }
 
+/// How many objects were deleted, as etcd's JSON has whole numbers: as text.
+const DELETED: &str = "1";
+
 /// The answer to a deletion.
 pub(crate) fn deleted(version: ApiVersion, key: &str) -> Reply {
-    let id = key.rsplit('/').next().unwrap_or_default();
     let body = match version {
-        ApiVersion::V3 => json!({"deleted": id, "key": key}),
-        ApiVersion::V2 => json!({"action": "delete", "deleted": id, "key": key, "node": {}}),
+        ApiVersion::V3 => json!({"deleted": DELETED, "key": key}),
+        ApiVersion::V2 => json!({"action": "delete", "deleted": DELETED, "key": key, "node": {}}),
     };
     Reply::json(StatusCode::OK, &body)
 }

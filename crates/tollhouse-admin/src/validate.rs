@@ -8,11 +8,13 @@ use std::collections::HashSet;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tollhouse_model::schema;
+use tollhouse_store::Revision;
 
 use crate::api::Admin;
 use crate::body;
 use crate::call::Call;
 use crate::index::Known;
+use crate::index::facts::Facts;
 use crate::limits::OBJECTS_PER_TURN;
 use crate::object::{Fields, id_of};
 use crate::reply::Reply;
@@ -93,6 +95,7 @@ pub(crate) fn read_document(call: &Call, body: &[u8]) -> Result<Fields, Reply> {
 /// What is wrong with a document.
 pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> Vec<Fault> {
     let mut faults = Vec::new();
+    let known = metadata_of(document);
     for list in LISTS {
         let Some(Value::Array(items)) = document.get(list) else {
             faults.extend(document.get(list).and_then(|value| not_a_list(list, value)));
@@ -101,7 +104,7 @@ pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> V
         let mut seen = HashSet::new();
         for (index, item) in items.iter().enumerate() {
             let fault = |error| Fault { list, id: shown_id(list, item), index, error };
-            if let Err(error) = check_item(admin, list, item) {
+            if let Err(error) = check_item(admin, &known, list, item) {
                 faults.push(fault(format!("invalid {list} at index {index}, err: {error}")));
             }
             if let Some(error) = repeated(list, item, &mut seen) {
@@ -148,7 +151,20 @@ fn repeated(list: &str, item: &Value, seen: &mut HashSet<String>) -> Option<Stri
     (!seen.insert(format!("{noun} {id}"))).then_some(text)
 }
 
-fn check_item(admin: &Admin, list: &str, item: &Value) -> Result<(), String> {
+/// What the document tells plugins, which confs in it are judged by.
+fn metadata_of(document: &Fields) -> Known {
+    let mut known = Known::default();
+    let items = document.get("plugin_metadata").and_then(Value::as_array);
+    for item in items.into_iter().flatten() {
+        if let Some(id) = id_of(item, "id") {
+            let facts = Facts { metadata: Some(item.clone()), ..Facts::default() };
+            known.insert(&format!("plugin_metadata/{id}"), facts, Revision::ZERO);
+        }
+    }
+    known
+}
+
+fn check_item(admin: &Admin, known: &Known, list: &str, item: &Value) -> Result<(), String> {
     let Value::Object(fields) = item else {
         let got = crate::object::type_name(item);
         return Err(format!("invalid configuration: wrong type: expected object, got {got}"));
@@ -163,10 +179,9 @@ fn check_item(admin: &Admin, list: &str, item: &Value) -> Result<(), String> {
     let Some(resource) = resource else { return Ok(()) };
     settle(resource, &id, &mut fields);
     let value = Value::Object(fields);
-    let known = Known::default();
     let references = ReferenceCheck::Off;
     let candidate =
-        Candidate { path: &path, value: &value, known: &known, parts: &admin.parts, references };
+        Candidate { path: &path, value: &value, known, parts: &admin.parts, references };
     resource.judge(&candidate).map_err(|refusal| refusal.error_text())
 }
 

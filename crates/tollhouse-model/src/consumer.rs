@@ -154,12 +154,12 @@ mod tests {
             ),
             (json!({"username": "bob"}), "consumers[0].username: wrong username"),
             (json!({"username": "jack", "group_id": 0}), "expected 0 to be at least 1"),
-            (json!({"username": "jack", "plugins": []}), "expected object, got array"),
+            (json!({"username": "jack", "plugins": [1]}), "expected object, got array"),
             (json!({"username": "jack", "plugins": {"key-auth": 1}}), "invalid plugin conf 1"),
             (json!({"username": "jack", "name": "x"}), "unknown field \"name\""),
             (json!({"username": "jack", "labels": {"a": "b c"}}), r#"pattern "^\S+$""#),
             (json!({"username": "jack", "desc": "x".repeat(257)}), "at most 256, got 257"),
-            (json!([]), "wrong type: expected object, got array"),
+            (json!([1]), "wrong type: expected object, got array"),
         ];
         for (value, expected) in table {
             let (consumer, problems) = parse(&value);

@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let table = [
-            (json!([]), "wrong type: expected object, got array"),
+            (json!([1]), "wrong type: expected object, got array"),
             (json!({"id": "other"}), "wrong id"),
             (json!({"create_time": -1}), "expected -1 to be at least 0"),
         ];

@@ -65,11 +65,12 @@ pub(crate) fn read(reader: &mut Reader<'_>, value: &Value) -> PluginSet {
 }
 
 fn read_conf(reader: &mut Reader<'_>, name: &str, value: &Value) -> Option<PluginConf> {
-    let Value::Object(fields) = value else {
+    if !value.is_object() && value.as_array().is_none_or(|items| !items.is_empty()) {
         let reason = format!("invalid plugin conf {} for plugin [{name}]", shown(value));
         reader.error(value, reason, "a conf is an object; {} where there is nothing to say");
         return None;
-    };
+    }
+    let fields = reader.map(value)?;
     let mut meta = reader.optional(fields, "_meta", read_meta).unwrap_or_default();
     let mut conf = fields.clone();
     conf.shift_remove("_meta");
@@ -120,6 +121,8 @@ mod tests {
                 "_meta": {"disable": true, "priority": -3, "error_response": {"code": 1}},
             },
             "cors": {"disable": false},
+            "key-auth": [],
+            "mocking": {"_meta": []},
         });
         let mut problems = Problems::new();
         let plugins = parse(&value, "plugins", &mut problems);
@@ -131,12 +134,17 @@ mod tests {
         assert_eq!(limit.meta.error_response, Some(json!({"code": 1})));
         assert_eq!(plugins["cors"].conf, json!({}));
         assert!(!plugins["cors"].meta.disable);
+        for empty in ["key-auth", "mocking"] {
+            assert_eq!(plugins[empty].conf, json!({}), "{empty}");
+        }
+        assert!(parse(&json!([]), "plugins", &mut problems).is_empty());
+        assert!(problems.is_empty(), "{problems}");
     }
 
     #[test]
     fn what_no_conf_may_say_is_refused() {
         let table = [
-            (json!([]), "plugins: wrong type: expected object, got array (got [])"),
+            (json!([1]), "plugins: wrong type: expected object, got array (got [1])"),
             (
                 json!({"cors": 1}),
                 "plugins.cors: invalid plugin conf 1 for plugin [cors] (got 1); \

@@ -5,6 +5,7 @@
 //! wrong, having said why; the caller goes on, so that nothing else goes unreported.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 use tollhouse_stdx::nearest;
@@ -97,22 +98,30 @@ impl<'p> Reader<'p> {
         Some(fields)
     }
 
-    /// The entries of an object whose keys are free.
+    /// The entries of an object whose keys are free. As the schemas have it, what is empty is an
+    /// object and a list: programs in languages with one type for both write either.
     pub(crate) fn map<'v>(&mut self, value: &'v Value) -> Option<&'v Fields> {
-        let Value::Object(fields) = value else {
-            self.wrong_type(value, "object");
-            return None;
-        };
-        Some(fields)
+        static NO_FIELDS: LazyLock<Fields> = LazyLock::new(Fields::new);
+        match value {
+            Value::Object(fields) => Some(fields),
+            Value::Array(items) if items.is_empty() => Some(&NO_FIELDS),
+            _ => {
+                self.wrong_type(value, "object");
+                None
+            }
+        }
     }
 
-    /// The items of a list.
+    /// The items of a list; none of an empty object.
     pub(crate) fn list<'v>(&mut self, value: &'v Value) -> Option<&'v [Value]> {
-        let Value::Array(items) = value else {
-            self.wrong_type(value, "array");
-            return None;
-        };
-        Some(items)
+        match value {
+            Value::Array(items) => Some(items),
+            Value::Object(fields) if fields.is_empty() => Some(&[]),
+            _ => {
+                self.wrong_type(value, "array");
+                None
+            }
+        }
     }
 
     /// Reads a field where it is present.

@@ -18,8 +18,9 @@
 //! - 200 without a body to every `OPTIONS`
 //!
 //! # Notes
-//! Preflights are answered before anybody is asked who they are. A single origin in
-//! `allow_origins` is told to everybody; of several, only the one that asks is.
+//! Preflights are answered before anybody is asked who they are. An origin is told to itself alone,
+//! others are told nothing. `Vary: Origin` stands in every answer that another origin might get
+//! otherwise, so that caches tell them apart.
 
 use std::collections::HashSet;
 
@@ -108,8 +109,8 @@ pub struct Cors {
 /// Who may use it.
 #[derive(Debug)]
 enum Origins {
-    /// This is told to everybody: `*`, or a single origin.
-    Everybody(Box<str>),
+    /// Everybody, who are told `*`.
+    Everybody,
     /// Whoever asks.
     Asking,
     Listed(HashSet<Box<[u8]>>),
@@ -119,12 +120,12 @@ enum Origins {
 impl Origins {
     fn read(text: &str) -> Self {
         match text {
+            "*" => Origins::Everybody,
             "**" => Origins::Asking,
-            list if list.contains(',') => {
+            list => {
                 let origins = list.split(',').filter(|origin| !origin.is_empty());
                 Origins::Listed(origins.map(|origin| origin.as_bytes().into()).collect())
             }
-            single => Origins::Everybody(single.into()),
         }
     }
 
@@ -135,7 +136,7 @@ impl Origins {
     /// What `Access-Control-Allow-Origin` says to `asking`; `None` for nothing.
     fn answer<'a>(&'a self, asking: Option<&'a [u8]>) -> Option<&'a [u8]> {
         match self {
-            Origins::Everybody(origin) => Some(origin.as_bytes()),
+            Origins::Everybody => Some(b"*"),
             Origins::Asking => Some(asking.unwrap_or(b"*")),
             Origins::Listed(origins) => asking.filter(|asking| origins.contains(*asking)),
             Origins::Matching(patterns) => asking.filter(|asking| patterns.is_match(asking)),
@@ -187,11 +188,11 @@ impl Plugin for Cors {
     fn response(&self, cx: &mut ResponseContext<'_>) {
         let request = cx.request();
         let asking = request.client_header(b"origin");
+        if self.answers_differ() {
+            cx.add_header("Vary", b"Origin");
+        }
         if let Some(origin) = self.allowed_origin(asking) {
             cx.set_header("Access-Control-Allow-Origin", origin);
-            if origin != b"*" {
-                cx.add_header("Vary", b"Origin");
-            }
             for (name, value) in &self.fixed {
                 cx.set_header(name, value.as_bytes());
             }
@@ -209,6 +210,11 @@ impl Plugin for Cors {
 }
 
 impl Cors {
+    /// Whether what is answered depends on who asks.
+    fn answers_differ(&self) -> bool {
+        self.listed.is_some() || !matches!(self.origins, Origins::Everybody)
+    }
+
     /// What `Access-Control-Allow-Origin` says.
     fn allowed_origin<'a>(&'a self, asking: Option<&'a [u8]>) -> Option<&'a [u8]> {
         let Some(listed) = &self.listed else { return self.origins.answer(asking) };
@@ -218,7 +224,7 @@ impl Cors {
             return Some(asking);
         }
         match &self.origins {
-            Origins::Everybody(origin) if &**origin == "*" => None,
+            Origins::Everybody => None,
             origins => origins.answer(Some(asking)),
         }
     }

@@ -272,6 +272,8 @@ impl LimitConn {
         }
         match (rule.conn.resolve(request), rule.burst.resolve(request)) {
             (Ok(conn), Ok(burst)) => Ok(Some((conn, burst))),
+            // Nor does one of several rules where the request makes no limit of it.
+            _ if rule.key.is_conditional() => Ok(None),
             _ => Err(self.unknown()),
         }
     }

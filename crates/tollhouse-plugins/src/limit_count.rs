@@ -12,9 +12,11 @@
 //! # Answers
 //! - `rejected_code` (503 unless the conf says otherwise), as the gateway's page or as
 //!   `{"error_msg": …}`
-//! - 500 `failed to limit count` when Redis does not answer, unless `allow_degradation`
+//! - 500 `failed to limit count` when Redis does not answer, unless `allow_degradation`; with
+//!   `sync_interval` requests are counted here until it answers again
 //! - 500 when a request makes no number of `count` or `time_window`, or no rule applies to it,
-//!   unless `allow_degradation`
+//!   unless `allow_degradation`; a rule does not apply to requests that lack what its `key`, `count`
+//!   or `time_window` is made of
 //!
 //! # Notes
 //! A fixed window begins with the first request of a key; a sliding one weighs what passed in the
@@ -31,7 +33,7 @@ use tollhouse_plugin::{
     Step,
 };
 
-use crate::shared::amount::Amount;
+use crate::shared::amount::{Amount, NoAmount};
 use crate::shared::body;
 use crate::shared::limit_key::{KeyType, LimitKey};
 use crate::shared::redis::conf::{self, Policy};
@@ -110,7 +112,8 @@ pub struct RuleConfig {
     pub count: Amount<1>,
     /// In how many seconds.
     pub time_window: Amount<1>,
-    /// What to count by, with variables; requests that have none of them are not concerned.
+    /// What to count by, with variables; requests that have none of them are not concerned, nor
+    /// those that make no number of the two above.
     pub key: String,
     /// What stands in the names of this rule's headers; its number unless given.
     pub header_prefix: Option<String>,
@@ -249,6 +252,7 @@ impl Plugin for LimitCount {
         let mut applied = 0;
         for (index, rule) in self.rules.iter().enumerate() {
             let Ok(limit) = rule.limit(cx) else { return step(self.unknown()) };
+            let Some(limit) = limit else { continue };
             let now = cx.now();
             let verdict =
                 rule.key.with(cx.variables(), |key| self.backend.count(key, limit, now));
@@ -328,8 +332,19 @@ impl Rule {
         limits_do || self.key.reads_body()
     }
 
+    /// What it allows this request. One of several rules does not concern requests that make no
+    /// limit of it: nothing then.
     #[inline]
-    fn limit(&self, cx: &RequestContext<'_>) -> Result<Limit, crate::shared::amount::NoAmount> {
+    fn limit(&self, cx: &RequestContext<'_>) -> Result<Option<Limit>, NoAmount> {
+        match self.resolve(cx) {
+            Ok(limit) => Ok(Some(limit)),
+            Err(NoAmount) if self.key.is_conditional() => Ok(None),
+            Err(NoAmount) => Err(NoAmount),
+        }
+    }
+
+    #[inline]
+    fn resolve(&self, cx: &RequestContext<'_>) -> Result<Limit, NoAmount> {
         let request = cx.variables();
         let count = self.count.resolve(request)?;
         let window_ms = self.window_seconds.resolve(request)?.saturating_mul(1000);
@@ -349,6 +364,7 @@ impl LimitCount {
         let mut applied = 0;
         for (index, rule) in self.rules.iter().enumerate() {
             let Ok(limit) = rule.limit(cx) else { return self.unknown() };
+            let Some(limit) = limit else { continue };
             let now = cx.now();
             let Some(key) = rule.key.with(cx.variables(), <[u8]>::to_vec) else { continue };
             applied += 1;

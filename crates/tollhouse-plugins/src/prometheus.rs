@@ -218,6 +218,7 @@ fn metadata_schema() -> Value {
                 "type": "object",
                 "description": "Labels that are left empty, for each metric.",
                 "properties": metrics,
+                "additionalProperties": false,
             },
         },
     })

@@ -179,6 +179,8 @@ impl Scan<'_> {
                 return (Token::Fault("unexpected end of string"), self.at);
             };
             match byte {
+                // Texts of that decoder's own language end here.
+                0 => return (Token::Fault("unexpected end of string"), self.at),
                 b'"' => {
                     self.at += 1;
                     return (Token::Text, start);
@@ -236,6 +238,7 @@ mod tests {
             ),
             ("[1.2.3]", "Expected value but found invalid number at character 2"),
             ("", "Expected value but found T_END at character 1"),
+            ("[\"a\0\"]", "Expected value but found unexpected end of string at character 4"),
         ];
         for (text, expected) in table {
             assert_eq!(describe(text.as_bytes()).as_deref(), Some(expected), "{text}");

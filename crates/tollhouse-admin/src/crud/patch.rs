@@ -25,6 +25,11 @@ pub(super) async fn run(
     if is_whole && !change.is_object() && change != Value::Array(Vec::new()) {
         return Err(Reply::bad("invalid configuration"));
     }
+    if let Some(field) = request.resource.parent_field()
+        && (change.get(field).is_some() || request.sub_path.first().is_some_and(|at| at == field))
+    {
+        return Err(Reply::bad(format!("{field} can not be patched")));
+    }
     admin.index.catch_up().await?;
     let key = admin.key_of(&path);
     let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;

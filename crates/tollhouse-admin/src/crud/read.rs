@@ -13,6 +13,8 @@ use crate::reply::Reply;
 use crate::resource::{Layout, Resource};
 use crate::shape;
 
+mod selection;
+
 pub(super) async fn run(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
     match &request.id {
         Some(id) => one(admin, request, id).await,
@@ -33,22 +35,13 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
     let slice = Slice::parse(arguments)?;
     let filters = Filters::parse(arguments, request.resource)?;
     let collection = request.collection();
-    let prefix = format!("{}/", admin.key_of(&collection));
-    let listing = admin.parts.store.list(&prefix).await?;
-    let mut entries = listing.entries;
-    // Children lie below the objects they belong to, but are none of them.
-    if request.resource.layout != Layout::Manager {
-        entries.retain(|entry| !entry.key[prefix.len()..].contains('/'));
-    }
+    admin.index.catch_up().await?;
     // Children have no place of their own until the first of them is there.
-    if entries.is_empty() && matches!(request.resource.layout, Layout::Child(_)) {
+    let is_child = matches!(request.resource.layout, Layout::Child(_));
+    if is_child && admin.index.known().count(&collection) == 0 {
         return Err(Reply::key_not_found());
     }
-    if filters.are_any() {
-        entries = matching(admin, request.resource, entries, &filters).await;
-    }
-    let total = entries.len();
-    let entries = slice.of(entries);
+    let (total, entries) = selection::select(admin, &collection, slice, &filters).await?;
     let mut list = shape::List::new(admin.parts.options.api_version, &admin.key_of(&collection));
     for chunk in entries.chunks(OBJECTS_PER_TURN) {
         for entry in chunk {
@@ -57,24 +50,6 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
         tokio::task::yield_now().await;
     }
     Ok(Reply::json_text(StatusCode::OK, list.finish(total)))
-}
-
-async fn matching(
-    admin: &Admin,
-    resource: &Resource,
-    entries: Vec<Entry>,
-    filters: &Filters,
-) -> Vec<Entry> {
-    let mut kept = Vec::new();
-    for (index, entry) in entries.into_iter().enumerate() {
-        if filters.admit(&shown(admin, resource, &entry)) {
-            kept.push(entry);
-        }
-        if index % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
-            tokio::task::yield_now().await;
-        }
-    }
-    kept
 }
 
 /// The value as it leaves: decrypted, but for what never leaves. What is no JSON was not written

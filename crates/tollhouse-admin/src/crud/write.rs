@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tollhouse_store::{Committed, Operation, Transaction};
 
-use super::{Request, check_parent, fields_of, judge, now_s, sealed, settle_id, shown};
+use super::{
+    Request, check_parent, fields_of, judge, now_s, sealed, settle_id, settle_parent, shown,
+};
 use crate::api::Admin;
 use crate::object::Fields;
 use crate::reply::Reply;
@@ -14,8 +16,11 @@ use crate::shape::{self, Written};
 /// The key whose revision numbers what POST creates.
 const COUNTER: &str = "gen_id";
 
-/// Times are the gateway's: a replacement has none of its own.
+/// Times are the gateway's: a replacement has none of its own, nor what it carries.
 const FORBIDDEN: [&str; 2] = ["create_time", "update_time"];
+
+/// What an object carries that is looked at too.
+const CARRIED: [&str; 2] = ["upstream", "plugins"];
 
 pub(super) async fn put(
     admin: &Admin,
@@ -31,9 +36,10 @@ pub(super) async fn put(
         Some(value) if !value.is_null() => fields_of(value)?,
         _ => return Err(missing_configurations(request)),
     };
-    let id = settle_id(request, &mut fields)?;
-    check_parent(admin, request)?;
     check_times(&fields)?;
+    let id = settle_id(request, &mut fields)?;
+    settle_parent(request, &mut fields)?;
+    check_parent(admin, request)?;
     let path = request.path_of(&id);
     let mut value = Value::Object(fields);
     judge(admin, request.resource, &path, &value)?;
@@ -71,13 +77,14 @@ pub(super) async fn post(
         Some(value) if !value.is_null() => fields_of(value)?,
         _ => return Err(Reply::bad("missing configurations")),
     };
+    check_times(&fields)?;
     if request.id.is_some() || fields.get("id").is_some_and(|id| !id.is_null()) {
         let kind = request.resource.kind;
         return Err(Reply::bad(format!("wrong {kind} id, do not need it")));
     }
     fields.shift_remove("id");
+    settle_parent(request, &mut fields)?;
     check_parent(admin, request)?;
-    check_times(&fields)?;
     let mut value = Value::Object(fields);
     judge(admin, request.resource, &request.path_of(""), &value)?;
     let counted = Transaction::new().put(admin.key_of(COUNTER), "1");
@@ -111,8 +118,17 @@ async fn commit(
 }
 
 fn check_times(fields: &Fields) -> Result<(), Reply> {
-    let found: Vec<&str> =
-        FORBIDDEN.into_iter().filter(|name| fields.contains_key(*name)).collect();
+    let is_set = |value: Option<&Value>| {
+        value.is_some_and(|value| !value.is_null() && value != &Value::Bool(false))
+    };
+    let mut found: Vec<String> = Vec::new();
+    let own = FORBIDDEN.into_iter().filter(|name| is_set(fields.get(*name)));
+    found.extend(own.map(str::to_owned));
+    for carried in CARRIED {
+        let Some(part) = fields.get(carried) else { continue };
+        let inside = FORBIDDEN.into_iter().filter(|name| is_set(part.get(name)));
+        found.extend(inside.map(|name| format!("{carried}.{name}")));
+    }
     if found.is_empty() {
         return Ok(());
     }

@@ -8,7 +8,13 @@ use super::GLOBAL_RULES;
 use crate::object::Fields;
 use crate::references::{self, Place};
 
-/// A credential's value: the plugin, and what requests are matched by.
+/// Where decorations of a service lie.
+const DECORATIONS: &str = "/graphql_cost_decorations";
+/// Where metadata of plugins lies.
+const METADATA: &str = "plugin_metadata/";
+
+/// What only one object may have: a credential's plugin, and what requests are matched by; a service's
+/// decorations, and the field that one of them is of.
 pub(crate) type Identity = (Box<str>, Box<str>);
 
 /// What an index keeps of one object.
@@ -16,7 +22,7 @@ pub(crate) type Identity = (Box<str>, Box<str>);
 pub(crate) struct Facts {
     /// The objects it names.
     pub references: Box<[(Box<str>, Place)]>,
-    /// The credentials it holds.
+    /// What it holds that no other object may hold.
     pub identities: Box<[Identity]>,
     /// Its plugins, where it is a global rule.
     pub rule_plugins: Box<[Box<str>]>,
@@ -24,6 +30,21 @@ pub(crate) struct Facts {
     pub create_time: Option<i64>,
     /// Whether it is a certificate shown to nodes.
     pub is_client_certificate: bool,
+    /// What it tells a plugin, where it is metadata of one.
+    pub metadata: Option<Value>,
+    /// What lists are filtered by.
+    pub listed: Listed,
+}
+
+/// What lists are filtered by, beside the objects that one names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// Its name.
+    pub name: Option<Box<str>>,
+    /// The URIs that it is for.
+    pub uris: Box<[Box<str>]>,
+    /// The names of its labels.
+    pub labels: Box<[Box<str>]>,
 }
 
 impl Facts {
@@ -40,22 +61,47 @@ impl Facts {
         let value = Value::Object(fields);
         let named = references::of(&value);
         let plugins = value.get("plugins").and_then(Value::as_object);
+        let decorations = path.rsplit_once('/').filter(|(above, _)| above.ends_with(DECORATIONS));
         let is_owner = path.starts_with("consumers/");
         let is_rule = path.starts_with(GLOBAL_RULES);
         let names = plugins.into_iter().flat_map(Fields::keys).filter(|_| is_rule);
         let mut facts = Self {
             references: named.into_iter().map(|one| (one.target.into(), one.place)).collect(),
-            identities: match plugins.filter(|_| is_owner) {
-                Some(confs) => identities(confs, catalogue, ring),
-                None => Box::default(),
+            identities: match (plugins.filter(|_| is_owner), decorations) {
+                (Some(confs), _) => identities(confs, catalogue, ring),
+                (None, Some((collection, _))) => {
+                    decoration(collection, &value).into_iter().collect()
+                }
+                (None, None) => Box::default(),
             },
             rule_plugins: names.map(|name| name.as_str().into()).collect(),
             create_time: value.get("create_time").and_then(Value::as_i64),
             is_client_certificate: value.get("type").is_some_and(|side| side == "client"),
+            listed: Listed::of(&value),
+            metadata: path.starts_with(METADATA).then_some(value),
         };
         facts.references.sort();
         facts
     }
+}
+
+impl Listed {
+    fn of(value: &Value) -> Self {
+        let text = |value: &Value| value.as_str().map(Box::from);
+        let uris = value.get("uris").and_then(Value::as_array).into_iter().flatten();
+        let labels = value.get("labels").and_then(Value::as_object).into_iter();
+        Self {
+            name: value.get("name").and_then(text),
+            uris: value.get("uri").into_iter().chain(uris).filter_map(text).collect(),
+            labels: labels.flat_map(Fields::keys).map(|label| label.as_str().into()).collect(),
+        }
+    }
+}
+
+/// What of a decoration only one of its service may have: the field that it is of.
+pub(crate) fn decoration(collection: &str, value: &Value) -> Option<Identity> {
+    let field = value.get("field_path")?.as_str()?;
+    Some((collection.into(), field.into()))
 }
 
 /// The credentials among these confs; those at rest are decrypted by the ring.

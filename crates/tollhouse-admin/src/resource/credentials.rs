@@ -22,8 +22,7 @@ fn check(credential: &Candidate<'_>) -> Result<(), Reply> {
     let Some(confs) = credential.value.get("plugins").and_then(Value::as_object) else {
         return Ok(());
     };
-    plugin_confs::check(confs, Owner::Consumer, credential.path, credential.parts)
-        .map_err(Reply::bad)?;
+    plugin_confs::check(confs, Owner::Consumer, credential).map_err(Reply::bad)?;
     let catalogue = &credential.parts.catalogue;
     let is_auth = |name: &String| catalogue.get(name).is_some_and(|plugin| plugin.is_auth());
     if confs.keys().all(is_auth) {

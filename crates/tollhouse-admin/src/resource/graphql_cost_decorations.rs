@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tollhouse_model::schema::Schema;
 
 use super::{Candidate, Layout, Resource, Verb, no_guard};
+use crate::index::facts;
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {
@@ -20,13 +21,31 @@ pub(crate) const RESOURCE: Resource = Resource {
     guard: no_guard,
 };
 
+/// The field that says whose a decoration is.
+pub(crate) const SERVICE: &str = "service_id";
+
+/// Names of GraphQL, one inside of the other: a type, and fields below it.
+const FIELD_PATH: &str = r"^[_A-Za-z][_0-9A-Za-z]*(\.[_A-Za-z][_0-9A-Za-z]*)*$";
+
 fn check(decoration: &Candidate<'_>) -> Result<(), Reply> {
+    check_unique(decoration)?;
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
     let schema = SCHEMA
         .get_or_init(|| Schema::compile(&document()).expect("the document is a schema"));
     schema
         .validate(decoration.value)
         .map_err(|error| Reply::bad(format!("invalid configuration: {error}")))
+}
+
+/// Refuses a second decoration of one field.
+fn check_unique(decoration: &Candidate<'_>) -> Result<(), Reply> {
+    let (collection, _) = decoration.path.rsplit_once('/').unwrap_or_default();
+    let Some(held) = facts::decoration(collection, decoration.value) else { return Ok(()) };
+    let Some(other) = decoration.known.other_owner(&held, decoration.path) else { return Ok(()) };
+    let (field, other) = (&held.1, other.rsplit('/').next().unwrap_or_default());
+    Err(Reply::bad(format!(
+        "field_path {field} is already decorated on this service by [{other}]"
+    )))
 }
 
 /// The schema of a decoration.
@@ -41,11 +60,18 @@ pub(crate) fn document() -> Value {
                  "pattern": "^[a-zA-Z0-9-_.]+$"},
                 {"type": "integer", "minimum": 1},
             ]},
-            "field_path": {"type": "string", "minLength": 1,
-                "description": "The field, such as Query.users."},
-            "add_value": {"type": "number", "default": 1, "description": "What it adds."},
+            SERVICE: {"description": "Whose it is; taken from the path.", "anyOf": [
+                {"type": "string", "minLength": 1, "maxLength": 64,
+                 "pattern": "^[a-zA-Z0-9-_.]+$"},
+                {"type": "integer", "minimum": 1},
+            ]},
+            "field_path": {"type": "string", "minLength": 1, "pattern": FIELD_PATH,
+                "description": "The field, such as Query.users, or a type, such as User."},
+            "add_value": {"type": "number", "minimum": 0, "default": 1,
+                "description": "What it adds."},
             "add_arguments": arguments.clone(),
-            "mul_value": {"type": "number", "default": 1, "description": "What it multiplies by."},
+            "mul_value": {"type": "number", "minimum": 0, "default": 1,
+                "description": "What it multiplies by."},
             "mul_arguments": arguments,
             "name": {"type": "string", "minLength": 1, "maxLength": 256},
             "desc": {"type": "string", "maxLength": 256},

@@ -1,7 +1,7 @@
 //! Certificates with their keys, which are stored encrypted and never given back.
 
 use serde_json::Value;
-use tollhouse_model::certificate;
+use tollhouse_model::certificate::{self, CertificateError};
 use tollhouse_model::secret::is_reference;
 
 use super::{Candidate, Layout, Resource, Verb, no_guard};
@@ -39,7 +39,7 @@ fn check(ssl: &Candidate<'_>) -> Result<(), Reply> {
         && !is_reference(authority)
         && let Err(error) = certificate::check_authorities(authority)
     {
-        return Err(Reply::bad(format!("failed to validate client_cert: {error}")));
+        return Err(Reply::bad(format!("failed to validate client_cert: {}", error_text(&error))));
     }
     Ok(())
 }
@@ -66,9 +66,23 @@ fn check_pair(cert: &Value, key: &Value, parts: &Parts) -> Result<(), String> {
     let opened = if key.starts_with("---") { None } else { ring.and_then(|ring| ring.decrypt(key)) };
     if opened.is_none() && !key.starts_with("---") {
         // The certificate is looked at first, as when the key is good.
-        certificate::check_chain(cert).map_err(|error| error.to_string())?;
+        certificate::check_chain(cert).map_err(|error| error_text(&error))?;
         return Err("failed to decrypt previous encrypted key".to_owned());
     }
     let key = opened.as_deref().unwrap_or(key);
-    certificate::check_pair(cert, key).map(drop).map_err(|error| error.to_string())
+    certificate::check_pair(cert, key).map(drop).map_err(|error| error_text(&error))
+}
+
+/// What is wrong in the words that clients know, which are those of OpenSSL: they tell what could
+/// not be read, and not why.
+fn error_text(error: &CertificateError) -> String {
+    match error {
+        CertificateError::Certificate(_) => {
+            "failed to parse cert: PEM_read_bio_X509_AUX() failed".to_owned()
+        }
+        CertificateError::Key(_) => {
+            "failed to parse key: PEM_read_bio_PrivateKey() failed".to_owned()
+        }
+        CertificateError::StillEncrypted | CertificateError::Mismatch => error.to_string(),
+    }
 }

@@ -72,3 +72,26 @@ async fn ttl_is_a_number_of_seconds() {
     fixture.given(&[("/routes/1?ttl=0", route())]).await;
     assert!(!lives("/apisix/routes/1").await);
 }
+
+#[tokio::test]
+async fn texts_may_have_raw_line_ends() {
+    let fixture = Fixture::new().await;
+    let body = "{\"content\": \"syntax = \\\"proto3\\\";\n\tmessage A {}\r\n\"}";
+    let answer = fixture.call("PUT", "/protos/1", body).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let read = fixture.get("/protos/1").await.json();
+    assert_eq!(read["value"]["content"], "syntax = \"proto3\";\n\tmessage A {}\r\n");
+    for (body, expected) in [
+        (
+            "{\"content\": \"a\nb\",}",
+            "Expected object key string but found T_OBJ_END at character 19",
+        ),
+        (
+            "{\"content\": \"a\0\"}",
+            "Expected value but found unexpected end of string at character 15",
+        ),
+    ] {
+        let answer = fixture.call("PUT", "/protos/1", body).await;
+        assert_eq!(answer.error(), format!("invalid request body: {expected}"), "{body:?}");
+    }
+}

@@ -120,16 +120,16 @@ async fn certificates_must_go_with_their_keys() {
         ssl
     };
     let table = [
-        (with(json!({"cert": broken})), "failed to parse cert: "),
+        (with(json!({"cert": broken})), "failed to parse cert: PEM_read_bio_X509_AUX() failed"),
         (
             with(json!({"key": format!("-----BEGIN PRIVATE KEY-----\n{long}")})),
-            "failed to parse key: ",
+            "failed to parse key: PEM_read_bio_PrivateKey() failed",
         ),
         (with(json!({"key": long})), "failed to decrypt previous encrypted key"),
         (with(json!({"certs": [cert], "keys": []})), "mismatched number of certs and keys"),
         (
             with(json!({"certs": [broken], "keys": [other]})),
-            "failed to handle cert-key pair[1]: failed to parse cert: ",
+            "failed to handle cert-key pair[1]: failed to parse cert: PEM_read_bio_X509_AUX() failed",
         ),
         (json!({"cert": cert, "key": key}), "invalid configuration: then clause did not match"),
     ];

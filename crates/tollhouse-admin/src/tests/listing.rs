@@ -1,4 +1,11 @@
-//! Lists: their order, pages and filters.
+//! Lists: their order, pages and filters, and what they cost.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tollhouse_store::{
+    BoxFuture, Committed, Entry, Listing, Revision, StoreError, Transaction, Watch,
+};
 
 use super::*;
 
@@ -83,7 +90,10 @@ async fn filters_narrow_a_list_before_it_is_paged() {
         ("filter=service_id%3Ds", 1),
         ("filter=service_id%3Ds%26upstream_id%3Du", 1),
         ("filter=service_id%3Ds%26upstream_id%3Dv", 0),
-        ("name=&label=", 25),
+        ("name=", 24),
+        ("uri=", 25),
+        ("label=", 0),
+        ("name=&label=", 0),
     ];
     for (query, total) in totals {
         assert_eq!(names(&fixture, query).await.1, total, "{query}");
@@ -92,4 +102,80 @@ async fn filters_narrow_a_list_before_it_is_paged() {
     assert_eq!((shown, total), (vec!["name-20".to_owned(), "name-22".to_owned()], 12));
     let services = fixture.get("/services?filter=service_id%3Dnone").await.json();
     assert_eq!(services["total"], 1, "only what names others is filtered by it");
+}
+
+/// A store that counts what is read of it.
+struct Counting {
+    inner: Arc<dyn Store>,
+    lists: AtomicUsize,
+    gets: AtomicUsize,
+}
+
+impl Counting {
+    /// How often all of a collection was read, and how many objects alone, since the last look.
+    fn reads(&self) -> (usize, usize) {
+        (self.lists.swap(0, Ordering::Relaxed), self.gets.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl Store for Counting {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        self.inner.get(key)
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        self.lists.fetch_add(1, Ordering::Relaxed);
+        self.inner.list(prefix)
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
+        self.inner.commit(transaction)
+    }
+
+    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
+        self.inner.watch(after)
+    }
+
+    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.backup(file)
+    }
+
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        self.inner.revision()
+    }
+}
+
+#[tokio::test]
+async fn a_page_reads_its_own_objects_and_no_more() {
+    let inner = tollhouse_store::open(&tollhouse_store::Location::Memory).expect("memory is there");
+    for number in 0..3_000 {
+        let value = json!({"uri": format!("/{number}"), "name": format!("n{number}"),
+            "labels": {if number % 2 == 0 { "even" } else { "odd" }: "x"}});
+        let put = Transaction::new().put(format!("/apisix/routes/{number}"), value.to_string());
+        inner.commit(put).await.expect("memory takes it");
+    }
+    let store = Arc::new(Counting { inner, lists: AtomicUsize::new(0), gets: AtomicUsize::new(0) });
+    let fixture = Fixture::over(Arc::clone(&store) as Arc<dyn Store>, options()).await;
+    assert_eq!(store.reads(), (1, 0), "the index is built of one reading");
+    for (query, first, shown, total) in [
+        ("page=1&page_size=10", "n0", 10, 3_000),
+        ("page=7&page_size=500", "", 0, 3_000),
+        ("page=6&page_size=500", "n2500", 500, 3_000),
+        ("page=2&page_size=20&label=odd", "n41", 20, 1_500),
+        ("name=%5En299.%24", "n2990", 10, 10),
+        ("uri=%5E%2F29%24", "n29", 1, 1),
+        ("label=none", "", 0, 0),
+    ] {
+        let (names, counted) = names(&fixture, query).await;
+        assert_eq!((names.len(), counted), (shown, total), "{query}");
+        assert_eq!(names.first().map_or("", String::as_str), first, "{query}");
+        assert_eq!(store.reads(), (0, shown), "{query}");
+    }
+    fixture.delete("/routes/0").await;
+    fixture.given(&[("/routes/0", json!({"uri": "/0", "name": "new", "plugins": {}}))]).await;
+    store.reads();
+    let (last, total) = names(&fixture, "page=300&page_size=10").await;
+    assert_eq!((last.last().map(String::as_str), total), (Some("new"), 3_000));
+    assert_eq!(store.reads(), (0, 10));
 }

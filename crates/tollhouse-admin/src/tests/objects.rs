@@ -263,3 +263,67 @@ async fn faults_of_other_objects_are_told_in_the_words_of_the_reference() {
     ])
     .await;
 }
+
+#[tokio::test]
+async fn an_empty_list_is_an_empty_conf() {
+    let fixture = Fixture::new().await;
+    let mut value = route();
+    value["plugins"] = json!({"key-auth": [], "cors": {"_meta": []}});
+    let answer = fixture.put("/routes/1", &value).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    value["plugins"] = json!({"limit-count": []});
+    let answer = fixture.put("/routes/1", &value).await;
+    let expected = "failed to check the configuration of plugin limit-count err: ";
+    assert!(answer.error().starts_with(expected), "{answer:?}");
+    value["plugins"] = json!({"key-auth": [1]});
+    let answer = fixture.put("/routes/1", &value).await;
+    assert_eq!(answer.error(), "invalid plugin conf [1] for plugin [key-auth]");
+}
+
+#[tokio::test]
+async fn times_are_set_by_nobody_else_at_any_depth() {
+    let fixture = Fixture::new().await;
+    for (method, path) in [("PUT", "/routes/1"), ("POST", "/routes")] {
+        for (change, found) in [
+            (json!({"create_time": 1, "update_time": 2}), "create_time update_time"),
+            (json!({"upstream": {"nodes": {}, "create_time": 1}}), "upstream.create_time"),
+            (
+                json!({"update_time": 1, "upstream": {"update_time": 1}}),
+                "update_time upstream.update_time",
+            ),
+            (json!({"plugins": {"create_time": {}}}), "plugins.create_time"),
+        ] {
+            let mut value = route();
+            value.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            let answer = fixture.call(method, path, value.to_string()).await;
+            let expected = format!("the property is forbidden:  {found}");
+            assert_eq!((answer.status, answer.error()), (400, expected), "{method} {change}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_conf_is_judged_by_its_plugins_metadata() {
+    let fixture = Fixture::new().await;
+    let mut value = route();
+    value["plugins"] = json!({"file-logger": {}});
+    let answer = fixture.put("/routes/1", &value).await;
+    let expected = "failed to check the configuration of plugin file-logger err: \
+                    property \"path\" is required";
+    assert_eq!((answer.status, answer.error().as_str()), (400, expected));
+    let metadata = json!({"path": "logs/a.log", "log_format_extra": {"a": "$host"}});
+    fixture.given(&[("/plugin_metadata/file-logger", metadata.clone())]).await;
+    assert_eq!(fixture.put("/routes/1", &value).await.status, 201);
+    fixture.delete("/plugin_metadata/file-logger").await;
+    assert_eq!(fixture.put("/routes/1", &value).await.error(), expected);
+    let mut item = metadata;
+    item["id"] = "file-logger".into();
+    value["id"] = "1".into();
+    for (document, status) in [
+        (json!({"routes": [value]}), 400),
+        (json!({"routes": [value], "plugin_metadata": [item]}), 200),
+    ] {
+        let answer = fixture.call("POST", "/configs/validate", document.to_string()).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+    }
+}

@@ -87,17 +87,17 @@ async fn every_verb_of_every_resource_works() {
         let keys: Vec<&Value> =
             list["list"].as_array().expect("it is a list").iter().map(|i| &i["key"]).collect();
         assert!(keys.contains(&&json!(format!("/apisix{path}"))), "{path}: {keys:?}");
-        if verbs.contains("POST") {
-            let answer = fixture.call("POST", collection, value.to_string()).await;
-            assert_eq!(answer.status, 201, "POST {collection}: {answer:?}");
-        }
         if verbs.contains("PATCH") {
             let answer = fixture.call("PATCH", &path, "{}").await;
             assert_eq!(answer.status, 200, "PATCH {path}: {answer:?}");
         }
         let answer = fixture.delete(&path).await;
         assert_eq!(answer.status, 200, "DELETE {path}: {answer:?}");
-        assert_eq!(answer.json(), json!({"deleted": id, "key": format!("/apisix{path}")}));
+        assert_eq!(answer.json(), json!({"deleted": "1", "key": format!("/apisix{path}")}));
+        if verbs.contains("POST") {
+            let answer = fixture.call("POST", collection, value.to_string()).await;
+            assert_eq!(answer.status, 201, "POST {collection}: {answer:?}");
+        }
     }
 }
 
@@ -232,4 +232,63 @@ async fn children_of_services_are_no_services() {
     let answer = fixture.put("/services/1/graphql_cost_decorations/2", &json!({})).await;
     assert_eq!(answer.error(), "invalid configuration: property \"field_path\" is required");
     assert_eq!(fixture.get("/services/2/graphql_cost_decorations").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_decoration_is_of_one_field_and_says_whose_it_is() {
+    let fixture = Fixture::new().await;
+    fixture.given(&[("/services/shop", json!({})), ("/services/blog", json!({}))]).await;
+    let place = |id: &str| format!("/services/shop/graphql_cost_decorations/{id}");
+    let products = json!({"field_path": "Query.products", "mul_arguments": ["first"]});
+    let answer = fixture.put(&place("d1"), &products).await;
+    assert_eq!((answer.status, &answer.json()["value"]["service_id"]), (201, &json!("shop")));
+    let same = fixture.put(&place("d1"), &json!({"field_path": "Query.products"})).await;
+    assert_eq!(same.status, 200);
+    let duplicate = "field_path Query.products is already decorated on this service by [d1]";
+    let refused = [
+        (
+            json!({"field_path": "Query.x", "service_id": "blog"}),
+            "wrong service_id, it is taken from the path",
+        ),
+        (products.clone(), duplicate),
+    ];
+    for (value, expected) in refused {
+        let answer = fixture.put(&place("d2"), &value).await;
+        assert_eq!((answer.status, answer.error().as_str()), (400, expected));
+    }
+    let collection = "/services/shop/graphql_cost_decorations";
+    let answer = fixture.call("POST", collection, products.to_string()).await;
+    assert_eq!(answer.error(), duplicate);
+    let other = fixture.call("POST", collection, r#"{"field_path":"Product.reviews"}"#).await;
+    assert_eq!((other.status, &other.json()["value"]["service_id"]), (201, &json!("shop")));
+    for field in ["Query.", "Query..a", "9Product", ".", ""] {
+        let answer = fixture.put(&place("d3"), &json!({"field_path": field})).await;
+        let expected = "invalid configuration: property \"field_path\" validation failed: ";
+        assert!(answer.error().starts_with(expected), "{field}: {answer:?}");
+    }
+    for field in ["Product", "Query.products.nodes.reviews", "_a._1"] {
+        assert_eq!(fixture.put(&place("d3"), &json!({"field_path": field})).await.status / 100, 2);
+    }
+    for name in ["add_value", "mul_value"] {
+        let answer = fixture.put(&place("d4"), &json!({"field_path": "A.b", name: -1})).await;
+        assert!(answer.error().contains(&format!("\"{name}\" validation failed: ")), "{answer:?}");
+    }
+    let patched = fixture.call("PATCH", &place("d1"), r#"{"add_value":7}"#).await.json();
+    assert_eq!(
+        (&patched["value"]["service_id"], &patched["value"]["add_value"]),
+        (&json!("shop"), &json!(7))
+    );
+    for (path, body) in [("d1", r#"{"service_id":"blog"}"#), ("d1/service_id", "\"blog\"")] {
+        let answer = fixture.call("PATCH", &place(path), body).await;
+        assert_eq!(
+            (answer.status, answer.error().as_str()),
+            (400, "service_id can not be patched")
+        );
+    }
+    let answer = fixture.call("PATCH", &place("d3"), r#"{"field_path":"Query.products"}"#).await;
+    assert_eq!(answer.error(), duplicate);
+    assert_eq!(
+        fixture.put("/services/blog/graphql_cost_decorations/1", &products).await.status,
+        201
+    );
 }

@@ -67,8 +67,12 @@ async fn a_plugin_shows_its_schemas() {
         let schema = fixture.get(path).await.json();
         assert_eq!(schema["properties"]["header"]["default"], "apikey", "{path}");
         assert!(schema["properties"]["_meta"]["properties"].is_object(), "{path}");
+        assert_eq!(schema["$comment"], "this is a mark for our injected plugin schema", "{path}");
+        assert_eq!(schema.get("encrypt_fields"), None, "{path}");
         let schema = fixture.get(&format!("{path}?schema_type=consumer")).await.json();
         assert_eq!(schema["required"], json!(["key"]), "{path}");
+        assert_eq!(schema["encrypt_fields"], json!(["key"]), "{path}");
+        assert_eq!(schema.get("$comment"), None, "{path}");
     }
     for query in ["", "?subsystem=http"] {
         let answer = fixture.get(&format!("/plugins/nothing{query}")).await;

@@ -83,8 +83,11 @@ impl Reader<'_> {
 
     /// A condition on requests.
     pub(crate) fn expression(&mut self, value: &Value) -> Option<Expr> {
+        // As a list: an empty one may be written as an empty object.
+        let is_nothing = value.as_object().is_some_and(Fields::is_empty);
+        let nothing = Value::Array(Vec::new());
         let (path, problems) = self.parts();
-        Expr::parse(value, path, problems)
+        Expr::parse(if is_nothing { &nothing } else { value }, path, problems)
     }
 
     /// A text that matches a pattern, which `valid` decides and `pattern` names.

@@ -117,7 +117,7 @@ fn what_is_wrong_is_said() {
         ("vault/1", with(vault(), "token", json!(1)), "expected string, got number"),
         ("vault/1", with(vault(), "namespace", json!(1)), "expected string, got number"),
         ("vault/1", with(vault(), "id", json!("vault/2")), "wrong id"),
-        ("vault/1", json!([]), "expected object, got array"),
+        ("vault/1", json!([1]), "expected object, got array"),
         ("aws/1", json!({}), "property \"access_key_id\" is required"),
         ("aws/1", json!({}), "property \"secret_access_key\" is required"),
         ("aws/1", with(aws(), "region", json!(1)), "expected string, got number"),

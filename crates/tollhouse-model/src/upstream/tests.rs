@@ -298,7 +298,7 @@ fn instances_are_asked_for_by_metadata_and_version() {
         (json!({"version": 2}), "expected string, got number"),
         (json!({"namespace_id": "a b"}), "discovery_args.namespace_id: failed to match pattern"),
         (json!({"group_name": "g"}), "has no effect"),
-        (json!([]), "wrong type: expected object, got array"),
+        (json!([1]), "wrong type: expected object, got array"),
     ] {
         let found = registry_problems(&json!({ "discovery_args": arguments }));
         assert!(found.contains(expected), "{found}");

@@ -55,20 +55,24 @@ fn of_a_list_only_the_origin_that_asks_is_told() {
         "max_age": 50,
         "allow_credential": true,
     });
-    let expected = "Allow-Origin: http://sub2.domain.com\nVary: Origin\nAllow-Methods: GET,POST\n\
+    let expected = "Vary: Origin\nAllow-Origin: http://sub2.domain.com\nAllow-Methods: GET,POST\n\
                     Max-Age: 50\nExpose-Headers: ex-headr1,ex-headr2\n\
                     Allow-Headers: headr1,headr2\nAllow-Credentials: true\n";
     assert_eq!(added(&conf, "Origin: http://sub2.domain.com\n"), expected);
     for other in ["Origin: http://sub3.domain.com\n", "Origin: http://sub.domain\n", ""] {
-        assert_eq!(added(&conf, other), "", "{other}");
+        assert_eq!(added(&conf, other), "Vary: Origin\n", "{other}");
     }
 }
 
 #[test]
-fn a_single_origin_is_told_to_everybody() {
-    let conf = json!({"allow_origins": "http://a.com"});
-    for lines in ["Origin: http://b.com\n", "Origin: http://a.com\n", ""] {
-        assert!(added(&conf, lines).starts_with("Allow-Origin: http://a.com\nVary: Origin\n"));
+fn a_single_origin_is_told_to_itself_alone() {
+    let told = |origin: &str, lines: &str| added(&json!({"allow_origins": origin}), lines);
+    for lines in ["Origin: http://b.com\n", "Origin: null\n", ""] {
+        assert_eq!(told("http://a.com", lines), "Vary: Origin\n", "{lines}");
+    }
+    for origin in ["http://a.com", "null"] {
+        let expected = format!("Vary: Origin\nAllow-Origin: {origin}\n");
+        assert!(told(origin, &format!("Origin: {origin}\n")).starts_with(&expected), "{origin}");
     }
 }
 
@@ -79,11 +83,11 @@ fn two_stars_echo_what_is_asked_for() {
     assert_eq!(
         added(&conf, asked),
         format!(
-            "Allow-Origin: https://a.com\nVary: Origin\nAllow-Methods: {METHODS}\nMax-Age: 5\n\
+            "Vary: Origin\nAllow-Origin: https://a.com\nAllow-Methods: {METHODS}\nMax-Age: 5\n\
              Allow-Headers: one,two\n"
         )
     );
-    let nothing = format!("Allow-Origin: *\nAllow-Methods: {METHODS}\nMax-Age: 5\n");
+    let nothing = format!("Vary: Origin\nAllow-Origin: *\nAllow-Methods: {METHODS}\nMax-Age: 5\n");
     assert_eq!(added(&conf, ""), nothing);
 }
 
@@ -100,9 +104,9 @@ fn regular_expressions_stand_instead_of_the_list() {
         ("http://a.com", false),
     ] {
         let answer = added(&conf, &format!("Origin: {origin}\n"));
-        let expected = format!("Allow-Origin: {origin}\nVary: Origin\n");
+        let expected = format!("Vary: Origin\nAllow-Origin: {origin}\n");
         assert_eq!(answer.starts_with(&expected), is_allowed, "{origin}");
-        assert_eq!(answer.is_empty(), !is_allowed, "{origin}");
+        assert_eq!(answer == "Vary: Origin\n", !is_allowed, "{origin}");
     }
 }
 
@@ -145,6 +149,8 @@ fn timings_are_allowed_by_the_same_rules() {
         (json!({"timing_allow_origins": "**"}), "http://a.com", Some("http://a.com")),
         (list.clone(), "http://b.com", Some("http://b.com")),
         (list, "http://c.com", None),
+        (json!({"timing_allow_origins": "http://a.com"}), "http://a.com", Some("http://a.com")),
+        (json!({"timing_allow_origins": "http://a.com"}), "http://b.com", None),
         (matching.clone(), "http://x.domain.com", Some("http://x.domain.com")),
         (matching, "http://x.com", None),
     ] {

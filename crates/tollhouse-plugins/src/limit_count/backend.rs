@@ -44,8 +44,8 @@ impl Verdict {
 pub(super) enum Backend {
     /// In this process.
     Local(LocalCounts),
-    /// In Redis, each request.
-    Remote(Box<RemoteCounts>),
+    /// In Redis, each request; where there is a second place, in this process while Redis is away.
+    Remote(Box<RemoteCounts>, Option<LocalCounts>),
     /// In this process, in agreement with Redis now and then.
     Delayed(Arc<Delayed>),
 }
@@ -60,10 +60,13 @@ impl Backend {
             return Ok(Backend::Local(LocalCounts::new(&owner, config.window_type, scope)));
         };
         let counts = RemoteCounts::new(servers, &owner, config.window_type);
-        let syncs = config.sync_interval != NO_SYNC_INTERVAL
-            && config.window_type == WindowType::Fixed;
-        if !syncs {
-            return Ok(Backend::Remote(counts.into()));
+        if config.sync_interval == NO_SYNC_INTERVAL {
+            return Ok(Backend::Remote(counts.into(), None));
+        }
+        // Of two windows there is no sum that gateways could agree on now and then.
+        if config.window_type == WindowType::Sliding {
+            let alone = LocalCounts::new(&owner, config.window_type, scope);
+            return Ok(Backend::Remote(counts.into(), Some(alone)));
         }
         let interval = Duration::from_secs_f64(config.sync_interval);
         let kept = scope.keep(&format!("limit-count {owner}"), || Delayed::new(counts, interval));
@@ -82,7 +85,7 @@ impl Backend {
         match self {
             Backend::Local(counts) => counts.count(key, limit, now),
             // Nobody asks: `access` waits for these.
-            Backend::Remote(_) | Backend::Delayed(_) => Verdict::of(0, limit, limit.window_ms),
+            Backend::Remote(..) | Backend::Delayed(_) => Verdict::of(0, limit, limit.window_ms),
         }
     }
 
@@ -95,8 +98,11 @@ impl Backend {
     ) -> Result<Verdict, Unavailable> {
         match self {
             Backend::Local(counts) => Ok(counts.count(key, limit, now)),
-            Backend::Remote(counts) => counts.count(key, limit, now).await,
-            Backend::Delayed(counts) => counts.count(key, limit, now).await,
+            Backend::Remote(counts, alone) => {
+                let counted = counts.count(key, limit, now).await;
+                counted.or_else(|away| Ok(alone.as_ref().ok_or(away)?.count(key, limit, now)))
+            }
+            Backend::Delayed(counts) => Ok(counts.count(key, limit, now).await),
         }
     }
 }

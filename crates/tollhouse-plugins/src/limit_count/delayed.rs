@@ -1,5 +1,6 @@
 //! Counts in this process that agree with Redis every so often: requests do not wait, and gateways
-//! may let pass too many together for as long as the interval.
+//! may let pass too many together for as long as the interval. While Redis is away they count alone,
+//! and tell it what passed when it is back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,6 +52,18 @@ impl Entry for Known {
     }
 }
 
+impl Known {
+    /// Counts a request; whether it is the first that Redis is still to be told of.
+    fn count(&mut self, limit: Limit, now_ms: u64) -> (Verdict, bool) {
+        let used = self.agreed + self.pending;
+        let verdict = Verdict::of(used + 1, limit, self.ends_ms - now_ms);
+        let passes = matches!(verdict, Verdict::Passes(_));
+        let begins = passes && self.pending == 0;
+        self.pending += u64::from(passes);
+        (verdict, begins)
+    }
+}
+
 impl Delayed {
     pub(super) fn new(counts: RemoteCounts, interval: Duration) -> Self {
         let table = Table::new();
@@ -72,33 +85,44 @@ impl Delayed {
         key: &[u8],
         limit: Limit,
         now: Moment,
-    ) -> Result<Verdict, Unavailable> {
+    ) -> Verdict {
         // A window that a request's variables made shorter than the interval never agrees.
-        if Duration::from_millis(limit.window_ms) <= self.interval {
-            return self.counts.count(key, limit, now).await;
+        if Duration::from_millis(limit.window_ms) <= self.interval
+            && let Ok(verdict) = self.counts.count(key, limit, now).await
+        {
+            return verdict;
         }
         let tag = self.prefix.tag(&[key]);
         let now_ms = self.now_ms();
         let counted = self.table.change(tag, now_ms, |known| {
-            let used = known.agreed + known.pending;
-            let left_ms = known.ends_ms - now_ms;
-            let verdict = Verdict::of(used + 1, limit, left_ms);
-            let passes = matches!(verdict, Verdict::Passes(_));
-            let begins = passes && known.pending == 0;
-            known.pending += u64::from(passes);
-            ((verdict, begins), After::Kept)
+            (known.count(limit, now_ms), After::Kept)
         });
-        if let Some((verdict, begins)) = counted {
-            if begins {
-                self.note(key, limit);
-            }
-            return Ok(verdict);
+        let (verdict, begins) = match counted {
+            Some(counted) => counted,
+            None => match self.counts.add(key, 1, limit).await {
+                Ok((used, left_ms)) => {
+                    let ends_ms = self.now_ms().saturating_add(left_ms);
+                    let make = || Known { agreed: used, pending: 0, ends_ms };
+                    let agree = |known: &mut Known| known.agreed = known.agreed.max(used);
+                    self.table.update(tag, now_ms, make, agree);
+                    (Verdict::of(used, limit, left_ms), false)
+                }
+                Err(Unavailable) => self.count_alone(key, limit),
+            },
+        };
+        if begins {
+            self.note(key, limit);
         }
-        let (used, left_ms) = self.counts.add(key, 1, limit).await?;
-        let ends_ms = self.now_ms().saturating_add(left_ms);
-        let make = || Known { agreed: used, pending: 0, ends_ms };
-        self.table.update(tag, now_ms, make, |known| known.agreed = known.agreed.max(used));
-        Ok(Verdict::of(used, limit, left_ms))
+        verdict
+    }
+
+    /// Counts a request of a window that Redis may know, but does not tell.
+    fn count_alone(&self, key: &[u8], limit: Limit) -> (Verdict, bool) {
+        let now_ms = self.now_ms();
+        let ends_ms = now_ms.saturating_add(limit.window_ms);
+        let make = || Known { agreed: 0, pending: 0, ends_ms };
+        let tag = self.prefix.tag(&[key]);
+        self.table.update(tag, now_ms, make, |known| known.count(limit, now_ms))
     }
 
     fn now_ms(&self) -> u64 {

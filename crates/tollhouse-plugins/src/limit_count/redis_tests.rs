@@ -83,6 +83,16 @@ fn when_redis_is_down_the_conf_decides() {
 }
 
 #[test]
+fn with_an_interval_requests_are_counted_here_while_redis_is_away() {
+    for window_type in ["fixed", "sliding"] {
+        let extra = json!({"sync_interval": 1, "window_type": window_type});
+        let mut harness = Harness::of::<LimitCount>(&conf(free_port(), extra));
+        let statuses = [0; 4].map(|_| harness.request(GET).status());
+        assert_eq!(statuses, [0, 0, 0, 503], "{window_type}");
+    }
+}
+
+#[test]
 fn with_an_interval_requests_agree_with_redis_now_and_then() {
     let Some(server) = RedisServer::start(&[]) else { return };
     let conf = conf(server.port, json!({"sync_interval": 0.1}));

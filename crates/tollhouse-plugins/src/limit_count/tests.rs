@@ -151,6 +151,24 @@ fn every_rule_that_applies_is_counted_and_shown() {
 }
 
 #[test]
+fn a_rule_without_a_limit_for_the_request_is_skipped() {
+    let mut harness = harness(json!({"rules": [
+        {"count": "$http_x_count", "time_window": "$http_x_window", "key": "${remote_addr}"},
+        {"count": 2, "time_window": 10, "key": "${http_x_user}"},
+    ]}));
+    let user = "GET / HTTP/1.1\nX-User: jack\n\n";
+    let (_, reply) = pass(&mut harness, user);
+    let reply = reply.expect("the other rule applies");
+    assert_eq!(reply.header("X-1-RateLimit-Limit"), None);
+    assert_eq!(reply.header("X-2-RateLimit-Remaining"), Some("1"));
+    for lines in ["X-Count: 0\nX-Window: 9\n", "X-Count: 5\n", "X-Count: many\nX-Window: 9\n"] {
+        assert_eq!(harness.request(&format!("GET / HTTP/1.1\n{lines}\n")).status(), 500, "{lines}");
+    }
+    assert!(harness.request("GET / HTTP/1.1\nX-Count: 5\nX-Window: 9\n\n").passes());
+    assert_eq!([0; 2].map(|_| harness.request(user).status()), [0, 503]);
+}
+
+#[test]
 fn a_sliding_window_weighs_the_one_before() {
     let mut harness =
         harness(json!({"count": 4, "time_window": 10, "window_type": "sliding"}));

@@ -138,6 +138,13 @@ fn metadata_names_labels_that_can_be_disabled() {
     for wrong in [json!({"http_status": ["code"]}), json!({"bandwidth": ["matched_uri"]})] {
         assert!(refusal(wrong).contains("matches none of the enum values"));
     }
+    let refused = [
+        (json!({"http_statuses": ["node"]}), "additional properties forbidden, found http_statuses"),
+        (json!({"http_status": "node"}), "wrong type: expected array, got string"),
+    ];
+    for (wrong, expected) in refused {
+        assert!(refusal(wrong).ends_with(expected), "{expected}");
+    }
 }
 
 #[test]

@@ -67,6 +67,11 @@ impl LimitKey {
         LimitKey::Required(Template::parse(text))
     }
 
+    /// Whether the limit applies only to requests that have what it is made of.
+    pub(crate) fn is_conditional(&self) -> bool {
+        matches!(self, LimitKey::Required(_))
+    }
+
     /// Whether the request's body must have been read.
     pub(crate) fn reads_body(&self) -> bool {
         match self {

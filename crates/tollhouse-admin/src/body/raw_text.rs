@@ -1,0 +1,65 @@
+//! Texts of JSON that have control characters in them as they are, such as the line ends of a source
+//! that was pasted. The decoder that clients know takes them; so does the Admin API, and nobody else.
+
+/// How often as long the escaped body may be: line ends and tabs double, and nobody means a text
+/// that consists of other control characters.
+const GROWTH_MAX: usize = 2;
+
+/// The body with the control characters inside of texts escaped; nothing where there are none, or
+/// too many.
+pub(super) fn escape(body: &[u8]) -> Option<Vec<u8>> {
+    let mut escaped = Vec::with_capacity(body.len() + body.len() / 8);
+    let (mut in_text, mut after_backslash) = (false, false);
+    for &byte in body {
+        if in_text && byte < b' ' {
+            push_escaped(&mut escaped, byte);
+            if escaped.len() > body.len().saturating_mul(GROWTH_MAX) {
+                return None;
+            }
+        } else {
+            escaped.push(byte);
+        }
+        in_text ^= byte == b'"' && !after_backslash;
+        after_backslash = in_text && byte == b'\\' && !after_backslash;
+    }
+    (escaped.len() > body.len()).then_some(escaped)
+}
+
+fn push_escaped(escaped: &mut Vec<u8>, byte: u8) {
+    let short = match byte {
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            const HEX: &[u8; 16] = b"0123456789abcdef";
+            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            escaped.extend([b'\\', b'u', b'0', b'0', high, low]);
+            return;
+        }
+    };
+    escaped.extend([b'\\', short]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_inside_of_texts_alone() {
+        let table: [(&[u8], Option<&str>); 6] = [
+            (b"{\n\"a\": \"b\"}", None),
+            (b"{\n\"a\": \"b\nc\td\"}", Some("{\n\"a\": \"b\\nc\\td\"}")),
+            (b"[\"a\\\"\r\",\n\"\\\\\",\n1]", Some("[\"a\\\"\\r\",\n\"\\\\\",\n1]")),
+            (b"[\"long enough\x01\"]", Some("[\"long enough\\u0001\"]")),
+            (b"[\"\x1f\x1f\x1f\x1f\x1f\"]", None),
+            (b"", None),
+        ];
+        for (body, expected) in table {
+            let escaped =
+                escape(body).map(|escaped| String::from_utf8(escaped).expect("it is text"));
+            assert_eq!(escaped.as_deref(), expected, "{body:?}");
+        }
+    }
+}

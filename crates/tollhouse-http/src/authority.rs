@@ -5,8 +5,10 @@ use std::net::Ipv6Addr;
 use crate::Span;
 use crate::grammar::byte_table;
 
-/// Splits an authority into its host and port parts, offsets relative to `text`. `None` when it
-/// could be read in two ways or is empty: user info, a stray colon, bytes outside of a name.
+/// Splits an authority into its host and port parts, offsets relative to `text`. The dot that may
+/// end a whole domain name is no part of the host: `a.com.` is `a.com`, to nginx as to most
+/// servers. `None` when it could be read in two ways or is empty: user info, a stray colon, an
+/// empty label, bytes outside of a name.
 #[inline]
 pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
     let host_end = if text.first() == Some(&b'[') {
@@ -18,12 +20,13 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
         while text.get(end).is_some_and(|&byte| is_name_byte(byte)) {
             end += 1;
         }
-        if end == 0 {
-            return None;
-        }
         end
     };
-    let host = Span::new(0, host_end);
+    let name = &text[..host_end];
+    if name.is_empty() || name.windows(2).any(|pair| pair == b"..") || name == b"." {
+        return None;
+    }
+    let host = Span::new(0, host_end - usize::from(name.ends_with(b".")));
     match text.get(host_end) {
         None => Some((host, None)),
         Some(b':') => {
@@ -68,6 +71,16 @@ mod tests {
             ("", None),
             (":80", None),
             ("a b", None),
+            ("a.com.", Some(("a.com", None))),
+            ("a.com.:80", Some(("a.com", Some("80")))),
+            ("10.0.0.1.", Some(("10.0.0.1", None))),
+            (".a.com", Some((".a.com", None))),
+            (".", None),
+            (".:80", None),
+            ("..", None),
+            ("a.com..", None),
+            ("a..com", None),
+            ("a.com..:80", None),
             ("user@a.com", None),
             ("a.com:80:80", None),
             ("a.com:8a", None),

@@ -7,7 +7,8 @@ use std::fmt;
 pub enum HeadError {
     /// The request or status line does not follow the grammar.
     BadLine,
-    /// A header line does not follow the grammar, or folds (RFC 9112 §5.2).
+    /// A header line does not follow the grammar, or folds (RFC 9112 §5.2), or repeats one that may
+    /// stand only once.
     BadHeader,
     /// A line ends in LF without CR (RFC 9112 §2.2).
     BareLineFeed,
@@ -23,6 +24,8 @@ pub enum HeadError {
     HeadTooLong,
     /// More header lines than the limit.
     TooManyHeaders,
+    /// `TRACE`, which would show a client what the gateway tells nodes.
+    MethodNotAllowed,
     /// `CONNECT`, which a reverse proxy has no use for.
     MethodNotImplemented,
     /// A transfer coding other than `chunked`.
@@ -45,6 +48,7 @@ impl fmt::Display for HeadError {
             Self::LineTooLong => "request line too long",
             Self::HeadTooLong => "head too long",
             Self::TooManyHeaders => "too many header lines",
+            Self::MethodNotAllowed => "method not allowed",
             Self::MethodNotImplemented => "method not implemented",
             Self::CodingNotImplemented => "transfer coding not implemented",
             Self::VersionNotSupported => "http version not supported",

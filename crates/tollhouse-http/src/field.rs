@@ -1,5 +1,7 @@
 //! Header fields as spans, with the names that the data plane cares about recognised once.
 
+use tollhouse_stdx::header_name::is_same_folded;
+
 use crate::Span;
 use crate::grammar::FieldLine;
 
@@ -32,12 +34,51 @@ pub enum Known {
     Referer,
     Cookie,
     ContentType,
-    /// `X-Consumer-Username`, `X-Credential-Identifier` or `X-Consumer-Custom-ID`: what the gateway tells
-    /// a node about an authenticated client, and nobody else may.
-    ConsumerIdentity,
-    /// Named by the message's own `Connection` header (RFC 9110 §7.6.1).
-    ConnectionOption,
+    Authorization,
+    IfMatch,
+    IfNoneMatch,
+    IfModifiedSince,
+    IfUnmodifiedSince,
+    IfRange,
+    ContentRange,
+    /// A name that only the gateway may use towards a node: who is authenticated, in any spelling,
+    /// and other spellings of the names that it writes itself. Of no account in a response.
+    Reserved,
+    /// For nobody behind the parser: named by the message's own `Connection` header (RFC 9110
+    /// §7.6.1), or, in a request, reserved for the gateway.
+    Hidden,
 }
+
+/// Names that only the gateway may use towards a node, in lower case. Servers that make variables of
+/// names read `X_Real_IP` as `X-Real-IP`; whatever stands for the dashes, the name is reserved, but
+/// for those spelled as they should be that [`Known`] has a variant for. An upgrade to HTTP/2 is
+/// never made, so nothing is said about its settings.
+const RESERVED: [&[u8]; 13] = [
+    b"x-consumer-username",
+    b"x-credential-identifier",
+    b"x-consumer-custom-id",
+    b"x-real-ip",
+    b"x-forwarded-for",
+    b"x-forwarded-proto",
+    b"x-forwarded-host",
+    b"x-forwarded-port",
+    b"content-length",
+    b"transfer-encoding",
+    b"keep-alive",
+    b"proxy-connection",
+    b"http2-settings",
+];
+
+/// Bit `n` is set when a reserved name has `n` bytes: most names need no closer look.
+const RESERVED_LENGTHS: u64 = {
+    let mut lengths = 0;
+    let mut index = 0;
+    while index < RESERVED.len() {
+        lengths |= 1 << RESERVED[index].len();
+        index += 1;
+    }
+    lengths
+};
 
 impl Known {
     /// Recognises `name`, a token, whatever its case.
@@ -60,16 +101,21 @@ impl Known {
             (10, b'k') if folds_to(name, b"keep-alive") => Known::KeepAlive,
             (10, b'u') if folds_to(name, b"user-agent") => Known::UserAgent,
             (12, b'c') if folds_to(name, b"content-type") => Known::ContentType,
+            (8, b'i') if folds_to(name, b"if-match") => Known::IfMatch,
+            (8, b'i') if folds_to(name, b"if-range") => Known::IfRange,
+            (13, b'a') if folds_to(name, b"authorization") => Known::Authorization,
+            (13, b'c') if folds_to(name, b"content-range") => Known::ContentRange,
+            (13, b'i') if folds_to(name, b"if-none-match") => Known::IfNoneMatch,
             (14, b'c') if folds_to(name, b"content-length") => Known::ContentLength,
             (15, b'x') if folds_to(name, b"x-forwarded-for") => Known::XForwardedFor,
             (16, b'p') if folds_to(name, b"proxy-connection") => Known::ProxyConnection,
             (16, b'x') if folds_to(name, b"x-forwarded-host") => Known::XForwardedHost,
             (16, b'x') if folds_to(name, b"x-forwarded-port") => Known::XForwardedPort,
+            (17, b'i') if folds_to(name, b"if-modified-since") => Known::IfModifiedSince,
             (17, b't') if folds_to(name, b"transfer-encoding") => Known::TransferEncoding,
             (17, b'x') if folds_to(name, b"x-forwarded-proto") => Known::XForwardedProto,
-            (19, b'x') if folds_to(name, b"x-consumer-username") => Known::ConsumerIdentity,
-            (20, b'x') if folds_to(name, b"x-consumer-custom-id") => Known::ConsumerIdentity,
-            (23, b'x') if folds_to(name, b"x-credential-identifier") => Known::ConsumerIdentity,
+            (19, b'i') if folds_to(name, b"if-unmodified-since") => Known::IfUnmodifiedSince,
+            _ if is_reserved(name) => Known::Reserved,
             _ => Known::Other,
         }
     }
@@ -85,9 +131,26 @@ impl Known {
                 | Known::TransferEncoding
                 | Known::Te
                 | Known::Upgrade
-                | Known::ConnectionOption
+                | Known::Hidden
         )
     }
+}
+
+/// What a request may have once only: twice, it could mean two things. The list is that of nginx.
+const STAND_ONCE: u64 = bit(Known::Authorization)
+    | bit(Known::IfMatch)
+    | bit(Known::IfNoneMatch)
+    | bit(Known::IfModifiedSince)
+    | bit(Known::IfUnmodifiedSince)
+    | bit(Known::IfRange)
+    | bit(Known::ContentRange);
+
+/// Whether `name`, which no variant of its own was found for, is one of [`RESERVED`] or is read as
+/// one by some servers.
+#[inline]
+fn is_reserved(name: &[u8]) -> bool {
+    let has_length = name.len() < u64::BITS as usize && RESERVED_LENGTHS >> name.len() & 1 == 1;
+    has_length && RESERVED.iter().any(|reserved| is_same_folded(name, reserved))
 }
 
 /// Whether `name` is `text`, which is in lower case, but for case. The one bit that is set here
@@ -130,9 +193,15 @@ impl Field {
 pub struct Fields {
     list: Vec<Field>,
     /// Bit `n` is set when a field with `Known` value `n` is present.
-    present: u32,
+    present: u64,
     /// Bit `n` is set when more than one is.
-    repeated: u32,
+    repeated: u64,
+}
+
+/// The bit of `known` in sets of them.
+#[inline]
+const fn bit(known: Known) -> u64 {
+    1 << known as u32
 }
 
 impl Fields {
@@ -146,9 +215,7 @@ impl Fields {
     #[inline]
     pub(crate) fn push(&mut self, line: FieldLine, line_start: usize) {
         let known = line.known;
-        let bit = 1 << known as u32;
-        self.repeated |= self.present & bit;
-        self.present |= bit;
+        self.note(known);
         self.list.push(Field {
             known,
             name_bytes: line.name_end as u16,
@@ -158,22 +225,35 @@ impl Fields {
         });
     }
 
-    /// In the order received.
+    #[inline]
+    fn note(&mut self, known: Known) {
+        self.repeated |= self.present & bit(known);
+        self.present |= bit(known);
+    }
+
+    /// All of them in the order received, those among them that are for nobody: for whoever copies
+    /// lines. Who reads asks for [`Self::visible`].
     #[inline]
     pub fn iter(&self) -> std::slice::Iter<'_, Field> {
         self.list.iter()
     }
 
+    /// Those that may be seen behind the parser, in the order received.
+    #[inline]
+    pub fn visible(&self) -> impl Iterator<Item = &Field> {
+        self.list.iter().filter(|field| field.known != Known::Hidden)
+    }
+
     /// Whether any field was recognised as `known`.
     #[inline]
     pub fn has(&self, known: Known) -> bool {
-        self.present & (1 << known as u32) != 0
+        self.present & bit(known) != 0
     }
 
     /// Whether more than one field was recognised as `known`.
     #[inline]
     pub fn is_repeated(&self, known: Known) -> bool {
-        self.repeated & (1 << known as u32) != 0
+        self.repeated & bit(known) != 0
     }
 
     /// The value of the first field recognised as `known`.
@@ -191,13 +271,13 @@ impl Fields {
         self.list.get(index).filter(|field| field.known == known).map(Field::value)
     }
 
-    /// The value of the first field called `name` (any case).
+    /// The value of the first visible field called `name` (any case).
     pub fn find<'a>(&self, name: &[u8], buffer: &'a [u8]) -> Option<&'a [u8]> {
         let matches = |field: &&Field| {
             usize::from(field.name_bytes) == name.len()
                 && field.name().of_buffer(buffer).eq_ignore_ascii_case(name)
         };
-        self.list.iter().find(matches).map(|field| field.value().of_buffer(buffer))
+        self.visible().find(matches).map(|field| field.value().of_buffer(buffer))
     }
 
     /// How many.
@@ -214,13 +294,34 @@ impl Fields {
     /// gateway itself acts on keep their meaning: a client cannot talk it into dropping those.
     pub(crate) fn mark_connection_option(&mut self, option: &[u8], buffer: &[u8]) {
         for field in &mut self.list {
-            let is_end_to_end = matches!(field.known, Known::Other | Known::Trailer);
+            let is_end_to_end = matches!(field.known, Known::Other | Known::Trailer)
+                || STAND_ONCE & bit(field.known) != 0;
             if is_end_to_end && field.name().of_buffer(buffer).eq_ignore_ascii_case(option) {
-                field.known = Known::ConnectionOption;
-                let bit = 1 << Known::ConnectionOption as u32;
-                self.repeated |= self.present & bit;
-                self.present |= bit;
+                field.known = Known::Hidden;
             }
+        }
+    }
+
+    /// Hides what a client may not say: names that only the gateway uses.
+    #[inline]
+    pub(crate) fn hide_reserved(&mut self) {
+        if self.has(Known::Reserved) {
+            let reserved = self.list.iter_mut().filter(|field| field.known == Known::Reserved);
+            reserved.for_each(|field| field.known = Known::Hidden);
+        }
+    }
+
+    /// Whether a field that may stand only once in a request stands there twice.
+    #[inline]
+    pub(crate) fn repeats_what_stands_once(&self) -> bool {
+        self.repeated & STAND_ONCE != 0
+    }
+
+    /// Gives the first field recognised as `known` the value at `value`.
+    pub(crate) fn set_value(&mut self, known: Known, value: Span) {
+        if let Some(field) = self.list.iter_mut().find(|field| field.known == known) {
+            field.value_start = value.start;
+            field.value_bytes = value.len as u16;
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Request heads: parsed into spans over the read buffer, framing and routing facts ready to use.
 
+use std::borrow::Cow;
+
 use crate::field::list_elements;
 use crate::framing::{self, Declared};
 use crate::grammar;
@@ -54,7 +56,8 @@ pub struct RequestHead {
     pub body: BodyLength,
     /// Whether the client keeps the connection open after this exchange.
     pub keep_alive: bool,
-    /// Whether `Connection: upgrade` stands with an `Upgrade` header.
+    /// Whether `Connection: upgrade` stands with an `Upgrade` header that names `websocket`, the one
+    /// protocol that is passed on: behind any other the client could speak to the node unseen.
     pub upgrade: bool,
     /// What to send before the body is read.
     pub expectation: Expectation,
@@ -86,6 +89,10 @@ impl RequestHead {
         }
         self.head_bytes = self.scan.bytes();
         let head = buffer.get(..self.head_bytes).unwrap_or_default();
+        if self.fields.repeats_what_stands_once() {
+            return Err(HeadError::BadHeader);
+        }
+        self.fields.hide_reserved();
         self.read_host(head)?;
         self.body = match framing::declared(&self.fields, head, self.version)? {
             Declared::Chunked => BodyLength::Chunked,
@@ -128,8 +135,10 @@ impl RequestHead {
     ) -> Result<(), HeadError> {
         let parts = grammar::request_line(line)?;
         let method = &line[..parts.method_end];
-        if method == b"CONNECT" {
-            return Err(HeadError::MethodNotImplemented);
+        match method {
+            b"CONNECT" => return Err(HeadError::MethodNotImplemented),
+            b"TRACE" => return Err(HeadError::MethodNotAllowed),
+            _ => {}
         }
         let target = Span::new(start + parts.method_end + 1, start + parts.target_end);
         // A space within the target means that the line has more than three parts.
@@ -163,8 +172,36 @@ impl RequestHead {
             let split = authority::split(absolute.of_buffer(buffer)).ok_or(HeadError::BadHost)?;
             self.authority = absolute;
             self.host_bytes = split.0.len;
+            // Whoever reads `Host` later reads what the request was routed by (RFC 9112 §3.2.2).
+            self.fields.set_value(Known::Host, absolute);
         }
         Ok(())
+    }
+
+    /// Appends the authority in the form that hosts are compared in: lower-cased, without the dot that
+    /// may end the name. The first `host_bytes` of it are the host.
+    #[inline]
+    pub fn write_host(&self, buffer: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        let (host, behind) = self.authority.of_buffer(buffer).split_at(self.host_bytes as usize);
+        out.extend_from_slice(host);
+        out.extend_from_slice(behind.strip_prefix(b".").unwrap_or(behind));
+        out[start..].make_ascii_lowercase();
+    }
+
+    /// Path and query as sent, without the scheme and host of an absolute target, whose empty path
+    /// is `/`: what a node is asked for.
+    #[inline]
+    pub fn origin_form<'b>(&self, buffer: &'b [u8]) -> Cow<'b, [u8]> {
+        let Target { path, query, .. } = self.parts;
+        if !path.is_empty() {
+            let end = query.map_or(path.end(), Span::end);
+            return Cow::Borrowed(buffer.get(path.start as usize..end).unwrap_or_default());
+        }
+        match query {
+            None => Cow::Borrowed(b"/"),
+            Some(query) => Cow::Owned([b"/?", query.of_buffer(buffer)].concat()),
+        }
     }
 
     /// Reads `Connection` (RFC 9110 §7.6.1, RFC 9112 §9.3): persistence, upgrade, options.
@@ -175,8 +212,9 @@ impl RequestHead {
             return Ok(());
         }
         let options = read_connection_options(&mut self.fields, buffer)?;
-        self.upgrade =
-            options.upgrade && self.fields.has(Known::Upgrade) && self.version == Version::Http11;
+        self.upgrade = options.upgrade
+            && self.version == Version::Http11
+            && names_websocket(&self.fields, buffer);
         self.keep_alive = !options.close && (self.keep_alive || options.keep_alive);
         Ok(())
     }
@@ -199,6 +237,13 @@ impl RequestHead {
         }
         Ok(())
     }
+}
+
+/// Whether `websocket` is among the protocols of `Upgrade`.
+fn names_websocket(fields: &Fields, buffer: &[u8]) -> bool {
+    let mut lines = fields.iter().filter(|field| field.known == Known::Upgrade);
+    let is_websocket = |name: &[u8]| name.eq_ignore_ascii_case(b"websocket");
+    lines.any(|field| list_elements(field.value().of_buffer(buffer)).any(is_websocket))
 }
 
 /// What a `Connection` header asks for.

@@ -80,6 +80,7 @@ fn status(error: HeadError) -> u16 {
         | HeadError::BadFraming
         | HeadError::BadHost
         | HeadError::BadTarget => 400,
+        HeadError::MethodNotAllowed => 405,
         HeadError::LineTooLong => 414,
         HeadError::ExpectationFailed => 417,
         HeadError::HeadTooLong | HeadError::TooManyHeaders => 431,

@@ -31,6 +31,7 @@ fn request_code(error: HeadError) -> ErrorCode {
         HeadError::LineTooLong => ErrorCode::RequestLineTooLong,
         HeadError::HeadTooLong => ErrorCode::HeaderTooLarge,
         HeadError::TooManyHeaders => ErrorCode::TooManyHeaders,
+        HeadError::MethodNotAllowed => ErrorCode::MethodNotAllowed,
         HeadError::MethodNotImplemented => ErrorCode::MethodNotImplemented,
         HeadError::CodingNotImplemented => ErrorCode::TransferCodingNotImplemented,
         HeadError::VersionNotSupported => ErrorCode::VersionNotSupported,

@@ -10,6 +10,7 @@ pub mod control_bytes;
 pub mod cow_map;
 pub mod duration;
 pub mod edit_distance;
+pub mod header_name;
 pub mod random;
 pub mod room;
 pub mod slots;

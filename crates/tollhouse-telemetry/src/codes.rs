@@ -68,7 +68,7 @@ codes! {
         "The first line of the request is not a method, a target and a version.",
         "Look for a client that speaks another protocol on this port, TLS to the plain port for instance.";
     BadHeader = "bad_header", 400, Downstream,
-        "A header line has a forbidden character, a folded value or no colon.",
+        "A header line has a forbidden character, a folded value or no colon, or one such as Authorization is repeated.",
         "Fix the client; such lines are refused because servers disagree about their meaning.";
     BadFraming = "bad_framing", 400, Downstream,
         "The length of the body is ambiguous: lengths that conflict, repeat or do not parse, or a broken chunk.",
@@ -103,6 +103,9 @@ codes! {
     ExpectationFailed = "expectation_failed", 417, Downstream,
         "The Expect header asks for something other than 100-continue.",
         "Remove the header.";
+    MethodNotAllowed = "method_not_allowed", 405, Downstream,
+        "The method is TRACE, whose answer would show what the gateway tells nodes.",
+        "Use another method; ask the node itself to see what arrives there.";
     MethodNotImplemented = "method_not_implemented", 501, Downstream,
         "The gateway does not serve this method.",
         "Use another method; CONNECT in particular is not for a reverse proxy.";

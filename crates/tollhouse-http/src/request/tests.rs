@@ -87,6 +87,8 @@ fn request_lines_are_taken_apart_or_refused() {
         // CONNECT, whatever else is wrong with it.
         (b"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", Err(MethodNotImplemented)),
         (b"CONNECT / HTTP/1.1\r\n\r\n", Err(MethodNotImplemented)),
+        (b"TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", Err(HeadError::MethodNotAllowed)),
+        (b"trace / HTTP/1.1\r\nHost: a\r\n\r\n", Ok("trace / 1.1 @a - keep | Host=a")),
         // Line ends.
         (b"GET / HTTP/1.1\nHost: a\r\n\r\n", Err(BareLineFeed)),
         (b"\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", Err(BareLineFeed)),
@@ -107,7 +109,7 @@ fn targets_fit_their_methods_or_are_refused() {
         (b"OPTIONS ** HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadTarget)),
         (
             b"GET http://b:8/x HTTP/1.1\r\nHost: a\r\n\r\n",
-            Ok("GET http://b:8/x 1.1 @b:8 - keep | Host=a"),
+            Ok("GET http://b:8/x 1.1 @b:8 - keep | Host=b:8"),
         ),
         (b"GET HTTPS://b HTTP/1.0\r\n\r\n", Ok("GET HTTPS://b 1.0 @b - |")),
         (b"GET http://b/ HTTP/1.1\r\n\r\n", Err(BadHost)),
@@ -165,6 +167,11 @@ fn host_stands_once_and_well_formed() {
             Ok("GET / 1.1 @[::1]:80 - keep | Host=[::1]:80"),
         ),
         (b"GET / HTTP/1.1\r\nHost: a:\r\n\r\n", Ok("GET / 1.1 @a: - keep | Host=a:")),
+        (b"GET / HTTP/1.1\r\nHost: a.com.\r\n\r\n", Ok("GET / 1.1 @a.com. - keep | Host=a.com.")),
+        (b"GET / HTTP/1.1\r\nHost: a.com..\r\n\r\n", Err(BadHost)),
+        (b"GET / HTTP/1.1\r\nHost: a..com\r\n\r\n", Err(BadHost)),
+        (b"GET / HTTP/1.1\r\nHost: .\r\n\r\n", Err(BadHost)),
+        (b"GET http://b../ HTTP/1.1\r\nHost: a\r\n\r\n", Err(BadHost)),
     ]);
 }
 
@@ -259,7 +266,7 @@ fn content_lengths_are_digits_and_stand_once() {
         (b"Content-Length : 5", Err(BadHeader)),
         (b" Content-Length: 5", Err(BadHeader)),
         (b"Content-Length: 5\x0b", Err(BadHeader)),
-        (b"Content_Length: 5", Ok("- keep | Host=a Content_Length=5")),
+        (b"Content_Length: 5", Ok("- keep | Host=a [Content_Length]=5")),
     ]);
 }
 
@@ -281,7 +288,7 @@ fn transfer_encoding_is_recognised_in_no_disguise() {
         (b"Transfer-Encoding: \x0bchunked", Err(BadHeader)),
         (b"Transfer-Encoding: chunked\x0c", Err(BadHeader)),
         (b"Transfer-Encoding: chun\0ked", Err(BadHeader)),
-        (b"Transfer_Encoding: chunked", Ok("- keep | Host=a Transfer_Encoding=chunked")),
+        (b"Transfer_Encoding: chunked", Ok("- keep | Host=a [Transfer_Encoding]=chunked")),
     ]);
 }
 
@@ -344,8 +351,25 @@ fn connection_options_are_read_from_all_lines() {
         (b"Connection: Upgrade", Ok("- keep | Host=a [Connection]=Upgrade")),
         (b"Upgrade: websocket", Ok("- keep | Host=a [Upgrade]=websocket")),
         (
-            b"Connection: keep-alive, UPGRADE\r\nUpgrade: h",
-            Ok("- keep upgrade | Host=a [Connection]=keep-alive, UPGRADE [Upgrade]=h"),
+            b"Connection: keep-alive, UPGRADE\r\nUpgrade: WebSocket",
+            Ok("- keep upgrade | Host=a [Connection]=keep-alive, UPGRADE [Upgrade]=WebSocket"),
+        ),
+        // Only one protocol is passed on, also where it is one of several that the client offers.
+        (
+            b"Connection: upgrade\r\nUpgrade: h2c",
+            Ok("- keep | Host=a [Connection]=upgrade [Upgrade]=h2c"),
+        ),
+        (
+            b"Connection: upgrade\r\nUpgrade: h2c, websocket",
+            Ok("- keep upgrade | Host=a [Connection]=upgrade [Upgrade]=h2c, websocket"),
+        ),
+        (
+            b"Connection: upgrade\r\nUpgrade: h2c\r\nUpgrade: websocket",
+            Ok("- keep upgrade | Host=a [Connection]=upgrade [Upgrade]=h2c [Upgrade]=websocket"),
+        ),
+        (
+            b"Connection: upgrade\r\nUpgrade: websocketx",
+            Ok("- keep | Host=a [Connection]=upgrade [Upgrade]=websocketx"),
         ),
         (
             b"A: 1\r\nConnection: a , b\r\nB: 2\r\nC: 3",
@@ -380,6 +404,129 @@ fn connection_options_are_read_from_all_lines() {
             Ok("GET / 1.0 @ - | [Connection]=upgrade [Upgrade]=h"),
         ),
     ]);
+}
+
+#[test]
+fn names_that_only_the_gateway_uses_are_for_nobody_in_any_spelling() {
+    let separators = ["-", "_", ".", "!", "~", "+", "'", "|"];
+    let reserved = [
+        "X-Consumer-Username",
+        "X-Credential-Identifier",
+        "X-Consumer-Custom-ID",
+        "X-Real-IP",
+        "X-Forwarded-For",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Host",
+        "X-Forwarded-Port",
+        "Content-Length",
+        "Transfer-Encoding",
+        "Keep-Alive",
+        "Proxy-Connection",
+        "HTTP2-Settings",
+    ];
+    let mixed = |name: &str, separator: &str| name.replacen('-', separator, 1);
+    let mut spellings = Vec::new();
+    for name in reserved {
+        for separator in &separators[1..] {
+            spellings.extend([name.replace('-', separator), mixed(name, separator)]);
+        }
+    }
+    let identity = &reserved[..3];
+    spellings.extend(identity.iter().map(|name| (*name).to_owned()));
+    spellings.push("http2-settings".into());
+    for name in spellings.iter().flat_map(|name| [name.clone(), name.to_ascii_uppercase()]) {
+        let bytes = format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: v\r\nX-Other_Name: w\r\n\r\n");
+        let mut head = RequestHead::default();
+        assert_eq!(head.parse(bytes.as_bytes(), &HeadLimits::default()), Ok(true), "{name}");
+        let visible: Vec<&[u8]> =
+            head.fields.visible().map(|field| field.name().of_buffer(bytes.as_bytes())).collect();
+        assert_eq!(visible, [&b"Host"[..], b"X-Other_Name"], "{name}");
+        assert_eq!(head.fields.find(name.as_bytes(), bytes.as_bytes()), None, "{name}");
+        assert_eq!(head.body, crate::BodyLength::None, "{name}");
+    }
+    check_fields(&[
+        // Much like a reserved name, and none.
+        (b"X-Consumer: a", Ok("- keep | Host=a X-Consumer=a")),
+        (b"X-Consumer-Usernames: a", Ok("- keep | Host=a X-Consumer-Usernames=a")),
+        (b"XxConsumer-Username: a", Ok("- keep | Host=a XxConsumer-Username=a")),
+        // Spelled as a token has to be.
+        (b"X Consumer Username: a", Err(HeadError::BadHeader)),
+        (b"X-Consumer(Username: a", Err(HeadError::BadHeader)),
+        (b"X-Real\xc2IP: a", Err(HeadError::BadHeader)),
+    ]);
+}
+
+#[test]
+fn what_connection_names_is_for_nobody() {
+    let bytes = b"GET / HTTP/1.1\r\nHost: a\r\nX-Tenant: 1\r\nConnection: x-tenant, cookie\r\nCookie: c\r\nx-tenant: 2\r\n\r\n";
+    let mut head = RequestHead::default();
+    assert_eq!(head.parse(bytes, &HeadLimits::default()), Ok(true));
+    assert_eq!(head.fields.find(b"x-tenant", bytes), None);
+    assert_eq!(head.fields.find(b"cookie", bytes), Some(&b"c"[..]));
+    assert_eq!((head.fields.len(), head.fields.visible().count()), (5, 3));
+}
+
+#[test]
+fn what_could_mean_two_things_stands_once() {
+    for name in [
+        "Authorization",
+        "If-Match",
+        "If-None-Match",
+        "If-Modified-Since",
+        "If-Unmodified-Since",
+        "If-Range",
+        "Content-Range",
+    ] {
+        let once = format!("GET / HTTP/1.0\r\n{name}: a\r\n\r\n");
+        let other = name.to_ascii_lowercase();
+        let twice = format!("GET / HTTP/1.0\r\n{name}: a\r\nA: b\r\n{other}: c\r\n\r\n");
+        let parse =
+            |text: &str| RequestHead::default().parse(text.as_bytes(), &HeadLimits::default());
+        assert_eq!(parse(&once), Ok(true), "{name}");
+        assert_eq!(parse(&twice), Err(HeadError::BadHeader), "{name}");
+    }
+    check_fields(&[
+        (b"Cookie: a\r\nCookie: b", Ok("- keep | Host=a Cookie=a Cookie=b")),
+        (b"If-Match: a\r\nIf-None-Match: a", Ok("- keep | Host=a If-Match=a If-None-Match=a")),
+    ]);
+}
+
+#[test]
+fn hosts_are_compared_without_case_and_the_last_dot() {
+    for (lines, expected, host) in [
+        ("GET / HTTP/1.1\r\nHost: A.Com", "a.com", "a.com"),
+        ("GET / HTTP/1.1\r\nHost: a.com.", "a.com", "a.com"),
+        ("GET / HTTP/1.1\r\nHost: a.com.:80", "a.com:80", "a.com"),
+        ("GET / HTTP/1.1\r\nHost: [::1]:80", "[::1]:80", "[::1]"),
+        ("GET http://B.com.:8/ HTTP/1.1\r\nHost: a", "b.com:8", "b.com"),
+        ("GET / HTTP/1.0\r\nA: b", "", ""),
+    ] {
+        let bytes = format!("{lines}\r\n\r\n").into_bytes();
+        let mut head = RequestHead::default();
+        assert_eq!(head.parse(&bytes, &HeadLimits::default()), Ok(true), "{lines}");
+        let mut out = Vec::new();
+        head.write_host(&bytes, &mut out);
+        assert_eq!(out, expected.as_bytes(), "{lines}");
+        assert_eq!(&out[..head.host_bytes as usize], host.as_bytes(), "{lines}");
+    }
+}
+
+#[test]
+fn an_absolute_target_is_reduced_to_path_and_query() {
+    for (target, expected) in [
+        ("/a?b=c", "/a?b=c"),
+        ("//a/%2e?", "//a/%2e?"),
+        ("http://h.com/x?y", "/x?y"),
+        ("HTTPS://h.com:8/x", "/x"),
+        ("http://h.com", "/"),
+        ("http://h.com?q=1", "/?q=1"),
+        ("http://h.com?", "/?"),
+    ] {
+        let bytes = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
+        let mut head = RequestHead::default();
+        assert_eq!(head.parse(&bytes, &HeadLimits::default()), Ok(true), "{target}");
+        assert_eq!(&*head.origin_form(&bytes), expected.as_bytes(), "{target}");
+    }
 }
 
 #[test]

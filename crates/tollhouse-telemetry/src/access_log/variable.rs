@@ -51,7 +51,7 @@ variables! {
     SslServerName = "ssl_server_name", "Name asked for in the TLS handshake.";
     Request = "request", "Method, target and version as sent.";
     RequestMethod = "request_method", "Method as sent.";
-    RequestUri = "request_uri", "Path and query as sent.";
+    RequestUri = "request_uri", "Path and query as sent, without the scheme and host of an absolute target.";
     Uri = "uri", "Path as sent, without the query.";
     Args = "args", "Query as sent.";
     QueryString = "query_string", "The same as args.";
@@ -110,9 +110,11 @@ impl Variable {
             Self::SslServerName => Text(entry.ssl_server_name.as_bytes()),
             Self::Request => Value::Request,
             Self::RequestMethod => Text(entry.method),
-            Self::RequestUri => Text(entry.request_target),
-            Self::Uri => Text(split_target(entry.request_target).0),
-            Self::Args | Self::QueryString => Text(split_target(entry.request_target).1),
+            Self::RequestUri => Text(origin_form(entry.request_target)),
+            Self::Uri => Text(split_target(origin_form(entry.request_target)).0),
+            Self::Args | Self::QueryString => {
+                Text(split_target(origin_form(entry.request_target)).1)
+            }
             Self::ServerProtocol => Own(entry.protocol),
             Self::Host => Text(entry.host),
             Self::HttpHost => Text(entry.http_host),
@@ -187,9 +189,38 @@ fn attempts<'a>(entry: &Entry<'a>, value: for<'b> fn(&Attempt<'b>) -> Value<'b>)
     }
 }
 
+/// The path and query of a target, which may be absolute; what is behind a refused request's first
+/// blank is nobody's to judge.
+fn origin_form(target: &[u8]) -> &[u8] {
+    let scheme_end = target.windows(3).position(|bytes| bytes == b"://");
+    let (false, Some(scheme_end)) = (target.starts_with(b"/"), scheme_end) else { return target };
+    let behind = &target[scheme_end + b"://".len()..];
+    let path = behind.iter().position(|byte| matches!(byte, b'/' | b'?'));
+    path.map_or(b"/", |start| &behind[start..])
+}
+
 fn split_target(target: &[u8]) -> (&[u8], &[u8]) {
     match target.iter().position(|byte| *byte == b'?') {
         Some(at) => (&target[..at], &target[at + 1..]),
         None => (target, b""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::origin_form;
+
+    #[test]
+    fn an_absolute_target_is_shown_as_path_and_query() {
+        for (target, expected) in [
+            ("/a?b=http://c/d", "/a?b=http://c/d"),
+            ("http://a.com/b?c", "/b?c"),
+            ("http://a.com", "/"),
+            ("http://a.com?b", "?b"),
+            ("*", "*"),
+            ("", ""),
+        ] {
+            assert_eq!(origin_form(target.as_bytes()), expected.as_bytes(), "{target}");
+        }
     }
 }

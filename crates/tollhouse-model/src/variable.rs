@@ -8,14 +8,14 @@ use std::borrow::Cow;
 
 mod values;
 
-pub use values::{cookie_value, query_argument};
+pub use values::{cookie_value, header_value, query_argument};
 
 /// A variable's name, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Variable {
     /// Normalised path.
     Uri,
-    /// Path and arguments as sent.
+    /// Normalised path and arguments; what was sent is `real_request_uri`.
     RequestUri,
     /// Query string without `?`.
     Args,
@@ -37,7 +37,8 @@ pub enum Variable {
     ServerProtocol,
     /// `arg_<name>`: first value of that query argument, decoded; the name's case counts.
     Arg(String),
-    /// `http_<name>`: request header; stored lower-cased with `-` for `_`.
+    /// `http_<name>`: request header; stored lower-cased with `-` for `_`, which in the header's own
+    /// name may be either.
     Header(String),
     /// `cookie_<name>`.
     Cookie(String),

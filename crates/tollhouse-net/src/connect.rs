@@ -1,8 +1,10 @@
-//! Opens connections to upstream nodes.
+//! Opens connections to upstream nodes, and tells whose fault it is when that fails.
 
 use std::io;
 use std::net::SocketAddr;
 
+use rustix::io::Errno;
+use rustls::AlertDescription;
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 
@@ -20,6 +22,32 @@ pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
     Ok(Stream::Plain(tcp))
 }
 
+/// Whether a failure says nothing about the node: the name for TLS, which may be a client's `Host`,
+/// is none or is not the node's, or this machine is out of descriptors, ports or memory.
+pub fn is_no_failure_of_node(error: &io::Error) -> bool {
+    let of_system = Errno::from_io_error(error);
+    error.kind() == io::ErrorKind::InvalidInput
+        || refuses_name(error)
+        || of_system.is_some_and(|errno| {
+            matches!(
+                errno,
+                Errno::MFILE
+                    | Errno::NFILE
+                    | Errno::NOBUFS
+                    | Errno::NOMEM
+                    | Errno::ADDRNOTAVAIL
+                    | Errno::ADDRINUSE
+            )
+        })
+}
+
+/// Whether the node has answered the handshake, and does not serve that name.
+fn refuses_name(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let Some(rustls::Error::AlertReceived(alert)) = inner else { return false };
+    matches!(alert, AlertDescription::UnrecognisedName | AlertDescription::HandshakeFailure)
+}
+
 /// Connects over TCP and TLS; `name` is sent as SNI when it is a DNS name.
 ///
 /// # Errors
@@ -34,4 +62,34 @@ pub async fn connect_tls(
     let tcp = TcpStream::connect(address).await?;
     tcp.set_nodelay(true)?;
     Ok(Stream::Tls(Box::new(connector.inner().connect(name, tcp).await?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_machine_lacks_is_no_failure_of_a_node() {
+        let alert =
+            |alert| io::Error::new(io::ErrorKind::InvalidData, rustls::Error::AlertReceived(alert));
+        let of = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
+        for (error, expected) in [
+            (of(Errno::MFILE), true),
+            (of(Errno::NFILE), true),
+            (of(Errno::NOBUFS), true),
+            (of(Errno::NOMEM), true),
+            (of(Errno::ADDRNOTAVAIL), true),
+            (of(Errno::CONNREFUSED), false),
+            (of(Errno::HOSTUNREACH), false),
+            (of(Errno::CONNRESET), false),
+            (io::Error::from(io::ErrorKind::TimedOut), false),
+            (io::Error::new(io::ErrorKind::InvalidInput, "no name"), true),
+            (io::Error::other("handshake"), false),
+            (alert(AlertDescription::UnrecognisedName), true),
+            (alert(AlertDescription::HandshakeFailure), true),
+            (alert(AlertDescription::InternalError), false),
+        ] {
+            assert_eq!(is_no_failure_of_node(&error), expected, "{error}");
+        }
+    }
 }

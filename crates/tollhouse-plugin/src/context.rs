@@ -9,7 +9,7 @@ use tollhouse_model::variable::{Lookup, cookie_value, query_argument};
 
 use crate::consumer::{Consumer, ConsumerIndex, Credential};
 use crate::edits::RequestEdits;
-use crate::exchange::{BodyError, Exchange, MatchedObject, Moment};
+use crate::exchange::{BodyError, Exchange, MatchedObject, Moment, each_header};
 use crate::shelf::Shelf;
 
 /// What nodes are told about who asks (apisix.md §3.7).
@@ -56,9 +56,15 @@ impl<'r> RequestContext<'r> {
         self.exchange.query()
     }
 
-    /// Path and query as sent.
-    pub fn request_uri(&self) -> &[u8] {
+    /// Normalised path and query: what to decide by. A `?`, `#` or `%` that is part of the path, and
+    /// control bytes, stay escaped.
+    pub fn request_uri(&self) -> Cow<'_, [u8]> {
         self.exchange.request_uri()
+    }
+
+    /// Path and query as sent, which is what nodes get.
+    pub fn real_request_uri(&self) -> Cow<'_, [u8]> {
+        self.exchange.real_request_uri()
     }
 
     /// The first header line of that name, with what plugins have changed.
@@ -66,7 +72,7 @@ impl<'r> RequestContext<'r> {
         self.exchange.header(name.as_bytes())
     }
 
-    /// Every header line of that name that the client sent, in order.
+    /// Every header line of that name, in order.
     pub fn headers_named(&self, name: &str) -> Vec<Vec<u8>> {
         let mut values = Vec::new();
         self.each_header(&mut |other, value| {
@@ -79,13 +85,13 @@ impl<'r> RequestContext<'r> {
 
     /// Calls `visit` with every header line, with what plugins have changed.
     pub fn each_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
-        let edits = &self.exchange.edits().headers;
-        self.exchange.each_client_header(&mut |name, value| {
-            if !edits.hides(name) {
-                visit(name, value);
-            }
-        });
-        edits.lines().for_each(|(name, value)| visit(name, value));
+        each_header(&*self.exchange, visit);
+    }
+
+    /// Calls `visit` with every header line as a node would get it now; of `Host` and framing, what
+    /// is visited does not count.
+    pub fn each_node_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        self.exchange.each_node_header(visit);
     }
 
     /// The first value of a query argument, decoded; the name's case counts.
@@ -95,8 +101,13 @@ impl<'r> RequestContext<'r> {
 
     /// The value of a cookie.
     pub fn cookie(&self, name: &str) -> Option<Vec<u8>> {
-        let header = self.header("cookie")?;
-        cookie_value(&header, name).map(<[u8]>::to_vec)
+        let mut found = None;
+        self.each_header(&mut |other, value| {
+            if found.is_none() && other.eq_ignore_ascii_case(b"cookie") {
+                found = cookie_value(value, name).map(<[u8]>::to_vec);
+            }
+        });
+        found
     }
 
     /// The client's address after real-ip processing.
@@ -213,7 +224,7 @@ impl<'r> RequestContext<'r> {
         if known_before {
             CONSUMER_HEADERS.iter().for_each(|name| headers.remove(name));
         }
-        // The client's own copies never pass, so there is nothing to hide.
+        // The client's own copies are for nobody, in any spelling, so there is nothing to hide.
         headers.add("X-Consumer-Username", consumer.username.as_bytes());
         if let Some(id) = credential_id {
             headers.add("X-Credential-Identifier", id.as_bytes());

@@ -5,6 +5,8 @@
 
 use std::net::IpAddr;
 
+use tollhouse_stdx::header_name::is_same_folded;
+
 /// What a line has besides name and value.
 const LINE_EXTRA_BYTES: usize = ": ".len() + "\r\n".len();
 
@@ -18,6 +20,18 @@ pub struct HeaderEdits {
     hidden: Vec<Box<str>>,
     /// Whether `bytes` holds more than `lines`.
     has_gaps: bool,
+    hiding: Hiding,
+}
+
+/// Which lines of the message itself a name hides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Hiding {
+    /// Those of that name.
+    #[default]
+    Exact,
+    /// Also those that a node may take for them: a client's `X_User` must not stand beside the
+    /// `X-User` of a plugin.
+    Folded,
 }
 
 /// A header line in `bytes`.
@@ -29,6 +43,11 @@ struct Line {
 }
 
 impl HeaderEdits {
+    /// For a request on its way to a node: a name hides all spellings of it.
+    pub fn for_request() -> Self {
+        Self { hiding: Hiding::Folded, ..Self::default() }
+    }
+
     /// Forgets everything, keeps the room.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -73,7 +92,11 @@ impl HeaderEdits {
 
     /// Whether the message's own lines of that name are hidden.
     pub fn hides(&self, name: &[u8]) -> bool {
-        self.hidden.iter().any(|hidden| hidden.as_bytes().eq_ignore_ascii_case(name))
+        let is_meant = |hidden: &[u8]| match self.hiding {
+            Hiding::Exact => hidden.eq_ignore_ascii_case(name),
+            Hiding::Folded => is_same_folded(hidden, name),
+        };
+        self.hidden.iter().any(|hidden| is_meant(hidden.as_bytes()))
     }
 
     /// The first line of that name among those added.
@@ -140,7 +163,7 @@ impl Line {
 }
 
 /// Changes to a request on its way to a node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RequestEdits {
     /// Header lines.
     pub headers: HeaderEdits,
@@ -158,6 +181,21 @@ pub struct RequestEdits {
     pub body_bytes_max: Option<u64>,
     /// The upstream chosen: index into what the plugin that chose it has.
     pub upstream: Option<usize>,
+}
+
+impl Default for RequestEdits {
+    fn default() -> Self {
+        Self {
+            headers: HeaderEdits::for_request(),
+            upstream_uri: None,
+            host: None,
+            method: None,
+            remote: None,
+            body: None,
+            body_bytes_max: None,
+            upstream: None,
+        }
+    }
 }
 
 impl RequestEdits {
@@ -193,6 +231,22 @@ mod tests {
         assert_eq!(edits.find(b"X-A"), Some(&b"4"[..]));
         edits.clear();
         assert!(edits.is_empty());
+    }
+
+    #[test]
+    fn on_the_way_to_a_node_a_name_hides_all_its_spellings() {
+        let mut edits = HeaderEdits::for_request();
+        edits.set("X-User-ID", b"1");
+        edits.clear();
+        edits.set("X-User-ID", b"1");
+        for (name, expected) in
+            [("x-user-id", true), ("X_User_Id", true), ("X.USER-id", true), ("X-User-IDs", false)]
+        {
+            assert_eq!(edits.hides(name.as_bytes()), expected, "{name}");
+        }
+        let mut of_response = HeaderEdits::default();
+        of_response.set("X-User-ID", b"1");
+        assert!(!of_response.hides(b"X_User_ID"));
     }
 
     #[test]

@@ -50,11 +50,15 @@ pub trait Exchange: Lookup {
     fn path(&self) -> &[u8];
     /// The query string without `?`.
     fn query(&self) -> Option<&[u8]>;
-    /// Path and query as sent.
-    fn request_uri(&self) -> &[u8];
-    /// The first line of that name, as sent by the client.
+    /// Normalised path and query. A `?`, `#` or `%` that is part of the path, and control bytes,
+    /// stay escaped, so that it is read in one way.
+    fn request_uri(&self) -> Cow<'_, [u8]>;
+    /// Path and query as sent; never with the scheme and host of an absolute target.
+    fn real_request_uri(&self) -> Cow<'_, [u8]>;
+    /// The first line of that name, as sent by the client; those that are reserved for the gateway
+    /// and those that `Connection` names are not there.
     fn client_header(&self, name: &[u8]) -> Option<&[u8]>;
-    /// Calls `visit` with every header line that the client sent.
+    /// Calls `visit` with every header line that the client sent, without the same.
     fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
     /// The client's address after real-ip processing.
     fn remote_address(&self) -> IpAddr;
@@ -85,6 +89,11 @@ pub trait Exchange: Lookup {
     fn matched_object(&self, _kind: MatchedObject) -> Option<serde_json::Value> {
         None
     }
+    /// Calls `visit` with every header line as a node would get it now; of `Host` and framing, what is
+    /// visited does not count.
+    fn each_node_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        each_header(self, visit);
+    }
     /// The first line of that name, with what plugins have changed.
     fn header(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let edits = &self.edits().headers;
@@ -96,4 +105,15 @@ pub trait Exchange: Lookup {
         }
         self.client_header(name).map(Cow::Borrowed)
     }
+}
+
+/// Calls `visit` with every header line, with what plugins have changed.
+pub fn each_header<E: Exchange + ?Sized>(exchange: &E, visit: &mut dyn FnMut(&[u8], &[u8])) {
+    let edits = &exchange.edits().headers;
+    exchange.each_client_header(&mut |name, value| {
+        if !edits.hides(name) {
+            visit(name, value);
+        }
+    });
+    edits.lines().for_each(|(name, value)| visit(name, value));
 }

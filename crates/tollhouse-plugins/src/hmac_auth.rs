@@ -240,7 +240,7 @@ impl HmacAuth {
             hmac::verify(&key, &signing_string(cx, fields, target), &signature).is_ok()
         };
         // APISIX signs the normalised path; clients know the one that they sent.
-        let is_signed = signs(&normalised_target(cx)) || signs(cx.request_uri());
+        let is_signed = signs(&normalised_target(cx)) || signs(&cx.real_request_uri());
         is_signed.then_some(credential)
     }
 

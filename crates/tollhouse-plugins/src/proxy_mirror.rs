@@ -231,14 +231,15 @@ impl ProxyMirror {
         let (edited_host, edited_uri) = (edits.host.clone(), edits.upstream_uri.clone());
         let method = edits.method.map(|method| method.as_bytes().to_vec());
         let mut headers = Vec::new();
-        cx.each_header(&mut |name, value| {
-            let is_replaced = edited_host.is_some() && name.eq_ignore_ascii_case(b"host");
-            if let (false, Ok(name)) = (is_replaced, std::str::from_utf8(name)) {
+        cx.each_node_header(&mut |name, value| {
+            let is_host = name.eq_ignore_ascii_case(b"host");
+            if let (false, Ok(name)) = (is_host, std::str::from_utf8(name)) {
                 headers.push((name.to_owned(), value.to_vec()));
             }
         });
-        headers.extend(edited_host.map(|host| ("Host".to_owned(), host)));
-        let uri = edited_uri.unwrap_or_else(|| cx.request_uri().to_vec());
+        let host = edited_host.or_else(|| Some(cx.header("host")?.into_owned()));
+        headers.extend(host.map(|host| ("Host".to_owned(), host)));
+        let uri = edited_uri.unwrap_or_else(|| cx.real_request_uri().into_owned());
         Call {
             method: method.unwrap_or_else(|| cx.method().to_vec()),
             path: self.path(&uri),

@@ -188,7 +188,7 @@ fn rules_of(texts: &[String]) -> Result<Vec<Rule>, String> {
 impl ProxyRewrite {
     /// Writes the URI for the node; returns what a pattern found in it.
     fn rewrite_uri(&self, cx: &mut RequestContext<'_>) -> Result<Option<Captures>, String> {
-        let start = if self.is_raw { cx.request_uri() } else { cx.path() };
+        let start = if self.is_raw { cx.real_request_uri() } else { cx.path().into() };
         let (uri, captures, may_have_query) = match &self.uri {
             Some(template) => {
                 let mut uri = Vec::new();
@@ -196,14 +196,14 @@ impl ProxyRewrite {
                 (uri, None, true)
             }
             None => {
-                let start = start.to_vec();
+                let start = start.into_owned();
                 let is_path = !start.contains(&b'?');
                 let (uri, captures) = self.substitute(start)?;
                 (uri, captures, is_path && !self.rules.is_empty())
             }
         };
         let uri = if self.is_raw { uri } else { for_node(cx, &uri, may_have_query) };
-        if cx.edits().upstream_uri.is_some() || uri != cx.request_uri() {
+        if cx.edits().upstream_uri.is_some() || *uri != *cx.real_request_uri() {
             cx.edits().upstream_uri = Some(uri);
         }
         Ok(captures)

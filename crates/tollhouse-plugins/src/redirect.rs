@@ -16,6 +16,8 @@
 //! `X-Forwarded-Proto`, and names `plugin_attr.redirect.https_port`, or else the port that serves
 //! TLS, unless it is 443.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -147,7 +149,7 @@ impl Redirect {
             Target::Uri(segments) => (concat(segments, cx), self.status),
             Target::Pattern(pattern, replacement) => {
                 match substitute::first(pattern, cx.path(), replacement) {
-                    Ok(Some((location, _))) => (location, self.status),
+                    Ok(Some((location, _))) => (as_browsers_read(location.into()).into_owned(), self.status),
                     Ok(None) => return None,
                     Err(_) => return Some(Answer::status(500)),
                 }
@@ -196,9 +198,9 @@ impl Target {
         let port = configured.or(scope.services.tls_port.map(u64::from));
         Ok(Target::Https(match port {
             Some(port @ 1..=65535) if port != HTTPS_PORT => {
-                segments(&format!("https://$host:{port}$request_uri"))
+                segments(&format!("https://$host:{port}$real_request_uri"))
             }
-            _ => segments("https://$host$request_uri"),
+            _ => segments("https://$host$real_request_uri"),
         }))
     }
 }
@@ -256,6 +258,24 @@ fn segments(uri: &str) -> Vec<Segment> {
     found
 }
 
+/// Encodes what browsers do not read as it stands: a backslash is a slash to them, and tabs and line
+/// ends are nothing, so that `/\evil.com` would lead away. What clients send comes here decoded.
+fn as_browsers_read(text: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    let is_misread = |byte: u8| byte == b'\\' || byte.is_ascii_control();
+    if !text.iter().any(|byte| is_misread(*byte)) {
+        return text;
+    }
+    let mut out = Vec::with_capacity(text.len() + 16);
+    for &byte in &*text {
+        if is_misread(byte) {
+            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        } else {
+            out.push(byte);
+        }
+    }
+    Cow::Owned(out)
+}
+
 fn concat(segments: &[Segment], cx: &RequestContext<'_>) -> Vec<u8> {
     let variables: &dyn Lookup = cx.variables();
     let mut out = Vec::new();
@@ -263,7 +283,8 @@ fn concat(segments: &[Segment], cx: &RequestContext<'_>) -> Vec<u8> {
         match segment {
             Segment::Text(text) => out.extend_from_slice(text.as_bytes()),
             Segment::Variable(variable) => {
-                out.extend_from_slice(&variables.variable(variable).unwrap_or_default());
+                let value = variables.variable(variable).unwrap_or_default();
+                out.extend_from_slice(&as_browsers_read(value));
             }
         }
     }

@@ -77,8 +77,8 @@ impl Plugin for UriBlocker {
 
 impl UriBlocker {
     fn blocks(&self, cx: &RequestContext<'_>) -> bool {
-        let sent = cx.request_uri();
-        if self.rules.is_match(sent) {
+        let sent = cx.real_request_uri();
+        if self.rules.is_match(&sent) {
             return true;
         }
         let path = cx.path();

@@ -17,17 +17,22 @@ pub(crate) fn served(worker: &Worker, client: &Client, work: &Work) {
 /// Accounts for bytes that were no request, and for connections that were not let in.
 pub(crate) fn refused(worker: &Worker, client: &Client, work: &Work) {
     count(worker, work);
-    match work.record.code {
-        Some(ErrorCode::ConnectionLimit) => {
-            worker.metrics.downstream_connections_refused.increment(ConnectionRefusal::Limit);
-        }
-        Some(ErrorCode::ConnectionLimitPerAddress) => {
-            let refused = &worker.metrics.downstream_connections_refused;
-            refused.increment(ConnectionRefusal::LimitPerAddress);
+    if let Some(code) = work.record.code {
+        count_refusal(worker, code);
+    }
+    log::refused(worker, client, work);
+}
+
+/// Counts a connection that was not let in, if `code` says so.
+pub(crate) fn count_refusal(worker: &Worker, code: ErrorCode) {
+    let refused = &worker.metrics.downstream_connections_refused;
+    match code {
+        ErrorCode::ConnectionLimit => refused.increment(ConnectionRefusal::Limit),
+        ErrorCode::ConnectionLimitPerAddress => {
+            refused.increment(ConnectionRefusal::LimitPerAddress)
         }
         _ => {}
     }
-    log::refused(worker, client, work);
 }
 
 #[inline]

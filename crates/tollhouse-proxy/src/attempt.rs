@@ -7,7 +7,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use tollhouse_http::{HeadError, Version};
+use tollhouse_http::{HeadError, Known, Version};
 use tollhouse_net::{Stream, connect};
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::Picked;
@@ -42,12 +42,30 @@ pub(crate) struct AttemptError {
     pub may_retry: bool,
     /// Whether a pooled connection failed before it showed a sign of life.
     stale: bool,
+    /// Whose failure it is.
+    pub blame: Blame,
+}
+
+/// Whose failure an attempt is: health counts what is the node's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blame {
+    /// The node's.
+    Node,
+    /// Nobody's that health could count: the gateway lacks what a connection takes, the client's
+    /// host is no name that the node serves over TLS, or a kept connection was closed by the node,
+    /// which is its right, just as the request was sent.
+    Nobody,
 }
 
 impl AttemptError {
     /// A failure that no other node would mend.
     fn last(code: ErrorCode) -> Self {
-        Self { code, may_retry: false, stale: false }
+        Self { code, may_retry: false, stale: false, blame: Blame::Node }
+    }
+
+    /// The node's failure, which another node may mend.
+    fn of_node(code: ErrorCode, may_retry: bool) -> Self {
+        Self { code, may_retry, stale: false, blame: Blame::Node }
     }
 }
 
@@ -71,10 +89,16 @@ impl Attempt<'_> {
             None => Box::pin(self.connect(client, work)).await?,
         };
         let mut answered = self.await_head(client, &mut connection, work, body).await;
-        if reused && matches!(&answered, Err(error) if error.stale) && body.is_replayable() {
-            body.replay();
-            connection = Box::pin(self.connect(client, work)).await?;
-            answered = self.await_head(client, &mut connection, work, body).await;
+        if let Err(error) = &mut answered
+            && reused
+            && error.stale
+        {
+            error.blame = Blame::Nobody;
+            if error.may_retry && body.is_replayable() {
+                body.replay();
+                connection = Box::pin(self.connect(client, work)).await?;
+                answered = self.await_head(client, &mut connection, work, body).await;
+            }
         }
         answered?;
         connection.requests += 1;
@@ -116,17 +140,19 @@ impl Attempt<'_> {
             .await
         };
         worker.clock.refresh();
-        let failed = |code| {
+        let failed = |code, blame| {
             worker.metrics.upstream_connections_failed.increment();
-            Err(AttemptError { code, may_retry: true, stale: false })
+            Err(AttemptError { blame, ..AttemptError::of_node(code, true) })
         };
         match opened {
             Some(Ok(stream)) => Ok(UpstreamConnection::new(Link::new(stream), &worker.metrics)),
             Some(Err(error)) => {
                 tracing::debug!(node = %self.picked.address(), %error, "connection to node failed");
-                failed(ErrorCode::UpstreamConnectFailed)
+                let is_nobodys = connect::is_no_failure_of_node(&error);
+                let blame = if is_nobodys { Blame::Nobody } else { Blame::Node };
+                failed(ErrorCode::UpstreamConnectFailed, blame)
             }
-            None => failed(ErrorCode::UpstreamConnectTimeout),
+            None => failed(ErrorCode::UpstreamConnectTimeout, Blame::Node),
         }
     }
 
@@ -160,7 +186,7 @@ impl Attempt<'_> {
         loop {
             poll_fn(|context| reader.poll(context, client, connection, work, body)).await?;
             if !work.response.is_interim() {
-                return self.check_switch(work);
+                return self.check_switch(connection.link.buffer.filled(), work);
             }
             interim += 1;
             if interim > INTERIM_RESPONSES_MAX {
@@ -172,10 +198,12 @@ impl Attempt<'_> {
         }
     }
 
-    /// A node switches protocols only when it was asked to.
-    fn check_switch(&self, work: &Work) -> Result<(), AttemptError> {
+    /// A node switches protocols only when it was asked to, and to nothing else.
+    fn check_switch(&self, node: &[u8], work: &Work) -> Result<(), AttemptError> {
         let asked = work.head.upgrade && self.forward.route.websocket;
-        if work.response.status == 101 && !asked {
+        let to = work.response.fields.first(Known::Upgrade).unwrap_or_default();
+        let is_meant = asked && to.of_buffer(node).eq_ignore_ascii_case(b"websocket");
+        if work.response.status == 101 && !is_meant {
             return Err(AttemptError::last(ErrorCode::UpstreamBadResponse));
         }
         Ok(())
@@ -289,10 +317,10 @@ impl HeadReader<'_> {
         let may_retry = work.is_idempotent;
         Poll::Ready(Err(match waiting {
             Waiting::UpstreamRead => {
-                AttemptError { code: ErrorCode::UpstreamReadTimeout, may_retry, stale: false }
+                AttemptError::of_node(ErrorCode::UpstreamReadTimeout, may_retry)
             }
             Waiting::UpstreamWrite => {
-                AttemptError { code: ErrorCode::UpstreamSendTimeout, may_retry, stale: false }
+                AttemptError::of_node(ErrorCode::UpstreamSendTimeout, may_retry)
             }
             Waiting::DownstreamRead => AttemptError::last(ErrorCode::BodyReadTimeout),
             Waiting::DownstreamWrite => AttemptError::last(ErrorCode::DownstreamGone),
@@ -308,7 +336,7 @@ impl HeadReader<'_> {
             }
             _ => ErrorCode::UpstreamBadResponse,
         };
-        AttemptError { code, may_retry: work.is_idempotent, stale: false }
+        AttemptError::of_node(code, work.is_idempotent)
     }
 }
 
@@ -317,7 +345,7 @@ impl HeadReader<'_> {
 #[cold]
 fn broken(silent: bool, work: &Work, body: &RequestPump) -> AttemptError {
     let may_retry = work.is_idempotent || !body.has_sent();
-    AttemptError { code: ErrorCode::UpstreamReset, may_retry, stale: silent && may_retry }
+    AttemptError { stale: silent, ..AttemptError::of_node(ErrorCode::UpstreamReset, may_retry) }
 }
 
 fn client_failure(error: &PumpError) -> AttemptError {

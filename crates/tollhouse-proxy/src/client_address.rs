@@ -21,16 +21,22 @@ pub(crate) fn reported(
     fields: &Fields,
     bytes: &[u8],
 ) -> Option<IpAddr> {
-    let value = match real_ip.header.as_str() {
-        "x-real-ip" => fields.first(Known::XRealIp)?.of_buffer(bytes),
-        "x-forwarded-for" => last_value(fields, Known::XForwardedFor, bytes)?,
-        other => fields.find(other.as_bytes(), bytes)?,
-    };
+    let mut elements: SmallVec<[&[u8]; HOPS_INLINE]> = SmallVec::new();
+    match real_ip.header.as_str() {
+        "x-real-ip" => {
+            elements.extend(list_elements(fields.first(Known::XRealIp)?.of_buffer(bytes)))
+        }
+        // Every proxy of a chain may have begun a line of its own: all of them are one list.
+        "x-forwarded-for" if fields.has(Known::XForwardedFor) => {
+            let lines = fields.iter().filter(|field| field.known == Known::XForwardedFor);
+            lines.for_each(|line| elements.extend(list_elements(line.value().of_buffer(bytes))));
+        }
+        other => elements.extend(list_elements(fields.find(other.as_bytes(), bytes)?)),
+    }
     if !contains(&real_ip.from, peer) {
         return None;
     }
     let mut reported = None;
-    let elements: SmallVec<[&[u8]; HOPS_INLINE]> = list_elements(value).collect();
     for element in elements.into_iter().rev() {
         let Some(address) = parse_address(element) else { break };
         reported = Some(address);
@@ -49,10 +55,6 @@ pub(crate) fn trust(settings: &Settings, peer: IpAddr) -> Trust {
         Some(trusted) if contains(trusted, peer) => Trust::Trusted,
         Some(_) => Trust::Untrusted,
     }
-}
-
-fn last_value<'a>(fields: &Fields, known: Known, bytes: &'a [u8]) -> Option<&'a [u8]> {
-    fields.iter().rfind(|field| field.known == known).map(|field| field.value().of_buffer(bytes))
 }
 
 /// An address, perhaps with a port or in brackets, as proxies write them.
@@ -105,5 +107,25 @@ mod tests {
         let chain = real_ip("x-forwarded-for", &["127.0.0.1/32", "10.0.0.0/8"]);
         let lines = "X-Forwarded-For: 9.9.9.9, 1.2.3.4, 10.0.0.7\r\n";
         check(&chain, "127.0.0.1", lines, Some("1.2.3.4"));
+    }
+
+    #[test]
+    fn a_chain_goes_on_in_the_line_before() {
+        let chain = real_ip("x-forwarded-for", &["127.0.0.1/32", "10.0.0.0/8"]);
+        let last = RealIp { recursive: false, ..chain.clone() };
+        for (lines, walked, nearest) in [
+            ("X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-For: 10.0.0.7\r\n", "1.2.3.4", "10.0.0.7"),
+            (
+                "X-Forwarded-For: 9.9.9.9, 1.2.3.4\r\nA: b\r\nx-forwarded-for: 10.0.0.8, 10.0.0.7\r\n",
+                "1.2.3.4",
+                "10.0.0.7",
+            ),
+            ("X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-For:\r\n", "1.2.3.4", "1.2.3.4"),
+            ("X-Forwarded-For: x\r\nX-Forwarded-For: 10.0.0.7\r\n", "10.0.0.7", "10.0.0.7"),
+        ] {
+            check(&chain, "127.0.0.1", lines, Some(walked));
+            check(&last, "127.0.0.1", lines, Some(nearest));
+        }
+        check(&chain, "127.0.0.1", "", None);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::{Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
 
-use crate::attempt::{Attempt, AttemptError};
+use crate::attempt::{Attempt, AttemptError, Blame};
 use crate::client::Client;
 use crate::error::GatewayError;
 use crate::exchange::RequestPump;
@@ -126,12 +126,15 @@ impl Forward<'_> {
         let Some(hash_key) = &self.upstream.hash_key else {
             return self.upstream.state.pick(&pick, tried);
         };
-        let request = Request::new(client, work, Some(self.route));
+        let request = Request::new(self.worker, client, work, Some(self.route));
         let key = hash_key.of(&request);
         self.upstream.state.pick(&PickRequest { hash_key: Some(&key), ..pick }, tried)
     }
 
     fn report(&self, picked: &Picked<'_>, error: &AttemptError) {
+        if error.blame == Blame::Nobody {
+            return;
+        }
         let outcome = match error.code {
             ErrorCode::UpstreamConnectTimeout
             | ErrorCode::UpstreamReadTimeout

@@ -21,7 +21,7 @@ impl HashKey {
         let Balance::ConsistentHash(hash_on) = balance else { return None };
         Some(match hash_on {
             HashOn::Variable(name) => HashKey::Variable(Variable::parse(name)),
-            HashOn::Header(name) => HashKey::Variable(Variable::Header(name.clone())),
+            HashOn::Header(name) => HashKey::Variable(Variable::parse(&format!("http_{name}"))),
             HashOn::Cookie(name) => HashKey::Variable(Variable::Cookie(name.clone())),
             HashOn::Consumer => HashKey::Variable(Variable::Named("consumer_name".into())),
             HashOn::Combination(text) => HashKey::Combination(Template::parse(text)),
@@ -34,8 +34,8 @@ impl HashKey {
             HashKey::Variable(variable) => request.variable(variable),
             HashKey::Combination(template) => {
                 let mut out = Vec::new();
-                template.render(request, &mut out);
-                Some(Cow::Owned(out))
+                let resolved = template.resolve(request, &mut out);
+                (resolved > 0).then_some(Cow::Owned(out))
             }
         };
         value

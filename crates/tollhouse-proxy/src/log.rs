@@ -47,6 +47,7 @@ fn write(log: &CoreLog, worker: &Worker, client: &Client, work: &Work) {
     }
     let attempts = attempts(work, &texts, &ends);
     let common = common(worker, client, work);
+    let real_request_uri = work.real_request_uri(client);
     log.write(&Entry {
         method: head.method.of_buffer(bytes),
         request_target: head.target.of_buffer(bytes),
@@ -68,7 +69,7 @@ fn write(log: &CoreLog, worker: &Worker, client: &Client, work: &Work) {
         upstream_uri: match &work.plugins.edits.upstream_uri {
             _ if record.attempts.is_empty() => b"",
             Some(uri) => uri,
-            None => head.target.of_buffer(bytes),
+            None => &real_request_uri,
         },
         route_id: &record.route_id,
         service_id: &record.service_id,

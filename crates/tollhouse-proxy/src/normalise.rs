@@ -7,16 +7,16 @@ use crate::error::GatewayError;
 use crate::request::Work;
 use crate::worker::Worker;
 
-/// Lower-cases the host into the work's buffer, its port behind it.
+/// Lower-cases the host into the work's buffer, its port behind it. A dot that ends the name does
+/// not come along.
 #[inline]
 pub(crate) fn host(work: &mut Work, bytes: &[u8]) {
     work.host.clear();
-    work.host.extend_from_slice(work.head.authority.of_buffer(bytes));
-    work.host.make_ascii_lowercase();
+    work.head.write_host(bytes, &mut work.host);
     work.host_bytes = work.head.host_bytes as usize;
 }
 
-/// Normalises the path; an ordinary one is left where it is.
+/// Normalises the path; an ordinary one is left where it is, as is that of `OPTIONS *`.
 ///
 /// # Errors
 /// A path that escapes its root or is badly encoded.
@@ -24,6 +24,10 @@ pub(crate) fn host(work: &mut Work, bytes: &[u8]) {
 pub(crate) fn path(worker: &Worker, work: &mut Work, bytes: &[u8]) -> Result<(), GatewayError> {
     let sent = work.head.parts.path.of_buffer(bytes);
     work.path.clear();
+    work.path_is_rewritten = false;
+    if sent == b"*" {
+        return Ok(());
+    }
     if sent.is_empty() {
         work.path.push(b'/');
         work.path_is_rewritten = true;

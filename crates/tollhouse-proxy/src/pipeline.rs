@@ -35,11 +35,6 @@ pub(crate) async fn serve(
         _ => ErrorCode::BadFraming,
     })?;
 
-    // `OPTIONS *` asks about the server as a whole; no route can be meant.
-    if work.head.parts.is_asterisk(client.link.buffer.filled()) {
-        return Ok(Box::pin(server_options::answer(worker, client, work, body)).await);
-    }
-
     // Normalised once, before anything looks at the path, the host or the client's address, so
     // that every later step sees the same.
     describe(worker, client, work)?;
@@ -50,13 +45,18 @@ pub(crate) async fn serve(
         work.post_args = Box::pin(post_args::read(worker, client, work, body)).await?;
     }
 
-    // Which route, with every condition checked.
-    let route = find_route(&snapshot, client, work);
+    // Which route, with every condition checked. `OPTIONS *` asks about the server as a whole: no
+    // route can be meant, and global rules have their say all the same.
+    let asks_server = work.head.parts.is_asterisk(client.link.buffer.filled());
+    let route = if asks_server { None } else { find_route(worker, &snapshot, client, work) };
 
     // Plugins, if there are any, see the request before a node does: one may answer it, or send it
     // elsewhere.
     let mut chains = Chains::of(&snapshot, route);
     let way = match &mut chains {
+        None if asks_server => {
+            return Ok(Box::pin(server_options::answer(worker, client, work, body)).await);
+        }
         None => way_of(&snapshot, route, work)?,
         Some(chains) => {
             let asked = plugged::ask(worker, client, work, body, &snapshot, route, chains);
@@ -136,13 +136,14 @@ fn body_is_of_interest(work: &Work) -> bool {
 
 #[inline]
 fn find_route<'a>(
+    worker: &Worker,
     snapshot: &'a Snapshot,
     client: &Client,
     work: &mut Work,
 ) -> Option<&'a RouteEntry> {
     let mut captures = std::mem::take(&mut work.captures);
     let found = {
-        let request = Request::new(client, work, None);
+        let request = Request::new(worker, client, work, None);
         snapshot.router.find(
             &MatchRequest {
                 path: work.matched_path(client),

@@ -19,7 +19,7 @@ use crate::request::Work;
 use crate::serve::After;
 use crate::snapshot::{RouteEntry, Snapshot, UpstreamEntry};
 use crate::worker::Worker;
-use crate::{local, rescue};
+use crate::{local, rescue, server_options};
 
 /// Asks the plugins: the way on, or what becomes of the client's connection where one of them has
 /// answered, or the request cannot go on.
@@ -82,11 +82,21 @@ async fn decide<'s>(
     }
     let verdict = {
         let mut lent = Lent { worker, client, work, body, route };
-        request_phases::run(&mut lent, snapshot, chains).await?
+        request_phases::run(&mut lent, snapshot, chains).await
     };
-    let Verdict::Forward(chosen) = verdict else { return Ok(None) };
+    // Also where a plugin has answered: the log tells of the client that plugins have found.
+    if let Some((address, _)) = work.plugins.edits.remote {
+        work.reported_address = Some((address, crate::head::text::AddressText::new(address)));
+    }
+    let Verdict::Forward(chosen) = verdict? else { return Ok(None) };
     // Global rules have had their say about requests that no route takes.
-    let route = route.ok_or(ErrorCode::RouteNotFound)?;
+    let Some(route) = route else {
+        if work.head.parts.is_asterisk(client.link.buffer.filled()) {
+            server_options::prepare(&mut work.plugins.prepared);
+            return Ok(None);
+        }
+        return Err(ErrorCode::RouteNotFound.into());
+    };
     settle_edits(work, body)?;
     let upstream = match chosen {
         None | Some(StepUpstream::Route) => pipeline::upstream_of(snapshot, route)?,
@@ -113,9 +123,6 @@ fn slot_of(snapshot: &Snapshot, slot: u32) -> Option<&Arc<UpstreamEntry>> {
 /// Puts into effect what plugins have decided about the request as a whole.
 fn settle_edits(work: &mut Work, body: &mut RequestPump) -> Result<(), GatewayError> {
     let edits = &work.plugins.edits;
-    if let Some((address, _)) = edits.remote {
-        work.reported_address = Some((address, crate::head::text::AddressText::new(address)));
-    }
     if let Some(method) = edits.method {
         work.is_idempotent = crate::request::is_idempotent(method.as_bytes());
     }

@@ -5,15 +5,16 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use tollhouse_http::{RequestHead, ResponseHead, Version};
-use tollhouse_model::variable::{Lookup, Variable, cookie_value, query_argument};
-use tollhouse_router::Captures;
+use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
+use tollhouse_router::{Captures, request_uri};
 use tollhouse_telemetry::ErrorCode;
 
 use crate::client::Client;
 use crate::head::text::{AddressText, write_decimal};
-use crate::plugins::PluginWork;
+use crate::plugins::{PluginWork, variables};
 use crate::post_args::PostArgs;
 use crate::snapshot::{Reference, RouteEntry};
+use crate::worker::Worker;
 
 /// Everything a request needs while it is under way; one value serves many requests, so that its
 /// vectors grow once.
@@ -75,6 +76,25 @@ impl Work {
             return &self.path;
         }
         self.head.parts.path.of_buffer(client.link.buffer.filled())
+    }
+
+    /// The matched path and the query behind it, for whoever decides by them (apisix.md §3.5). What
+    /// is part of the path and would be read as something else stays escaped; usually there is
+    /// nothing of the kind, and the bytes are those sent.
+    pub fn request_uri<'a>(&'a self, client: &'a Client) -> Cow<'a, [u8]> {
+        let bytes = client.link.buffer.filled();
+        let query = self.head.parts.query.map(|query| query.of_buffer(bytes));
+        let is_as_sent = !self.path_is_rewritten && query.is_none_or(|query| !query.is_empty());
+        if is_as_sent {
+            return self.head.origin_form(bytes);
+        }
+        Cow::Owned(request_uri(self.matched_path(client), query))
+    }
+
+    /// Path and query as sent, without the scheme and host of an absolute target.
+    #[inline]
+    pub fn real_request_uri<'a>(&'a self, client: &'a Client) -> Cow<'a, [u8]> {
+        self.head.origin_form(client.link.buffer.filled())
     }
 
     /// Drops what could keep a configuration alive or take much memory between requests.
@@ -163,12 +183,13 @@ impl Record {
 /// Whether a method may be repeated without the client's asking (RFC 9110 §9.2.2).
 #[inline]
 pub(crate) fn is_idempotent(method: &[u8]) -> bool {
-    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE" | b"TRACE")
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE")
 }
 
 /// The variables of a request.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
+    worker: &'a Worker,
     client: &'a Client,
     work: &'a Work,
     route: Option<&'a RouteEntry>,
@@ -177,25 +198,26 @@ pub(crate) struct Request<'a> {
 impl<'a> Request<'a> {
     /// The request under way; `route` once one is chosen.
     #[inline]
-    pub(crate) fn new(client: &'a Client, work: &'a Work, route: Option<&'a RouteEntry>) -> Self {
-        Self { client, work, route }
+    pub(crate) fn new(
+        worker: &'a Worker,
+        client: &'a Client,
+        work: &'a Work,
+        route: Option<&'a RouteEntry>,
+    ) -> Self {
+        Self { worker, client, work, route }
     }
 
     fn bytes(&self) -> &'a [u8] {
         self.client.link.buffer.filled()
     }
 
-    fn header(&self, name: &[u8]) -> Option<&'a [u8]> {
-        let edits = &self.work.plugins.edits.headers;
-        if !edits.is_empty() {
-            if let Some(value) = edits.find(name) {
-                return Some(value);
-            }
-            if edits.hides(name) {
-                return None;
-            }
-        }
-        self.work.head.fields.find(name, self.bytes())
+    /// The client's header lines that plugins have left, then those of plugins.
+    fn header_lines(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let (bytes, edits) = (self.bytes(), &self.work.plugins.edits.headers);
+        let sent = self.work.head.fields.visible();
+        let sent =
+            sent.map(|field| (field.name().of_buffer(bytes), field.value().of_buffer(bytes)));
+        sent.filter(|(name, _)| !edits.hides(name)).chain(edits.lines())
     }
 
     fn query(&self) -> Option<&'a [u8]> {
@@ -223,6 +245,11 @@ impl<'a> Request<'a> {
     }
 
     fn named(&self, name: &str) -> Option<Cow<'a, [u8]>> {
+        variables::named(self.worker, self.client, self.work, name)
+            .or_else(|| self.of_route_or_head(name))
+    }
+
+    fn of_route_or_head(&self, name: &str) -> Option<Cow<'a, [u8]>> {
         let text = |value: &'a str| Some(Cow::Borrowed(value.as_bytes()));
         let route = self.route.map(|entry| &entry.route);
         match name {
@@ -236,14 +263,14 @@ impl<'a> Request<'a> {
             "matched_uri" => text(route?.uris.get(self.work.matched.0)?),
             "matched_host" => text(self.matched_host()?),
             "query_string" => self.query().map(Cow::Borrowed),
-            "is_args" => Some(Cow::Borrowed(if self.query().is_some() { b"?" } else { b"" })),
+            "is_args" => {
+                let has_query = self.query().is_some_and(|query| !query.is_empty());
+                Some(Cow::Borrowed(if has_query { b"?" } else { b"" }))
+            }
+            "real_request_uri" => Some(self.work.real_request_uri(self.client)),
             "request" => {
                 let end = self.bytes().iter().position(|&byte| byte == b'\r')?;
                 Some(Cow::Borrowed(&self.bytes()[..end]))
-            }
-            "content_type" | "content_length" => {
-                let name = name.replace('_', "-");
-                self.work.head.fields.find(name.as_bytes(), self.bytes()).map(Cow::Borrowed)
             }
             _ => None,
         }
@@ -263,7 +290,7 @@ impl<'a> Request<'a> {
         let number = |number: u16| Some(Cow::Owned(number.to_string().into_bytes()));
         match variable {
             Variable::Uri => Some(Cow::Borrowed(work.matched_path(client))),
-            Variable::RequestUri => Some(Cow::Borrowed(work.head.target.of_buffer(bytes))),
+            Variable::RequestUri => Some(work.request_uri(client)),
             Variable::Args => self.query().map(Cow::Borrowed),
             Variable::Host => Some(Cow::Borrowed(&work.host[..work.host_bytes])),
             Variable::Scheme => Some(Cow::Borrowed(b"http")),
@@ -287,10 +314,11 @@ impl<'a> Request<'a> {
                 Version::Http11 => b"HTTP/1.1",
             })),
             Variable::Arg(name) => query_argument(self.query()?, name),
-            Variable::Header(name) => self.header(name.as_bytes()).map(Cow::Borrowed),
+            Variable::Header(name) => header_value(name, self.header_lines()),
             Variable::Cookie(name) => {
-                let header = work.head.fields.first(tollhouse_http::Known::Cookie)?;
-                cookie_value(header.of_buffer(bytes), name).map(Cow::Borrowed)
+                let is_cookie = |name: &[u8]| name.eq_ignore_ascii_case(b"cookie");
+                let mut lines = self.header_lines().filter(|(name, _)| is_cookie(name));
+                lines.find_map(|(_, value)| cookie_value(value, name)).map(Cow::Borrowed)
             }
             Variable::PostArg(name) => work.post_args.as_ref()?.argument(name).map(Cow::Owned),
             Variable::PostJson(path) => work.post_args.as_ref()?.path(path).map(Cow::Owned),

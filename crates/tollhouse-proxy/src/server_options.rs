@@ -5,13 +5,21 @@ use tollhouse_http::Version;
 use crate::client::Client;
 use crate::exchange::RequestPump;
 use crate::head::response::{ConnectionNote, LocalResponse};
+use crate::plugins::prepared::Prepared;
 use crate::request::Work;
 use crate::rescue;
 use crate::serve::After;
 use crate::worker::Worker;
 
 /// Methods that some route could take.
-const ALLOW: &[u8] = b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE, PURGE";
+const ALLOW: &[u8] = b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, PURGE";
+
+/// The same answer, for plugins to see before it is sent.
+pub(crate) fn prepare(prepared: &mut Prepared) {
+    prepared.clear();
+    prepared.status = 200;
+    prepared.headers.set("Allow", ALLOW);
+}
 
 /// Answers 200 without a body.
 pub(crate) async fn answer(

@@ -80,6 +80,8 @@ pub struct Worker {
     /// The access log; `None` when it is off.
     pub log: Option<CoreLog>,
     open: OpenConnections,
+    /// Connections over the limit that are open until their clients have seen the answer.
+    refused_open: Cell<usize>,
     #[expect(clippy::vec_box, reason = "a work is handed to a connection without being copied")]
     works: RefCell<Vec<Box<Work>>>,
     rooms: RefCell<Vec<Room>>,
@@ -98,6 +100,7 @@ impl Worker {
             metrics: Rc::new(parts.metrics.for_core()),
             log: parts.log,
             open: OpenConnections::new(parts.settings.limits.connections_per_address),
+            refused_open: Cell::new(0),
             works: RefCell::default(),
             rooms: RefCell::default(),
             random: RefCell::new(Random::from_process_entropy()),

@@ -1,5 +1,7 @@
 //! Reads how a node is chosen: `type`, and for consistent hashing `hash_on` and `key`.
 
+use serde_json::Value;
+
 use super::{Balance, HashOn};
 use crate::reader::{Fields, Reader};
 
@@ -41,17 +43,7 @@ enum Source {
 }
 
 pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Balance {
-    let kind = reader.optional(fields, "type", |reader, value| {
-        reader.one_of(
-            value,
-            &[
-                ("roundrobin", Kind::RoundRobin),
-                ("chash", Kind::ConsistentHash),
-                ("least_conn", Kind::LeastConnections),
-                ("ewma", Kind::Ewma),
-            ],
-        )
-    });
+    let kind = reader.optional(fields, "type", read_kind);
     let source = reader.optional(fields, "hash_on", |reader, value| {
         reader.one_of(
             value,
@@ -74,6 +66,21 @@ pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Balance {
             hash_on.map_or(Balance::RoundRobin, Balance::ConsistentHash)
         }
     }
+}
+
+/// A type of somebody's own making is taken, as by APISIX, where it names a file of theirs.
+fn read_kind(reader: &mut Reader<'_>, value: &Value) -> Option<Kind> {
+    Some(match reader.text(value)? {
+        "roundrobin" => Kind::RoundRobin,
+        "chash" => Kind::ConsistentHash,
+        "least_conn" => Kind::LeastConnections,
+        "ewma" => Kind::Ewma,
+        _ => {
+            let reason = "has no effect: nodes take turns, as with roundrobin";
+            reader.warning(value, reason, "use roundrobin, chash, least_conn or ewma");
+            Kind::RoundRobin
+        }
+    })
 }
 
 fn read_hash_on(reader: &mut Reader<'_>, fields: &Fields, source: Source) -> Option<HashOn> {

@@ -44,19 +44,32 @@ fn read_map(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<Ve
 
 fn read_node(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<Node> {
     let fields = reader.object(value, &NODE_FIELDS, Unknown::Ignored)?;
-    let host = reader.required(fields, "host", Reader::host);
+    let host = reader.required(fields, "host", read_host);
     let port = reader.optional(fields, "port", read_port);
     let weight = reader.required(fields, "weight", read_weight);
     let priority = reader.optional(fields, "priority", |reader, value| {
         reader.integer(value, i64::from(i32::MIN)..=i64::from(i32::MAX))
     });
     reader.optional(fields, "metadata", |reader, value| reader.map(value));
+    // A port behind the host wins, as where the web server parses the two together.
+    let (host, port_behind_host) = host?;
     Some(Node {
-        host: without_brackets(host?).to_owned(),
-        port: port.unwrap_or(scheme.default_port()),
+        host,
+        port: port_behind_host.or(port).unwrap_or(scheme.default_port()),
         weight: weight?,
         priority: priority.and_then(|priority| priority.try_into().ok()).unwrap_or_default(),
     })
+}
+
+/// `host`, `host:port`, `[v6]`, `[v6]:port`, or an IPv6 address as it stands, which has a field of
+/// its own for the port.
+fn read_host(reader: &mut Reader<'_>, value: &Value) -> Option<(String, Option<u16>)> {
+    let host = reader.host(value)?;
+    if host.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Some((host.to_owned(), None));
+    }
+    // What is no address is a name that nobody resolves, as in APISIX.
+    Some(parse_address(host).unwrap_or_else(|_| (host.to_owned(), None)))
 }
 
 fn read_weight(reader: &mut Reader<'_>, value: &Value) -> Option<u32> {
@@ -114,8 +127,4 @@ fn parse_port(text: &str) -> Result<u16, String> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let port = if digits { text.parse::<u16>().ok().filter(|port| *port > 0) } else { None };
     port.ok_or_else(|| format!("invalid port {text}"))
-}
-
-fn without_brackets(host: &str) -> &str {
-    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }

@@ -50,6 +50,21 @@ fn nodes_come_in_several_forms() {
             vec![node("a", 443, 1, 0), node("::1", 1, 2, -1)],
         ),
         (json!([{"host": "::1", "weight": 1, "metadata": {"a": 1}}]), vec![node("::1", 443, 1, 0)]),
+        // A port behind the host.
+        (
+            json!([
+                {"host": "10.0.0.1:81", "weight": 1},
+                {"host": "a:81", "port": 82, "weight": 1},
+                {"host": "[::1]:81", "weight": 1},
+                {"host": "a:x", "weight": 1},
+            ]),
+            vec![
+                node("10.0.0.1", 81, 1, 0),
+                node("a", 81, 1, 0),
+                node("::1", 81, 1, 0),
+                node("a:x", 443, 1, 0),
+            ],
+        ),
     ];
     for (nodes, expected) in table {
         assert_eq!(good(&json!({"scheme": "https", "nodes": nodes})).nodes, expected);
@@ -124,7 +139,8 @@ fn hashing_reads_its_key_by_its_source() {
 fn each_field_is_judged() {
     let none = "matches none of the enum values";
     let table = [
-        (json!({"type": "random"}), none),
+        (json!({"type": "random"}), "type: \"random\" has no effect: nodes take turns"),
+        (json!({"type": 1}), "wrong type: expected string, got number"),
         (json!({"type": "chash"}), "missing key"),
         (json!({"type": "chash", "hash_on": "header"}), "missing key"),
         (json!({"type": "chash", "hash_on": "x", "key": "uri"}), none),

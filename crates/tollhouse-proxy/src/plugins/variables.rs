@@ -1,4 +1,4 @@
-//! Variables that only make sense once a request has plugins: who asks, how it went so far.
+//! Variables that need the connection or the core: who asks, how it went so far.
 
 use std::borrow::Cow;
 
@@ -49,7 +49,7 @@ pub(crate) fn named<'a>(
         }
         "upstream_uri" => match &work.plugins.edits.upstream_uri {
             Some(uri) => Some(Cow::Borrowed(uri)),
-            None => Some(Cow::Borrowed(work.head.target.of_buffer(client.link.buffer.filled()))),
+            None => Some(work.real_request_uri(client)),
         },
         "upstream_host" => {
             (!work.host_up.is_empty()).then_some(Cow::Borrowed(work.host_up.as_slice()))

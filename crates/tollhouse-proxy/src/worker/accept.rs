@@ -20,6 +20,10 @@ use crate::{rescue, serve};
 /// Pause after an error that only time mends, such as no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Connections over the limit that are told so, and wait for the client to see it, at once on one
+/// core: each holds a descriptor meanwhile. More are closed without a word.
+const REFUSED_OPEN_MAX: usize = 256;
+
 /// Accepts until the drain begins, then takes what the kernel has already queued: those clients
 /// have a connection and would see a reset.
 pub(super) async fn run(
@@ -64,7 +68,13 @@ async fn pause(worker: &Worker, error: &io::Error) {
 fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     worker.metrics.downstream_connections_accepted.increment();
     worker.metrics.downstream_connections_open.increment();
-    let refusal = refusal(worker, peer);
+    let refusal = match refusal(worker, peer) {
+        None => None,
+        Some(code) => match Refused::begin(worker, code) {
+            Some(refused) => Some(refused),
+            None => return drop_refused(worker, peer, code),
+        },
+    };
     let local = stream.local_addr().unwrap_or(peer);
     let client = Client::new(worker, Stream::Plain(stream), peer, local);
     let task = connection(Rc::clone(worker), client, refusal);
@@ -80,16 +90,48 @@ fn refusal(worker: &Worker, peer: SocketAddr) -> Option<ErrorCode> {
     (!admitted).then_some(ErrorCode::ConnectionLimitPerAddress)
 }
 
-async fn connection(worker: Rc<Worker>, mut client: Client, refusal: Option<ErrorCode>) {
+/// Forgets a connection that not even an answer is spent on; it closes as its stream is dropped.
+fn drop_refused(worker: &Worker, peer: SocketAddr, code: ErrorCode) {
+    worker.open.leave(peer.ip());
+    worker.metrics.downstream_connections_open.decrement();
+    crate::account::count_refusal(worker, code);
+}
+
+/// A connection over the limit while it is open.
+struct Refused {
+    worker: Rc<Worker>,
+    code: ErrorCode,
+}
+
+impl Refused {
+    /// `None` where as many are open as may be.
+    fn begin(worker: &Rc<Worker>, code: ErrorCode) -> Option<Self> {
+        let open = worker.refused_open.get();
+        if open >= REFUSED_OPEN_MAX {
+            return None;
+        }
+        worker.refused_open.set(open + 1);
+        Some(Self { worker: Rc::clone(worker), code })
+    }
+}
+
+impl Drop for Refused {
+    fn drop(&mut self) {
+        let open = &self.worker.refused_open;
+        open.set(open.get() - 1);
+    }
+}
+
+async fn connection(worker: Rc<Worker>, mut client: Client, refusal: Option<Refused>) {
     let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
     let _entry =
         Entry { worker: Rc::clone(&worker), number: worker.open.enter(task), client: client.peer };
     match refusal {
         None => serve::connection(&worker, &mut client).await,
-        Some(code) => {
+        Some(refused) => {
             client.attach().await;
             let mut work = worker.take_work();
-            let error = GatewayError::from(code);
+            let error = GatewayError::from(refused.code);
             Box::pin(rescue::refuse(&worker, &mut client, &mut work, error)).await;
             crate::account::refused(&worker, &client, &work);
             worker.give_work(work);

@@ -8,7 +8,7 @@ use tollhouse_testkit::origin::answer;
 use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::{Gateway, Origin};
 
-use crate::support::{everything_with, gateway, upstream};
+use crate::support::{everything_with, gateway, upstream, with};
 
 /// An origin that is well, or answers everything with 500.
 struct Patient {
@@ -121,6 +121,73 @@ fn when_no_node_is_well_all_of_them_serve() {
     patients.iter().for_each(|patient| wait_status(&gateway, patient, "unhealthy"));
     let bodies = bodies(&gateway, 6);
     assert!(bodies.windows(2).all(|pair| pair[0] != pair[1]), "{bodies:?}");
+}
+
+/// Two nodes that one failed connection makes unhealthy, and how they fare.
+fn wary(patients: &[Patient; 2], members: Value) -> Gateway {
+    let addresses = patients.each_ref().map(|patient| patient.origin.address());
+    let checks = json!({
+        "active": rare_probes(),
+        "passive": { "unhealthy": { "tcp_failures": 1 } },
+    });
+    let members = with(members, json!({ "checks": checks }));
+    gateway().resources(&everything_with(upstream(addresses), members)).start()
+}
+
+fn assert_all_healthy(gateway: &Gateway, patients: &[Patient; 2]) {
+    for patient in patients {
+        assert_eq!(status(gateway, patient), "healthy");
+    }
+}
+
+#[test]
+fn a_host_that_a_client_chooses_makes_no_node_unhealthy() {
+    /// What a server answers that does not serve the name: a fatal alert, unrecognized_name.
+    const ALERT: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
+    let patient = |script: fn(&mut tollhouse_testkit::Connection)| Patient {
+        origin: Origin::script(script),
+        is_well: Arc::default(),
+    };
+    let alerting = || {
+        patient(|connection| {
+            let _ = connection.wire.fill();
+            connection.send(ALERT);
+        })
+    };
+    let patients = [alerting(), alerting()];
+    let gateway = wary(&patients, json!({ "scheme": "https" }));
+    let long = format!("{}.test", "a".repeat(64));
+    for host in ["a!b", "-a", "1.2.3", &long, "unknown.test"] {
+        let answer = gateway.client().ask(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(answer.status(), 502, "{host}");
+        assert_all_healthy(&gateway, &patients);
+    }
+    // A node that does not speak TLS is another matter.
+    let patients = [patient(|_| {}), patient(|_| {})];
+    let gateway = wary(&patients, json!({ "scheme": "https" }));
+    assert_eq!(gateway.client().get("/").status(), 502);
+    patients.iter().for_each(|patient| wait_status(&gateway, patient, "unhealthy"));
+}
+
+#[test]
+fn a_kept_connection_that_a_node_closes_is_no_failure_of_it() {
+    let closing = || Patient {
+        origin: Origin::script(|connection| {
+            connection.request();
+            connection.send(answer(200, "fine"));
+            // The next request arrives, and the connection ends.
+            connection.request();
+        }),
+        is_well: Arc::default(),
+    };
+    let patients = [closing(), closing()];
+    let gateway = wary(&patients, json!({}));
+    assert_eq!(bodies(&gateway, 2), ["fine", "fine"]);
+    for _ in 0..2 {
+        let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
+        assert_eq!(gateway.client().ask(request).status(), 502, "not sent a second time");
+        assert_all_healthy(&gateway, &patients);
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod lifecycle;
 mod live;
 mod metrics_apisix;
 mod observability;
+mod one_view;
 mod peers;
 mod plugins;
 mod plugins_auth;

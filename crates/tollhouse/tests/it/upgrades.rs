@@ -123,6 +123,40 @@ fn an_origin_that_switches_unasked_is_refused() {
 }
 
 #[test]
+fn only_websockets_pass() {
+    let origin = Origin::script(echo);
+    let gateway = gateway_with_tunnels(&origin);
+    let settings = "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n";
+    let ask = |upgrade: &str, more: &str| {
+        let request = format!(
+            "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {upgrade}\r\n{more}\r\n"
+        );
+        let status = gateway.client().ask(request).status();
+        let seen = origin.last_request();
+        assert_eq!(seen.field("http2-settings"), None, "{upgrade}");
+        (status, seen.field("upgrade").map(str::to_owned))
+    };
+    for upgrade in ["h2c", "H2C", "websocket2", "tls/1.3", "xwebsocket", "websocket/13"] {
+        assert_eq!(ask(upgrade, settings), (426, None), "{upgrade}");
+    }
+    for upgrade in ["WebSocket", "h2c, websocket", "h2c\r\nUpgrade: websocket"] {
+        assert_eq!(ask(upgrade, settings), (101, Some("websocket".into())), "{upgrade}");
+    }
+}
+
+#[test]
+fn an_origin_that_switches_to_something_else_is_refused() {
+    for upgrade in ["h2c", "websocket, h2c", ""] {
+        let line =
+            if upgrade.is_empty() { String::new() } else { format!("Upgrade: {upgrade}\r\n") };
+        let head = format!("HTTP/1.1 101 Switching Protocols\r\n{line}Connection: Upgrade\r\n\r\n");
+        let origin = Origin::answering(head);
+        let gateway = gateway_with_tunnels(&origin);
+        assert_eq!(gateway.client().ask(ASK).status(), 502, "{upgrade}");
+    }
+}
+
+#[test]
 fn a_quiet_tunnel_ends_after_the_read_time_out() {
     let origin = Origin::script(echo);
     let route = json!({

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
-    LogContext, Phases, RequestContext, ResponseContext, Scope, Step, Transfer,
+    LogContext, Phases, RequestContext, ResponseContext, Scope, Step, Transfer, each_header,
 };
 use tollhouse_stdx::civil::CivilTime;
 
@@ -126,15 +126,7 @@ fn request_part(cx: &LogContext<'_>, seen: &Seen) -> Value {
     let part = |variable_name: Variable| variable(cx, &variable_name).unwrap_or_default();
     let (scheme, host) = (part(Variable::Scheme), part(Variable::Host));
     let (port, uri) = (part(Variable::ServerPort), part(Variable::RequestUri));
-    let edits = &request.edits().headers;
-    let headers = headers_document(|visit| {
-        request.each_client_header(&mut |name, value| {
-            if !edits.hides(name) {
-                visit(name, value);
-            }
-        });
-        edits.lines().for_each(|(name, value)| visit(name, value));
-    });
+    let headers = headers_document(|visit| each_header(request, visit));
     let mut document = json!({
         "url": format!("{scheme}://{host}:{port}{uri}"),
         "uri": uri,

@@ -9,9 +9,9 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use tollhouse_http::{BodyLength, HeadError, Known, RequestHead, authority};
-use tollhouse_model::variable::{Lookup, Variable, cookie_value, query_argument};
+use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
 use tollhouse_proxy::Settings;
-use tollhouse_router::{MatchRequest, Normalized, normalize_path};
+use tollhouse_router::{MatchRequest, Normalized, normalize_path, request_uri};
 use tollhouse_telemetry::ErrorCode;
 
 use super::ExplainArguments;
@@ -121,7 +121,8 @@ impl Question {
         if normalized == Normalized::Borrowed {
             path = sent.to_vec();
         }
-        let host = head.authority.of_buffer(&bytes).to_ascii_lowercase();
+        let mut host = Vec::new();
+        head.write_host(&bytes, &mut host);
         let body = BodyArguments::read(
             arguments.body.as_deref().unwrap_or_default(),
             head.fields.first(Known::ContentType).map(|span| span.of_buffer(&bytes)),
@@ -178,9 +179,19 @@ impl Question {
         self.head.parts.query.map(|query| query.of_buffer(&self.bytes))
     }
 
+    fn header_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let bytes = &self.bytes;
+        let lines = self.head.fields.visible();
+        lines.map(|field| (field.name().of_buffer(bytes), field.value().of_buffer(bytes)))
+    }
+
     fn named(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         match name {
-            "is_args" => Some(Cow::Borrowed(if self.query().is_some() { b"?" } else { b"" })),
+            "is_args" => {
+                let has_query = self.query().is_some_and(|query| !query.is_empty());
+                Some(Cow::Borrowed(if has_query { b"?" } else { b"" }))
+            }
+            "real_request_uri" => Some(self.head.origin_form(&self.bytes)),
             "request" => {
                 let end = self.bytes.iter().position(|&byte| byte == b'\r')?;
                 Some(Cow::Borrowed(&self.bytes[..end]))
@@ -219,7 +230,7 @@ impl Lookup for Question {
         let text = |text: String| Some(Cow::Owned(text.into_bytes()));
         match variable {
             Variable::Uri => Some(Cow::Borrowed(&self.path)),
-            Variable::RequestUri => Some(Cow::Borrowed(self.head.target.of_buffer(&self.bytes))),
+            Variable::RequestUri => Some(Cow::Owned(request_uri(&self.path, self.query()))),
             Variable::Args => self.query().map(Cow::Borrowed),
             Variable::Host => Some(Cow::Borrowed(self.host())),
             Variable::Scheme => Some(Cow::Borrowed(b"http")),
@@ -230,12 +241,11 @@ impl Lookup for Question {
             // Only a connection has these, and only a chosen route has captured anything.
             Variable::RemotePort | Variable::ServerAddr | Variable::UriParam(_) => None,
             Variable::Arg(name) => query_argument(self.query()?, name),
-            Variable::Header(name) => {
-                self.head.fields.find(name.as_bytes(), &self.bytes).map(Cow::Borrowed)
-            }
+            Variable::Header(name) => header_value(name, self.header_lines()),
             Variable::Cookie(name) => {
-                let header = self.head.fields.first(Known::Cookie)?;
-                cookie_value(header.of_buffer(&self.bytes), name).map(Cow::Borrowed)
+                let is_cookie = |name: &[u8]| name.eq_ignore_ascii_case(b"cookie");
+                let mut lines = self.header_lines().filter(|(name, _)| is_cookie(name));
+                lines.find_map(|(_, value)| cookie_value(value, name)).map(Cow::Borrowed)
             }
             Variable::PostArg(name) => self.body.as_ref()?.argument(name).map(Cow::Owned),
             Variable::PostJson(path) => self.body.as_ref()?.path(path).map(Cow::Owned),

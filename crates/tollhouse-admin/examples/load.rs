@@ -67,7 +67,7 @@ fn run_server(listener: std::net::TcpListener, directory: Option<PathBuf>) -> Re
             options: Options { key_check: KeyCheck::Off, ..Options::default() },
         };
         let api = AdminApi::open(parts).await?;
-        serve(TcpListener::from_std(listener)?, api, None, std::future::pending()).await;
+        serve(TcpListener::from_std(listener)?, api, None, usize::MAX, std::future::pending()).await;
         Ok(())
     })
 }

@@ -8,6 +8,7 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_store::{Store, StoreError};
 
+use crate::auth;
 use crate::call::Call;
 use crate::dispatch;
 use crate::index::Index;
@@ -61,6 +62,11 @@ impl AdminApi {
             Mode::Standalone(sink) => Some(Standalone::new(Arc::clone(sink))),
         };
         Ok(Self(Arc::new(Admin { parts, index, standalone })))
+    }
+
+    /// Whether the allow list has this peer.
+    pub(crate) fn admits(&self, peer: SocketAddr) -> bool {
+        auth::is_allowed(&self.0.parts.options, peer)
     }
 
     /// Ends what would otherwise go on for as long as its client likes.

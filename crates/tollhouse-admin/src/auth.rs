@@ -11,13 +11,34 @@ use crate::reply::Reply;
 
 /// Refuses peers that the allow list does not have, with a page as a web server does.
 pub(crate) fn check_peer(options: &Options, peer: SocketAddr) -> Result<(), Reply> {
+    if is_allowed(options, peer) { Ok(()) } else { Err(Reply::page(StatusCode::FORBIDDEN)) }
+}
+
+/// Whether the allow list has a peer.
+pub(crate) fn is_allowed(options: &Options, peer: SocketAddr) -> bool {
     let address = match peer.ip() {
         IpAddr::V6(address) => address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4),
         address => address,
     };
-    let is_allowed =
-        options.allow.is_empty() || options.allow.iter().any(|network| network.contains(&address));
-    if is_allowed { Ok(()) } else { Err(Reply::page(StatusCode::FORBIDDEN)) }
+    options.allow.is_empty() || options.allow.iter().any(|network| network.contains(&address))
+}
+
+/// Where nobody needs a key, refuses calls that a page of some website has a browser make: those that
+/// come under a name which that website may have made up, and those that say where they come from.
+pub(crate) fn check_browser(options: &Options, call: &Call) -> Result<(), Reply> {
+    if options.key_check == KeyCheck::Required {
+        return Ok(());
+    }
+    let host = call.header("host").unwrap_or_default();
+    let is_same = |origin: &str| origin.split_once("://").is_some_and(|(_, from)| from == host);
+    if tollhouse_net::local_name::is_local(host) && call.header("origin").is_none_or(is_same) {
+        return Ok(());
+    }
+    Err(Reply::refusal(
+        StatusCode::FORBIDDEN,
+        "without a key only calls to an address or a local name, and from no other website, are \
+         answered; set admin.key_required to true",
+    ))
 }
 
 /// Refuses calls without a key that allows them.

@@ -29,13 +29,12 @@ impl Call {
     pub(crate) fn new(method: Method, uri: &Uri, headers: HeaderMap, peer: SocketAddr) -> Self {
         // Decoded before it is taken apart, so that an escaped slash is one too.
         let path = percent_decode_str(uri.path()).decode_utf8_lossy();
-        let segments = path.split('/').filter(|segment| !segment.is_empty());
-        let whole = uri.path().split('/').filter(|segment| !segment.is_empty());
+        let whole = uri.path().split('/');
         let whole = whole.map(|it| percent_decode_str(it).decode_utf8_lossy().into_owned());
         Self {
             method,
-            segments: segments.map(str::to_owned).collect(),
-            whole_segments: whole.collect(),
+            segments: without_dots(path.split('/').map(str::to_owned)),
+            whole_segments: without_dots(whole),
             arguments: Arguments::parse(uri.query().unwrap_or_default()),
             headers,
             peer,
@@ -52,5 +51,41 @@ impl Call {
         let begins = self.segments.len() >= start.len()
             && self.segments.iter().zip(start).all(|(segment, expected)| segment == expected);
         begins.then(|| &self.segments[start.len()..])
+    }
+}
+
+/// The segments that name something: `.` is where one is, `..` leads up (RFC 3986 §5.2.4), as in the
+/// server that APISIX stands on. Nothing leads above the root.
+fn without_dots(segments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    for segment in segments {
+        match segment.as_str() {
+            "" | "." => {}
+            ".." => drop(kept.pop()),
+            _ => kept.push(segment),
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dots_in_a_path_lead_where_they_say() {
+        for (path, expected) in [
+            ("/apisix/admin/routes/..", "apisix admin"),
+            ("/apisix/admin/routes/../consumers/x", "apisix admin consumers x"),
+            ("/apisix/admin/routes/%2e%2e/consumers/./x", "apisix admin consumers x"),
+            ("/../../apisix//admin/routes/1.2/", "apisix admin routes 1.2"),
+            ("/apisix/admin/routes/...", "apisix admin routes ..."),
+        ] {
+            let uri: Uri = path.parse().expect("a path");
+            let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+            let call = Call::new(Method::GET, &uri, HeaderMap::new(), peer);
+            assert_eq!(call.segments.join(" "), expected, "{path}");
+            assert_eq!(call.whole_segments.join(" "), expected, "{path}");
+        }
     }
 }

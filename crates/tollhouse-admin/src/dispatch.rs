@@ -17,7 +17,7 @@ use crate::call::Call;
 use crate::crud;
 use crate::limits::{BODY_BYTES_MAX, DOCUMENT_BYTES_MAX};
 use crate::openapi;
-use crate::options::{ApiVersion, Cors, StreamMode};
+use crate::options::{ApiVersion, Cors, KeyCheck, StreamMode};
 use crate::plugins_api;
 use crate::registry;
 use crate::reply::{Reply, WireResponse};
@@ -41,7 +41,9 @@ where
     B: Body,
     B::Error: std::error::Error + Send + Sync + 'static,
 {
-    let reply = match auth::check_peer(&admin.parts.options, call.peer) {
+    let options = &admin.parts.options;
+    let let_in = auth::check_peer(options, call.peer).and_then(|()| auth::check_browser(options, call));
+    let reply = match let_in {
         Err(refused) => refused,
         Ok(()) => {
             let done = registered(admin, call, body).await;
@@ -189,7 +191,10 @@ fn preflight() -> Reply {
 fn with_cors(admin: &Admin, call: &Call, reply: Reply) -> Reply {
     let prefixes = [PREFIX, registry::PREFIX];
     let is_api = prefixes.iter().any(|prefix| call.segments_after(prefix).is_some());
-    if admin.parts.options.cors == Cors::Off || !is_api {
+    let options = &admin.parts.options;
+    // Where nobody needs a key, the browser's own rule is what keeps other websites out.
+    let is_guarded = options.key_check == KeyCheck::Required;
+    if options.cors == Cors::Off || !is_api || !is_guarded {
         return reply;
     }
     let value = HeaderValue::from_static;

@@ -15,6 +15,7 @@ mod call;
 mod crud;
 mod dispatch;
 mod encrypt;
+mod host;
 mod index;
 mod limits;
 mod object;

@@ -31,9 +31,6 @@ pub const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
 /// How long a body may take: the largest one over a slow line.
 pub const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// How long the pause is after the listener failed, for want of descriptors usually.
-pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
 /// Most arguments of a query that are looked at: the API knows ten.
 pub const ARGUMENTS_MAX: usize = 100;
 

@@ -15,13 +15,13 @@ use rustls::server::WebPkiClientVerifier;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tollhouse_net::accept::{self, Bounds, Stopping};
 
 use crate::api::AdminApi;
-use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX};
+use crate::host;
+use crate::limits::{CONNECTIONS_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX};
 
 /// How long requests under way may take once the listener is told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
@@ -94,70 +94,61 @@ fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// Serves until `stop` is ready; requests under way then have a few seconds to end.
+/// Serves until `stop` is ready; requests under way then have a few seconds to end. At most
+/// `connections_max` are open at a time, or [`CONNECTIONS_MAX`] if that is less. Peers that the allow
+/// list does not have are refused in places of their own.
 pub async fn serve(
     listener: TcpListener,
     api: AdminApi,
     tls: Option<TlsConfig>,
+    connections_max: usize,
     stop: impl Future<Output = ()>,
 ) {
-    let (stopped, stopping) = watch::channel(false);
     let acceptor = tls.map(|config| TlsAcceptor::from(config.0));
-    let mut connections = JoinSet::new();
-    let mut stop = pin!(stop);
-    let watched = api.clone();
-    loop {
-        tokio::select! {
-            () = &mut stop => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
-                Ok((stream, peer)) => {
-                    // Answers are short, and clients wait for each.
-                    let _ = stream.set_nodelay(true);
-                    let (api, stopping) = (api.clone(), stopping.clone());
-                    let acceptor = acceptor.clone();
-                    connections.spawn(async move {
-                        match acceptor {
-                            None => connection(stream, peer, api, stopping).await,
-                            Some(acceptor) => {
-                                let handshake = acceptor.accept(stream);
-                                let limited = tokio::time::timeout(HANDSHAKE_TIME_MAX, handshake);
-                                match limited.await {
-                                    Ok(Ok(stream)) => connection(stream, peer, api, stopping).await,
-                                    Ok(Err(error)) => {
-                                        tracing::debug!(%peer, %error, "admin handshake failed");
-                                    }
-                                    Err(_) => tracing::debug!(%peer, "admin handshake too slow"),
-                                }
-                            }
-                        }
-                    });
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "admin listener cannot accept");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
-        }
-    }
-    drop(listener);
-    watched.end_watches();
-    let _ = stopped.send(true);
-    let drained = async { while connections.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(DRAIN_TIME_MAX, drained).await;
+    let bounds = Bounds {
+        name: "admin",
+        connections_max: connections_max.min(CONNECTIONS_MAX),
+        drain_time: DRAIN_TIME_MAX,
+    };
+    let stop = async {
+        stop.await;
+        api.end_watches();
+    };
+    let is_expected = |peer| api.admits(peer);
+    accept::serve(listener, bounds, stop, is_expected, |stream, peer, stopping| {
+        take(stream, peer, acceptor.clone(), api.clone(), stopping)
+    })
+    .await;
 }
 
-async fn connection<S>(
-    stream: S,
+async fn take(
+    stream: TcpStream,
     peer: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
     api: AdminApi,
-    mut stopping: watch::Receiver<bool>,
-) where
+    stopping: Stopping,
+) {
+    let Some(acceptor) = acceptor else { return connection(stream, peer, api, stopping).await };
+    match tokio::time::timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => connection(stream, peer, api, stopping).await,
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "admin handshake failed"),
+        Err(_) => tracing::debug!(%peer, "admin handshake too slow"),
+    }
+}
+
+async fn connection<S>(stream: S, peer: SocketAddr, api: AdminApi, mut stopping: Stopping)
+where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let service = service_fn(|request| {
         let api = api.clone();
-        async move { Ok::<_, Infallible>(api.handle(request, peer).await) }
+        async move {
+            let answer = match host::check(&request) {
+                Ok(()) => api.handle(request, peer).await,
+                Err(refusal) => refusal.into_wire(),
+            };
+            Ok::<_, Infallible>(answer)
+        }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);

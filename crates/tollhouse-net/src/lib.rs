@@ -4,9 +4,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accept;
 pub mod connect;
 pub mod handover;
 pub mod listen;
+pub mod local_name;
 pub mod resolve;
 pub mod stream;
 pub mod tls;

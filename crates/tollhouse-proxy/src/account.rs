@@ -3,6 +3,7 @@
 use tollhouse_telemetry::{ConnectionRefusal, ErrorCode, StatusClass};
 
 use crate::client::Client;
+use crate::failures;
 use crate::log;
 use crate::request::Work;
 use crate::worker::Worker;
@@ -41,6 +42,9 @@ fn count(worker: &Worker, work: &Work) {
     metrics.requests.increment(StatusClass::of(record.status));
     if let Some(code) = record.code {
         metrics.requests_failed.increment(code);
+        if failures::is_told(code) {
+            worker.failures.tell(code, work);
+        }
     }
     let duration_ms = worker.clock.now_ms().saturating_sub(record.started_ms);
     metrics.request_duration.observe_us(duration_ms * 1000);

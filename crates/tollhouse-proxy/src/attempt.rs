@@ -129,6 +129,10 @@ impl Attempt<'_> {
         work: &Work,
     ) -> Result<UpstreamConnection, AttemptError> {
         let worker = self.forward.worker;
+        if !worker.may_connect() {
+            let limit = AttemptError::last(ErrorCode::ConnectionLimit);
+            return Err(AttemptError { blame: Blame::Nobody, ..limit });
+        }
         client.arm(worker, self.timeouts().connect);
         let opened = {
             let mut opening = pin!(self.open(work));
@@ -147,7 +151,7 @@ impl Attempt<'_> {
         match opened {
             Some(Ok(stream)) => Ok(UpstreamConnection::new(Link::new(stream), &worker.metrics)),
             Some(Err(error)) => {
-                tracing::debug!(node = %self.picked.address(), %error, "connection to node failed");
+                worker.failures.note(self.picked.address(), &error);
                 let is_nobodys = connect::is_no_failure_of_node(&error);
                 let blame = if is_nobodys { Blame::Nobody } else { Blame::Node };
                 failed(ErrorCode::UpstreamConnectFailed, blame)
@@ -329,7 +333,7 @@ impl HeadReader<'_> {
 
     #[cold]
     fn bad_head(&self, error: HeadError, work: &Work) -> AttemptError {
-        tracing::debug!(node = %self.attempt.picked.address(), %error, "node sent a bad head");
+        self.attempt.forward.worker.failures.note(self.attempt.picked.address(), &error);
         let code = match error {
             HeadError::HeadTooLong | HeadError::TooManyHeaders | HeadError::LineTooLong => {
                 ErrorCode::UpstreamResponseHeadTooLarge

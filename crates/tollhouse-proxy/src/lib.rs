@@ -17,6 +17,7 @@ mod client_address;
 pub mod compile;
 pub mod consumers;
 mod error;
+mod failures;
 mod exchange;
 mod forward;
 mod hash_key;

@@ -204,6 +204,15 @@ impl Pools {
         });
     }
 
+    /// Closes one that idles, to make room; `false` when none does.
+    #[cold]
+    pub fn drop_one(&self) -> bool {
+        let mut idle = self.idle.borrow_mut();
+        let dropped = idle.values_mut().find_map(Vec::pop);
+        idle.retain(|_, stack| !stack.is_empty());
+        dropped.is_some()
+    }
+
     /// Closes all of them.
     pub fn clear(&self) {
         self.idle.borrow_mut().clear();

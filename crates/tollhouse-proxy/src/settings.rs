@@ -58,6 +58,8 @@ pub struct Limits {
     pub requests_per_connection: u64,
     /// Connections of one worker.
     pub connections_per_worker: usize,
+    /// Connections of clients and to nodes together, of one worker: its part of the open files.
+    pub descriptors_per_worker: usize,
     /// Connections of one client address to one worker; 0 is without limit.
     pub connections_per_address: usize,
 }
@@ -102,6 +104,7 @@ impl Default for Limits {
             send_time: Duration::from_secs(10),
             requests_per_connection: 100_000,
             connections_per_worker: 60_000,
+            descriptors_per_worker: usize::MAX,
             connections_per_address: 0,
         }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
-use tollhouse_stdx::CoarseClock;
+use tollhouse_stdx::{CoarseClock, LogLimit};
 use tollhouse_stdx::random::Random;
 use tollhouse_stdx::room::Room;
 use tollhouse_stdx::wheel::{TICK_DEFAULT, Wheel};
@@ -23,10 +23,12 @@ use tollhouse_telemetry::access_log::CoreLog;
 use tollhouse_telemetry::{CoreHandle, Registry};
 
 use crate::buffer::BufferShelf;
+use crate::failures::Failures;
 use crate::pool::Pools;
 use crate::request::Work;
 use crate::settings::Settings;
 use crate::snapshot::{SnapshotCell, SnapshotView};
+pub use accept::REFUSED_OPEN_MAX;
 use open::OpenConnections;
 
 /// Works, and rooms for their futures, kept for reuse by one core; more requests than this at once on one core are rare.
@@ -79,6 +81,8 @@ pub struct Worker {
     pub metrics: Rc<CoreHandle>,
     /// The access log; `None` when it is off.
     pub log: Option<CoreLog>,
+    /// Tells of requests that fail.
+    pub(crate) failures: Failures,
     open: OpenConnections,
     /// Connections over the limit that are open until their clients have seen the answer.
     refused_open: Cell<usize>,
@@ -87,6 +91,7 @@ pub struct Worker {
     rooms: RefCell<Vec<Room>>,
     random: RefCell<Random>,
     draining: Cell<bool>,
+    accept_failures: LogLimit,
 }
 
 impl Worker {
@@ -99,12 +104,14 @@ impl Worker {
             pools: Pools::default(),
             metrics: Rc::new(parts.metrics.for_core()),
             log: parts.log,
+            failures: Failures::default(),
             open: OpenConnections::new(parts.settings.limits.connections_per_address),
             refused_open: Cell::new(0),
             works: RefCell::default(),
             rooms: RefCell::default(),
             random: RefCell::new(Random::from_process_entropy()),
             draining: Cell::new(false),
+            accept_failures: LogLimit::new(accept::TELL_INTERVAL),
             settings: parts.settings,
         };
         (Rc::new(worker), parts.listeners, parts.phase)
@@ -175,6 +182,13 @@ impl Worker {
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.draining.get()
+    }
+
+    /// Whether another connection to a node may be opened: at the limit one that idles makes room.
+    pub fn may_connect(&self) -> bool {
+        let to_nodes = usize::try_from(self.metrics.upstream_connections_open.value()).unwrap_or(0);
+        let open = self.open.len() + to_nodes;
+        open < self.settings.limits.descriptors_per_worker || self.pools.drop_one()
     }
 
     /// A random number; not for secrets.

@@ -18,7 +18,14 @@ impl RawClient {
     /// # Panics
     /// When nobody listens.
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("somebody listens at the address");
+        Self::over(TcpStream::connect(address).expect("somebody listens at the address"))
+    }
+
+    /// Over a connection that stands.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn over(stream: TcpStream) -> Self {
         Self { wire: Wire::new(stream).expect("the socket takes its options") }
     }
 

@@ -61,6 +61,28 @@ async fn without_key_check_everybody_may_write() {
 }
 
 #[tokio::test]
+async fn without_key_check_no_website_may_call_through_a_browser() {
+    let fixture = Fixture::with(Options { key_check: KeyCheck::Off, ..options() }).await;
+    for (host, origin, status) in [
+        ("127.0.0.1:9180", None, 200),
+        ("apisix:9180", None, 200),
+        ("127.0.0.1:9180", Some("http://127.0.0.1:9180"), 200),
+        ("127.0.0.1:9180", Some("https://evil.example"), 403),
+        ("127.0.0.1:9180", Some("null"), 403),
+        ("evil.example:9180", None, 403),
+        ("evil.example:9180", Some("http://evil.example:9180"), 403),
+    ] {
+        let mut builder = bare("GET", "/apisix/admin/routes").header("host", host);
+        if let Some(origin) = origin {
+            builder = builder.header("origin", origin);
+        }
+        let answer = fixture.send(empty(builder)).await;
+        assert_eq!(answer.status, status, "{host} {origin:?}: {}", answer.text);
+        assert_eq!(answer.header("access-control-allow-origin"), "", "{host} {origin:?}");
+    }
+}
+
+#[tokio::test]
 async fn peers_outside_of_the_allow_list_get_a_page() {
     let allow = vec!["127.0.0.0/24".parse().expect("it is a network")];
     let fixture = Fixture::with(Options { allow, ..options() }).await;

@@ -15,7 +15,7 @@ async fn start(
     let address = listener.local_addr().expect("it is bound");
     let (stop, stopped) = oneshot::channel::<()>();
     let api = Fixture::new().await.api;
-    let serving = serve(listener, api, tls, async move {
+    let serving = serve(listener, api, tls, usize::MAX, async move {
         let _ = stopped.await;
     });
     (address, stop, tokio::spawn(serving))
@@ -41,6 +41,24 @@ async fn a_plain_listener_answers_and_stops() {
     drop(stop);
     serving.await.expect("it ends by itself");
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_request_of_http_1_1_has_one_host() {
+    let (address, _stop, _serving) = start(None).await;
+    for (head, expected) in [
+        ("GET /apisix/admin/routes HTTP/1.1\r\n", "HTTP/1.1 400"),
+        ("GET /apisix/admin/routes HTTP/1.1\r\nHost: a\r\nHost: a\r\n", "HTTP/1.1 400"),
+        ("GET /apisix/admin/routes HTTP/1.1\r\nHost: a\r\n", "HTTP/1.1 401"),
+        ("GET /apisix/admin/routes HTTP/1.0\r\n", "HTTP/1.0 401"),
+    ] {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        let text = format!("{head}Connection: close\r\n\r\n");
+        stream.write_all(text.as_bytes()).await.expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("it answers");
+        assert!(answer.starts_with(expected), "{head:?}: {answer}");
+    }
 }
 
 fn connector(root: &str, identity: Option<(&str, &str)>) -> tokio_rustls::TlsConnector {

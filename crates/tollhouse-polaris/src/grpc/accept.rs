@@ -7,11 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
+use tollhouse_stdx::LogLimit;
 
 use super::connection;
 use super::cork::Buffers;
@@ -19,6 +21,9 @@ use super::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, MESSAGE_BYTES_
 use super::presence::{Presence, Roster};
 use super::service::Services;
 use super::stopping::Stopping;
+
+/// How often it is told that connections cannot be accepted.
+const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What can be chosen about a server; the rest is in [`super::limits`].
 #[derive(Debug, Clone)]
@@ -125,6 +130,7 @@ fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> {
 async fn accept(server: &Rc<Server>, listeners: &[TcpListener]) {
     // Whose turn it is: a busy listener must not keep the others from being heard.
     let mut turn = 0;
+    let failures = LogLimit::new(TELL_INTERVAL);
     loop {
         let accepted = poll_fn(|cx| {
             for _ in listeners {
@@ -140,7 +146,9 @@ async fn accept(server: &Rc<Server>, listeners: &[TcpListener]) {
             Err(error) if is_of_the_client(&error) => {}
             Err(error) => {
                 server.counts.accept_failures.add_one();
-                tracing::warn!(%error, "cannot accept connections of registry clients");
+                if let Some(untold) = failures.admit(std::time::Instant::now()) {
+                    tracing::warn!(%error, untold, "cannot accept connections of registry clients");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

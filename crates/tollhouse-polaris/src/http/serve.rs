@@ -24,8 +24,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long requests under way may take once the listener is told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Serves `router` until `stop` becomes true or has no sender left.
-pub async fn serve(listener: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
+/// Serves `router` until `stop` becomes true or has no sender left. At most `connections_max` are open
+/// at a time, or [`CONNECTIONS_MAX`] if that is less.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    connections_max: usize,
+    mut stop: watch::Receiver<bool>,
+) {
+    let connections_max = connections_max.min(CONNECTIONS_MAX);
     let mut connections = JoinSet::new();
     let stopping = stop.clone();
     let mut told = pin!(async move {
@@ -35,7 +42,7 @@ pub async fn serve(listener: TcpListener, router: Router, mut stop: watch::Recei
         tokio::select! {
             () = &mut told => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+            accepted = listener.accept(), if connections.len() < connections_max => match accepted {
                 Ok((stream, _)) => {
                     connections.spawn(connection(stream, router.clone(), stopping.clone()));
                 }
@@ -84,7 +91,7 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let router = Router::new().route("/", axum::routing::get(async || "yes"));
         let (stop, stopped) = watch::channel(false);
-        tokio::spawn(serve(listener, router, stopped));
+        tokio::spawn(serve(listener, router, usize::MAX, stopped));
         (address, stop)
     }
 

@@ -17,12 +17,15 @@ use crate::client::Client;
 use crate::error::GatewayError;
 use crate::{rescue, serve};
 
+/// How often it is told that connections cannot be accepted.
+pub(super) const TELL_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Pause after an error that only time mends, such as no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connections over the limit that are told so, and wait for the client to see it, at once on one
 /// core: each holds a descriptor meanwhile. More are closed without a word.
-const REFUSED_OPEN_MAX: usize = 256;
+pub const REFUSED_OPEN_MAX: usize = 64;
 
 /// Accepts until the drain begins, then takes what the kernel has already queued: those clients
 /// have a connection and would see a reset.
@@ -60,7 +63,9 @@ async fn pause(worker: &Worker, error: &io::Error) {
     if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
         return;
     }
-    tracing::warn!(%error, "connections cannot be accepted; check the limit of open files");
+    if let Some(untold) = worker.accept_failures.admit(std::time::Instant::now()) {
+        tracing::warn!(%error, untold, "connections cannot be accepted; check the limit of open files");
+    }
     worker.metrics.downstream_connections_refused.increment(ConnectionRefusal::Accept);
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }
@@ -75,9 +80,11 @@ fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
             None => return drop_refused(worker, peer, code),
         },
     };
+    worker.open.begin();
+    let entry = Entry { worker: Rc::clone(worker), number: None, client: peer };
     let local = stream.local_addr().unwrap_or(peer);
     let client = Client::new(worker, Stream::Plain(stream), peer, local);
-    let task = connection(Rc::clone(worker), client, refusal);
+    let task = connection(entry, client, refusal);
     tokio::task::spawn_local(task);
 }
 
@@ -122,10 +129,10 @@ impl Drop for Refused {
     }
 }
 
-async fn connection(worker: Rc<Worker>, mut client: Client, refusal: Option<Refused>) {
+async fn connection(mut entry: Entry, mut client: Client, refusal: Option<Refused>) {
     let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-    let _entry =
-        Entry { worker: Rc::clone(&worker), number: worker.open.enter(task), client: client.peer };
+    entry.number = Some(entry.worker.open.enter(task));
+    let worker = Rc::clone(&entry.worker);
     match refusal {
         None => serve::connection(&worker, &mut client).await,
         Some(refused) => {
@@ -143,7 +150,8 @@ async fn connection(worker: Rc<Worker>, mut client: Client, refusal: Option<Refu
 /// Counts the connection as open until its task ends, however it ends.
 struct Entry {
     worker: Rc<Worker>,
-    number: u64,
+    /// Of its task, once that has begun.
+    number: Option<u64>,
     client: SocketAddr,
 }
 

@@ -10,6 +10,8 @@ use tokio::sync::Notify;
 /// The open connections of one core.
 #[derive(Debug)]
 pub(crate) struct OpenConnections {
+    /// How many there are, those included whose task has not begun yet.
+    count: Cell<usize>,
     /// The tasks by number, to be woken when a drain begins.
     tasks: RefCell<HashMap<u64, Waker, foldhash::fast::RandomState>>,
     next_number: Cell<u64>,
@@ -23,6 +25,7 @@ impl OpenConnections {
     /// None open; `per_address_max` of 0 is without limit.
     pub(crate) fn new(per_address_max: usize) -> Self {
         Self {
+            count: Cell::new(0),
             tasks: RefCell::default(),
             next_number: Cell::new(0),
             per_address: RefCell::default(),
@@ -33,7 +36,12 @@ impl OpenConnections {
 
     /// How many are open.
     pub(crate) fn len(&self) -> usize {
-        self.tasks.borrow().len()
+        self.count.get()
+    }
+
+    /// Counts one that was accepted; [`Self::exit`] takes it out again.
+    pub(crate) fn begin(&self) {
+        self.count.set(self.count.get() + 1);
     }
 
     /// Counts a connection from `address`; `false` when it has too many.
@@ -66,9 +74,12 @@ impl OpenConnections {
         number
     }
 
-    /// Takes out a task.
-    pub(crate) fn exit(&self, number: u64) {
-        self.tasks.borrow_mut().remove(&number);
+    /// Takes out a connection, and its task if that has begun.
+    pub(crate) fn exit(&self, number: Option<u64>) {
+        self.count.set(self.count.get() - 1);
+        if let Some(number) = number {
+            self.tasks.borrow_mut().remove(&number);
+        }
         self.changed.notify_waiters();
     }
 

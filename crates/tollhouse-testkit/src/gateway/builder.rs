@@ -20,6 +20,7 @@ pub struct GatewayBuilder {
     variables: Vec<(String, String)>,
     has_resources: bool,
     bootstrap_text: Option<String>,
+    open_files: Option<(u32, u32)>,
 }
 
 /// How a gateway failed to start.
@@ -43,6 +44,7 @@ impl GatewayBuilder {
             variables: Vec::new(),
             has_resources: true,
             bootstrap_text: None,
+            open_files: None,
         }
     }
 
@@ -101,6 +103,12 @@ impl GatewayBuilder {
         self
     }
 
+    /// Lowers its limits of open files: the soft one and the hard one.
+    pub fn open_files(mut self, soft: u32, hard: u32) -> Self {
+        self.open_files = Some((soft, hard));
+        self
+    }
+
     /// A bootstrap file in place of the one that this builder writes.
     pub fn bootstrap_text(mut self, text: &str) -> Self {
         self.bootstrap_text = Some(text.to_owned());
@@ -143,7 +151,15 @@ impl GatewayBuilder {
         // JSON is YAML.
         let text = self.bootstrap_text.clone().unwrap_or_else(|| self.bootstrap().to_string());
         std::fs::write(&path, text).expect("the folder takes files");
-        let mut command = Command::new(&self.program);
+        let mut command = match self.open_files {
+            None => Command::new(&self.program),
+            Some((soft, hard)) => {
+                let mut shell = Command::new("sh");
+                let script = format!("ulimit -Sn {soft}; ulimit -Hn {hard}; exec \"$0\" \"$@\"");
+                shell.arg("-c").arg(script).arg(&self.program);
+                shell
+            }
+        };
         command.arg("run").arg("--config").arg(&path);
         for (key, value) in &self.settings {
             command.arg("--set").arg(format!("{key}={value}"));

@@ -20,6 +20,7 @@ use tollhouse_upstream::HealthSupervisor;
 
 use super::{Configuration, problems};
 use crate::control::banner::Banner;
+use crate::control::descriptors::{self, Descriptors};
 use crate::control::duty::{self, Duty};
 use crate::control::feed;
 use crate::control::handover::Succession;
@@ -107,12 +108,15 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let metrics = Arc::new(Registry::new());
     let health = Arc::new(HealthSupervisor::new());
     let identity = Arc::new(Identity::in_folder(data_dir)?);
-    let settings = Arc::new(wire::settings(bootstrap));
+    let descriptors = Descriptors::share(descriptors::raise(), bootstrap);
+    let mut settings = wire::settings(bootstrap);
+    descriptors.bound(&mut settings.limits);
+    let settings = Arc::new(settings);
     let resolver =
         Resolver::open(wire::resolver_settings(bootstrap), tokio::runtime::Handle::current())?;
     let predecessor = if upgrade { Predecessor::Leaving } else { Predecessor::None };
     let vitals = Arc::new(Vitals::new(Arc::clone(&metrics)));
-    let registry = start_registry(bootstrap, predecessor, &vitals).await?;
+    let registry = start_registry(bootstrap, &descriptors, predecessor, &vitals).await?;
     let catalogue = crate::plugins::enabled(bootstrap)?;
     let counted = (&metrics, &health);
     let (services, page) = crate::plugins::services(bootstrap, &catalogue, &identity, counted);
@@ -124,6 +128,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         services,
         indexes: Arc::clone(page.indexes()),
         vitals,
+        descriptors,
     };
     let registry_page = Arc::clone(page.services());
     let introspection = introspection(bootstrap, &shared, page, identity)?;
@@ -156,7 +161,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         inheritance.confirm()?;
     }
     let successors = await_successors(data_dir, &spares);
-    let side = server::start_all(bootstrap, &introspection, predecessor).await?;
+    let side = server::start_all(bootstrap, &introspection, predecessor, descriptors.side).await?;
     duty.start_drivers();
     let banner = Banner {
         data_plane: &addresses,
@@ -177,10 +182,11 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
 /// tried again. A successor does not take over from a process whose registry may work.
 async fn start_registry(
     bootstrap: &Bootstrap,
+    descriptors: &Descriptors,
     predecessor: Predecessor,
     vitals: &Vitals,
 ) -> anyhow::Result<Option<RunningRegistry>> {
-    match registry::start(bootstrap, predecessor).await {
+    match registry::start(bootstrap, descriptors, predecessor).await {
         Err(error)
             if predecessor == Predecessor::None && !registry::is_asked_for(bootstrap) =>
         {

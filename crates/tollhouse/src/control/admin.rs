@@ -64,6 +64,7 @@ pub fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
 pub async fn start(
     bootstrap: &Bootstrap,
     parts: Parts,
+    connections_max: usize,
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningAdmin>> {
     let Some(address) = bootstrap.listen.admin.first().copied() else { return Ok(None) };
@@ -78,7 +79,7 @@ pub async fn start(
     let task = tokio::spawn(async move {
         // Ends with the sender.
         let stop = async move { while stopped.changed().await.is_ok() {} };
-        tollhouse_admin::serve(listener, api, tls, stop).await;
+        tollhouse_admin::serve(listener, api, tls, connections_max, stop).await;
     });
     Ok(Some(RunningAdmin { address, is_tls, task, _stop: stop }))
 }

@@ -251,7 +251,7 @@ impl Feed {
                 admin::parts(store, shared, keyring, options, registry)
             }
         };
-        admin::start(bootstrap, parts, predecessor).await
+        admin::start(bootstrap, parts, shared.descriptors.admin, predecessor).await
     }
 
     /// The key of the Admin API, where it was made just now.

@@ -7,6 +7,7 @@ pub mod admin;
 pub mod backoff;
 pub mod banner;
 pub mod configuration;
+pub mod descriptors;
 pub mod duty;
 pub mod echo;
 pub mod endpoints;

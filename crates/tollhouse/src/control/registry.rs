@@ -20,6 +20,7 @@ use tollhouse_polaris::{Access, Account, Gate, grpc};
 use tollhouse_registry::{Clock, Keeper, Options, Registry};
 use tollhouse_store::{Location, Watch};
 
+use super::descriptors::Descriptors;
 use super::feed::open_store;
 use super::registry_dialect::PolarisDialect;
 use super::registry_metrics::Sources;
@@ -82,6 +83,7 @@ pub fn is_wanted(bootstrap: &Bootstrap) -> bool {
 /// An address is taken, or the store cannot be opened or read.
 pub async fn start(
     bootstrap: &Bootstrap,
+    descriptors: &Descriptors,
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningRegistry>> {
     if !is_wanted(bootstrap) {
@@ -115,19 +117,24 @@ pub async fn start(
         servers: Vec::new(),
         keeper,
     };
-    running.listen(bootstrap, &access)?;
+    running.listen(bootstrap, &access, descriptors)?;
     Ok(Some(running))
 }
 
 impl RunningRegistry {
-    fn listen(&mut self, bootstrap: &Bootstrap, access: &Arc<Access>) -> anyhow::Result<()> {
+    fn listen(
+        &mut self,
+        bootstrap: &Bootstrap,
+        access: &Arc<Access>,
+        descriptors: &Descriptors,
+    ) -> anyhow::Result<()> {
         let workers = wire::worker_count_of(bootstrap.registry.workers);
         for address in &bootstrap.listen.registry_grpc {
             let listeners = Listeners::bind(*address, workers)
                 .context("listen.registry_grpc; give \"\" to turn it off")?;
             self.grpc.get_or_insert(listeners.address);
             for (number, socket) in listeners.sockets.into_iter().enumerate() {
-                self.serve_grpc(number, socket)?;
+                self.serve_grpc(number, socket, descriptors.registry_grpc)?;
             }
         }
         for address in &bootstrap.listen.registry_http {
@@ -135,18 +142,23 @@ impl RunningRegistry {
                 .context("listen.registry_http; give \"\" to turn it off")?;
             self.http.get_or_insert(listeners.address);
             for socket in listeners.sockets {
-                self.serve_http(socket, access)?;
+                self.serve_http(socket, access, descriptors.registry_http)?;
             }
         }
         Ok(())
     }
 
-    fn serve_grpc(&mut self, number: usize, socket: TcpListener) -> anyhow::Result<()> {
+    fn serve_grpc(
+        &mut self,
+        number: usize,
+        socket: TcpListener,
+        connections_max: usize,
+    ) -> anyhow::Result<()> {
         let dialect = self.dialect.for_thread();
         let counts = Arc::clone(&self.connections);
         let stop = self.stop_serving.subscribe();
         let serve = async move || {
-            let options = grpc::Options { counts, ..grpc::Options::default() };
+            let options = grpc::Options { counts, connections_max, ..grpc::Options::default() };
             let services = grpc::polaris::services(dialect);
             if let Err(error) = grpc::serve(vec![socket], services, options, stop).await {
                 tracing::error!(%error, "a thread of the registry cannot listen");
@@ -156,7 +168,12 @@ impl RunningRegistry {
         Ok(())
     }
 
-    fn serve_http(&mut self, socket: TcpListener, access: &Arc<Access>) -> anyhow::Result<()> {
+    fn serve_http(
+        &mut self,
+        socket: TcpListener,
+        access: &Arc<Access>,
+        connections_max: usize,
+    ) -> anyhow::Result<()> {
         let dialect = self.dialect.for_thread();
         let sources = self.sources();
         let metrics = Arc::new(move || sources.polaris_page());
@@ -169,7 +186,7 @@ impl RunningRegistry {
                 Ok(socket) => socket,
                 Err(error) => return tracing::error!(%error, "the registry cannot listen"),
             };
-            tollhouse_polaris::http::serve(socket, app, stop).await;
+            tollhouse_polaris::http::serve(socket, app, connections_max, stop).await;
         };
         self.servers.push(thread("registry-http", serve)?);
         Ok(())

@@ -17,6 +17,7 @@ use tollhouse_telemetry::Registry;
 use tollhouse_upstream::{HealthSupervisor, WarmUps};
 
 use super::configuration::{Configuration, ObjectSource};
+use super::descriptors::Descriptors;
 use super::metrics::ModifyIndexes;
 use super::registry::RunningRegistry;
 use super::registry_source::RegistrySource;
@@ -92,6 +93,8 @@ pub struct Shared {
     pub indexes: Arc<ModifyIndexes>,
     /// Which parts of the process are down.
     pub vitals: Arc<Vitals>,
+    /// How many files each part may open.
+    pub descriptors: Descriptors,
 }
 
 /// Who changes the nodes of upstreams beside requests; told about every snapshot.

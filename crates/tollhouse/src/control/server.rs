@@ -8,13 +8,20 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
-use axum::extract::State;
-use axum::http::header;
-use axum::response::IntoResponse;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
+use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tollhouse_config::Bootstrap;
+use tollhouse_net::accept::{self, Bounds};
+use tollhouse_net::local_name::is_local;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
 use super::endpoints::METRICS_PATH;
@@ -31,6 +38,8 @@ pub struct SideListeners {
     /// The status pages.
     pub status: Option<SocketAddr>,
     tasks: Vec<AbortHandle>,
+    /// Connections to each at a time.
+    connections_max: usize,
 }
 
 impl SideListeners {
@@ -39,6 +48,10 @@ impl SideListeners {
         self.tasks.iter().for_each(AbortHandle::abort);
     }
 }
+
+/// How long the head of a request may take, and how long a connection may idle between two: probes
+/// and scrapers come every minute at most.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(75);
 
 /// Whether another process is about to leave the side ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +73,9 @@ pub async fn start_all(
     bootstrap: &Bootstrap,
     introspection: &Introspection,
     predecessor: Predecessor,
+    connections_max: usize,
 ) -> anyhow::Result<SideListeners> {
-    let mut side = SideListeners::default();
+    let mut side = SideListeners { connections_max, ..SideListeners::default() };
     if let Some(address) = first(&bootstrap.listen.control) {
         let app = control_api(introspection.clone());
         let bound = side.start(address, app, predecessor).await;
@@ -110,10 +124,42 @@ impl SideListeners {
     ) -> std::io::Result<SocketAddr> {
         let listener = bind(address, predecessor).await?;
         let bound = listener.local_addr()?;
-        let task = tokio::spawn(async move { axum::serve(listener, app).await });
+        // It ends with the process, or is cut for a successor.
+        let bounds = Bounds {
+            name: "side",
+            connections_max: self.connections_max,
+            drain_time: Duration::ZERO,
+        };
+        let never = std::future::pending();
+        let everybody = |_| true;
+        let task = tokio::spawn(accept::serve(listener, bounds, never, everybody, {
+            move |stream, _, _| connection(stream, app.clone())
+        }));
         self.tasks.push(task.abort_handle());
         Ok(bound)
     }
+}
+
+async fn connection(stream: TcpStream, app: Router) {
+    let from_this_machine = stream.local_addr().is_ok_and(|local| local.ip().is_loopback());
+    let app = if from_this_machine { app.layer(middleware::from_fn(local_names)) } else { app };
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);
+    let service = TowerToHyperService::new(app);
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "a connection to a side listener ended early");
+    }
+}
+
+/// Where no key is asked for and nobody but this machine is meant, a browser of this machine must not
+/// be led here by a website that has its own name resolved to loopback.
+async fn local_names(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or(".."));
+    if is_local(host.unwrap_or_default()) {
+        return next.run(request).await;
+    }
+    let text = "only calls to an address or a local name are answered here\n";
+    (StatusCode::FORBIDDEN, text).into_response()
 }
 
 /// Binds, waiting a little for a predecessor that is just leaving.

@@ -1,9 +1,13 @@
 //! The life of a client's connection: kept, pipelined, half-closed, ended.
 
-use tollhouse_testkit::Origin;
-use tollhouse_testkit::origin::answer;
+use std::io::Read;
+use std::net::TcpStream;
 
-use crate::support::gateway_to;
+use tollhouse_testkit::origin::answer;
+use tollhouse_testkit::patience::wait_for;
+use tollhouse_testkit::{Origin, RawClient};
+
+use crate::support::{everything_to, gateway, gateway_to};
 
 /// An origin that answers with the target it was asked for.
 fn echo_of_targets() -> Origin {
@@ -185,4 +189,34 @@ fn the_target_reaches_the_origin_as_it_was_sent() {
     for target in ["/%41%2f?x=%20", "//a//b", "/a/../b", "/?", "/a;b=c", "/~a!$&'()*+,=:@"] {
         assert_eq!(client.get(target).text(), target);
     }
+}
+
+#[test]
+fn a_flood_of_clients_is_refused_with_an_answer_and_takes_nothing_from_the_others() {
+    let origin = Origin::named("a");
+    let resources = everything_to(origin.address());
+    let gateway = gateway().resources(&resources).open_files(256, 768).start();
+    let mut first = gateway.client();
+    assert_eq!(first.get("/").text(), "a");
+    // More than the soft limit, which is raised, and than what the hard one leaves to clients.
+    let connect = || TcpStream::connect(gateway.address()).expect("the kernel queues it");
+    let mut held: Vec<_> = (0..700).map(|_| connect()).collect();
+    wait_for("a refusal", || {
+        let name = "tollhouse_downstream_connections_refused_total{reason=\"limit\"}";
+        (gateway.metric(name) > 0.0).then_some(())
+    });
+    assert!(gateway.metric("tollhouse_downstream_connections_open") > 256.0, "the limit was raised");
+    wait_for("a refusal with an answer", || {
+        let mut answer = Vec::new();
+        // A few are answered at a time, the rest is closed.
+        let _ = connect().read_to_end(&mut answer);
+        answer.starts_with(b"HTTP/1.1 503").then_some(())
+    });
+    // Who is in goes on, over a new connection to a node each.
+    held.truncate(20);
+    for client in held {
+        let mut client = RawClient::over(client);
+        assert_eq!(client.get("/").text(), "a");
+    }
+    assert_eq!(gateway.failures("upstream_connect_failed"), 0.0);
 }

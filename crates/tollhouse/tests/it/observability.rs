@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::{ClosedPort, Gateway, Origin};
 
-use crate::support::{everything_to, gateway, gateway_to, routes};
+use crate::support::{everything_to, gateway, gateway_to, routes, upstream};
 
 #[test]
 fn a_line_tells_who_asked_what_and_who_answered() {
@@ -120,4 +120,22 @@ fn workers_are_summed() {
     wait_metric(&gateway, "tollhouse_downstream_connections_accepted_total", 40.0);
     let problems: Value = gateway.configuration()["problems"].clone();
     assert_eq!(problems, json!([]));
+}
+
+#[test]
+fn a_request_that_fails_leaves_a_line_that_says_why_and_a_thousand_leave_a_few() {
+    let closed = ClosedPort::new();
+    let route = json!({ "id": "r7", "uri": "/*", "upstream": upstream([closed.address()]) });
+    let gateway = gateway().resources(&routes([route])).start();
+    let mut client = gateway.client();
+    for _ in 0..1000 {
+        assert_eq!(client.get("/").status(), 502);
+    }
+    let node = closed.address().to_string();
+    gateway.output().wait_line("the reason", |line| {
+        let words = ["a request failed", "upstream_connect_failed", "r7", &node, "refused"];
+        words.iter().all(|word| line.contains(word)).then_some(())
+    });
+    let told = gateway.output().text().lines().filter(|it| it.contains("a request failed")).count();
+    assert!(told < 100, "{told} lines");
 }

@@ -1,0 +1,147 @@
+//! A listener for few clients, such as operators and probes: bounded in connections, stopped in order.
+//!
+//! What a connection says is the caller's business. Clients whom the caller does not expect get a few
+//! places of their own, in which they can be refused, and never those of the others.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tollhouse_stdx::LogLimit;
+
+/// How long the pause is after the listener failed, for want of descriptors usually.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often such a failure is told.
+const TELL_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Places of clients who are not expected: each is answered and closed, or closed at once.
+pub const STRANGERS_MAX: usize = 32;
+
+/// The bounds of a listener.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// What it is for, in the log.
+    pub name: &'static str,
+    /// Connections at a time; a further one waits to be accepted.
+    pub connections_max: usize,
+    /// How long what is under way may take once the listener is told to stop.
+    pub drain_time: Duration,
+}
+
+/// Turns true when connections are to end.
+pub type Stopping = watch::Receiver<bool>;
+
+/// Serves until `stop` is ready; what is under way then has the drain time to end. `is_expected`
+/// tells by the address who has a place among the many.
+pub async fn serve<F>(
+    listener: TcpListener,
+    bounds: Bounds,
+    stop: impl Future<Output = ()>,
+    is_expected: impl Fn(SocketAddr) -> bool,
+    connection: impl Fn(TcpStream, SocketAddr, Stopping) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (stopped, stopping) = watch::channel(false);
+    let (mut expected, mut strangers) = (JoinSet::new(), JoinSet::new());
+    let failures = LogLimit::new(TELL_INTERVAL);
+    let mut stop = pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => break,
+            Some(_) = expected.join_next(), if !expected.is_empty() => {}
+            Some(_) = strangers.join_next(), if !strangers.is_empty() => {}
+            accepted = listener.accept(), if expected.len() < bounds.connections_max => match accepted {
+                Ok((stream, peer)) => {
+                    let is_expected = is_expected(peer);
+                    if !is_expected && strangers.len() >= STRANGERS_MAX {
+                        continue;
+                    }
+                    // Answers are short, and clients wait for each.
+                    let _ = stream.set_nodelay(true);
+                    let places = if is_expected { &mut expected } else { &mut strangers };
+                    places.spawn(connection(stream, peer, stopping.clone()));
+                }
+                Err(error) => {
+                    if let Some(untold) = failures.admit(Instant::now()) {
+                        let listener = bounds.name;
+                        tracing::warn!(%error, listener, untold, "connections cannot be accepted");
+                    }
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    let _ = stopped.send(true);
+    let drained = async {
+        while expected.join_next().await.is_some() {}
+        while strangers.join_next().await.is_some() {}
+    };
+    let _ = tokio::time::timeout(bounds.drain_time, drained).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// Greets, then waits for the end of either side.
+    async fn greet(mut stream: TcpStream, _peer: SocketAddr, mut stopping: Stopping) {
+        let _ = stream.write_all(b"!").await;
+        let mut rest = Vec::new();
+        tokio::select! {
+            _ = stream.read_to_end(&mut rest) => {}
+            _ = stopping.wait_for(|it| *it) => {}
+        }
+    }
+
+    async fn greeting(address: SocketAddr) -> (TcpStream, usize) {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        let count = stream.read(&mut [0]).await.unwrap_or(0);
+        (stream, count)
+    }
+
+    async fn started(is_expected: bool) -> (SocketAddr, watch::Sender<()>) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("loopback can be bound");
+        let address = listener.local_addr().expect("bound");
+        let (stop, mut stopped) = watch::channel(());
+        let bounds =
+            Bounds { name: "test", connections_max: 2, drain_time: Duration::from_secs(9) };
+        let stop_told = async move { while stopped.changed().await.is_ok() {} };
+        tokio::spawn(serve(listener, bounds, stop_told, move |_| is_expected, greet));
+        (address, stop)
+    }
+
+    #[tokio::test]
+    async fn a_connection_beyond_the_bound_waits_for_a_place_and_the_end_ends_all() {
+        let (address, stop) = started(true).await;
+        let (first, second) = (greeting(address).await, greeting(address).await);
+        let mut third = TcpStream::connect(address).await.expect("the kernel queues it");
+        let mut byte = [0];
+        let waiting = tokio::time::timeout(Duration::from_millis(50), third.read(&mut byte)).await;
+        assert!(waiting.is_err(), "all places are taken");
+        drop(first);
+        assert_eq!(third.read(&mut byte).await.expect("its turn"), 1);
+        drop(stop);
+        assert_eq!(third.read(&mut byte).await.unwrap_or(0), 0);
+        drop(second);
+    }
+
+    #[tokio::test]
+    async fn strangers_have_few_places_and_are_closed_beyond_them() {
+        let (address, _stop) = started(false).await;
+        let mut held = Vec::new();
+        for _ in 0..STRANGERS_MAX {
+            let (stream, greeted) = greeting(address).await;
+            assert_eq!(greeted, 1);
+            held.push(stream);
+        }
+        assert_eq!(greeting(address).await.1, 0, "closed at once");
+    }
+}

@@ -1,0 +1,143 @@
+//! How many files and connections the process may have open, and which part of it gets how many.
+//!
+//! Bounds that add up to what the kernel allows: then a flood of clients is refused with an answer, and
+//! nobody else (operators, probes, connections to nodes) finds that nothing is left.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tollhouse_config::Bootstrap;
+use tollhouse_net::accept::STRANGERS_MAX;
+use tollhouse_proxy::settings::Limits;
+use tollhouse_proxy::worker::REFUSED_OPEN_MAX;
+
+use crate::wire;
+
+/// What an unlimited process is taken to have: more than memory lets it use.
+const UNLIMITED: u64 = 1 << 24;
+
+/// Of the process itself: store and logs, the runtimes' own.
+const OWN: usize = 96;
+
+/// Of each thread that serves: the reactor's, and what it opens in passing.
+const OWN_PER_THREAD: usize = 8;
+
+/// The registry's listener for HTTP takes no more than this by itself.
+const REGISTRY_HTTP_MAX: usize = 4096;
+
+/// Connections of a registry's thread that are worth having.
+const REGISTRY_GRPC_MAX: usize = 16_384;
+
+/// The shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptors {
+    /// What there is.
+    pub limit: usize,
+    /// Connections of clients and to nodes together, of one worker.
+    pub per_worker: usize,
+    /// Connections of clients, of one worker.
+    pub clients_per_worker: usize,
+    /// Connections to each of the registry's threads.
+    pub registry_grpc: usize,
+    /// Connections to the registry's listener for HTTP.
+    pub registry_http: usize,
+    /// Connections to the Admin API.
+    pub admin: usize,
+    /// Connections to each of the side listeners.
+    pub side: usize,
+}
+
+/// Raises the soft limit to the hard one, and says what that is.
+pub fn raise() -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let limit = match raised {
+        Ok(()) => maximum,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files cannot be raised to the hard one");
+            current
+        }
+    };
+    usize::try_from(limit.unwrap_or(UNLIMITED).min(UNLIMITED)).unwrap_or(usize::MAX)
+}
+
+impl Descriptors {
+    /// Shares `limit` out. Whatever it is, every part gets some.
+    pub fn share(limit: usize, bootstrap: &Bootstrap) -> Self {
+        let workers = wire::worker_count(bootstrap);
+        let registry_threads = wire::worker_count_of(bootstrap.registry.workers);
+        let listen = &bootstrap.listen;
+        let grpc = registry_threads * listen.registry_grpc.len();
+        // Each listening socket has a second handle, kept for a successor.
+        let sockets = 2 * workers * listen.http.len() + grpc + listen.registry_http.len();
+        let own = OWN + OWN_PER_THREAD * (workers + grpc) + sockets;
+        let admin = (limit / 16).clamp(16, 1024);
+        let side = (limit / 64).clamp(8, 256);
+        // Loggers, caches, checks and look-ups of names.
+        let background = (limit / 32).clamp(16, 1024);
+        let strangers = if listen.admin.is_empty() { 0 } else { STRANGERS_MAX };
+        let reserved = own + admin + strangers + 3 * side + background + workers * REFUSED_OPEN_MAX;
+        let rest = limit.saturating_sub(reserved);
+        let of_registry = rest / 4;
+        let registry_http = share_of(of_registry / 4, listen.registry_http.len(), REGISTRY_HTTP_MAX);
+        let registry_grpc = share_of(of_registry / 4 * 3, grpc, REGISTRY_GRPC_MAX);
+        let registry = registry_http * listen.registry_http.len() + registry_grpc * grpc;
+        let per_worker = (rest.saturating_sub(registry) / workers).max(8);
+        Self {
+            limit,
+            per_worker,
+            // A quarter is always left for connections to nodes, and more while clients are fewer.
+            clients_per_worker: per_worker / 4 * 3,
+            registry_grpc,
+            registry_http,
+            admin,
+            side,
+        }
+    }
+}
+
+impl Descriptors {
+    /// Lowers the data plane's limits to its share.
+    pub fn bound(&self, limits: &mut Limits) {
+        let wished = limits.connections_per_worker;
+        limits.connections_per_worker = wished.min(self.clients_per_worker);
+        limits.descriptors_per_worker = self.per_worker;
+        if wished > self.clients_per_worker {
+            let (open_files, connections) = (self.limit, self.clients_per_worker);
+            tracing::info!(open_files, "the limit of open files lets each worker have {connections} clients");
+        }
+    }
+}
+
+/// The part of each of `count` listeners.
+fn share_of(all: usize, count: usize, max: usize) -> usize {
+    all.checked_div(count).map_or(0, |each| each.clamp(4, max))
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_config::bootstrap::Workers;
+
+    use super::*;
+
+    #[test]
+    fn shares_add_up_to_the_limit_and_everybody_has_one() {
+        for limit in [1024, 4096, 20_000, 1 << 20] {
+            for (workers, has_registry) in [(1, true), (2, false), (16, true)] {
+                let mut bootstrap = Bootstrap::default();
+                bootstrap.workers = Workers::Count(workers);
+                bootstrap.registry.workers = Workers::Count(workers);
+                if !has_registry {
+                    bootstrap.listen.registry_grpc.clear();
+                    bootstrap.listen.registry_http.clear();
+                }
+                let shares = Descriptors::share(limit, &bootstrap);
+                let workers = usize::from(workers);
+                let registry = shares.registry_grpc * workers + shares.registry_http;
+                let sum = shares.admin + 3 * shares.side + workers * shares.per_worker + registry;
+                assert!(sum < limit, "{limit}: {shares:?}");
+                assert!(shares.clients_per_worker < shares.per_worker, "{limit}: {shares:?}");
+                assert_eq!(has_registry, registry > 0, "{limit}: {shares:?}");
+                assert!(sum > limit / 4 || limit < 2048, "much is left over: {limit}: {shares:?}");
+            }
+        }
+    }
+}

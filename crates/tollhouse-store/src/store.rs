@@ -21,6 +21,22 @@ pub trait Store: Send + Sync {
     /// All entries whose key starts with the prefix, as of one revision; an empty prefix lists all.
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>>;
 
+    /// Entries whose key starts with the prefix and is greater than `after`, in the order of their keys, at
+    /// most so many. Pages are each as of their own revision: whoever needs one for all of them lists.
+    fn list_page<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: &'a str,
+        entries_max: usize,
+    ) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        Box::pin(async move {
+            let mut listing = self.list(prefix).await?;
+            listing.entries.retain(|entry| *entry.key > *after);
+            listing.entries.truncate(entries_max);
+            Ok(listing)
+        })
+    }
+
     /// Does the whole transaction, or nothing of it. What is answered is durable, seen by every later
     /// read, and on its way to the watchers.
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>>;

@@ -82,6 +82,21 @@ impl Store for SqliteStore {
         })
     }
 
+    fn list_page<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: &'a str,
+        entries_max: usize,
+    ) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        let (prefix, after): (Box<str>, Box<str>) = (prefix.into(), after.into());
+        let page = move |connection: &mut _| table::page(connection, &prefix, &after, entries_max);
+        Box::pin(async move {
+            let page = self.readers.list(page).await?;
+            self.history.reached(page.revision).await?;
+            Ok(page)
+        })
+    }
+
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
         Box::pin(self.writer.commit(transaction))
     }

@@ -10,6 +10,7 @@ pub(super) const CASES: &[Case] = &[
     |fixture| Box::pin(a_new_store_is_empty(fixture)),
     |fixture| Box::pin(an_entry_knows_when_it_was_created_and_changed(fixture)),
     |fixture| Box::pin(a_prefix_lists_its_keys_in_order(fixture)),
+    |fixture| Box::pin(pages_follow_each_other(fixture)),
     |fixture| Box::pin(keys_and_values_are_opaque(fixture)),
     |fixture| Box::pin(what_is_as_large_as_allowed_is_kept(fixture)),
 ];
@@ -56,6 +57,28 @@ async fn a_prefix_lists_its_keys_in_order(fixture: Fixture) {
     let listing = fixture.store.list("/b").await.expect("the store lists");
     assert_eq!(listing.revision, Revision(9), "the revision is that of the whole store");
     assert_eq!(listing.entries[0].value, "/b/1");
+}
+
+async fn pages_follow_each_other(fixture: Fixture) {
+    for key in ["/a/1", "/a/1\0", "/a/2", "/a/3", "/b/1", "0"] {
+        fixture.put(key, key).await;
+    }
+    let cases: [(&str, &str, usize, &[&str]); 8] = [
+        ("/a/", "", 2, &["/a/1", "/a/1\0"]),
+        ("/a/", "/a/1", 1, &["/a/1\0"]),
+        ("/a/", "/a/1\0", 9, &["/a/2", "/a/3"]),
+        ("/a/", "/a/3", 9, &[]),
+        ("/a/", "/z", 9, &[]),
+        ("/b/", "/a/2", 9, &["/b/1"]),
+        ("", "/a/3", 9, &["/b/1", "0"]),
+        ("", "", 0, &[]),
+    ];
+    for (prefix, after, entries_max, expected) in cases {
+        let page = fixture.store.list_page(prefix, after, entries_max).await.expect("it lists");
+        let keys: Vec<_> = page.entries.iter().map(|entry| &*entry.key).collect();
+        assert_eq!(keys, expected, "{entries_max} under {prefix:?} after {after:?}");
+        assert_eq!(page.revision, Revision(6));
+    }
 }
 
 async fn keys_and_values_are_opaque(fixture: Fixture) {

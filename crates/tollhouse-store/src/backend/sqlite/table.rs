@@ -30,6 +30,8 @@ const GET: &str = "SELECT key, value, create_revision, mod_revision, expires_at_
     FROM entries WHERE key = ?1";
 const LIST: &str = "SELECT key, value, create_revision, mod_revision, expires_at_ms
     FROM entries WHERE key >= ?1 AND key < ?2 ORDER BY key";
+const PAGE: &str = "SELECT key, value, create_revision, mod_revision, expires_at_ms
+    FROM entries WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3";
 const PUT: &str = "INSERT INTO entries (key, value, create_revision, mod_revision, expires_at_ms)
     VALUES (?1, ?2, ?3, ?4, ?5)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value,
@@ -56,6 +58,25 @@ pub(super) fn list(connection: &mut Connection, prefix: &str) -> rusqlite::Resul
     let revision = revision(&transaction)?;
     let mut statement = transaction.prepare_cached(LIST)?;
     let rows = statement.query_map(params![prefix, end_after(prefix)], entry_of)?;
+    let entries = rows.collect::<rusqlite::Result<Vec<Entry>>>()?;
+    Ok(Listing { revision, entries })
+}
+
+/// Entries under a prefix after a key, with the revision they belong to.
+pub(super) fn page(
+    connection: &mut Connection,
+    prefix: &str,
+    after: &str,
+    entries_max: usize,
+) -> rusqlite::Result<Listing> {
+    let transaction = connection.transaction()?;
+    let revision = revision(&transaction)?;
+    let mut statement = transaction.prepare_cached(PAGE)?;
+    let limit = i64::try_from(entries_max).unwrap_or(i64::MAX);
+    // The least key that is greater; an empty one is none.
+    let next = if after.is_empty() { String::new() } else { format!("{after}\0") };
+    let first = prefix.max(&*next);
+    let rows = statement.query_map(params![first, end_after(prefix), limit], entry_of)?;
     let entries = rows.collect::<rusqlite::Result<Vec<Entry>>>()?;
     Ok(Listing { revision, entries })
 }

@@ -193,6 +193,12 @@ pub struct Registry {
     pub token: Option<Secret>,
     /// The part of a service's instances that must be left for silent ones to expire; 0 lets all expire.
     pub mass_expiry_threshold: f64,
+    /// Memory that all objects may take, in bytes.
+    pub memory_max: usize,
+    /// After how long instances that stay unhealthy are deleted; none keeps them.
+    pub delete_unhealthy_after: Option<Duration>,
+    /// After how long services that stay empty are; none keeps them.
+    pub delete_empty_services_after: Option<Duration>,
 }
 
 impl Default for Registry {
@@ -205,6 +211,9 @@ impl Default for Registry {
             password: None,
             token: None,
             mass_expiry_threshold: 0.0,
+            memory_max: 2 << 30,
+            delete_unhealthy_after: None,
+            delete_empty_services_after: None,
         }
     }
 }

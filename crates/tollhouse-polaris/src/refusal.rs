@@ -19,14 +19,17 @@ impl From<&Refusal> for Code {
             Refusal::Metadata => Self::InvalidMetadata,
             Refusal::Parameter(_) => Self::InvalidParameter,
             Refusal::ServiceDetail(detail) => code_of_detail(*detail),
-            Refusal::IsAlias | Refusal::BuiltIn | Refusal::Full { .. } => Self::BadRequest,
+            Refusal::IsAlias | Refusal::BuiltIn => Self::BadRequest,
+            Refusal::TooLarge => Self::InvalidParameter,
             Refusal::Exists => Self::ExistedResource,
             Refusal::NotFound(noun) => code_of_absence(*noun),
             Refusal::InUse(noun) => code_of_use(*noun),
             Refusal::NoChange => Self::NoNeedUpdate,
-            Refusal::Store(_) => Self::StoreLayerException,
-            // A code that clients try again on: another server may be there by then.
-            Refusal::Closed => Self::ExecuteException,
+            // Codes that clients try again on: there may be room by then, or another server.
+            Refusal::Store(_) | Refusal::Full { .. } | Refusal::OutOfMemory { .. } => {
+                Self::StoreLayerException
+            }
+            Refusal::Busy | Refusal::Closed => Self::ExecuteException,
         }
     }
 }
@@ -38,6 +41,9 @@ pub fn detail_of(refusal: &Refusal) -> Option<Cow<'static, str>> {
         Refusal::IsAlias
         | Refusal::BuiltIn
         | Refusal::Full { .. }
+        | Refusal::TooLarge
+        | Refusal::OutOfMemory { .. }
+        | Refusal::Busy
         | Refusal::Store(_)
         | Refusal::Closed => Some(Cow::Owned(refusal.to_string())),
         _ => None,
@@ -95,6 +101,16 @@ mod tests {
             (Refusal::NotFound(Noun::Service), 400_301, None),
             (Refusal::NotFound(Noun::Rule(RuleKind::RateLimit)), 400_307, None),
             (Refusal::NoChange, 200_002, None),
+            (
+                Refusal::Full { what: "rules", max: 7 },
+                500_001,
+                Some("the registry holds its 7 rules; delete some first"),
+            ),
+            (
+                Refusal::Busy,
+                500_000,
+                Some("the registry has more to do than it can hold; try again"),
+            ),
             (Refusal::Closed, 500_000, Some("the registry is shutting down")),
         ];
         for (refusal, number, detail) in cases {

@@ -14,7 +14,7 @@ mod wrapper;
 pub mod write;
 
 pub use discover_request::{Direction, DiscoverRequest, ServiceRequest};
-pub use instance::{Reader, discovered_instance, put_identity, put_instance};
+pub use instance::{Reader, put_discovered_instance, put_identity, put_instance};
 pub use instance_request::{
     HealthCheckRequest, InstanceRequest, LocationRequest, METADATA_KEPT_MAX,
 };

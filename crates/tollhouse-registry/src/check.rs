@@ -1,15 +1,15 @@
 //! What names, lengths and numbers are accepted, in the order in which Polaris looks at them.
 
-use crate::command::NewInstance;
+use crate::command::{DetailsChange, NewContract, NewInstance};
 use crate::instance::{Location, Metadata};
 use crate::limits::{
+    CONTRACT_KIND_CHARS_MAX, CONTRACT_PROTOCOL_CHARS_MAX, CONTRACT_VERSION_CHARS_MAX, EXPORTS_MAX,
     HOST_CHARS_MAX, INSTANCE_ID_CHARS_MAX, LOCATION_CHARS_MAX, LOGIC_SET_CHARS_MAX,
     METADATA_KEY_CHARS_MAX, METADATA_PAIRS_MAX, METADATA_VALUE_CHARS_MAX, NAMESPACE_CHARS_MAX,
     PROTOCOL_CHARS_MAX, SERVICE_CHARS_MAX, TEXT_CHARS_MAX, TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX,
     UNKNOWN_BYTES_MAX, VPC_ID_CHARS_MAX, WEIGHT_MAX,
 };
 use crate::refusal::{Detail, Refusal};
-use crate::service::ServiceDetails;
 
 /// An instance that somebody registers.
 pub(crate) fn instance(new: &NewInstance) -> Result<(), Refusal> {
@@ -19,8 +19,7 @@ pub(crate) fn instance(new: &NewInstance) -> Result<(), Refusal> {
     namespace_name(&new.namespace)?;
     refuse_if(!is_host(&new.host), Refusal::Host)?;
     refuse_if(new.port.is_none(), Refusal::Port)?;
-    let too_long = new.id.is_empty() || is_longer(&new.id, INSTANCE_ID_CHARS_MAX);
-    refuse_if(too_long, Refusal::InstanceId)
+    refuse_if(!is_instance_id(&new.id), Refusal::InstanceId)
 }
 
 /// The lengths and numbers of an instance, whether or not it is complete.
@@ -99,6 +98,11 @@ fn is_name(text: &str, chars_max: usize) -> bool {
     (1..=chars_max).contains(&text.len()) && text.bytes().all(is_good)
 }
 
+/// Whether a text can be the id of an instance.
+pub fn is_instance_id(text: &str) -> bool {
+    !text.is_empty() && !is_longer(text, INSTANCE_ID_CHARS_MAX)
+}
+
 /// Whether a text can be the host of an instance; blanks around it do not count.
 pub fn is_host(text: &str) -> bool {
     !text.trim().is_empty() && !is_longer(text, HOST_CHARS_MAX)
@@ -110,19 +114,51 @@ pub(crate) fn text(text: &str, what: &'static str) -> Result<(), Refusal> {
 }
 
 /// What people write about a service.
-pub(crate) fn details(details: &ServiceDetails) -> Result<(), Refusal> {
+pub(crate) fn details(details: &DetailsChange) -> Result<(), Refusal> {
+    let [first, second, third] = &details.cmdb_mod;
     let texts = [
         (&details.owners, Detail::Owners),
         (&details.ports, Detail::Ports),
         (&details.business, Detail::Business),
         (&details.department, Detail::Department),
-        (&details.cmdb_mod[0], Detail::Cmdb),
-        (&details.cmdb_mod[1], Detail::Cmdb),
-        (&details.cmdb_mod[2], Detail::Cmdb),
+        (first, Detail::Cmdb),
+        (second, Detail::Cmdb),
+        (third, Detail::Cmdb),
         (&details.comment, Detail::Comment),
     ];
-    let too_long = texts.into_iter().find(|(text, _)| is_longer(text, TEXT_CHARS_MAX));
-    too_long.map_or(Ok(()), |(_, detail)| Err(Refusal::ServiceDetail(detail)))
+    let is_too_long =
+        |text: &Option<String>| text.as_deref().is_some_and(|text| is_longer(text, TEXT_CHARS_MAX));
+    if let Some((_, detail)) = texts.into_iter().find(|(text, _)| is_too_long(text)) {
+        return Err(Refusal::ServiceDetail(detail));
+    }
+    refuse_if(is_too_long(&details.platform_id), Refusal::Parameter("platform_id"))?;
+    exports(details.export_to.as_deref().unwrap_or_default())
+}
+
+/// Namespaces that see what others have.
+pub(crate) fn exports(names: &[String]) -> Result<(), Refusal> {
+    let is_bad =
+        names.len() > EXPORTS_MAX || names.iter().any(|name| is_longer(name, NAMESPACE_CHARS_MAX));
+    refuse_if(is_bad, Refusal::Parameter("export_to"))
+}
+
+/// The token of a service or namespace.
+pub(crate) fn token(token: Option<&str>) -> Result<(), Refusal> {
+    text(token.unwrap_or_default(), "token")
+}
+
+/// A contract that somebody reports.
+pub(crate) fn contract(new: &NewContract) -> Result<(), Refusal> {
+    service_name(&new.service.name)?;
+    namespace_name(&new.service.namespace)?;
+    let texts = [
+        (&*new.id, INSTANCE_ID_CHARS_MAX, "id"),
+        (&*new.kind, CONTRACT_KIND_CHARS_MAX, "type"),
+        (&*new.protocol, CONTRACT_PROTOCOL_CHARS_MAX, "protocol"),
+        (&*new.version, CONTRACT_VERSION_CHARS_MAX, "version"),
+    ];
+    let too_long = texts.into_iter().find(|(text, max, _)| is_longer(text, *max));
+    too_long.map_or(Ok(()), |(_, _, what)| Err(Refusal::Parameter(what)))
 }
 
 /// Seconds between heartbeats, brought into range.
@@ -133,9 +169,10 @@ pub(crate) fn ttl_seconds(given: u32) -> u8 {
     }
 }
 
-fn is_longer(text: &str, chars_max: usize) -> bool {
-    // Most texts have fewer bytes than they may have characters.
-    text.len() > chars_max && text.chars().nth(chars_max).is_some()
+/// Whether a text has more characters than it may have.
+pub(crate) fn is_longer(text: &str, chars_max: usize) -> bool {
+    // Most texts have fewer bytes than they may have characters, and none has more than four a character.
+    text.len() > chars_max && (text.len() > 4 * chars_max || text.chars().nth(chars_max).is_some())
 }
 
 fn refuse_if(refused: bool, refusal: Refusal) -> Result<(), Refusal> {

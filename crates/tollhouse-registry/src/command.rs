@@ -2,6 +2,8 @@
 //!
 //! A change has `None` where a field stays as it is.
 
+mod queued;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -37,20 +39,48 @@ pub enum Command {
     DeleteService(ServiceKey),
     /// Creates an alias; its id, revision and times are set here.
     CreateAlias(Box<Alias>),
-    /// Changes an alias; its id, revision and times are set here.
-    UpdateAlias(Box<Alias>),
+    /// Changes an alias.
+    UpdateAlias(ServiceKey, Box<AliasChange>),
     /// Deletes an alias.
     DeleteAlias(ServiceKey),
     /// Creates a rule.
     CreateRule(Box<NewRule>),
     /// Replaces a rule, found by kind and id.
     UpdateRule(Box<NewRule>),
+    /// Switches a rule on or off.
+    EnableRule(RuleKind, Arc<str>, bool),
     /// Deletes a rule.
     DeleteRule(RuleKind, Arc<str>),
     /// Creates or replaces a contract.
     PutContract(Box<NewContract>),
     /// Deletes a contract.
     DeleteContract(Arc<str>),
+}
+
+impl Command {
+    /// Whether it only takes away: what makes room must be possible where there is none.
+    pub(crate) fn removes(&self) -> bool {
+        match self {
+            Self::Deregister(_)
+            | Self::DeleteNamespace(_)
+            | Self::DeleteService(_)
+            | Self::DeleteAlias(_)
+            | Self::DeleteRule(..)
+            | Self::DeleteContract(_) => true,
+            Self::Register(_)
+            | Self::UpdateInstance(..)
+            | Self::CreateNamespace(..)
+            | Self::UpdateNamespace(..)
+            | Self::CreateService(..)
+            | Self::UpdateService(..)
+            | Self::CreateAlias(_)
+            | Self::UpdateAlias(..)
+            | Self::CreateRule(_)
+            | Self::UpdateRule(_)
+            | Self::EnableRule(..)
+            | Self::PutContract(_) => false,
+        }
+    }
 }
 
 /// What a command did.
@@ -160,10 +190,60 @@ pub struct NamespaceChange {
 pub struct ServiceChange {
     /// All of its pairs.
     pub metadata: Option<Metadata>,
-    /// All that people write about it.
-    pub details: Option<ServiceDetails>,
+    /// What people write about it.
+    pub details: DetailsChange,
     /// Its token, 32 hex digits.
     pub token: Option<String>,
+}
+
+/// What changes of what people write about a service.
+#[derive(Debug, Clone, Default)]
+pub struct DetailsChange {
+    /// Its ports, in words.
+    pub ports: Option<String>,
+    /// The business it belongs to.
+    pub business: Option<String>,
+    /// The department that runs it.
+    pub department: Option<String>,
+    /// Three levels of an inventory.
+    pub cmdb_mod: [Option<String>; 3],
+    /// For people.
+    pub comment: Option<String>,
+    /// Its owners.
+    pub owners: Option<String>,
+    /// The platform that made it.
+    pub platform_id: Option<String>,
+    /// Namespaces that see it.
+    pub export_to: Option<Vec<String>>,
+}
+
+impl From<ServiceDetails> for DetailsChange {
+    /// All of it.
+    fn from(details: ServiceDetails) -> Self {
+        Self {
+            ports: Some(details.ports),
+            business: Some(details.business),
+            department: Some(details.department),
+            cmdb_mod: details.cmdb_mod.map(Some),
+            comment: Some(details.comment),
+            owners: Some(details.owners),
+            platform_id: Some(details.platform_id),
+            export_to: Some(details.export_to),
+        }
+    }
+}
+
+/// What changes of an alias.
+#[derive(Debug, Clone, Default)]
+pub struct AliasChange {
+    /// The service.
+    pub target: Option<ServiceKey>,
+    /// For people.
+    pub comment: Option<String>,
+    /// Its owners.
+    pub owners: Option<String>,
+    /// All of its pairs.
+    pub metadata: Option<Metadata>,
 }
 
 /// A rule as somebody writes it.

@@ -3,8 +3,10 @@
 //! The timer wheel looks at every checked instance once an expiry time, and again when its last beat
 //! would make it expire; beats themselves never touch it. Mass expiry is a mode of a service: while
 //! expiring would leave as few healthy instances as its threshold says, silent ones are kept, since
-//! then the network or the registry is more likely at fault than they are.
+//! then the network or the registry is more likely at fault than they are. Nobody expires for time in
+//! which this process slept.
 
+mod pauses;
 mod wheel;
 
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use crate::key::ServiceKey;
 use crate::pulse::Pulse;
 use crate::state::State;
 
+use pauses::Pauses;
 pub(crate) use wheel::Wheel;
 
 /// A service that keeps instances although they have fallen silent.
@@ -36,10 +39,42 @@ pub(crate) enum Transition {
     Recovered(Arc<Instance>),
 }
 
+impl Transition {
+    /// The instance, as it now stands.
+    pub(crate) fn instance(&self) -> &Arc<Instance> {
+        match self {
+            Self::Expired(instance) | Self::Recovered(instance) => instance,
+        }
+    }
+}
+
+/// What a command did to an instance, for when it is durable: until then neither its pulse, which all
+/// of its versions share, nor the wheel may know.
+#[derive(Debug, Clone)]
+pub(crate) enum Touched {
+    /// It was registered, in place of what was there before.
+    Registered(Arc<Instance>, Option<Arc<Instance>>),
+    /// It was changed, from what it was before.
+    Changed(Arc<Instance>, Arc<Instance>),
+    /// It is gone.
+    Gone(Arc<Instance>),
+}
+
+impl Touched {
+    /// The instance, if it is there.
+    pub(crate) fn present(&self) -> Option<&Arc<Instance>> {
+        match self {
+            Self::Registered(instance, _) | Self::Changed(instance, _) => Some(instance),
+            Self::Gone(_) => None,
+        }
+    }
+}
+
 /// The health of all instances; see the module.
 #[derive(Debug)]
 pub(crate) struct Health {
     wheel: Wheel,
+    pauses: Pauses,
     /// The threshold of services that set none; 0 switches mass expiry off.
     default_threshold: f64,
     /// Silent instances that are kept, by service.
@@ -54,11 +89,52 @@ struct Kept {
 
 impl Health {
     pub(crate) fn new(now_ms: u64, default_threshold: f64) -> Self {
-        Self { wheel: Wheel::new(now_ms), default_threshold, kept: HashMap::new() }
+        Self {
+            wheel: Wheel::new(now_ms),
+            pauses: Pauses::new(now_ms),
+            default_threshold,
+            kept: HashMap::new(),
+        }
     }
 
-    /// Follows an instance that was registered, changed or loaded.
-    pub(crate) fn follow(&mut self, instance: &Instance) {
+    /// Takes an instance in that was read back: it is heard of now.
+    pub(crate) fn resume(&mut self, instance: &Instance, now_ms: u64) {
+        instance.pulse.revive(now_ms);
+        if instance.awaits_beat() {
+            instance.pulse.await_beat();
+        }
+        self.follow(instance);
+    }
+
+    /// Takes in what a durable command did.
+    pub(crate) fn take(&mut self, state: &mut State, touched: &Touched, now_ms: u64) {
+        match touched {
+            Touched::Registered(instance, before) => {
+                if let Some(before) = before {
+                    self.release(state, &before.service, &before.id);
+                }
+                self.resume(instance, now_ms);
+            }
+            Touched::Changed(instance, before) => {
+                if instance.ttl_seconds != before.ttl_seconds {
+                    instance.pulse.revive(now_ms);
+                }
+                if instance.awaits_beat() {
+                    instance.pulse.await_beat();
+                }
+                self.follow(instance);
+            }
+            Touched::Gone(instance) => self.forget(state, instance),
+        }
+    }
+
+    /// Takes note that this process is awake, though so much later than it should be.
+    pub(crate) fn look(&mut self, now_ms: u64, late_ms: u64) {
+        self.pauses.look(now_ms, late_ms);
+    }
+
+    /// Follows an instance that may expire.
+    fn follow(&mut self, instance: &Instance) {
         let Some(expiry_ms) = instance.expiry_ms().filter(|_| instance.healthy) else { return };
         self.wheel.arm(&instance.pulse, instance.pulse.alive_at_ms() + expiry_ms);
     }
@@ -67,7 +143,7 @@ impl Health {
     pub(crate) fn advance(&mut self, state: &mut State, now_ms: u64) -> Vec<Transition> {
         let mut transitions = Vec::new();
         for pulse in self.wheel.due(now_ms) {
-            if let Some(expired) = self.judge(state, &pulse, now_ms) {
+            if let Some(expired) = self.examine(state, &pulse, now_ms) {
                 transitions.push(Transition::Expired(expired));
             }
         }
@@ -91,7 +167,7 @@ impl Health {
         transitions
     }
 
-    fn judge(
+    fn examine(
         &mut self,
         state: &mut State,
         pulse: &Arc<Pulse>,
@@ -105,7 +181,7 @@ impl Health {
             self.release(state, &service, pulse.id());
             return None;
         };
-        let expires_at_ms = pulse.alive_at_ms() + expiry_ms;
+        let expires_at_ms = self.expires_at_ms(pulse, expiry_ms);
         if now_ms < expires_at_ms {
             self.release(state, &service, pulse.id());
             self.wheel.arm(pulse, expires_at_ms);
@@ -119,11 +195,17 @@ impl Health {
         self.release(state, &service, pulse.id());
         // Before the last look at its beats, so that none falls between.
         pulse.await_beat();
-        if pulse.alive_at_ms() + expiry_ms > now_ms {
-            self.wheel.arm(pulse, pulse.alive_at_ms() + expiry_ms);
+        let expires_at_ms = self.expires_at_ms(pulse, expiry_ms);
+        if expires_at_ms > now_ms {
+            self.wheel.arm(pulse, expires_at_ms);
             return None;
         }
         state.expire(pulse.id(), now_ms)
+    }
+
+    fn expires_at_ms(&self, pulse: &Pulse, expiry_ms: u64) -> u64 {
+        let alive_at_ms = pulse.alive_at_ms();
+        alive_at_ms + expiry_ms + self.pauses.grace_ms(alive_at_ms)
     }
 
     /// Whether expiring an instance would leave too few.
@@ -170,7 +252,7 @@ impl Health {
     }
 
     /// An instance is gone.
-    pub(crate) fn forget(&mut self, state: &mut State, instance: &Instance) {
+    fn forget(&mut self, state: &mut State, instance: &Instance) {
         self.release(state, &instance.service, &instance.id);
         self.wheel.forget(&instance.pulse);
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::encoded::Encoded;
 use crate::key::ServiceKey;
 use crate::pulse::Pulse;
 use crate::revision::Revision;
@@ -58,8 +57,6 @@ pub struct Instance {
     pub unknown: Bytes,
     /// Its heartbeats.
     pub pulse: Arc<Pulse>,
-    /// Its encoded form.
-    pub encoded: Encoded,
 }
 
 /// Where an instance stands; parts may be empty.
@@ -73,7 +70,8 @@ pub struct Location {
     pub campus: Box<str>,
 }
 
-/// What is made durable of an instance. Health is not: a restart gives everyone a full expiry time.
+/// What is made durable of an instance: as it stands, so that a revision means the same after a
+/// restart. Its beats are not, and a restart gives who was healthy a full expiry time.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredInstance {
     id: Arc<str>,
@@ -99,6 +97,8 @@ pub(crate) struct StoredInstance {
     created_at: u64,
     modified_at: u64,
     revision: Revision,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expired_after_beat: Option<u64>,
     #[serde(
         default,
         with = "crate::journal::base64_bytes",
@@ -122,7 +122,7 @@ impl StoredInstance {
             priority: kept.priority,
             weight: kept.weight,
             ttl_seconds: kept.ttl_seconds,
-            healthy: kept.healthy || kept.expired_after_beat.is_some(),
+            healthy: kept.healthy,
             isolated: kept.isolated,
             location: kept.location,
             metadata: kept.metadata,
@@ -130,11 +130,12 @@ impl StoredInstance {
             created_at: kept.created_at,
             modified_at: kept.modified_at,
             revision: kept.revision,
+            expired_after_beat: kept.expired_after_beat,
             unknown: kept.unknown,
         }
     }
 
-    /// The instance, alive from now on.
+    /// The instance, heard of now.
     pub(crate) fn revived(self, now_ms: u64) -> Instance {
         let pulse = Pulse::new(Arc::clone(&self.id), now_ms);
         Instance {
@@ -156,10 +157,9 @@ impl StoredInstance {
             created_at: self.created_at,
             modified_at: self.modified_at,
             revision: self.revision,
-            expired_after_beat: None,
+            expired_after_beat: self.expired_after_beat,
             unknown: self.unknown,
             pulse,
-            encoded: Encoded::default(),
         }
     }
 }
@@ -168,5 +168,10 @@ impl Instance {
     /// How long it may be silent, in milliseconds; `None` where health is not checked.
     pub fn expiry_ms(&self) -> Option<u64> {
         self.ttl_seconds.map(|ttl| u64::from(ttl) * 1_000 * crate::limits::TTLS_TO_EXPIRY)
+    }
+
+    /// Whether its next beat makes it healthy.
+    pub(crate) fn awaits_beat(&self) -> bool {
+        !self.healthy && self.ttl_seconds.is_some()
     }
 }

@@ -4,13 +4,15 @@
 
 use bytes::Bytes;
 use serde::Serialize;
-use tollhouse_store::Transaction;
+use tollhouse_store::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use tollhouse_store::{Operation, Transaction};
 
 use crate::alias::Alias;
 use crate::contract::Contract;
 use crate::instance::{Instance, StoredInstance};
 use crate::key::ServiceRef;
 use crate::namespace::Namespace;
+use crate::refusal::Refusal;
 use crate::rule::{Rule, RuleKind};
 use crate::service::Service;
 
@@ -21,11 +23,59 @@ pub(crate) const INSTANCES: &str = "/instances/";
 pub(crate) const RULES: &str = "/rules/";
 pub(crate) const CONTRACTS: &str = "/contracts/";
 
+/// A key with its value, small enough for the store: whatever becomes a record can be committed.
+#[derive(Debug)]
+pub(crate) struct Record {
+    key: String,
+    value: Vec<u8>,
+}
+
 /// Writes in the order in which they were made; a later one of the same key wins.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     transaction: Transaction,
     bytes: usize,
+}
+
+impl Record {
+    /// An instance.
+    pub(crate) fn instance(instance: &Instance) -> Result<Self, Refusal> {
+        Self::new(format!("{INSTANCES}{}", instance.id), &StoredInstance::of(instance))
+    }
+
+    /// A namespace.
+    pub(crate) fn namespace(namespace: &Namespace) -> Result<Self, Refusal> {
+        Self::new(format!("{NAMESPACES}{}", namespace.name), namespace)
+    }
+
+    /// A service.
+    pub(crate) fn service(service: &Service) -> Result<Self, Refusal> {
+        Self::new(service_key(SERVICES, service.key.borrowed()), service)
+    }
+
+    /// An alias.
+    pub(crate) fn alias(alias: &Alias) -> Result<Self, Refusal> {
+        Self::new(service_key(ALIASES, alias.key.borrowed()), alias)
+    }
+
+    /// A rule.
+    pub(crate) fn rule(rule: &Rule) -> Result<Self, Refusal> {
+        Self::new(format!("{RULES}{}/{}", rule.kind.name(), rule.id), rule)
+    }
+
+    /// A contract.
+    pub(crate) fn contract(contract: &Contract) -> Result<Self, Refusal> {
+        Self::new(format!("{CONTRACTS}{}", contract.id), contract)
+    }
+
+    fn new<T: Serialize>(key: String, value: &T) -> Result<Self, Refusal> {
+        let value = serde_json::to_vec(value)
+            .expect("records are structs, numbers, texts and maps with texts as keys");
+        if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        Ok(Self { key, value })
+    }
 }
 
 impl Journal {
@@ -44,64 +94,39 @@ impl Journal {
         self.transaction
     }
 
-    pub(crate) fn put_instance(&mut self, instance: &Instance) {
-        self.put(format!("{INSTANCES}{}", instance.id), &StoredInstance::of(instance));
+    pub(crate) fn put(&mut self, Record { key, value }: Record) {
+        self.bytes += key.len() + value.len();
+        let put = Operation::Put { key: key.into(), value: value.into(), ttl: None };
+        self.transaction.operations.push(put);
     }
 
     pub(crate) fn delete_instance(&mut self, id: &str) {
         self.delete(format!("{INSTANCES}{id}"));
     }
 
-    pub(crate) fn put_namespace(&mut self, namespace: &Namespace) {
-        self.put(format!("{NAMESPACES}{}", namespace.name), namespace);
-    }
-
     pub(crate) fn delete_namespace(&mut self, name: &str) {
         self.delete(format!("{NAMESPACES}{name}"));
-    }
-
-    pub(crate) fn put_service(&mut self, service: &Service) {
-        self.put(service_key(SERVICES, service.key.borrowed()), service);
     }
 
     pub(crate) fn delete_service(&mut self, key: ServiceRef<'_>) {
         self.delete(service_key(SERVICES, key));
     }
 
-    pub(crate) fn put_alias(&mut self, alias: &Alias) {
-        self.put(service_key(ALIASES, alias.key.borrowed()), alias);
-    }
-
     pub(crate) fn delete_alias(&mut self, key: ServiceRef<'_>) {
         self.delete(service_key(ALIASES, key));
-    }
-
-    pub(crate) fn put_rule(&mut self, rule: &Rule) {
-        self.put(format!("{RULES}{}/{}", rule.kind.name(), rule.id), rule);
     }
 
     pub(crate) fn delete_rule(&mut self, kind: RuleKind, id: &str) {
         self.delete(format!("{RULES}{}/{id}", kind.name()));
     }
 
-    pub(crate) fn put_contract(&mut self, contract: &Contract) {
-        self.put(format!("{CONTRACTS}{}", contract.id), contract);
-    }
-
     pub(crate) fn delete_contract(&mut self, id: &str) {
         self.delete(format!("{CONTRACTS}{id}"));
     }
 
-    fn put<T: Serialize>(&mut self, key: String, value: &T) {
-        let value = serde_json::to_vec(value)
-            .expect("records are structs, numbers, texts and maps with texts as keys");
-        self.bytes += key.len() + value.len();
-        self.transaction = std::mem::take(&mut self.transaction).put(key, value);
-    }
-
     fn delete(&mut self, key: String) {
         self.bytes += key.len();
-        self.transaction = std::mem::take(&mut self.transaction).delete(key);
+        self.transaction.operations.push(Operation::Delete { key: key.into() });
     }
 }
 

@@ -1,26 +1,39 @@
 //! The keeper: the one owner of the newest version.
 //!
 //! Commands that have queued up are applied to a copy in their order, made durable in one commit,
-//! published together, and answered; what cannot be made durable is dropped with the copy. Between two
-//! groups the keeper lets time pass. It is one future, on any runtime.
+//! published together, and answered; what cannot be made durable is dropped with the copy
+//! ([`group`], [`commit`]). Between two groups the keeper lets time pass, makes changes of health
+//! durable ([`saving`]) and clears away what nobody needs ([`clean_up`]). It is one future, on any
+//! runtime.
+
+mod clean_up;
+mod commit;
+mod group;
+mod reading;
+mod saving;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use tollhouse_stdx::Random;
 use tollhouse_store::{Store, StoreError};
 
-use crate::clock::Clock;
-use crate::command::{Command, Outcome};
+pub use clean_up::CleanUp;
+use clean_up::Cleaner;
+use commit::StoreHealth;
+use group::Group;
+use saving::Unsaved;
+
+use crate::clock::{Clock, milliseconds};
 use crate::health::{Health, Transition};
-use crate::instance::Instance;
-use crate::journal::Journal;
-use crate::limits::{COMMANDS_BATCHED_MAX, COMMANDS_QUEUED_MAX, HEALTH_TICK};
-use crate::refusal::Refusal;
+use crate::limits::{
+    CLIENTS_SWEEP_INTERVAL, COMMANDS_BATCHED_MAX, COMMANDS_QUEUED_MAX, HEALTH_TICK, PAUSE_MIN,
+    STATE_BYTES_MAX,
+};
 use crate::registry::{Registry, Request, Shared};
-use crate::state::{Change, State};
+use crate::state::State;
 
 /// How the registry behaves.
 #[derive(Debug, Clone)]
@@ -28,6 +41,10 @@ pub struct Options {
     /// The part of a service's instances, from 0 to 1, that must be left for silent ones to expire,
     /// where the service sets none; 0 lets all expire.
     pub mass_expiry_threshold: f64,
+    /// Bytes of memory that all objects together may take; more are refused.
+    pub memory_max: usize,
+    /// What is deleted when nobody has needed it for long.
+    pub clean_up: CleanUp,
     /// Where the time comes from.
     pub clock: Clock,
     /// What revisions are made of; `None` is a number of this process' own.
@@ -36,13 +53,15 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { mass_expiry_threshold: 0.0, clock: Clock::system(), salt: None }
+        Self {
+            mass_expiry_threshold: 0.0,
+            memory_max: STATE_BYTES_MAX,
+            clean_up: CleanUp::default(),
+            clock: Clock::system(),
+            salt: None,
+        }
     }
 }
-
-/// Bytes of writes after which a group is committed although more commands wait: a fraction of what
-/// the store takes in one transaction.
-const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// See the module.
 pub struct Keeper {
@@ -50,15 +69,14 @@ pub struct Keeper {
     requests: mpsc::Receiver<Request>,
     store: Arc<dyn Store>,
     health: Health,
-    /// How the last commit ended: a disk that stays full is told of once.
-    disk: Disk,
-}
-
-/// Whether commits succeed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Disk {
-    Takes,
-    Refuses,
+    /// The last look at the time, by the runtime's own clock.
+    looked_at: Instant,
+    unsaved: Unsaved,
+    cleaner: Cleaner,
+    /// When clients that fell silent are looked for next.
+    sweep_at_ms: u64,
+    /// How the last commit ended: a disk that stays full is logged once.
+    store_health: StoreHealth,
 }
 
 impl std::fmt::Debug for Keeper {
@@ -67,26 +85,8 @@ impl std::fmt::Debug for Keeper {
     }
 }
 
-type Reply = oneshot::Sender<Result<Outcome, Refusal>>;
-
-/// Commands on their way into one commit. Refusals wait with the rest: they may rest on what the commit
-/// makes true.
-struct Group {
-    state: State,
-    journal: Journal,
-    now_ms: u64,
-    done: Vec<(Reply, Result<Outcome, Refusal>)>,
-    changed: Vec<Touched>,
-}
-
-/// An instance that the wheel has to hear of.
-enum Touched {
-    Here(Arc<Instance>),
-    Gone(Arc<Instance>),
-}
-
 impl Keeper {
-    /// Reads everything back from the store. Every instance is alive from now on.
+    /// Reads everything back from the store. Every instance that was healthy is from now on.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -94,29 +94,28 @@ impl Keeper {
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<(Self, Registry), StoreError> {
+        let entropy = || Random::from_process_entropy().next_u64() ^ options.clock.now_ms();
+        let salt = options.salt.unwrap_or_else(entropy);
+        let mut state = State::new(salt, options.memory_max);
+        reading::read_back(&*store, &mut state, &options.clock).await?;
+        // Reading a million instances takes longer than the shortest expiry.
         let now_ms = options.clock.now_ms();
-        let entropy = || Random::from_process_entropy().next_u64() ^ now_ms;
-        let mut state = State::new(options.salt.unwrap_or_else(entropy));
-        let listing = store.list("").await?;
-        let count = listing.entries.len();
-        for unreadable in state.load(listing.entries, now_ms) {
-            tracing::error!(key = %unreadable.key, reason = %unreadable.reason,
-                "an entry of the registry cannot be read; it was left as it is");
-        }
         let mut health = Health::new(now_ms, options.mass_expiry_threshold);
-        state.instances().for_each(|instance| health.follow(instance));
-        if count > 0 {
-            let totals = state.totals();
-            tracing::info!(
-                services = totals.services,
-                instances = totals.instances.total,
-                "registry read back; every instance has its full time"
-            );
-        }
+        state.instances().for_each(|instance| health.resume(instance, now_ms));
         let (sender, requests) = mpsc::channel(COMMANDS_QUEUED_MAX);
         let registry = Registry::new(state, options.clock, sender);
-        let shared = Arc::clone(registry.shared());
-        Ok((Self { shared, requests, store, health, disk: Disk::Takes }, registry))
+        let keeper = Self {
+            shared: Arc::clone(registry.shared()),
+            requests,
+            store,
+            health,
+            looked_at: Instant::now(),
+            unsaved: Unsaved::default(),
+            cleaner: Cleaner::new(options.clean_up, now_ms),
+            sweep_at_ms: now_ms,
+            store_health: StoreHealth::Takes,
+        };
+        Ok((keeper, registry))
     }
 
     /// Keeps the registry until `stop` is over; what has queued up by then is refused.
@@ -131,9 +130,10 @@ impl Keeper {
                     if count == 0 {
                         return;
                     }
+                    self.look();
                     self.work(&mut requests).await;
                 }
-                _ = ticks.tick() => self.pass_time(),
+                _ = ticks.tick() => self.tick().await,
                 () = &mut stop => return,
             }
         }
@@ -146,10 +146,10 @@ impl Keeper {
         for request in requests.drain(..) {
             match request {
                 Request::Beats(id) => beats.push(id),
-                Request::Command(command, reply) => {
-                    group.apply(command, reply);
-                    if group.journal.bytes() >= GROUP_BYTES_MAX {
-                        self.commit(std::mem::replace(&mut group, self.new_group())).await;
+                Request::Command(command, reply, share) => {
+                    group.apply(command, Some(reply), Some(share));
+                    if group.is_full() {
+                        self.commit(group).await;
                         group = self.new_group();
                     }
                 }
@@ -162,74 +162,32 @@ impl Keeper {
     }
 
     fn new_group(&self) -> Group {
-        Group {
-            state: State::clone(&self.shared.state.load()),
-            journal: Journal::default(),
-            now_ms: self.shared.clock.now_ms(),
-            done: Vec::new(),
-            changed: Vec::new(),
-        }
+        Group::new(State::clone(&self.shared.state.load()), self.shared.clock.now_ms())
     }
 
-    /// Makes a group durable, publishes it, answers.
-    async fn commit(&mut self, group: Group) {
-        let Group { mut state, journal, done, changed, .. } = group;
-        if !journal.is_empty() {
-            let started = Instant::now();
-            let committed = self.store.commit(journal.into_transaction()).await;
-            self.tell_turn(committed.as_ref().err());
-            if let Err(error) = committed {
-                for (reply, outcome) in done {
-                    self.answer(reply, outcome.and_then(|_| Err(Refusal::Store(error.clone()))));
-                }
-                return;
-            }
-            let statistics = &self.shared.statistics;
-            let elapsed_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-            statistics.commits.fetch_add(1, Ordering::Relaxed);
-            statistics.commit_us.fetch_add(elapsed_us, Ordering::Relaxed);
-            for touched in &changed {
-                match touched {
-                    Touched::Here(instance) => {
-                        self.shared.strangers.forget(&instance.id);
-                        self.health.follow(instance);
-                    }
-                    Touched::Gone(instance) => self.health.forget(&mut state, instance),
-                }
-            }
-            self.publish(state);
+    /// Takes note that this process is awake: if it was not, nobody expires for that.
+    fn look(&mut self) {
+        let now = Instant::now();
+        let late = now.duration_since(self.looked_at).saturating_sub(HEALTH_TICK);
+        self.looked_at = now;
+        let late_ms = if late >= PAUSE_MIN { milliseconds(late) } else { 0 };
+        if late_ms > 0 {
+            tracing::warn!(late_ms, "the registry was held up; nobody expires for that time");
         }
-        for (reply, outcome) in done {
-            self.answer(reply, outcome);
-        }
+        self.health.look(self.shared.clock.now_ms(), late_ms);
     }
 
-    /// Counts what came of a command, and tells who asked, who may be gone.
-    fn answer(&self, reply: Reply, outcome: Result<Outcome, Refusal>) {
-        let counter = match &outcome {
-            Ok(_) => &self.shared.statistics.commands,
-            Err(_) => &self.shared.statistics.refused,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        let _ = reply.send(outcome);
-    }
-
-    /// Logs that the disk has begun to refuse commits, or takes them again.
-    fn tell_turn(&mut self, error: Option<&StoreError>) {
-        let before = self.disk;
-        self.disk = if error.is_some() { Disk::Refuses } else { Disk::Takes };
-        match (before, error) {
-            (Disk::Takes, Some(error)) => {
-                tracing::error!(%error, "registrations cannot be made durable and are refused");
-            }
-            (Disk::Refuses, None) => tracing::info!("registrations are made durable again"),
-            _ => {}
-        }
-    }
-
-    /// Expires who has been silent for too long.
-    fn pass_time(&mut self) {
+    /// What is due: expiry at every tick, the rest once in a while.
+    async fn tick(&mut self) {
+        self.look();
         self.change_health(Health::advance);
+        self.save_health().await;
+        self.clean_up().await;
+        let now_ms = self.shared.clock.now_ms();
+        if now_ms >= self.sweep_at_ms {
+            self.sweep_at_ms = now_ms + milliseconds(CLIENTS_SWEEP_INTERVAL);
+            self.shared.clients.sweep(now_ms);
+        }
     }
 
     fn change_health(
@@ -241,20 +199,22 @@ impl Keeper {
         let now_ms = self.shared.clock.now_ms();
         let transitions = change(&mut self.health, &mut state, now_ms);
         for transition in &transitions {
-            self.tell(transition);
+            self.count_transition(transition);
+            self.unsaved.push(&transition.instance().id, now_ms);
         }
         if !transitions.is_empty() || state.differs_in_mass_expiry(&current) {
             self.publish(state);
         }
     }
 
-    fn tell(&self, transition: &Transition) {
+    fn count_transition(&self, transition: &Transition) {
         let statistics = &self.shared.statistics;
-        let (instance, counter, what) = match transition {
-            Transition::Expired(instance) => (instance, &statistics.expired, "unhealthy"),
-            Transition::Recovered(instance) => (instance, &statistics.recovered, "healthy"),
+        let (counter, what) = match transition {
+            Transition::Expired(_) => (&statistics.expired, "unhealthy"),
+            Transition::Recovered(_) => (&statistics.recovered, "healthy"),
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        let instance = transition.instance();
         tracing::debug!(service = %instance.service, host = %instance.host, port = instance.port,
             "instance is {what}");
     }
@@ -264,23 +224,6 @@ impl Keeper {
         let version = state.version;
         self.shared.state.store(Arc::new(state));
         self.shared.published.send_replace(version);
-    }
-}
-
-impl Group {
-    fn apply(&mut self, command: Command, reply: Reply) {
-        let mut change = Change { now_ms: self.now_ms, journal: &mut self.journal };
-        let outcome = self.state.apply(command, &mut change);
-        match &outcome {
-            Ok(Outcome::Instance(instance)) => {
-                self.changed.push(Touched::Here(Arc::clone(instance)));
-            }
-            Ok(Outcome::Deregistered(Some(instance))) => {
-                self.changed.push(Touched::Gone(Arc::clone(instance)));
-            }
-            _ => {}
-        }
-        self.done.push((reply, outcome));
     }
 }
 

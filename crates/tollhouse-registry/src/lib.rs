@@ -10,12 +10,14 @@
 
 mod alias;
 mod check;
+mod chunked;
 mod clients;
 mod clock;
 mod command;
 mod contract;
 mod encoded;
 mod health;
+mod held_bytes;
 mod instance;
 mod journal;
 mod keeper;
@@ -33,18 +35,19 @@ mod strangers;
 mod view;
 
 pub use alias::Alias;
-pub use check::{is_host, is_namespace_name, is_service_name};
+pub use check::{is_host, is_instance_id, is_namespace_name, is_service_name};
+pub use chunked::{CHUNK_OBJECTS, Chunk, Chunked};
 pub use clients::Client;
 pub use clock::{Clock, ManualClock};
 pub use command::{
-    Command, InstanceChange, NamespaceChange, NewContract, NewInstance, NewRule, Outcome,
-    ServiceChange,
+    AliasChange, Command, DetailsChange, InstanceChange, NamespaceChange, NewContract, NewInstance,
+    NewRule, Outcome, ServiceChange,
 };
 pub use contract::Contract;
 pub use encoded::Encoded;
 pub use health::MassExpiry;
 pub use instance::{Instance, Location, Metadata};
-pub use keeper::{Keeper, Options};
+pub use keeper::{CleanUp, Keeper, Options};
 pub use key::{ServiceKey, ServiceRef};
 pub use namespace::{DEFAULT as DEFAULT_NAMESPACE, Namespace, SYSTEM as SYSTEM_NAMESPACE};
 pub use pulse::{LastBeat, Pulse};

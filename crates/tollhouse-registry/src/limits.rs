@@ -74,11 +74,29 @@ pub const RULES_MAX: usize = 100_000;
 /// Most service contracts.
 pub const CONTRACTS_MAX: usize = 100_000;
 
+/// Longest kind, protocol and version of a contract: what Polaris' database columns hold.
+pub const CONTRACT_KIND_CHARS_MAX: usize = 128;
+/// See [`CONTRACT_KIND_CHARS_MAX`].
+pub const CONTRACT_PROTOCOL_CHARS_MAX: usize = 32;
+/// See [`CONTRACT_KIND_CHARS_MAX`].
+pub const CONTRACT_VERSION_CHARS_MAX: usize = 64;
+
+/// Most namespaces that one service or namespace names as its readers; more are named by `*`.
+pub const EXPORTS_MAX: usize = 256;
+
+/// Bytes of memory that all objects together may take, where nobody says otherwise: as many
+/// instances as there may be, with usual metadata.
+pub const STATE_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024;
+
 /// Largest body of a rule or contract, in bytes: what the store takes, less its own fields.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// Commands that wait for the keeper; whoever submits more waits too. Some seconds of work.
+/// Commands that wait for the keeper; whoever submits more is refused. Some seconds of work.
 pub const COMMANDS_QUEUED_MAX: usize = 16 * 1024;
+
+/// Bytes of commands that wait for the keeper. Whoever submits more is refused: who waits would hold
+/// the bytes all the same.
+pub const COMMANDS_QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Commands committed together: what sixteen connections with full pipelines submit during one
 /// flush of a disk, while the first of them does not wait for long.
@@ -87,6 +105,9 @@ pub const COMMANDS_BATCHED_MAX: usize = 2_048;
 /// Ids that beat without being registered, remembered to answer their fifth beat as Polaris does.
 pub const STRANGERS_MAX: usize = 64 * 1024;
 
+/// Bytes of their ids.
+pub const STRANGERS_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Beats of an unknown instance that are answered as if it were known: Polaris tolerates the delay
 /// of its own cache, and clients count on it.
 pub const STRANGER_BEATS_TOLERATED: u32 = 4;
@@ -94,9 +115,36 @@ pub const STRANGER_BEATS_TOLERATED: u32 = 4;
 /// Most reported clients kept in memory.
 pub const CLIENTS_MAX: usize = 100_000;
 
+/// Longest id of a reported client: what Polaris' database column holds.
+pub const CLIENT_ID_CHARS_MAX: usize = 128;
+
+/// Bytes that are kept of a client's report: ten times what SDKs say of themselves.
+pub const CLIENT_BYTES_MAX: usize = 4 * 1024;
+
+/// Bytes that are kept of all reports together.
+pub const CLIENTS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How often clients that fell silent are looked for.
+pub const CLIENTS_SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+
 /// How long a reported client is kept: three of the SDKs' intervals of two minutes.
 pub const CLIENT_KEPT: Duration = Duration::from_secs(360);
 
 /// How often health is looked at. A tenth of a second of delay is little beside the three
 /// seconds of the shortest expiry.
 pub const HEALTH_TICK: Duration = Duration::from_millis(100);
+
+/// A tick of the keeper that comes later than this by its own timer was held up by something that held
+/// up everybody: the process was stopped, the machine slept. Far above what scheduling adds.
+pub const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// How long a change of health stands before it is made durable: longer than flapping, and than a
+/// process takes to end, while which nobody can beat.
+pub const HEALTH_SAVED_AFTER: Duration = Duration::from_secs(10);
+
+/// How often changes of health are made durable, in one commit, so that a network failure is no storm
+/// of them.
+pub const HEALTH_SAVED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often is looked for what nobody needs any more.
+pub const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(30);

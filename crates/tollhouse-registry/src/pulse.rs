@@ -1,5 +1,8 @@
 //! The pulse of an instance: what its heartbeats leave behind. Written without a lock by whoever
 //! receives a beat, read by the keeper's timer wheel. Nothing of it is made durable.
+//!
+//! A beat writes when it came and then reads whether it is awaited; the keeper writes that it awaits one
+//! and then reads when the last came. All four are sequentially consistent: one of both sees the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,25 +62,25 @@ impl Pulse {
     pub(crate) fn beat(&self, now_ms: u64) -> bool {
         self.beat_at_ms.store(now_ms, Ordering::Relaxed);
         self.beats.fetch_add(1, Ordering::Relaxed);
-        self.alive_at_ms.store(now_ms, Ordering::Release);
+        self.alive_at_ms.store(now_ms, Ordering::SeqCst);
         // Read first: a line that is only read stays shared between cores.
-        self.is_awaited.load(Ordering::Acquire) && self.is_awaited.swap(false, Ordering::AcqRel)
+        self.is_awaited.load(Ordering::SeqCst) && self.is_awaited.swap(false, Ordering::SeqCst)
     }
 
     /// Counts as alive from now on, without a beat: it was registered again.
     pub(crate) fn revive(&self, now_ms: u64) {
-        self.alive_at_ms.store(now_ms, Ordering::Release);
-        self.is_awaited.store(false, Ordering::Release);
+        self.alive_at_ms.store(now_ms, Ordering::SeqCst);
+        self.is_awaited.store(false, Ordering::SeqCst);
     }
 
     /// Has the next beat told to the keeper.
     pub(crate) fn await_beat(&self) {
-        self.is_awaited.store(true, Ordering::Release);
+        self.is_awaited.store(true, Ordering::SeqCst);
     }
 
     /// What expiry counts from.
     pub(crate) fn alive_at_ms(&self) -> u64 {
-        self.alive_at_ms.load(Ordering::Acquire)
+        self.alive_at_ms.load(Ordering::SeqCst)
     }
 
     /// When the timer wheel looks at it next; 0 when it does not.

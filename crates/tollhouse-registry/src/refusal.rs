@@ -65,6 +65,22 @@ pub enum Refusal {
         /// The bound.
         max: usize,
     },
+    /// The object is larger than what is kept of one.
+    #[error("the object is larger than what the registry keeps of one")]
+    TooLarge,
+    /// What the registry holds has reached its bound of memory.
+    #[error(
+        "the registry holds all the {what} that its {max} bytes of memory for them take; delete some first"
+    )]
+    OutOfMemory {
+        /// What there is too much of.
+        what: &'static str,
+        /// The bound.
+        max: usize,
+    },
+    /// More commands wait than are held.
+    #[error("the registry has more to do than it can hold; try again")]
+    Busy,
     /// The change could not be made durable; nothing has changed.
     #[error("{0}")]
     Store(tollhouse_store::StoreError),

@@ -4,16 +4,18 @@
 //! keeper.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::check::is_instance_id;
 use crate::clients::{Client, Clients};
 use crate::clock::Clock;
 use crate::command::{Command, Outcome};
-use crate::limits::STRANGER_BEATS_TOLERATED;
+use crate::limits::{COMMANDS_QUEUED_BYTES_MAX, STRANGER_BEATS_TOLERATED};
 use crate::pulse::LastBeat;
 use crate::refusal::Refusal;
 use crate::state::State;
@@ -31,17 +33,41 @@ pub(crate) struct Shared {
     pub(crate) strangers: Strangers,
     pub(crate) clock: Clock,
     pub(crate) statistics: Statistics,
-    clients: Clients,
+    pub(crate) clients: Clients,
     requests: mpsc::Sender<Request>,
+    /// Bytes of commands that wait for the keeper.
+    queued_bytes: Arc<AtomicUsize>,
 }
 
 /// What the keeper is asked.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Do this, and say what came of it.
-    Command(Command, oneshot::Sender<Result<Outcome, Refusal>>),
+    Command(Command, oneshot::Sender<Result<Outcome, Refusal>>, QueueShare),
     /// An unhealthy instance beats again.
     Beats(Arc<str>),
+}
+
+/// The bytes of a command among those that wait; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct QueueShare {
+    queued_bytes: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl QueueShare {
+    /// A share of so many bytes, if that many are left.
+    fn take(queued_bytes: &Arc<AtomicUsize>, bytes: usize) -> Result<Self, Refusal> {
+        let before = queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let share = Self { queued_bytes: Arc::clone(queued_bytes), bytes };
+        if before + bytes > COMMANDS_QUEUED_BYTES_MAX { Err(Refusal::Busy) } else { Ok(share) }
+    }
+}
+
+impl Drop for QueueShare {
+    fn drop(&mut self) {
+        self.queued_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// Counted since the start.
@@ -74,6 +100,8 @@ pub enum Beat {
     Tolerated,
     /// It is not registered.
     Unknown,
+    /// No instance can have such an id.
+    BadId,
 }
 
 impl Registry {
@@ -86,6 +114,7 @@ impl Registry {
             statistics: Statistics::default(),
             clients: Clients::default(),
             requests,
+            queued_bytes: Arc::default(),
         }))
     }
 
@@ -99,14 +128,22 @@ impl Registry {
     /// # Errors
     /// Why it was not done; nothing has changed then.
     pub async fn submit(&self, command: Command) -> Result<Outcome, Refusal> {
+        let share = QueueShare::take(&self.0.queued_bytes, command.bytes())?;
         let (reply, answer) = oneshot::channel();
-        let request = Request::Command(command, reply);
-        self.0.requests.send(request).await.map_err(|_| Refusal::Closed)?;
+        self.0.requests.try_send(Request::Command(command, reply, share)).map_err(|error| {
+            match error {
+                TrySendError::Full(_) => Refusal::Busy,
+                TrySendError::Closed(_) => Refusal::Closed,
+            }
+        })?;
         answer.await.unwrap_or(Err(Refusal::Closed))
     }
 
     /// Takes a heartbeat: a look-up and a few stores.
     pub fn heartbeat(&self, id: &str) -> Beat {
+        if !is_instance_id(id) {
+            return Beat::BadId;
+        }
         let now_ms = self.0.clock.now_ms();
         if let Some(instance) = self.0.state.load().instance(id) {
             self.0.statistics.beats.fetch_add(1, Ordering::Relaxed);
@@ -152,14 +189,19 @@ impl Registry {
         self.0.published.subscribe()
     }
 
-    /// Takes the report of a client.
+    /// Takes the report of a client, unless it is longer than what is remembered of one.
     pub fn report_client(&self, id: &str, body: Bytes) {
         self.0.clients.report(id, body, self.0.clock.now_ms());
     }
 
     /// The clients that reported themselves lately, by id.
-    pub fn clients(&self) -> Vec<Client> {
+    pub fn clients(&self) -> Vec<Arc<Client>> {
         self.0.clients.list(self.0.clock.now_ms())
+    }
+
+    /// How many they are.
+    pub fn client_count(&self) -> usize {
+        self.0.clients.count(self.0.clock.now_ms())
     }
 
     /// Now, in milliseconds of Unix time.

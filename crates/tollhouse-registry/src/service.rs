@@ -10,6 +10,9 @@ use crate::revision::Revision;
 /// few of its instances or fewer would be left, nobody expires. Source: Polaris.
 pub const PROTECT_THRESHOLD_KEY: &str = "internal-service-protectthreshold";
 
+/// Who owns what nobody owns.
+pub(crate) const NO_OWNER: &str = "Polaris";
+
 /// A service at one version, without its instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
@@ -54,6 +57,12 @@ pub struct ServiceDetails {
 }
 
 impl Service {
+    /// Whether it came into being with an instance and nobody has written anything about it.
+    pub(crate) fn is_written_by_nobody(&self) -> bool {
+        let untouched = ServiceDetails { owners: NO_OWNER.to_owned(), ..ServiceDetails::default() };
+        self.metadata.is_empty() && self.details == untouched
+    }
+
     /// The part of its instances, from 0 to 1, that must be left for others to expire; `None` where it
     /// sets none.
     pub fn protect_threshold(&self) -> Option<f64> {

@@ -6,7 +6,7 @@
 mod aliases;
 mod contracts;
 mod instances;
-mod load;
+pub(crate) mod load;
 mod namespaces;
 mod rules;
 mod services;
@@ -18,7 +18,8 @@ use tollhouse_stdx::CowMap;
 use crate::alias::Alias;
 use crate::command::{Command, Outcome};
 use crate::contract::Contract;
-use crate::health::MassExpiry;
+use crate::health::{MassExpiry, Touched};
+use crate::held_bytes::Held;
 use crate::instance::Instance;
 use crate::journal::Journal;
 use crate::key::{ServiceKey, ServiceRef};
@@ -39,13 +40,20 @@ pub struct State {
     namespaces: CowMap<Arc<str>, Arc<NamespaceView>>,
     services: CowMap<ServiceKey, Arc<ServiceView>>,
     aliases: CowMap<ServiceKey, Arc<Alias>>,
+    /// How many aliases a service has; none is left out.
+    alias_counts: CowMap<ServiceKey, u32>,
     instances: CowMap<Arc<str>, Placed>,
     rules: CowMap<(RuleKind, Arc<str>), Arc<Rule>>,
-    targets: CowMap<(RuleKind, ServiceKey), Arc<[Arc<Rule>]>>,
+    targets: CowMap<(RuleKind, ServiceKey), rules::Linked>,
     contracts: CowMap<Arc<str>, Arc<Contract>>,
     /// Services whose instances are kept although they have fallen silent.
     mass_expiries: CowMap<ServiceKey, MassExpiry>,
     counts: Counts,
+    /// The sum of all services' revisions.
+    services_revision: Revision,
+    /// The sum of all namespaces'.
+    namespaces_revision: Revision,
+    held: Held,
 }
 
 /// An instance and where it is in its service's view.
@@ -72,6 +80,8 @@ pub struct Totals {
     pub contracts: usize,
     /// Services in mass expiry.
     pub mass_expiries: usize,
+    /// Bytes of memory that all of it is counted with.
+    pub held_bytes: usize,
 }
 
 /// What all parts of a command need.
@@ -80,6 +90,8 @@ pub(crate) struct Change<'a> {
     pub(crate) now_ms: u64,
     /// What has to be made durable.
     pub(crate) journal: &'a mut Journal,
+    /// What health has to know when it is.
+    pub(crate) touched: &'a mut Vec<Touched>,
 }
 
 impl Change<'_> {
@@ -89,8 +101,9 @@ impl Change<'_> {
 }
 
 impl State {
-    /// A state with nothing but the built-in namespaces. Two processes should not share a salt.
-    pub fn new(salt: u64) -> Self {
+    /// A state with nothing but the built-in namespaces, which takes objects of so many bytes. Two
+    /// processes should not share a salt.
+    pub fn new(salt: u64, bytes_max: usize) -> Self {
         let mut state = Self {
             version: 0,
             salt,
@@ -98,18 +111,22 @@ impl State {
             namespaces: CowMap::new(),
             services: CowMap::new(),
             aliases: CowMap::new(),
+            alias_counts: CowMap::new(),
             instances: CowMap::new(),
             rules: CowMap::new(),
             targets: CowMap::new(),
             contracts: CowMap::new(),
             mass_expiries: CowMap::new(),
             counts: Counts::default(),
+            services_revision: Revision::default(),
+            namespaces_revision: Revision::default(),
+            held: Held::at_most(bytes_max),
         };
         state.add_built_in();
         state
     }
 
-    /// Does a command, or nothing of it.
+    /// Does a command, or nothing of it: what can be refused comes before what changes anything.
     pub(crate) fn apply(
         &mut self,
         command: Command,
@@ -126,10 +143,11 @@ impl State {
             Command::UpdateService(key, what) => self.update_service(&key, *what, change),
             Command::DeleteService(key) => self.delete_service(&key, change),
             Command::CreateAlias(alias) => self.create_alias(*alias, change),
-            Command::UpdateAlias(alias) => self.update_alias(*alias, change),
+            Command::UpdateAlias(key, what) => self.update_alias(&key, *what, change),
             Command::DeleteAlias(key) => self.delete_alias(&key, change),
             Command::CreateRule(rule) => self.create_rule(*rule, change),
             Command::UpdateRule(rule) => self.update_rule(*rule, change),
+            Command::EnableRule(kind, id, enabled) => self.enable_rule((kind, id), enabled, change),
             Command::DeleteRule(kind, id) => self.delete_rule(kind, &id, change),
             Command::PutContract(contract) => self.put_contract(*contract, change),
             Command::DeleteContract(id) => self.delete_contract(&id, change),
@@ -152,6 +170,16 @@ impl State {
         Some(Resolved { view, alias: Some(alias) })
     }
 
+    /// Changes when any service is created, changed or deleted; not with instances.
+    pub fn services_revision(&self) -> Revision {
+        self.services_revision
+    }
+
+    /// Changes when any namespace is created, changed or deleted; not with what is in it.
+    pub fn namespaces_revision(&self) -> Revision {
+        self.namespaces_revision
+    }
+
     /// The service of a name that is no alias.
     pub fn service(&self, name: ServiceRef<'_>) -> Option<&Arc<ServiceView>> {
         self.services.get(&name)
@@ -165,6 +193,11 @@ impl State {
     /// The alias of a name.
     pub fn alias(&self, name: ServiceRef<'_>) -> Option<&Arc<Alias>> {
         self.aliases.get(&name)
+    }
+
+    /// Whether a service has an alias.
+    pub(crate) fn has_aliases(&self, key: &ServiceKey) -> bool {
+        self.alias_counts.contains_key(key)
     }
 
     /// Every alias, in no defined order.
@@ -218,6 +251,7 @@ impl State {
             rules: self.rules.len(),
             contracts: self.contracts.len(),
             mass_expiries: self.mass_expiries.len(),
+            held_bytes: self.held.bytes(),
         }
     }
 

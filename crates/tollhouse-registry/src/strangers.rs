@@ -1,11 +1,12 @@
 //! Ids that beat without being registered: counted, so that the fifth beat can be refused as Polaris
-//! does; bounded, so that made-up ids take no memory.
+//! does; bounded in number and bytes, so that made-up ids take no memory. Ids longer than an instance's
+//! may be never come here.
 
 use std::sync::{Mutex, PoisonError};
 
 use hashbrown::HashMap;
 
-use crate::limits::STRANGERS_MAX;
+use crate::limits::{STRANGERS_BYTES_MAX, STRANGERS_MAX};
 use crate::pulse::LastBeat;
 
 /// See the module. Two generations: when the young one is full it becomes the old one, and what the
@@ -16,6 +17,8 @@ pub(crate) struct Strangers(Mutex<Generations>);
 #[derive(Debug, Default)]
 struct Generations {
     young: HashMap<Box<str>, LastBeat>,
+    /// Of the ids of the young one.
+    young_bytes: usize,
     old: HashMap<Box<str>, LastBeat>,
 }
 
@@ -38,7 +41,9 @@ impl Strangers {
     /// Forgets an id: it was registered, or its beats were deleted.
     pub(crate) fn forget(&self, id: &str) {
         let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        generations.young.remove(id);
+        if generations.young.remove(id).is_some() {
+            generations.young_bytes -= id.len();
+        }
         generations.old.remove(id);
     }
 }
@@ -49,10 +54,14 @@ impl Generations {
             *known = beat;
             return;
         }
-        if self.young.len() >= STRANGERS_MAX / 2 {
+        let is_full = self.young.len() >= STRANGERS_MAX / 2
+            || self.young_bytes + id.len() > STRANGERS_BYTES_MAX / 2;
+        if is_full {
             self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
         }
         self.young.insert(id.into(), beat);
+        self.young_bytes += id.len();
     }
 }
 
@@ -79,5 +88,17 @@ mod tests {
         let generations = strangers.0.lock().expect("nobody panicked");
         assert!(generations.young.len() + generations.old.len() <= STRANGERS_MAX);
         assert!(generations.young.contains_key("999999"));
+    }
+
+    #[test]
+    fn long_ids_leave_a_table_of_bounded_bytes() {
+        let strangers = Strangers::default();
+        for number in 0..200_000_u32 {
+            strangers.beat(&format!("{number:0>500}"), 1);
+        }
+        let generations = strangers.0.lock().expect("nobody panicked");
+        let ids = generations.young.keys().chain(generations.old.keys());
+        let bytes: usize = ids.map(|id| id.len()).sum();
+        assert!(bytes <= STRANGERS_BYTES_MAX && bytes > STRANGERS_BYTES_MAX / 2, "{bytes}");
     }
 }

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use tollhouse_stdx::CowVec;
-
 use crate::alias::Alias;
+use crate::chunked::Chunked;
 use crate::encoded::Encoded;
 use crate::instance::Instance;
 use crate::namespace::Namespace;
@@ -51,31 +50,30 @@ pub struct ServiceView {
     pub revision: Revision,
     /// How many instances it has.
     pub counts: Counts,
-    /// The encoded answer to who asks for its instances.
+    /// The encoded head of the answer to who asks for its instances.
     pub encoded: Encoded,
-    instances: CowVec<Arc<Instance>>,
+    /// Its instances.
+    pub members: Chunked<Instance>,
+    /// Its place in the list of its namespace.
+    pub(crate) place: u32,
 }
 
 impl ServiceView {
     /// A service without instances.
-    pub(crate) fn new(service: Arc<Service>) -> Self {
+    pub(crate) fn new(service: Arc<Service>, place: u32) -> Self {
         Self {
             revision: service.revision,
             service,
             counts: Counts::default(),
             encoded: Encoded::default(),
-            instances: CowVec::new(),
+            members: Chunked::new(),
+            place,
         }
     }
 
     /// Its instances, in no promised order, which is the same while the revision is.
     pub fn instances(&self) -> impl Iterator<Item = &Arc<Instance>> {
-        self.instances.iter()
-    }
-
-    /// The instance at a place in that order.
-    pub fn instance(&self, place: u32) -> Option<&Arc<Instance>> {
-        self.instances.get(place)
+        self.members.iter()
     }
 
     /// Replaces the service and keeps the instances.
@@ -89,30 +87,22 @@ impl ServiceView {
     pub(crate) fn push(&mut self, instance: Arc<Instance>) -> u32 {
         self.counts.add(&instance);
         self.revision = self.revision.with(instance.revision);
-        self.instances.push(instance)
+        self.members.push(instance)
     }
 
     /// Replaces the instance of a slot.
     pub(crate) fn replace(&mut self, slot: u32, instance: Arc<Instance>) {
         self.counts.add(&instance);
         self.revision = self.revision.with(instance.revision);
-        if let Ok(replaced) = self.instances.set(slot, instance) {
-            self.forget(&replaced);
-        }
+        let replaced = self.members.set(slot, instance);
+        self.forget(&replaced);
     }
 
     /// Takes the instance of a slot out; the last one moves into the slot, and is told.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Arc<Instance>> {
-        let last = self.instances.pop()?;
-        if slot == self.instances.len() {
-            self.forget(&last);
-            return None;
-        }
-        let moved = Arc::clone(&last);
-        if let Ok(removed) = self.instances.set(slot, last) {
-            self.forget(&removed);
-        }
-        Some(moved)
+        let (removed, moved) = self.members.remove(slot)?;
+        self.forget(&removed);
+        moved
     }
 
     fn forget(&mut self, instance: &Instance) {
@@ -128,12 +118,12 @@ pub struct NamespaceView {
     pub namespace: Arc<Namespace>,
     /// Changes when any of its services is created, changed or deleted; not with instances.
     pub services_revision: Revision,
-    /// How many services it has.
-    pub services: u32,
+    /// Its services.
+    pub services: Chunked<Service>,
+    /// How many aliases.
+    pub aliases: u32,
     /// Of all instances of its services.
     pub counts: Counts,
-    /// The encoded answer to who asks for its services.
-    pub encoded: Encoded,
 }
 
 /// What a name leads to.

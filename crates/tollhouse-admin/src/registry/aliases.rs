@@ -2,7 +2,7 @@
 
 use hyper::{Method, StatusCode};
 use tollhouse_registry::{
-    Alias, Command, DEFAULT_NAMESPACE, Noun, Refusal, Revision, ServiceKey, ServiceRef,
+    Alias, AliasChange, Command, DEFAULT_NAMESPACE, Noun, Refusal, Revision, ServiceRef,
 };
 
 use super::Request;
@@ -21,7 +21,7 @@ pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
             let name = new.name.take().ok_or_else(|| body::invalid("name is missing"))?;
             let namespace = new.namespace.take().unwrap_or_else(|| DEFAULT_NAMESPACE.into());
             let name = ServiceRef { namespace: &namespace, name: &name };
-            let alias = Box::new(alias(new, name, None)?);
+            let alias = Box::new(alias(new.change(), name)?);
             request.submit(Command::CreateAlias(alias)).await?;
             shown(request, name, StatusCode::CREATED)
         }
@@ -51,21 +51,19 @@ pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<R
     match request.call.method {
         Method::GET => shown(request, name, StatusCode::OK),
         Method::PUT => {
-            let put = Box::new(alias(read(request, name)?, name, None)?);
-            match request.part.registry.submit(Command::CreateAlias(put.clone())).await {
+            let whole = alias(read(request, name)?.change(), name)?;
+            let replace = Command::UpdateAlias(name.to_key(), Box::new(change_to(&whole)));
+            match request.part.registry.submit(Command::CreateAlias(Box::new(whole))).await {
                 Ok(_) => return shown(request, name, StatusCode::CREATED),
                 Err(Refusal::Exists) if is_known(request, name) => {}
                 Err(refusal) => return Err(refused::reply(&refusal)),
             }
-            request.submit(Command::UpdateAlias(put)).await?;
+            request.submit(replace).await?;
             shown(request, name, StatusCode::OK)
         }
         Method::PATCH => {
-            let changed = read(request, name)?;
-            let before = request.part.registry.state().alias(name).cloned();
-            let before = before.ok_or_else(not_found)?;
-            let alias = Box::new(alias(changed, name, Some(&before))?);
-            request.submit(Command::UpdateAlias(alias)).await?;
+            let change = Box::new(read(request, name)?.change());
+            request.submit(Command::UpdateAlias(name.to_key(), change)).await?;
             shown(request, name, StatusCode::OK)
         }
         Method::DELETE => {
@@ -88,26 +86,29 @@ fn read(request: &Request<'_>, name: ServiceRef<'_>) -> Result<AliasIn, Reply> {
     Ok(alias)
 }
 
-/// The alias of that name; what is not said is as before.
-fn alias(new: AliasIn, name: ServiceRef<'_>, before: Option<&Alias>) -> Result<Alias, Reply> {
-    let target = new.target.map(|target| ServiceKey::new(&target.namespace, &target.name));
-    let target = target.or_else(|| Some(before?.target.clone()));
-    let target = target.ok_or_else(|| body::invalid("target is missing"))?;
-    let or = |text: Option<String>, before: Option<&String>| {
-        text.or_else(|| before.cloned()).unwrap_or_default()
-    };
-    let metadata = new.metadata.or_else(|| Some(before?.metadata.clone()));
+/// The alias of that name; what is not said is empty.
+fn alias(new: AliasChange, name: ServiceRef<'_>) -> Result<Alias, Reply> {
     Ok(Alias {
         id: String::new(),
         key: name.to_key(),
-        target,
-        comment: or(new.comment, before.map(|before| &before.comment)),
-        owners: or(new.owners, before.map(|before| &before.owners)),
-        metadata: metadata.unwrap_or_default(),
+        target: new.target.ok_or_else(|| body::invalid("target is missing"))?,
+        comment: new.comment.unwrap_or_default(),
+        owners: new.owners.unwrap_or_default(),
+        metadata: new.metadata.unwrap_or_default(),
         created_at: 0,
         modified_at: 0,
         revision: Revision::default(),
     })
+}
+
+/// The change that makes any alias of the name this one.
+fn change_to(whole: &Alias) -> AliasChange {
+    AliasChange {
+        target: Some(whole.target.clone()),
+        comment: Some(whole.comment.clone()),
+        owners: Some(whole.owners.clone()),
+        metadata: Some(whole.metadata.clone()),
+    }
 }
 
 fn is_known(request: &Request<'_>, name: ServiceRef<'_>) -> bool {

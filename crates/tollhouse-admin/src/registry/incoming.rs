@@ -7,7 +7,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use tollhouse_registry::limits::TTL_SECONDS_MAX;
 use tollhouse_registry::{
-    InstanceChange, Location, Metadata, NamespaceChange, NewInstance, ServiceChange, ServiceDetails,
+    AliasChange, DetailsChange, InstanceChange, Location, Metadata, NamespaceChange, NewInstance,
+    ServiceChange, ServiceDetails, ServiceKey,
 };
 
 use super::Request;
@@ -98,31 +99,38 @@ pub(super) struct ServiceIn {
 }
 
 impl ServiceIn {
-    /// What it changes of a service with these details: what it does not say stays.
-    pub(super) fn change(self, details: &ServiceDetails) -> ServiceChange {
-        let metadata = self.metadata.clone();
-        ServiceChange { metadata, details: Some(self.details(details)), token: None }
+    /// What it changes: what it does not say stays.
+    pub(super) fn change(self) -> ServiceChange {
+        let details = DetailsChange {
+            ports: self.ports,
+            business: self.business,
+            department: self.department,
+            cmdb_mod: self.cmdb.map_or_else(Default::default, |levels| levels.map(Some)),
+            comment: self.comment,
+            owners: self.owners,
+            platform_id: self.platform_id,
+            export_to: self.export_to,
+        };
+        ServiceChange { metadata: self.metadata, details, token: None }
     }
 
     /// The same where what it does not say becomes empty.
     pub(super) fn whole(self) -> ServiceChange {
-        let metadata = Some(self.metadata.clone().unwrap_or_default());
-        let details = Some(self.details(&ServiceDetails::default()));
-        ServiceChange { metadata, details, token: None }
-    }
-
-    fn details(self, before: &ServiceDetails) -> ServiceDetails {
-        let or = |text: Option<String>, before: &String| text.unwrap_or_else(|| before.clone());
-        ServiceDetails {
-            ports: or(self.ports, &before.ports),
-            business: or(self.business, &before.business),
-            department: or(self.department, &before.department),
-            cmdb_mod: self.cmdb.unwrap_or_else(|| before.cmdb_mod.clone()),
-            comment: or(self.comment, &before.comment),
-            owners: or(self.owners, &before.owners),
-            platform_id: or(self.platform_id, &before.platform_id),
-            export_to: self.export_to.unwrap_or_else(|| before.export_to.clone()),
-        }
+        let ServiceChange { metadata, details, token } = self.change();
+        let nothing = DetailsChange::from(ServiceDetails::default());
+        let [first, second, third] = details.cmdb_mod;
+        let level = |given: Option<String>| Some(given.unwrap_or_default());
+        let details = DetailsChange {
+            ports: details.ports.or(nothing.ports),
+            business: details.business.or(nothing.business),
+            department: details.department.or(nothing.department),
+            cmdb_mod: [level(first), level(second), level(third)],
+            comment: details.comment.or(nothing.comment),
+            owners: details.owners.or(nothing.owners),
+            platform_id: details.platform_id.or(nothing.platform_id),
+            export_to: details.export_to.or(nothing.export_to),
+        };
+        ServiceChange { metadata: Some(metadata.unwrap_or_default()), details, token }
     }
 }
 
@@ -152,6 +160,18 @@ pub(super) struct AliasIn {
     _update_time: IgnoredAny,
     #[serde(rename = "revision")]
     _revision: IgnoredAny,
+}
+
+impl AliasIn {
+    /// What it changes: what it does not say stays.
+    pub(super) fn change(self) -> AliasChange {
+        AliasChange {
+            target: self.target.map(|target| ServiceKey::new(&target.namespace, &target.name)),
+            comment: self.comment,
+            owners: self.owners,
+            metadata: self.metadata,
+        }
+    }
 }
 
 /// A switch of a rule.

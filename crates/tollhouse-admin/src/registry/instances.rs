@@ -207,7 +207,7 @@ pub(super) fn heartbeat(request: &Request<'_>, id: &str) -> Result<Reply, Reply>
             let at_ms = request.part.registry.now_ms();
             Ok(Reply::json(StatusCode::OK, &json!({"id": id, "at_ms": at_ms})))
         }
-        Beat::Tolerated | Beat::Unknown => Err(not_found()),
+        Beat::Tolerated | Beat::Unknown | Beat::BadId => Err(not_found()),
     }
 }
 

@@ -51,7 +51,7 @@ impl<'a> NamespaceOut<'a> {
             owners: &namespace.owners,
             metadata: &namespace.metadata,
             export_to: &namespace.export_to,
-            services: view.services,
+            services: view.services.len(),
             instances: view.counts.into(),
             create_time: namespace.created_at,
             update_time: namespace.modified_at,

@@ -11,9 +11,11 @@ pub(super) fn reply(refusal: &Refusal) -> Reply {
     let status = match refusal {
         Refusal::NotFound(_) => StatusCode::NOT_FOUND,
         Refusal::Exists | Refusal::InUse(_) => StatusCode::CONFLICT,
-        Refusal::Full { .. } | Refusal::Store(_) | Refusal::Closed => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Refusal::Full { .. }
+        | Refusal::OutOfMemory { .. }
+        | Refusal::Busy
+        | Refusal::Store(_)
+        | Refusal::Closed => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_REQUEST,
     };
     Reply::refusal(status, refusal.to_string())

@@ -69,8 +69,8 @@ pub(super) async fn one(request: &Request<'_>, kind: RuleKind, id: &str) -> Resu
         Method::PATCH => {
             let SwitchIn { enabled } = request.read()?;
             let rule = known(request, kind, id)?;
-            let changed = NewRule { enabled, ..as_new(&rule) };
-            match request.submit(Command::UpdateRule(Box::new(changed))).await? {
+            let enable = Command::EnableRule(kind, Arc::clone(&rule.id), enabled);
+            match request.submit(enable).await? {
                 Some(Outcome::Rule(rule)) => Ok(reply(StatusCode::OK, &out(request, &rule))),
                 _ => Ok(reply(StatusCode::OK, &out(request, &rule))),
             }
@@ -115,20 +115,6 @@ async fn written(
 fn read(request: &Request<'_>, kind: RuleKind) -> Result<NewRule, Reply> {
     let value = request.read()?;
     request.part.dialect.read_rule(kind, &value).map_err(|reason| body::invalid(&reason))
-}
-
-/// The rule as if it were written anew.
-fn as_new(rule: &Rule) -> NewRule {
-    NewRule {
-        kind: rule.kind,
-        id: Arc::clone(&rule.id),
-        name: rule.name.clone(),
-        namespace: rule.namespace.clone(),
-        targets: rule.targets.clone(),
-        priority: rule.priority,
-        enabled: rule.enabled,
-        body: rule.body.clone(),
-    }
 }
 
 fn known(request: &Request<'_>, kind: RuleKind, id: &str) -> Result<Arc<Rule>, Reply> {

@@ -67,13 +67,7 @@ pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<R
             shown(request, name, StatusCode::OK)
         }
         Method::PATCH => {
-            let service = read(request, name)?;
-            let details = {
-                let state = request.part.registry.state();
-                let view = state.service(name).ok_or_else(not_found)?;
-                view.service.details.clone()
-            };
-            let change = Box::new(service.change(&details));
+            let change = Box::new(read(request, name)?.change());
             request.submit(Command::UpdateService(name.to_key(), change)).await?;
             shown(request, name, StatusCode::OK)
         }

@@ -56,7 +56,7 @@ impl Registered {
     async fn with(options: Options) -> Self {
         let memory = || tollhouse_store::open(&Location::Memory).expect("memory is there");
         let clock = Clock::Manual(ManualClock::at_ms(1_700_000_000_000));
-        let settings = RegistryOptions { clock, salt: Some(7), mass_expiry_threshold: 0.0 };
+        let settings = RegistryOptions { clock, salt: Some(7), ..RegistryOptions::default() };
         let (keeper, registry) = Keeper::open(memory(), settings).await.expect("it is empty");
         tokio::spawn(keeper.run(std::future::pending()));
         let part = RegistryPart::new(registry.clone(), Arc::new(PlainDialect));

@@ -72,6 +72,10 @@ const HEADERS_MAX: usize = 4 << 20;
 const FIELDS_MIN: usize = 16;
 const FIELDS_MAX: usize = 4_096;
 
+/// Least and most memory of the registry: a few ten thousand instances, and more than a machine has.
+const MEMORY_MIN: usize = 64 << 20;
+const MEMORY_MAX: usize = 1 << 40;
+
 keys! {
     data_dir: FilePath, "Folder for what the process keeps; made when missing.";
     workers: WorkerCount,
@@ -119,6 +123,14 @@ keys! {
         "While as small a part of a service's instances or less would be left healthy, silent ones \
          are kept; 0 lets all expire. A service sets its own by its metadata \
          `internal-service-protectthreshold`.";
+    registry.memory_max: Size<MEMORY_MIN, MEMORY_MAX>,
+        "Memory that all registered objects together may take, as it is estimated; more are refused. An \
+         eighth of it each is for rules and for contracts.";
+    registry.delete_unhealthy_after: OptionalTime,
+        "Deletes instances that have stayed unhealthy for so long; none are where this is not set.";
+    registry.delete_empty_services_after: OptionalTime,
+        "Deletes services that came into being with an instance, of which nobody has written anything, \
+         once they have been without instances and aliases for so long; none are where this is not set.";
     encryption.keyring: Keys,
         "Keys that secrets in the store are encrypted with: the first encrypts, all decrypt. Where \
          none is given, one is generated at the first run and kept in `data_dir/keyring`.";

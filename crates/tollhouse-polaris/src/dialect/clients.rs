@@ -11,8 +11,12 @@ use crate::wire::{Fields, Value};
 /// `Client.id`.
 const ID: u32 = 5;
 
+/// Host, type, version, location, id and stat.
+const SHOWN: std::ops::RangeInclusive<u32> = 1..=6;
+
 impl Dialect {
-    /// `ReportClient`: a client is there. One without an id is answered and not remembered.
+    /// `ReportClient`: a client is there. One without an id, or that says more than anybody shows, is
+    /// answered and not remembered.
     ///
     /// # Errors
     /// The message is no `Client`.
@@ -28,11 +32,20 @@ impl Dialect {
             Err(code) => code,
         };
         if let Some(id) = id.filter(|id| !id.is_empty() && code == Code::ExecuteSuccess) {
-            // Copied: the message may be a view into a buffer of many others.
-            self.registry.report_client(id, Bytes::copy_from_slice(message));
+            self.registry.report_client(id, remembered(message));
         }
         Ok(timed.end(Replied::echo(code, None, response::CLIENT, message)))
     }
+}
+
+/// The fields that are shown of a client, copied: the message may be a view into a buffer of many
+/// others, and the rest of it is nobody's business.
+fn remembered(message: &[u8]) -> Bytes {
+    let fields = Fields::of(message).filter_map(Result::ok);
+    let shown = fields.filter(|field| SHOWN.contains(&field.number));
+    let mut out = Vec::new();
+    shown.for_each(|field| out.extend_from_slice(&message[field.start..field.end]));
+    out.into_boxed_slice().into()
 }
 
 fn client_id(message: &[u8]) -> Result<Option<&str>, Undecodable> {

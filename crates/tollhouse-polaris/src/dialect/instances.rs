@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tollhouse_registry::{Beat, Command, Outcome, is_host, is_namespace_name, is_service_name};
+use tollhouse_registry::{
+    Beat, Command, Outcome, is_host, is_instance_id, is_namespace_name, is_service_name,
+};
 
 use super::meter::Method;
 use super::{Caller, Dialect, HEAD_BYTES_USUAL, Replied, Undecodable, put_code};
@@ -80,6 +82,7 @@ impl Dialect {
             match self.admit(caller, request.service_token).and_then(|()| self.beat(&request)) {
                 Ok(Beat::Taken | Beat::Tolerated) => Code::ExecuteSuccess,
                 Ok(Beat::Unknown) => Code::NotFoundResource,
+                Ok(Beat::BadId) => Code::InvalidInstanceID,
                 Err(code) => code,
             };
         Ok(timed.end(echo(code, message)))
@@ -87,9 +90,8 @@ impl Dialect {
 
     fn beat(&self, request: &InstanceRequest<'_>) -> Result<Beat, Code> {
         match request.id {
-            Some("") => Err(Code::InvalidInstanceID),
             Some(id) => Ok(self.registry.heartbeat(id)),
-            None => id_of(request).map(|id| self.registry.heartbeat(&id)),
+            None => Ok(self.registry.heartbeat(&id_of(request)?)),
         }
     }
 }
@@ -113,8 +115,8 @@ fn echo_with_id(code: Code, message: &[u8], id: &str) -> Replied {
 /// The id that a request means: the one that it gives, or that of its address.
 pub(super) fn id_of(request: &InstanceRequest<'_>) -> Result<String, Code> {
     match request.id {
-        Some("") => return Err(Code::InvalidInstanceID),
-        Some(id) => return Ok(id.to_owned()),
+        Some(id) if is_instance_id(id) => return Ok(id.to_owned()),
+        Some(_) => return Err(Code::InvalidInstanceID),
         None => {}
     }
     let checks = [

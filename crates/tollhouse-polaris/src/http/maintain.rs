@@ -160,7 +160,7 @@ pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
 pub(super) async fn scrape_targets(api: HttpApi) -> Response<Body> {
     let mut groups = Vec::new();
     for reported in api.registry().clients() {
-        let Ok(client) = v1::Client::decode(reported.body) else {
+        let Ok(client) = v1::Client::decode(&*reported.body) else {
             continue;
         };
         let host = client.host.unwrap_or_default();

@@ -5,7 +5,6 @@ use super::write::{
     put_entry, put_flag_value, put_nested, put_number, put_number_value, put_text_value,
 };
 use crate::date::DateText;
-use bytes::Bytes;
 use tollhouse_registry::{Instance, Location};
 
 /// The label that tells when an instance was last heard of; only while it counts as lost.
@@ -13,8 +12,6 @@ const LAST_HEARTBEAT_LABEL: &str = "internal-lastheartbeat";
 /// `HealthCheck.type` of heartbeats, the only one there is.
 const HEARTBEAT: u64 = 1;
 const METADATA: u32 = 14;
-/// An instance without labels takes about so much; saves growing.
-const BYTES_USUAL: usize = 320;
 
 /// Who reads the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,14 +22,9 @@ pub enum Reader {
     Console,
 }
 
-/// The instance as it stands in every `DiscoverResponse`: field, length and message. Made at most
-/// once for each version of the instance.
-pub fn discovered_instance(instance: &Instance) -> &Bytes {
-    instance.encoded.get_or_encode(|| {
-        let mut out = Vec::with_capacity(BYTES_USUAL);
-        put_nested(&mut out, discover::INSTANCE, |out| put_instance(out, instance, Reader::Client));
-        out.into_boxed_slice().into()
-    })
+/// The instance as it stands in every `DiscoverResponse`: field, length and message.
+pub fn put_discovered_instance(out: &mut Vec<u8>, instance: &Instance) {
+    put_nested(out, discover::INSTANCE, |out| put_instance(out, instance, Reader::Client));
 }
 
 /// The fields of an instance.

@@ -52,7 +52,7 @@ pub fn put_console_service(out: &mut Vec<u8>, service: &Service, counts: Counts)
 /// A namespace as it is listed.
 pub fn put_namespace(out: &mut Vec<u8>, view: &NamespaceView) {
     put_namespace_fields(out, &view.namespace);
-    put_number_value(out, 7, view.services);
+    put_number_value(out, 7, view.services.len());
     put_number_value(out, 8, view.counts.healthy);
     put_number_value(out, 9, view.counts.total);
 }

@@ -2,7 +2,8 @@
 //!
 //! One ring of slots of a tick each, longer than the longest expiry. A pulse is in one slot at a
 //! time as a rule; where it was armed for an earlier time meanwhile, the later slot's entry is stale and
-//! dropped when its turn comes.
+//! dropped when its turn comes. What is due beyond the ring waits in its last slot and is put off again
+//! there.
 
 use std::sync::Arc;
 
@@ -20,11 +21,18 @@ const STALE_MIN: usize = 16 * 1024;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Wheel {
-    slots: Box<[Vec<Arc<Pulse>>]>,
+    slots: Box<[Vec<Entry>]>,
     /// The tick up to which everything was handed out.
     done_tick: u64,
     len: usize,
     stale: usize,
+}
+
+/// A pulse in a slot; stale when it is due at another time by now.
+#[derive(Debug)]
+struct Entry {
+    pulse: Arc<Pulse>,
+    due_at_ms: u64,
 }
 
 fn tick_of(time_ms: u64) -> u64 {
@@ -47,33 +55,41 @@ impl Wheel {
             return;
         }
         pulse.set_due_at_ms(due_at_ms);
+        self.place(Entry { pulse: Arc::clone(pulse), due_at_ms });
+    }
+
+    fn place(&mut self, entry: Entry) {
         let longest = self.done_tick + SLOTS as u64 - 1;
-        let tick = tick_of(due_at_ms).clamp(self.done_tick + 1, longest);
-        self.slots[slot_of(tick)].push(Arc::clone(pulse));
+        let tick = tick_of(entry.due_at_ms).clamp(self.done_tick + 1, longest);
+        self.slots[slot_of(tick)].push(entry);
         self.len += 1;
     }
 
     /// Takes out what is due. Nothing of it is armed any more.
     pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Arc<Pulse>> {
         let now_tick = now_ms / milliseconds(HEALTH_TICK);
-        let mut due = Vec::new();
+        let mut reached = Vec::new();
         // After a long sleep every slot is looked at once.
         let first = (self.done_tick + 1).max(now_tick.saturating_sub(SLOTS as u64 - 1));
         for tick in first..=now_tick {
-            due.append(&mut self.slots[slot_of(tick)]);
+            reached.append(&mut self.slots[slot_of(tick)]);
         }
         self.done_tick = self.done_tick.max(now_tick);
-        self.len -= due.len();
-        due.retain(|pulse| {
-            let due_at_ms = pulse.due_at_ms();
-            let is_due = due_at_ms != 0 && tick_of(due_at_ms) <= now_tick;
-            if is_due {
-                pulse.set_due_at_ms(0);
-            } else if due_at_ms == 0 {
+        self.len -= reached.len();
+        let mut due = Vec::new();
+        for entry in reached {
+            let due_at_ms = entry.pulse.due_at_ms();
+            if due_at_ms == 0 {
                 self.stale = self.stale.saturating_sub(1);
+            } else if due_at_ms != entry.due_at_ms {
+                // Another entry stands for it.
+            } else if tick_of(due_at_ms) > now_tick {
+                self.place(entry);
+            } else {
+                entry.pulse.set_due_at_ms(0);
+                due.push(entry.pulse);
             }
-            is_due
-        });
+        }
         due
     }
 
@@ -86,7 +102,7 @@ impl Wheel {
         self.stale += 1;
         if self.stale > STALE_MIN && self.stale > self.len / 2 {
             for slot in &mut self.slots {
-                slot.retain(|pulse| pulse.due_at_ms() != 0);
+                slot.retain(|entry| entry.pulse.due_at_ms() != 0);
                 slot.shrink_to_fit();
             }
             self.len = self.slots.iter().map(Vec::len).sum();
@@ -140,6 +156,18 @@ mod tests {
         let all: Vec<_> = (1..=180).map(|second| (pulse("p"), second * 1_000)).collect();
         all.iter().for_each(|(pulse, due)| wheel.arm(pulse, *due));
         assert_eq!(wheel.due(100_000_000).len(), 180);
+        assert_eq!(wheel.len, 0);
+    }
+
+    #[test]
+    fn what_is_armed_long_after_the_last_look_comes_all_the_same() {
+        let mut wheel = Wheel::new(0);
+        let one = pulse("one");
+        // The wheel was not asked for ten minutes when this instance registered.
+        wheel.arm(&one, 780_000);
+        assert_eq!(names(&wheel.due(600_000)), [""; 0]);
+        assert_eq!(names(&wheel.due(779_900)), [""; 0]);
+        assert_eq!(names(&wheel.due(780_000)), ["one"]);
         assert_eq!(wheel.len, 0);
     }
 

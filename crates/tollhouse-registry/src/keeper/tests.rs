@@ -1,13 +1,19 @@
 //! The keeper over a store in memory and on disk, in virtual time.
 
+mod refused;
+mod time;
+
 use std::time::Duration;
 
-use tollhouse_store::{BoxFuture, Committed, Entry, Listing, Location, Transaction, Watch};
+use tokio::sync::oneshot;
+use tollhouse_store::Location;
 
 use super::*;
 use crate::clock::ManualClock;
-use crate::command::NewInstance;
-use crate::key::ServiceRef;
+use crate::command::{Command, NewContract, NewInstance, Outcome};
+use crate::key::{ServiceKey, ServiceRef};
+use crate::limits::{COMMANDS_QUEUED_BYTES_MAX, INSTANCE_ID_CHARS_MAX};
+use crate::refusal::Refusal;
 use crate::registry::Beat;
 
 /// Some second of Unix time.
@@ -21,11 +27,16 @@ struct Running {
 
 impl Running {
     async fn over(store: Arc<dyn Store>) -> Self {
+        Self::cleaning(store, CleanUp::default()).await
+    }
+
+    async fn cleaning(store: Arc<dyn Store>, clean_up: CleanUp) -> Self {
         let clock = ManualClock::at_ms(START_MS);
         let options = Options {
             clock: Clock::Manual(Arc::clone(&clock)),
             salt: Some(7),
-            mass_expiry_threshold: 0.0,
+            clean_up,
+            ..Options::default()
         };
         let (keeper, registry) = Keeper::open(store, options).await.expect("readable");
         tokio::spawn(keeper.run(std::future::pending()));
@@ -43,6 +54,13 @@ impl Running {
             tokio::time::advance(HEALTH_TICK).await;
             tokio::task::yield_now().await;
         }
+    }
+
+    /// The process is stopped for so long: nothing of it runs, and then all at once.
+    async fn sleep(&self, time: Duration) {
+        self.clock.advance(time);
+        tokio::time::advance(time).await;
+        self.pass(HEALTH_TICK).await;
     }
 
     fn is_healthy(&self, id: &str) -> bool {
@@ -155,43 +173,6 @@ async fn a_restart_brings_everything_back_alive() {
     assert!(state.instances().all(|instance| instance.healthy && instance.ttl_seconds == Some(9)));
 }
 
-/// A store whose disk is full.
-struct FullDisk(Arc<dyn Store>);
-
-impl Store for FullDisk {
-    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
-        self.0.get(key)
-    }
-    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
-        self.0.list(prefix)
-    }
-    fn commit(&self, _: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
-        Box::pin(async { Err(StoreError::Full { path: "store.db".into() }) })
-    }
-    fn watch(&self, after: tollhouse_store::Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
-        self.0.watch(after)
-    }
-    fn backup<'a>(&'a self, file: &'a std::path::Path) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.0.backup(file)
-    }
-    fn revision(&self) -> BoxFuture<'_, Result<tollhouse_store::Revision, StoreError>> {
-        self.0.revision()
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_cannot_be_made_durable_is_refused_and_seen_by_nobody() {
-    let running = Running::over(Arc::new(FullDisk(memory()))).await;
-    let refused = running.register("a", None).await.expect_err("the disk is full");
-    assert!(matches!(refused, Refusal::Store(_)), "{refused}");
-    assert!(refused.to_string().contains("make room"), "{refused}");
-    let state = running.registry.state();
-    assert_eq!((state.totals().services, state.totals().instances.total), (0, 0));
-    let statistics = running.registry.statistics();
-    let counted = [&statistics.commands, &statistics.refused, &statistics.commits];
-    assert_eq!(counted.map(|counter| counter.load(Ordering::Relaxed)), [0, 1, 0]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_hundred_registrations_of_one_id_at_once_leave_one_instance() {
     let running = Running::over(memory()).await;
@@ -207,4 +188,46 @@ async fn a_hundred_registrations_of_one_id_at_once_leave_one_instance() {
     assert_eq!(running.registry.state().totals().instances.total, 1);
     let commits = running.registry.statistics().commits.load(Ordering::Relaxed);
     assert!(commits < 100, "{commits} commits for 100 commands that came together");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_that_no_instance_can_have_leave_nothing() {
+    let running = Running::over(memory()).await;
+    let long = "x".repeat(4 * 1024 * 1024);
+    let bad = "x".repeat(INSTANCE_ID_CHARS_MAX + 1);
+    let wide = "é".repeat(INSTANCE_ID_CHARS_MAX);
+    let beats = [&long, &bad, &wide].map(|id| running.registry.heartbeat(id));
+    assert_eq!(beats, [Beat::BadId, Beat::BadId, Beat::Tolerated]);
+    let last = [&long, &bad].map(|id| running.registry.last_beat(id));
+    assert_eq!(last, [None, None]);
+}
+
+#[tokio::test]
+async fn commands_that_wait_are_bounded_in_bytes() {
+    // The keeper does not run: everything waits.
+    let (_keeper, registry) = Keeper::open(memory(), Options::default()).await.expect("readable");
+    let body = bytes::Bytes::from(vec![0; 1024 * 1024]);
+    let waiting = COMMANDS_QUEUED_BYTES_MAX / body.len();
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut held = Vec::new();
+    let mut refused = 0;
+    for number in 0..2 * waiting {
+        let contract = NewContract {
+            id: number.to_string().into(),
+            service: ServiceKey::new("ns", "svc"),
+            kind: "".into(),
+            protocol: "".into(),
+            version: "".into(),
+            body: body.clone(),
+        };
+        let mut submitted = Box::pin(registry.submit(Command::PutContract(Box::new(contract))));
+        match submitted.as_mut().poll(&mut context) {
+            std::task::Poll::Pending => held.push(submitted),
+            std::task::Poll::Ready(outcome) => {
+                assert_eq!(outcome.err(), Some(Refusal::Busy));
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((held.len(), refused), (waiting - 1, waiting + 1));
 }

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use crate::alias::Alias;
 use crate::check;
-use crate::command::Outcome;
+use crate::command::{AliasChange, Outcome};
+use crate::held_bytes::{HeldBytes, Share};
+use crate::journal::Record;
 use crate::key::ServiceKey;
 use crate::limits::SERVICES_MAX;
 use crate::refusal::{Noun, Refusal};
 
+use super::namespaces::replace;
 use super::{Change, State};
 
 impl State {
@@ -24,27 +27,47 @@ impl State {
         if self.aliases.len() >= SERVICES_MAX {
             return Err(Refusal::Full { what: "aliases", max: SERVICES_MAX });
         }
-        self.ensure_namespace(&alias.key.namespace, change)?;
         alias.id = self.next_revision().to_string();
         alias.created_at = change.now_seconds();
-        Ok(self.put_alias(alias, change))
+        let record = self.date_alias(&mut alias, None, change)?;
+        self.ensure_namespace(&alias.key.namespace, change)?;
+        change.journal.put(record);
+        Ok(Outcome::Alias(self.place_alias(alias)))
     }
 
     pub(super) fn update_alias(
         &mut self,
-        mut alias: Alias,
+        key: &ServiceKey,
+        what: AliasChange,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
+        let before = Arc::clone(self.aliases.get(key).ok_or(Refusal::NotFound(Noun::Alias))?);
+        let mut alias = Alias::clone(&before);
+        replace(&mut alias.target, what.target);
+        replace(&mut alias.comment, what.comment);
+        replace(&mut alias.owners, what.owners);
+        replace(&mut alias.metadata, what.metadata);
         self.check_alias(&alias)?;
-        let before = self.aliases.get(&alias.key).ok_or(Refusal::NotFound(Noun::Alias))?;
-        alias.id.clone_from(&before.id);
-        alias.created_at = before.created_at;
-        alias.modified_at = before.modified_at;
-        alias.revision = before.revision;
-        if alias == **before {
+        if alias == *before {
             return Err(Refusal::NoChange);
         }
-        Ok(self.put_alias(alias, change))
+        let record = self.date_alias(&mut alias, Some(&before), change)?;
+        change.journal.put(record);
+        Ok(Outcome::Alias(self.place_alias(alias)))
+    }
+
+    /// Gives a changed alias its time and revision; what is made durable of it, if there is room.
+    fn date_alias(
+        &mut self,
+        alias: &mut Alias,
+        before: Option<&Alias>,
+        change: &Change<'_>,
+    ) -> Result<Record, Refusal> {
+        alias.modified_at = change.now_seconds();
+        alias.revision = self.next_revision();
+        let before = before.map_or(0, HeldBytes::held_bytes);
+        self.held.check(Share::Registrations, before, alias.held_bytes())?;
+        Record::alias(alias)
     }
 
     fn check_alias(&self, alias: &Alias) -> Result<(), Refusal> {
@@ -60,17 +83,25 @@ impl State {
         target.map(drop).ok_or(Refusal::NotFound(Noun::Service))
     }
 
-    fn put_alias(&mut self, mut alias: Alias, change: &mut Change<'_>) -> Outcome {
-        alias.modified_at = change.now_seconds();
-        alias.revision = self.next_revision();
-        change.journal.put_alias(&alias);
-        Outcome::Alias(self.place_alias(alias))
-    }
-
     pub(super) fn place_alias(&mut self, alias: Alias) -> Arc<Alias> {
         let alias = Arc::new(alias);
-        self.aliases.insert(alias.key.clone(), Arc::clone(&alias));
+        self.held.replace(Share::Registrations, 0, alias.held_bytes());
+        self.count(&alias.key.namespace, |namespace| namespace.aliases += 1);
+        let counted = self.alias_counts.get(&alias.target).copied().unwrap_or_default();
+        self.alias_counts.insert(alias.target.clone(), counted + 1);
+        if let Some(before) = self.aliases.insert(alias.key.clone(), Arc::clone(&alias)) {
+            self.uncount_alias(&before);
+        }
         alias
+    }
+
+    fn uncount_alias(&mut self, alias: &Alias) {
+        self.held.replace(Share::Registrations, alias.held_bytes(), 0);
+        self.count(&alias.key.namespace, |namespace| namespace.aliases -= 1);
+        match self.alias_counts.get(&alias.target) {
+            Some(2..) => drop(self.alias_counts.update(&alias.target, |count| *count -= 1)),
+            _ => drop(self.alias_counts.remove(&alias.target)),
+        }
     }
 
     pub(super) fn delete_alias(
@@ -78,7 +109,8 @@ impl State {
         key: &ServiceKey,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
-        self.aliases.remove(key).ok_or(Refusal::NotFound(Noun::Alias))?;
+        let alias = self.aliases.remove(key).ok_or(Refusal::NotFound(Noun::Alias))?;
+        self.uncount_alias(&alias);
         change.journal.delete_alias(key.borrowed());
         Ok(Outcome::Deleted)
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::check;
 use crate::command::{NewContract, Outcome};
 use crate::contract::Contract;
+use crate::held_bytes::{HeldBytes, Share};
+use crate::journal::Record;
 use crate::limits::{BODY_BYTES_MAX, CONTRACTS_MAX};
 use crate::refusal::{Noun, Refusal};
 
@@ -16,8 +18,7 @@ impl State {
         new: NewContract,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
-        check::service_name(&new.service.name)?;
-        check::namespace_name(&new.service.namespace)?;
+        check::contract(&new)?;
         if new.body.len() > BODY_BYTES_MAX {
             return Err(Refusal::Parameter("the contract is too large"));
         }
@@ -35,14 +36,23 @@ impl State {
             kind: new.kind,
             protocol: new.protocol,
             version: new.version,
-            created_at: known.map_or(now, |known| known.created_at),
+            created_at: known.as_ref().map_or(now, |known| known.created_at),
             modified_at: now,
             revision: self.next_revision(),
             body: new.body,
         });
-        change.journal.put_contract(&contract);
-        self.contracts.insert(Arc::clone(&contract.id), Arc::clone(&contract));
+        let before = known.map_or(0, |known| known.held_bytes());
+        self.held.check(Share::Contracts, before, contract.held_bytes())?;
+        change.journal.put(Record::contract(&contract)?);
+        self.place_contract(Arc::clone(&contract));
         Ok(Outcome::Contract(contract))
+    }
+
+    pub(super) fn place_contract(&mut self, contract: Arc<Contract>) {
+        let after = contract.held_bytes();
+        let before = self.contracts.insert(Arc::clone(&contract.id), contract);
+        let before = before.map_or(0, |before| before.held_bytes());
+        self.held.replace(Share::Contracts, before, after);
     }
 
     pub(super) fn delete_contract(
@@ -50,7 +60,8 @@ impl State {
         id: &str,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
-        self.contracts.remove(id).ok_or(Refusal::NotFound(Noun::Contract))?;
+        let removed = self.contracts.remove(id).ok_or(Refusal::NotFound(Noun::Contract))?;
+        self.held.replace(Share::Contracts, removed.held_bytes(), 0);
         change.journal.delete_contract(id);
         Ok(Outcome::Deleted)
     }

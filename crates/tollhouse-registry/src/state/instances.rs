@@ -5,7 +5,10 @@ use std::sync::Arc;
 use crate::check;
 use crate::command::{InstanceChange, NewInstance, Outcome};
 use crate::encoded::Encoded;
+use crate::health::Touched;
+use crate::held_bytes::{HeldBytes, Share};
 use crate::instance::Instance;
+use crate::journal::Record;
 use crate::key::ServiceKey;
 use crate::limits::{INSTANCES_MAX, WEIGHT_DEFAULT};
 use crate::pulse::Pulse;
@@ -27,12 +30,29 @@ impl State {
         if known.is_none() && self.instances.len() >= INSTANCES_MAX {
             return Err(Refusal::Full { what: "instances", max: INSTANCES_MAX });
         }
-        self.ensure_service(&key, change)?;
+        if self.aliases.contains_key(&key) {
+            return Err(Refusal::IsAlias);
+        }
         // Keys are shared, so that an instance does not hold names of its own.
         let key = self.services.get(&key).map_or(key, |view| view.service.key.clone());
         let instance = self.new_instance(new, key, known.as_deref(), change.now_ms);
-        change.journal.put_instance(&instance);
-        Ok(Outcome::Instance(self.put_instance(instance)))
+        let record = self.record_instance(&instance, known.as_deref())?;
+        self.ensure_service(&instance.service, change)?;
+        change.journal.put(record);
+        let instance = self.put_instance(instance);
+        change.touched.push(Touched::Registered(Arc::clone(&instance), known));
+        Ok(Outcome::Instance(instance))
+    }
+
+    /// An instance as it is made durable, if there is room for it.
+    fn record_instance(
+        &self,
+        instance: &Instance,
+        before: Option<&Instance>,
+    ) -> Result<Record, Refusal> {
+        let before = before.map_or(0, HeldBytes::held_bytes);
+        self.held.check(Share::Registrations, before, instance.held_bytes())?;
+        Record::instance(instance)
     }
 
     fn new_instance(
@@ -46,12 +66,8 @@ impl State {
             Some(known) => Arc::clone(&known.pulse),
             None => Pulse::new(Arc::clone(&new.id), now_ms),
         };
-        pulse.revive(now_ms);
         let healthy = new.healthy.unwrap_or(true);
         let ttl_seconds = new.ttl_seconds.map(check::ttl_seconds);
-        if !healthy && ttl_seconds.is_some() {
-            pulse.await_beat();
-        }
         let kept_isolated = known.is_some_and(|known| known.isolated);
         let weight = new.weight.and_then(|weight| u16::try_from(weight).ok());
         Instance {
@@ -76,7 +92,6 @@ impl State {
             expired_after_beat: None,
             unknown: new.unknown,
             pulse,
-            encoded: Encoded::default(),
         }
     }
 
@@ -84,6 +99,8 @@ impl State {
     pub(super) fn put_instance(&mut self, instance: Instance) -> Arc<Instance> {
         let instance = Arc::new(instance);
         let known = self.instances.get(&instance.id).cloned();
+        let before = known.as_ref().map_or(0, |known| known.instance.held_bytes());
+        self.held.replace(Share::Registrations, before, instance.held_bytes());
         let slot = match known {
             Some(known) if known.instance.service == instance.service => {
                 self.change_view(&instance.service, |view| {
@@ -139,7 +156,9 @@ impl State {
     ) -> Option<Arc<Instance>> {
         let placed = self.instances.remove(id)?;
         self.take_out(&placed);
+        self.held.replace(Share::Registrations, placed.instance.held_bytes(), 0);
         change.journal.delete_instance(id);
+        change.touched.push(Touched::Gone(Arc::clone(&placed.instance)));
         Some(placed.instance)
     }
 
@@ -159,19 +178,15 @@ impl State {
         if instance.healthy != before.healthy {
             instance.expired_after_beat = None;
         }
-        if instance.ttl_seconds != before.ttl_seconds {
-            instance.pulse.revive(change.now_ms);
-        }
-        if !instance.healthy && instance.ttl_seconds.is_some() {
-            instance.pulse.await_beat();
-        }
         instance.modified_at = change.now_seconds();
         instance.revision = self.next_revision();
-        change.journal.put_instance(&instance);
-        Ok(Outcome::Instance(self.put_instance(instance)))
+        change.journal.put(self.record_instance(&instance, Some(&before))?);
+        let instance = self.put_instance(instance);
+        change.touched.push(Touched::Changed(Arc::clone(&instance), before));
+        Ok(Outcome::Instance(instance))
     }
 
-    /// Makes an instance unhealthy that has fallen silent, unless it is already. Not made durable.
+    /// Makes an instance unhealthy that has fallen silent, unless it is already. Made durable later.
     pub(crate) fn expire(&mut self, id: &str, now_ms: u64) -> Option<Arc<Instance>> {
         let before = self.instance(id).filter(|instance| instance.healthy)?;
         let mut instance = Instance::clone(before);
@@ -182,7 +197,7 @@ impl State {
         Some(self.put_instance(instance))
     }
 
-    /// Makes an instance healthy that beats again. Not made durable.
+    /// Makes an instance healthy that beats again. Made durable later.
     pub(crate) fn recover(&mut self, id: &str, now_ms: u64) -> Option<Arc<Instance>> {
         let before = self.instance(id).filter(|instance| !instance.healthy)?;
         let mut instance = Instance::clone(before);

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use crate::check;
+use crate::chunked::Chunked;
 use crate::command::{NamespaceChange, Outcome};
-use crate::encoded::Encoded;
+use crate::held_bytes::{HeldBytes, Share};
 use crate::instance::Metadata;
+use crate::journal::Record;
 use crate::limits::NAMESPACES_MAX;
 use crate::namespace::{DEFAULT, Namespace, SYSTEM};
 use crate::refusal::{Noun, Refusal};
 use crate::revision::Revision;
+use crate::service::NO_OWNER;
 use crate::view::{Counts, NamespaceView};
 
 use super::{Change, State};
-
-/// Who owns what nobody owns.
-pub(super) const NO_OWNER: &str = "Polaris";
 
 impl State {
     /// Adds the namespaces that are always there.
@@ -26,12 +26,12 @@ impl State {
         }
     }
 
-    fn new_namespace(&mut self, name: &Arc<str>, now_seconds: u64) -> Namespace {
+    pub(super) fn new_namespace(&mut self, name: &Arc<str>, now_seconds: u64) -> Namespace {
         Namespace {
             name: Arc::clone(name),
             comment: String::new(),
             owners: NO_OWNER.to_owned(),
-            token: self.next_revision().to_string(),
+            token: random_token(),
             metadata: Metadata::new(),
             export_to: Vec::new(),
             created_at: now_seconds,
@@ -44,20 +44,29 @@ impl State {
     pub(super) fn put_namespace(&mut self, namespace: Namespace) -> Arc<Namespace> {
         let namespace = Arc::new(namespace);
         let known = self.namespaces.get(&namespace.name);
+        let before = known.map_or(0, |view| view.namespace.held_bytes());
+        self.held.replace(Share::Registrations, before, namespace.held_bytes());
+        let revision_before = known.map(|view| view.namespace.revision).unwrap_or_default();
+        self.namespaces_revision =
+            self.namespaces_revision.without(revision_before).with(namespace.revision);
         let view = NamespaceView {
             namespace: Arc::clone(&namespace),
             services_revision: known.map_or_else(Revision::default, |view| view.services_revision),
-            services: known.map_or(0, |view| view.services),
+            services: known.map_or_else(Chunked::new, |view| view.services.clone()),
+            aliases: known.map_or(0, |view| view.aliases),
             counts: known.map_or_else(Counts::default, |view| view.counts),
-            encoded: Encoded::default(),
         };
         self.namespaces.insert(Arc::clone(&namespace.name), Arc::new(view));
         namespace
     }
 
     /// Changes what is counted of a namespace.
-    pub(super) fn count(&mut self, name: &str, count: impl FnOnce(&mut NamespaceView)) {
-        self.namespaces.update(name, |view| count(Arc::make_mut(view)));
+    pub(super) fn count<R>(
+        &mut self,
+        name: &str,
+        count: impl FnOnce(&mut NamespaceView) -> R,
+    ) -> Option<R> {
+        self.namespaces.update(name, |view| count(Arc::make_mut(view)))
     }
 
     pub(super) fn create_namespace(
@@ -98,7 +107,8 @@ impl State {
         }
         let mut namespace = self.new_namespace(name, change.now_seconds());
         set(&mut namespace, what);
-        change.journal.put_namespace(&namespace);
+        self.held.check(Share::Registrations, 0, namespace.held_bytes())?;
+        change.journal.put(Record::namespace(&namespace)?);
         Ok(self.put_namespace(namespace))
     }
 
@@ -118,7 +128,8 @@ impl State {
         }
         namespace.modified_at = change.now_seconds();
         namespace.revision = self.next_revision();
-        change.journal.put_namespace(&namespace);
+        self.held.check(Share::Registrations, before.held_bytes(), namespace.held_bytes())?;
+        change.journal.put(Record::namespace(&namespace)?);
         Ok(Outcome::Namespace(self.put_namespace(namespace)))
     }
 
@@ -131,9 +142,11 @@ impl State {
         if view.namespace.is_built_in() {
             return Err(Refusal::BuiltIn);
         }
-        if view.services > 0 || self.aliases.keys().any(|key| &*key.namespace == name) {
+        if !view.services.is_empty() || view.aliases > 0 {
             return Err(Refusal::InUse(Noun::Service));
         }
+        self.held.replace(Share::Registrations, view.namespace.held_bytes(), 0);
+        self.namespaces_revision = self.namespaces_revision.without(view.namespace.revision);
         self.namespaces.remove(name);
         change.journal.delete_namespace(name);
         Ok(Outcome::Deleted)
@@ -143,6 +156,8 @@ impl State {
 fn check_change(what: &NamespaceChange) -> Result<(), Refusal> {
     check::text(what.comment.as_deref().unwrap_or_default(), "comment")?;
     check::text(what.owners.as_deref().unwrap_or_default(), "owners")?;
+    check::exports(what.export_to.as_deref().unwrap_or_default())?;
+    check::token(what.token.as_deref())?;
     what.metadata.as_ref().map_or(Ok(()), |metadata| check::metadata(metadata, 0))
 }
 
@@ -153,6 +168,13 @@ fn set(namespace: &mut Namespace, what: NamespaceChange) {
     replace(&mut namespace.metadata, metadata);
     replace(&mut namespace.export_to, export_to);
     replace(&mut namespace.token, token);
+}
+
+/// A secret that nobody can tell from what is public: 32 hex digits.
+pub(super) fn random_token() -> String {
+    let mut bytes = [0; 16];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has random bytes");
+    format!("{:032x}", u128::from_ne_bytes(bytes))
 }
 
 /// Sets what is given.

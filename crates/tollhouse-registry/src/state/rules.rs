@@ -2,16 +2,23 @@
 
 use std::sync::Arc;
 
+use tollhouse_stdx::CowMap;
+
 use crate::check;
 use crate::command::{NewRule, Outcome};
 use crate::encoded::Encoded;
+use crate::held_bytes::{HeldBytes, Share};
+use crate::journal::Record;
 use crate::key::{ServiceKey, ServiceRef};
-use crate::limits::{BODY_BYTES_MAX, INSTANCE_ID_CHARS_MAX, RULES_MAX};
+use crate::limits::{BODY_BYTES_MAX, INSTANCE_ID_CHARS_MAX, NAMESPACE_CHARS_MAX, RULES_MAX};
 use crate::refusal::{Noun, Refusal};
 use crate::rule::{Rule, RuleKind};
 use crate::view::RuleSet;
 
 use super::{Change, State};
+
+/// The rules for one name, by id.
+pub(super) type Linked = CowMap<Arc<str>, Arc<Rule>>;
 
 /// The name that stands for every name.
 const ANY: &str = "*";
@@ -29,9 +36,8 @@ impl State {
         names.dedup();
         for (namespace, name) in names {
             let target = (kind, ServiceKey::new(namespace, name));
-            set.rules.extend(
-                self.targets.get(&target).into_iter().flat_map(|rules| rules.iter()).cloned(),
-            );
+            let linked = self.targets.get(&target).into_iter().flat_map(CowMap::values);
+            set.rules.extend(linked.cloned());
         }
         set.sort();
         set
@@ -62,7 +68,7 @@ impl State {
         if new.id.is_empty() {
             new.id = self.next_revision().to_string().into();
         }
-        Ok(self.put_rule(new, None, change))
+        self.put_rule(new, None, change)
     }
 
     pub(super) fn update_rule(
@@ -82,7 +88,7 @@ impl State {
         if is_alike {
             return Err(Refusal::NoChange);
         }
-        Ok(self.put_rule(new, Some(&before), change))
+        self.put_rule(new, Some(&before), change)
     }
 
     fn put_rule(
@@ -90,7 +96,7 @@ impl State {
         new: NewRule,
         before: Option<&Rule>,
         change: &mut Change<'_>,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let now = change.now_seconds();
         let enabled_at = match before {
             Some(before) if before.enabled || !new.enabled => before.enabled_at,
@@ -112,11 +118,37 @@ impl State {
             body: new.body,
             encoded: Encoded::default(),
         };
-        change.journal.put_rule(&rule);
+        let held_before = before.map_or(0, HeldBytes::held_bytes);
+        self.held.check(Share::Rules, held_before, rule.held_bytes())?;
+        change.journal.put(Record::rule(&rule)?);
         if let Some(before) = before {
             self.unlink_rule(before);
         }
-        Outcome::Rule(self.place_rule(rule))
+        Ok(Outcome::Rule(self.place_rule(rule)))
+    }
+
+    pub(super) fn enable_rule(
+        &mut self,
+        key: (RuleKind, Arc<str>),
+        enabled: bool,
+        change: &mut Change<'_>,
+    ) -> Result<Outcome, Refusal> {
+        let before = self.rules.get(&key).ok_or(Refusal::NotFound(Noun::Rule(key.0)))?;
+        let before = Arc::clone(before);
+        if before.enabled == enabled {
+            return Err(Refusal::NoChange);
+        }
+        let new = NewRule {
+            kind: before.kind,
+            id: Arc::clone(&before.id),
+            name: before.name.clone(),
+            namespace: before.namespace.clone(),
+            targets: before.targets.clone(),
+            priority: before.priority,
+            enabled,
+            body: before.body.clone(),
+        };
+        self.put_rule(new, Some(&before), change)
     }
 
     /// Puts a rule that is not linked to any service.
@@ -124,24 +156,29 @@ impl State {
         let rule = Arc::new(rule);
         for target in &rule.targets {
             let key = (rule.kind, target.clone());
-            let linked = self.targets.get(&key).into_iter().flat_map(|rules| rules.iter()).cloned();
-            let rules = linked.chain([Arc::clone(&rule)]).collect();
-            self.targets.insert(key, rules);
+            let add =
+                |rules: &mut Linked| drop(rules.insert(Arc::clone(&rule.id), Arc::clone(&rule)));
+            if self.targets.update(&key, add).is_none() {
+                let mut rules = Linked::new();
+                add(&mut rules);
+                self.targets.insert(key, rules);
+            }
         }
+        self.held.replace(Share::Rules, 0, rule.held_bytes());
         self.rules.insert((rule.kind, Arc::clone(&rule.id)), Arc::clone(&rule));
         rule
     }
 
     fn unlink_rule(&mut self, rule: &Rule) {
+        self.held.replace(Share::Rules, rule.held_bytes(), 0);
         for target in &rule.targets {
             let key = (rule.kind, target.clone());
-            let Some(linked) = self.targets.get(&key) else { continue };
-            let rest: Arc<[Arc<Rule>]> =
-                linked.iter().filter(|other| other.id != rule.id).cloned().collect();
-            if rest.is_empty() {
+            let remove = |rules: &mut Linked| {
+                rules.remove(&rule.id);
+                rules.is_empty()
+            };
+            if self.targets.update(&key, remove) == Some(true) {
                 self.targets.remove(&key);
-            } else {
-                self.targets.insert(key, rest);
             }
         }
     }
@@ -162,7 +199,10 @@ impl State {
 
 fn check_rule(new: &NewRule) -> Result<(), Refusal> {
     check::text(&new.name, "name")?;
-    if new.id.chars().count() > INSTANCE_ID_CHARS_MAX {
+    if check::is_longer(&new.namespace, NAMESPACE_CHARS_MAX) {
+        return Err(Refusal::NamespaceName);
+    }
+    if check::is_longer(&new.id, INSTANCE_ID_CHARS_MAX) {
         return Err(Refusal::Parameter("id"));
     }
     if new.targets.len() > TARGETS_MAX {

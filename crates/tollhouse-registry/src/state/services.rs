@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use crate::check;
-use crate::command::{Outcome, ServiceChange};
+use crate::command::{DetailsChange, Outcome, ServiceChange};
+use crate::held_bytes::{HeldBytes, Share};
 use crate::instance::Metadata;
+use crate::journal::Record;
 use crate::key::ServiceKey;
 use crate::limits::SERVICES_MAX;
 use crate::refusal::{Noun, Refusal};
-use crate::service::{Service, ServiceDetails};
+use crate::service::{NO_OWNER, Service, ServiceDetails};
 use crate::view::ServiceView;
 
-use super::namespaces::{NO_OWNER, replace};
+use super::namespaces::{random_token, replace};
 use super::{Change, State};
 
 impl State {
@@ -54,20 +56,22 @@ impl State {
         if self.services.len() >= SERVICES_MAX {
             return Err(Refusal::Full { what: "services", max: SERVICES_MAX });
         }
-        self.ensure_namespace(&key.namespace, change)?;
         let now = change.now_seconds();
         let mut service = Service {
             id: self.next_revision().to_string(),
             key: key.clone(),
             metadata: Metadata::new(),
             details: ServiceDetails { owners: NO_OWNER.to_owned(), ..ServiceDetails::default() },
-            token: self.next_revision().to_string(),
+            token: random_token(),
             created_at: now,
             modified_at: now,
             revision: self.next_revision(),
         };
         set(&mut service, what);
-        change.journal.put_service(&service);
+        self.held.check(Share::Registrations, 0, service.held_bytes())?;
+        let record = Record::service(&service)?;
+        self.ensure_namespace(&key.namespace, change)?;
+        change.journal.put(record);
         Ok(self.put_service(service))
     }
 
@@ -75,22 +79,30 @@ impl State {
     pub(super) fn put_service(&mut self, service: Service) -> Arc<Service> {
         let service = Arc::new(service);
         let key = service.key.clone();
-        let known = self.services.get(&key);
-        let before = known.map(|view| view.service.revision);
+        let known = self.services.get(&key).cloned();
+        let before = known.as_ref().map(|view| view.service.revision).unwrap_or_default();
+        let held_before = known.as_ref().map_or(0, |view| view.service.held_bytes());
+        self.held.replace(Share::Registrations, held_before, service.held_bytes());
+        self.services_revision = self.services_revision.without(before).with(service.revision);
+        let place = self.count(&key.namespace, |namespace| {
+            let rest = namespace.services_revision.without(before);
+            namespace.services_revision = rest.with(service.revision);
+            match &known {
+                Some(view) => {
+                    namespace.services.set(view.place, Arc::clone(&service));
+                    view.place
+                }
+                None => namespace.services.push(Arc::clone(&service)),
+            }
+        });
         let view = match known {
-            Some(view) => {
-                let mut view = ServiceView::clone(view);
+            Some(known) => {
+                let mut view = ServiceView::clone(&known);
                 view.set_service(Arc::clone(&service));
                 view
             }
-            None => ServiceView::new(Arc::clone(&service)),
+            None => ServiceView::new(Arc::clone(&service), place.unwrap_or_default()),
         };
-        let revision = service.revision;
-        self.count(&key.namespace, |namespace| {
-            namespace.services += u32::from(before.is_none());
-            let rest = namespace.services_revision.without(before.unwrap_or_default());
-            namespace.services_revision = rest.with(revision);
-        });
         self.services.insert(key, Arc::new(view));
         service
     }
@@ -111,7 +123,8 @@ impl State {
         }
         service.modified_at = change.now_seconds();
         service.revision = self.next_revision();
-        change.journal.put_service(&service);
+        self.held.check(Share::Registrations, before.held_bytes(), service.held_bytes())?;
+        change.journal.put(Record::service(&service)?);
         Ok(Outcome::Service(self.put_service(service)))
     }
 
@@ -124,15 +137,20 @@ impl State {
         if view.counts.total > 0 {
             return Err(Refusal::InUse(Noun::Instance));
         }
-        if self.aliases.values().any(|alias| alias.target == *key) {
+        if self.alias_counts.contains_key(key) {
             return Err(Refusal::InUse(Noun::Alias));
         }
-        let revision = view.service.revision;
+        let (revision, place) = (view.service.revision, view.place);
+        self.held.replace(Share::Registrations, view.service.held_bytes(), 0);
+        self.services_revision = self.services_revision.without(revision);
         self.services.remove(key);
-        self.count(&key.namespace, |namespace| {
-            namespace.services -= 1;
+        let moved = self.count(&key.namespace, |namespace| {
             namespace.services_revision = namespace.services_revision.without(revision);
+            namespace.services.remove(place).and_then(|(_, moved)| moved)
         });
+        if let Some(moved) = moved.flatten() {
+            self.services.update(&moved.key, |view| Arc::make_mut(view).place = place);
+        }
         change.journal.delete_service(key.borrowed());
         Ok(Outcome::Deleted)
     }
@@ -140,12 +158,26 @@ impl State {
 
 fn check_change(what: &ServiceChange) -> Result<(), Refusal> {
     what.metadata.as_ref().map_or(Ok(()), |metadata| check::metadata(metadata, 0))?;
-    what.details.as_ref().map_or(Ok(()), check::details)
+    check::token(what.token.as_deref())?;
+    check::details(&what.details)
 }
 
 fn set(service: &mut Service, what: ServiceChange) {
     let ServiceChange { metadata, details, token } = what;
     replace(&mut service.metadata, metadata);
-    replace(&mut service.details, details);
+    set_details(&mut service.details, details);
     replace(&mut service.token, token);
+}
+
+fn set_details(details: &mut ServiceDetails, what: DetailsChange) {
+    replace(&mut details.ports, what.ports);
+    replace(&mut details.business, what.business);
+    replace(&mut details.department, what.department);
+    for (level, given) in details.cmdb_mod.iter_mut().zip(what.cmdb_mod) {
+        replace(level, given);
+    }
+    replace(&mut details.comment, what.comment);
+    replace(&mut details.owners, what.owners);
+    replace(&mut details.platform_id, what.platform_id);
+    replace(&mut details.export_to, what.export_to);
 }

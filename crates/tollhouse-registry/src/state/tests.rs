@@ -5,29 +5,75 @@ mod simulation;
 
 use tollhouse_store::{Entry, Operation, Revision as StoreRevision};
 
+use super::load::LOADED;
 use super::*;
 use crate::command::NewInstance;
+use crate::limits::STATE_BYTES_MAX;
 
 /// Some second of Unix time.
 pub(crate) const START_MS: u64 = 1_700_000_000_000;
+
+/// What a command would do.
+pub(crate) struct Prepared {
+    state: State,
+    journal: Journal,
+    touched: Vec<Touched>,
+    outcome: Outcome,
+}
 
 /// A state with what it made durable and its own clock.
 pub(crate) struct Bench {
     pub(crate) state: State,
     pub(crate) now_ms: u64,
     pub(crate) durable: std::collections::BTreeMap<Box<str>, bytes::Bytes>,
+    /// What health has not been told of yet.
+    pub(crate) touched: Vec<Touched>,
+    /// No two processes share a salt.
+    restarts: std::cell::Cell<u64>,
 }
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        Self { state: State::new(1), now_ms: START_MS, durable: Default::default() }
+        Self::with_memory(STATE_BYTES_MAX)
+    }
+
+    pub(crate) fn with_memory(bytes_max: usize) -> Self {
+        Self {
+            state: State::new(1, bytes_max),
+            now_ms: START_MS,
+            durable: Default::default(),
+            touched: Vec::new(),
+            restarts: std::cell::Cell::new(1),
+        }
     }
 
     pub(crate) fn apply(&mut self, command: Command) -> Result<Outcome, Refusal> {
-        let mut journal = Journal::default();
-        let mut next = self.state.clone();
-        let mut change = Change { now_ms: self.now_ms, journal: &mut journal };
-        let outcome = next.apply(command, &mut change)?;
+        let prepared = self.prepare(command)?;
+        Ok(self.commit(prepared))
+    }
+
+    /// Applies a command to a copy; dropping what comes of it is what a refused commit does.
+    pub(crate) fn prepare(&self, command: Command) -> Result<Prepared, Refusal> {
+        let (mut journal, mut touched) = (Journal::default(), Vec::new());
+        let mut state = self.state.clone();
+        let mut change =
+            Change { now_ms: self.now_ms, journal: &mut journal, touched: &mut touched };
+        let outcome = state.apply(command, &mut change);
+        if outcome.is_err() {
+            assert!(journal.is_empty() && touched.is_empty(), "a refused command does nothing");
+        }
+        outcome.map(|outcome| Prepared { state, journal, touched, outcome })
+    }
+
+    pub(crate) fn commit(&mut self, prepared: Prepared) -> Outcome {
+        self.write(prepared.journal);
+        self.state = prepared.state;
+        self.touched.extend(prepared.touched);
+        prepared.outcome
+    }
+
+    /// Makes durable what a journal says.
+    pub(crate) fn write(&mut self, journal: Journal) {
         for operation in journal.into_transaction().operations {
             match operation {
                 Operation::Put { key, value, .. } => drop(self.durable.insert(key, value)),
@@ -35,8 +81,6 @@ impl Bench {
                 Operation::DeletePrefix { .. } => panic!("nothing deletes by prefix"),
             }
         }
-        self.state = next;
-        Ok(outcome)
     }
 
     pub(crate) fn register(&mut self, new: NewInstance) -> Arc<Instance> {
@@ -55,8 +99,14 @@ impl Bench {
             mod_revision: StoreRevision(1),
             expires_at_ms: None,
         });
-        let mut state = State::new(2);
-        assert_eq!(state.load(entries.collect(), self.now_ms), []);
+        let entries: Vec<Entry> = entries.collect();
+        self.restarts.set(self.restarts.get() + 1);
+        let mut state = State::new(self.restarts.get(), STATE_BYTES_MAX);
+        for prefix in LOADED {
+            let part: Vec<_> =
+                entries.iter().filter(|entry| entry.key.starts_with(prefix)).cloned().collect();
+            assert_eq!(state.load(&part, self.now_ms), []);
+        }
         state
     }
 }

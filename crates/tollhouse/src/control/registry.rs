@@ -17,7 +17,7 @@ use tollhouse_net::Listeners;
 use tollhouse_polaris::dialect::Dialect;
 use tollhouse_polaris::http::HttpApi;
 use tollhouse_polaris::{Access, Account, Gate, grpc};
-use tollhouse_registry::{Clock, Keeper, Options, Registry};
+use tollhouse_registry::{CleanUp, Keeper, Options, Registry};
 use tollhouse_store::{Location, Watch};
 
 use super::descriptors::Descriptors;
@@ -95,8 +95,12 @@ pub async fn start(
     let writes = store.watch(store.revision().await?).await.context("the registry's store")?;
     let options = Options {
         mass_expiry_threshold: bootstrap.registry.mass_expiry_threshold,
-        clock: Clock::system(),
-        salt: None,
+        memory_max: bootstrap.registry.memory_max,
+        clean_up: CleanUp {
+            unhealthy_after: bootstrap.registry.delete_unhealthy_after,
+            empty_services_after: bootstrap.registry.delete_empty_services_after,
+        },
+        ..Options::default()
     };
     let (keeper, handle) =
         Keeper::open(store, options).await.context("the registry's store cannot be read")?;

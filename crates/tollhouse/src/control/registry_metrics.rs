@@ -39,7 +39,7 @@ impl Sources {
         let mut page = Page::default();
         let state = self.registry.state_full();
         page.instances_by_polaris(&state);
-        let clients = self.registry.clients().len();
+        let clients = self.registry.client_count();
         page.heading("sdk_client_total", "gauge", catalogue::CLIENTS.help);
         page.sample("sdk_client_total", "", clients);
         let calls = Metric { name: "client_rq_total", ..catalogue::CALLS };
@@ -54,7 +54,7 @@ impl Sources {
         let mut page = Page::default();
         let state = self.registry.state_full();
         page.instances(&state);
-        page.single(&catalogue::CLIENTS, self.registry.clients().len());
+        page.single(&catalogue::CLIENTS, self.registry.client_count());
         page.single(&catalogue::WATCHES, self.part.watches_open());
         let readings = self.dialect.readings();
         page.calls(&catalogue::CALLS, &catalogue::CALL_SECONDS, "method", &readings);
@@ -251,14 +251,14 @@ fn shown(state: &State) -> Vec<(String, Counts, u32)> {
     let line = |name: &str, counts, services| (name.to_owned(), counts, services);
     let first = all.iter().take(NAMESPACES_SHOWN_MAX);
     let mut shown: Vec<_> =
-        first.map(|view| line(&view.namespace.name, view.counts, view.services)).collect();
+        first.map(|view| line(&view.namespace.name, view.counts, view.services.len())).collect();
     if all.len() > NAMESPACES_SHOWN_MAX {
         let mut rest = (Counts::default(), 0);
         for view in &all[NAMESPACES_SHOWN_MAX..] {
             rest.0.total += view.counts.total;
             rest.0.healthy += view.counts.healthy;
             rest.0.isolated += view.counts.isolated;
-            rest.1 += view.services;
+            rest.1 += view.services.len();
         }
         shown.push(line(OTHER_NAMESPACES, rest.0, rest.1));
     }

@@ -1,29 +1,34 @@
-//! The instances of a service: encoded once for each version, shared by all who ask.
+//! The instances of a service: encoded chunk by chunk, once for each version of a chunk, shared by all
+//! who ask. A change among ten thousand instances encodes its neighbours again and nobody else.
 //!
-//! A service whose answer is short keeps it whole, beside its view. One whose answer is long keeps its
-//! head alone and sends each instance's own bytes behind it, so that no version of it is ever copied
-//! together. An alias has a head of its own before the same instances.
+//! A service of few instances keeps its whole answer in one piece, beside its view. One of many keeps its
+//! head and sends the chunks behind it, so that no version of it is ever copied together. An alias has a
+//! head of its own before the same chunks.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tollhouse_registry::{Alias, Instance, ServiceRef, ServiceView, State};
+use tollhouse_registry::{Alias, CHUNK_OBJECTS, Chunk, Instance, ServiceRef, ServiceView, State};
 
 use super::{HealthFilter, Question, Replied, refused};
 use crate::answer::{Answer, Chunks};
 use crate::code::Code;
 use crate::wire::answer::{discover, put_discover_head};
 use crate::wire::write::{put_nested, put_signed};
-use crate::wire::{Direction, discovered_instance, put_discovered_service};
-
-/// Longest answer that is kept in one piece: joining one costs less than sending it.
-const JOINED_BYTES_MAX: usize = 1024 * 1024;
+use crate::wire::{Direction, put_discovered_instance, put_discovered_service};
 
 /// The type of these answers.
 const INSTANCE: i32 = 1;
 
 /// `DiscoverResponse.Direction`.
 const DIRECTION: u32 = 29;
+
+/// Which instances are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    Healthy,
+}
 
 /// Answers with the instances of a service.
 pub(super) fn answer(
@@ -45,83 +50,78 @@ pub(super) fn answer(
     }
     let only_healthy =
         filter == HealthFilter::Honoured && question.request.only_healthy == Some(true);
-    let kept = Kept::of(view);
-    let head = match resolved.alias {
-        Some(alias) => alias_head(view, alias),
-        None => kept.head(),
-    };
+    let which = if only_healthy { Which::Healthy } else { Which::All };
     let tail = direction_field(question.request.direction);
-    let answer = if only_healthy {
-        healthy(view, head, tail)
-    } else if let (Some(joined), None, true) = (kept.joined(), resolved.alias, tail.is_empty()) {
-        Answer::shared(joined)
-    } else {
-        kept.chained(view, head, tail)
+    let answer = match resolved.alias {
+        Some(alias) => chained(view, alias_head(view, alias), which, tail),
+        None if which == Which::All && is_short(view) && tail.is_empty() => {
+            Answer::shared(view.encoded.get_or_encode(|| whole(view)).clone())
+        }
+        None if is_short(view) => chained(view, direct_head(view).into(), which, tail),
+        None => {
+            let head = view.encoded.get_or_encode(|| direct_head(view).into());
+            chained(view, head.clone(), which, tail)
+        }
     };
     Replied { code: Code::ExecuteSuccess, answer }
 }
 
-/// What is kept beside a view: the head of the answer, the instances if they are few, and two numbers.
-struct Kept<'a> {
-    bytes: &'a Bytes,
-    head_bytes: usize,
-    total_bytes: usize,
+/// Whether the whole answer is kept, and not the head alone.
+fn is_short(view: &ServiceView) -> bool {
+    view.members.len() as usize <= CHUNK_OBJECTS
 }
 
-/// Bytes of the numbers at the end.
-const NUMBER_BYTES: usize = size_of::<u64>();
+/// The whole answer for who asks by the service's own name.
+fn whole(view: &ServiceView) -> Bytes {
+    let mut out = direct_head(view);
+    view.instances().for_each(|instance| put_discovered_instance(&mut out, instance));
+    out.into_boxed_slice().into()
+}
 
-impl<'a> Kept<'a> {
-    fn of(view: &'a ServiceView) -> Self {
-        let bytes = view.encoded.get_or_encode(|| encode(view));
-        let numbers = bytes.len() - 2 * NUMBER_BYTES;
-        let number = |at: usize| {
-            let digits = bytes[at..].first_chunk::<NUMBER_BYTES>();
-            u64::from_le_bytes(*digits.expect("two numbers are at the end")) as usize
-        };
-        Self { bytes, head_bytes: number(numbers), total_bytes: number(numbers + NUMBER_BYTES) }
-    }
+/// An answer of a head, the chunks behind it, and what follows them.
+fn chained(view: &Arc<ServiceView>, head: Bytes, which: Which, tail: Bytes) -> Answer {
+    // Outside of any lock: whoever asks meanwhile waits for a chunk at most.
+    let chunks = view.members.chunks();
+    let instances: usize = chunks.map(|chunk| discovered_instances(chunk, which).len()).sum();
+    let length = head.len() + instances + tail.len();
+    Answer::chain(head, length, Pieces { view: Arc::clone(view), next: 0, which, tail: Some(tail) })
+}
 
-    fn head(&self) -> Bytes {
-        self.bytes.slice(..self.head_bytes)
-    }
-
-    /// The whole answer, if it is kept in one piece.
-    fn joined(&self) -> Option<Bytes> {
-        self.is_joined().then(|| self.bytes.slice(..self.total_bytes))
-    }
-
-    fn is_joined(&self) -> bool {
-        self.bytes.len() - 2 * NUMBER_BYTES == self.total_bytes
-    }
-
-    /// An answer with another head, or something behind the instances.
-    fn chained(&self, view: &Arc<ServiceView>, head: Bytes, tail: Bytes) -> Answer {
-        let length = head.len() + self.total_bytes - self.head_bytes + tail.len();
-        if self.is_joined() {
-            let instances = self.bytes.slice(self.head_bytes..self.total_bytes);
-            return Answer::chain(head, length, Pieces([instances, tail].into_iter()));
+/// The instances of a chunk as they stand in answers; made at most once for each version of it.
+fn discovered_instances(chunk: &Chunk<Instance>, which: Which) -> &Bytes {
+    let encode = |takes: fn(&Instance) -> bool| {
+        let mut out = Vec::new();
+        for instance in chunk.objects().iter().filter(|instance| takes(instance)) {
+            put_discovered_instance(&mut out, instance);
         }
-        let instances = Instances { view: Arc::clone(view), next: 0, takes: |_| true };
-        Answer::chain(head, length, Followed { instances, tail: Some(tail) })
+        Bytes::from(out.into_boxed_slice())
+    };
+    match which {
+        Which::All => chunk.encoded.get_or_encode(|| encode(|_| true)),
+        Which::Healthy => chunk.selected.get_or_encode(|| {
+            if chunk.objects().iter().all(|instance| instance.healthy) {
+                discovered_instances(chunk, Which::All).clone()
+            } else {
+                encode(|instance| instance.healthy)
+            }
+        }),
     }
 }
 
-fn encode(view: &ServiceView) -> Bytes {
-    let head = direct_head(view);
-    let instances: usize = view.instances().map(|it| discovered_instance(it).len()).sum();
-    let total = head.len() + instances;
-    let is_joined = total <= JOINED_BYTES_MAX;
-    let kept = if is_joined { total } else { head.len() };
-    let mut out = Vec::with_capacity(kept + 2 * NUMBER_BYTES);
-    out.extend_from_slice(&head);
-    if is_joined {
-        view.instances().for_each(|it| out.extend_from_slice(discovered_instance(it)));
+/// Chunks of a view, fetched one by one, and something behind them.
+struct Pieces {
+    view: Arc<ServiceView>,
+    next: u32,
+    which: Which,
+    tail: Option<Bytes>,
+}
+
+impl Chunks for Pieces {
+    fn next(&mut self) -> Option<Bytes> {
+        let Some(chunk) = self.view.members.chunk(self.next) else { return self.tail.take() };
+        self.next += 1;
+        Some(discovered_instances(chunk, self.which).clone())
     }
-    for number in [head.len(), total] {
-        out.extend_from_slice(&(number as u64).to_le_bytes());
-    }
-    out.into()
 }
 
 /// The head for who asks by the service's own name.
@@ -155,47 +155,5 @@ fn direction_field(direction: Direction) -> Bytes {
     out.into()
 }
 
-/// An answer with the healthy instances only.
-fn healthy(view: &Arc<ServiceView>, head: Bytes, tail: Bytes) -> Answer {
-    let takes: fn(&Instance) -> bool = |instance| instance.healthy;
-    let taken = view.instances().filter(|instance| takes(instance));
-    let instances: usize = taken.map(|instance| discovered_instance(instance).len()).sum();
-    let length = head.len() + instances + tail.len();
-    let instances = Instances { view: Arc::clone(view), next: 0, takes };
-    Answer::chain(head, length, Followed { instances, tail: Some(tail) })
-}
-
-/// The encoded instances of a view, fetched one by one.
-struct Instances {
-    view: Arc<ServiceView>,
-    next: u32,
-    takes: fn(&Instance) -> bool,
-}
-
-/// Instances, and something behind them.
-struct Followed {
-    instances: Instances,
-    tail: Option<Bytes>,
-}
-
-/// Two pieces.
-struct Pieces(std::array::IntoIter<Bytes, 2>);
-
-impl Chunks for Followed {
-    fn next(&mut self) -> Option<Bytes> {
-        let instances = &mut self.instances;
-        while let Some(instance) = instances.view.instance(instances.next) {
-            instances.next += 1;
-            if (instances.takes)(instance) {
-                return Some(discovered_instance(instance).clone());
-            }
-        }
-        self.tail.take()
-    }
-}
-
-impl Chunks for Pieces {
-    fn next(&mut self) -> Option<Bytes> {
-        self.0.next()
-    }
-}
+#[cfg(test)]
+mod tests;

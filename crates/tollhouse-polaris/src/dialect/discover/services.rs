@@ -1,8 +1,13 @@
-//! Lists: the services of a namespace or of all, and the namespaces.
+//! Lists: the services of a namespace or of all, and the namespaces. What is listed of services is kept
+//! encoded with their namespace, chunk by chunk, and shared by all who ask.
 
-use tollhouse_registry::{Revision, State};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollhouse_registry::{Chunk, NamespaceView, Service, State};
 
 use super::{Question, Replied};
+use crate::answer::{Answer, Chunks};
 use crate::code::Code;
 use crate::wire::answer::discover;
 use crate::wire::write::put_nested;
@@ -12,32 +17,26 @@ use crate::wire::{put_listed_service, put_namespace};
 /// beside the namespace does not matter.
 pub(super) fn list(state: &State, question: &Question<'_>) -> Replied {
     let namespace = question.service.namespace.filter(|name| !name.is_empty());
-    let revision = match namespace {
-        None => all_services_revision(state),
+    let (revision, namespaces): (_, Vec<_>) = match namespace {
+        None => (state.services_revision(), state.namespaces().cloned().collect()),
         Some(name) => match state.namespace(name) {
-            Some(view) => view.services_revision,
+            Some(view) => (view.services_revision, vec![Arc::clone(view)]),
             None => return question.nothing(),
         },
     };
     if question.has(&revision.digits()) {
         return question.unchanged();
     }
-    let mut out = question.begin(Some(revision));
-    match namespace.and_then(|name| state.namespace(name)) {
-        None => put_services(&mut out, state, None),
-        Some(view) => out.extend_from_slice(view.encoded.get_or_encode(|| {
-            let mut listed = Vec::new();
-            put_services(&mut listed, state, namespace);
-            listed.into_boxed_slice().into()
-        })),
-    }
-    Replied::made(Code::ExecuteSuccess, out)
+    let head = Bytes::from(question.begin(Some(revision)));
+    let chunks = namespaces.iter().flat_map(|view| view.services.chunks());
+    let length = head.len() + chunks.map(|chunk| listed_services(chunk).len()).sum::<usize>();
+    let services = Services { namespaces: namespaces.into_iter(), current: None };
+    Replied { code: Code::ExecuteSuccess, answer: Answer::chain(head, length, services) }
 }
 
 /// All namespaces.
 pub(super) fn namespaces(state: &State, question: &Question<'_>) -> Replied {
-    let revisions = state.namespaces().map(|view| view.namespace.revision);
-    let revision = revisions.fold(Revision::default(), Revision::with);
+    let revision = state.namespaces_revision();
     if question.has(&revision.digits()) {
         return question.unchanged();
     }
@@ -48,14 +47,34 @@ pub(super) fn namespaces(state: &State, question: &Question<'_>) -> Replied {
     Replied::made(Code::ExecuteSuccess, out)
 }
 
-fn all_services_revision(state: &State) -> Revision {
-    let revisions = state.namespaces().map(|view| view.services_revision);
-    revisions.fold(Revision::default(), Revision::with)
+/// A chunk of services as it stands in answers; made at most once for each version of it.
+fn listed_services(chunk: &Chunk<Service>) -> &Bytes {
+    chunk.encoded.get_or_encode(|| {
+        let mut out = Vec::new();
+        for service in chunk.objects() {
+            put_nested(&mut out, discover::SERVICES, |out| put_listed_service(out, service));
+        }
+        out.into_boxed_slice().into()
+    })
 }
 
-fn put_services(out: &mut Vec<u8>, state: &State, namespace: Option<&str>) {
-    let services = state.services().map(|view| &view.service);
-    for service in services.filter(|it| namespace.is_none_or(|name| *it.key.namespace == *name)) {
-        put_nested(out, discover::SERVICES, |out| put_listed_service(out, service));
+/// The encoded services of namespaces, fetched chunk by chunk.
+struct Services {
+    namespaces: std::vec::IntoIter<Arc<NamespaceView>>,
+    /// The namespace that is being listed, and its next chunk.
+    current: Option<(Arc<NamespaceView>, u32)>,
+}
+
+impl Chunks for Services {
+    fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some((view, place)) = &mut self.current
+                && let Some(chunk) = view.services.chunk(*place)
+            {
+                *place += 1;
+                return Some(listed_services(chunk).clone());
+            }
+            self.current = Some((self.namespaces.next()?, 0));
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::v1;
 use crate::wire::answer::response;
 use crate::wire::put_alias;
 use prost::Message;
-use tollhouse_registry::{Alias, Command, Metadata, Outcome, Revision, ServiceKey, State};
+use tollhouse_registry::{Alias, AliasChange, Command, Outcome, Revision, ServiceKey, State};
 
 const MESSAGE: &str = "v1.ServiceAlias";
 
@@ -69,20 +69,19 @@ fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
 }
 
 fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
-    let mut alias = read(state, item)?;
-    let before = state.alias(alias.key.borrowed()).ok_or(Code::NotFoundServiceAlias)?;
+    let alias = read(state, item)?;
+    if state.alias(alias.key.borrowed()).is_none() {
+        return Err(Code::NotFoundServiceAlias.into());
+    }
     let given = decode(item)?;
     // What the item does not speak of stays.
-    if given.comment.is_none() {
-        alias.comment.clone_from(&before.comment);
-    }
-    if given.owners.is_none() {
-        alias.owners.clone_from(&before.owners);
-    }
-    if alias.metadata == Metadata::new() {
-        alias.metadata.clone_from(&before.metadata);
-    }
-    Ok(Plan::of(Command::UpdateAlias(Box::new(alias))).answering(as_it_stands))
+    let change = AliasChange {
+        target: Some(alias.target),
+        comment: given.comment,
+        owners: given.owners,
+        metadata: (!given.metadata.is_empty()).then(|| labels_of(&given.metadata)),
+    };
+    Ok(Plan::of(Command::UpdateAlias(alias.key, Box::new(change))).answering(as_it_stands))
 }
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {

@@ -7,7 +7,7 @@ use crate::http::query::{Query, allows};
 use crate::rules::{layout_of, read_rule, rule_id, rule_is_enabled, rule_message};
 use crate::wire::answer::response;
 use std::sync::Arc;
-use tollhouse_registry::{Command, NewRule, Outcome, Rule, RuleKind, State};
+use tollhouse_registry::{Command, Outcome, Rule, RuleKind, State};
 
 /// Field of `v1.BatchQueryResponse` for rate limits.
 const RATE_LIMITS: u32 = 10;
@@ -151,17 +151,8 @@ fn plan_delete(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failu
 fn plan_enable(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let enabled = rule_is_enabled(kind, item)?;
     let before = known(kind, state, &id_in(kind, item)?)?;
-    let rule = NewRule {
-        kind: before.kind,
-        id: Arc::clone(&before.id),
-        name: before.name.clone(),
-        namespace: before.namespace.clone(),
-        targets: before.targets.clone(),
-        priority: before.priority,
-        enabled,
-        body: before.body.clone(),
-    };
-    Ok(Plan::of(Command::UpdateRule(Box::new(rule))).answering(echo_of))
+    let enable = Command::EnableRule(before.kind, Arc::clone(&before.id), enabled);
+    Ok(Plan::of(enable).answering(echo_of))
 }
 
 /// The id that an item names; of a rule without one, that of its service.

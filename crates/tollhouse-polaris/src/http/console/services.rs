@@ -14,7 +14,7 @@ use prost::Message;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tollhouse_registry::{
-    Command, Metadata, Outcome, RuleKind, ServiceChange, ServiceDetails, ServiceKey, ServiceRef,
+    Command, DetailsChange, Metadata, Outcome, RuleKind, ServiceChange, ServiceKey, ServiceRef,
     ServiceView, State, is_namespace_name, is_service_name,
 };
 
@@ -78,29 +78,21 @@ fn read(item: &[u8]) -> Result<(ServiceKey, v1::Service), Failure> {
     Ok((ServiceKey::new(namespace, name), service))
 }
 
-/// What is asked to change; texts that are not given stay as they are in `before`.
-fn change_of(service: v1::Service, before: ServiceDetails) -> ServiceChange {
-    let [first, second, third] = before.cmdb_mod;
-    let details = ServiceDetails {
-        ports: service.ports.unwrap_or(before.ports),
-        business: service.business.unwrap_or(before.business),
-        department: service.department.unwrap_or(before.department),
-        cmdb_mod: [
-            service.cmdb_mod1.unwrap_or(first),
-            service.cmdb_mod2.unwrap_or(second),
-            service.cmdb_mod3.unwrap_or(third),
-        ],
-        comment: service.comment.unwrap_or(before.comment),
-        owners: service.owners.unwrap_or(before.owners),
-        platform_id: service.platform_id.unwrap_or(before.platform_id),
-        export_to: match service.export_to.is_empty() {
-            true => before.export_to,
-            false => service.export_to,
-        },
+/// What is asked to change; what is not given stays as it is.
+fn change_of(service: v1::Service) -> ServiceChange {
+    let details = DetailsChange {
+        ports: service.ports,
+        business: service.business,
+        department: service.department,
+        cmdb_mod: [service.cmdb_mod1, service.cmdb_mod2, service.cmdb_mod3],
+        comment: service.comment,
+        owners: service.owners,
+        platform_id: service.platform_id,
+        export_to: (!service.export_to.is_empty()).then_some(service.export_to),
     };
     ServiceChange {
         metadata: (!service.metadata.is_empty()).then(|| labels_of(&service.metadata)),
-        details: Some(details),
+        details,
         token: None,
     }
 }
@@ -110,15 +102,16 @@ fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     if state.service(key.borrowed()).is_some() || state.alias(key.borrowed()).is_some() {
         return Err(Code::ExistedResource.into());
     }
-    let change = change_of(service, ServiceDetails::default());
+    let mut change = change_of(service);
+    // Who creates a service by hand and names no owner wants none.
+    change.details.owners.get_or_insert_default();
     Ok(Plan::of(Command::CreateService(key, Box::new(change))).answering(with_token))
 }
 
 fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let (key, service) = read(item)?;
-    let view = known(state, key.borrowed())?;
-    let change = change_of(service, view.service.details.clone());
-    Ok(Plan::of(Command::UpdateService(key, Box::new(change))))
+    known(state, key.borrowed())?;
+    Ok(Plan::of(Command::UpdateService(key, Box::new(change_of(service)))))
 }
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {

@@ -3,8 +3,12 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::command::{InstanceChange, NamespaceChange, NewContract, NewRule, ServiceChange};
+use crate::command::{
+    AliasChange, DetailsChange, InstanceChange, NamespaceChange, NewContract, NewRule,
+    ServiceChange,
+};
 use crate::instance::Metadata;
+use crate::limits::{EXPORTS_MAX, SERVICE_CHARS_MAX};
 use crate::refusal::Noun;
 
 fn key(name: &str) -> ServiceKey {
@@ -249,4 +253,187 @@ fn unknown_fields_and_places_survive_a_restart() {
     let (before, after) =
         (bench.state.service(key("s").borrowed()), state.service(key("s").borrowed()));
     assert_eq!(before.map(|view| view.revision), after.map(|view| view.revision));
+}
+
+fn contract(id: &str, body: usize) -> NewContract {
+    NewContract {
+        id: id.into(),
+        service: key("s"),
+        kind: "".into(),
+        protocol: "http".into(),
+        version: "1".into(),
+        body: vec![0; body].into(),
+    }
+}
+
+#[test]
+fn every_text_has_its_bound() {
+    let mut bench = Bench::new();
+    bench.register(instance("i", "s"));
+    let long = |chars: usize| "x".repeat(chars);
+    let details = |details| {
+        let what = ServiceChange { details, ..ServiceChange::default() };
+        Command::UpdateService(key("s"), Box::new(what))
+    };
+    let exports =
+        |names: Vec<String>| DetailsChange { export_to: Some(names), ..Default::default() };
+    let contract = |change: fn(&mut NewContract, Box<str>)| {
+        let mut new = contract("c", 1);
+        change(&mut new, long(1_000).into());
+        Command::PutContract(Box::new(new))
+    };
+    let cases = [
+        (contract(|new, text| new.kind = text), Refusal::Parameter("type")),
+        (contract(|new, text| new.protocol = text), Refusal::Parameter("protocol")),
+        (contract(|new, text| new.version = text), Refusal::Parameter("version")),
+        (contract(|new, text| new.id = text.into()), Refusal::Parameter("id")),
+        (details(exports(vec![long(65)])), Refusal::Parameter("export_to")),
+        (details(exports(vec![long(1); EXPORTS_MAX + 1])), Refusal::Parameter("export_to")),
+        (
+            details(DetailsChange { platform_id: Some(long(1_025)), ..Default::default() }),
+            Refusal::Parameter("platform_id"),
+        ),
+        (
+            Command::CreateRule(Box::new(NewRule {
+                namespace: long(65).into(),
+                ..rule("r", &[("ns", "s")], 0)
+            })),
+            Refusal::NamespaceName,
+        ),
+        (
+            Command::UpdateNamespace(
+                "ns".into(),
+                NamespaceChange { export_to: Some(vec![long(65)]), ..Default::default() },
+            ),
+            Refusal::Parameter("export_to"),
+        ),
+    ];
+    for (command, refusal) in cases {
+        assert_eq!(bench.apply(command.clone()).err(), Some(refusal), "{command:?}");
+    }
+}
+
+/// Control characters take six bytes each where they are kept.
+#[test]
+fn the_largest_instance_that_is_taken_can_be_kept() {
+    let mut bench = Bench::new();
+    let text = |chars: usize| "\u{1}".repeat(chars);
+    let pair = |number: u8| (format!("{number:03}{}", text(125)).into(), text(4_096).into());
+    bench.register(NewInstance {
+        metadata: (0..64).map(pair).collect(),
+        host: text(128).into(),
+        unknown: vec![0xff; 4_096].into(),
+        ..instance(&text(128), &"s".repeat(SERVICE_CHARS_MAX))
+    });
+    assert!(bench.durable.values().all(|value| value.len() <= 2 * 1024 * 1024));
+    bench
+        .apply(Command::PutContract(Box::new(contract("c", 1024 * 1024))))
+        .expect("as large as allowed");
+}
+
+#[test]
+fn memory_is_bounded_in_bytes_and_what_strangers_report_leaves_room_for_instances() {
+    let mut bench = Bench::with_memory(1024 * 1024);
+    let refused = (0..1_000).find_map(|number| {
+        let new = contract(&number.to_string(), 4 * 1024);
+        bench.apply(Command::PutContract(Box::new(new))).err()
+    });
+    assert_eq!(refused, Some(Refusal::OutOfMemory { what: "service contracts", max: 128 * 1024 }));
+    let refused = (0..10_000).find_map(|number| {
+        let new = instance(&number.to_string(), "s");
+        bench.apply(Command::Register(Box::new(new))).err()
+    });
+    let what = "services and instances";
+    assert_eq!(refused, Some(Refusal::OutOfMemory { what, max: 768 * 1024 }));
+    assert!(bench.state.totals().instances.total > 500);
+    bench.apply(Command::Deregister("0".into())).expect("what makes room is taken");
+    bench.register(instance("0", "s"));
+    bench.apply(Command::DeleteContract("0".into())).expect("there");
+    assert!(bench.state.totals().held_bytes <= 1024 * 1024);
+}
+
+#[test]
+fn changes_of_different_fields_all_last() {
+    let mut bench = Bench::new();
+    bench.register(instance("i", "s"));
+    let with = |details| {
+        let what = ServiceChange { details, ..ServiceChange::default() };
+        Command::UpdateService(key("s"), Box::new(what))
+    };
+    let text = |text: &str| Some(text.to_owned());
+    bench.apply(with(DetailsChange { owners: text("a"), ..Default::default() })).expect("good");
+    bench.apply(with(DetailsChange { comment: text("b"), ..Default::default() })).expect("good");
+    let details = &bench.state.service(key("s").borrowed()).expect("there").service.details;
+    assert_eq!((&*details.owners, &*details.comment), ("a", "b"));
+    bench.apply(Command::CreateAlias(Box::new(alias("other", "s")))).expect("good");
+    let with = |what| Command::UpdateAlias(key("other"), Box::new(what));
+    bench.apply(with(AliasChange { owners: text("a"), ..Default::default() })).expect("good");
+    bench.apply(with(AliasChange { comment: text("b"), ..Default::default() })).expect("good");
+    let changed = bench.state.alias(key("other").borrowed()).expect("there");
+    assert_eq!((&*changed.owners, &*changed.comment), ("a", "b"));
+    bench.apply(Command::CreateRule(Box::new(rule("r", &[("ns", "s")], 0)))).expect("good");
+    let rewritten = NewRule { body: Bytes::from_static(b"new"), ..rule("r", &[("ns", "s")], 0) };
+    bench.apply(Command::UpdateRule(Box::new(rewritten))).expect("good");
+    bench.apply(Command::EnableRule(RuleKind::Routing, "r".into(), false)).expect("good");
+    let kept = bench.state.rule(RuleKind::Routing, "r").expect("there");
+    assert_eq!((kept.enabled, &*kept.body), (false, &b"new"[..]));
+}
+
+#[test]
+fn an_alias_counts_for_its_service_until_it_leads_elsewhere() {
+    let mut bench = Bench::new();
+    for name in ["one", "two"] {
+        bench.apply(Command::CreateService(key(name), Box::default())).expect("good");
+    }
+    for name in ["a", "b"] {
+        bench.apply(Command::CreateAlias(Box::new(alias(name, "one")))).expect("good");
+    }
+    let delete = |bench: &mut Bench, name| bench.apply(Command::DeleteService(key(name))).err();
+    bench.apply(Command::DeleteAlias(key("b"))).expect("good");
+    assert_eq!(delete(&mut bench, "one"), Some(Refusal::InUse(Noun::Alias)));
+    let what = AliasChange { target: Some(key("two")), ..Default::default() };
+    bench.apply(Command::UpdateAlias(key("a"), Box::new(what))).expect("good");
+    assert_eq!(delete(&mut bench, "one"), None);
+    assert_eq!(delete(&mut bench, "two"), Some(Refusal::InUse(Noun::Alias)));
+}
+
+#[test]
+fn a_service_whose_namespace_is_damaged_counts_all_the_same() {
+    let mut bench = Bench::new();
+    bench.register(instance("i", "s"));
+    bench.durable.remove("/namespaces/ns");
+    bench.state = bench.restarted();
+    let view = bench.state.namespace("ns").expect("it is there again");
+    assert_eq!((view.services.len(), view.counts.total), (1, 1));
+    bench.apply(Command::Deregister("i".into())).expect("good");
+    bench.apply(Command::DeleteService(key("s"))).expect("good");
+    assert!(bench.state.namespace("ns").expect("there").services.is_empty());
+}
+
+#[test]
+fn tokens_tell_nothing_about_revisions() {
+    let (mut first, mut second) = (Bench::new(), Bench::new());
+    let token = |bench: &mut Bench| {
+        bench.register(instance("i", "s"));
+        let view = bench.state.service(key("s").borrowed()).expect("created");
+        (view.service.token.clone(), view.revision)
+    };
+    let (one, other) = (token(&mut first), token(&mut second));
+    assert_eq!((one.0.len(), one.1), (32, other.1));
+    assert_ne!(one.0, other.0);
+}
+
+#[test]
+fn an_expired_instance_that_is_changed_comes_back_as_it_was() {
+    let mut bench = Bench::new();
+    bench.register(NewInstance { ttl_seconds: Some(5), ..instance("i", "s") });
+    let now_ms = bench.now_ms;
+    bench.state.expire("i", now_ms).expect("it was healthy");
+    let heavy = InstanceChange { weight: Some(7), ..InstanceChange::default() };
+    bench.apply(Command::UpdateInstance("i".into(), Box::new(heavy))).expect("good");
+    let restarted = bench.restarted();
+    let (before, after) = (bench.state.instance("i"), restarted.instance("i"));
+    let (before, after) = (before.expect("there"), after.expect("kept"));
+    assert_eq!((after.healthy, after.expired_after_beat), (false, Some(0)));
+    assert_eq!(after.revision, before.revision);
 }

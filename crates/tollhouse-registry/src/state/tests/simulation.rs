@@ -1,5 +1,6 @@
-//! Many seeds of random commands, beats and silences, against a model that anybody can follow:
-//! a map of who is registered and when each was last heard of.
+//! Many seeds of random commands, beats and silences, of refused commits, of pauses of the process and
+//! of restarts, against a model that anybody can follow: a map of who is registered, when each was last
+//! heard of, and what is on the disk of its health.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +9,25 @@ use tollhouse_stdx::Random;
 use super::*;
 use crate::command::{InstanceChange, ServiceChange};
 use crate::health::{Health, Transition};
+use crate::held_bytes::HeldBytes;
+use crate::journal::Record;
 use crate::limits::{HEALTH_TICK, TTLS_TO_EXPIRY};
 
 const SEEDS: u64 = 256;
 const STEPS: u32 = 200;
+const TICK_MS: u64 = HEALTH_TICK.as_millis() as u64;
 
 #[derive(Debug, Clone)]
 struct Expected {
     service: String,
     ttl_ms: Option<u64>,
+    /// When it was last heard of, in time in which the process was awake.
     heard_ms: u64,
     isolated: bool,
+    /// Whether it is healthy as long as it is heard of: not if its owner said otherwise.
+    is_well: bool,
+    /// What is durable of its health.
+    stored_healthy: bool,
 }
 
 struct Simulation {
@@ -26,61 +35,98 @@ struct Simulation {
     bench: Bench,
     health: Health,
     model: BTreeMap<String, Expected>,
+    /// Time in which the process slept.
+    slept_ms: u64,
+    /// Whose health has changed since it was made durable.
+    unsaved: Vec<Arc<str>>,
 }
 
 impl Simulation {
     fn new(seed: u64) -> Self {
         let bench = Bench::new();
         let health = Health::new(bench.now_ms, 0.0);
-        Self { random: Random::seeded(seed), bench, health, model: BTreeMap::new() }
+        let random = Random::seeded(seed);
+        Self { random, bench, health, model: BTreeMap::new(), slept_ms: 0, unsaved: Vec::new() }
     }
 
     fn any_id(&mut self) -> String {
         format!("i{}", self.random.below(40))
     }
 
+    fn awake_ms(&self) -> u64 {
+        self.bench.now_ms - self.slept_ms
+    }
+
     fn step(&mut self) {
-        match self.random.below(10) {
-            0..=2 => self.register(),
-            3 => self.deregister(),
-            4..=6 => self.beat(),
-            7 => self.isolate(),
-            8 => self.rename(),
-            _ => self.pass_time(),
+        match self.random.below(32) {
+            0..=8 => self.register(),
+            9..=11 => self.deregister(),
+            12..=19 => self.beat(),
+            20..=22 => self.isolate(),
+            23 => self.rename(),
+            24 => self.delete_service(),
+            25..=28 => self.pass_time(),
+            29 => self.pause(),
+            30 => self.save_health(),
+            _ => self.restart(),
         }
+    }
+
+    /// Does a command, or has its commit refused: then nothing may have happened.
+    fn apply(&mut self, command: Command) -> Option<Outcome> {
+        let prepared = self.bench.prepare(command).ok()?;
+        if self.random.below(6) == 0 {
+            return None;
+        }
+        let outcome = self.bench.commit(prepared);
+        for touched in std::mem::take(&mut self.bench.touched) {
+            self.health.take(&mut self.bench.state, &touched, self.bench.now_ms);
+        }
+        Some(outcome)
     }
 
     fn register(&mut self) {
         let id = self.any_id();
         let service = format!("s{}", self.random.below(4));
         let ttl = self.random.below(4);
-        let new = NewInstance { ttl_seconds: (ttl > 0).then_some(ttl), ..instance(&id, &service) };
-        let known = self.bench.register(new);
-        self.health.follow(&known);
-        let isolated = self.model.get(&id).is_some_and(|expected| expected.isolated);
-        let ttl_ms = (ttl > 0).then_some(u64::from(ttl) * 1_000);
-        let expected = Expected { service, ttl_ms, heard_ms: self.bench.now_ms, isolated };
+        let healthy = self.random.below(4) > 0;
+        let new = NewInstance {
+            ttl_seconds: (ttl > 0).then_some(ttl),
+            healthy: Some(healthy),
+            ..instance(&id, &service)
+        };
+        if self.apply(Command::Register(Box::new(new))).is_none() {
+            return;
+        }
+        let expected = Expected {
+            service,
+            ttl_ms: (ttl > 0).then_some(u64::from(ttl) * 1_000),
+            heard_ms: self.awake_ms(),
+            isolated: self.model.get(&id).is_some_and(|expected| expected.isolated),
+            is_well: healthy,
+            stored_healthy: healthy,
+        };
         self.model.insert(id, expected);
     }
 
     fn deregister(&mut self) {
         let id = self.any_id();
-        let outcome = self.bench.apply(Command::Deregister(id.as_str().into()));
-        let Ok(Outcome::Deregistered(gone)) = outcome else { panic!("{outcome:?}") };
+        let outcome = self.apply(Command::Deregister(id.as_str().into()));
+        let Some(outcome) = outcome else { return };
+        let Outcome::Deregistered(gone) = outcome else { panic!("{outcome:?}") };
         assert_eq!(gone.is_some(), self.model.remove(&id).is_some());
-        if let Some(gone) = gone {
-            self.health.forget(&mut self.bench.state, &gone);
-        }
     }
 
     fn beat(&mut self) {
         let id = self.any_id();
         let Some(known) = self.bench.state.instance(&id).cloned() else { return };
-        let now_ms = self.bench.now_ms;
-        self.model.get_mut(&id).expect("registered in both").heard_ms = now_ms;
+        let (now_ms, awake_ms) = (self.bench.now_ms, self.awake_ms());
+        let expected = self.model.get_mut(&id).expect("registered in both");
+        expected.heard_ms = awake_ms;
+        expected.is_well |= expected.ttl_ms.is_some();
         if known.pulse.beat(now_ms) {
             let recovered = self.health.recover(&mut self.bench.state, [known.id.clone()], now_ms);
-            assert!(matches!(&recovered[..], [Transition::Recovered(_)]));
+            self.note(&recovered);
         }
     }
 
@@ -89,8 +135,10 @@ impl Simulation {
         let isolated = self.random.below(2) == 0;
         let what = InstanceChange { isolated: Some(isolated), ..InstanceChange::default() };
         let command = Command::UpdateInstance(id.as_str().into(), Box::new(what));
-        if self.bench.apply(command).is_ok() {
-            self.model.get_mut(&id).expect("registered in both").isolated = isolated;
+        if self.apply(command).is_some() {
+            let healthy = self.bench.state.instance(&id).expect("changed").healthy;
+            let expected = self.model.get_mut(&id).expect("registered in both");
+            (expected.isolated, expected.stored_healthy) = (isolated, healthy);
         }
     }
 
@@ -100,12 +148,65 @@ impl Simulation {
         let metadata = Some([("k".into(), value.into())].into());
         let what = ServiceChange { metadata, ..ServiceChange::default() };
         // Services that were never registered in are refused.
-        let _ = self.bench.apply(Command::UpdateService(key, Box::new(what)));
+        self.apply(Command::UpdateService(key, Box::new(what)));
+    }
+
+    fn delete_service(&mut self) {
+        let name = format!("s{}", self.random.below(4));
+        // Refused while it has instances.
+        self.apply(Command::DeleteService(ServiceKey::new("ns", &name)));
     }
 
     fn pass_time(&mut self) {
-        self.bench.now_ms += u64::from(self.random.below(3_000));
-        self.health.advance(&mut self.bench.state, self.bench.now_ms);
+        for _ in 0..self.random.below(30) {
+            self.bench.now_ms += TICK_MS;
+            self.health.look(self.bench.now_ms, 0);
+            self.advance();
+        }
+    }
+
+    /// The process is stopped for up to a minute; other threads may hear beats before the keeper wakes up.
+    fn pause(&mut self) {
+        let slept_ms = 1_000 + u64::from(self.random.below(60_000));
+        self.bench.now_ms += TICK_MS + slept_ms;
+        self.slept_ms += slept_ms;
+        for _ in 0..self.random.below(8) {
+            self.beat();
+        }
+        self.health.look(self.bench.now_ms, slept_ms);
+    }
+
+    fn advance(&mut self) {
+        let transitions = self.health.advance(&mut self.bench.state, self.bench.now_ms);
+        self.note(&transitions);
+    }
+
+    fn note(&mut self, transitions: &[Transition]) {
+        self.unsaved.extend(transitions.iter().map(|it| Arc::clone(&it.instance().id)));
+    }
+
+    fn save_health(&mut self) {
+        let mut journal = Journal::default();
+        for id in std::mem::take(&mut self.unsaved) {
+            let Some(known) = self.bench.state.instance(&id) else { continue };
+            journal.put(Record::instance(known).expect("small"));
+            self.model.get_mut(&*id).expect("registered in both").stored_healthy = known.healthy;
+        }
+        self.bench.write(journal);
+    }
+
+    /// Who is registered comes back as it is durable; the healthy have their full time.
+    fn restart(&mut self) {
+        self.bench.state = self.bench.restarted();
+        self.health = Health::new(self.bench.now_ms, 0.0);
+        for known in self.bench.state.instances() {
+            self.health.resume(known, self.bench.now_ms);
+        }
+        self.unsaved.clear();
+        let awake_ms = self.awake_ms();
+        for expected in self.model.values_mut() {
+            (expected.heard_ms, expected.is_well) = (awake_ms, expected.stored_healthy);
+        }
     }
 
     fn check(&self) {
@@ -118,19 +219,28 @@ impl Simulation {
             self.check_health(known, expected);
         }
         self.check_views();
+        self.check_bytes();
     }
 
-    /// Expiry comes after three silent intervals, within a tick of the last look.
+    /// Expiry comes after three silent intervals of waking time, within a tick of the last look.
     fn check_health(&self, known: &Instance, expected: &Expected) {
-        let Some(ttl_ms) = expected.ttl_ms else { return assert!(known.healthy) };
-        let silent_ms = self.bench.now_ms - expected.heard_ms;
-        if silent_ms < ttl_ms * TTLS_TO_EXPIRY {
+        let Some(ttl_ms) = expected.ttl_ms else {
+            return assert_eq!(known.healthy, expected.is_well);
+        };
+        let silent_ms = self.awake_ms() - expected.heard_ms;
+        if !expected.is_well || silent_ms > ttl_ms * TTLS_TO_EXPIRY + TICK_MS {
+            assert!(!known.healthy, "{} after {silent_ms} ms of {ttl_ms}", known.id);
+        } else if silent_ms < ttl_ms * TTLS_TO_EXPIRY {
             assert!(known.healthy, "{} after {silent_ms} ms of {ttl_ms}", known.id);
         }
-        let tick_ms = HEALTH_TICK.as_millis() as u64;
-        if silent_ms > ttl_ms * TTLS_TO_EXPIRY + tick_ms {
-            assert!(!known.healthy, "{} after {silent_ms} ms of {ttl_ms}", known.id);
-        }
+    }
+
+    fn check_bytes(&self) {
+        let state = &self.bench.state;
+        let held = state.instances().map(|known| known.held_bytes()).sum::<usize>()
+            + state.services().map(|view| view.service.held_bytes()).sum::<usize>()
+            + state.namespaces().map(|view| view.namespace.held_bytes()).sum::<usize>();
+        assert_eq!(state.totals().held_bytes, held);
     }
 
     fn check_views(&self) {
@@ -152,16 +262,37 @@ impl Simulation {
             total.healthy += counts.healthy;
         }
         assert_eq!(state.totals().instances, total);
+        for namespace in state.namespaces() {
+            let name = &namespace.namespace.name;
+            let own = state.services().filter(|view| view.service.key.namespace == *name);
+            let own: Vec<_> = own.collect();
+            let revisions = own.iter().map(|view| view.service.revision);
+            let sum = revisions.fold(Revision::default(), Revision::with);
+            assert_eq!(namespace.services_revision, sum);
+            assert_eq!(namespace.services.len() as usize, own.len());
+            for view in own {
+                let listed = namespace.services.iter().nth(view.place as usize);
+                assert!(listed.is_some_and(|listed| Arc::ptr_eq(listed, &view.service)));
+            }
+        }
+        let sum =
+            state.namespaces().fold(Revision::default(), |sum, it| sum.with(it.services_revision));
+        assert_eq!(state.services_revision(), sum);
+        let sum =
+            state.namespaces().fold(Revision::default(), |sum, it| sum.with(it.namespace.revision));
+        assert_eq!(state.namespaces_revision(), sum);
         assert_eq!(state.namespace("ns").map_or(total, |view| view.counts), total);
     }
 
-    /// A restart brings back who was registered, as they were, alive.
+    /// A restart brings back who was registered, as they are durable.
     fn check_restart(&self) {
         let restarted = self.bench.restarted();
         assert_eq!(restarted.totals().instances.total as usize, self.model.len());
         for known in self.bench.state.instances() {
             let back = restarted.instance(&known.id).expect("durable");
-            assert!(back.healthy);
+            assert_eq!(back.healthy, self.model[&*known.id].stored_healthy);
+            // One revision never stands for two contents.
+            assert!(back.revision != known.revision || back.healthy == known.healthy);
             let facts = |instance: &Instance| {
                 (
                     instance.service.clone(),
@@ -182,7 +313,7 @@ fn random_lives_agree_with_the_model() {
         for _ in 0..STEPS {
             simulation.step();
             // Time has stood still unless the wheel was asked: what holds, holds at every step.
-            simulation.health.advance(&mut simulation.bench.state, simulation.bench.now_ms);
+            simulation.advance();
             simulation.check();
         }
         simulation.check_restart();
@@ -195,8 +326,10 @@ fn under_a_threshold_the_silent_are_kept_until_enough_beat_again() {
     let mut health = Health::new(bench.now_ms, 0.5);
     for number in 0..10 {
         let new = NewInstance { ttl_seconds: Some(1), ..instance(&format!("i{number}"), "s") };
-        let known = bench.register(new);
-        health.follow(&known);
+        bench.register(new);
+    }
+    for touched in std::mem::take(&mut bench.touched) {
+        health.take(&mut bench.state, &touched, bench.now_ms);
     }
     let beat = |bench: &mut Bench, health: &mut Health, numbers: std::ops::Range<u32>| {
         for number in numbers {
@@ -221,4 +354,20 @@ fn under_a_threshold_the_silent_are_kept_until_enough_beat_again() {
         health.advance(&mut bench.state, bench.now_ms);
     }
     assert_eq!(bench.state.mass_expiries().count(), 0);
+}
+
+#[test]
+fn one_that_is_kept_and_registers_elsewhere_is_not_kept_any_more() {
+    let mut bench = Bench::new();
+    let mut health = Health::new(bench.now_ms, 0.9);
+    for service in ["old", "new"] {
+        bench.register(NewInstance { ttl_seconds: Some(1), ..instance("i", service) });
+        for touched in std::mem::take(&mut bench.touched) {
+            health.take(&mut bench.state, &touched, bench.now_ms);
+        }
+        bench.now_ms += 3_100;
+        health.advance(&mut bench.state, bench.now_ms);
+        let kept: Vec<_> = bench.state.mass_expiries().map(|(key, _)| &*key.name).collect();
+        assert_eq!(kept, [service]);
+    }
 }

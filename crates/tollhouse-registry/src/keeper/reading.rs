@@ -1,0 +1,66 @@
+//! Reading everything back at the start, a page after the other, so that a million instances are never
+//! in memory twice.
+
+use tollhouse_store::{Store, StoreError};
+
+use crate::clock::Clock;
+use crate::state::State;
+use crate::state::load::{LOADED, Unreadable};
+
+/// Entries of a page: some megabytes.
+const PAGE_ENTRIES: usize = 4_096;
+
+/// Takes in all that a store holds.
+pub(super) async fn read_back(
+    store: &dyn Store,
+    state: &mut State,
+    clock: &Clock,
+) -> Result<(), StoreError> {
+    let mut count = 0;
+    for prefix in LOADED {
+        let mut after = String::new();
+        loop {
+            let page = store.list_page(prefix, &after, PAGE_ENTRIES).await?.entries;
+            count += page.len();
+            state.load(&page, clock.now_ms()).iter().for_each(log);
+            match page.last() {
+                Some(last) if page.len() == PAGE_ENTRIES => after = last.key.to_string(),
+                _ => break,
+            }
+        }
+    }
+    log_unknown(store).await?;
+    if count > 0 {
+        let totals = state.totals();
+        tracing::info!(
+            services = totals.services,
+            instances = totals.instances.total,
+            "registry read back; who was healthy has its full time"
+        );
+    }
+    Ok(())
+}
+
+/// Logs what stands under keys that this version knows nothing of, from one to the next.
+async fn log_unknown(store: &dyn Store) -> Result<(), StoreError> {
+    let mut after = String::new();
+    while let Some(entry) = store.list_page("", &after, 1).await?.entries.pop() {
+        match LOADED.iter().find(|prefix| entry.key.starts_with(**prefix)) {
+            // `0` comes after the slash that ends each prefix.
+            Some(prefix) => after = format!("{}0", prefix.trim_end_matches('/')),
+            None => {
+                log(&Unreadable {
+                    key: entry.key.clone(),
+                    reason: "this version knows nothing that is kept under such a key".to_owned(),
+                });
+                after = entry.key.into();
+            }
+        }
+    }
+    Ok(())
+}
+
+fn log(unreadable: &Unreadable) {
+    tracing::error!(key = %unreadable.key, reason = %unreadable.reason,
+        "an entry of the registry cannot be read; it was left as it is");
+}

@@ -1,0 +1,168 @@
+//! Time that passes, time that does not, restarts, and what is cleared away.
+
+use super::refused::{Mood, Moody};
+use super::*;
+
+/// Another keeper over the same store, as after a restart.
+async fn again(store: &Arc<Moody>) -> Running {
+    Running::over(Arc::clone(store) as Arc<dyn Store>).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_expires_because_this_process_was_stopped() {
+    let running = Running::over(memory()).await;
+    for id in ["beats", "silent"] {
+        running.register(id, Some(5)).await.expect("good");
+    }
+    running.pass(Duration::from_secs(3)).await;
+    running.registry.heartbeat("beats");
+    for _ in 0..3 {
+        running.sleep(Duration::from_secs(60)).await;
+        assert!(running.is_healthy("beats") && running.is_healthy("silent"));
+    }
+    // Twelve seconds were left of the fifteen, and a tick after each sleep has passed.
+    running.pass(Duration::from_millis(11_500)).await;
+    assert!(running.is_healthy("silent"));
+    running.pass(Duration::from_millis(500)).await;
+    assert!(running.is_healthy("beats") && !running.is_healthy("silent"));
+    running.pass(Duration::from_secs(3)).await;
+    assert!(!running.is_healthy("beats"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_beat_that_is_heard_before_the_keeper_wakes_up_counts_from_when_it_came() {
+    let running = Running::over(memory()).await;
+    running.register("a", Some(5)).await.expect("good");
+    running.clock.advance(Duration::from_secs(40));
+    running.registry.heartbeat("a");
+    tokio::time::advance(Duration::from_secs(40)).await;
+    running.pass(Duration::from_millis(14_900)).await;
+    assert!(running.is_healthy("a"));
+    running.pass(Duration::from_millis(300)).await;
+    assert!(!running.is_healthy("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn beats_are_heard_during_a_long_commit_and_silence_is_silence() {
+    let store = Moody::new(Mood::Takes);
+    let running = again(&store).await;
+    for id in ["beats", "silent"] {
+        running.register(id, Some(3)).await.expect("good");
+    }
+    store.set(Mood::Slow);
+    let registry = running.registry.clone();
+    let slow = Command::Register(Box::new(new("late", None)));
+    let waiting = tokio::spawn(async move { registry.submit(slow).await });
+    for _ in 0..10 {
+        running.pass(Duration::from_secs(2)).await;
+        running.registry.heartbeat("beats");
+    }
+    assert!(running.is_healthy("silent"), "nothing is published during a commit");
+    store.set(Mood::Takes);
+    store.go_on.notify_one();
+    waiting.await.expect("runs").expect("good");
+    running.pass(HEALTH_TICK).await;
+    assert!(running.is_healthy("beats") && !running.is_healthy("silent"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_is_stopped_during_a_commit_expires_nobody() {
+    let store = Moody::new(Mood::Takes);
+    let running = again(&store).await;
+    running.register("a", Some(3)).await.expect("good");
+    store.set(Mood::Slow);
+    let registry = running.registry.clone();
+    let slow = Command::Register(Box::new(new("late", None)));
+    let waiting = tokio::spawn(async move { registry.submit(slow).await });
+    running.pass(Duration::from_secs(1)).await;
+    running.sleep(Duration::from_secs(100)).await;
+    store.set(Mood::Takes);
+    store.go_on.notify_one();
+    waiting.await.expect("runs").expect("good");
+    running.pass(Duration::from_secs(1)).await;
+    assert!(running.is_healthy("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_was_registered_unhealthy_recovers_after_a_restart() {
+    let store = Moody::new(Mood::Takes);
+    let ill = || NewInstance { healthy: Some(false), ..new("a", Some(5)) };
+    for beats_before in [true, false] {
+        let running = again(&store).await;
+        running.registry.submit(Command::Register(Box::new(ill()))).await.expect("good");
+        if beats_before {
+            running.registry.heartbeat("a");
+            running.pass(HEALTH_TICK).await;
+            assert!(running.is_healthy("a"));
+        }
+        let running = again(&store).await;
+        assert!(!running.is_healthy("a"), "what nobody saved is as it was written");
+        assert_eq!(running.registry.heartbeat("a"), Beat::Taken);
+        running.pass(HEALTH_TICK).await;
+        assert!(running.is_healthy("a"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stays_silent_is_unhealthy_after_a_restart_until_it_beats() {
+    let store = Moody::new(Mood::Takes);
+    let running = again(&store).await;
+    for id in ["dead", "late", "alive"] {
+        running.register(id, Some(2)).await.expect("good");
+    }
+    for _ in 0..18 {
+        running.pass(Duration::from_secs(1)).await;
+        running.registry.heartbeat("alive");
+    }
+    let revision =
+        |running: &Running, id| running.registry.state().instance(id).expect("registered").revision;
+    let before = revision(&running, "dead");
+    let again_running = again(&store).await;
+    let health = ["dead", "late", "alive"].map(|id| again_running.is_healthy(id));
+    assert_eq!(health, [false, false, true]);
+    assert_eq!(revision(&again_running, "dead"), before, "the same contents, the same revision");
+    again_running.registry.heartbeat("late");
+    again_running.pass(HEALTH_TICK).await;
+    let health = ["dead", "late", "alive"].map(|id| again_running.is_healthy(id));
+    assert_eq!(health, [false, true, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_silence_is_not_written_down() {
+    let store = Moody::new(Mood::Takes);
+    let running = again(&store).await;
+    running.register("a", Some(1)).await.expect("good");
+    running.pass(Duration::from_secs(8)).await;
+    assert!(!running.is_healthy("a"));
+    let running = again(&store).await;
+    assert!(running.is_healthy("a"), "a process that ends keeps others from beating");
+    running.pass(Duration::from_secs(4)).await;
+    assert!(!running.is_healthy("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_needs_any_more_is_deleted_where_that_is_wished() {
+    let minute = Some(Duration::from_secs(60));
+    let clean_up = CleanUp { unhealthy_after: minute, empty_services_after: minute };
+    for (clean_up, instances_left, services_left) in [(CleanUp::default(), 2, 3), (clean_up, 1, 2)]
+    {
+        let running = Running::cleaning(memory(), clean_up).await;
+        running.register("alive", Some(9)).await.expect("good");
+        let dead = NewInstance { service: "dead".into(), ..new("dead", Some(9)) };
+        running.registry.submit(Command::Register(Box::new(dead))).await.expect("good");
+        let written = crate::command::ServiceChange {
+            metadata: Some([("a".into(), "b".into())].into()),
+            ..Default::default()
+        };
+        let key = ServiceKey::new("ns", "written");
+        let create = Command::CreateService(key, Box::new(written));
+        running.registry.submit(create).await.expect("good");
+        for _ in 0..50 {
+            running.registry.heartbeat("alive");
+            running.pass(Duration::from_secs(5)).await;
+        }
+        let totals = running.registry.state().totals();
+        let left = (totals.instances.total, totals.services);
+        assert_eq!(left, (instances_left, services_left), "{clean_up:?}");
+    }
+}

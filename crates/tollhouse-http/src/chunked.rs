@@ -1,7 +1,8 @@
-//! The chunked transfer coding (RFC 9112 §7.1), decoded without copying.
+//! The chunked transfer coding (RFC 9112 §7.1): undone where the bytes stand, and written.
 //!
-//! A body may be passed on as it stands, since everything that two readers could take differently
-//! is refused here: bare line feeds, sizes with signs or blanks, control bytes in extensions.
+//! What two readers could take differently is refused: bare line feeds, sizes with signs or blanks,
+//! control bytes in extensions. What is left, such as leading zeros, extensions and sizes beyond 32
+//! bits, is read strictly and never passed on: a receiver gets chunks of our own.
 
 use std::ops::Range;
 
@@ -38,6 +39,15 @@ enum State {
     Done,
 }
 
+/// What was made of bytes in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Undone {
+    /// Bytes that belonged to the body, framing included.
+    pub consumed: usize,
+    /// Bytes of data, which now stand at the front.
+    pub data: usize,
+}
+
 /// What one step of the decoder found at the start of its input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
@@ -65,7 +75,8 @@ impl ChunkedDecoder {
         self.state == State::Done
     }
 
-    /// Reads up to and including the next run of data, or the end of `input` or of the body.
+    /// Reads up to and including the next run of data, or up to the trailer section, or the end of
+    /// `input` or of the body.
     ///
     /// # Errors
     /// The rule that the body breaks; it cannot be read further.
@@ -84,31 +95,52 @@ impl ChunkedDecoder {
             }
             self.byte(input[at])?;
             at += 1;
+            if self.state == State::TrailerStart && self.line_bytes == 0 {
+                break;
+            }
         }
         Ok(Decoded { consumed: at, data: at..at })
     }
 
-    /// Reads as much of `input` as belongs to the body, without telling data from framing.
-    /// Returns the number of bytes.
+    /// Undoes the coding where `bytes` stand: their data moves to the front, in order. Lines of the
+    /// trailer section, the empty one that ends it included, are given to `trailer` in pieces.
     ///
     /// # Errors
     /// The rule that the body breaks.
-    pub fn skip(&mut self, input: &[u8]) -> Result<usize, ChunkError> {
-        self.count(input).map(|(bytes, _)| bytes)
+    pub fn undo(
+        &mut self,
+        bytes: &mut [u8],
+        mut trailer: impl FnMut(&[u8]),
+    ) -> Result<Undone, ChunkError> {
+        let mut undone = Undone::default();
+        while undone.consumed < bytes.len() && !self.is_done() {
+            let at = undone.consumed;
+            let is_trailer = self.is_in_trailers();
+            let step = self.step(&bytes[at..])?;
+            if is_trailer {
+                trailer(&bytes[at..at + step.consumed]);
+            }
+            let data = at + step.data.start..at + step.data.end;
+            // Within a long chunk nothing has to move.
+            if data.start != undone.data {
+                bytes.copy_within(data.clone(), undone.data);
+            }
+            undone.data += data.len();
+            undone.consumed += step.consumed;
+        }
+        Ok(undone)
     }
 
-    /// As [`Self::skip`], and tells how many of these bytes are data.
-    ///
-    /// # Errors
-    /// The rule that the body breaks.
-    pub fn count(&mut self, input: &[u8]) -> Result<(usize, usize), ChunkError> {
-        let (mut at, mut data) = (0, 0);
-        while at < input.len() && !self.is_done() {
-            let step = self.step(&input[at..])?;
-            at += step.consumed;
-            data += step.data.len();
-        }
-        Ok((at, data))
+    /// Whether all that is left is the trailer section.
+    fn is_in_trailers(&self) -> bool {
+        matches!(
+            self.state,
+            State::TrailerStart
+                | State::TrailerName
+                | State::TrailerValue
+                | State::TrailerLineFeed
+                | State::EndLineFeed
+        )
     }
 
     fn byte(&mut self, byte: u8) -> Result<(), ChunkError> {
@@ -192,14 +224,52 @@ impl ChunkedDecoder {
     }
 }
 
-/// Appends the line that opens a chunk of `bytes` data bytes.
-pub fn write_chunk_size(out: &mut Vec<u8>, bytes: usize) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = (usize::BITS - bytes.leading_zeros()).div_ceil(4).max(1);
-    for place in (0..digits).rev() {
-        out.push(DIGITS[bytes >> (4 * place) & 15]);
+/// The line that opens a chunk.
+#[derive(Debug, Clone, Copy)]
+pub struct SizeLine {
+    bytes: [u8; SIZE_LINE_BYTES],
+    start: u8,
+}
+
+/// Sixteen digits and the line's end.
+const SIZE_LINE_BYTES: usize = 18;
+
+impl SizeLine {
+    /// For a chunk of `bytes` data bytes: as few digits as there can be.
+    #[inline]
+    pub fn new(mut bytes: usize) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut line = [0; SIZE_LINE_BYTES];
+        let mut start = SIZE_LINE_BYTES - 2;
+        line[start..].copy_from_slice(b"\r\n");
+        loop {
+            start -= 1;
+            line[start] = DIGITS[bytes & 15];
+            bytes >>= 4;
+            if bytes == 0 {
+                return Self { bytes: line, start: start as u8 };
+            }
+        }
     }
-    out.extend_from_slice(b"\r\n");
+
+    /// Its bytes.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[usize::from(self.start)..]
+    }
+
+    /// Drops `bytes` from the front.
+    #[inline]
+    pub fn consume(&mut self, bytes: usize) {
+        self.start = (usize::from(self.start) + bytes).min(SIZE_LINE_BYTES) as u8;
+    }
+}
+
+impl Default for SizeLine {
+    /// Nothing left of a line.
+    fn default() -> Self {
+        Self { bytes: [0; SIZE_LINE_BYTES], start: SIZE_LINE_BYTES as u8 }
+    }
 }
 
 /// The last chunk, without trailers.

@@ -154,15 +154,15 @@ fn token_bytes(text: &[u8]) -> usize {
 }
 
 #[inline]
-fn is_token(text: &[u8]) -> bool {
+pub(crate) fn is_token(text: &[u8]) -> bool {
     // Without an early end: names are short, and most are tokens.
     !text.is_empty() && text.iter().fold(true, |token, &byte| token & is_token_byte(byte))
 }
 
 /// A byte of a token, such as a method or a field name (RFC 9110 §5.6.2).
 #[inline]
-pub(crate) fn is_token_byte(byte: u8) -> bool {
-    TOKEN_BYTES[usize::from(byte)]
+pub(crate) const fn is_token_byte(byte: u8) -> bool {
+    TOKEN_BYTES[byte as usize]
 }
 
 static TOKEN_BYTES: [bool; 256] = byte_table(b"!#$%&'*+-.^_`|~");

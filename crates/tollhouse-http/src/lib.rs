@@ -10,6 +10,7 @@
 
 pub mod authority;
 pub mod chunked;
+pub mod element;
 pub mod error;
 pub mod field;
 pub mod framing;
@@ -24,6 +25,8 @@ mod span;
 pub mod target;
 #[cfg(test)]
 mod testing;
+pub mod trailers;
+pub mod writer;
 
 pub use chunked::ChunkedDecoder;
 pub use error::{ChunkError, HeadError};
@@ -33,3 +36,4 @@ pub use limits::HeadLimits;
 pub use request::{Expectation, RequestHead, Version};
 pub use response::ResponseHead;
 pub use span::Span;
+pub use writer::{Framing, HeadWriter};

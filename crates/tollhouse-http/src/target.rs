@@ -43,13 +43,7 @@ fn origin(
     authority: Option<Span>,
 ) -> Result<Target, HeadError> {
     let text = &buffer[start..end];
-    // A fragment never travels (RFC 9112 §3.2.1); bytes outside ASCII are read differently by
-    // different servers.
-    // Written without branches, so that it becomes vector instructions.
-    let stray = text
-        .iter()
-        .fold(false, |stray, &byte| stray | (byte <= b' ') | (byte >= 0x7f) | (byte == b'#'));
-    if stray {
+    if has_stray(text) {
         return Err(HeadError::BadTarget);
     }
     Ok(match memchr(b'?', text) {
@@ -60,6 +54,14 @@ fn origin(
         },
         None => Target { authority, path: Span::new(start, end), query: None },
     })
+}
+
+/// Whether a byte stands in path or query that may not. A fragment never travels (RFC 9112 §3.2.1);
+/// bytes outside ASCII are read differently by different servers.
+#[inline]
+pub(crate) fn has_stray(text: &[u8]) -> bool {
+    // Written without branches, so that it becomes vector instructions.
+    text.iter().fold(false, |stray, &byte| stray | (byte <= b' ') | (byte >= 0x7f) | (byte == b'#'))
 }
 
 fn absolute(buffer: &[u8], span: Span) -> Result<Target, HeadError> {

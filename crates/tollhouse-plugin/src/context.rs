@@ -143,8 +143,12 @@ impl<'r> RequestContext<'r> {
         self.exchange.edits_mut()
     }
 
-    /// Sets a header line for the node, and for plugins that follow.
+    /// Sets a header line for the node, and for plugins that follow. An empty value leaves none, as
+    /// APISIX's servers have it.
     pub fn set_header(&mut self, name: &str, value: &[u8]) {
+        if value.is_empty() {
+            return self.remove_header(name);
+        }
         self.exchange.edits_mut().headers.set(name, value);
     }
 

@@ -5,12 +5,15 @@
 
 use std::net::IpAddr;
 
+use tollhouse_stdx::control_bytes::control_position;
 use tollhouse_stdx::header_name::is_same_folded;
 
 /// What a line has besides name and value.
 const LINE_EXTRA_BYTES: usize = ": ".len() + "\r\n".len();
 
-/// Changes to the header lines of a message.
+/// Changes to the header lines of a message. Whatever plugins give, the lines are well-formed: bytes
+/// that no name or value may have are percent-encoded, as APISIX's servers do, so that none can end a
+/// line or begin another.
 #[derive(Debug, Default)]
 pub struct HeaderEdits {
     /// Header lines as they are sent, those that have been taken back among them.
@@ -124,27 +127,64 @@ impl HeaderEdits {
 
     fn keep(&mut self, name: &str, value: &[u8]) -> Line {
         // Bounded by what a head may hold, far below 4 GiB.
-        let start = self.bytes.len() as u32;
+        let start = self.bytes.len();
         self.bytes.reserve(name.len() + value.len() + LINE_EXTRA_BYTES);
-        self.bytes.extend_from_slice(name.as_bytes());
+        append_encoded(&mut self.bytes, name.as_bytes(), is_name_byte);
+        let name_bytes = self.bytes.len() - start;
         self.bytes.extend_from_slice(b": ");
         let value_start = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        let kept = &mut self.bytes[value_start..];
-        // A line end inside of a value would make two lines of one.
-        if kept.iter().any(|byte| is_line_breaking(*byte)) {
-            let breaking = kept.iter_mut().filter(|byte| is_line_breaking(**byte));
-            breaking.for_each(|byte| *byte = b' ');
-        }
+        append_value(&mut self.bytes, value);
+        let value_bytes = self.bytes.len() - value_start;
         self.bytes.extend_from_slice(b"\r\n");
-        Line { start, name_bytes: name.len() as u32, value_bytes: value.len() as u32 }
+        Line { start: start as u32, name_bytes: name_bytes as u32, value_bytes: value_bytes as u32 }
     }
 }
 
+/// A byte of a token (RFC 9110 §5.6.2).
 #[inline]
-fn is_line_breaking(byte: u8) -> bool {
-    // One comparison for nearly every byte there is.
-    byte <= b'\r' && matches!(byte, b'\r' | b'\n' | 0)
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_!#$%&'*+.^`|~".contains(&byte)
+}
+
+/// A byte of a field value: no control byte but HTAB.
+#[inline]
+fn is_value_byte(byte: u8) -> bool {
+    (byte >= b' ' && byte != 0x7f) || byte == b'\t'
+}
+
+/// A byte of path or query in a request line.
+#[inline]
+fn is_target_byte(byte: u8) -> bool {
+    byte.is_ascii_graphic() && byte != b'#'
+}
+
+#[inline]
+fn append_value(out: &mut Vec<u8>, value: &[u8]) {
+    if control_position(value).is_none() {
+        out.extend_from_slice(value);
+    } else {
+        append_encoded(out, value, is_value_byte);
+    }
+}
+
+/// Appends `text`, the bytes that may not stand there as `%XX`.
+#[inline]
+fn append_encoded(out: &mut Vec<u8>, text: &[u8], stands: fn(u8) -> bool) {
+    if text.iter().all(|&byte| stands(byte)) {
+        out.extend_from_slice(text);
+    } else {
+        text.iter().for_each(|&byte| append_byte(out, byte, stands));
+    }
+}
+
+#[cold]
+fn append_byte(out: &mut Vec<u8>, byte: u8, stands: fn(u8) -> bool) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    if stands(byte) {
+        out.push(byte);
+    } else {
+        out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
 }
 
 impl Line {
@@ -168,7 +208,7 @@ pub struct RequestEdits {
     /// Header lines.
     pub headers: HeaderEdits,
     /// Path and query to ask the node for, instead of the client's.
-    pub upstream_uri: Option<Vec<u8>>,
+    upstream_uri: Option<Vec<u8>>,
     /// `Host` for the node.
     pub host: Option<Vec<u8>>,
     /// The method for the node.
@@ -204,6 +244,19 @@ impl RequestEdits {
         let mut headers = std::mem::take(&mut self.headers);
         headers.clear();
         *self = Self { headers, ..Self::default() };
+    }
+
+    /// Path and query to ask the node for, instead of the client's.
+    pub fn upstream_uri(&self) -> Option<&[u8]> {
+        self.upstream_uri.as_deref()
+    }
+
+    /// Asks the node for another path and query. Bytes that cannot stand in a request line are
+    /// percent-encoded, whoever put them there.
+    pub fn set_upstream_uri(&mut self, uri: &[u8]) {
+        let mut encoded = Vec::with_capacity(uri.len());
+        append_encoded(&mut encoded, uri, is_target_byte);
+        self.upstream_uri = Some(encoded);
     }
 }
 
@@ -250,9 +303,19 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cannot_begin_a_line_of_its_own() {
+    fn neither_name_nor_value_can_begin_a_line_of_its_own() {
         let mut edits = HeaderEdits::default();
-        edits.set("X-A", b"1\r\nX-B: 2\0");
-        assert_eq!(shown(&edits), "X-A=1  X-B: 2 ;");
+        edits.set("X-A", b"1\r\nX-B:\t2\0\x7f\xc3\xa9");
+        edits.add("X C:\r\nX-D", b"3");
+        assert_eq!(shown(&edits), "X-A=1%0D%0AX-B:\t2%00%7F\u{e9};X%20C%3A%0D%0AX-D=3;");
+        let wire = edits.wire().expect("nothing was taken back");
+        assert_eq!(wire.iter().filter(|&&byte| byte == b'\n').count(), 2);
+    }
+
+    #[test]
+    fn a_uri_for_the_node_stays_within_the_request_line() {
+        let mut edits = RequestEdits::default();
+        edits.set_upstream_uri(b"/a%2Fb?c=d e\r\n\t#f\xc3\xa9\"<{");
+        assert_eq!(edits.upstream_uri(), Some(&b"/a%2Fb?c=d%20e%0D%0A%09%23f%C3%A9\"<{"[..]));
     }
 }

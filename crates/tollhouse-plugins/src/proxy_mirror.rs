@@ -228,7 +228,7 @@ impl ProxyMirror {
 
     fn call(&self, cx: &mut RequestContext<'_>, body: Bytes) -> Call {
         let edits = cx.edits();
-        let (edited_host, edited_uri) = (edits.host.clone(), edits.upstream_uri.clone());
+        let (edited_host, edited_uri) = (edits.host.clone(), edits.upstream_uri().map(<[u8]>::to_vec));
         let method = edits.method.map(|method| method.as_bytes().to_vec());
         let mut headers = Vec::new();
         cx.each_node_header(&mut |name, value| {
@@ -337,7 +337,7 @@ mod tests {
     fn a_rewritten_request_is_copied_as_rewritten() {
         let server = TestServer::ok();
         let mut request = FakeExchange::of("GET /a HTTP/1.1\n\n", 0);
-        request.edits.upstream_uri = Some(b"/new?x=1".to_vec());
+        request.edits.set_upstream_uri(b"/new?x=1");
         request.edits.method = Some("PUT");
         request.edits.host = Some(b"b.com".to_vec());
         mirror(&json!({"host": server.url("")}), &mut [request], || {

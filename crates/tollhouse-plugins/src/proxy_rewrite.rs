@@ -10,9 +10,12 @@
 //!
 //! # Notes
 //! `uri` wins over `regex_uri`; of the latter, the first pair whose pattern matches counts. The
-//! client's query is kept. Headers are added, then set, then removed; their values may name
-//! variables (`$arg_id`) and groups of the pattern that matched (`$1`). A node's `Host` is set by
-//! `host`; a `Host` among the headers does the same where `host` is absent. Without
+//! client's query is kept. Bytes that no request line can hold are percent-encoded, wherever they come
+//! from. Headers are added, then set, then removed; a list adds or sets a line for each of its values;
+//! values may name variables (`$arg_id`) and groups of the pattern that matched (`$1`), and where
+//! nothing comes of that, the header is removed. A node's `Host` is set by `host`; a `Host` among the
+//! headers does the same where `host` is absent. A request whose new `Host` is no host is answered with
+//! 500. An `X-Forwarded-For` of its own gets the client's address appended. Without
 //! `use_real_request_uri_unsafe` the node gets the normalised path.
 
 use std::borrow::Cow;
@@ -78,9 +81,16 @@ struct Rule {
 
 #[derive(Debug, Default)]
 struct HeaderRules {
-    add: Vec<(String, HeaderValue)>,
-    set: Vec<(String, HeaderValue)>,
+    add: Vec<HeaderRule>,
+    set: Vec<HeaderRule>,
     remove: Vec<String>,
+}
+
+/// A header with the values of its lines.
+#[derive(Debug)]
+struct HeaderRule {
+    name: String,
+    values: Vec<HeaderValue>,
 }
 
 /// A text with variables and groups in it.
@@ -115,8 +125,8 @@ impl Plugin for ProxyRewrite {
             "minProperties": 1,
             "additionalProperties": false,
             "properties": {
-                "add": headers::map_schema(),
-                "set": headers::map_schema(),
+                "add": headers::lists_schema(),
+                "set": headers::lists_schema(),
                 "remove": headers::names_schema(),
             },
         });
@@ -188,23 +198,25 @@ fn rules_of(texts: &[String]) -> Result<Vec<Rule>, String> {
 impl ProxyRewrite {
     /// Writes the URI for the node; returns what a pattern found in it.
     fn rewrite_uri(&self, cx: &mut RequestContext<'_>) -> Result<Option<Captures>, String> {
-        let start = if self.is_raw { cx.real_request_uri() } else { cx.path().into() };
-        let (uri, captures, may_have_query) = match &self.uri {
+        let (uri, captures) = match &self.uri {
             Some(template) => {
                 let mut uri = Vec::new();
                 template.render(&Separated(cx.variables()), &mut uri);
-                (uri, None, true)
+                let uri = if self.is_raw { uri } else { uri::encode_path(&uri) };
+                (with_query(cx, uri), None)
             }
+            None if self.is_raw => self.substitute(cx.real_request_uri().into_owned())?,
             None => {
-                let start = start.into_owned();
-                let is_path = !start.contains(&b'?');
-                let (uri, captures) = self.substitute(start)?;
-                (uri, captures, is_path && !self.rules.is_empty())
+                let path = cx.path().to_vec();
+                // A `?` in a path is one that the client had encoded.
+                let may_have_query = !self.rules.is_empty() && !path.contains(&b'?');
+                let (uri, captures) = self.substitute(path)?;
+                let encode = if may_have_query { uri::encode_path } else { uri::encode };
+                (with_query(cx, encode(&uri)), captures)
             }
         };
-        let uri = if self.is_raw { uri } else { for_node(cx, &uri, may_have_query) };
-        if cx.edits().upstream_uri.is_some() || *uri != *cx.real_request_uri() {
-            cx.edits().upstream_uri = Some(uri);
+        if cx.edits().upstream_uri().is_some() || *uri != *cx.real_request_uri() {
+            cx.edits().set_upstream_uri(&uri);
         }
         Ok(captures)
     }
@@ -225,20 +237,25 @@ impl ProxyRewrite {
     }
 
     fn rewrite_headers(&self, cx: &mut RequestContext<'_>, captures: Option<&Captures>) {
-        for (name, value) in &self.headers.add {
-            let value = value.render(cx, captures);
-            if name.eq_ignore_ascii_case("host") {
-                self.set_host(cx, value);
-            } else {
-                cx.edits().headers.add(name, &value);
+        for HeaderRule { name, values } in &self.headers.add {
+            for value in values {
+                let value = value.render(cx, captures);
+                if name.eq_ignore_ascii_case("host") {
+                    self.set_host(cx, value);
+                } else if !value.is_empty() {
+                    cx.edits().headers.add(name, &value);
+                }
             }
         }
-        for (name, value) in &self.headers.set {
-            let value = value.render(cx, captures);
+        for HeaderRule { name, values } in &self.headers.set {
+            let values: Vec<Vec<u8>> = values.iter().map(|v| v.render(cx, captures)).collect();
             if name.eq_ignore_ascii_case("host") {
-                self.set_host(cx, value);
-            } else {
-                cx.set_header(name, &value);
+                values.into_iter().take(1).for_each(|value| self.set_host(cx, value));
+                continue;
+            }
+            cx.remove_header(name);
+            for value in values.iter().filter(|value| !value.is_empty()) {
+                cx.edits().headers.add(name, value);
             }
         }
         self.headers.remove.iter().for_each(|name| cx.remove_header(name));
@@ -252,63 +269,66 @@ impl ProxyRewrite {
     }
 }
 
-/// Encodes a decoded path, and appends the client's query.
-fn for_node(cx: &mut RequestContext<'_>, uri: &[u8], may_have_query: bool) -> Vec<u8> {
-    let mut out = if may_have_query {
-        uri::encode_path(uri)
-    } else {
-        // A `?` in a path is one that the client had encoded.
-        let mut out = Vec::with_capacity(uri.len());
-        uri::encode_into(uri, &mut out);
-        out
-    };
+/// Appends the client's query.
+fn with_query(cx: &mut RequestContext<'_>, mut uri: Vec<u8>) -> Vec<u8> {
     if let Some(query) = uri::query_for_node(cx) {
-        uri::append_query(&mut out, &query);
+        uri::append_query(&mut uri, &query);
     }
-    out
+    uri
 }
 
-/// Variables whose first `?` begins no query.
+/// Variables of which no `?` begins a query.
 struct Separated<'a>(&'a dyn Lookup);
 
 impl Lookup for Separated<'_> {
     fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
         let value = self.0.variable(variable)?;
-        let Some(at) = value.iter().position(|&byte| byte == b'?') else { return Some(value) };
-        Some(Cow::Owned([&value[..at], b"%3F", &value[at + 1..]].concat()))
+        if !value.contains(&b'?') {
+            return Some(value);
+        }
+        let parts: Vec<&[u8]> = value.split(|&byte| byte == b'?').collect();
+        Some(Cow::Owned(parts.join(&b"%3F"[..])))
     }
 }
 
 impl HeaderRules {
     fn of(conf: &Map<String, Value>) -> Result<HeaderRules, String> {
-        let parsed = |pairs: Vec<(String, String)>| {
-            pairs.into_iter().map(|(name, value)| (name, HeaderValue::parse(&value))).collect()
-        };
         if headers::is_structured(conf) {
             return Ok(HeaderRules {
-                add: parsed(headers::pairs(conf.get("add"))),
-                set: parsed(headers::pairs(conf.get("set"))),
+                add: HeaderRule::all(headers::lists(conf.get("add"))),
+                set: HeaderRule::all(headers::lists(conf.get("set"))),
                 remove: headers::names(conf.get("remove")),
             });
         }
         headers::check_map(conf)?;
-        let pairs = headers::pairs(Some(&Value::Object(conf.clone())));
-        for (name, value) in &pairs {
+        let lists = headers::lists(Some(&Value::Object(conf.clone())));
+        for (name, values) in &lists {
             if !headers::is_name(name) {
                 return Err("invalid field character in header".into());
             }
-            if !headers::is_value(value) {
+            if !values.iter().all(|value| headers::is_value(value)) {
                 return Err("invalid value character in header".into());
             }
         }
-        Ok(HeaderRules { set: parsed(pairs), ..HeaderRules::default() })
+        Ok(HeaderRules { set: HeaderRule::all(lists), ..HeaderRules::default() })
     }
 
     fn reads_body(&self) -> bool {
-        self.add.iter().chain(&self.set).flat_map(|(_, value)| &value.0).any(|part| match part {
+        let values = self.add.iter().chain(&self.set).flat_map(|rule| &rule.values);
+        values.flat_map(|value| &value.0).any(|part| match part {
             ValuePart::Template(template) => template.reads_body(),
             ValuePart::Group(_) => false,
         })
+    }
+}
+
+impl HeaderRule {
+    fn all(lists: Vec<(String, Vec<String>)>) -> Vec<HeaderRule> {
+        let rule = |(name, values): (String, Vec<String>)| HeaderRule {
+            name,
+            values: values.iter().map(|value| HeaderValue::parse(value)).collect(),
+        };
+        lists.into_iter().map(rule).collect()
     }
 }
 

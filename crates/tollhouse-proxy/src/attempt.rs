@@ -18,7 +18,7 @@ use crate::exchange::{Link, PumpError, RequestPump, Waiting};
 use crate::forward::Forward;
 use crate::head::response::write_interim;
 use crate::pool::{PoolKey, UpstreamConnection};
-use crate::request::Work;
+use crate::request::{Work, upstream_method};
 use crate::respond::Respond;
 use crate::serve::After;
 use crate::settings::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD};
@@ -80,7 +80,7 @@ impl Attempt<'_> {
         work: &mut Work,
         body: &mut RequestPump,
     ) -> Result<After, AttemptError> {
-        upstream_head::write(self, client, work);
+        upstream_head::write(self, client, work).map_err(AttemptError::last)?;
         let key = self.pool_key(work);
         let pooled = self.forward.worker.pools.take(&key);
         let reused = pooled.is_some();
@@ -199,14 +199,16 @@ impl Attempt<'_> {
             self.pass_interim(client, connection, work).await?;
             work.response.reset();
             reader.parsed_bytes = 0;
+            // The client's deadline was set meanwhile; the node's begins anew.
+            reader.moved = u64::MAX;
         }
     }
 
     /// A node switches protocols only when it was asked to, and to nothing else.
     fn check_switch(&self, node: &[u8], work: &Work) -> Result<(), AttemptError> {
-        let asked = work.head.upgrade && self.forward.route.websocket;
         let to = work.response.fields.first(Known::Upgrade).unwrap_or_default();
-        let is_meant = asked && to.of_buffer(node).eq_ignore_ascii_case(b"websocket");
+        let is_meant = self.forward.asks_upgrade(work)
+            && to.of_buffer(node).eq_ignore_ascii_case(b"websocket");
         if work.response.status == 101 && !is_meant {
             return Err(AttemptError::last(ErrorCode::UpstreamBadResponse));
         }
@@ -270,7 +272,8 @@ impl HeadReader<'_> {
             // Interim answers may have brought the next head along.
             if link.buffer.len() > self.parsed_bytes {
                 self.parsed_bytes = link.buffer.len();
-                let method = work.head.method.of_buffer(client.link.buffer.filled());
+                let asked = client.link.buffer.filled();
+                let method = upstream_method(&work.plugins.edits, &work.head, asked).as_bytes();
                 match work.response.parse(link.buffer.filled(), &RESPONSE_HEAD, method) {
                     Ok(true) => return Poll::Ready(Ok(())),
                     Ok(false) => {}

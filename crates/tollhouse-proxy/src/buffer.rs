@@ -4,6 +4,7 @@
 //! none, which keeps their memory small.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 /// Bytes of an ordinary buffer: holds nearly every head, and a 2 KB answer with room to spare.
 pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
@@ -59,6 +60,22 @@ impl Buffer {
     #[inline]
     pub fn filled(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
+    }
+
+    /// The same, to be changed where it stands.
+    #[inline]
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+
+    /// Takes `range` out of what is filled; what follows it moves up.
+    #[inline]
+    pub fn cut(&mut self, range: Range<usize>) {
+        let (from, to) = (self.start + range.end, self.start + range.start);
+        if from > to && from <= self.end {
+            self.bytes.copy_within(from..self.end, to);
+            self.end -= from - to;
+        }
     }
 
     /// Number of bytes in [`Self::filled`].
@@ -173,6 +190,18 @@ mod tests {
         assert_eq!(buffer.room().len(), BUFFER_BYTES - 3);
         buffer.truncate(1);
         assert_eq!(buffer.filled(), b"c");
+    }
+
+    #[test]
+    fn a_run_is_taken_out_of_the_middle() {
+        let mut buffer = Buffer::holding(b"abcdefg");
+        buffer.consume(1);
+        buffer.cut(1..3);
+        assert_eq!(buffer.filled(), b"befg");
+        buffer.cut(2..4);
+        assert_eq!(buffer.filled(), b"be");
+        buffer.cut(1..1);
+        assert_eq!(buffer.filled(), b"be");
     }
 
     #[test]

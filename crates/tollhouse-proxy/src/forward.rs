@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollhouse_http::BodyLength;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::{Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
 
@@ -42,6 +43,10 @@ impl Forward<'_> {
         work: &mut Work,
         body: &mut RequestPump,
     ) -> Result<After, GatewayError> {
+        // Whose bytes the body's would be once the protocol has changed, nobody could tell.
+        if self.asks_upgrade(work) && work.head.body != BodyLength::None {
+            return Err(ErrorCode::BadFraming.into());
+        }
         let started_ms = self.worker.clock.now_ms();
         let mut tried = Tried::default();
         let mut attempts_left = self.retries();
@@ -52,6 +57,10 @@ impl Forward<'_> {
                 Ok(after) => return Ok(after),
                 Err(error) => error,
             };
+            // The node was not asked.
+            if error.code == ErrorCode::RewriteInvalid {
+                return Err(error.code.into());
+            }
             tried.insert(&picked);
             self.report(&picked, &error);
             work.record.fail_attempt(picked.address(), error.code);
@@ -63,6 +72,12 @@ impl Forward<'_> {
             body.replay();
             self.worker.metrics.upstream_retries.increment();
         }
+    }
+
+    /// Whether the node is asked to switch protocols.
+    #[inline]
+    pub(crate) fn asks_upgrade(&self, work: &Work) -> bool {
+        work.head.upgrade && self.route.websocket
     }
 
     /// Further attempts allowed: as configured, else one for each other node.

@@ -16,6 +16,7 @@ mod client;
 mod client_address;
 pub mod compile;
 pub mod consumers;
+mod delivery;
 mod error;
 mod failures;
 mod exchange;

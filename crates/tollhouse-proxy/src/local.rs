@@ -2,17 +2,19 @@
 
 use std::borrow::Cow;
 
-use tollhouse_http::Version;
+use tollhouse_http::element::FieldValue;
+use tollhouse_http::{BodyLength, Version};
 use tollhouse_plugin::response::{ResponseFacts, Source};
 use tollhouse_plugin::{Effect, HeaderEdits, Phases};
 use tollhouse_telemetry::ErrorCode;
 
 use crate::client::Client;
+use crate::delivery::{Outgoing, final_status};
 use crate::exchange::RequestPump;
 use crate::head::response::{ConnectionNote, LocalResponse};
 use crate::plugins::Chains;
 use crate::plugins::lent::Lent;
-use crate::plugins::overlay::{self, Framing};
+use crate::plugins::overlay::{self, Side};
 use crate::plugins::response_phase::{self, OwnHead};
 use crate::request::Work;
 use crate::rescue;
@@ -43,29 +45,31 @@ pub(crate) async fn send(
     chains: Option<&Chains<'_>>,
     local: Local<'_>,
 ) -> After {
-    let received = pump.admit(client.link.buffer.filled()).is_ok() && pump.is_received();
+    let received = pump.admit(&mut client.link.buffer).is_ok() && pump.is_received();
     let keep = received
         && local.may_keep
         && work.head.keep_alive
         && !worker.is_draining()
         && client.requests < worker.settings.limits.requests_per_connection;
-    let sends_body = work.head.method.of_buffer(client.link.buffer.filled()) != b"HEAD";
     let (status, body) = match chains.filter(|chains| chains.has(Phases::RESPONSE)) {
-        Some(chains) => shown_to_plugins(worker, client, work, pump, chains, &local, sends_body),
+        Some(chains) => shown_to_plugins(worker, client, work, pump, chains, &local),
         None => (local.status, Cow::Borrowed(local.body)),
     };
-    work.record.status = status;
+    let outgoing = outgoing(client, work, status, body.len());
+    let (status, delivery) = (outgoing.status, outgoing.delivery());
+    work.record.status = status.number();
     let note = match (keep, work.head.version) {
         (true, Version::Http11) => ConnectionNote::None,
         (true, Version::Http10) => ConnectionNote::KeepAlive,
         (false, _) => ConnectionNote::Close,
     };
     let date = worker.clock.http_date();
+    let content_type = if status.is_lengthless() { "" } else { local.content_type };
     let response = LocalResponse {
         status,
-        content_type: local.content_type,
+        content_type: FieldValue::parse(content_type.as_bytes()).unwrap_or_default(),
         headers: &[],
-        body_bytes: body.len(),
+        framing: delivery.framing,
         facts: rescue::facts(worker, note, &date),
     };
     let mut out = std::mem::take(&mut work.out_down);
@@ -73,10 +77,10 @@ pub(crate) async fn send(
     response.write(&mut out);
     for edits in [local.headers, &work.plugins.response_edits] {
         if !edits.is_empty() {
-            overlay::apply(&mut out, 0, edits, Framing::Keep);
+            overlay::apply(&mut out, edits, Side::Response);
         }
     }
-    let body: &[u8] = if sends_body { &body } else { &[] };
+    let body: &[u8] = if delivery.has_body { &body } else { &[] };
     out.extend_from_slice(body);
     work.record.body_bytes_sent = body.len() as u64;
     work.record.bytes_sent = out.len() as u64;
@@ -87,6 +91,22 @@ pub(crate) async fn send(
     if keep { After::KeepAlive } else { After::Linger }
 }
 
+/// An answer whose whole body is there.
+fn outgoing(client: &Client, work: &Work, status: u16, body_bytes: usize) -> Outgoing {
+    let is_head = work.is_head(client);
+    let filters = &work.plugins.filters;
+    let bytes = body_bytes as u64;
+    Outgoing {
+        is_head,
+        version: work.head.version,
+        status: final_status(status),
+        body: if bytes == 0 { BodyLength::None } else { BodyLength::Known(bytes) },
+        // To HEAD, the length is what GET would get, unless plugins would have had their say.
+        declared: is_head.then_some(bytes),
+        is_rewritten: is_head && filters.iter().any(|(effect, _)| *effect == Effect::Rewrites),
+    }
+}
+
 /// Runs the response phase over it; returns status and body as they go out.
 fn shown_to_plugins<'a>(
     worker: &Worker,
@@ -95,12 +115,12 @@ fn shown_to_plugins<'a>(
     pump: &mut RequestPump,
     chains: &Chains<'_>,
     local: &Local<'a>,
-    sends_body: bool,
 ) -> (u16, Cow<'a, [u8]>) {
+    let unseen = outgoing(client, work, local.status, local.body.len());
     let facts = ResponseFacts {
         status: local.status,
         source: Source::Gateway,
-        has_body: sends_body && !matches!(local.status, 204 | 304),
+        has_body: unseen.delivery().has_body,
         content_length: Some(local.body.len() as u64),
         client_is_http11: work.head.version == Version::Http11,
     };
@@ -109,7 +129,7 @@ fn shown_to_plugins<'a>(
     let mut lent = Lent { worker, client, work, body: pump, route: None };
     let facts = response_phase::run(&mut lent, chains, &head, facts);
     let mut body = Cow::Borrowed(local.body);
-    if facts.has_body {
+    if outgoing(client, work, facts.status, body.len()).delivery().has_body {
         for (effect, filter) in &mut work.plugins.filters {
             let mut out = Vec::new();
             filter.filter(&body, true, &mut out);

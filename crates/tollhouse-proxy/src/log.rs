@@ -66,7 +66,7 @@ fn write(log: &CoreLog, worker: &Worker, client: &Client, work: &Work) {
         attempts: &attempts,
         upstream_scheme: if record.attempts.is_empty() { "" } else { "http" },
         upstream_host: if record.attempts.is_empty() { b"" } else { &work.host_up },
-        upstream_uri: match &work.plugins.edits.upstream_uri {
+        upstream_uri: match work.plugins.edits.upstream_uri() {
             _ if record.attempts.is_empty() => b"",
             Some(uri) => uri,
             None => &real_request_uri,

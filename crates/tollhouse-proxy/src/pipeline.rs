@@ -30,7 +30,7 @@ pub(crate) async fn serve(
 ) -> Result<After, GatewayError> {
     // Limits come first: a request that is too large costs nothing further.
     check_limits(worker, work)?;
-    body.admit(client.link.buffer.filled()).map_err(|error| match error {
+    body.admit(&mut client.link.buffer).map_err(|error| match error {
         PumpError::BodyTooLarge => ErrorCode::BodyTooLarge,
         _ => ErrorCode::BadFraming,
     })?;

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use tollhouse_plugin::Phases;
+use tollhouse_http::element::{Authority, OriginForm};
+use tollhouse_plugin::{Phases, RequestEdits};
 use tollhouse_telemetry::ErrorCode;
 
 use crate::client::Client;
@@ -122,7 +123,8 @@ fn slot_of(snapshot: &Snapshot, slot: u32) -> Option<&Arc<UpstreamEntry>> {
 
 /// Puts into effect what plugins have decided about the request as a whole.
 fn settle_edits(work: &mut Work, body: &mut RequestPump) -> Result<(), GatewayError> {
-    let edits = &work.plugins.edits;
+    let edits = &mut work.plugins.edits;
+    check_rewrite(edits)?;
     if let Some(method) = edits.method {
         work.is_idempotent = crate::request::is_idempotent(method.as_bytes());
     }
@@ -140,6 +142,17 @@ fn settle_edits(work: &mut Work, body: &mut RequestPump) -> Result<(), GatewayEr
         }
     }
     Ok(())
+}
+
+/// Path, query and host that plugins ask for must be such that no reader takes them for more. A `Host`
+/// among the edited headers is one that they ask for.
+fn check_rewrite(edits: &mut RequestEdits) -> Result<(), GatewayError> {
+    if edits.host.is_none() && !edits.headers.is_empty() {
+        edits.host = edits.headers.find(b"host").map(<[u8]>::to_vec);
+    }
+    let is_host = edits.host.as_ref().is_none_or(|host| Authority::parse(host).is_some());
+    let is_target = edits.upstream_uri().is_none_or(|uri| OriginForm::parse(uri).is_some());
+    if is_host && is_target { Ok(()) } else { Err(ErrorCode::RewriteInvalid.into()) }
 }
 
 /// Sends the answer that a plugin has given.

@@ -1,13 +1,13 @@
 //! Arguments in a request body, for routes that choose by `post_arg` variables.
 //!
-//! The body is read into the client's buffer and stays there, to be sent on as it came; only a
-//! decoded copy is looked into. Reading happens only while some route asks for it.
+//! The body is read into the client's buffer and stays there, to be sent on; only a copy is looked
+//! into. Reading happens only while some route asks for it.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use serde_json::Value;
-use tollhouse_http::{BodyLength, ChunkedDecoder};
+use tollhouse_http::BodyLength;
 use tollhouse_model::variable::query_argument;
 use tollhouse_telemetry::ErrorCode;
 
@@ -89,8 +89,7 @@ pub(crate) async fn read(
         return Ok(None);
     }
     let raw = &client.link.buffer.filled()[work.head.head_bytes..body.end_in_buffer()];
-    let decoded = decode(raw, work.head.body);
-    Ok(kind.parse(decoded, &content_type))
+    Ok(kind.parse(raw.to_vec(), &content_type))
 }
 
 /// Reads the whole body, of at most `bytes_max` bytes, without its chunk framing; it stays in the
@@ -109,15 +108,14 @@ pub(crate) async fn whole_body(
         return Err(ErrorCode::BodyTooLarge.into());
     }
     let limit = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-    // Chunk framing takes room of its own; a body that is nearly all framing is no body.
-    let room = limit.saturating_add(limit / 2).saturating_add(BUFFER_BYTES);
+    // A read may bring chunk framing along, which is taken out afterwards.
+    let room = limit.saturating_add(BUFFER_BYTES);
     collect(worker, client, work.head.head_bytes.saturating_add(room), body).await?;
     let raw = &client.link.buffer.filled()[work.head.head_bytes..body.end_in_buffer()];
-    let decoded = decode(raw, work.head.body);
-    if !body.is_received() || decoded.len() > limit {
+    if !body.is_received() || raw.len() > limit {
         return Err(ErrorCode::BodyTooLarge.into());
     }
-    Ok(decoded)
+    Ok(raw.to_vec())
 }
 
 /// Takes a body apart that has been read already.
@@ -154,29 +152,12 @@ async fn collect(
         .await;
         read?;
         client.arm(worker, worker.settings.limits.body_read_time);
-        body.admit(client.link.buffer.filled()).map_err(|error| match error {
+        body.admit(&mut client.link.buffer).map_err(|error| match error {
             PumpError::BodyTooLarge => ErrorCode::BodyTooLarge,
             _ => ErrorCode::BadFraming,
         })?;
     }
     Ok(())
-}
-
-/// The body without its chunk framing.
-fn decode(raw: &[u8], length: BodyLength) -> Vec<u8> {
-    if length != BodyLength::Chunked {
-        return raw.to_vec();
-    }
-    let mut decoder = ChunkedDecoder::new();
-    let mut data = Vec::with_capacity(raw.len());
-    let mut at = 0;
-    while at < raw.len() && !decoder.is_done() {
-        // The pump has already refused what this would refuse.
-        let Ok(step) = decoder.step(&raw[at..]) else { break };
-        data.extend_from_slice(&raw[at..][step.data]);
-        at += step.consumed;
-    }
-    data
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,10 +249,5 @@ mod tests {
         assert_eq!(args.argument("a").as_deref(), Some(&b"1"[..]));
         assert_eq!(args.argument("b").as_deref(), Some(&b"two"[..]));
         assert_eq!(args.argument("c"), None);
-    }
-
-    #[test]
-    fn chunk_framing_is_undone() {
-        assert_eq!(decode(b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", BodyLength::Chunked), b"abcde");
     }
 }

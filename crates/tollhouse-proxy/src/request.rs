@@ -4,8 +4,10 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
+use tollhouse_http::element::Method;
 use tollhouse_http::{RequestHead, ResponseHead, Version};
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
+use tollhouse_plugin::RequestEdits;
 use tollhouse_router::{Captures, request_uri};
 use tollhouse_telemetry::ErrorCode;
 
@@ -97,6 +99,12 @@ impl Work {
         self.head.origin_form(client.link.buffer.filled())
     }
 
+    /// Whether the client asked with HEAD, which is what frames the answer that it gets.
+    #[inline]
+    pub fn is_head(&self, client: &Client) -> bool {
+        self.head.method.of_buffer(client.link.buffer.filled()) == b"HEAD"
+    }
+
     /// Drops what could keep a configuration alive or take much memory between requests.
     pub fn finish(&mut self) {
         self.post_args = None;
@@ -178,6 +186,18 @@ impl Record {
         }
         out
     }
+}
+
+/// The method that nodes are asked with, which is what frames their answers. `buffer` is what `head`
+/// was parsed from.
+#[inline]
+pub(crate) fn upstream_method<'a>(
+    edits: &RequestEdits,
+    head: &RequestHead,
+    buffer: &'a [u8],
+) -> Method<'a> {
+    let edited = edits.method.and_then(|method| Method::parse(method.as_bytes()));
+    edited.unwrap_or_else(|| Method::of_head(head, buffer))
 }
 
 /// Whether a method may be repeated without the client's asking (RFC 9110 §9.2.2).

@@ -1,9 +1,12 @@
 //! The one place that turns an error into an answer: status, body, headers (apisix.md §3.6).
 
+use tollhouse_http::Framing;
+use tollhouse_http::element::FieldValue;
 use tollhouse_plugin::HeaderEdits;
 use tollhouse_telemetry::ErrorCode;
 
 use crate::client::Client;
+use crate::delivery::final_status;
 use crate::error::GatewayError;
 use crate::exchange::RequestPump;
 use crate::head::reason;
@@ -74,10 +77,10 @@ pub(crate) async fn refuse(
     let (content_type, page) = page(error.code);
     let date = worker.clock.http_date();
     let response = LocalResponse {
-        status: error.code.status(),
-        content_type,
+        status: final_status(error.code.status()),
+        content_type: FieldValue::parse(content_type.as_bytes()).unwrap_or_default(),
         headers: &[],
-        body_bytes: page.len(),
+        framing: Framing::Length(page.len() as u64),
         facts: facts(worker, ConnectionNote::Close, &date),
     };
     send(worker, client, work, &response, &page).await;
@@ -109,7 +112,8 @@ pub(crate) fn facts<'a>(
     connection: ConnectionNote,
     date: &'a [u8],
 ) -> ServerFacts<'a> {
-    ServerFacts { server: worker.settings.server.as_bytes(), date, connection }
+    let value = |bytes| FieldValue::parse(bytes).unwrap_or_default();
+    ServerFacts { server: value(worker.settings.server.as_bytes()), date: value(date), connection }
 }
 
 /// Errors about the request's own bytes leave the connection in doubt.

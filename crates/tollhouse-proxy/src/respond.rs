@@ -5,7 +5,9 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tollhouse_http::{BodyLength, Version};
+use tollhouse_http::element::{FieldValue, Status};
+use tollhouse_http::field::list_elements;
+use tollhouse_http::{BodyLength, Framing, Known, Version};
 use tollhouse_model::Timeouts;
 use tollhouse_plugin::Phases;
 use tollhouse_telemetry::ErrorCode;
@@ -14,11 +16,12 @@ use tollhouse_upstream::Outcome;
 use crate::attempt::Attempt;
 use crate::buffer::Buffer;
 use crate::client::Client;
-use crate::exchange::filtered::{FilteredFraming, FilteredRelay};
-use crate::exchange::relay::{BodyRelay, Reframe};
+use crate::delivery::{Delivery, Outgoing, final_status};
+use crate::exchange::filtered::FilteredRelay;
+use crate::exchange::relay::BodyRelay;
 use crate::exchange::tunnel::Tunnel;
 use crate::exchange::{RelayError, RequestPump, ResponseRelay, Waiting};
-use crate::head::response::{ConnectionNote, RelayedResponse, ServerFacts};
+use crate::head::response::{ConnectionNote, RelayedResponse, Trailers};
 use crate::plugins::Chains;
 use crate::pool::{PoolKey, UpstreamConnection};
 use crate::request::{AttemptRecord, Work};
@@ -53,21 +56,25 @@ impl Respond<'_> {
         if work.response.status == 101 {
             return Box::pin(self.tunnel(client, connection, work)).await;
         }
-        let broken = match begun.filtered {
-            None => {
-                let mut relay = ResponseRelay::new(work.response.body, begun.reframe);
-                self.relay(&mut relay, client, &mut connection, work, body).await
-            }
-            Some(framing) => {
-                let filters = std::mem::take(&mut work.plugins.filters);
-                let mut relay = Box::new(FilteredRelay::new(work.response.body, framing, filters));
-                Box::pin(self.relay(&mut *relay, client, &mut connection, work, body)).await
-            }
+        let delivery = begun.delivery;
+        let sent = if delivery.has_body { work.response.body } else { BodyLength::None };
+        let broken = if begun.is_filtered {
+            let filters = std::mem::take(&mut work.plugins.filters);
+            let mut relay = Box::new(FilteredRelay::new(sent, delivery.coding(), filters));
+            Box::pin(self.relay(&mut *relay, client, &mut connection, work, body)).await
+        } else {
+            let mut relay = ResponseRelay::new(sent, delivery.coding(), begun.trailers);
+            self.relay(&mut relay, client, &mut connection, work, body).await
         };
         if let Some(after) = broken {
             return after;
         }
-        self.release(connection, work, body);
+        if sent != work.response.body {
+            // The node's body stays where it is, and nobody gets it for an answer of his.
+            connection.link.drop_buffer(&self.attempt.forward.worker.shelf);
+        } else {
+            self.release(connection, work, body);
+        }
         if begun.keep { After::KeepAlive } else { After::Linger }
     }
 
@@ -80,11 +87,16 @@ impl Respond<'_> {
         work: &mut Work,
         body: &RequestPump,
     ) -> Begun {
-        let reframe = reframe(work);
-        // What the client has not sent yet would stand before its next request.
-        let keep = body.is_received() && self.keeps_client(client, work, reframe);
-        self.write_head(connection, work, reframe, keep);
-        Begun { reframe, keep, filtered: None }
+        let status = final_status(work.response.status);
+        let delivery = outgoing(client, work, status).delivery();
+        let keep = self.keeps_client(client, work, body, delivery);
+        let trailers = trailers(client, work, delivery);
+        self.write_head(
+            connection,
+            work,
+            Begun { delivery, trailers, keep, is_filtered: false },
+            None,
+        )
     }
 
     /// Plugins that see answers.
@@ -110,8 +122,8 @@ impl Respond<'_> {
         let done =
             poll_fn(|context| exchange.poll(context, worker, client, connection, work, body)).await;
         let relay = exchange.relay;
-        work.record.body_bytes_sent = relay.sent();
-        work.record.bytes_sent = relay.sent() + head_bytes;
+        work.record.bytes_sent = relay.written();
+        work.record.body_bytes_sent = relay.written().saturating_sub(head_bytes);
         if let Err(code) = done {
             // A body that is broken from its first byte has kept even the head back.
             if relay.moved() == 0 && code != ErrorCode::DownstreamGone {
@@ -140,29 +152,33 @@ impl Respond<'_> {
         self.attempt.forward.upstream.state.report(picked, outcome, now_ms);
     }
 
-    /// Whether the client's connection goes on after this exchange.
+    /// Whether the client's connection goes on after this exchange. What the client has not sent yet
+    /// would stand before its next request.
     #[inline]
-    fn keeps_client(&self, client: &Client, work: &Work, reframe: Reframe) -> bool {
+    pub(crate) fn keeps_client(
+        &self,
+        client: &Client,
+        work: &Work,
+        body: &RequestPump,
+        delivery: Delivery,
+    ) -> bool {
         let worker = self.attempt.forward.worker;
-        let ends_by_close = match work.response.body {
-            BodyLength::UntilClose => reframe != Reframe::Encode,
-            BodyLength::Chunked => reframe == Reframe::Decode,
-            BodyLength::None | BodyLength::Known(_) => false,
-        };
-        work.head.keep_alive
-            && !ends_by_close
+        body.is_received()
+            && work.head.keep_alive
+            && !delivery.ends_by_close
             && !worker.is_draining()
             && client.requests < worker.settings.limits.requests_per_connection
     }
 
+    /// Writes the head as the client gets it; `status` where a plugin has changed it.
     #[inline]
-    fn write_head(
+    pub(crate) fn write_head(
         &self,
         connection: &UpstreamConnection,
         work: &mut Work,
-        reframe: Reframe,
-        keep: bool,
-    ) {
+        begun: Begun,
+        status: Option<Status>,
+    ) -> Begun {
         let worker = self.attempt.forward.worker;
         let date = worker.clock.http_date();
         let shows = work.response.status >= 500 || worker.settings.show_upstream_status;
@@ -172,17 +188,15 @@ impl Respond<'_> {
         RelayedResponse {
             head: &work.response,
             bytes: connection.link.buffer.filled(),
-            reframe,
-            facts: ServerFacts {
-                server: worker.settings.server.as_bytes(),
-                date: &date,
-                connection: connection_note(work, keep),
-            },
-            upstream_status: statuses.as_deref(),
-            status: None,
+            framing: begun.delivery.framing,
+            trailers: begun.trailers,
+            facts: rescue::facts(worker, connection_note(work, begun.keep), &date),
+            upstream_status: statuses.as_deref().and_then(FieldValue::parse),
+            status,
         }
         .write(&mut out);
         work.out_down = out;
+        begun
     }
 
     /// Puts the node's connection back where the next request finds it, if it is of use.
@@ -208,13 +222,13 @@ impl Respond<'_> {
         work: &mut Work,
     ) -> After {
         let worker = self.attempt.forward.worker;
-        // The log will ask for the head; a tunnel may last for days and should not hold a buffer.
-        let head = Buffer::holding(&client.link.buffer.filled()[..work.head.head_bytes]);
-        client.link.buffer.consume(work.head.head_bytes);
         if client.write_all(worker, &work.out_down).await.is_err() {
             work.record.code = Some(ErrorCode::DownstreamGone);
             return After::Close;
         }
+        // The log will ask for the head; a tunnel may last for days and should not hold a buffer.
+        let head = Buffer::holding(&client.link.buffer.filled()[..work.head.head_bytes]);
+        client.link.buffer.consume(work.head.head_bytes);
         let idle_time = self.attempt.timeouts().read;
         let mut tunnel = Tunnel::default();
         let mut moved = None;
@@ -248,22 +262,45 @@ impl Respond<'_> {
 /// An answer whose head has been written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
-    /// How the body is framed, where it passes as it is.
-    pub reframe: Reframe,
+    /// How the body follows.
+    pub delivery: Delivery,
+    /// Whether the node's trailers follow it.
+    pub trailers: Trailers,
     /// Whether the client's connection goes on afterwards.
     pub keep: bool,
-    /// How it is framed where filters see it.
-    pub filtered: Option<FilteredFraming>,
+    /// Whether filters see the body.
+    pub is_filtered: bool,
 }
 
-/// How the body must be framed for this client.
+/// The node's answer as it goes out with `status`, as long as nobody rewrites its body.
 #[inline]
-pub(crate) fn reframe(work: &Work) -> Reframe {
-    match (work.response.body, work.head.version) {
-        (BodyLength::UntilClose, Version::Http11) => Reframe::Encode,
-        (BodyLength::Chunked, Version::Http10) => Reframe::Decode,
-        _ => Reframe::Keep,
+pub(crate) fn outgoing(client: &Client, work: &Work, status: Status) -> Outgoing {
+    Outgoing {
+        is_head: work.is_head(client),
+        version: work.head.version,
+        status,
+        body: work.response.body,
+        declared: work.response.declared_length,
+        is_rewritten: false,
     }
+}
+
+/// Trailers pass to a client that has asked for them (RFC 9110 §6.5.1).
+#[inline]
+fn trailers(client: &Client, work: &Work, delivery: Delivery) -> Trailers {
+    let may_pass =
+        work.response.body == BodyLength::Chunked && delivery.framing == Framing::Chunked;
+    match work.head.fields.first(Known::Te).filter(|_| may_pass) {
+        Some(codings) if asks_trailers(codings.of_buffer(client.link.buffer.filled())) => {
+            Trailers::Passed
+        }
+        _ => Trailers::Dropped,
+    }
+}
+
+#[cold]
+fn asks_trailers(codings: &[u8]) -> bool {
+    list_elements(codings).any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
 }
 
 /// What the client is told about its connection.

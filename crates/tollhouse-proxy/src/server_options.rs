@@ -1,8 +1,10 @@
 //! The answer to `OPTIONS *` (RFC 9110 §9.3.7): the gateway is there, and speaks HTTP/1.1.
 
-use tollhouse_http::Version;
+use tollhouse_http::element::{FieldName, FieldValue};
+use tollhouse_http::{Framing, Version};
 
 use crate::client::Client;
+use crate::delivery::final_status;
 use crate::exchange::RequestPump;
 use crate::head::response::{ConnectionNote, LocalResponse};
 use crate::plugins::prepared::Prepared;
@@ -12,13 +14,13 @@ use crate::serve::After;
 use crate::worker::Worker;
 
 /// Methods that some route could take.
-const ALLOW: &[u8] = b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, PURGE";
+const ALLOW: &str = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, PURGE";
 
 /// The same answer, for plugins to see before it is sent.
 pub(crate) fn prepare(prepared: &mut Prepared) {
     prepared.clear();
     prepared.status = 200;
-    prepared.headers.set("Allow", ALLOW);
+    prepared.headers.set("Allow", ALLOW.as_bytes());
 }
 
 /// Answers 200 without a body.
@@ -37,10 +39,10 @@ pub(crate) async fn answer(
     work.record.status = 200;
     let date = worker.clock.http_date();
     let response = LocalResponse {
-        status: 200,
-        content_type: "",
-        headers: &[("Allow", ALLOW)],
-        body_bytes: 0,
+        status: final_status(200),
+        content_type: FieldValue::default(),
+        headers: &[(FieldName::literal("Allow"), FieldValue::literal(ALLOW))],
+        framing: Framing::Length(0),
         facts: rescue::facts(worker, note, &date),
     };
     rescue::send(worker, client, work, &response, &[]).await;

@@ -1,45 +1,66 @@
 //! Fills in the head for the picked node: `Host` by `pass_host`, what the gateway saw, upgrades.
 //! Whoever shows others what a node gets, such as a mirror, reads it from here.
+//!
+//! Everything that comes from plugins or from a document passes the checks of `tollhouse-http` here; a
+//! request that they refuse is not sent.
 
-use tollhouse_http::Known;
+use tollhouse_http::element::{Authority, FieldValue, OriginForm};
+use tollhouse_http::{BodyLength, Framing, Known};
 use tollhouse_model::upstream::{PassHost, Scheme};
-use tollhouse_plugin::RequestEdits;
+use tollhouse_telemetry::ErrorCode;
 
 use crate::attempt::Attempt;
 use crate::client::Client;
 use crate::client_address::trust;
-use crate::head::request::{ClientFacts, Told, Trust, UpstreamRequest};
+use crate::head::request::{ClientFacts, Told, Trust, UpstreamRequest, edits_chain};
 use crate::head::text::write_decimal;
-use crate::plugins::overlay::{self, Framing};
-use crate::request::Work;
+use crate::plugins::overlay::{self, Side};
+use crate::request::{Work, upstream_method};
 use crate::worker::Worker;
 
+const HTTP: FieldValue<'_> = FieldValue::literal("http");
+
 /// Writes the head for `attempt` into the work's buffer.
+///
+/// # Errors
+/// When path, query or host are none that every reader would read alike.
 #[inline]
-pub(crate) fn write(attempt: &Attempt<'_>, client: &Client, work: &mut Work) {
+pub(crate) fn write(
+    attempt: &Attempt<'_>,
+    client: &Client,
+    work: &mut Work,
+) -> Result<(), ErrorCode> {
     let mut out = std::mem::take(&mut work.out_up);
     let mut host = std::mem::take(&mut work.host_up);
     out.clear();
     host.clear();
     write_host(attempt, client, work, &mut host);
-    let upgrade = work.head.upgrade && attempt.forward.route.websocket;
-    Towards { worker: attempt.forward.worker, host: &host, upgrade }.write(client, work, &mut out);
+    let worker = attempt.forward.worker;
+    let upgrade = attempt.forward.asks_upgrade(work);
+    let written = Authority::parse(&host).zip(target(client, work)).map(|(host, target)| {
+        Towards { worker, target, host, upgrade }.write(client, work, &mut out);
+        if let Some(body) = &work.plugins.edits.body {
+            out.extend_from_slice(body);
+        }
+    });
     work.out_up = out;
     work.host_up = host;
+    written.ok_or(ErrorCode::RewriteInvalid)
 }
 
 /// Calls `visit` with every header line as a node would get it now, whichever node that is: without
-/// a `Host` of its own and without an upgrade. Two allocations.
+/// its `Host` and without an upgrade. Two allocations.
 pub(crate) fn each_line(
     worker: &Worker,
     client: &Client,
     work: &Work,
     visit: &mut dyn FnMut(&[u8], &[u8]),
 ) {
+    let Some(host) = Authority::parse(b"node") else { return };
+    let target = OriginForm::of_head(&work.head, client.link.buffer.filled());
     let mut out = Vec::new();
-    Towards { worker, host: b"", upgrade: false }.write(client, work, &mut out);
-    let end = memchr::memmem::find(&out, b"\r\n\r\n").unwrap_or(out.len());
-    let lines = out[..end].split(|&byte| byte == b'\n').skip(1);
+    Towards { worker, target, host, upgrade: false }.write(client, work, &mut out);
+    let lines = out.split(|&byte| byte == b'\n').skip(2);
     for line in lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)) {
         if let Some(colon) = memchr::memchr(b':', line) {
             visit(&line[..colon], line[colon + 1..].trim_ascii());
@@ -47,83 +68,76 @@ pub(crate) fn each_line(
     }
 }
 
+/// Path and query for the node; `None` where plugins have made of them what cannot be sent.
+#[inline]
+fn target<'a>(client: &'a Client, work: &'a Work) -> Option<OriginForm<'a>> {
+    match work.plugins.edits.upstream_uri() {
+        Some(uri) => OriginForm::parse(uri),
+        None => Some(OriginForm::of_head(&work.head, client.link.buffer.filled())),
+    }
+}
+
 /// What a head towards a node depends on besides the request.
 struct Towards<'a> {
     worker: &'a Worker,
-    host: &'a [u8],
+    target: OriginForm<'a>,
+    host: Authority<'a>,
     upgrade: bool,
 }
 
 impl Towards<'_> {
     #[inline]
     fn write(&self, client: &Client, work: &Work, out: &mut Vec<u8>) {
+        let bytes = client.link.buffer.filled();
         let edits = &work.plugins.edits;
-        let facts = ClientFacts {
-            remote_address: work.remote_text(client),
-            scheme: "http",
-            host: &work.host[..work.host_bytes],
-            port: client.local.port(),
-            trust: trust(&self.worker.settings, client.peer.ip()),
-        };
+        let facts = client_facts(self.worker, client, work);
         let is_as_always = work.reported_address.is_none()
             && match facts.trust {
                 Trust::Unconfigured => !work.head.fields.has(Known::XForwardedFor),
                 Trust::Untrusted => true,
                 Trust::Trusted => false,
-            };
+            }
+            && (edits.headers.is_empty() || !edits_chain(&edits.headers));
         UpstreamRequest {
             head: &work.head,
-            bytes: client.link.buffer.filled(),
+            bytes,
+            method: upstream_method(edits, &work.head, bytes),
+            target: self.target,
             host: self.host,
             client: facts,
             told: is_as_always.then(|| &**client.told.get_or_init(|| Box::new(Told::of(&facts)))),
+            edits: &edits.headers,
+            framing: framing(work),
             upgrade: self.upgrade,
-            method: edits.method.map(str::as_bytes),
-            target: edits.upstream_uri.as_deref(),
         }
         .write(out);
-        if work.plugins.is_active {
-            lay_edits_over(out, edits);
-            extend_forwarded_for(out, edits, work.remote_text(client));
+        if work.plugins.is_active && !edits.headers.is_empty() {
+            overlay::apply(out, &edits.headers, Side::Request);
         }
     }
 }
 
-/// What plugins have changed: header lines, and the body where they replace it.
-fn lay_edits_over(out: &mut Vec<u8>, edits: &RequestEdits) {
-    let Some(body) = &edits.body else {
-        if !edits.headers.is_empty() {
-            overlay::apply(out, 0, &edits.headers, Framing::Keep);
-        }
-        return;
-    };
-    overlay::apply(out, 0, &edits.headers, Framing::Length(body.len() as u64));
-    out.extend_from_slice(body);
+fn client_facts<'a>(worker: &Worker, client: &'a Client, work: &'a Work) -> ClientFacts<'a> {
+    ClientFacts {
+        remote_address: FieldValue::parse(work.remote_text(client)).unwrap_or_default(),
+        scheme: HTTP,
+        host: FieldValue::parse(&work.host[..work.host_bytes]).unwrap_or_default(),
+        port: client.local.port(),
+        trust: trust(&worker.settings, client.peer.ip()),
+    }
 }
 
-/// The client belongs at the end of the chain of proxies, also where a plugin has written that.
-fn extend_forwarded_for(out: &mut Vec<u8>, edits: &RequestEdits, client: &[u8]) {
-    const NAME: &[u8] = b"x-forwarded-for";
-    let is_written = edits.headers.find(NAME).is_some();
-    if !is_written && !edits.headers.hides(NAME) {
-        return;
+/// How the body is framed: as the client's was understood, or as the body needs that takes its place.
+#[inline]
+fn framing(work: &Work) -> Framing {
+    if let Some(body) = &work.plugins.edits.body {
+        return Framing::Length(body.len() as u64);
     }
-    let end = memchr::memmem::find(out, b"\r\n\r\n").unwrap_or(out.len());
-    if !is_written {
-        let line = [b"\r\nX-Forwarded-For: ", client].concat();
-        out.splice(end..end, line);
-        return;
-    }
-    let mut line_end = end;
-    while let Some(line_start) = memchr::memrchr(b'\n', &out[..line_end]) {
-        let line = &out[line_start + 1..line_end];
-        let is_chain = line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME));
-        if is_chain && line.get(NAME.len()) == Some(&b':') {
-            let addition = [b", ", client].concat();
-            out.splice(line_end..line_end, addition);
-            return;
-        }
-        line_end = line_start.saturating_sub(1);
+    match work.head.body {
+        BodyLength::Known(bytes) => Framing::Length(bytes),
+        BodyLength::Chunked => Framing::Chunked,
+        BodyLength::None if work.head.fields.has(Known::ContentLength) => Framing::Length(0),
+        BodyLength::None | BodyLength::UntilClose => Framing::Unsaid,
     }
 }
 

@@ -136,6 +136,9 @@ codes! {
     ConsumerGroupNotFound = "consumer_group_not_found", 503, Gateway,
         "The consumer who asks names a consumer group that does not exist.",
         "Create the consumer group or correct the consumer's group_id.";
+    RewriteInvalid = "rewrite_invalid", 500, Gateway,
+        "The path, query or host that plugins or the upstream's configuration make of the request cannot stand in one: a path without a leading slash, or a host that is none.",
+        "Look at what proxy-rewrite or pass_host put into it, the values of variables above all.";
     NoNodes = "no_nodes", 503, Gateway,
         "The upstream has no node that may receive requests.",
         "Add nodes, give them a weight above zero, or look at the health page for why all are down.";

@@ -1,4 +1,4 @@
-//! Tables of chunked bodies, fed in every possible split to both ways of reading them, and what
+//! Tables of chunked bodies, fed in every possible split to both ways of undoing them, and what
 //! must hold for any bytes.
 
 use proptest::prelude::*;
@@ -33,27 +33,37 @@ fn decode(pieces: &[&[u8]]) -> Result<Body, ChunkError> {
     Ok(body)
 }
 
-/// Skips through `pieces`: the bytes taken and whether the body ended.
-fn skip(pieces: &[&[u8]]) -> Result<(usize, bool), ChunkError> {
-    let (mut decoder, mut consumed) = (ChunkedDecoder::new(), 0);
+/// Undoes `pieces` where they stand; the same, and the trailer section.
+fn undo_with_trailers(pieces: &[&[u8]]) -> Result<(Body, Vec<u8>), ChunkError> {
+    let (mut decoder, mut trailers) = (ChunkedDecoder::new(), Vec::new());
+    let mut body = Body { data: Vec::new(), consumed: 0, is_done: false };
     for piece in pieces {
-        consumed += decoder.skip(piece)?;
+        let mut bytes = piece.to_vec();
+        let undone = decoder.undo(&mut bytes, |lines| trailers.extend_from_slice(lines))?;
+        assert!(undone.data <= undone.consumed && undone.consumed <= bytes.len());
+        assert_eq!(bytes[undone.consumed..], piece[undone.consumed..], "what follows is untouched");
+        body.data.extend_from_slice(&bytes[..undone.data]);
+        body.consumed += undone.consumed;
     }
-    Ok((consumed, decoder.is_done()))
+    body.is_done = decoder.is_done();
+    Ok((body, trailers))
+}
+
+fn undo(pieces: &[&[u8]]) -> Result<Body, ChunkError> {
+    undo_with_trailers(pieces).map(|(body, _)| body)
 }
 
 /// Feeds `bytes` whole, cut in two at every place and byte by byte; all must come to the same.
 fn decode_in_every_split(bytes: &[u8]) -> Result<Body, ChunkError> {
     let whole = decode(&[bytes]);
-    let ends = whole.clone().map(|body| (body.consumed, body.is_done));
     for cut in 0..=bytes.len() {
         let (head, tail) = bytes.split_at(cut);
         assert_eq!(decode(&[head, tail]), whole, "cut at {cut}: {}", shown(bytes));
-        assert_eq!(skip(&[head, tail]), ends, "skipped, cut at {cut}: {}", shown(bytes));
+        assert_eq!(undo(&[head, tail]), whole, "in place, cut at {cut}: {}", shown(bytes));
     }
     let pieces: Vec<&[u8]> = bytes.chunks(1).collect();
     assert_eq!(decode(&pieces), whole, "byte by byte: {}", shown(bytes));
-    assert_eq!(skip(&pieces), ends, "skipped byte by byte: {}", shown(bytes));
+    assert_eq!(undo(&pieces), whole, "in place, byte by byte: {}", shown(bytes));
     whole
 }
 
@@ -159,7 +169,7 @@ fn malformed_bodies_are_refused() {
 fn sizes_reach_to_64_bits() {
     let mut decoder = ChunkedDecoder::new();
     let line = b"ffffffffffffffff\r\n";
-    assert_eq!(decoder.skip(line), Ok(line.len()));
+    assert_eq!(decoder.step(line).map(|step| step.consumed), Ok(line.len()));
     assert_eq!(decoder.step(b"data"), Ok(Decoded { consumed: 4, data: 0..4 }));
     assert_eq!(decoder.remaining, u64::MAX - 4);
 }
@@ -206,19 +216,31 @@ fn chunk_sizes_are_written_in_lower_case_without_leading_zeros() {
         (0x1000, "1000\r\n"),
         (0xabc_def0, "abcdef0\r\n"),
     ] {
-        let mut out = Vec::new();
-        write_chunk_size(&mut out, bytes);
-        assert_eq!(out, expected.as_bytes());
+        assert_eq!(SizeLine::new(bytes).as_bytes(), expected.as_bytes());
     }
-    let mut out = Vec::new();
-    write_chunk_size(&mut out, usize::MAX);
-    assert_eq!(out, format!("{:x}\r\n", usize::MAX).as_bytes());
+    let mut line = SizeLine::new(usize::MAX);
+    assert_eq!(line.as_bytes(), format!("{:x}\r\n", usize::MAX).as_bytes());
+    line.consume(17);
+    assert_eq!(line.as_bytes(), b"\n");
+    assert_eq!(SizeLine::default().as_bytes(), b"");
+}
+
+#[test]
+fn trailers_are_given_out_as_they_stand_in_any_split() {
+    let section = b"A: b\r\nC:d\r\n\r\n";
+    let bytes = [b"1;x\r\na\r\n0\r\n".as_slice(), section, b"GET /"].concat();
+    for cut in 0..=bytes.len() {
+        let (head, tail) = bytes.split_at(cut);
+        let (body, trailers) = undo_with_trailers(&[head, tail]).expect("well-formed");
+        assert_eq!((body.data.as_slice(), trailers.as_slice()), (&b"a"[..], &section[..]));
+        assert!(body.is_done);
+    }
 }
 
 fn encode(chunks: &[Vec<u8>]) -> Vec<u8> {
     let mut out = Vec::new();
     for chunk in chunks.iter().filter(|chunk| !chunk.is_empty()) {
-        write_chunk_size(&mut out, chunk.len());
+        out.extend_from_slice(SizeLine::new(chunk.len()).as_bytes());
         out.extend_from_slice(chunk);
         out.extend_from_slice(b"\r\n");
     }
@@ -246,8 +268,8 @@ proptest! {
         let encoded = encode(&chunks);
         let stream = [encoded.clone(), behind].concat();
         let expected = Body { data: chunks.concat(), consumed: encoded.len(), is_done: true };
-        prop_assert_eq!(decode(&pieces(&stream, &cuts)), Ok(expected));
-        prop_assert_eq!(skip(&pieces(&stream, &cuts)), Ok((encoded.len(), true)));
+        prop_assert_eq!(decode(&pieces(&stream, &cuts)), Ok(expected.clone()));
+        prop_assert_eq!(undo(&pieces(&stream, &cuts)), Ok(expected));
     }
 
     #[test]
@@ -263,7 +285,6 @@ proptest! {
         }
         let whole = decode(&[&stream]);
         prop_assert_eq!(&decode(&pieces(&stream, &cuts)), &whole);
-        let ends = whole.map(|body| (body.consumed, body.is_done));
-        prop_assert_eq!(skip(&pieces(&stream, &cuts)), ends);
+        prop_assert_eq!(undo(&pieces(&stream, &cuts)), whole);
     }
 }

@@ -101,7 +101,7 @@ pub(super) fn shown(edits: &RequestEdits) -> String {
             let _ = writeln!(out, "-{}", text(name));
         }
     }
-    if let Some(uri) = &edits.upstream_uri {
+    if let Some(uri) = edits.upstream_uri() {
         let _ = writeln!(out, "uri {}", text(uri));
     }
     if let Some(host) = &edits.host {

@@ -23,6 +23,8 @@ fn the_uri_is_replaced_and_the_query_kept() {
         ("/x/$arg_a", "/old?a=b%20c", "uri /x/b%20c?a=b%20c\n"),
         ("/x/${arg_none}", "/old", "uri /x/\n"),
         ("/$arg_a", "/old?a=b%3Fc", "uri /b%253Fc?a=b%3Fc\n"),
+        ("/$arg_a", "/old?a=b%3Fc%3Fd%20e", "uri /b%253Fc%253Fd%20e?a=b%3Fc%3Fd%20e\n"),
+        ("/a?p=$arg_q", "/?q=1%20H%0d%0aB:%3f%23", "uri /a?p=1%20H%0D%0AB:%3F%23&q=1%20H%0d%0aB:%3f%23\n"),
         ("/a b", "/old", "uri /a%20b\n"),
         ("/same", "/same", ""),
     ] {
@@ -53,7 +55,9 @@ fn the_real_uri_is_left_as_sent() {
         json!({"use_real_request_uri_unsafe": true, "regex_uri": ["^/a(.*)", "/x$1"]});
     assert_eq!(edits(conf, "/a%2Fb?d=1"), "uri /x%2Fb?d=1\n");
     let conf = json!({"use_real_request_uri_unsafe": true, "uri": "/x%2Fy"});
-    assert_eq!(edits(conf, "/a?b=1"), "uri /x%2Fy\n");
+    assert_eq!(edits(conf, "/a?b=1"), "uri /x%2Fy?b=1\n");
+    let conf = json!({"use_real_request_uri_unsafe": true, "uri": "/x?c=$arg_b"});
+    assert_eq!(edits(conf, "/a?b=1%0a2"), "uri /x?c=1%0A2&b=1%0a2\n");
 }
 
 #[test]
@@ -79,7 +83,11 @@ fn headers_are_added_set_and_removed() {
     }});
     assert_eq!(edits(conf, "/?b=c"), "+X-B: <c>\n+X-N: 7\n-X-Old\n-X-A\n");
     let conf = json!({"headers": {"X-Old": "", "X-New": "v"}});
-    assert_eq!(edits(conf, "/"), "+X-Old: \n+X-New: v\n");
+    assert_eq!(edits(conf, "/"), "+X-New: v\n-X-Old\n");
+    let conf = json!({"headers": {
+        "add": {"X-A": ["1", 2, "$arg_none"]}, "set": {"X-Old": ["<$arg_b>", "3"], "X-C": "$arg_none"},
+    }});
+    assert_eq!(edits(conf, "/?b=c"), "+X-A: 1\n+X-A: 2\n+X-Old: <c>\n+X-Old: 3\n-X-C\n");
 }
 
 #[test]
@@ -124,6 +132,10 @@ fn bad_confs_are_refused() {
         ),
         (
             json!({"headers": {"remove": []}}),
+            "property \"headers\" validation failed: value should match only one schema, but matches none",
+        ),
+        (
+            json!({"headers": {"add": {"X-A": []}}}),
             "property \"headers\" validation failed: value should match only one schema, but matches none",
         ),
         (json!({"headers": {"X:A": "b"}}), "invalid field character in header"),

@@ -5,8 +5,8 @@ use tollhouse_plugin::RequestContext;
 
 /// Removes every argument of that name from the query that the node gets.
 pub(crate) fn hide_argument(cx: &mut RequestContext<'_>, name: &str) {
-    let uri = match &cx.edits().upstream_uri {
-        Some(uri) => uri.clone(),
+    let uri = match cx.edits().upstream_uri() {
+        Some(uri) => uri.to_vec(),
         None => cx.real_request_uri().into_owned(),
     };
     let Some(at) = uri.iter().position(|&byte| byte == b'?') else { return };
@@ -21,7 +21,7 @@ pub(crate) fn hide_argument(cx: &mut RequestContext<'_>, name: &str) {
         next.push(b'?');
         next.extend_from_slice(&kept.join(&b'&'));
     }
-    cx.edits().upstream_uri = Some(next);
+    cx.edits().set_upstream_uri(&next);
 }
 
 /// Removes every cookie of that name.

@@ -17,6 +17,16 @@ pub(crate) fn pairs(map: Option<&Value>) -> Vec<(String, String)> {
     map.filter_map(|(name, value)| Some((name.clone(), text_of(value)?))).collect()
 }
 
+/// Names, each with its values: one, or those of a list.
+pub(crate) fn lists(map: Option<&Value>) -> Vec<(String, Vec<String>)> {
+    let map = map.and_then(Value::as_object).into_iter().flatten();
+    let values = |value: &Value| match value {
+        Value::Array(values) => values.iter().filter_map(text_of).collect(),
+        value => text_of(value).into_iter().collect(),
+    };
+    map.map(|(name, value)| (name.clone(), values(value))).collect()
+}
+
 /// A header's value as a conf writes it.
 pub(crate) fn text_of(value: &Value) -> Option<String> {
     match value {
@@ -63,6 +73,17 @@ pub(crate) fn map_schema() -> Value {
         "patternProperties": {
             "^[^:]+$": { "oneOf": [{ "type": "string" }, { "type": "number" }] },
         },
+    })
+}
+
+/// The schema of a map of names to one text or number, or to a list of such.
+pub(crate) fn lists_schema() -> Value {
+    let one = serde_json::json!([{ "type": "string" }, { "type": "number" }]);
+    let list = serde_json::json!({ "type": "array", "minItems": 1, "items": { "oneOf": one } });
+    serde_json::json!({
+        "type": "object",
+        "minProperties": 1,
+        "patternProperties": { "^[^:]+$": { "oneOf": [one[0], one[1], list] } },
     })
 }
 

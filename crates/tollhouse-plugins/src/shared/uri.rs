@@ -23,7 +23,15 @@ fn is_plain(byte: u8) -> bool {
         )
 }
 
-/// Encodes what stands before the first `?`, and leaves the rest as it is.
+/// A decoded path as it may stand in a request line.
+pub(crate) fn encode(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len() + 16);
+    encode_into(path, &mut out);
+    out
+}
+
+/// Encodes what stands before the first `?`, and leaves the query behind it as it is: there, only what
+/// no request line can hold is encoded, and that when it is written.
 pub(crate) fn encode_path(uri: &[u8]) -> Vec<u8> {
     let at = uri.iter().position(|&byte| byte == b'?').unwrap_or(uri.len());
     let mut out = Vec::with_capacity(uri.len() + 16);
@@ -35,7 +43,7 @@ pub(crate) fn encode_path(uri: &[u8]) -> Vec<u8> {
 /// The query that the node would get: the client's, or what plugins made of it. An empty one counts
 /// as none.
 pub(crate) fn query_for_node(cx: &mut RequestContext<'_>) -> Option<Vec<u8>> {
-    let query = match &cx.edits().upstream_uri {
+    let query = match cx.edits().upstream_uri() {
         Some(uri) => {
             let at = uri.iter().position(|&byte| byte == b'?')?;
             uri[at + 1..].to_vec()

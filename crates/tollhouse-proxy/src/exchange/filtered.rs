@@ -6,35 +6,27 @@
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 
-use tollhouse_http::chunked::{LAST_CHUNK, write_chunk_size};
+use tollhouse_http::chunked::{LAST_CHUNK, SizeLine};
 use tollhouse_http::{BodyLength, ChunkedDecoder};
 use tollhouse_net::Stream;
 use tollhouse_plugin::Effect;
 
+use super::coding::Coding;
 use super::relay::BodyRelay;
 use super::{Link, RelayError, Waiting};
 use crate::buffer::BufferShelf;
 use crate::plugins::Filters;
 
-/// How filtered bodies are framed towards the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FilteredFraming {
-    /// Not at all: by a length that was sent, or by the end of the connection.
-    Raw,
-    /// In chunks.
-    Chunked,
-}
-
 /// A filtered response on its way to the client.
 pub(crate) struct FilteredRelay {
     source: Source,
-    framing: FilteredFraming,
+    coding: Coding,
     filters: Filters,
     /// The piece under way, and room for what a filter makes of it.
     piece: Vec<u8>,
     made: Vec<u8>,
     out_sent: usize,
-    sent: u64,
+    written: u64,
     moved: u64,
     waiting: Waiting,
 }
@@ -43,28 +35,29 @@ enum Source {
     Remaining(u64),
     Chunked(ChunkedDecoder),
     UntilClose,
-    /// The node has closed; the filters have not been told.
+    /// Nothing more comes; the filters have not been told.
     Closed,
     Finished,
 }
 
 impl FilteredRelay {
-    /// For a response body delimited as `body`.
-    pub(crate) fn new(body: BodyLength, framing: FilteredFraming, filters: Filters) -> Self {
+    /// For a response body delimited as `body` and written as `coding` says. A body that has none of
+    /// its own may still get one from the filters.
+    pub(crate) fn new(body: BodyLength, coding: Coding, filters: Filters) -> Self {
         let source = match body {
-            BodyLength::None => Source::Finished,
+            BodyLength::None => Source::Closed,
             BodyLength::Known(bytes) => Source::Remaining(bytes),
             BodyLength::Chunked => Source::Chunked(ChunkedDecoder::new()),
             BodyLength::UntilClose => Source::UntilClose,
         };
         Self {
             source,
-            framing,
+            coding,
             filters,
             piece: Vec::new(),
             made: Vec::new(),
             out_sent: 0,
-            sent: 0,
+            written: 0,
             moved: 0,
             waiting: Waiting::DownstreamWrite,
         }
@@ -85,6 +78,7 @@ impl FilteredRelay {
                 return Poll::Ready(Err(RelayError::DownstreamGone));
             }
             self.moved += written as u64;
+            self.written += written as u64;
             self.out_sent += written;
         }
         out.clear();
@@ -135,16 +129,15 @@ impl FilteredRelay {
                 std::mem::swap(&mut self.piece, &mut self.made);
             }
         }
-        self.sent += self.piece.len() as u64;
-        let is_chunk = self.framing == FilteredFraming::Chunked && !self.piece.is_empty();
+        let is_chunk = self.coding == Coding::Chunked && !self.piece.is_empty();
         if is_chunk {
-            write_chunk_size(out, self.piece.len());
+            out.extend_from_slice(SizeLine::new(self.piece.len()).as_bytes());
         }
         out.extend_from_slice(&self.piece);
         if is_chunk {
             out.extend_from_slice(b"\r\n");
         }
-        if is_last && self.framing == FilteredFraming::Chunked {
+        if is_last && self.coding == Coding::Chunked {
             out.extend_from_slice(LAST_CHUNK);
         }
     }
@@ -190,8 +183,8 @@ impl BodyRelay for FilteredRelay {
         }
     }
 
-    fn sent(&self) -> u64 {
-        self.sent
+    fn written(&self) -> u64 {
+        self.written
     }
 
     fn moved(&self) -> u64 {

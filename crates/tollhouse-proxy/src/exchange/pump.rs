@@ -1,8 +1,8 @@
-//! Passes a request on to a node: the head written for it, then the body as the client sends it.
+//! Passes a request on to a node: the head written for it, then the body, in framing of our own.
 //!
 //! The body stays in the client's read buffer until it has been written, behind the head whose
-//! spans are still in use. While nothing of it has been overwritten, the request can be replayed
-//! to another node.
+//! spans are still in use; chunks are undone there, and what has arrived goes out as one chunk. While
+//! nothing of it has been overwritten, the request can be replayed to another node.
 
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
@@ -10,8 +10,9 @@ use std::task::{Context, Poll, ready};
 use tollhouse_http::{BodyLength, ChunkedDecoder, Expectation};
 use tollhouse_net::Stream;
 
+use super::coding::{Coding, Piece};
 use super::{Link, Waiting};
-use crate::buffer::BufferShelf;
+use crate::buffer::{Buffer, BufferShelf};
 
 /// The interim response that invites the body (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -41,6 +42,9 @@ pub(crate) struct RequestPump {
     /// Body bytes from there that have arrived and are in order.
     ready: usize,
     source: Source,
+    coding: Coding,
+    /// The framing around what is being sent.
+    piece: Piece,
     /// Bytes of [`CONTINUE`] still to send to the client.
     continue_left: usize,
     /// Whether body bytes have been overwritten, so that the request cannot be sent again.
@@ -84,6 +88,8 @@ impl RequestPump {
             position: head_bytes,
             ready: 0,
             source,
+            coding: if body == BodyLength::Chunked { Coding::Chunked } else { Coding::Plain },
+            piece: Piece::default(),
             continue_left: if expectation == Expectation::Continue { CONTINUE.len() } else { 0 },
             overwritten: false,
             body_bytes_max,
@@ -124,6 +130,7 @@ impl RequestPump {
         self.ready += self.position - self.body_start;
         self.position = self.body_start;
         self.head_sent = 0;
+        self.piece = Piece::default();
         self.done = false;
     }
 
@@ -142,6 +149,7 @@ impl RequestPump {
         self.position += self.ready;
         self.ready = 0;
         self.body_start = self.position;
+        self.coding = Coding::Plain;
     }
 
     /// Never invites the body any more: the answer is about to begin.
@@ -162,18 +170,19 @@ impl RequestPump {
         self.position + self.ready
     }
 
-    /// Takes what has arrived of the body into account without sending it. Used before the first
-    /// node is chosen and by answers that need no node.
+    /// Takes what has arrived of the body into account without sending it, and undoes its chunks.
+    /// Used before the first node is chosen and by answers that need no node.
     ///
     /// # Errors
     /// As [`Self::poll_send`].
     #[inline]
-    pub(crate) fn admit(&mut self, filled: &[u8]) -> Result<(), PumpError> {
-        let fresh = &filled[self.position + self.ready..];
+    pub(crate) fn admit(&mut self, buffer: &mut Buffer) -> Result<(), PumpError> {
+        let start = self.position + self.ready;
         let (taken, data) = match &mut self.source {
             Source::Finished => return Ok(()),
             Source::Remaining(remaining) => {
-                let taken = fresh.len().min(usize::try_from(*remaining).unwrap_or(usize::MAX));
+                let arrived = buffer.len() - start;
+                let taken = arrived.min(usize::try_from(*remaining).unwrap_or(usize::MAX));
                 *remaining -= taken as u64;
                 if *remaining == 0 {
                     self.source = Source::Finished;
@@ -181,14 +190,17 @@ impl RequestPump {
                 (taken, taken)
             }
             Source::Chunked(decoder) => {
-                let counted = decoder.count(fresh).map_err(|_| PumpError::BadBody)?;
+                let fresh = &mut buffer.filled_mut()[start..];
+                // Trailers end here: a node that merges them into the head could be told anything.
+                let undone = decoder.undo(fresh, |_| {}).map_err(|_| PumpError::BadBody)?;
                 if decoder.is_done() {
                     self.source = Source::Finished;
                 }
-                counted
+                buffer.cut(start + undone.data..start + undone.consumed);
+                (undone.consumed, undone.data)
             }
         };
-        self.ready += taken;
+        self.ready += data;
         self.received += taken as u64;
         self.data_received += data as u64;
         if self.is_over_limit() {
@@ -210,10 +222,15 @@ impl RequestPump {
         shelf: &BufferShelf,
     ) -> Poll<Result<(), PumpError>> {
         loop {
-            while self.head_sent < head.len() || self.ready > 0 {
+            if self.coding == Coding::Chunked {
+                self.piece.open(self.ready, self.is_received());
+            }
+            while self.head_sent < head.len() || self.ready > 0 || !self.piece.is_sent() {
                 self.waiting = Waiting::UpstreamWrite;
                 let body = &downstream.buffer.filled()[self.position..self.position + self.ready];
-                let parts = [IoSlice::new(&head[self.head_sent..]), IoSlice::new(body)];
+                let head_left = IoSlice::new(&head[self.head_sent..]);
+                let (size, end) = self.piece.around();
+                let parts = [head_left, IoSlice::new(size), IoSlice::new(body), IoSlice::new(end)];
                 let written = ready!(upstream.poll_write(context, &parts))
                     .map_err(|_| PumpError::Upstream)?;
                 if written == 0 {
@@ -236,8 +253,9 @@ impl RequestPump {
         self.moved += written as u64;
         let of_head = written.min(head_len - self.head_sent);
         self.head_sent += of_head;
-        self.position += written - of_head;
-        self.ready -= written - of_head;
+        let of_body = self.piece.count_sent(written - of_head, self.ready);
+        self.position += of_body;
+        self.ready -= of_body;
     }
 
     /// Reads more of the body; everything that arrived before has been sent.
@@ -269,7 +287,7 @@ impl RequestPump {
             return Poll::Ready(Err(PumpError::DownstreamGone));
         }
         self.moved += read as u64;
-        Poll::Ready(self.admit(downstream.buffer.filled()))
+        Poll::Ready(self.admit(&mut downstream.buffer))
     }
 }
 

@@ -1,4 +1,5 @@
-//! Passes a response on to the client: the head written for it, then the body as it arrives.
+//! Passes a response on to the client: the head written for it, then the body as it arrives, in framing
+//! of our own: chunks are undone in the node's buffer, and what has arrived goes out as one chunk.
 //!
 //! Every byte that is read is written before more is read, so memory stays constant however long
 //! the body and however slow the client, and an event stream passes chunk by chunk.
@@ -6,12 +7,14 @@
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
-use tollhouse_http::chunked::{LAST_CHUNK, write_chunk_size};
+use tollhouse_http::trailers::write_last_chunk;
 use tollhouse_http::{BodyLength, ChunkedDecoder};
 use tollhouse_net::Stream;
 
+use super::coding::{Coding, Piece};
 use super::{Link, Waiting};
 use crate::buffer::{BUFFER_BYTES, BufferShelf};
+use crate::head::response::Trailers;
 
 /// Longest piece of a body that is copied behind its head, in bytes: about where the copy begins to
 /// cost more than a second piece.
@@ -26,17 +29,6 @@ pub(crate) enum RelayError {
     UpstreamTruncated,
     /// The node's body breaks the chunked grammar.
     BadBody,
-}
-
-/// How the body is framed towards the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reframe {
-    /// As it arrives.
-    Keep,
-    /// Cut into chunks: the node closes at the end, the client keeps the connection.
-    Encode,
-    /// Chunks undone, for HTTP/1.0.
-    Decode,
 }
 
 /// Moves a response's body to the client.
@@ -54,8 +46,8 @@ pub(crate) trait BodyRelay {
         shelf: &BufferShelf,
     ) -> Poll<Result<(), RelayError>>;
 
-    /// Body bytes sent.
-    fn sent(&self) -> u64;
+    /// Bytes written to the client, head and framing included.
+    fn written(&self) -> u64;
     /// Counts all progress, for time-outs.
     fn moved(&self) -> u64;
     /// Whom it waits for.
@@ -65,16 +57,18 @@ pub(crate) trait BodyRelay {
 /// A response on its way to the client.
 #[derive(Debug)]
 pub(crate) struct ResponseRelay {
-    /// Bytes of the written head, or of chunk framing, that are sent.
+    /// Bytes of what is written before the body that are sent.
     out_sent: usize,
     /// Body bytes at the front of the node's buffer to be sent as they stand.
     ready: usize,
     source: Source,
-    reframe: Reframe,
-    /// Whether a chunk of our own is open, whose line end is still owed.
-    chunk_open: bool,
-    /// Body bytes sent, framing included.
-    pub sent: u64,
+    coding: Coding,
+    /// The framing around what is being sent.
+    piece: Piece,
+    /// Lines behind the node's last chunk, where the client asked for them.
+    trailers: Option<Vec<u8>>,
+    /// Bytes written to the client.
+    pub written: u64,
     /// Counts all progress, for time-outs.
     pub moved: u64,
     /// Whom it waits for.
@@ -86,14 +80,14 @@ enum Source {
     Remaining(u64),
     Chunked(ChunkedDecoder),
     UntilClose,
-    /// Our own last chunk is still to be written.
+    /// All has arrived; our own last chunk is still to be written.
     Closing,
     Finished,
 }
 
 impl ResponseRelay {
-    /// For a response body delimited as `body` and sent on as `reframe` says.
-    pub(crate) fn new(body: BodyLength, reframe: Reframe) -> Self {
+    /// For a response body delimited as `body` and written as `coding` says.
+    pub(crate) fn new(body: BodyLength, coding: Coding, trailers: Trailers) -> Self {
         let source = match body {
             BodyLength::None => Source::Finished,
             BodyLength::Known(bytes) => Source::Remaining(bytes),
@@ -104,9 +98,10 @@ impl ResponseRelay {
             out_sent: 0,
             ready: 0,
             source,
-            reframe,
-            chunk_open: false,
-            sent: 0,
+            coding,
+            piece: Piece::default(),
+            trailers: (trailers == Trailers::Passed).then(Vec::new),
+            written: 0,
             moved: 0,
             waiting: Waiting::DownstreamWrite,
         }
@@ -123,20 +118,27 @@ impl ResponseRelay {
     ) -> Poll<Result<(), RelayError>> {
         let gone = |_: io::Error| RelayError::DownstreamGone;
         self.join_small(out, upstream);
-        while self.out_sent < out.len() || self.ready > 0 {
+        while self.out_sent < out.len() || self.ready > 0 || !self.piece.is_sent() {
             self.waiting = Waiting::DownstreamWrite;
             let body = &upstream.buffer.filled()[..self.ready];
-            let parts = [IoSlice::new(&out[self.out_sent..]), IoSlice::new(body)];
+            let (size, end) = self.piece.around();
+            let parts = [
+                IoSlice::new(&out[self.out_sent..]),
+                IoSlice::new(size),
+                IoSlice::new(body),
+                IoSlice::new(end),
+            ];
             let written = ready!(downstream.poll_write(context, &parts)).map_err(gone)?;
             if written == 0 {
                 return Poll::Ready(Err(RelayError::DownstreamGone));
             }
             self.moved += written as u64;
+            self.written += written as u64;
             let of_out = written.min(out.len() - self.out_sent);
             self.out_sent += of_out;
-            self.ready -= written - of_out;
-            self.sent += (written - of_out) as u64;
-            upstream.buffer.consume(written - of_out);
+            let of_body = self.piece.count_sent(written - of_out, self.ready);
+            self.ready -= of_body;
+            upstream.buffer.consume(of_body);
         }
         out.clear();
         self.out_sent = 0;
@@ -150,9 +152,13 @@ impl ResponseRelay {
         if out.is_empty() || self.ready > JOIN_BYTES_MAX || self.out_sent > 0 {
             return;
         }
+        let (size, end) = self.piece.around();
+        out.extend_from_slice(size);
         out.extend_from_slice(&upstream.buffer.filled()[..self.ready]);
-        upstream.buffer.consume(self.ready);
-        self.sent += self.ready as u64;
+        out.extend_from_slice(end);
+        let joined = size.len() + self.ready + end.len();
+        let of_body = self.piece.count_sent(joined, self.ready);
+        upstream.buffer.consume(of_body);
         self.ready = 0;
     }
 
@@ -184,62 +190,57 @@ impl ResponseRelay {
     }
 
     fn after_last_byte(&self) -> Source {
-        if self.reframe == Reframe::Encode { Source::Closing } else { Source::Finished }
+        if self.coding == Coding::Chunked { Source::Closing } else { Source::Finished }
     }
 
-    /// Decides what of the node's buffer may be sent, and writes framing of our own to `out`.
+    /// Decides what of the node's buffer may be sent, and frames it.
     #[inline]
     fn admit(&mut self, out: &mut Vec<u8>, upstream: &mut Link) -> Result<(), RelayError> {
         let arrived = upstream.buffer.len();
         match &mut self.source {
-            Source::Finished => {}
+            Source::Finished => return Ok(()),
             Source::Closing => {
-                self.close_chunk(out);
-                out.extend_from_slice(LAST_CHUNK);
+                write_last_chunk(out, self.trailers.as_deref().unwrap_or_default());
                 self.source = Source::Finished;
+                return Ok(());
             }
             Source::Remaining(remaining) => {
                 self.ready = arrived.min(usize::try_from(*remaining).unwrap_or(usize::MAX));
                 *remaining -= self.ready as u64;
                 if *remaining == 0 {
-                    self.source = Source::Finished;
+                    self.source = self.after_last_byte();
                 }
             }
-            Source::UntilClose => {
-                self.ready = arrived;
-                if self.reframe == Reframe::Encode && arrived > 0 {
-                    self.close_chunk(out);
-                    write_chunk_size(out, arrived);
-                    self.chunk_open = true;
-                }
+            Source::UntilClose => self.ready = arrived,
+            Source::Chunked(_) => self.undo_chunks(upstream)?,
+        }
+        if self.coding == Coding::Chunked {
+            // Trailers go out by themselves, behind the last of the data.
+            let is_last = matches!(self.source, Source::Closing) && self.trailers.is_none();
+            self.piece.open(self.ready, is_last);
+            if is_last {
+                self.source = Source::Finished;
             }
-            Source::Chunked(_) => self.admit_chunked(upstream)?,
         }
         Ok(())
     }
 
-    fn admit_chunked(&mut self, upstream: &mut Link) -> Result<(), RelayError> {
+    fn undo_chunks(&mut self, upstream: &mut Link) -> Result<(), RelayError> {
         let Source::Chunked(decoder) = &mut self.source else { return Ok(()) };
-        if self.reframe == Reframe::Keep {
-            self.ready = decoder.skip(upstream.buffer.filled()).map_err(|_| RelayError::BadBody)?;
-        } else {
-            while !upstream.buffer.is_empty() && !decoder.is_done() && self.ready == 0 {
-                let step =
-                    decoder.step(upstream.buffer.filled()).map_err(|_| RelayError::BadBody)?;
-                upstream.buffer.consume(step.data.start);
-                self.ready = step.data.len();
+        let trailers = &mut self.trailers;
+        let undone = decoder.undo(upstream.buffer.filled_mut(), |lines| {
+            if let Some(trailers) = trailers {
+                trailers.extend_from_slice(lines);
             }
-        }
-        if decoder.is_done() {
-            self.source = Source::Finished;
+        });
+        let undone = undone.map_err(|_| RelayError::BadBody)?;
+        self.ready = undone.data;
+        let is_done = decoder.is_done();
+        upstream.buffer.cut(undone.data..undone.consumed);
+        if is_done {
+            self.source = self.after_last_byte();
         }
         Ok(())
-    }
-
-    fn close_chunk(&mut self, out: &mut Vec<u8>) {
-        if std::mem::take(&mut self.chunk_open) {
-            out.extend_from_slice(b"\r\n");
-        }
     }
 }
 
@@ -254,7 +255,7 @@ impl BodyRelay for ResponseRelay {
         shelf: &BufferShelf,
     ) -> Poll<Result<(), RelayError>> {
         loop {
-            if self.ready == 0 {
+            if self.ready == 0 && self.piece.is_sent() {
                 self.admit(out, upstream)?;
             }
             ready!(self.poll_write(context, out, upstream, downstream))?;
@@ -275,8 +276,8 @@ impl BodyRelay for ResponseRelay {
         }
     }
 
-    fn sent(&self) -> u64 {
-        self.sent
+    fn written(&self) -> u64 {
+        self.written
     }
 
     fn moved(&self) -> u64 {

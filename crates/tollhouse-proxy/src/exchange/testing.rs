@@ -71,6 +71,13 @@ impl Far {
         assert_same(&found, expected);
     }
 
+    /// Reads one byte.
+    pub(super) async fn take_one(&mut self) -> [u8; 1] {
+        let mut byte = [0];
+        self.0.read_exact(&mut byte).await.expect("the gateway sends enough");
+        byte
+    }
+
     /// Reads to the end of the stream and compares.
     pub(super) async fn expect_end(&mut self, expected: &[u8]) {
         let mut found = Vec::new();

@@ -1,49 +1,23 @@
-//! Writes the heads that leave the gateway: requests to nodes, responses to clients.
+//! The heads that leave the gateway: requests to nodes, responses to clients.
 //!
 //! Header lines that pass unchanged are copied in runs, straight from the bytes they were read
-//! from; only what the gateway owns (`Host`, forwarding headers, framing, `Server`) is written.
+//! from; only what the gateway owns (`Host`, forwarding headers, framing, `Server`) is written. Whatever
+//! is written is an element that `tollhouse-http` has checked: nothing here appends bare bytes.
 
 pub(crate) mod request;
 pub(crate) mod response;
 mod status;
 pub(crate) mod text;
 
-use tollhouse_http::{Field, Fields};
+use tollhouse_http::HeadWriter;
+use tollhouse_http::element::{FieldName, FieldValue};
 
 pub(crate) use status::reason;
 
-/// Copies the lines of `fields` that `keeps` says, in order, in as few pieces as possible.
-/// `end` is where the last line ends in `bytes`.
-#[inline]
-fn copy_lines(
-    out: &mut Vec<u8>,
-    fields: &Fields,
-    bytes: &[u8],
-    end: usize,
-    keeps: impl Fn(&Field) -> bool,
-) {
-    let mut run_start = None;
-    for field in fields.iter() {
-        let line_start = field.name().start as usize;
-        match (keeps(field), run_start) {
-            (true, None) => run_start = Some(line_start),
-            (false, Some(start)) => {
-                out.extend_from_slice(&bytes[start..line_start]);
-                run_start = None;
-            }
-            _ => {}
-        }
-    }
-    if let Some(start) = run_start {
-        out.extend_from_slice(&bytes[start..end]);
-    }
-}
+const CONNECTION: FieldName<'_> = FieldName::literal("Connection");
 
-/// Appends one header line.
-#[inline]
-pub(crate) fn write_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
+/// Writes the two lines of a switch to another protocol.
+fn write_switch(out: &mut HeadWriter<'_>, protocol: FieldValue<'_>) {
+    const UPGRADE: FieldName<'_> = FieldName::literal("Upgrade");
+    out.field(UPGRADE, protocol).field(CONNECTION, FieldValue::literal("upgrade"));
 }

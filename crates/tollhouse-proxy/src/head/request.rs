@@ -1,21 +1,31 @@
 //! The request head that a node receives.
 //!
 //! Header policy of the gateway towards upstreams: hop-by-hop fields stay behind, `Host` follows
-//! `pass_host`, the forwarding headers say what the gateway saw unless the peer is trusted.
+//! `pass_host`, the forwarding headers say what the gateway saw unless the peer is trusted. Framing is
+//! the gateway's own, whatever the client wrote.
 
-use tollhouse_http::{BodyLength, Field, Known, RequestHead};
+use tollhouse_http::element::{Authority, FieldName, FieldValue, Method, OriginForm};
+use tollhouse_http::writer::Lines;
+use tollhouse_http::{Field, Framing, HeadWriter, Known, RequestHead};
+use tollhouse_plugin::HeaderEdits;
 
-use super::{copy_lines, text, write_line};
+use super::write_switch;
+
+const X_REAL_IP: FieldName<'_> = FieldName::literal("X-Real-IP");
+const X_FORWARDED_FOR: FieldName<'_> = FieldName::literal("X-Forwarded-For");
+const X_FORWARDED_PROTO: FieldName<'_> = FieldName::literal("X-Forwarded-Proto");
+const X_FORWARDED_HOST: FieldName<'_> = FieldName::literal("X-Forwarded-Host");
+const X_FORWARDED_PORT: FieldName<'_> = FieldName::literal("X-Forwarded-Port");
 
 /// What the gateway itself says about the client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientFacts<'a> {
     /// The client's address after real-ip processing.
-    pub remote_address: &'a [u8],
+    pub remote_address: FieldValue<'a>,
     /// `http` or `https`.
-    pub scheme: &'static str,
+    pub scheme: FieldValue<'static>,
     /// The host asked for, without port.
-    pub host: &'a [u8],
+    pub host: FieldValue<'a>,
     /// The port it was asked on.
     pub port: u16,
     /// How far the peer's own forwarding headers are believed.
@@ -33,38 +43,19 @@ pub(crate) enum Trust {
     Untrusted,
 }
 
-/// Lines about a client that stay the same from request to request, but for the host asked for.
+/// Lines about a client that stay the same from request to request: all but the host asked for.
 #[derive(Debug)]
-pub struct Told {
-    bytes: Vec<u8>,
-    /// Where the host goes.
-    host_at: usize,
-}
+pub struct Told(Lines);
 
 impl Told {
     /// About a client that no header of its own says anything else about.
     pub(crate) fn of(client: &ClientFacts<'_>) -> Self {
-        let mut bytes = Vec::new();
-        for (name, value) in [
-            ("X-Real-IP", client.remote_address),
-            ("X-Forwarded-For", client.remote_address),
-            ("X-Forwarded-Proto", client.scheme.as_bytes()),
-        ] {
-            write_line(&mut bytes, name, value);
-        }
-        bytes.extend_from_slice(b"X-Forwarded-Host: ");
-        let host_at = bytes.len();
-        bytes.extend_from_slice(b"\r\nX-Forwarded-Port: ");
-        text::write_decimal(&mut bytes, u64::from(client.port));
-        bytes.extend_from_slice(b"\r\n");
-        Self { bytes, host_at }
-    }
-
-    #[inline]
-    fn write(&self, host: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.bytes[..self.host_at]);
-        out.extend_from_slice(host);
-        out.extend_from_slice(&self.bytes[self.host_at..]);
+        Self(Lines::written(|out| {
+            out.field(X_REAL_IP, client.remote_address);
+            out.field(X_FORWARDED_FOR, client.remote_address);
+            out.field(X_FORWARDED_PROTO, client.scheme);
+            out.number(X_FORWARDED_PORT, u64::from(client.port));
+        }))
     }
 }
 
@@ -75,99 +66,79 @@ pub(crate) struct UpstreamRequest<'a> {
     pub head: &'a RequestHead,
     /// The bytes it was parsed from.
     pub bytes: &'a [u8],
+    /// The method for the node.
+    pub method: Method<'a>,
+    /// Path and query for the node.
+    pub target: OriginForm<'a>,
     /// `Host` for the node.
-    pub host: &'a [u8],
+    pub host: Authority<'a>,
     /// What the gateway says about the client.
     pub client: ClientFacts<'a>,
     /// The same, written before, where it is what every request of this client gets.
     pub told: Option<&'a Told>,
+    /// What plugins change about header lines. Here, only the chain of addresses is of interest.
+    pub edits: &'a HeaderEdits,
+    /// How the body is framed.
+    pub framing: Framing,
     /// Whether `Upgrade` is passed on.
     pub upgrade: bool,
-    /// The method, where a plugin changes it.
-    pub method: Option<&'a [u8]>,
-    /// Path and query, where a plugin changes them.
-    pub target: Option<&'a [u8]>,
 }
 
 impl UpstreamRequest<'_> {
     /// Appends the head to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        self.write_request_line(out);
-        write_line(out, "Host", self.host);
+        let mut out = HeadWriter::request(out, self.method, self.target, self.host);
         match self.told {
-            Some(told) => told.write(self.client.host, out),
-            None => self.write_client(out),
+            Some(told) => {
+                out.lines(&told.0).field(X_FORWARDED_HOST, self.client.host);
+            }
+            None => self.write_client(&mut out),
         }
         let trusted = self.client.trust == Trust::Trusted;
-        let end = self.head.head_bytes - 2;
-        copy_lines(out, &self.head.fields, self.bytes, end, |field| passes(field, trusted));
-        if self.head.body == BodyLength::Chunked {
-            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-        }
+        let head = &self.bytes[..self.head.head_bytes];
+        out.copied(&self.head.fields, head, |field| passes(field, trusted));
+        out.framing(self.framing);
         if self.upgrade {
             // The one protocol that is passed on, also where the client offers others.
-            out.extend_from_slice(b"Upgrade: websocket\r\nConnection: upgrade\r\n");
+            write_switch(&mut out, FieldValue::literal("websocket"));
         }
-        out.extend_from_slice(b"\r\n");
+        out.end();
     }
 
-    /// The path and query as sent; the absolute form is reduced to the origin form.
-    fn write_request_line(&self, out: &mut Vec<u8>) {
-        let parts = &self.head.parts;
-        out.extend_from_slice(self.method.unwrap_or(self.head.method.of_buffer(self.bytes)));
-        out.push(b' ');
-        if let Some(target) = self.target {
-            out.extend_from_slice(target);
-            out.extend_from_slice(b" HTTP/1.1\r\n");
-            return;
-        }
-        if parts.path.is_empty() {
-            out.push(b'/');
-        }
-        out.extend_from_slice(parts.path.of_buffer(self.bytes));
-        if let Some(query) = parts.query {
-            out.push(b'?');
-            out.extend_from_slice(query.of_buffer(self.bytes));
-        }
-        out.extend_from_slice(b" HTTP/1.1\r\n");
-    }
-
-    fn write_client(&self, out: &mut Vec<u8>) {
+    fn write_client(&self, out: &mut HeadWriter<'_>) {
         let client = &self.client;
         let keeps = |known| client.trust == Trust::Trusted && self.head.fields.has(known);
-        out.extend_from_slice(b"X-Real-IP: ");
-        out.extend_from_slice(client.remote_address);
-        out.extend_from_slice(b"\r\nX-Forwarded-For: ");
-        self.write_forwarded_for(out);
-        out.extend_from_slice(b"\r\n");
+        out.field(X_REAL_IP, client.remote_address);
+        out.list(X_FORWARDED_FOR, self.chain());
         if !keeps(Known::XForwardedProto) {
-            out.extend_from_slice(b"X-Forwarded-Proto: ");
-            out.extend_from_slice(client.scheme.as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
-        if !keeps(Known::XForwardedHost) {
-            out.extend_from_slice(b"X-Forwarded-Host: ");
-            out.extend_from_slice(client.host);
-            out.extend_from_slice(b"\r\n");
+            out.field(X_FORWARDED_PROTO, client.scheme);
         }
         if !keeps(Known::XForwardedPort) {
-            out.extend_from_slice(b"X-Forwarded-Port: ");
-            text::write_decimal(out, u64::from(client.port));
-            out.extend_from_slice(b"\r\n");
+            out.number(X_FORWARDED_PORT, u64::from(client.port));
+        }
+        if !keeps(Known::XForwardedHost) {
+            out.field(X_FORWARDED_HOST, client.host);
         }
     }
 
-    /// The chain so far, unless it is not to be believed, and the client at its end.
-    fn write_forwarded_for(&self, out: &mut Vec<u8>) {
-        if self.client.trust != Trust::Untrusted && self.head.fields.has(Known::XForwardedFor) {
-            let lines = self.head.fields.iter().filter(|f| f.known == Known::XForwardedFor);
-            for line in lines {
-                out.extend_from_slice(line.value().of_buffer(self.bytes));
-                out.extend_from_slice(b", ");
-            }
-        }
-        out.extend_from_slice(self.client.remote_address);
+    /// The chain so far, unless it is not to be believed, what plugins say comes next, and the client
+    /// at its end.
+    fn chain(&self) -> impl Iterator<Item = FieldValue<'_>> {
+        let name = X_FORWARDED_FOR.as_bytes();
+        let is_believed = self.client.trust != Trust::Untrusted && !self.edits.hides(name);
+        let fields = self.head.fields.iter();
+        let sent = fields.filter(move |field| is_believed && field.known == Known::XForwardedFor);
+        let sent = sent.map(|field| FieldValue::of_span(field.value(), self.bytes));
+        let edited = self.edits.lines().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
+        let edited = edited.filter_map(|(_, value)| FieldValue::parse(value));
+        sent.chain(edited).chain([self.client.remote_address])
     }
+}
+
+/// Whether the chain of addresses is other than the gateway's own word.
+pub(crate) fn edits_chain(edits: &HeaderEdits) -> bool {
+    let name = X_FORWARDED_FOR.as_bytes();
+    edits.hides(name) || edits.find(name).is_some()
 }
 
 /// Whether a client's header line is copied to the node as it stands.
@@ -175,6 +146,8 @@ impl UpstreamRequest<'_> {
 fn passes(field: &Field, trusted: bool) -> bool {
     match field.known {
         Known::Host | Known::Expect | Known::XRealIp | Known::XForwardedFor => false,
+        // Trailers end here.
+        Known::Trailer => false,
         Known::XForwardedProto
         | Known::XForwardedHost
         | Known::XForwardedPort

@@ -1,9 +1,16 @@
 //! The response head that a client receives: a node's, or one of the gateway's own.
+//!
+//! How the body is framed is decided in `delivery.rs`, once plugins have spoken.
 
-use tollhouse_http::{BodyLength, Known, ResponseHead};
+use tollhouse_http::element::{FieldName, FieldValue, Status};
+use tollhouse_http::{Framing, HeadWriter, Known, ResponseHead};
 
-use super::{copy_lines, reason, text, write_line};
-use crate::exchange::relay::Reframe;
+use super::{CONNECTION, reason, write_switch};
+
+const DATE: FieldName<'_> = FieldName::literal("Date");
+const SERVER: FieldName<'_> = FieldName::literal("Server");
+const CONTENT_TYPE: FieldName<'_> = FieldName::literal("Content-Type");
+const UPSTREAM_STATUS: FieldName<'_> = FieldName::literal("X-APISIX-Upstream-Status");
 
 /// What is said about the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +27,9 @@ pub(crate) enum ConnectionNote {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerFacts<'a> {
     /// The `Server` header.
-    pub server: &'a [u8],
+    pub server: FieldValue<'a>,
     /// The date of now (RFC 9110 §5.6.7).
-    pub date: &'a [u8],
+    pub date: FieldValue<'a>,
     /// What is said about the connection.
     pub connection: ConnectionNote,
 }
@@ -35,75 +42,75 @@ pub(crate) struct RelayedResponse<'a> {
     /// The bytes it was parsed from.
     pub bytes: &'a [u8],
     /// How the body is framed towards the client.
-    pub reframe: Reframe,
+    pub framing: Framing,
+    /// Whether trailers follow the body.
+    pub trailers: Trailers,
     /// What this gateway adds.
     pub facts: ServerFacts<'a>,
     /// `X-APISIX-Upstream-Status`, where it is to be shown.
-    pub upstream_status: Option<&'a [u8]>,
+    pub upstream_status: Option<FieldValue<'a>>,
     /// The status, where a plugin changes it.
-    pub status: Option<u16>,
+    pub status: Option<Status>,
+}
+
+/// What becomes of a node's trailers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Trailers {
+    /// They end here.
+    #[default]
+    Dropped,
+    /// The client has asked for them.
+    Passed,
 }
 
 impl RelayedResponse<'_> {
     /// Appends the head to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        // A node that speaks HTTP/1.0 does not lower what the gateway speaks.
-        match self.status {
-            None => {
-                out.extend_from_slice(b"HTTP/1.1");
-                out.extend_from_slice(&self.bytes[b"HTTP/1.1".len()..self.head.fields_start]);
-            }
-            Some(status) => write_status_line(out, status),
-        }
-        let end = self.head.head_bytes - 2;
-        copy_lines(out, &self.head.fields, self.bytes, end, |field| {
-            !field.known.is_hop_by_hop() && field.known != Known::Server
+        let mut out = match self.status {
+            None => HeadWriter::relayed(out, self.head, self.bytes),
+            Some(status) => begin(out, status),
+        };
+        let has_trailers = self.trailers == Trailers::Passed;
+        let head = &self.bytes[..self.head.head_bytes];
+        out.copied(&self.head.fields, head, |field| match field.known {
+            Known::Server => false,
+            Known::Trailer => has_trailers,
+            known => !known.is_hop_by_hop(),
         });
-        self.write_framing(out);
-        write_facts(out, &self.facts, self.head.fields.has(Known::Date));
+        out.framing(self.framing);
+        write_facts(&mut out, &self.facts, self.head.fields.has(Known::Date));
         if let Some(status) = self.upstream_status {
-            write_line(out, "X-APISIX-Upstream-Status", status);
+            out.field(UPSTREAM_STATUS, status);
         }
         if self.head.status == 101 {
             let protocol = self.head.fields.first(Known::Upgrade).unwrap_or_default();
-            write_line(out, "Upgrade", protocol.of_buffer(self.bytes));
-            out.extend_from_slice(b"Connection: upgrade\r\n");
+            write_switch(&mut out, FieldValue::of_span(protocol, self.bytes));
         }
-        out.extend_from_slice(b"\r\n");
-    }
-
-    fn write_framing(&self, out: &mut Vec<u8>) {
-        let chunked = match self.head.body {
-            BodyLength::Chunked => self.reframe == Reframe::Keep,
-            BodyLength::UntilClose => self.reframe == Reframe::Encode,
-            BodyLength::None | BodyLength::Known(_) => false,
-        };
-        if chunked {
-            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-        }
+        out.end();
     }
 }
 
 /// Appends an interim response (RFC 9110 §15.2) of a node.
 pub(crate) fn write_interim(out: &mut Vec<u8>, head: &ResponseHead, bytes: &[u8]) {
-    out.extend_from_slice(b"HTTP/1.1");
-    out.extend_from_slice(&bytes[b"HTTP/1.1".len()..head.fields_start]);
-    let end = head.head_bytes - 2;
-    copy_lines(out, &head.fields, bytes, end, |field| !field.known.is_hop_by_hop());
-    out.extend_from_slice(b"\r\n");
+    let mut out = HeadWriter::relayed(out, head, bytes);
+    let lines = &bytes[..head.head_bytes];
+    out.copied(&head.fields, lines, |field| {
+        field.known != Known::Trailer && !field.known.is_hop_by_hop()
+    });
+    out.end();
 }
 
 /// A response that the gateway makes up itself.
 #[derive(Debug)]
 pub(crate) struct LocalResponse<'a> {
     /// The status.
-    pub status: u16,
+    pub status: Status,
     /// `Content-Type`; empty for none.
-    pub content_type: &'a str,
+    pub content_type: FieldValue<'a>,
     /// Further header lines.
-    pub headers: &'a [(&'a str, &'a [u8])],
-    /// The body's length, also where none is sent (HEAD).
-    pub body_bytes: usize,
+    pub headers: &'a [(FieldName<'a>, FieldValue<'a>)],
+    /// What is said about the body's length, also where none is sent (HEAD).
+    pub framing: Framing,
     /// What this gateway adds.
     pub facts: ServerFacts<'a>,
 }
@@ -111,39 +118,40 @@ pub(crate) struct LocalResponse<'a> {
 impl LocalResponse<'_> {
     /// Appends the head to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        write_status_line(out, self.status);
-        write_facts(out, &self.facts, false);
-        if !self.content_type.is_empty() {
-            write_line(out, "Content-Type", self.content_type.as_bytes());
+        let mut out = begin(out, self.status);
+        write_facts(&mut out, &self.facts, false);
+        if !self.content_type.as_bytes().is_empty() {
+            out.field(CONTENT_TYPE, self.content_type);
         }
-        out.extend_from_slice(b"Content-Length: ");
-        text::write_decimal(out, self.body_bytes as u64);
-        out.extend_from_slice(b"\r\n");
-        for (name, value) in self.headers {
-            write_line(out, name, value);
+        out.framing(self.framing);
+        for &(name, value) in self.headers {
+            out.field(name, value);
         }
-        out.extend_from_slice(b"\r\n");
+        out.end();
     }
 }
 
-fn write_status_line(out: &mut Vec<u8>, status: u16) {
-    out.extend_from_slice(b"HTTP/1.1 ");
-    text::write_decimal(out, u64::from(status));
-    out.push(b' ');
-    out.extend_from_slice(reason(status).as_bytes());
-    out.extend_from_slice(b"\r\n");
+fn begin(out: &mut Vec<u8>, status: Status) -> HeadWriter<'_> {
+    let reason = reason(status.number()).as_bytes();
+    HeadWriter::response(out, status, FieldValue::parse(reason).unwrap_or_default())
 }
 
 #[inline]
-fn write_facts(out: &mut Vec<u8>, facts: &ServerFacts<'_>, has_date: bool) {
+fn write_facts(out: &mut HeadWriter<'_>, facts: &ServerFacts<'_>, has_date: bool) {
+    const CLOSE: FieldValue<'_> = FieldValue::literal("close");
+    const KEEP_ALIVE: FieldValue<'_> = FieldValue::literal("keep-alive");
     if !has_date {
-        write_line(out, "Date", facts.date);
+        out.field(DATE, facts.date);
     }
-    write_line(out, "Server", facts.server);
+    out.field(SERVER, facts.server);
     match facts.connection {
         ConnectionNote::None => {}
-        ConnectionNote::Close => out.extend_from_slice(b"Connection: close\r\n"),
-        ConnectionNote::KeepAlive => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+        ConnectionNote::Close => {
+            out.field(CONNECTION, CLOSE);
+        }
+        ConnectionNote::KeepAlive => {
+            out.field(CONNECTION, KEEP_ALIVE);
+        }
     }
 }
 

@@ -1,26 +1,13 @@
-//! Small texts written on every request: decimal numbers and addresses, without the formatter.
+//! Addresses as text, written on every request without the formatter.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
+use tollhouse_http::element::FieldValue;
+pub(crate) use tollhouse_http::writer::write_decimal;
+
 /// Longest text of an address: an IPv6 address with an embedded IPv4 one.
 const ADDRESS_CHARS_MAX: usize = 45;
-
-/// Appends `number` in decimal.
-#[inline]
-pub(crate) fn write_decimal(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
 
 /// An IP address as text, kept with the connection so that it is made once.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +56,12 @@ impl AddressText {
         &self.bytes[..usize::from(self.len)]
     }
 
+    /// The text as it stands in a header line.
+    #[inline]
+    pub fn as_value(&self) -> FieldValue<'_> {
+        FieldValue::parse(self.as_bytes()).unwrap_or_default()
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
@@ -94,13 +87,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_addresses_read_as_usual() {
+    fn addresses_read_as_usual() {
         let mut out = Vec::new();
-        for number in [0, 7, 10, 65_535, u64::MAX] {
-            out.clear();
-            write_decimal(&mut out, number);
-            assert_eq!(out, number.to_string().as_bytes());
-        }
         for (address, expected) in [
             ("127.0.0.1:80", "127.0.0.1:80"),
             ("[::1]:8080", "[::1]:8080"),

@@ -1,57 +1,38 @@
 //! Lays plugins' edits over a head that has been written as if there were none.
 //!
-//! Framing belongs to the gateway: what plugins say about lengths and connections does not count.
+//! Some lines are the gateway's to write: what plugins say about framing and connections does not
+//! count, and what they say about a node's `Host` and about the chain of addresses has been heard
+//! before. Edits are well-formed lines (`HeaderEdits`), so they can be appended as they stand.
 
 use tollhouse_plugin::HeaderEdits;
 
-use crate::head::text::write_decimal;
-
-/// How the body behind an edited head is framed.
+/// Which way a head goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
-    /// As the head says already.
-    Keep,
-    /// By its length.
-    Length(u64),
-    /// In chunks.
-    Chunked,
-    /// By the end of the connection, or there is none.
-    Unsaid,
+pub(crate) enum Side {
+    /// To a node.
+    Request,
+    /// To a client.
+    Response,
 }
 
-/// Edits the head that begins at `start` of `out` and ends with it.
-pub(crate) fn apply(out: &mut Vec<u8>, start: usize, edits: &HeaderEdits, framing: Framing) {
-    if edits.hides_any() || framing != Framing::Keep {
-        drop_lines(out, start, |name| {
-            if is_framing(name) {
-                framing != Framing::Keep && is_length(name)
-            } else {
-                edits.hides(name)
-            }
-        });
+/// Edits `out`, which is a whole head.
+pub(crate) fn apply(out: &mut Vec<u8>, edits: &HeaderEdits, side: Side) {
+    if edits.hides_any() {
+        drop_lines(out, |name| !is_own(name, side) && edits.hides(name));
     }
     // The empty line moves behind what is added.
     out.truncate(out.len() - 2);
-    let says_framing = edits.lines().any(|(name, _)| is_framing(name));
-    match edits.wire().filter(|_| !says_framing) {
+    let says_own = edits.lines().any(|(name, _)| is_own(name, side));
+    match edits.wire().filter(|_| !says_own) {
         Some(lines) => out.extend_from_slice(lines),
-        None => write_lines(out, edits),
-    }
-    match framing {
-        Framing::Keep | Framing::Unsaid => {}
-        Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        Framing::Length(bytes) => {
-            out.extend_from_slice(b"Content-Length: ");
-            write_decimal(out, bytes);
-            out.extend_from_slice(b"\r\n");
-        }
+        None => write_lines(out, edits, side),
     }
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the lines that are left, without those about framing.
-fn write_lines(out: &mut Vec<u8>, edits: &HeaderEdits) {
-    for (name, value) in edits.lines().filter(|(name, _)| !is_framing(name)) {
+/// Appends the lines that are left, without the gateway's own.
+fn write_lines(out: &mut Vec<u8>, edits: &HeaderEdits, side: Side) {
+    for (name, value) in edits.lines().filter(|(name, _)| !is_own(name, side)) {
         out.extend_from_slice(name);
         out.extend_from_slice(b": ");
         out.extend_from_slice(value);
@@ -60,11 +41,11 @@ fn write_lines(out: &mut Vec<u8>, edits: &HeaderEdits) {
 }
 
 /// Drops the header lines that `drops` says, in place.
-fn drop_lines(out: &mut Vec<u8>, start: usize, drops: impl Fn(&[u8]) -> bool) {
+fn drop_lines(out: &mut Vec<u8>, drops: impl Fn(&[u8]) -> bool) {
     let line_end = |out: &[u8], from: usize| {
         memchr::memchr(b'\n', &out[from..]).map_or(out.len(), |at| from + at + 1)
     };
-    let mut read = line_end(out, start);
+    let mut read = line_end(out, 0);
     let mut write = read;
     while read < out.len() {
         let next = line_end(out, read);
@@ -79,17 +60,19 @@ fn drop_lines(out: &mut Vec<u8>, start: usize, drops: impl Fn(&[u8]) -> bool) {
     out.truncate(write);
 }
 
-fn is_length(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(b"content-length") || name.eq_ignore_ascii_case(b"transfer-encoding")
-}
-
-/// Asked for every line; the length decides for most.
+/// Whether lines of that name are the gateway's. Asked for every line; the length decides for most.
 #[inline]
-fn is_framing(name: &[u8]) -> bool {
+fn is_own(name: &[u8], side: Side) -> bool {
+    let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
     match name.len() {
-        7 => name.eq_ignore_ascii_case(b"upgrade"),
-        10 => name.eq_ignore_ascii_case(b"connection") || name.eq_ignore_ascii_case(b"keep-alive"),
-        14 | 17 => is_length(name),
+        2 => is(b"te"),
+        4 => side == Side::Request && is(b"host"),
+        7 => is(b"upgrade") || is(b"trailer"),
+        10 => is(b"connection") || is(b"keep-alive"),
+        14 => is(b"content-length"),
+        15 => side == Side::Request && is(b"x-forwarded-for"),
+        16 => is(b"proxy-connection"),
+        17 => is(b"transfer-encoding"),
         _ => false,
     }
 }
@@ -98,11 +81,11 @@ fn is_framing(name: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn edited(head: &str, framing: Framing, edit: impl Fn(&mut HeaderEdits)) -> String {
+    fn edited(head: &str, side: Side, edit: impl Fn(&mut HeaderEdits)) -> String {
         let mut edits = HeaderEdits::default();
         edit(&mut edits);
         let mut out = head.replace('\n', "\r\n").into_bytes();
-        apply(&mut out, 0, &edits, framing);
+        apply(&mut out, &edits, side);
         String::from_utf8(out).expect("text").replace("\r\n", "\n")
     }
 
@@ -110,35 +93,39 @@ mod tests {
     fn lines_are_added_replaced_and_dropped() {
         let head = "HTTP/1.1 200 OK\nA: 1\nb: 2\nContent-Length: 3\n\n";
         type Edit<'a> = &'a dyn Fn(&mut HeaderEdits);
-        let cases: [(Edit<'_>, Framing, &str); 5] = [
-            (&|_| {}, Framing::Keep, "HTTP/1.1 200 OK\nA: 1\nb: 2\nContent-Length: 3\n\n"),
+        let cases: [(Edit<'_>, &str); 4] = [
+            (&|_| {}, "HTTP/1.1 200 OK\nA: 1\nb: 2\nContent-Length: 3\n\n"),
             (
                 &|edits| {
                     edits.set("B", b"3");
                     edits.add("a", b"4");
                 },
-                Framing::Keep,
                 "HTTP/1.1 200 OK\nA: 1\nContent-Length: 3\nB: 3\na: 4\n\n",
             ),
-            (
-                &|edits| edits.remove("a"),
-                Framing::Length(7),
-                "HTTP/1.1 200 OK\nb: 2\nContent-Length: 7\n\n",
-            ),
-            (
-                &|_| {},
-                Framing::Chunked,
-                "HTTP/1.1 200 OK\nA: 1\nb: 2\nTransfer-Encoding: chunked\n\n",
-            ),
+            (&|edits| edits.remove("a"), "HTTP/1.1 200 OK\nb: 2\nContent-Length: 3\n\n"),
             // Framing is not the plugins' to change.
             (
-                &|edits| edits.set("Content-Length", b"9"),
-                Framing::Keep,
-                "HTTP/1.1 200 OK\nA: 1\nb: 2\nContent-Length: 3\n\n",
+                &|edits| {
+                    edits.set("Content-Length", b"9");
+                    edits.set("transfer-encoding", b"chunked");
+                    edits.add("Trailer", b"x");
+                    edits.add("C", b"5");
+                },
+                "HTTP/1.1 200 OK\nA: 1\nb: 2\nContent-Length: 3\nC: 5\n\n",
             ),
         ];
-        for (edit, framing, expected) in cases {
-            assert_eq!(edited(head, framing, edit), expected);
+        for (edit, expected) in cases {
+            assert_eq!(edited(head, Side::Response, edit), expected);
         }
+    }
+
+    #[test]
+    fn a_node_gets_one_host_and_one_chain_of_addresses() {
+        let head = "GET / HTTP/1.1\nHost: a\nX-Forwarded-For: 1, 2\n\n";
+        let edit = |edits: &mut HeaderEdits| {
+            edits.set("host", b"b");
+            edits.set("x-forwarded-for", b"1");
+        };
+        assert_eq!(edited(head, Side::Request, edit), head);
     }
 }

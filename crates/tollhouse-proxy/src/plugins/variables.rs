@@ -47,7 +47,7 @@ pub(crate) fn named<'a>(
         "upstream_response_time" | "apisix_upstream_response_time" => {
             record.upstream_response_ms.map(|time_ms| Cow::Owned(seconds(time_ms).into_bytes()))
         }
-        "upstream_uri" => match &work.plugins.edits.upstream_uri {
+        "upstream_uri" => match work.plugins.edits.upstream_uri() {
             Some(uri) => Some(Cow::Borrowed(uri)),
             None => Some(work.real_request_uri(client)),
         },

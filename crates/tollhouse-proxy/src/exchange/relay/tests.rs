@@ -13,7 +13,8 @@ const HEAD: &[u8] = b"client's head|";
 /// what the node sends and what the client sees of it before more is sent.
 struct Case<'a> {
     body: BodyLength,
-    reframe: Reframe,
+    coding: Coding,
+    trailers: Trailers,
     early: &'a str,
     head_and: &'a str,
     pieces: &'a [(&'a str, &'a str)],
@@ -25,7 +26,7 @@ struct Case<'a> {
 async fn play(case: &Case<'_>) -> (ResponseRelay, Vec<u8>) {
     let Bench { shelf, mut downstream, mut upstream, mut client, mut node } = Bench::new().await;
     fill(&mut upstream, &shelf, case.early.as_bytes());
-    let mut relay = ResponseRelay::new(case.body, case.reframe);
+    let mut relay = ResponseRelay::new(case.body, case.coding, case.trailers);
     let mut out = HEAD.to_vec();
     let sending = poll_fn(|context| {
         relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf)
@@ -48,6 +49,11 @@ async fn play(case: &Case<'_>) -> (ResponseRelay, Vec<u8>) {
     (relay, upstream.buffer.filled().to_vec())
 }
 
+/// What was written behind the head.
+fn body_bytes(relay: &ResponseRelay) -> u64 {
+    relay.written.saturating_sub(HEAD.len() as u64)
+}
+
 async fn check(case: Case<'_>) {
     play(&case).await;
 }
@@ -61,7 +67,8 @@ async fn check_broken(
 ) -> ResponseRelay {
     let Bench { shelf, mut downstream, mut upstream, client: _client, node } = Bench::new().await;
     fill(&mut upstream, &shelf, early.as_bytes());
-    let mut relay = ResponseRelay::new(body, Reframe::Keep);
+    let coding = if body == BodyLength::Chunked { Coding::Chunked } else { Coding::Plain };
+    let mut relay = ResponseRelay::new(body, coding, Trailers::Dropped);
     let mut out = HEAD.to_vec();
     let sending = poll_fn(|context| {
         relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf)
@@ -84,7 +91,8 @@ fn a_response_without_a_body_is_its_head() {
     run(async {
         let case = Case {
             body: BodyLength::None,
-            reframe: Reframe::Keep,
+            coding: Coding::Plain,
+            trailers: Trailers::Dropped,
             early: "not its own",
             head_and: "",
             pieces: &[],
@@ -92,7 +100,7 @@ fn a_response_without_a_body_is_its_head() {
         };
         let (relay, left) = play(&case).await;
         assert_eq!(left, b"not its own");
-        assert_eq!((relay.sent, relay.moved), (0, HEAD.len() as u64));
+        assert_eq!((body_bytes(&relay), relay.moved), (0, HEAD.len() as u64));
     });
 }
 
@@ -101,7 +109,8 @@ fn a_body_of_known_length_passes_as_it_arrives_and_ends_where_it_says() {
     run(async {
         let known = |early, head_and, pieces| Case {
             body: BodyLength::Known(10),
-            reframe: Reframe::Keep,
+            coding: Coding::Plain,
+            trailers: Trailers::Dropped,
             early,
             head_and,
             pieces,
@@ -111,27 +120,87 @@ fn a_body_of_known_length_passes_as_it_arrives_and_ends_where_it_says() {
         check(known("01234", "01234", &[("56789", "56789")])).await;
         check(known("", "", &[("0", "0"), ("12345678", "12345678"), ("9", "9")])).await;
         let (relay, left) = play(&known("0123456789extra", "0123456789", &[])).await;
-        assert_eq!((relay.sent, left.as_slice()), (10, &b"extra"[..]));
+        assert_eq!((body_bytes(&relay), left.as_slice()), (10, &b"extra"[..]));
     });
 }
 
 #[test]
-fn chunks_pass_as_they_stand_up_to_the_end_of_the_trailers() {
+fn chunks_are_made_anew_of_what_has_arrived_and_end_without_trailers() {
     run(async {
         let chunked = |early, head_and, pieces| Case {
             body: BodyLength::Chunked,
-            reframe: Reframe::Keep,
+            coding: Coding::Chunked,
+            trailers: Trailers::Dropped,
             early,
             head_and,
             pieces,
             at_end: None,
         };
-        let whole = "5;x=y\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n";
-        check(chunked(whole, whole, &[])).await;
-        check(chunked("5", "5", &[("\r\nhe", "\r\nhe"), ("llo\r\n0\r\n\r\n", "llo\r\n0\r\n\r\n")]))
-            .await;
+        let whole = "05;x=y\r\nhello\r\n1\r\n!\r\n000\r\nX-Sum: 1\r\n\r\n";
+        check(chunked(whole, "6\r\nhello!\r\n0\r\n\r\n", &[])).await;
+        let pieces = &[("\r\nhe", "2\r\nhe\r\n"), ("llo\r\n0\r\n\r\n", "3\r\nllo\r\n0\r\n\r\n")];
+        check(chunked("5", "", pieces)).await;
+        let pieces = &[("\r\n", ""), ("0", ""), (";z\r\n", ""), ("\r\n", "0\r\n\r\n")];
+        check(chunked("2\r\nok", "2\r\nok\r\n", pieces)).await;
         let (relay, left) = play(&chunked("0\r\n\r\nextra", "0\r\n\r\n", &[])).await;
-        assert_eq!((relay.sent, left.as_slice()), (5, &b"extra"[..]));
+        assert_eq!((body_bytes(&relay), left.as_slice()), (5, &b"extra"[..]));
+    });
+}
+
+#[test]
+fn trailers_pass_to_a_client_that_asked_for_them() {
+    run(async {
+        let asked = |early, head_and, pieces| Case {
+            body: BodyLength::Chunked,
+            coding: Coding::Chunked,
+            trailers: Trailers::Passed,
+            early,
+            head_and,
+            pieces,
+            at_end: None,
+        };
+        let end = "0\r\nHost: x\r\nX-Sum: 1\r\n\r\n";
+        let whole = format!("5\r\nhello\r\n{end}");
+        check(asked(&whole, "5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n", &[])).await;
+        check(asked("1\r\n!\r\n0\r\n\r\n", "1\r\n!\r\n0\r\n\r\n", &[])).await;
+        let pieces = &[("um: 1\r\n", ""), ("\r\n", "0\r\nX-Sum: 1\r\n\r\n")];
+        check(asked("1\r\n!\r\n0\r\nX-S", "1\r\n!\r\n", pieces)).await;
+    });
+}
+
+#[test]
+fn a_long_chunked_body_passes_whole_in_chunks_of_our_own() {
+    run(async {
+        let data = pattern(5 * BUFFER_BYTES);
+        let mut sent = Vec::new();
+        for piece in data.chunks(701) {
+            sent.extend_from_slice(format!("{:08X};e=\"1\"\r\n", piece.len()).as_bytes());
+            sent.extend_from_slice(piece);
+            sent.extend_from_slice(b"\r\n");
+        }
+        sent.extend_from_slice(b"0\r\nHost: x\r\n\r\n");
+        let Bench { shelf, mut downstream, mut upstream, mut client, mut node } =
+            Bench::new().await;
+        let mut relay = ResponseRelay::new(BodyLength::Chunked, Coding::Chunked, Trailers::Dropped);
+        let mut out = HEAD.to_vec();
+        let sending = poll_fn(|context| {
+            relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf)
+        });
+        let reading = async {
+            client.expect(HEAD).await;
+            let mut decoder = ChunkedDecoder::new();
+            let mut found = Vec::new();
+            while !decoder.is_done() {
+                let mut byte = client.take_one().await;
+                let undone = decoder.undo(&mut byte, |_| {}).expect("well-formed");
+                found.extend_from_slice(&byte[..undone.data]);
+            }
+            found
+        };
+        let (relayed, (), found) = tokio::join!(sending, node.send(&sent), reading);
+        assert!(relayed.is_ok(), "{relayed:?}");
+        assert!(found == data, "{} bytes of {}", found.len(), data.len());
+        assert_eq!(upstream.buffer.size(), BUFFER_BYTES);
     });
 }
 
@@ -140,7 +209,8 @@ fn chunks_are_undone_for_a_client_that_knows_none() {
     run(async {
         let decoded = |early, head_and, pieces| Case {
             body: BodyLength::Chunked,
-            reframe: Reframe::Decode,
+            coding: Coding::Plain,
+            trailers: Trailers::Dropped,
             early,
             head_and,
             pieces,
@@ -151,7 +221,7 @@ fn chunks_are_undone_for_a_client_that_knows_none() {
         let pieces = &[("he", "he"), ("llo\r\n1\r\n", "llo"), ("!\r\n0\r\n", "!"), ("\r\n", "")];
         check(decoded("5\r\n", "", pieces)).await;
         let (relay, left) = play(&decoded("1\r\na\r\n0\r\n\r\nextra", "a", &[])).await;
-        assert_eq!((relay.sent, left.as_slice()), (1, &b"extra"[..]));
+        assert_eq!((body_bytes(&relay), left.as_slice()), (1, &b"extra"[..]));
     });
 }
 
@@ -160,16 +230,18 @@ fn a_body_that_ends_with_its_connection_is_cut_into_chunks_as_it_arrives() {
     run(async {
         let encoded = |early, head_and, pieces, at_end| Case {
             body: BodyLength::UntilClose,
-            reframe: Reframe::Encode,
+            coding: Coding::Chunked,
+            trailers: Trailers::Dropped,
             early,
             head_and,
             pieces,
             at_end: Some(at_end),
         };
         check(encoded("", "", &[], "0\r\n\r\n")).await;
-        check(encoded("hello", "5\r\nhello", &[], "\r\n0\r\n\r\n")).await;
-        let pieces = &[("0123456789abcdef", "10\r\n0123456789abcdef"), ("\r\n", "\r\n2\r\n\r\n")];
-        check(encoded("", "", pieces, "\r\n0\r\n\r\n")).await;
+        check(encoded("hello", "5\r\nhello\r\n", &[], "0\r\n\r\n")).await;
+        let pieces =
+            &[("0123456789abcdef", "10\r\n0123456789abcdef\r\n"), ("\r\n", "2\r\n\r\n\r\n")];
+        check(encoded("", "", pieces, "0\r\n\r\n")).await;
     });
 }
 
@@ -178,7 +250,8 @@ fn without_chunks_the_end_of_the_connection_is_the_end_of_the_body() {
     run(async {
         check(Case {
             body: BodyLength::UntilClose,
-            reframe: Reframe::Keep,
+            coding: Coding::Plain,
+            trailers: Trailers::Dropped,
             early: "he",
             head_and: "he",
             pieces: &[("llo", "llo")],
@@ -201,7 +274,13 @@ fn a_node_that_ends_inside_of_its_body_is_found_out() {
         ] {
             let finish = async |mut node: Far| node.finish().await;
             let relay = check_broken(body, early, finish, is_truncated).await;
-            assert_eq!(relay.sent, early.len() as u64, "what came before was passed on");
+            let passed: u64 = match early {
+                "5\r\nhel" => "3\r\nhel\r\n".len() as u64,
+                "5\r\nhello\r\n" => "5\r\nhello\r\n".len() as u64,
+                "0\r\n" => 0,
+                plain => plain.len() as u64,
+            };
+            assert_eq!(body_bytes(&relay), passed, "what came before was passed on");
         }
     });
 }
@@ -215,7 +294,8 @@ fn a_reset_is_never_taken_for_the_end_of_a_body() {
         let unread = [IoSlice::new(b"unread")];
         poll_fn(|context| upstream.stream.poll_write(context, &unread)).await.expect("sent");
         node.close();
-        let mut relay = ResponseRelay::new(BodyLength::UntilClose, Reframe::Encode);
+        let mut relay =
+            ResponseRelay::new(BodyLength::UntilClose, Coding::Chunked, Trailers::Dropped);
         let mut out = HEAD.to_vec();
         let sent = poll_fn(|context| {
             relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf)
@@ -239,7 +319,7 @@ fn a_body_that_breaks_later_ends_there() {
     run(async {
         let break_it = async |mut node: Far| node.send(b"Xhello").await;
         let relay = check_broken(BodyLength::Chunked, "5\r\nhello", break_it, is_bad_body).await;
-        assert_eq!(relay.sent, 8);
+        assert_eq!(body_bytes(&relay), "5\r\nhello\r\n".len() as u64);
     });
 }
 
@@ -249,7 +329,8 @@ fn a_client_that_has_left_ends_the_response() {
         let body = pattern(64 * BUFFER_BYTES);
         let Bench { shelf, mut downstream, mut upstream, client, mut node } = Bench::new().await;
         client.close();
-        let mut relay = ResponseRelay::new(BodyLength::UntilClose, Reframe::Keep);
+        let mut relay =
+            ResponseRelay::new(BodyLength::UntilClose, Coding::Plain, Trailers::Dropped);
         let mut out = HEAD.to_vec();
         let sending = poll_fn(|context| {
             relay.poll_send(context, &mut out, &mut upstream, &mut downstream.stream, &shelf)
@@ -268,7 +349,11 @@ fn a_long_body_passes_whole_through_one_large_buffer() {
         let body = pattern(40 * BODY_BUFFER_BYTES + 3);
         let Bench { shelf, mut downstream, mut upstream, mut client, mut node } =
             Bench::new().await;
-        let mut relay = ResponseRelay::new(BodyLength::Known(body.len() as u64), Reframe::Keep);
+        let mut relay = ResponseRelay::new(
+            BodyLength::Known(body.len() as u64),
+            Coding::Plain,
+            Trailers::Dropped,
+        );
         let mut out = HEAD.to_vec();
         let mut sizes = Vec::new();
         let sending = poll_fn(|context| {
@@ -280,7 +365,7 @@ fn a_long_body_passes_whole_through_one_large_buffer() {
         let whole = [HEAD, &body].concat();
         let (sent, (), ()) = tokio::join!(sending, node.send(&body), client.expect(&whole));
         assert!(sent.is_ok(), "{sent:?}");
-        assert_eq!(relay.sent, body.len() as u64);
+        assert_eq!(body_bytes(&relay), body.len() as u64);
         assert!(sizes.contains(&BODY_BUFFER_BYTES), "{sizes:?}");
         assert!(sizes.iter().all(|&size| size <= BODY_BUFFER_BYTES), "{sizes:?}");
     });
@@ -293,7 +378,8 @@ fn a_slow_client_stops_the_node_and_then_loses_nothing() {
         let body = pattern(65_537).repeat(1000);
         let Bench { shelf, mut downstream, mut upstream, mut client, mut node } =
             Bench::new().await;
-        let mut relay = ResponseRelay::new(BodyLength::UntilClose, Reframe::Keep);
+        let mut relay =
+            ResponseRelay::new(BodyLength::UntilClose, Coding::Plain, Trailers::Dropped);
         let mut out = HEAD.to_vec();
         let mut sending_node = Box::pin(async {
             node.send(&body).await;

@@ -1,6 +1,6 @@
 //! Golden tables: the client's head and what the gateway knows, to the exact head for the node.
 
-use tollhouse_http::HeadLimits;
+use tollhouse_http::{BodyLength, HeadLimits};
 
 use super::*;
 
@@ -10,8 +10,8 @@ const OWN: &[&str] = &[
     "X-Real-IP: 10.0.0.9",
     "X-Forwarded-For: 10.0.0.9",
     "X-Forwarded-Proto: http",
-    "X-Forwarded-Host: a.example",
     "X-Forwarded-Port: 9080",
+    "X-Forwarded-Host: a.example",
 ];
 
 fn head_text(lines: &[&str]) -> String {
@@ -19,6 +19,15 @@ fn head_text(lines: &[&str]) -> String {
 }
 
 fn written(client: &[&str], trust: Trust, passes_upgrades: bool) -> String {
+    written_with(client, trust, passes_upgrades, &HeaderEdits::default())
+}
+
+fn written_with(
+    client: &[&str],
+    trust: Trust,
+    passes_upgrades: bool,
+    edits: &HeaderEdits,
+) -> String {
     let mut text = head_text(client);
     let mut head = RequestHead::default();
     assert!(head.parse(text.as_bytes(), &HeadLimits::default()).expect("a good head"));
@@ -26,24 +35,32 @@ fn written(client: &[&str], trust: Trust, passes_upgrades: bool) -> String {
     text.push_str("BODY: not a header\r\n");
     let mut out = b"kept|".to_vec();
     let client = ClientFacts {
-        remote_address: b"10.0.0.9",
-        scheme: "http",
-        host: b"a.example",
+        remote_address: FieldValue::literal("10.0.0.9"),
+        scheme: FieldValue::literal("http"),
+        host: FieldValue::literal("a.example"),
         port: 9080,
         trust,
     };
     // What is kept from request to request must read like what is written anew.
     let told = Told::of(&client);
-    let is_as_always = trust == Trust::Unconfigured && !head.fields.has(Known::XForwardedFor);
+    let is_as_always = trust == Trust::Unconfigured
+        && !head.fields.has(Known::XForwardedFor)
+        && !edits_chain(edits);
     UpstreamRequest {
         head: &head,
         bytes: text.as_bytes(),
-        host: b"node.example",
+        method: Method::of_head(&head, text.as_bytes()),
+        target: OriginForm::of_head(&head, text.as_bytes()),
+        host: Authority::parse(b"node.example").expect("a host"),
         client,
         told: is_as_always.then_some(&told),
+        edits,
+        framing: match head.body {
+            BodyLength::Known(bytes) => Framing::Length(bytes),
+            BodyLength::Chunked => Framing::Chunked,
+            _ => Framing::Unsaid,
+        },
         upgrade: head.upgrade && passes_upgrades,
-        method: None,
-        target: None,
     }
     .write(&mut out);
     let out = String::from_utf8(out).expect("text");
@@ -101,7 +118,6 @@ fn ordinary_lines_are_copied_as_they_stand_and_in_order() {
             "X-Twice: 2",
             "X-Empty:",
             "User-Agent: \u{fc}ml\u{e4}ut",
-            "Trailer: X-Sum",
         ],
     );
 }
@@ -115,6 +131,7 @@ fn hop_by_hop_lines_stay_behind_wherever_they_stand() {
         "Keep-Alive: timeout=5",
         "Proxy-Connection: keep-alive",
         "TE: trailers",
+        "Trailer: X-Sum",
         "Upgrade: websocket",
         "Host: a.example",
         "X-Real-IP: 6.6.6.6",
@@ -180,7 +197,11 @@ fn framing_is_said_once_and_plainly() {
         line,
         &["A: 1", "Transfer-Encoding: chunked"],
     );
-    check(&[line, "Content-Length: 0", "Host: a.example"], line, &["Content-Length: 0"]);
+    check(
+        &[line, "Content-Length:\t0005", "Host: a.example", "A: 1"],
+        line,
+        &["A: 1", "Content-Length: 5"],
+    );
     check(&[line, "Host: a.example"], line, &[]);
 }
 
@@ -214,8 +235,8 @@ fn without_trusted_addresses_the_chain_grows_and_the_rest_is_overwritten() {
             "X-Real-IP: 10.0.0.9",
             "X-Forwarded-For: 1.1.1.1, 2.2.2.2, 3.3.3.3, 10.0.0.9",
             "X-Forwarded-Proto: http",
-            "X-Forwarded-Host: a.example",
             "X-Forwarded-Port: 9080",
+            "X-Forwarded-Host: a.example",
             "Accept: */*",
         ],
     );
@@ -250,8 +271,8 @@ fn what_a_trusted_peer_left_out_is_filled_in() {
             "Host: node.example",
             "X-Real-IP: 10.0.0.9",
             "X-Forwarded-For: 10.0.0.9",
-            "X-Forwarded-Host: a.example",
             "X-Forwarded-Port: 9080",
+            "X-Forwarded-Host: a.example",
             "X-Forwarded-Proto: https",
         ],
     );
@@ -302,4 +323,31 @@ fn a_client_cannot_say_who_the_consumer_is() {
         "GET / HTTP/1.1",
         &["X-Consumer: stays"],
     );
+}
+
+#[test]
+fn a_chain_that_a_plugin_says_ends_with_the_client() {
+    let client = ["GET / HTTP/1.1", "Host: a.example", "X-Forwarded-For: 1.1.1.1"];
+    for (edit, trust, chain) in [
+        (
+            (|edits: &mut HeaderEdits| edits.set("x-forwarded-for", b"7.7.7.7"))
+                as fn(&mut HeaderEdits),
+            Trust::Unconfigured,
+            "7.7.7.7, 10.0.0.9",
+        ),
+        (|edits| edits.set("X-Forwarded-For", b"7.7.7.7"), Trust::Untrusted, "7.7.7.7, 10.0.0.9"),
+        (
+            |edits| edits.add("X-Forwarded-For", b"7.7.7.7"),
+            Trust::Unconfigured,
+            "1.1.1.1, 7.7.7.7, 10.0.0.9",
+        ),
+        (|edits| edits.remove("X-Forwarded-For"), Trust::Unconfigured, "10.0.0.9"),
+        (|edits| edits.set("X-Other", b"1"), Trust::Unconfigured, "1.1.1.1, 10.0.0.9"),
+    ] {
+        let mut edits = HeaderEdits::default();
+        edit(&mut edits);
+        let head = written_with(&client, trust, false, &edits);
+        let line = format!("\r\nX-Forwarded-For: {chain}\r\n");
+        assert!(head.contains(&line), "{head}");
+    }
 }

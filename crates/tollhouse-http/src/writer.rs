@@ -1,0 +1,201 @@
+//! Writes heads from checked elements, and nothing else: the one way by which bytes become a head.
+//!
+//! Lines of a head that was parsed are copied in runs, straight from the bytes they were read from,
+//! since the parser has checked them; what is said about framing is never copied but written anew.
+
+use crate::element::{Authority, FieldName, FieldValue, Method, OriginForm, Status};
+use crate::{Field, Fields, Known, ResponseHead};
+
+const CRLF: &[u8] = b"\r\n";
+
+/// What a head says about the length of the body behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Framing {
+    /// Nothing: there is none, or it ends with the connection.
+    #[default]
+    Unsaid,
+    /// So many bytes.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+}
+
+/// A head under way, appended to a buffer.
+#[derive(Debug)]
+#[must_use = "a head ends with `end`"]
+pub struct HeadWriter<'o> {
+    out: &'o mut Vec<u8>,
+}
+
+impl<'o> HeadWriter<'o> {
+    /// Begins a request.
+    #[inline]
+    pub fn request(
+        out: &'o mut Vec<u8>,
+        method: Method<'_>,
+        target: OriginForm<'_>,
+        host: Authority<'_>,
+    ) -> Self {
+        out.extend_from_slice(method.as_bytes());
+        out.push(b' ');
+        target.write(out);
+        out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+        out.extend_from_slice(host.as_bytes());
+        out.extend_from_slice(CRLF);
+        Self { out }
+    }
+
+    /// Begins a response.
+    pub fn response(out: &'o mut Vec<u8>, status: Status, reason: FieldValue<'_>) -> Self {
+        out.extend_from_slice(b"HTTP/1.1 ");
+        write_decimal(out, u64::from(status.number()));
+        out.push(b' ');
+        out.extend_from_slice(reason.as_bytes());
+        out.extend_from_slice(CRLF);
+        Self { out }
+    }
+
+    /// Begins a response with the status and the reason of `head`, which was parsed from `buffer`. A
+    /// sender that speaks HTTP/1.0 does not lower what is spoken here.
+    #[inline]
+    pub fn relayed(out: &'o mut Vec<u8>, head: &ResponseHead, buffer: &[u8]) -> Self {
+        out.extend_from_slice(b"HTTP/1.1");
+        out.extend_from_slice(&buffer[b"HTTP/1.1".len()..head.fields_start]);
+        Self { out }
+    }
+
+    /// One header line.
+    #[inline]
+    pub fn field(&mut self, name: FieldName<'_>, value: FieldValue<'_>) -> &mut Self {
+        self.open(name);
+        self.out.extend_from_slice(value.as_bytes());
+        self.out.extend_from_slice(CRLF);
+        self
+    }
+
+    /// One header line with a number.
+    #[inline]
+    pub fn number(&mut self, name: FieldName<'_>, number: u64) -> &mut Self {
+        self.open(name);
+        write_decimal(self.out, number);
+        self.out.extend_from_slice(CRLF);
+        self
+    }
+
+    /// One header line with a list of values.
+    pub fn list<'v>(
+        &mut self,
+        name: FieldName<'_>,
+        values: impl Iterator<Item = FieldValue<'v>>,
+    ) -> &mut Self {
+        self.open(name);
+        for (index, value) in values.enumerate() {
+            if index > 0 {
+                self.out.extend_from_slice(b", ");
+            }
+            self.out.extend_from_slice(value.as_bytes());
+        }
+        self.out.extend_from_slice(CRLF);
+        self
+    }
+
+    /// The lines of `fields` that `keeps` says, in order, in as few pieces as possible. `head` is what
+    /// they were parsed from, up to and with the empty line.
+    #[inline]
+    pub fn copied(
+        &mut self,
+        fields: &Fields,
+        head: &[u8],
+        keeps: impl Fn(&Field) -> bool,
+    ) -> &mut Self {
+        let mut run_start = None;
+        for field in fields.iter() {
+            let line_start = field.name().start as usize;
+            let is_kept = !is_about_framing(field.known) && keeps(field);
+            match (is_kept, run_start) {
+                (true, None) => run_start = Some(line_start),
+                (false, Some(start)) => {
+                    self.out.extend_from_slice(&head[start..line_start]);
+                    run_start = None;
+                }
+                _ => {}
+            }
+        }
+        if let Some(start) = run_start {
+            self.out.extend_from_slice(&head[start..head.len() - CRLF.len()]);
+        }
+        self
+    }
+
+    /// Lines written before.
+    #[inline]
+    pub fn lines(&mut self, lines: &Lines) -> &mut Self {
+        self.out.extend_from_slice(&lines.0);
+        self
+    }
+
+    /// What is said about the body's length.
+    #[inline]
+    pub fn framing(&mut self, framing: Framing) -> &mut Self {
+        match framing {
+            Framing::Unsaid => {}
+            Framing::Length(bytes) => {
+                self.out.extend_from_slice(b"Content-Length: ");
+                write_decimal(self.out, bytes);
+                self.out.extend_from_slice(CRLF);
+            }
+            Framing::Chunked => self.out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        }
+        self
+    }
+
+    /// Ends the head.
+    #[inline]
+    pub fn end(self) {
+        self.out.extend_from_slice(CRLF);
+    }
+
+    #[inline]
+    fn open(&mut self, name: FieldName<'_>) {
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b": ");
+    }
+}
+
+/// Header lines written before, for heads that all have them.
+#[derive(Debug, Default)]
+pub struct Lines(Vec<u8>);
+
+impl Lines {
+    /// The lines that `write` writes.
+    pub fn written(write: impl FnOnce(&mut HeadWriter<'_>)) -> Self {
+        let mut bytes = Vec::new();
+        write(&mut HeadWriter { out: &mut bytes });
+        Self(bytes)
+    }
+}
+
+/// Lines that say where a body ends, or what follows it.
+#[inline]
+fn is_about_framing(known: Known) -> bool {
+    matches!(known, Known::ContentLength | Known::TransferEncoding)
+}
+
+/// Appends `number` in decimal, without the formatter.
+#[inline]
+pub fn write_decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests;

@@ -62,12 +62,13 @@ fn run_server(listener: std::net::TcpListener, directory: Option<PathBuf>) -> Re
             store,
             catalogue: Arc::new(tollhouse_plugins::catalogue()),
             services: Arc::new(Services::new("APISIX/3.18.0")),
-            keyring: Some(Arc::new(Keyring::generate()?)),
+            keyring: Arc::new(Keyring::generate()?),
             registry: None,
             options: Options { key_check: KeyCheck::Off, ..Options::default() },
         };
         let api = AdminApi::open(parts).await?;
-        serve(TcpListener::from_std(listener)?, api, None, usize::MAX, std::future::pending()).await;
+        serve(TcpListener::from_std(listener)?, api, None, usize::MAX, std::future::pending())
+            .await;
         Ok(())
     })
 }

@@ -26,8 +26,8 @@ pub struct Parts {
     pub catalogue: Arc<Catalogue>,
     /// What plugins are told about the process when their confs are checked.
     pub services: Arc<Services>,
-    /// What encrypts secrets at rest; without one they lie open.
-    pub keyring: Option<Arc<Keyring>>,
+    /// What seals secrets at rest.
+    pub keyring: Arc<Keyring>,
     /// The service registry; without one its paths are answered 404.
     pub registry: Option<RegistryPart>,
     /// The rest.
@@ -51,10 +51,9 @@ impl AdminApi {
     /// # Errors
     /// The store cannot be read.
     pub async fn open(parts: Parts) -> Result<Self, StoreError> {
-        let (catalogue, keyring) = (Arc::clone(&parts.catalogue), parts.keyring.clone());
-        let inspect = move |path: &str, value: &[u8]| {
-            Facts::inspect(path, value, &catalogue, keyring.as_deref())
-        };
+        let (catalogue, keyring) = (Arc::clone(&parts.catalogue), Arc::clone(&parts.keyring));
+        let inspect =
+            move |path: &str, value: &[u8]| Facts::inspect(path, value, &catalogue, &keyring);
         let prefix = format!("{}/", parts.options.key_prefix);
         let index = Index::open(Arc::clone(&parts.store), prefix, Box::new(inspect)).await?;
         let standalone = match &parts.options.mode {

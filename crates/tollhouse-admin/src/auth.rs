@@ -46,13 +46,21 @@ pub(crate) fn check_key(options: &Options, call: &Call) -> Result<(), Reply> {
     if options.key_check == KeyCheck::Off {
         return Ok(());
     }
-    judge(&options.keys, call).map_err(|description| {
+    judge(&options.keys, call).map(drop).map_err(|description| {
         let body = json!({"error_msg": "failed to check token", "description": description});
         Reply::json(StatusCode::UNAUTHORIZED, &body)
     })
 }
 
-fn judge(keys: &[AdminKey], call: &Call) -> Result<(), &'static str> {
+/// What a caller may do whom [`check_key`] has let in.
+pub(crate) fn role(options: &Options, call: &Call) -> Role {
+    match options.key_check {
+        KeyCheck::Off => Role::Admin,
+        KeyCheck::Required => judge(&options.keys, call).unwrap_or(Role::Viewer),
+    }
+}
+
+fn judge(keys: &[AdminKey], call: &Call) -> Result<Role, &'static str> {
     let presented = presented(call).ok_or("missing apikey")?;
     // Every key is compared in full: how long it takes says nothing about any of them.
     let mut found = None;
@@ -64,7 +72,7 @@ fn judge(keys: &[AdminKey], call: &Call) -> Result<(), &'static str> {
     let key = found.ok_or("wrong apikey")?;
     match key.role {
         Role::Viewer if call.method != Method::GET => Err("invalid method for role viewer"),
-        Role::Viewer | Role::Admin => Ok(()),
+        Role::Viewer | Role::Admin => Ok(key.role),
     }
 }
 

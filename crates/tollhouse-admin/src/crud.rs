@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
+use tollhouse_model::Kind;
 
 use crate::api::Admin;
 use crate::body;
@@ -191,16 +192,15 @@ fn judge(admin: &Admin, resource: &Resource, path: &str, value: &Value) -> Resul
     if resource.holds_identities() { consumers::check_unique(&candidate) } else { Ok(()) }
 }
 
-/// The value as a write is answered: as it was sent, but for private keys, which never leave in the
-/// clear.
-fn shown(request: &Request<'_>, sent: Value, stored: Value) -> Value {
-    if request.resource.holds_private_keys() { stored } else { sent }
+/// The value as a write is answered: as it is stored. Keepers of secrets are answered as they were
+/// sent, since other gateways keep them so, and clients compare.
+fn answered(request: &Request<'_>, sent: Value, stored: Value) -> Value {
+    if request.resource.object_kind() == Some(Kind::Secret) { sent } else { stored }
 }
 
-/// The value as it is stored: what must not lie open is encrypted.
-fn sealed(admin: &Admin, resource: &Resource, value: &Value) -> Value {
-    let mut value = value.clone();
-    encrypt::seal(resource, &mut value, &admin.parts.catalogue, admin.parts.keyring.as_deref());
+/// The value as it is stored: what must not lie open is sealed.
+fn sealed(admin: &Admin, resource: &Resource, mut value: Value) -> Value {
+    encrypt::seal(resource, &mut value, &admin.parts);
     value
 }
 

@@ -125,6 +125,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, Reply> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tollhouse_model::encryption::Keyring;
     use tollhouse_plugin::Catalogue;
 
     use super::*;
@@ -178,11 +179,12 @@ mod tests {
             (&value, "name=my&label=env&uri=/z", false),
             (&value, "name=(?=my)my", true),
         ];
+        let keyring = Keyring::generate().expect("there are random numbers");
         let routes = resource::find("routes").expect("there are routes");
         for (value, query, expected) in table {
             let filters = Filters::parse(&Arguments::parse(query), routes).expect("it is short");
             let text = value.to_string();
-            let facts = Facts::inspect("routes/1", text.as_bytes(), &Catalogue::empty(), None);
+            let facts = Facts::inspect("routes/1", text.as_bytes(), &Catalogue::empty(), &keyring);
             assert_eq!(filters.admit(&facts), expected, "{query}");
         }
         let services = resource::find("services").expect("there are services");

@@ -221,7 +221,8 @@ impl Candidate<'_> {
                 )));
             }
         }
-        ssls::check_pair_of(tls, "client_cert", "client_key", self.parts)
+        let place = "upstream.tls.client_key";
+        ssls::check_pair_of(tls, ("client_cert", "client_key"), place, self.parts)
     }
 }
 

@@ -12,13 +12,16 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
+use tollhouse_model::Kind;
 
 use crate::api::Admin;
 use crate::auth;
 use crate::body;
 use crate::call::Call;
+use crate::encrypt;
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::object::Fields;
+use crate::options::Role;
 use crate::reply::Reply;
 use crate::validate::{self, Extent, LISTS};
 use crate::yaml;
@@ -78,7 +81,7 @@ impl Standalone {
     {
         let check_key = || auth::check_key(&admin.parts.options, call);
         match (segments, &call.method) {
-            (["configs"], &Method::GET) => check_key().and_then(|()| self.show(call)),
+            (["configs"], &Method::GET) => check_key().and_then(|()| self.show(admin, call)),
             (["configs"], &Method::HEAD) => {
                 check_key()?;
                 Ok(self.labelled(Reply::empty(StatusCode::OK)))
@@ -103,11 +106,14 @@ impl Standalone {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn show(&self, call: &Call) -> Result<Reply, Reply> {
-        let fields = match &*self.lock() {
+    fn show(&self, admin: &Admin, call: &Call) -> Result<Reply, Reply> {
+        let mut fields = match &*self.lock() {
             Some(document) => document.shown(),
             None => LISTS.iter().map(|list| (version_key(list), Value::from(0))).collect(),
         };
+        if auth::role(&admin.parts.options, call) == Role::Viewer {
+            hide_secrets(&mut fields, admin);
+        }
         let value = Value::Object(fields);
         let wants_yaml =
             call.header("accept").is_some_and(|accepted| accepted.starts_with("application/yaml"));
@@ -169,6 +175,17 @@ impl Document {
             Ok(digest) => reply.with(DIGEST_HEADER, digest),
             Err(_) => reply,
         }
+    }
+}
+
+/// Seals what a viewer must not read, with a key that nobody keeps.
+fn hide_secrets(fields: &mut Fields, admin: &Admin) {
+    for list in LISTS {
+        let (Some(kind), Some(Value::Array(items))) = (Kind::of_list(list), fields.get_mut(list))
+        else {
+            continue;
+        };
+        items.iter_mut().for_each(|item| encrypt::hide(kind, item, &admin.parts));
     }
 }
 

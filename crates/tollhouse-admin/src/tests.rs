@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{HeaderMap, Request};
 use serde_json::{Value, json};
-use tollhouse_model::encryption::Keyring;
+use tollhouse_model::encryption::{Form, Keyring};
 use tollhouse_plugin::Services;
 use tollhouse_store::{Location, Store};
 
@@ -89,11 +89,12 @@ impl Fixture {
         registry: Option<crate::RegistryPart>,
     ) -> Self {
         let keyring = Keyring::new(["qeddd145sfvddff3", "edd1c9f0985e76a2"]);
+        let keyring = keyring.expect("the keys have a right length");
         let parts = Parts {
             store: Arc::clone(&store),
             catalogue: Arc::new(tollhouse_plugins::catalogue()),
             services: Arc::new(Services::new("APISIX/3.18.0")),
-            keyring: Some(Arc::new(keyring.expect("the keys have a right length"))),
+            keyring: Arc::new(keyring.with_form(Form::Apisix)),
             registry,
             options,
         };
@@ -116,6 +117,12 @@ impl Fixture {
     /// Calls a path below `/apisix/admin` as an administrator.
     async fn call(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
         self.send(request(method, path, body)).await
+    }
+
+    async fn call_as(&self, key: &str, method: &str, path: &str) -> Answer {
+        let mut request = request(method, path, "");
+        request.headers_mut().insert("X-API-KEY", key.parse().expect("it is a value"));
+        self.send(request).await
     }
 
     async fn get(&self, path: &str) -> Answer {

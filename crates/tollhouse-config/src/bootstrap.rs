@@ -75,6 +75,8 @@ pub struct Bootstrap {
     pub encryption: Encryption,
     /// Plugins that may be used; none named is all of them.
     pub plugins: Vec<String>,
+    /// Plugins that are passed over where this build does not have them.
+    pub skip_plugins: Vec<String>,
     /// What the process tells plugins, by plugin.
     pub plugin_attr: Map<String, Value>,
     /// Zones of the `proxy-cache` plugin, and how long answers hold that do not say.
@@ -110,6 +112,7 @@ impl Default for Bootstrap {
             log: "info".to_owned(),
             encryption: Encryption::default(),
             plugins: Vec::new(),
+            skip_plugins: Vec::new(),
             plugin_attr: Map::new(),
             proxy_cache: Map::new(),
             stream_routes: true,
@@ -248,8 +251,12 @@ impl Default for Admin {
 /// What is encrypted at rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Encryption {
-    /// The first key encrypts, all decrypt; none generates one at the first run.
+    /// The first key seals, all open; none generates one at the first run.
     pub keyring: Vec<Secret>,
+    /// Writes as APISIX nodes read.
+    pub apisix_form: bool,
+    /// Starts without the keys of secrets that the store holds.
+    pub allow_lost_keys: bool,
 }
 
 /// The access log.

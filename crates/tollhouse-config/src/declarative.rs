@@ -115,8 +115,17 @@ pub fn parse(
 ) -> Result<Document, Problems> {
     match format {
         Format::Yaml => yaml::parse(text, environment).map_err(one),
-        Format::Json => json::parse(text, environment).map_err(one),
+        Format::Json => json::parse(text, Some(environment)).map_err(one),
     }
+}
+
+/// Takes a JSON document apart whose texts stand for themselves: nothing in it is replaced, since
+/// whoever wrote it may not read this process' environment.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_literal(text: &str) -> Result<Document, Problems> {
+    json::parse(text, None).map_err(one)
 }
 
 fn one(problem: Problem) -> Problems {

@@ -10,6 +10,7 @@ use std::fmt;
 use serde_json::Value;
 
 use self::condition::Condition;
+use self::pattern::Exhausted;
 use crate::Problems;
 use crate::variable::Lookup;
 
@@ -33,9 +34,18 @@ impl Expr {
         Some(Expr { source: value.to_string().into(), root })
     }
 
-    /// Whether it holds for a request. An empty expression always holds.
+    /// Whether it holds for a request. An empty expression always holds; one that cannot be decided
+    /// does not. What protects asks [`Expr::evaluate`].
     pub fn matches(&self, request: &dyn Lookup) -> bool {
-        self.root.matches(request)
+        self.evaluate(request).unwrap_or(false)
+    }
+
+    /// Whether it holds for a request.
+    ///
+    /// # Errors
+    /// It depends on a pattern whose search was given up.
+    pub fn evaluate(&self, request: &dyn Lookup) -> Result<bool, Exhausted> {
+        self.root.evaluate(request)
     }
 
     /// Whether it needs the request's body to have been read.
@@ -76,13 +86,13 @@ enum Logic {
 }
 
 impl Node {
-    fn matches(&self, request: &dyn Lookup) -> bool {
+    fn evaluate(&self, request: &dyn Lookup) -> Result<bool, Exhausted> {
         match self {
-            Node::Condition(condition) => condition.matches(request),
+            Node::Condition(condition) => condition.evaluate(request),
             Node::Group(Logic::All, members) => all(members, request),
             Node::Group(Logic::Any, members) => any(members, request),
-            Node::Group(Logic::NotAll, members) => !all(members, request),
-            Node::Group(Logic::NotAny, members) => !any(members, request),
+            Node::Group(Logic::NotAll, members) => all(members, request).map(|holds| !holds),
+            Node::Group(Logic::NotAny, members) => any(members, request).map(|holds| !holds),
         }
     }
 
@@ -94,12 +104,25 @@ impl Node {
     }
 }
 
-fn all(members: &[Node], request: &dyn Lookup) -> bool {
-    members.iter().all(|member| member.matches(request))
+fn all(members: &[Node], request: &dyn Lookup) -> Result<bool, Exhausted> {
+    decided(members, request, false)
 }
 
-fn any(members: &[Node], request: &dyn Lookup) -> bool {
-    members.iter().any(|member| member.matches(request))
+fn any(members: &[Node], request: &dyn Lookup) -> Result<bool, Exhausted> {
+    decided(members, request, true)
+}
+
+/// `decisive` where one member says so; a member that cannot be decided counts where none does.
+fn decided(members: &[Node], request: &dyn Lookup, decisive: bool) -> Result<bool, Exhausted> {
+    let mut verdict = Ok(!decisive);
+    for member in members {
+        match member.evaluate(request) {
+            Ok(said) if said == decisive => return Ok(decisive),
+            Ok(_) => {}
+            Err(error) => verdict = Err(error),
+        }
+    }
+    verdict
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ mod source;
 mod text;
 
 pub use reference::{Manager, SecretRef, is_reference};
-pub use source::{EnvironmentSource, SecretSource, has_references, resolve_in};
+pub use source::{
+    EnvironmentSource, NoAnswer, SecretSource, Unanswered, has_references, resolve_in,
+};
 pub use text::SecretText;
 
 /// A keeper of secrets, validated.

@@ -198,6 +198,16 @@ pub struct Identified {
     pub identity: Arc<dyn std::any::Any + Send + Sync>,
 }
 
+impl Identified {
+    /// Refuses what every request without a credential would match.
+    ///
+    /// # Errors
+    /// The value that requests are matched by is empty.
+    pub fn check(&self) -> Result<(), String> {
+        if self.key.is_empty() { Err("an empty key identifies nobody".into()) } else { Ok(()) }
+    }
+}
+
 /// All plugins.
 #[derive(Debug)]
 pub struct Catalogue {

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod absent;
 pub mod answer;
 pub mod catalogue;
 pub mod consumer;

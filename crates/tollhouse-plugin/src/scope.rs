@@ -60,8 +60,11 @@ pub struct Services {
     pub tls_port: Option<u16>,
     /// Queues of plugins that send in batches.
     pub queues: Arc<Queues>,
-    /// What answers references to secrets in confs; without it they stay as they are written.
+    /// What answers references to secrets in confs; without it nothing does.
     pub secrets: Option<Arc<dyn SecretSource + Send + Sync>>,
+    /// Plugins that objects may name and that are passed over where this build does not have them;
+    /// [`absent::ALL`](crate::absent::ALL) is every one.
+    pub skipped_plugins: Vec<String>,
     kept: Mutex<HashMap<(TypeId, String), Weak<dyn Any + Send + Sync>>>,
 }
 
@@ -95,6 +98,7 @@ impl Services {
             tls_port: None,
             queues: Arc::default(),
             secrets: None,
+            skipped_plugins: Vec::new(),
             kept: Mutex::default(),
         }
     }

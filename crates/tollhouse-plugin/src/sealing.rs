@@ -1,57 +1,109 @@
-//! Which fields of which objects lie encrypted in the store, by kind and plugin.
+//! Which fields of which objects lie sealed in the store, by kind and plugin.
 //!
-//! The cipher and the keys are the model's; here is only what to use them on. Plugins say it of
+//! The ciphers and the keys are the model's; here is only what to use them on. Plugins say it of
 //! their own confs.
 
 use serde_json::Value;
 use tollhouse_model::Kind;
-use tollhouse_model::encryption::{Keyring, SSL_FIELDS, decrypt_fields, encrypt_fields};
+use tollhouse_model::encryption::{
+    Keyring, SSL_FIELDS, Sealing, Unopened, open_fields, seal_fields,
+};
 
 use crate::catalogue::Catalogue;
 
 /// The private key that goes with an upstream's own certificate.
-const UPSTREAM_FIELDS: [&str; 1] = ["tls.client_key"];
-/// The same of an object that carries its upstream.
-const INLINE_UPSTREAM_FIELDS: [&str; 1] = ["upstream.tls.client_key"];
+const UPSTREAM_FIELDS: &[&str] = &["tls.client_key"];
+/// What lets us in at the keepers of secrets, whichever they are.
+const KEEPER_FIELDS: &[&str] =
+    &["token", "secret_access_key", "session_token", "auth_config.private_key"];
 
-/// Encrypts what must not lie open in the store. What is encrypted already, and references to
-/// secrets that are kept elsewhere, stay as they are.
-pub fn seal(kind: Kind, object: &mut Value, catalogue: &Catalogue, keyring: &Keyring) {
-    each_part(kind, object, catalogue, |part, fields| encrypt_fields(part, fields, keyring));
+/// Whether private keys of certificates are among what is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrivateKeys {
+    /// They are, for those who use them.
+    Opened,
+    /// They stay sealed: nobody is shown them.
+    Sealed,
 }
 
-/// The reverse of [`seal`]; what no key of the ring decrypts stays as it is.
-pub fn unseal(kind: Kind, object: &mut Value, catalogue: &Catalogue, keyring: &Keyring) {
-    each_part(kind, object, catalogue, |part, fields| decrypt_fields(part, fields, keyring));
+/// Seals what must not lie open in the store. References to secrets that are kept elsewhere stay as
+/// they are.
+pub fn seal(kind: Kind, object: &mut Value, catalogue: &Catalogue, keyring: &Keyring) -> Sealing {
+    let mut all = Sealing::default();
+    each_part(kind, object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
+        let sealing = seal_fields(part, owner, fields, keyring);
+        all.changed += sealing.changed;
+        all.sealed += sealing.sealed;
+        all.unopened.extend(sealing.unopened);
+    });
+    all
 }
 
-/// Calls `apply` with each part of an object that has fields to encrypt.
+/// Seals anew what is sealed with an older key or in another form, and seals what lies open. An
+/// object with a value that no key opens stays as it is: sealed once more, the value would be taken
+/// for the secret itself.
+pub fn reseal(kind: Kind, object: &mut Value, catalogue: &Catalogue, keyring: &Keyring) -> Sealing {
+    let mut opened = object.clone();
+    let unopened = unseal(kind, &mut opened, catalogue, keyring, PrivateKeys::Opened);
+    if !unopened.is_empty() {
+        return Sealing { unopened, ..Sealing::default() };
+    }
+    seal(kind, object, catalogue, keyring)
+}
+
+/// The reverse of [`seal`]; what no key of the ring opens stays as it is, and is told.
+pub fn unseal(
+    kind: Kind,
+    object: &mut Value,
+    catalogue: &Catalogue,
+    keyring: &Keyring,
+    private_keys: PrivateKeys,
+) -> Vec<Unopened> {
+    let mut all = Vec::new();
+    each_part(kind, object, catalogue, private_keys, |part, owner, fields| {
+        all.extend(open_fields(part, owner, fields, keyring));
+    });
+    all
+}
+
+/// Calls `apply` with each part of an object that has secret fields, and who the fields belong to.
 fn each_part(
     kind: Kind,
     object: &mut Value,
     catalogue: &Catalogue,
-    apply: impl Fn(&mut Value, &[&str]),
+    private_keys: PrivateKeys,
+    mut apply: impl FnMut(&mut Value, &str, &[&str]),
 ) {
+    let opens = private_keys == PrivateKeys::Opened;
     match kind {
-        Kind::Ssl => apply(object, &SSL_FIELDS),
-        Kind::Upstream => apply(object, &UPSTREAM_FIELDS),
-        Kind::Route | Kind::Service | Kind::StreamRoute => apply(object, &INLINE_UPSTREAM_FIELDS),
-        Kind::PluginConfig
+        Kind::Ssl if opens => apply(object, "ssl", &SSL_FIELDS),
+        Kind::Upstream if opens => apply(object, "upstream", UPSTREAM_FIELDS),
+        Kind::Route | Kind::Service | Kind::StreamRoute if opens => {
+            if let Some(upstream) = object.get_mut("upstream") {
+                apply(upstream, "upstream", UPSTREAM_FIELDS);
+            }
+        }
+        Kind::Secret => apply(object, "secret", KEEPER_FIELDS),
+        Kind::Ssl
+        | Kind::Upstream
+        | Kind::Route
+        | Kind::Service
+        | Kind::StreamRoute
+        | Kind::PluginConfig
         | Kind::GlobalRule
         | Kind::Consumer
         | Kind::Credential
         | Kind::ConsumerGroup
         | Kind::PluginMetadata
-        | Kind::Proto
-        | Kind::Secret => {}
+        | Kind::Proto => {}
     }
     let says_who = matches!(kind, Kind::Consumer | Kind::Credential);
     let Some(Value::Object(confs)) = object.get_mut("plugins") else { return };
     for (name, conf) in confs {
         let Some(plugin) = catalogue.get(name) else { continue };
         match &plugin.consumer {
-            Some(spec) if says_who => apply(conf, spec.encrypted),
-            _ => apply(conf, plugin.encrypted),
+            Some(spec) if says_who => apply(conf, name, spec.encrypted),
+            _ => apply(conf, name, plugin.encrypted),
         }
     }
 }
@@ -61,6 +113,7 @@ mod tests {
     use schemars::JsonSchema;
     use serde::Deserialize;
     use serde_json::json;
+    use tollhouse_model::encryption::Form;
 
     use super::*;
     use crate::consumer::Identity;
@@ -100,12 +153,14 @@ mod tests {
     fn each_kind_has_its_fields_sealed_and_nothing_else() {
         let catalogue = Catalogue::new([PluginType::of::<Auth>()]);
         let keyring = Keyring::new(["0123456789abcdef"]).expect("a key of sixteen letters");
-        let hidden = keyring.encrypt("x");
+        let keyring = keyring.with_form(Form::Apisix);
+        let hidden = keyring.seal("x", "");
         let conf = json!({"auth": {"password": "x", "key": "x"}, "other": {"password": "x"}});
         let with_plugins = json!({"key": "x", "plugins": conf});
         let tls = json!({"client_key": "x", "client_cert": "x"});
         let (key, password) = ("/plugins/auth/key", "/plugins/auth/password");
-        let table: [(Kind, Value, &[&str]); 9] = [
+        let gcp = json!({"auth_config": {"private_key": "x", "client_email": "x"}});
+        let table: [(Kind, Value, &[&str]); 10] = [
             (Kind::Route, with_plugins.clone(), &[password]),
             (Kind::GlobalRule, with_plugins.clone(), &[password]),
             (Kind::Consumer, with_plugins.clone(), &[key]),
@@ -114,7 +169,8 @@ mod tests {
             (Kind::Ssl, json!({"key": "x", "keys": ["x"], "cert": "x"}), &["/key", "/keys/0"]),
             (Kind::Upstream, json!({"tls": tls}), &["/tls/client_key"]),
             (Kind::Service, json!({"upstream": {"tls": tls}}), &["/upstream/tls/client_key"]),
-            (Kind::Secret, json!({"token": "x"}), &[]),
+            (Kind::Secret, json!({"token": "x", "uri": "x"}), &["/token"]),
+            (Kind::Secret, gcp, &["/auth_config/private_key"]),
         ];
         for (kind, plain, sealed_at) in table {
             let mut expected = plain.clone();
@@ -124,8 +180,45 @@ mod tests {
             let mut object = plain.clone();
             seal(kind, &mut object, &catalogue, &keyring);
             assert_eq!(object, expected, "{kind}");
-            unseal(kind, &mut object, &catalogue, &keyring);
+            unseal(kind, &mut object, &catalogue, &keyring, PrivateKeys::Opened);
             assert_eq!(object, plain, "{kind}");
         }
+    }
+
+    #[test]
+    fn what_no_key_opens_is_not_sealed_once_more() {
+        let catalogue = Catalogue::new([PluginType::of::<Auth>()]);
+        let ring = |key: &str| Keyring::new([key]).expect("a key of sixteen letters");
+        let (old, new) = (ring("0123456789abcdef"), ring("fedcba9876543210"));
+        let both = Keyring::new(["fedcba9876543210", "0123456789abcdef"]).expect("they are good");
+        for old in [old.clone(), old.with_form(Form::Apisix)] {
+            let mut jack = json!({"plugins": {"auth": {"key": "x"}}});
+            seal(Kind::Consumer, &mut jack, &catalogue, &old);
+            let before = jack.clone();
+            let lost = reseal(Kind::Consumer, &mut jack, &catalogue, &new);
+            assert_eq!((lost.unopened.len(), lost.changed, &jack), (1, 0, &before));
+            let moved = reseal(Kind::Consumer, &mut jack, &catalogue, &both);
+            assert_eq!((moved.unopened.len(), moved.changed), (0, 1));
+            let again = reseal(Kind::Consumer, &mut jack, &catalogue, &both);
+            assert_eq!((again.sealed, again.changed), (1, 0));
+            let opened = unseal(Kind::Consumer, &mut jack, &catalogue, &new, PrivateKeys::Opened);
+            assert_eq!((opened, &jack["plugins"]["auth"]["key"]), (Vec::new(), &json!("x")));
+        }
+    }
+
+    #[test]
+    fn private_keys_can_stay_sealed() {
+        let catalogue = Catalogue::new([PluginType::of::<Auth>()]);
+        let keyring = Keyring::generate().expect("there are random numbers");
+        let mut route = json!({
+            "upstream": {"tls": {"client_key": "x"}}, "plugins": {"auth": {"password": "x"}},
+        });
+        seal(Kind::Route, &mut route, &catalogue, &keyring);
+        let sealed = route["upstream"].clone();
+        unseal(Kind::Route, &mut route, &catalogue, &keyring, PrivateKeys::Sealed);
+        assert_eq!(
+            (&route["upstream"], &route["plugins"]["auth"]["password"]),
+            (&sealed, &json!("x"))
+        );
     }
 }

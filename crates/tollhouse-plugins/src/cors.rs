@@ -139,7 +139,9 @@ impl Origins {
             Origins::Everybody => Some(b"*"),
             Origins::Asking => Some(asking.unwrap_or(b"*")),
             Origins::Listed(origins) => asking.filter(|asking| origins.contains(*asking)),
-            Origins::Matching(patterns) => asking.filter(|asking| patterns.is_match(asking)),
+            Origins::Matching(patterns) => {
+                asking.filter(|asking| patterns.is_match(asking).unwrap_or(false))
+            }
         }
     }
 

@@ -232,7 +232,7 @@ impl HmacAuth {
             .filter(|algorithm| self.config.allowed_algorithms.contains(algorithm))?;
         let credential = cx.find_credential(Self::NAME, key_id)?;
         let identity = credential.identity::<SigningKey>()?;
-        if !self.is_recent(cx) || !self.signs_enough(fields) {
+        if !self.is_recent(cx, fields) || !self.signs_enough(fields) {
             return None;
         }
         let key = hmac::Key::new(algorithm.primitive(), identity.secret_key.as_bytes());
@@ -240,13 +240,21 @@ impl HmacAuth {
             hmac::verify(&key, &signing_string(cx, fields, target), &signature).is_ok()
         };
         // APISIX signs the normalised path; clients know the one that they sent.
-        let is_signed = signs(&normalised_target(cx)) || signs(&cx.real_request_uri());
+        let normalised = normalised_target(cx);
+        let is_signed = normalised.is_some_and(|target| signs(&target)) || signs(&cx.real_request_uri());
         is_signed.then_some(credential)
     }
 
-    fn is_recent(&self, cx: &RequestContext<'_>) -> bool {
-        let date = cx.header("Date").or_else(|| cx.header("X-Date"));
-        let Some(seconds) = date.as_deref().and_then(parse_http_date) else { return false };
+    /// Whether the time that the client has signed is near. A time beside the signature could be
+    /// anybody's: the request would be good for ever.
+    fn is_recent(&self, cx: &RequestContext<'_>, fields: &Fields<'_>) -> bool {
+        let mut headers = ["Date", "X-Date"].into_iter();
+        let found = headers.find_map(|name| Some((name, cx.header(name)?)));
+        let Some((name, date)) = found else { return false };
+        if !fields.headers().any(|signed| signed.eq_ignore_ascii_case(name.as_bytes())) {
+            return false;
+        }
+        let Some(seconds) = parse_http_date(&date) else { return false };
         let now_seconds = i64::try_from(cx.now().unix_ms / 1_000).unwrap_or(i64::MAX);
         now_seconds.abs_diff(seconds) <= self.config.clock_skew.unsigned_abs()
     }
@@ -298,13 +306,18 @@ fn signing_string(cx: &RequestContext<'_>, fields: &Fields<'_>, target: &[u8]) -
     text
 }
 
-fn normalised_target(cx: &RequestContext<'_>) -> Vec<u8> {
+/// `None` where the decoded path has bytes that would make it another line, or another query, of the
+/// signed text.
+fn normalised_target(cx: &RequestContext<'_>) -> Option<Vec<u8>> {
     let mut target = cx.path().to_vec();
+    if target.iter().any(|byte| byte.is_ascii_control() || *byte == b'?') {
+        return None;
+    }
     if let Some(query) = cx.query() {
         target.push(b'?');
         target.extend_from_slice(query);
     }
-    target
+    Some(target)
 }
 
 /// Whether `Digest` is that of the body, which has been read.

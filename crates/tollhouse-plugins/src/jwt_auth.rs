@@ -13,8 +13,8 @@
 //! # Answers
 //! - 401 `Missing JWT token in request`, 401 `JWT token invalid`
 //! - 401 `missing user key in JWT token`, 401 `Invalid user key in JWT token`
-//! - 401 `failed to verify jwt` for a bad signature, another algorithm than the consumer's, and
-//!   claims that do not hold
+//! - 401 `failed to verify jwt` for a bad signature, another algorithm than the consumer's, a header
+//!   with `crit`, and claims that do not hold
 //! - 401 `Invalid user authorization` when the anonymous consumer does not exist
 //!
 //! # Notes
@@ -66,8 +66,8 @@ pub struct Config {
     /// Whether plugins that follow may see the payload; none that exists looks at it.
     #[serde(default)]
     pub store_in_ctx: bool,
-    /// Claims that a token must have, and that must hold. By default both must hold, and neither
-    /// need be there.
+    /// Claims that a token must have, and that must hold. By default, and where none is named, both
+    /// must hold, and neither need be there.
     pub claims_to_verify: Option<Vec<Claim>>,
     /// Consumer that requests without a good token count as.
     #[schemars(length(min = 1))]
@@ -201,6 +201,8 @@ impl TokenKey {
     /// Whether the consumer's key signed the token, in the consumer's way.
     fn signed(&self, token: &Token<'_>) -> bool {
         token.algorithm == self.algorithm.name()
+            // Nothing of what a token may declare critical is understood here (RFC 7515 §4.1.11).
+            && !token.is_critical
             && self.verifier.as_ref().is_some_and(|verifier| verifier.verify(token))
     }
 }
@@ -292,13 +294,14 @@ impl JwtAuth {
         // Both fit a double: times until long after the year 10000.
         let now_seconds = (now_ms / 1_000) as f64;
         let leeway_seconds = key.lifetime_grace_period as f64;
+        let named = self.config.claims_to_verify.as_deref().filter(|claims| !claims.is_empty());
         let holds = |claim: &Claim| match payload.get(claim.name()) {
             Some(value) => value
                 .as_f64()
                 .is_some_and(|seconds| claim.holds(seconds, now_seconds, leeway_seconds)),
-            None => self.config.claims_to_verify.is_none(),
+            None => named.is_none(),
         };
-        self.config.claims_to_verify.as_deref().unwrap_or(&Claim::ALL).iter().all(holds)
+        named.unwrap_or(&Claim::ALL).iter().all(holds)
     }
 }
 

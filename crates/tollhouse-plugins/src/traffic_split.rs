@@ -133,6 +133,8 @@ impl Plugin for TrafficSplit {
     const PRIORITY: i32 = 966;
     const CATEGORY: Category = Category::Traffic;
     const PHASES: Phases = Phases::ACCESS;
+    const ENCRYPTED: &'static [&'static str] =
+        &["rules.weighted_upstreams.upstream.tls.client_key"];
     type Config = Config;
 
     fn adjust_schema(document: &mut Value) {

@@ -102,7 +102,9 @@ impl UaRestriction {
         cx.each_header(&mut |name, value| {
             if name.eq_ignore_ascii_case(b"user-agent") {
                 is_present = true;
-                matches = matches || patterns.is_match(value.trim_ascii());
+                // What cannot be decided is taken for what is refused.
+                matches = matches
+                    || patterns.is_match(value.trim_ascii()).unwrap_or(!allows_match);
             }
         });
         match (is_present, self.missing) {

@@ -78,7 +78,7 @@ impl Plugin for UriBlocker {
 impl UriBlocker {
     fn blocks(&self, cx: &RequestContext<'_>) -> bool {
         let sent = cx.real_request_uri();
-        if self.rules.is_match(&sent) {
+        if self.denies(&sent) {
             return true;
         }
         let path = cx.path();
@@ -93,7 +93,12 @@ impl UriBlocker {
             normalised.push(b'?');
             normalised.extend_from_slice(query);
         }
-        self.rules.is_match(&normalised)
+        self.denies(&normalised)
+    }
+
+    /// What no rule could be searched for to the end is denied as well.
+    fn denies(&self, target: &[u8]) -> bool {
+        self.rules.is_match(target).unwrap_or(true)
     }
 }
 
@@ -106,6 +111,15 @@ mod tests {
 
     fn status(conf: &Value, target: &str) -> u16 {
         Harness::of::<UriBlocker>(conf).request(&format!("GET {target} HTTP/1.1\n\n")).status()
+    }
+
+    #[test]
+    fn an_address_that_makes_a_rule_give_up_is_refused() {
+        let conf = json!({"block_rules": ["(?:(?!pub)\\w+/?)+\\.php$"]});
+        let doom = format!("/{}!/evil.php", "a".repeat(40));
+        for (target, expected) in [("/x", 0), ("/evil.php", 403), (doom.as_str(), 403)] {
+            assert_eq!(status(&conf, target), expected, "{target}");
+        }
     }
 
     #[test]

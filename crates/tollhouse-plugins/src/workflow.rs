@@ -82,6 +82,9 @@ impl Plugin for Workflow {
     const PRIORITY: i32 = 1006;
     const CATEGORY: Category = Category::Traffic;
     const PHASES: Phases = Phases::ACCESS.and(Phases::RESPONSE).and(Phases::LOG);
+    // Those of the plugins that actions name.
+    const ENCRYPTED: &'static [&'static str] =
+        &["rules.actions.redis_password", "rules.actions.sentinel_password"];
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {
@@ -133,7 +136,8 @@ impl Workflow {
     /// Performs the action of the first rule whose case holds.
     fn perform<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         let holds = |rule: &Rule, cx: &RequestContext<'_>| {
-            rule.case.as_ref().is_none_or(|case| case.matches(cx.variables()))
+            // Rules limit and refuse: one that cannot be decided is followed.
+            rule.case.as_ref().is_none_or(|case| case.evaluate(cx.variables()).unwrap_or(true))
         };
         let Some(index) = self.rules.iter().position(|rule| holds(rule, cx)) else {
             return Step::Continue;

@@ -7,6 +7,7 @@ mod consumers;
 mod dependents;
 mod plugins;
 mod put;
+mod secrets;
 mod upstreams;
 
 use std::collections::BTreeMap;
@@ -238,12 +239,13 @@ impl Compiler {
 
     /// Route's own, then the plugin config's, then the service's; one of each name.
     fn chain_of(&self, route: &Route) -> Chain {
-        let of = |kind, id: Option<&Id>| id.map_or(&[][..], |id| self.plugins.of(kind, id));
-        Chain::merge([
+        let of = |kind, id: Option<&Id>| self.plugins.of(kind, id?);
+        let sets = [
             of(Kind::Route, Some(&route.id)),
             of(Kind::PluginConfig, route.plugin_config_id.as_ref()),
             of(Kind::Service, route.service_id.as_ref()),
-        ])
+        ];
+        Chain::merge(sets.into_iter().flatten())
     }
 }
 

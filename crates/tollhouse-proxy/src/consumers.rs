@@ -89,19 +89,27 @@ impl Consumers {
         self.chains.remove(username);
     }
 
-    /// Sets what a credential is found by; of two with one key the later counts.
-    pub(crate) fn set_credential(&mut self, key: Key, credential: Arc<Credential>) {
-        self.by_key.insert(key, credential);
+    /// Sets what a credential is found by; of two with one key the later counts, and the other is
+    /// given back.
+    pub(crate) fn set_credential(
+        &mut self,
+        key: Key,
+        credential: Arc<Credential>,
+    ) -> Option<Arc<Credential>> {
+        self.by_key.insert(key, credential)
     }
 
-    /// Removes a credential, unless its key has come to be another's.
-    pub(crate) fn remove_credential(&mut self, key: &Key, username: &str, id: Option<&str>) {
-        let is_own = self.by_key.get(key).is_some_and(|held| {
-            &*held.consumer.username == username && held.credential_id.as_deref() == id
-        });
-        if is_own {
+    /// Removes a credential, unless its key has come to be another's; tells whether it did.
+    pub(crate) fn remove_credential(
+        &mut self,
+        key: &Key,
+        is_own: impl FnOnce(&Credential) -> bool,
+    ) -> bool {
+        let removes = self.by_key.get(key).is_some_and(|held| is_own(held));
+        if removes {
             self.by_key.remove(key);
         }
+        removes
     }
 
     /// Sets or removes a group.

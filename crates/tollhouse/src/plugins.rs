@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use tollhouse_config::Bootstrap;
+use tollhouse_model::secret::{SecretRef, SecretSource};
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_plugins::prometheus;
 use tollhouse_telemetry::Registry;
@@ -46,9 +47,23 @@ pub fn enabled(bootstrap: &Bootstrap) -> anyhow::Result<Arc<Catalogue>> {
     Ok(Arc::new(chosen))
 }
 
-/// What a command offers that serves nothing.
-pub fn bare_services() -> Arc<Services> {
-    Arc::new(Services::new(SERVER))
+/// What a command offers that serves nothing; passes over the plugins that the bootstrap file lets be
+/// passed over. What secrets stand for is the gateway's to know.
+pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
+    let mut services = Services::new(SERVER);
+    services.skipped_plugins = skipped_plugins.to_vec();
+    services.secrets = Some(Arc::new(Unasked));
+    Arc::new(services)
+}
+
+/// Answers for every reference with its own text: a command that looks at a configuration is not
+/// where its secrets are.
+struct Unasked;
+
+impl SecretSource for Unasked {
+    fn fetch(&self, reference: &SecretRef) -> Option<String> {
+        Some(reference.to_string())
+    }
 }
 
 /// What a running gateway offers its plugins, and the page of what it counts.
@@ -65,6 +80,7 @@ pub fn services(
     services.attributes.insert("proxy-cache".to_owned(), zones);
     services.background = tokio::runtime::Handle::try_current().ok();
     services.secrets = Some(Arc::new(tollhouse_config::environment_secrets()));
+    services.skipped_plugins = bootstrap.skip_plugins.clone();
     let traffic = prometheus::traffic(&services);
     let page = MetricsPage::new(
         Arc::clone(metrics),

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use serde_json::Value;
 use tollhouse_store::{Operation, StoreError, Transaction};
 
-use super::{Request, fields_of, judge, now_s, sealed, settle_id, shown};
+use super::{Request, answered, fields_of, judge, now_s, sealed, settle_id};
 use crate::api::Admin;
 use crate::encrypt;
 use crate::patch;
@@ -35,11 +35,12 @@ pub(super) async fn run(
     let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
     let mut value: Value = serde_json::from_slice(&entry.value)
         .map_err(|error| Reply::refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
-    let ring = admin.parts.keyring.as_deref();
-    encrypt::unseal(request.resource, &mut value, &admin.parts.catalogue, ring);
-    let value = changed(request, value, change)?;
+    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+    let mut value = changed(request, value, change)?;
+    // The change may say what an answer has shown.
+    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
     judge(admin, request.resource, &path, &value)?;
-    let stored = sealed(admin, request.resource, &value);
+    let stored = sealed(admin, request.resource, value.clone());
     let put = Operation::Put { key: key.as_str().into(), value: stored.to_string().into(), ttl };
     let transaction = Transaction::new().when_modified_at(key.as_str(), entry.mod_revision);
     match admin.parts.store.commit(transaction.then(put)).await {
@@ -54,7 +55,7 @@ pub(super) async fn run(
         admin.parts.options.api_version,
         Written::Patched,
         &key,
-        shown(request, value, stored),
+        answered(request, value, stored),
     ))
 }
 

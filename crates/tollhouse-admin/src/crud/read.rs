@@ -6,8 +6,10 @@ use tollhouse_store::Entry;
 
 use super::Request;
 use crate::api::Admin;
+use crate::auth;
 use crate::encrypt;
 use crate::limits::OBJECTS_PER_TURN;
+use crate::options::Role;
 use crate::paging::{Filters, Slice};
 use crate::reply::Reply;
 use crate::resource::{Layout, Resource};
@@ -25,7 +27,8 @@ pub(super) async fn run(admin: &Admin, request: &Request<'_>) -> Result<Reply, R
 async fn one(admin: &Admin, request: &Request<'_>, id: &str) -> Result<Reply, Reply> {
     let key = admin.key_of(&request.path_of(id));
     let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
-    let value = shown(admin, request.resource, &entry);
+    let role = auth::role(&admin.parts.options, request.call);
+    let value = shown(admin, request.resource, &entry, role);
     let body = shape::one(admin.parts.options.api_version, &entry, value);
     Ok(Reply::json(StatusCode::OK, &body))
 }
@@ -41,24 +44,23 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
     if is_child && admin.index.known().count(&collection) == 0 {
         return Err(Reply::key_not_found());
     }
+    let role = auth::role(&admin.parts.options, request.call);
     let (total, entries) = selection::select(admin, &collection, slice, &filters).await?;
     let mut list = shape::List::new(admin.parts.options.api_version, &admin.key_of(&collection));
     for chunk in entries.chunks(OBJECTS_PER_TURN) {
         for entry in chunk {
-            list.push(entry, shown(admin, request.resource, entry));
+            list.push(entry, shown(admin, request.resource, entry, role));
         }
         tokio::task::yield_now().await;
     }
     Ok(Reply::json_text(StatusCode::OK, list.finish(total)))
 }
 
-/// The value as it leaves: decrypted, but for what never leaves. What is no JSON was not written
-/// here, and is shown as text.
-fn shown(admin: &Admin, resource: &Resource, entry: &Entry) -> Value {
+/// The value as it leaves. What is no JSON was not written here, and is shown as text.
+fn shown(admin: &Admin, resource: &Resource, entry: &Entry, role: Role) -> Value {
     let parsed = serde_json::from_slice(&entry.value);
     let mut value =
         parsed.unwrap_or_else(|_| String::from_utf8_lossy(&entry.value).into_owned().into());
-    encrypt::unseal(resource, &mut value, &admin.parts.catalogue, admin.parts.keyring.as_deref());
-    encrypt::strip(resource, &mut value);
+    encrypt::reveal(resource, &mut value, &admin.parts, role);
     value
 }

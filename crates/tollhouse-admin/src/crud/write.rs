@@ -6,9 +6,10 @@ use serde_json::Value;
 use tollhouse_store::{Committed, Operation, Transaction};
 
 use super::{
-    Request, check_parent, fields_of, judge, now_s, sealed, settle_id, settle_parent, shown,
+    Request, answered, check_parent, fields_of, judge, now_s, sealed, settle_id, settle_parent,
 };
 use crate::api::Admin;
+use crate::encrypt;
 use crate::object::Fields;
 use crate::reply::Reply;
 use crate::shape::{self, Written};
@@ -42,10 +43,11 @@ pub(super) async fn put(
     check_parent(admin, request)?;
     let path = request.path_of(&id);
     let mut value = Value::Object(fields);
+    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
     judge(admin, request.resource, &path, &value)?;
     let created = admin.index.known().facts(&path).and_then(|facts| facts.create_time);
     stamp(&mut value, created);
-    let stored = sealed(admin, request.resource, &value);
+    let stored = sealed(admin, request.resource, value.clone());
     let committed = commit(admin, &path, &stored, ttl).await?;
     let was_there = committed.previous.first().is_some_and(Option::is_some);
     let written = if was_there { Written::Replaced } else { Written::Created };
@@ -53,7 +55,7 @@ pub(super) async fn put(
         admin.parts.options.api_version,
         written,
         &admin.key_of(&path),
-        shown(request, value, stored),
+        answered(request, value, stored),
     ))
 }
 
@@ -86,6 +88,7 @@ pub(super) async fn post(
     settle_parent(request, &mut fields)?;
     check_parent(admin, request)?;
     let mut value = Value::Object(fields);
+    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
     judge(admin, request.resource, &request.path_of(""), &value)?;
     let counted = Transaction::new().put(admin.key_of(COUNTER), "1");
     let number = admin.parts.store.commit(counted).await?.revision.0;
@@ -94,7 +97,7 @@ pub(super) async fn post(
         fields.insert("id".into(), id.as_str().into());
     }
     stamp(&mut value, None);
-    let stored = sealed(admin, request.resource, &value);
+    let stored = sealed(admin, request.resource, value.clone());
     let path = request.path_of(&id);
     commit(admin, &path, &stored, ttl).await?;
     let key = admin.key_of(&path);
@@ -102,7 +105,7 @@ pub(super) async fn post(
         admin.parts.options.api_version,
         Written::Posted,
         &key,
-        shown(request, value, stored),
+        answered(request, value, stored),
     ))
 }
 

@@ -49,12 +49,7 @@ pub(crate) struct Listed {
 
 impl Facts {
     /// Of the value stored under a path. What cannot be read has none: it was not written here.
-    pub(crate) fn inspect(
-        path: &str,
-        value: &[u8],
-        catalogue: &Catalogue,
-        ring: Option<&Keyring>,
-    ) -> Self {
+    pub(crate) fn inspect(path: &str, value: &[u8], catalogue: &Catalogue, ring: &Keyring) -> Self {
         let Ok(Value::Object(fields)) = serde_json::from_slice(value) else {
             return Self::default();
         };
@@ -104,17 +99,14 @@ pub(crate) fn decoration(collection: &str, value: &Value) -> Option<Identity> {
     Some((collection.into(), field.into()))
 }
 
-/// The credentials among these confs; those at rest are decrypted by the ring.
-pub(crate) fn identities(
-    confs: &Fields,
-    catalogue: &Catalogue,
-    ring: Option<&Keyring>,
-) -> Box<[Identity]> {
+/// The credentials among these confs; those that are sealed are opened by the ring.
+pub(crate) fn identities(confs: &Fields, catalogue: &Catalogue, ring: &Keyring) -> Box<[Identity]> {
     let identity = |(name, conf): (&String, &Value)| {
         let spec = catalogue.get(name)?.consumer?;
         let text = conf.get(spec.key_field)?.as_str()?;
-        let is_encrypted = spec.encrypted.contains(&spec.key_field);
-        let plain = ring.filter(|_| is_encrypted).and_then(|ring| ring.decrypt(text));
+        let is_secret = spec.encrypted.contains(&spec.key_field);
+        let opened = || ring.hidden_in(text, &format!("{name}.{}", spec.key_field));
+        let plain = if is_secret { opened() } else { None };
         let value = plain.as_deref().unwrap_or(text);
         Some((Box::from(name.as_str()), Box::from(value)))
     };

@@ -21,7 +21,7 @@ pub(crate) const RESOURCE: Resource = Resource {
 };
 
 fn check(ssl: &Candidate<'_>) -> Result<(), Reply> {
-    check_pair_of(ssl.value, "cert", "key", ssl.parts)?;
+    check_pair_of(ssl.value, ("cert", "key"), "ssl.key", ssl.parts)?;
     let list = |name: &str| ssl.value.get(name).and_then(Value::as_array);
     let empty = Vec::new();
     let certs = list("certs").unwrap_or(&empty);
@@ -30,7 +30,7 @@ fn check(ssl: &Candidate<'_>) -> Result<(), Reply> {
         return Err(Reply::bad("mismatched number of certs and keys"));
     }
     for (index, (cert, key)) in certs.iter().zip(keys).enumerate() {
-        check_pair(cert, key, ssl.parts).map_err(|error| {
+        check_pair(cert, key, "ssl.keys", ssl.parts).map_err(|error| {
             Reply::bad(format!("failed to handle cert-key pair[{}]: {error}", index + 1))
         })?;
     }
@@ -44,26 +44,27 @@ fn check(ssl: &Candidate<'_>) -> Result<(), Reply> {
     Ok(())
 }
 
-/// Refuses a certificate and key, under these names, that do not go together.
+/// Refuses a certificate and key, under these names, that do not go together. A key that is sealed
+/// was sealed for `place`.
 pub(super) fn check_pair_of(
     value: &Value,
-    cert: &str,
-    key: &str,
+    (cert, key): (&str, &str),
+    place: &str,
     parts: &Parts,
 ) -> Result<(), Reply> {
     let (Some(cert), Some(key)) = (value.get(cert), value.get(key)) else { return Ok(()) };
-    check_pair(cert, key, parts).map_err(Reply::bad)
+    check_pair(cert, key, place, parts).map_err(Reply::bad)
 }
 
-fn check_pair(cert: &Value, key: &Value, parts: &Parts) -> Result<(), String> {
+fn check_pair(cert: &Value, key: &Value, place: &str, parts: &Parts) -> Result<(), String> {
     let (Some(cert), Some(key)) = (cert.as_str(), key.as_str()) else { return Ok(()) };
     let is_known = |text: &str| !is_reference(text);
     // What is kept elsewhere can only be judged where it is used.
     if !is_known(cert) || !is_known(key) {
         return Ok(());
     }
-    let ring = parts.keyring.as_deref();
-    let opened = if key.starts_with("---") { None } else { ring.and_then(|ring| ring.decrypt(key)) };
+    let opened =
+        if key.starts_with("---") { None } else { parts.keyring.hidden_in(key, place) };
     if opened.is_none() && !key.starts_with("---") {
         // The certificate is looked at first, as when the key is good.
         certificate::check_chain(cert).map_err(|error| error_text(&error))?;

@@ -24,13 +24,13 @@ async fn stored(fixture: &Fixture, key: &str) -> Value {
 }
 
 #[tokio::test]
-async fn credentials_lie_encrypted_and_come_back_plain() {
+async fn credentials_lie_sealed_and_are_shown_to_those_who_may_write_them() {
     let fixture = Fixture::new().await;
     let consumer = json!({"username": "jack", "plugins": {"key-auth": {"key": "auth-one"}}});
     let written = fixture.put("/consumers", &consumer).await.json();
     let hidden = "4y+JvURBE6ZwRbbgaryrhg==";
     let place = "/plugins/key-auth/key";
-    assert_eq!(written["value"].pointer(place), Some(&json!("auth-one")), "as it was sent");
+    assert_eq!(written["value"].pointer(place), Some(&json!(hidden)), "as it is stored");
     let at_rest = stored(&fixture, "/apisix/consumers/jack").await;
     assert_eq!(at_rest.pointer(place), Some(&json!(hidden)));
     let shown = fixture.get("/consumers/jack").await.json();
@@ -50,6 +50,66 @@ async fn credentials_lie_encrypted_and_come_back_plain() {
     assert_ne!(at_rest["plugins"]["basic-auth"]["password"], "p");
     let shown = fixture.get("/consumers/jack/credentials/c").await.json();
     assert_eq!(shown["value"]["plugins"]["basic-auth"]["password"], "p");
+}
+
+#[tokio::test]
+async fn a_viewer_reads_no_secret() {
+    let fixture = Fixture::new().await;
+    let (cert, key) = certificate();
+    let upstream = json!({
+        "nodes": {"127.0.0.1:1": 1}, "tls": {"client_cert": cert, "client_key": key},
+    });
+    let vault = json!({"uri": "http://127.0.0.1:8200", "prefix": "kv", "token": "open-sesame"});
+    let jack = json!({"username": "jack", "plugins": {"key-auth": {"key": "open-sesame"}}});
+    let mut guarded = route();
+    guarded["plugins"] = json!({"csrf": {"key": "open-sesame"}});
+    let table = [
+        ("/consumers/jack", jack, "/plugins/key-auth/key"),
+        ("/routes/1", guarded, "/plugins/csrf/key"),
+        ("/secrets/vault/1", vault, "/token"),
+        ("/upstreams/1", upstream, "/tls/client_key"),
+    ];
+    for (path, value, place) in table {
+        let secret = value.pointer(place).expect(path).clone();
+        let plain = secret.as_str().expect(path);
+        let answer = fixture.put(path, &value).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        // Keepers are answered as they were sent.
+        let is_plain = answer.text.contains("open-sesame") || answer.text.contains("PRIVATE");
+        assert_eq!(is_plain, path.starts_with("/secrets"), "{path}");
+        let (one, list) = (path.to_owned(), path.rsplit_once('/').expect(path).0.to_owned());
+        for asked in [one.as_str(), list.as_str()] {
+            let shown = fixture.call_as(VIEWER, "GET", asked).await;
+            assert_eq!(shown.status, 200, "{asked}");
+            assert!(!shown.text.contains("open-sesame"), "{asked}: {}", shown.text);
+            assert!(!shown.text.contains("PRIVATE"), "{asked}: {}", shown.text);
+        }
+        let shown = fixture.get(path).await.json()["value"].pointer(place).cloned();
+        // A private key is shown to nobody.
+        let is_private = plain.starts_with("---");
+        assert_eq!(shown.as_ref() == Some(&secret), !is_private, "{path}");
+        let at_rest = stored(&fixture, &format!("/apisix{path}")).await.to_string();
+        assert!(!at_rest.contains("open-sesame") && !at_rest.contains("PRIVATE"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_an_answer_shows_may_be_written_back_and_what_another_sealed_may_not() {
+    let fixture = Fixture::new().await;
+    let jack = |key: &Value| json!({"username": "jack", "plugins": {"key-auth": {"key": key}}});
+    let written = fixture.put("/consumers/jack", &jack(&json!("auth-one"))).await.json();
+    let sealed = &written["value"]["plugins"]["key-auth"]["key"];
+    assert_eq!(fixture.put("/consumers/jack", &jack(sealed)).await.status, 200);
+    let shown = fixture.get("/consumers/jack").await.json();
+    assert_eq!(shown["value"]["plugins"]["key-auth"]["key"], "auth-one");
+    let other = Keyring::generate().expect("there are random numbers");
+    let foreign = json!(other.seal("auth-one", "key-auth.key"));
+    let refused = fixture.put("/consumers/jack", &jack(&foreign)).await;
+    let expected = "failed to open the sealed value of \"key\"";
+    assert_eq!((refused.status, refused.error().as_str()), (400, expected));
+    let jill = json!({"username": "jill", "plugins": {"key-auth": {"key": sealed}}});
+    let taken = fixture.put("/consumers/jill", &jill).await;
+    assert_eq!(taken.status, 400, "the same key, however it is written");
 }
 
 #[tokio::test]

@@ -132,9 +132,18 @@ keys! {
         "Deletes services that came into being with an instance, of which nobody has written anything, \
          once they have been without instances and aliases for so long; none are where this is not set.";
     encryption.keyring: Keys,
-        "Keys that secrets in the store are encrypted with: the first encrypts, all decrypt. Where \
+        "Keys that secrets in the store are sealed with: the first seals, all open. Where \
          none is given, one is generated at the first run and kept in `data_dir/keyring`.";
+    encryption.apisix_form: Switch,
+        "Writes secrets as APISIX nodes read them, for a store that they share. Otherwise in a form \
+         that tells which key a value was sealed with, and whether it is as it was.";
+    encryption.allow_lost_keys: Switch,
+        "Starts although the store holds secrets of which no key is left. What they belong to is set \
+         aside until it is written anew.";
     plugins: Words, "Plugins that may be used; none named is all of them.";
+    skip_plugins: Words,
+        "Plugins that objects may name and that are passed over where this build does not have them, \
+         `*` for all. Requests that others might protect are answered 503.";
     plugin_attr: Table, "What the process tells plugins, by plugin, such as `redirect.https_port`.";
     proxy_cache: Table, "Zones of the `proxy-cache` plugin, and `cache_ttl` for answers that do not say.";
     stream_routes: Switch,

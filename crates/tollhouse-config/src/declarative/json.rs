@@ -16,7 +16,8 @@ use super::key::Head;
 use super::{Document, Kind};
 use crate::substitute::{self, Environment};
 
-pub(super) fn parse(text: &str, environment: Environment<'_>) -> Result<Document, Problem> {
+/// Takes a document apart; without an environment its texts are taken as they are.
+pub(super) fn parse(text: &str, environment: Option<Environment<'_>>) -> Result<Document, Problem> {
     let mut collector = Collector::default();
     let visitor = DocumentVisitor { collector: &mut collector, environment };
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -36,7 +37,7 @@ fn problem(error: &serde_json::Error) -> Problem {
 /// The document: an object of lists.
 struct DocumentVisitor<'c, 'e> {
     collector: &'c mut Collector,
-    environment: Environment<'e>,
+    environment: Option<Environment<'e>>,
 }
 
 impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
@@ -66,7 +67,7 @@ impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
 struct Items<'c, 'e> {
     collector: &'c mut Collector,
     kind: Kind,
-    environment: Environment<'e>,
+    environment: Option<Environment<'e>>,
 }
 
 impl Items<'_, '_> {
@@ -139,16 +140,16 @@ fn add(
     kind: Kind,
     index: usize,
     text: &str,
-    environment: Environment<'_>,
+    environment: Option<Environment<'_>>,
 ) {
     if !text.starts_with('{') {
         collector.no_object(kind, index);
         return;
     }
-    if !substitute::is_needed(text) {
+    let Some(environment) = environment.filter(|_| substitute::is_needed(text)) else {
         collector.item(kind, index, &head_of(kind, text), text);
         return;
-    }
+    };
     let mut problems = Problems::new();
     match serde_json::from_str(text) {
         Ok(mut value) => {

@@ -108,3 +108,12 @@ proptest! {
         let _ = parse(&format!("{text}\n#END"), Format::Yaml, &|_| None);
     }
 }
+
+#[test]
+fn a_literal_document_reads_no_environment() {
+    let text = r#"{"routes": [{"id": "1", "uri": "/${{HOME}}", "name": "${{X:=d}}"}]}"#;
+    let document = parse_literal(text).expect("it is a document");
+    assert!(document.problems.is_empty() && document.withheld.is_empty());
+    let value = document.items[0].value().expect("it is JSON");
+    assert_eq!((&value["uri"], &value["name"]), (&"/${{HOME}}".into(), &"${{X:=d}}".into()));
+}

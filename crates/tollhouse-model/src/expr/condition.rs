@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::number::number_of;
-use super::pattern::Pattern;
+use super::pattern::{Exhausted, Pattern};
 use crate::variable::{Lookup, Variable};
 
 /// A condition on one variable.
@@ -63,26 +63,29 @@ pub(super) enum Order {
 }
 
 impl Condition {
-    pub(super) fn matches(&self, request: &dyn Lookup) -> bool {
+    pub(super) fn evaluate(&self, request: &dyn Lookup) -> Result<bool, Exhausted> {
         let value = request.variable(&self.variable);
-        let holds = self.test.holds(value.as_deref());
-        match self.sense {
+        let holds = match (&self.test, value.as_deref()) {
+            (Test::Pattern(pattern), Some(value)) => pattern.is_match(value)?,
+            (test, value) => test.holds(value),
+        };
+        Ok(match self.sense {
             Sense::Plain => holds,
             Sense::Negated => !holds,
-        }
+        })
     }
 }
 
 impl Test {
+    /// Whether it holds; patterns, which may give up, are asked elsewhere.
     fn holds(&self, value: Option<&[u8]>) -> bool {
         match (self, value) {
             (Test::Equal(right), value) => right.equals(value),
             (Test::NotEqual(right), value) => !right.equals(value),
-            (Test::Never, _) | (_, None) => false,
+            (Test::Never | Test::Pattern(_), _) | (_, None) => false,
             (Test::Order(order, right), Some(value)) => {
                 number_of(value).is_some_and(|left| order.holds(left, *right))
             }
-            (Test::Pattern(pattern), Some(value)) => pattern.is_match(value),
             (Test::OneOf(elements), Some(value)) => {
                 elements.binary_search_by(|element| (**element).cmp(value)).is_ok()
             }

@@ -1,6 +1,8 @@
 //! Regular expressions that users write, in expressions and in plugins: compiled at load, searched
 //! in time linear in the value where the pattern allows it, and with bounded backtracking where it
-//! does not.
+//! does not. A search that is given up says so: what denies must not take that for a miss.
+//!
+//! Patterns are PCRE's: `$` also matches before a line feed that ends the value.
 
 use std::ops::Range;
 
@@ -19,7 +21,7 @@ const CACHE_BYTES_MAX: usize = 1 << 20;
 /// Most instructions of a pattern that backtracks: group calls expand when compiled.
 const PROGRAM_LENGTH_MAX: usize = 65_536;
 
-/// Most backtracking steps of one search, a few milliseconds: what needs more does not match.
+/// Most backtracking steps of one search, a few milliseconds: what needs more is given up.
 const BACKTRACKS_MAX: usize = 100_000;
 
 /// Whether letters match in either case.
@@ -43,9 +45,18 @@ pub struct Exhausted;
 #[derive(Debug, Clone)]
 pub enum Pattern {
     /// Never backtracks.
-    Linear(bytes::Regex),
+    Linear(Linear),
     /// Look-around, back-references and the like.
     Backtracking(Box<fancy_regex::Regex>),
+}
+
+/// A pattern searched in linear time.
+#[derive(Debug, Clone)]
+pub struct Linear {
+    regex: bytes::Regex,
+    /// Whether it asks for the end of the value, which then is in two places where a line feed ends
+    /// it. The engine knows the last one only.
+    has_end: bool,
 }
 
 impl Pattern {
@@ -60,22 +71,29 @@ impl Pattern {
         let linear = linear(text, case, BytesMode::Ascii)
             .or_else(|_| linear(text, case, BytesMode::UnicodeBytes));
         let problem = match linear {
-            Ok(regex) => return Ok(Pattern::Linear(regex)),
+            Ok(regex) => return Ok(Pattern::Linear(Linear { regex, has_end: has_end(text) })),
             // A pattern too large for this engine would not be smaller in the other.
             Err(error @ regex::Error::CompiledTooBig(_)) => return Err(one_line(&error)),
             Err(error) => error,
         };
-        backtracking(text, case, BytesMode::Ascii)
-            .or_else(|_| backtracking(text, case, BytesMode::UnicodeBytes))
+        let text = with_both_ends(text);
+        backtracking(&text, case, BytesMode::Ascii)
+            .or_else(|_| backtracking(&text, case, BytesMode::UnicodeBytes))
             .map(|regex| Pattern::Backtracking(Box::new(regex)))
             .map_err(|_| one_line(&problem))
     }
 
     /// Whether it occurs in a value.
-    pub fn is_match(&self, value: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// The search was given up.
+    pub fn is_match(&self, value: &[u8]) -> Result<bool, Exhausted> {
         match self {
-            Pattern::Linear(regex) => regex.is_match(value),
-            Pattern::Backtracking(regex) => regex.is_match(value).unwrap_or(false),
+            Pattern::Linear(linear) => Ok(linear.regex.is_match(value)
+                || linear
+                    .before_line_end(value, 0)
+                    .is_some_and(|rest| linear.regex.is_match(rest))),
+            Pattern::Backtracking(regex) => regex.is_match(value).map_err(|_| Exhausted),
         }
     }
 
@@ -85,12 +103,7 @@ impl Pattern {
     /// The search was given up.
     pub fn groups_at(&self, value: &[u8], start: usize) -> Result<Option<Groups>, Exhausted> {
         match self {
-            Pattern::Linear(regex) => {
-                let mut slots = regex.capture_locations();
-                let found = regex.captures_read_at(&mut slots, value, start);
-                let group = |index| slots.get(index).map(|(start, end)| start..end);
-                Ok(found.map(|_| (0..slots.len()).map(group).collect()))
-            }
+            Pattern::Linear(linear) => Ok(linear.groups_at(value, start)),
             Pattern::Backtracking(regex) => {
                 let found = regex.captures_from_pos(value, start).map_err(|_| Exhausted)?;
                 Ok(found.map(|groups| {
@@ -100,6 +113,71 @@ impl Pattern {
             }
         }
     }
+}
+
+impl Linear {
+    /// The value up to the line feed that ends it, where the pattern may end there too.
+    fn before_line_end<'v>(&self, value: &'v [u8], start: usize) -> Option<&'v [u8]> {
+        let rest = value.strip_suffix(b"\n").filter(|_| self.has_end)?;
+        (start <= rest.len()).then_some(rest)
+    }
+
+    /// Of two occurrences the one that begins first; of two that begin together the longer.
+    fn groups_at(&self, value: &[u8], start: usize) -> Option<Groups> {
+        let whole = self.search(value, start);
+        let Some(rest) = self.before_line_end(value, start) else { return whole };
+        let begins = |groups: &Groups| groups.first().cloned().flatten().map(|range| range.start);
+        let earlier = self
+            .search(rest, start)
+            .filter(|shorter| whole.as_ref().is_none_or(|whole| begins(shorter) < begins(whole)));
+        earlier.or(whole)
+    }
+
+    fn search(&self, value: &[u8], start: usize) -> Option<Groups> {
+        let mut slots = self.regex.capture_locations();
+        self.regex.captures_read_at(&mut slots, value, start)?;
+        let group = |index| slots.get(index).map(|(start, end)| start..end);
+        Some((0..slots.len()).map(group).collect())
+    }
+}
+
+/// Where `$` asks for the end of the value: outside of classes, and not where `(?m)` makes it ask for
+/// the end of a line.
+fn ends(text: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let (mut is_escaped, mut in_class) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'[' => in_class = true,
+            b']' => in_class = false,
+            b'$' if !in_class => found.push(at),
+            _ => {}
+        }
+    }
+    let is_flag = |byte: u8| byte.is_ascii_alphabetic() || byte == b'-';
+    let sets_lines = text.match_indices("(?").any(|(at, _)| {
+        text.bytes().skip(at + 2).take_while(|byte| is_flag(*byte)).any(|byte| byte == b'm')
+    });
+    if sets_lines { Vec::new() } else { found }
+}
+
+fn has_end(text: &str) -> bool {
+    !ends(text).is_empty()
+}
+
+/// The pattern with each `$` spelt out, for an engine that knows the last place only.
+fn with_both_ends(text: &str) -> String {
+    let mut spelt = String::with_capacity(text.len());
+    let mut copied = 0;
+    for at in ends(text) {
+        spelt.push_str(&text[copied..at]);
+        spelt.push_str(r"(?=\n?\z)");
+        copied = at + 1;
+    }
+    spelt.push_str(&text[copied..]);
+    spelt
 }
 
 fn linear(text: &str, case: Case, mode: BytesMode) -> Result<bytes::Regex, regex::Error> {
@@ -165,5 +243,41 @@ mod tests {
         assert_eq!(pattern.groups_at(b"aaa", 0), Ok(None));
         let value = [b'a'; 64];
         assert_eq!(pattern_of_doom.groups_at(&value, 0), Err(Exhausted));
+    }
+
+    #[test]
+    fn what_is_given_up_is_no_miss() {
+        let pattern = Pattern::compile("(?:(?!pub)\\w+/?)+\\.php$", Case::Sensitive).unwrap();
+        assert_eq!(pattern.is_match(b"/a.php"), Ok(true));
+        assert_eq!(pattern.is_match(b"/a.html"), Ok(false));
+        let value = [&b"/"[..], &[b'a'; 40], b"!/evil.php"].concat();
+        assert_eq!(pattern.is_match(&value), Err(Exhausted));
+    }
+
+    #[test]
+    fn the_end_is_also_before_a_line_feed_that_ends_the_value() {
+        // Behind `(?<!x)` the same by the other engine.
+        for (text, value, expected) in [
+            ("b$", "ab\n", Some(1..2)),
+            ("b$", "ab", Some(1..2)),
+            ("b$", "ab\n\n", None),
+            ("b$", "ab\nc", None),
+            ("^$", "\n", Some(0..0)),
+            ("[^x]*$", "ab\n", Some(0..3)),
+            ("(?:a|b$)", "b\n", Some(0..1)),
+            ("b\\$", "ab\n", None),
+            ("b[$]", "ab\n", None),
+            (r"b\z", "ab\n", None),
+        ] {
+            for text in [text.to_owned(), format!("(?<!x){text}")] {
+                let pattern = Pattern::compile(&text, Case::Sensitive).unwrap();
+                let found = pattern.groups_at(value.as_bytes(), 0).unwrap();
+                let whole = found.and_then(|groups| groups[0].clone());
+                assert_eq!(whole, expected, "{text} in {value:?}");
+                assert_eq!(pattern.is_match(value.as_bytes()), Ok(expected.is_some()), "{text}");
+            }
+        }
+        let lines = Pattern::compile("(?m)b$", Case::Sensitive).unwrap();
+        assert_eq!(lines.is_match(b"b\nc"), Ok(true));
     }
 }

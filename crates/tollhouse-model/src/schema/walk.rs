@@ -177,7 +177,8 @@ impl<'s> Walk<'s> {
             }
         }
         if let Some((pattern, shown)) = pattern
-            && !pattern.is_match(text.as_bytes())
+            // What cannot be decided does not match.
+            && !pattern.is_match(text.as_bytes()).unwrap_or(false)
         {
             return self
                 .refuse(|| format!("failed to match pattern {shown} with {}", quoted(text)));

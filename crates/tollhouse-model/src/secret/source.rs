@@ -58,27 +58,60 @@ pub fn has_references(value: &Value) -> bool {
     false
 }
 
-/// Replaces the references within `value` by what `source` knows. Those it knows nothing of stay as
-/// they stand, and are returned.
-pub fn resolve_in(value: &mut Value, source: &dyn SecretSource) -> Vec<SecretRef> {
-    let mut unresolved = Vec::new();
+/// A reference that came to no value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unanswered {
+    /// Where it stands: names of fields with dots between them; places in lists do not show.
+    pub field: String,
+    /// The reference as it is written.
+    pub reference: String,
+    /// What became of it.
+    pub answer: NoAnswer,
+}
+
+/// How a reference came to no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// No source knows it, or it lacks a part. It stands as it is written.
+    Unknown,
+    /// The value is empty, which is what stands there now.
+    Empty,
+}
+
+/// Replaces the references within `value` by what `source` knows; tells of those that came to no
+/// value.
+pub fn resolve_in(value: &mut Value, source: Option<&dyn SecretSource>) -> Vec<Unanswered> {
+    let mut unanswered = Vec::new();
     // A list of its own instead of recursion: a conf may nest deeper than a thread's stack.
-    let mut waiting = vec![value];
-    while let Some(value) = waiting.pop() {
+    let mut waiting = vec![(String::new(), value)];
+    while let Some((field, value)) = waiting.pop() {
         match value {
-            Value::String(text) => {
-                let Some(reference) = SecretRef::parse(text) else { continue };
-                match source.fetch(&reference) {
-                    Some(found) => *text = found,
-                    None => unresolved.push(reference),
-                }
+            Value::String(text) if is_reference(text) => {
+                let fetch = |source: &dyn SecretSource| source.fetch(&SecretRef::parse(text)?);
+                let found = source.and_then(fetch);
+                let answer = match &found {
+                    Some(found) if !found.is_empty() => None,
+                    Some(_) => Some(NoAnswer::Empty),
+                    None => Some(NoAnswer::Unknown),
+                };
+                let reference = text.clone();
+                unanswered.extend(answer.map(|answer| Unanswered { field, reference, answer }));
+                found.into_iter().for_each(|found| *text = found);
             }
-            Value::Array(items) => waiting.extend(items),
-            Value::Object(fields) => waiting.extend(fields.values_mut()),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::Array(items) => {
+                waiting.extend(items.iter_mut().map(|item| (field.clone(), item)));
+            }
+            Value::Object(fields) => {
+                let below = |name: &String| match field.as_str() {
+                    "" => name.clone(),
+                    above => format!("{above}.{name}"),
+                };
+                waiting.extend(fields.iter_mut().map(|(name, value)| (below(name), value)));
+            }
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-    unresolved
+    unanswered
 }
 
 #[cfg(test)]
@@ -92,6 +125,7 @@ mod tests {
             "KEY" => "opened",
             "OBJECT" => r#"{"a": "field", "n": 7, "none": null, "list": [1]}"#,
             "LOOP" => "$ENV://KEY",
+            "EMPTY" => "",
             _ => return None,
         };
         Some(text.to_owned())
@@ -123,30 +157,44 @@ mod tests {
         let source = EnvironmentSource::new(environment);
         let mut conf = json!({
             "key": "$env://KEY",
-            "list": ["$ENV://OBJECT/a", 1, null, {"deep": "$ENV://KEY"}],
-            "missing": "$ENV://MISSING",
+            "list": ["$ENV://OBJECT/a", 1, null, {"deep": "$ENV://KEY"}, {"none": "$ENV://NO"}],
+            "missing": "$env://MISSING",
             "kept": "$secret://vault/1/a/b",
             "broken": "$secret://vault",
+            "empty": {"text": "$env://EMPTY"},
             "$env://KEY": "a name is no value",
             // What an answer says is not looked up again.
             "loop": "$ENV://LOOP",
         });
-        let mut unresolved = resolve_in(&mut conf, &source);
+        let mut unanswered = resolve_in(&mut conf, Some(&source));
         assert_eq!(
             conf,
             json!({
                 "key": "opened",
-                "list": ["field", 1, null, {"deep": "opened"}],
-                "missing": "$ENV://MISSING",
+                "list": ["field", 1, null, {"deep": "opened"}, {"none": "$ENV://NO"}],
+                "missing": "$env://MISSING",
                 "kept": "$secret://vault/1/a/b",
                 "broken": "$secret://vault",
+                "empty": {"text": ""},
                 "$env://KEY": "a name is no value",
                 "loop": "$ENV://KEY",
             })
         );
-        unresolved.sort_by_key(ToString::to_string);
-        let names: Vec<String> = unresolved.iter().map(ToString::to_string).collect();
-        assert_eq!(names, ["$ENV://MISSING", "$secret://vault/1/a/b"]);
+        unanswered.sort_by(|one, other| one.field.cmp(&other.field));
+        let told: Vec<_> = unanswered
+            .iter()
+            .map(|it| (it.field.as_str(), it.reference.as_str(), it.answer))
+            .collect();
+        let expected = [
+            ("broken", "$secret://vault", NoAnswer::Unknown),
+            ("empty.text", "$env://EMPTY", NoAnswer::Empty),
+            ("kept", "$secret://vault/1/a/b", NoAnswer::Unknown),
+            ("list.none", "$ENV://NO", NoAnswer::Unknown),
+            ("missing", "$env://MISSING", NoAnswer::Unknown),
+        ];
+        assert_eq!(told, expected);
+        let mut conf = json!({"key": "$env://KEY"});
+        assert_eq!(resolve_in(&mut conf, None).len(), 1, "nobody answers");
     }
 
     #[test]
@@ -163,7 +211,8 @@ mod tests {
             value = Value::Array(vec![value]);
         }
         assert!(has_references(&value));
-        assert_eq!(resolve_in(&mut value, &EnvironmentSource::new(environment)), []);
+        let source = EnvironmentSource::new(environment);
+        assert_eq!(resolve_in(&mut value, Some(&source)), []);
         assert!(!has_references(&value));
         // Taken apart by hand: dropping it at once would recurse.
         while let Value::Array(mut items) = value {

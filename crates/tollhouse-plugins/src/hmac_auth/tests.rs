@@ -132,6 +132,43 @@ fn x_date_counts_where_there_is_no_date() {
 }
 
 #[test]
+fn the_header_whose_time_counts_must_be_signed() {
+    let conf = json!({"signed_headers": ["x-date"], "clock_skew": 10});
+    let old = "Thu, 24 Sep 2020 06:39:52 GMT";
+    let sign = |names: &str, text: &str| {
+        authorization("hmac-sha256", names, &signature(Algorithm::HmacSha256, text))
+    };
+    // A request of long ago, with a date that says now.
+    let captured = sign("@request-target x-date", &format!("my-key\nGET /\nx-date: {old}\n"));
+    let replayed = format!("GET / HTTP/1.1\nDate: {DATE}\nX-Date: {old}\n{captured}");
+    assert!(refused(&harness(&conf).request(&replayed)));
+    // Named, and not there: `date` says nothing about the time that is.
+    let named = sign("@request-target date", "my-key\nGET /\n");
+    let unsigned = format!("GET / HTTP/1.1\nX-Date: {DATE}\n{named}");
+    assert!(refused(&harness(&json!({})).request(&unsigned)));
+}
+
+#[test]
+fn a_signature_fits_one_target_alone() {
+    let text = format!("my-key\nGET /a\ndate: {DATE}\n");
+    let signature = signature(Algorithm::HmacSha256, &text);
+    let target = authorization("hmac-sha256", "@request-target date", &signature);
+    for (line, passes) in [
+        ("/a", true),
+        ("/%61", true),
+        (&*format!("/a%0adate:%20{}", DATE.replace(' ', "%20")), false),
+        ("/a%3F", false),
+    ] {
+        let request = format!("GET {line} HTTP/1.1\nDate: {DATE}\n{target}");
+        assert_eq!(harness(&json!({})).request(&request).passes(), passes, "{line}");
+    }
+    let alone = authorization("hmac-sha256", "@request-target x-date", &signature);
+    let line = format!("GET /a%0adate:%20{} HTTP/1.1", DATE.replace(' ', "%20"));
+    let request = format!("{line}\nX-Date: {DATE}\n{alone}");
+    assert!(!harness(&json!({"signed_headers": []})).request(&request).passes());
+}
+
+#[test]
 fn the_case_of_a_signed_header_is_the_clients_choice() {
     let text = format!("my-key\nDate: {DATE}\n");
     let signature = signature(Algorithm::HmacSha256, &text);

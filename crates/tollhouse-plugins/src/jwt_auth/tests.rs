@@ -91,6 +91,20 @@ fn what_is_no_token_is_told_so() {
 }
 
 #[test]
+fn a_name_that_comes_twice_makes_a_token_invalid() {
+    let good = token(&json!({"key": "my-key"}));
+    let parts: Vec<&str> = good.split('.').collect();
+    let twice = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    for (header, payload) in [
+        (parts[0].to_owned(), twice(r#"{"exp": 1, "key": "my-key", "exp": 9999999999}"#)),
+        (twice(r#"{"alg": "none", "alg": "HS256"}"#), parts[1].to_owned()),
+    ] {
+        let token = format!("{header}.{payload}.{}", parts[2]);
+        assert_eq!(message(&sent(&json!({}), &token)), "JWT token invalid", "{token}");
+    }
+}
+
+#[test]
 fn the_claim_must_name_a_consumer() {
     for (payload, expected) in [
         (json!({}), "missing user key in JWT token"),
@@ -115,6 +129,9 @@ fn a_token_that_is_not_signed_by_the_key_is_refused() {
         signed_with(&header("none"), &payload, b"my-secret"),
         signed_with(&header("RS256"), &payload, b"my-secret"),
         signed_with(&json!({}), &payload, b"my-secret"),
+        signed_with(&json!({"alg": "HS256", "crit": ["x"], "x": 1}), &payload, b"my-secret"),
+        format!("{unsigned}.!"),
+        format!("{unsigned}.A"),
         format!("{unsigned}."),
         format!("{}.{}.", encoded(&header("none")), encoded(&payload)),
         good.replacen(&encoded(&payload), &encoded(&json!({"key": "my-key", "a": 1})), 1),
@@ -144,7 +161,8 @@ fn claims_of_time_must_hold() {
         (&exp, json!({"nbf": NOW - 1}), false),
         (&both, json!({"exp": NOW + 1}), false),
         (&both, json!({"exp": NOW + 1, "nbf": NOW - 1}), true),
-        (&json!({"claims_to_verify": []}), json!({"exp": 1}), true),
+        (&json!({"claims_to_verify": []}), json!({"exp": 1}), false),
+        (&json!({"claims_to_verify": []}), json!({}), true),
     ] {
         let mut payload = claims.clone();
         payload["key"] = json!("my-key");

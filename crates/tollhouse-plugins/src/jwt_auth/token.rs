@@ -1,5 +1,8 @@
 //! A JSON Web Token in its compact form, taken apart.
 
+use std::fmt;
+
+use serde::de::{Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::shared::encoding::decode_base64_url;
@@ -11,9 +14,11 @@ pub(super) struct Token<'t> {
     pub signed: &'t [u8],
     /// `alg` of the header.
     pub algorithm: String,
+    /// Whether the header says that more of it must be understood.
+    pub is_critical: bool,
     /// The claims.
     pub payload: Map<String, Value>,
-    /// The signature.
+    /// The signature; empty where it is not written as one, which verifies nothing.
     pub signature: Vec<u8>,
 }
 
@@ -25,16 +30,52 @@ impl<'t> Token<'t> {
         if parts.next().is_some() {
             return None;
         }
-        let algorithm = match object(header)?.remove("alg") {
+        let signed = &text[..header.len() + 1 + payload.len()];
+        let mut header = object(header)?;
+        let algorithm = match header.remove("alg") {
             Some(Value::String(name)) => name,
             _ => String::new(),
         };
-        let signed = &text[..header.len() + 1 + payload.len()];
-        let signature = decode_base64_url(signature)?;
-        Some(Self { signed, algorithm, payload: object(payload)?, signature })
+        Some(Self {
+            signed,
+            algorithm,
+            is_critical: header.contains_key("crit"),
+            payload: object(payload)?,
+            signature: decode_base64_url(signature).unwrap_or_default(),
+        })
     }
 }
 
 fn object(encoded: &[u8]) -> Option<Map<String, Value>> {
-    serde_json::from_slice(&decode_base64_url(encoded)?).ok()
+    let object: UniqueNames = serde_json::from_slice(&decode_base64_url(encoded)?).ok()?;
+    Some(object.0)
+}
+
+/// An object in which no name comes twice: of two claims others may believe the first.
+struct UniqueNames(Map<String, Value>);
+
+impl<'de> serde::Deserialize<'de> for UniqueNames {
+    fn deserialize<D: serde::Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = UniqueNames;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UniqueNames, A::Error> {
+                let mut fields = Map::new();
+                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                    if fields.insert(name, value).is_some() {
+                        return Err(A::Error::custom("a name comes twice"));
+                    }
+                }
+                Ok(UniqueNames(fields))
+            }
+        }
+
+        reader.deserialize_map(Fields)
+    }
 }

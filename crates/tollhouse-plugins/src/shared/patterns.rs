@@ -1,6 +1,6 @@
 //! Lists of regular expressions, any of which may match.
 
-use tollhouse_model::expr::pattern::{Case, Pattern};
+use tollhouse_model::expr::pattern::{Case, Exhausted, Pattern};
 
 /// Regular expressions; matches where any of them does.
 #[derive(Debug)]
@@ -27,8 +27,19 @@ impl Patterns {
     }
 
     /// Whether any of them occurs in a value.
-    pub(crate) fn is_match(&self, value: &[u8]) -> bool {
-        self.any.iter().any(|pattern| pattern.is_match(value))
+    ///
+    /// # Errors
+    /// None does, and one of the searches was given up.
+    pub(crate) fn is_match(&self, value: &[u8]) -> Result<bool, Exhausted> {
+        let mut verdict = Ok(false);
+        for pattern in &self.any {
+            match pattern.is_match(value) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(error) => verdict = Err(error),
+            }
+        }
+        verdict
     }
 }
 
@@ -61,11 +72,20 @@ mod tests {
     fn any_of_them_may_match() {
         let patterns = patterns(&["^a", "b$|c", r"(?<!x)d(.)\1"]).unwrap();
         for value in ["a--", "--b", "-c-", "-dee"] {
-            assert!(patterns.is_match(value.as_bytes()), "{value}");
+            assert_eq!(patterns.is_match(value.as_bytes()), Ok(true), "{value}");
         }
         for value in ["", "-a", "b-", "-def", "xdee"] {
-            assert!(!patterns.is_match(value.as_bytes()), "{value}");
+            assert_eq!(patterns.is_match(value.as_bytes()), Ok(false), "{value}");
         }
+    }
+
+    #[test]
+    fn one_that_gives_up_is_no_miss_unless_another_matches() {
+        let patterns = patterns(&[r"(?:(?!pub)\w+/?)+\.php$", "^/b"]).unwrap();
+        let doom = [&[b'a'; 40][..], b"!/evil.php"].concat();
+        assert_eq!(patterns.is_match(&doom), Err(Exhausted));
+        assert_eq!(patterns.is_match(&[&b"/b"[..], &doom].concat()), Ok(true));
+        assert_eq!(patterns.is_match(b"/c"), Ok(false));
     }
 
     #[test]

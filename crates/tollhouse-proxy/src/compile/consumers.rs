@@ -12,6 +12,7 @@ use tollhouse_model::{Id, PluginSet, Problems};
 use tollhouse_plugin::{Consumer, Credential, judge};
 
 use super::plugins::Plugins;
+use super::secrets::Fields;
 use crate::consumers::{Consumers, Key};
 use crate::plugins::Chain;
 
@@ -26,6 +27,8 @@ pub(super) struct ConsumerTable {
     identities: HashMap<Box<str>, BTreeMap<CredentialId, Vec<FoundBy>>>,
     /// Keys that stand in the snapshot's index, by consumer.
     indexed: HashMap<Box<str>, Vec<(Key, CredentialId)>>,
+    /// Credentials whose key has come to be another's as well, who counts; the latest stands last.
+    displaced: HashMap<Key, Vec<Arc<Credential>>>,
 }
 
 /// One identity and what it is found by.
@@ -102,19 +105,23 @@ impl ConsumerTable {
         self.link(username, plugins, snapshot);
     }
 
+    /// All consumers that are in service.
+    pub(super) fn objects(&self) -> impl Iterator<Item = &model::Consumer> {
+        self.consumers.values()
+    }
+
     /// Puts everything that hangs on a consumer into the snapshot, in place of what was there.
-    fn link(&mut self, username: &str, plugins: &Plugins, snapshot: &mut Consumers) {
+    pub(super) fn link(&mut self, username: &str, plugins: &Plugins, snapshot: &mut Consumers) {
         self.unlink(username, snapshot);
         let Some(object) = self.consumers.get(username) else { return };
         let id = Id::new(username);
-        let steps = plugins.of(model::Kind::Consumer, &id);
-        let chain = Chain::merge([steps]);
+        let chain = Chain::merge(plugins.of(model::Kind::Consumer, &id));
         let consumer = Arc::new(Consumer {
             username: username.into(),
             group_id: object.group_id.as_ref().map(|id| id.as_str().into()),
             custom_id: object.custom_id().map(Into::into),
             labels: object.labels.clone(),
-            has_plugins: !chain.is_empty() || object.group_id.is_some(),
+            has_plugins: !chain.says_nothing() || object.group_id.is_some(),
         });
         snapshot.set(Arc::clone(&consumer), chain);
         let mut keys = Vec::new();
@@ -125,7 +132,10 @@ impl ConsumerTable {
                     credential_id: id.clone(),
                     identity: Arc::clone(identity),
                 };
-                snapshot.set_credential(key.clone(), Arc::new(credential));
+                let displaced = snapshot.set_credential(key.clone(), Arc::new(credential));
+                if let Some(displaced) = displaced {
+                    self.displaced.entry(key.clone()).or_default().push(displaced);
+                }
                 keys.push((key.clone(), id.clone()));
             }
         }
@@ -134,7 +144,20 @@ impl ConsumerTable {
 
     fn unlink(&mut self, username: &str, snapshot: &mut Consumers) {
         for (key, id) in self.indexed.remove(username).unwrap_or_default() {
-            snapshot.remove_credential(&key, username, id.as_deref());
+            let is_own = |held: &Credential| {
+                &*held.consumer.username == username && held.credential_id == id
+            };
+            if let Some(others) = self.displaced.get_mut(&key) {
+                others.retain(|held| !is_own(held));
+            }
+            if snapshot.remove_credential(&key, is_own) {
+                // The key was somebody else's before.
+                let before = self.displaced.get_mut(&key).and_then(Vec::pop);
+                before.map(|before| snapshot.set_credential(key.clone(), before));
+            }
+            if self.displaced.get(&key).is_some_and(Vec::is_empty) {
+                self.displaced.remove(&key);
+            }
         }
     }
 }
@@ -149,14 +172,20 @@ fn found_by(
     let mut found = Vec::new();
     for (plugin, conf) in plugins.identities(set) {
         let path = format!("{path}.plugins.{}", plugin.name);
-        match plugin.identify(&plugins.resolved(&conf.conf, &path, problems)) {
+        let conf = match plugins.resolved(&conf.conf, Fields::All, &path, problems) {
+            Ok(conf) => conf,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
+        let identified = plugin.identify(&conf);
+        match identified.and_then(|identified| identified.check().map(|()| identified)) {
             Ok(identified) => found.push(FoundBy {
                 key: Key { plugin: plugin.name, key: identified.key.into_bytes().into() },
                 identity: identified.identity,
             }),
-            Err(error) => {
-                problems.push(judge::refused(plugin.name, path, &error));
-            }
+            Err(error) => problems.push(judge::refused(plugin.name, path, &error)),
         }
     }
     (!problems.has_errors()).then_some(found)

@@ -1,7 +1,8 @@
 //! Turns the plugins of an object into steps, ready to run.
 //!
-//! A plugin that this build does not have is passed over with a warning, as APISIX does with
-//! persisted data; a conf that a plugin refuses quarantines its object.
+//! A plugin that cannot run quarantines its object: the last good version stays, and where there is
+//! none, requests are refused in the plugin's place. Only plugins that are known to protect nothing
+//! are passed over, with a warning.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,17 +10,27 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde_json::Value;
-use tollhouse_model::secret::{has_references, resolve_in};
+use tollhouse_model::problem::Severity;
 use tollhouse_model::{Id, Kind, PluginConf, PluginSet, Problem, Problems};
 use tollhouse_plugin::handler::SharedHandler;
-use tollhouse_plugin::{Catalogue, PluginType, Scope, Services, UpstreamRef, judge};
+use tollhouse_plugin::judge::Role;
+use tollhouse_plugin::{
+    Catalogue, Category, PluginType, Scope, Services, UpstreamRef, absent, judge,
+};
 
+use super::secrets;
 use super::upstreams::{Slots, Upstreams};
-use crate::plugins::PluginStep;
 use crate::plugins::chain::StepUpstream;
+use crate::plugins::{PluginStep, StepSet};
 
-/// Steps of one object, in the order of their names.
-pub(super) type Steps = Vec<Arc<PluginStep>>;
+/// What stays of an object's plugins where one of them cannot run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fallback {
+    /// All of what is in service: it was good.
+    LastGood,
+    /// There is nothing good: requests are refused where the plugin would have run.
+    Refuse,
+}
 
 /// What plugins are compiled with.
 #[derive(Debug)]
@@ -28,7 +39,7 @@ pub(super) struct Plugins {
     services: Arc<Services>,
     metadata: BTreeMap<String, Value>,
     /// Steps of every object that has plugins.
-    sets: HashMap<(Kind, Id), Steps>,
+    sets: HashMap<(Kind, Id), StepSet>,
 }
 
 impl Plugins {
@@ -41,13 +52,17 @@ impl Plugins {
         &self.catalogue
     }
 
-    /// The steps of an object; none when it has no plugins.
-    pub(super) fn of(&self, kind: Kind, id: &Id) -> &[Arc<PluginStep>] {
-        self.sets.get(&(kind, id.clone())).map_or(&[], Vec::as_slice)
+    /// What an object says of plugins; nothing when it has none.
+    pub(super) fn of(&self, kind: Kind, id: &Id) -> Option<&StepSet> {
+        self.sets.get(&(kind, id.clone()))
     }
 
-    /// Compiles and keeps the plugins of an object. Where a conf is refused, what was kept before
-    /// stays.
+    /// Whether requests are refused for want of a plugin of the object.
+    pub(super) fn refuses(&self, kind: Kind, id: &Id) -> bool {
+        self.of(kind, id).is_some_and(|set| set.steps.iter().any(|step| step.is_unavailable))
+    }
+
+    /// Compiles and keeps the plugins of an object.
     pub(super) fn set(
         &mut self,
         kind: Kind,
@@ -61,20 +76,44 @@ impl Plugins {
             self.sets.remove(&key);
             return;
         }
-        let mut steps = Steps::new();
-        let mut refused = false;
+        let mut set = StepSet::default();
+        let mut is_refused = false;
         for (name, conf) in plugins {
+            if conf.meta.disable {
+                set.off.push(name.as_str().into());
+                continue;
+            }
             match self.step((kind, id), (name, conf), place, problems) {
-                Ok(step) => steps.extend(step.map(Arc::new)),
+                Ok(step) => set.steps.push(Arc::new(step)),
+                Err(problem) if problem.severity == Severity::Warning => problems.push(problem),
                 Err(problem) => {
-                    refused |= problem.severity == tollhouse_model::problem::Severity::Error;
+                    is_refused = true;
                     problems.push(problem);
+                    set.steps.extend(self.in_place_of(kind, name, conf).map(Arc::new));
                 }
             }
         }
-        if !refused {
-            self.sets.insert(key, steps);
+        if !is_refused || place.fallback == Fallback::Refuse {
+            self.sets.insert(key, set);
         }
+    }
+
+    /// Refuses the requests of an object whose plugins cannot be read at all.
+    pub(super) fn refuse(&mut self, kind: Kind, id: &Id) {
+        let step = PluginStep::unavailable("plugins", owner_name(kind), None);
+        let set = StepSet { steps: vec![Arc::new(step)], off: Vec::new() };
+        self.sets.insert((kind, id.clone()), set);
+    }
+
+    /// What runs in the place of a plugin that cannot. A global rule holds every request, which one
+    /// that only looks on must not stop.
+    fn in_place_of(&self, kind: Kind, name: &str, conf: &PluginConf) -> Option<PluginStep> {
+        let looks_on = self
+            .catalogue
+            .get(name)
+            .is_some_and(|plugin| plugin.category == Category::Observability);
+        let refuses = !(looks_on && kind == Kind::GlobalRule);
+        refuses.then(|| PluginStep::unavailable(name, owner_name(kind), conf.meta.filter.clone()))
     }
 
     /// Forgets the plugins of an object.
@@ -90,35 +129,36 @@ impl Plugins {
         }
     }
 
-    /// `None` for a plugin that is switched off.
+    /// One plugin, ready to run.
     fn step(
         &self,
         (kind, id): (Kind, &Id),
         (name, conf): (&str, &PluginConf),
         place: &mut Place<'_>,
         problems: &mut Problems,
-    ) -> Result<Option<PluginStep>, Problem> {
-        if conf.meta.disable {
-            return Ok(None);
-        }
+    ) -> Result<PluginStep, Problem> {
         let path = format!("{}.plugins.{name}", place.path);
-        let Some(plugin) = self.catalogue.get(name) else {
-            return Err(judge::unknown(name, path));
-        };
         let owner = format!("{kind}/{id}");
-        let resolved = self.resolved(&conf.conf, &path, problems);
         let scope = Scope {
             owner: &owner,
-            conf: &resolved,
+            conf: &conf.conf,
             metadata: self.metadata.get(name),
             catalogue: &self.catalogue,
             services: &self.services,
         };
+        let Some(plugin) = self.catalogue.get(name) else {
+            return Err(absent::problem(name, path, role_of(kind), &scope));
+        };
+        let secrets = secrets::Fields::of_plugin(plugin);
+        let resolved = self.resolved(&conf.conf, secrets, &path, problems)?;
+        let scope = Scope { conf: &resolved, ..scope };
         let handler = plugin
             .compile(&resolved, &scope)
             .map_err(|error| judge::refused(name, path, &error))?;
         let upstreams = place.upstreams_of(&owner, name, &handler);
-        Ok(Some(PluginStep {
+        Ok(PluginStep {
+            name: name.into(),
+            is_unavailable: false,
             upstreams,
             phases: handler.phases(),
             priority: conf.meta.priority.unwrap_or(i64::from(plugin.priority)),
@@ -128,28 +168,37 @@ impl Plugins {
             is_auth: plugin.type_name().is_some(),
             run_policy: plugin.run_policy,
             handler,
-        }))
+        })
     }
 
-    /// A conf with the secrets in it that it refers to. What nothing answers for stays as it is
-    /// written, with a warning that names it.
+    /// A conf with the secrets in it that it refers to.
+    ///
+    /// # Errors
+    /// A secret has no value: nothing answers for its reference, or nothing opens what is sealed.
     pub(super) fn resolved<'c>(
         &self,
         conf: &'c Value,
+        fields: secrets::Fields<'_>,
         path: &str,
         problems: &mut Problems,
-    ) -> Cow<'c, Value> {
-        let Some(source) = self.services.secrets.as_deref() else { return Cow::Borrowed(conf) };
-        if !has_references(conf) {
-            return Cow::Borrowed(conf);
+    ) -> Result<Cow<'c, Value>, Problem> {
+        secrets::resolve(conf, self.services.secrets.as_deref(), fields, path, problems)
+    }
+
+    /// Tells of auth plugins that this build does not have.
+    pub(super) fn tell_absent(&self, plugins: &PluginSet, path: &str, problems: &mut Problems) {
+        let absent = plugins.iter().filter(|(name, _)| self.catalogue.get(name).is_none());
+        for (name, conf) in absent.filter(|(_, conf)| !conf.meta.disable) {
+            let scope = Scope {
+                owner: path,
+                conf: &conf.conf,
+                metadata: None,
+                catalogue: &self.catalogue,
+                services: &self.services,
+            };
+            let path = format!("{path}.plugins.{name}");
+            problems.push(absent::problem(name, path, Role::Identity, &scope));
         }
-        let mut resolved = conf.clone();
-        for reference in resolve_in(&mut resolved, source) {
-            let reason = format!("nothing answers for {reference}");
-            let problem = Problem::warning(path, reason);
-            problems.push(problem.with_hint("the text itself is taken as the value"));
-        }
-        Cow::Owned(resolved)
     }
 
     /// The plugins of a consumer that do not say who it is.
@@ -177,6 +226,8 @@ impl Plugins {
 pub(super) struct Place<'a> {
     /// For problems.
     pub path: &'a str,
+    /// What stays where a plugin cannot run.
+    pub fallback: Fallback,
     /// Keeps upstreams and their states.
     pub upstreams: &'a mut Upstreams,
     /// Slots of upstream objects.
@@ -202,6 +253,13 @@ impl Place<'_> {
             }
         });
         made.collect()
+    }
+}
+
+fn role_of(kind: Kind) -> Role {
+    match kind {
+        Kind::Consumer | Kind::Credential => Role::Identity,
+        _ => Role::Verifier,
     }
 }
 

@@ -1,7 +1,9 @@
 //! Takes objects in, kind by kind: parse, compile plugins, keep, note what else must be compiled.
 //!
 //! An object that does not parse, or whose plugins refuse their confs, changes nothing: its last
-//! good version stays.
+//! good version stays. Where there is none, and all that is wrong is in its plugins, it comes into
+//! service and refuses the requests that they were to protect: left out, it would leave them to a
+//! broader route, or to nobody's rule.
 
 use std::sync::Arc;
 
@@ -11,7 +13,9 @@ use tollhouse_model::{
     PluginSet, Problem, Problems, Route, Service, Upstream,
 };
 
-use super::plugins::Place;
+use tollhouse_plugin::judge;
+
+use super::plugins::{Fallback, Place};
 use super::{Compiler, Touched, kind_without_effect};
 use crate::plugins::Chain;
 
@@ -25,6 +29,9 @@ impl Compiler {
         path: &str,
         touched: &mut Touched,
     ) -> Problems {
+        if let Some(problem) = judge::unopened_beside_plugins(value, path) {
+            return Problems::from_iter([problem]);
+        }
         match kind {
             Kind::Route => self.put_route(id, value, path, touched),
             Kind::Service => self.put_service(id, value, path, touched),
@@ -46,11 +53,22 @@ impl Compiler {
 
     fn put_route(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
         let (route, mut problems) = Route::parse(id.clone(), value, path);
-        let Some(route) = route else { return problems };
-        self.set_plugins(Kind::Route, &id, &route.plugins, path, &mut problems);
-        if !problems.has_errors() {
-            self.routes.insert(id.clone(), route);
-            touched.routes.push(id);
+        let fallback = self.fallback(Kind::Route, &id);
+        if let Some(route) = &route {
+            self.set_plugins(Kind::Route, &id, &route.plugins, path, &mut problems);
+        } else if fallback == Fallback::Refuse {
+            self.plugins.refuse(Kind::Route, &id);
+        }
+        let bare = || Route::parse(id.clone(), &without_plugins(value), path).0;
+        let is_wanted = !problems.has_errors() || fallback == Fallback::Refuse;
+        match route.or_else(bare).filter(|_| is_wanted) {
+            Some(route) => {
+                self.routes.insert(id.clone(), route);
+                touched.routes.push(id);
+            }
+            // One that refuses requests goes on to do so.
+            None if !self.routes.contains_key(&id) => self.plugins.remove(Kind::Route, &id),
+            None => {}
         }
         problems
     }
@@ -64,8 +82,9 @@ impl Compiler {
     ) -> Problems {
         let (service, mut problems) = Service::parse(id.clone(), value, path);
         let Some(service) = service else { return problems };
+        let fallback = self.fallback(Kind::Service, &id);
         self.set_plugins(Kind::Service, &id, &service.plugins, path, &mut problems);
-        if !problems.has_errors() {
+        if !problems.has_errors() || fallback == Fallback::Refuse {
             self.upstreams.set_service(&service);
             self.services.insert(id.clone(), Arc::new(service));
             touched.services.push(id);
@@ -90,8 +109,9 @@ impl Compiler {
     ) -> Problems {
         let (config, mut problems) = PluginConfig::parse(id.clone(), value, path);
         let Some(config) = config else { return problems };
+        let fallback = self.fallback(Kind::PluginConfig, &id);
         self.set_plugins(Kind::PluginConfig, &id, &config.plugins, path, &mut problems);
-        if !problems.has_errors() {
+        if !problems.has_errors() || fallback == Fallback::Refuse {
             self.plugin_configs.insert(id.clone(), config);
             touched.plugin_configs.push(id);
         }
@@ -106,9 +126,19 @@ impl Compiler {
         touched: &mut Touched,
     ) -> Problems {
         let (rule, mut problems) = GlobalRule::parse(id.clone(), value, path);
-        let Some(rule) = rule else { return problems };
-        self.set_plugins(Kind::GlobalRule, &id, &rule.plugins, path, &mut problems);
-        if !problems.has_errors() {
+        let fallback = self.fallback(Kind::GlobalRule, &id);
+        let rule = match rule {
+            Some(rule) => {
+                self.set_plugins(Kind::GlobalRule, &id, &rule.plugins, path, &mut problems);
+                rule
+            }
+            None if fallback == Fallback::Refuse => {
+                self.plugins.refuse(Kind::GlobalRule, &id);
+                GlobalRule { id: id.clone(), plugins: PluginSet::new() }
+            }
+            None => return problems,
+        };
+        if !problems.has_errors() || fallback == Fallback::Refuse {
             self.warn_of_repeated_plugins(&rule, path, &mut problems);
             self.global_rules.insert(id, rule);
             touched.global_rules = true;
@@ -129,6 +159,7 @@ impl Compiler {
     fn put_credential(&mut self, id: Id, value: &Value, path: &str) -> Problems {
         let (credential, mut problems) = Credential::parse(id, value, path);
         if let Some(credential) = credential {
+            self.plugins.tell_absent(&credential.plugins, path, &mut problems);
             let (table, plugins) = (&mut self.consumers, &self.plugins);
             let consumers = &mut self.snapshot.consumers;
             table.set_credential(&credential, plugins, path, &mut problems, consumers);
@@ -140,14 +171,17 @@ impl Compiler {
         let (group, mut problems) = ConsumerGroup::parse(id.clone(), value, path);
         let Some(group) = group else { return problems };
         let own = self.plugins.without_identities(&group.plugins);
+        let fallback = self.fallback(Kind::ConsumerGroup, &id);
         self.set_plugins(Kind::ConsumerGroup, &id, &own, path, &mut problems);
-        self.publish_group(&id);
-        self.consumer_groups.insert(id, group);
+        if !problems.has_errors() || fallback == Fallback::Refuse {
+            self.publish_group(&id);
+            self.consumer_groups.insert(id, group);
+        }
         problems
     }
 
     pub(super) fn publish_group(&mut self, id: &Id) {
-        let chain = Chain::merge([self.plugins.of(Kind::ConsumerGroup, id)]);
+        let chain = Chain::merge(self.plugins.of(Kind::ConsumerGroup, id));
         self.snapshot.consumers.set_group(id.as_str(), Some(chain));
     }
 
@@ -180,9 +214,28 @@ impl Compiler {
         path: &str,
         problems: &mut Problems,
     ) {
+        let fallback = self.fallback(kind, id);
         let (upstreams, slots) = (&mut self.upstreams, &mut self.snapshot.upstreams);
-        let mut place = Place { path, upstreams, slots };
+        let mut place = Place { path, fallback, upstreams, slots };
         self.plugins.set(kind, id, plugins, &mut place, problems);
+    }
+
+    /// What stays of an object where one of its plugins cannot run.
+    fn fallback(&self, kind: Kind, id: &Id) -> Fallback {
+        let is_in_service = match kind {
+            Kind::Route => self.routes.contains_key(id),
+            Kind::Service => self.services.contains_key(id),
+            Kind::PluginConfig => self.plugin_configs.contains_key(id),
+            Kind::GlobalRule => self.global_rules.contains_key(id),
+            Kind::ConsumerGroup => self.consumer_groups.contains_key(id),
+            // One that is not in service is nobody: its requests are refused anyway.
+            _ => true,
+        };
+        if is_in_service && !self.plugins.refuses(kind, id) {
+            Fallback::LastGood
+        } else {
+            Fallback::Refuse
+        }
     }
 
     /// One plugin runs once among all global rules: that of the lowest id.
@@ -197,8 +250,8 @@ impl Compiler {
     }
 
     pub(super) fn merge_global_rules(&mut self) {
-        let sets = self.global_rules.keys().map(|id| self.plugins.of(Kind::GlobalRule, id));
-        self.snapshot.globals = Arc::new(Chain::merge(sets));
+        let sets = self.global_rules.keys().filter_map(|id| self.plugins.of(Kind::GlobalRule, id));
+        self.snapshot.globals = Arc::new(Chain::merge_equals(sets));
     }
 
     /// Compiles anew every object with a plugin whose metadata has changed.
@@ -212,6 +265,10 @@ impl Compiler {
                     Kind::Service => touched.services.push(id),
                     Kind::PluginConfig => touched.plugin_configs.push(id),
                     Kind::GlobalRule => touched.global_rules = true,
+                    Kind::Consumer => {
+                        let consumers = &mut self.snapshot.consumers;
+                        self.consumers.link(id.as_str(), &self.plugins, consumers);
+                    }
                     _ => self.publish_group(&id),
                 }
             }
@@ -228,8 +285,16 @@ impl Compiler {
         let groups =
             self.consumer_groups.iter().map(|(id, it)| (Kind::ConsumerGroup, id, &it.plugins));
         let all = routes.chain(services).chain(configs).chain(rules).chain(groups);
-        let users = all.filter(|(_, _, plugins)| plugins.contains_key(name));
-        users.map(|(kind, id, plugins)| (kind, id.clone(), plugins.clone())).collect()
+        let all = all.map(|(kind, id, plugins)| (kind, id.clone(), plugins));
+        let consumers = self.consumers.objects();
+        let consumers =
+            consumers.map(|it| (Kind::Consumer, Id::new(it.username.as_str()), &it.plugins));
+        let own = |kind, plugins: &PluginSet| match kind {
+            Kind::Consumer | Kind::ConsumerGroup => self.plugins.without_identities(plugins),
+            _ => plugins.clone(),
+        };
+        let users = all.chain(consumers).filter(|(_, _, plugins)| plugins.contains_key(name));
+        users.map(|(kind, id, plugins)| (kind, id, own(kind, plugins))).collect()
     }
 
     pub(super) fn delete(&mut self, kind: Kind, id: &Id, touched: &mut Touched) {
@@ -271,4 +336,13 @@ impl Compiler {
             Kind::Proto | Kind::Ssl | Kind::StreamRoute | Kind::Secret => {}
         }
     }
+}
+
+/// The object with no plugins at all, in the place of those that cannot be read.
+fn without_plugins(value: &Value) -> Value {
+    let mut bare = value.clone();
+    if let Some(fields) = bare.as_object_mut() {
+        fields.insert("plugins".into(), Value::Object(serde_json::Map::new()));
+    }
+    bare
 }

@@ -18,6 +18,7 @@ use crate::settings::{Limits, RealIp};
 use crate::snapshot::UpstreamEntry;
 
 mod secrets;
+mod unavailable;
 
 /// A resolver's source that knows no name; the tests need none.
 struct NoNames;
@@ -679,7 +680,7 @@ fn meta_says_whether_and_when_a_plugin_runs() {
     let mut desk = Desk::new();
     let names = |desk: &Desk| {
         let route = desk.route("r");
-        route.chain.steps().iter().map(|step| step.name()).collect::<Vec<_>>()
+        route.chain.steps().iter().map(|step| step.name().to_owned()).collect::<Vec<_>>()
     };
     let route = |plugins: Value| put(Kind::Route, "r", json!({"uri": "/", "plugins": plugins}));
     desk.apply([route(json!({"w": {}, "z": {"_meta": {"priority": 50}}}))]);
@@ -701,7 +702,7 @@ fn one_plugin_runs_once_among_global_rules() {
     desk.apply([rule("2", json!({"x": {}, "y": {}})), rule("1", json!({"y": {}, "z": {}}))]);
     let globals = |desk: &Desk| {
         let snapshot = Arc::clone(&desk.snapshot);
-        snapshot.globals.steps().iter().map(|step| step.name()).collect::<Vec<_>>()
+        snapshot.globals.steps().iter().map(|step| step.name().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(globals(&desk), ["x", "y", "z"]);
     desk.apply([delete(Kind::GlobalRule, "1")]);
@@ -733,8 +734,8 @@ fn consumers_are_found_by_what_they_and_their_credentials_say() {
     assert_eq!(found(&desk, "k3"), Some(("jack".into(), None)));
     let snapshot = Arc::clone(&desk.snapshot);
     assert_eq!(snapshot.consumers.len(), 2);
-    let names = |chain: &Chain| chain.steps().iter().map(|it| it.name()).collect::<Vec<_>>();
-    assert_eq!(snapshot.consumers.chain("jack").map(names), Some(vec!["x"]));
+    let names = |chain: &Chain| chain.steps().iter().map(|it| it.name().to_owned()).collect();
+    assert_eq!(snapshot.consumers.chain("jack").map(names), Some(vec!["x".to_owned()]));
     desk.apply([delete(Kind::Credential, "jack/credentials/c1"), delete(Kind::Consumer, "jill")]);
     assert_eq!((found(&desk, "k2"), found(&desk, "k4")), (None, None));
     assert_eq!(found(&desk, "k3"), Some(("jack".into(), None)));

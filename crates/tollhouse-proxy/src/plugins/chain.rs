@@ -19,8 +19,12 @@ const VERDICTS_INLINE: usize = 4;
 /// One configured plugin.
 #[derive(Debug)]
 pub struct PluginStep {
+    /// Its name.
+    pub name: Box<str>,
     /// The plugin.
     pub handler: SharedHandler,
+    /// Whether requests are refused here, since the plugin cannot run.
+    pub is_unavailable: bool,
     /// The phases that it takes part in; asked for every request.
     pub phases: Phases,
     /// Higher runs earlier: the plugin's own, or what `_meta.priority` says.
@@ -52,8 +56,8 @@ pub enum StepUpstream {
 
 impl PluginStep {
     /// The plugin's name.
-    pub fn name(&self) -> &'static str {
-        self.handler.name()
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// What tells this instance from any other.
@@ -63,26 +67,55 @@ impl PluginStep {
     }
 }
 
+/// What one object says of plugins.
+#[derive(Debug, Clone, Default)]
+pub struct StepSet {
+    /// Those that run, in the order of their names.
+    pub steps: Vec<Arc<PluginStep>>,
+    /// The names of those that are switched off, here and in the objects that this one goes before.
+    pub off: Vec<Box<str>>,
+}
+
 /// Plugins by descending priority, one of each name.
 #[derive(Debug, Clone, Default)]
 pub struct Chain {
     steps: Vec<Arc<PluginStep>>,
+    /// Names that are switched off.
+    off: Vec<Box<str>>,
     phases: Phases,
 }
 
 impl Chain {
-    /// Of the first step of each name; earlier sets win.
-    pub fn merge<'a>(sets: impl IntoIterator<Item = &'a [Arc<PluginStep>]>) -> Self {
+    /// Of the first that is said of each name; earlier sets win.
+    pub fn merge<'a>(sets: impl IntoIterator<Item = &'a StepSet>) -> Self {
         let mut steps: Vec<Arc<PluginStep>> = Vec::new();
-        for step in sets.into_iter().flatten() {
-            if !steps.iter().any(|other| other.name() == step.name()) {
-                steps.push(Arc::clone(step));
+        let mut off: Vec<Box<str>> = Vec::new();
+        for set in sets {
+            for step in &set.steps {
+                let is_said = steps.iter().any(|other| other.name == step.name);
+                if !is_said && !off.contains(&step.name) {
+                    steps.push(Arc::clone(step));
+                }
             }
+            // Behind the set's own steps, which have other names.
+            off.extend(set.off.iter().cloned());
         }
         // Stable: equal priorities stay in the order of their names within a set.
         steps.sort_by_key(|step| std::cmp::Reverse(step.priority));
         let phases = steps.iter().fold(Phases::NONE, |all, step| all.and(step.phases));
-        Self { steps, phases }
+        Self { steps, off, phases }
+    }
+
+    /// Of sets that do not go before one another: what one of them switches off, runs for another.
+    pub fn merge_equals<'a>(sets: impl IntoIterator<Item = &'a StepSet>) -> Self {
+        let running =
+            sets.into_iter().map(|set| StepSet { steps: set.steps.clone(), off: Vec::new() });
+        Self::merge(&running.collect::<Vec<_>>())
+    }
+
+    /// Whether it neither runs anything nor switches anything off.
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.steps.is_empty() && self.off.is_empty()
     }
 
     /// Whether there is nothing to run.
@@ -179,7 +212,8 @@ impl<'s> Chains<'s> {
         if let Some((_, verdict)) = verdicts.iter().find(|(other, _)| *other == instance) {
             return *verdict;
         }
-        let verdict = filter.matches(request);
+        // A filter that cannot be decided leaves its plugin in place, which may protect.
+        let verdict = filter.evaluate(request).unwrap_or(true);
         verdicts.push((instance, verdict));
         verdict
     }
@@ -187,11 +221,15 @@ impl<'s> Chains<'s> {
     /// Lets the plugins of the consumer and of its group join in: they replace the route's of the
     /// same name, as a whole (apisix.md §3.8).
     pub(crate) fn join(&mut self, consumer: Option<&'s Chain>, group: Option<&'s Chain>) {
-        let sets = [consumer, group, self.route];
-        for step in sets.into_iter().flatten().flat_map(|chain| &chain.steps) {
-            if !self.merged_has(step.name()) {
-                self.merged.push(step);
+        let mut above: SmallVec<[&Chain; 2]> = SmallVec::new();
+        for chain in [consumer, group, self.route].into_iter().flatten() {
+            for step in &chain.steps {
+                let is_off = above.iter().any(|chain| chain.off.contains(&step.name));
+                if !is_off && !self.merged_has(step.name()) {
+                    self.merged.push(step);
+                }
             }
+            above.push(chain);
         }
         self.merged.sort_by_key(|step| std::cmp::Reverse(step.priority));
         self.is_merged = true;

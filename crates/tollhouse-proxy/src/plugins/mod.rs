@@ -10,10 +10,11 @@ pub(crate) mod overlay;
 pub(crate) mod prepared;
 pub(crate) mod request_phases;
 pub(crate) mod response_phase;
+mod unavailable;
 pub(crate) mod variables;
 mod work;
 
 pub(crate) use chain::Chains;
-pub use chain::{Chain, PluginStep};
+pub use chain::{Chain, PluginStep, StepSet};
 pub(crate) use work::Filters;
 pub use work::PluginWork;

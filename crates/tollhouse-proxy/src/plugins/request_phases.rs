@@ -21,7 +21,7 @@ pub(crate) enum Verdict<'s> {
 /// Runs all phases that come before a node is asked.
 ///
 /// # Errors
-/// When the consumer's group does not exist.
+/// When the consumer's group does not exist, or a plugin that may protect cannot run.
 pub(crate) async fn run<'s>(
     lent: &mut Lent<'_>,
     snapshot: &'s Snapshot,
@@ -51,16 +51,16 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         snapshot: &'s Snapshot,
         chains: &mut Chains<'s>,
     ) -> Result<Verdict<'s>, GatewayError> {
-        if self.phase(chains, Phases::REWRITE, Who::All).await {
+        if self.phase(chains, Phases::REWRITE, Who::All).await? {
             return Ok(Verdict::Answered);
         }
         if self.join_consumer(snapshot, chains)?
-            && self.phase(chains, Phases::REWRITE, Who::New).await
+            && self.phase(chains, Phases::REWRITE, Who::New).await?
         {
             return Ok(Verdict::Answered);
         }
         for phase in [Phases::ACCESS, Phases::BEFORE_PROXY] {
-            if self.phase(chains, phase, Who::All).await {
+            if self.phase(chains, phase, Who::All).await? {
                 return Ok(Verdict::Answered);
             }
         }
@@ -88,21 +88,29 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
     }
 
     /// Runs one phase; tells whether a plugin has answered.
-    async fn phase(&mut self, chains: &Chains<'s>, phase: Phases, who: Who) -> bool {
+    async fn phase(
+        &mut self,
+        chains: &Chains<'s>,
+        phase: Phases,
+        who: Who,
+    ) -> Result<bool, GatewayError> {
         if !chains.has(phase) {
-            return false;
+            return Ok(false);
         }
         let mut index = 0;
         while let Some(step) = chains.step(index) {
             let is_due = step.phases.has(phase)
                 && chains.runs(step, index, self.cx.variables())
                 && (who == Who::All || (chains.is_new(step) && !step.is_auth));
+            if is_due && step.is_unavailable {
+                return Err(ErrorCode::PluginUnavailable.into());
+            }
             if is_due && self.step(step, phase).await {
-                return true;
+                return Ok(true);
             }
             index += 1;
         }
-        false
+        Ok(false)
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// What the writer thread writes to.
@@ -74,8 +75,11 @@ impl Sink for FileSink {
     }
 }
 
+/// Lines hold addresses and queries: those who run the machine may read them, others not.
+const FILE_MODE: u32 = 0o640;
+
 fn open_for_appending(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+    OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path)
 }
 
 /// The standard output.

@@ -1,13 +1,13 @@
 //! `tollhouse backup`: a copy of the store, made while a gateway runs or not.
 //!
 //! The copying is the store's work; here are the arguments, what is said on the way, and that the
-//! keys which the copy cannot be read without are not in it.
+//! keys which the copy cannot be read without are not in it unless they are asked for.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use tollhouse_stdx::bytes_size;
 use tollhouse_store::Progress;
@@ -17,6 +17,9 @@ use crate::control::{registry, secrets};
 
 /// What the copy of the registry's store has behind the name of the other.
 const REGISTRY_SUFFIX: &str = ".registry";
+
+/// What the copy of the keyring has behind it.
+const KEYRING_SUFFIX: &str = ".keyring";
 
 /// Arguments of `backup`.
 #[derive(Debug, Args)]
@@ -28,6 +31,10 @@ pub struct BackupArguments {
     /// goes to FILE.registry, and back from there to `registry/store.db`.
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Copy the keyring too, to FILE.keyring, which only this user may read: whoever has both reads
+    /// every secret of the store.
+    #[arg(long)]
+    with_keyring: bool,
 }
 
 /// Copies the store of the data directory and that of the registry, each as of one revision.
@@ -48,12 +55,29 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
         text.push_str(&copy(&registry, Path::new(&file))?);
     }
     let keyring = secrets::keyring_path(&loaded.bootstrap);
-    if keyring.exists() {
-        let hint = "secrets in it are encrypted; keep a copy of the keys too, in another place";
+    if arguments.with_keyring {
+        text.push_str(&copy_keyring(&keyring, &arguments.file)?);
+    } else if keyring.exists() {
+        let hint = "secrets in it are sealed; keep a copy of the keys too, in another place";
         text.push_str(&format!("{hint}: {}\n", keyring.display()));
     }
     reference::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Copies the keys beside the copy of the store; a file that exists is never replaced.
+fn copy_keyring(keyring: &Path, file: &Path) -> anyhow::Result<String> {
+    let mut copy = file.as_os_str().to_owned();
+    copy.push(KEYRING_SUFFIX);
+    let copy = PathBuf::from(copy);
+    let text = std::fs::read_to_string(keyring).with_context(|| {
+        format!("failed to copy the keyring: {} cannot be read", keyring.display())
+    })?;
+    if copy.exists() {
+        bail!("failed to copy the keyring: {} is there already", copy.display());
+    }
+    secrets::keep(&copy, text.trim_end())?;
+    Ok(format!("{}: the keys of {}\n", copy.display(), keyring.display()))
 }
 
 /// Copies the store of a folder; gives back what there is to say about it.

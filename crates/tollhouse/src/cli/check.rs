@@ -119,8 +119,19 @@ impl Judge<'_> {
     }
 
     fn resources(&mut self, name: &str, text: &str, format: Format) {
-        let judged = resources::judge(text, format, self.environment);
+        let skipped = self.skipped_plugins();
+        let judged = resources::judge(text, format, self.environment, &skipped);
         self.report.resources(name, &judged);
+    }
+
+    /// Plugins that the gateway which is to serve the resources would pass over. A bootstrap file that
+    /// is wrong lets none be.
+    fn skipped_plugins(&self) -> Vec<String> {
+        let configuration = &self.arguments.configuration;
+        let text = configuration.config.as_deref().and_then(|path| read(path).ok());
+        let overrides = &configuration.overrides;
+        let loaded = Bootstrap::parse(text.as_deref(), &self.environment, overrides);
+        loaded.map(|loaded| loaded.bootstrap.skip_plugins).unwrap_or_default()
     }
 
     /// Judges a bootstrap as the gateway would read it: with the environment and the flags over it.
@@ -165,8 +176,9 @@ pub fn read(path: &Path) -> Result<String, Problem> {
 }
 
 /// What is wrong with a document; names in it may lead to anything in `all`.
-pub fn judge_beside(document: &Document, all: &Document) -> Problems {
-    resources::judge_beside(document, all)
+/// Plugins in `skipped_plugins` may be passed over.
+pub fn judge_beside(document: &Document, all: &Document, skipped_plugins: &[String]) -> Problems {
+    resources::judge_beside(document, all, skipped_plugins)
 }
 
 /// Number of errors and of warnings.

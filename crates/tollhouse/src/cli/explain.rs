@@ -75,6 +75,8 @@ pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
 /// What a question is put to.
 struct Loaded {
     settings: Settings,
+    /// Plugins that may be passed over.
+    skipped_plugins: Vec<String>,
     /// The name of the file of resources.
     name: String,
     document: Document,
@@ -82,8 +84,8 @@ struct Loaded {
 
 /// The decision as text, and whether a route matches.
 fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (String, bool) {
-    let Loaded { settings, name, document } = loaded;
-    let offline = Offline::compile(document, settings, runtime, View::AsServed);
+    let Loaded { settings, name, document, .. } = loaded;
+    let offline = Offline::compile(loaded, runtime, View::AsServed);
     problems::print(name, &errors_of(document, &offline));
     let question = match Question::ask(arguments, settings) {
         Ok(question) => question,
@@ -93,7 +95,7 @@ fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (S
     let mut text = render::decision(&question, &decision);
     let matched = decision.winner.is_some();
     if !matched {
-        let everything = Offline::compile(document, settings, runtime, View::Revealing);
+        let everything = Offline::compile(loaded, runtime, View::Revealing);
         text.push_str(&near::text(&everything, &question));
     }
     (text, matched)
@@ -112,7 +114,8 @@ fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
         problems::print(&name, &found);
         ExitCode::from(BAD_DOCUMENT)
     })?;
-    Ok(Loaded { settings, name, document })
+    let skipped_plugins = loaded.bootstrap.skip_plugins;
+    Ok(Loaded { settings, skipped_plugins, name, document })
 }
 
 /// Without a file, the store says what is served.
@@ -121,7 +124,8 @@ fn of_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitCod
     match objects::document_of_store(bootstrap) {
         Ok((document, wrong)) => {
             problems::print(&name, &wrong);
-            Ok(Loaded { settings, name, document })
+            let skipped_plugins = bootstrap.skip_plugins.clone();
+            Ok(Loaded { settings, skipped_plugins, name, document })
         }
         Err(error) => {
             let problem = Problem::error("resources", format!("{error:#}"));

@@ -1,7 +1,8 @@
 //! `tollhouse export`: the objects of the store as a document in APISIX's standalone shape.
 //!
 //! The store is read without its lock, so that a gateway may run meanwhile; the document is of one
-//! revision. Secrets leave the store as it has them, encrypted, unless they are asked for.
+//! revision. Secrets leave the store sealed, unless they are asked for, and in the form that says so
+//! itself: an import elsewhere must not take them for what they hide.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -12,6 +13,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use tollhouse_config::{Bootstrap, Format, declarative};
+use tollhouse_model::encryption::Form;
+use tollhouse_plugin::sealing;
 
 use super::objects::{self, Objects};
 use super::problems::BAD_DOCUMENT;
@@ -32,7 +35,7 @@ pub struct ExportArguments {
     /// Include when each object was made and changed.
     #[arg(long)]
     with_times: bool,
-    /// Write secrets in the clear instead of encrypted with the keys of the data directory.
+    /// Write secrets in the clear instead of sealed with the keys of the data directory.
     #[arg(long)]
     reveal_secrets: bool,
 }
@@ -90,6 +93,8 @@ fn document(
     problems::print("store", &wrong);
     if arguments.reveal_secrets {
         reveal(&mut found, bootstrap)?;
+    } else {
+        mark(&mut found, bootstrap)?;
     }
     let items: Vec<_> = found
         .into_iter()
@@ -115,6 +120,17 @@ fn reveal(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
     let catalogue = crate::plugins::catalogue();
     for ((kind, _), object) in found.iter_mut() {
         object.unseal(*kind, &catalogue, Some(&keyring));
+    }
+    Ok(())
+}
+
+/// Brings what is sealed in APISIX's form, which nobody recognises, into the form of our own.
+fn mark(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
+    let Some(keyring) = secrets::keyring_if_any(bootstrap)? else { return Ok(()) };
+    let keyring = keyring.with_form(Form::Marked);
+    let catalogue = crate::plugins::catalogue();
+    for ((kind, _), object) in found.iter_mut() {
+        sealing::reseal(*kind, &mut object.value, &catalogue, &keyring);
     }
     Ok(())
 }

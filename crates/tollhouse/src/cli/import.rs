@@ -18,9 +18,9 @@ use std::sync::Arc;
 use anyhow::bail;
 use clap::Args;
 use tollhouse_config::{Document, declarative};
-use tollhouse_model::encryption::Keyring;
+use tollhouse_model::encryption::{Certainty, Keyring, Unopened};
 use tollhouse_model::{Problem, Problems};
-use tollhouse_plugin::sealing;
+use tollhouse_plugin::sealing::{self, PrivateKeys};
 
 use self::plan::{Plan, Prune};
 use self::render::Colours;
@@ -79,7 +79,8 @@ pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     let mut target = Target::open(arguments, &loaded.bootstrap)?;
     let there = target.objects()?;
     let document = opened(document, target.keyring());
-    let found = check::judge_beside(&document, &remaining(&there, &document, arguments));
+    let all = remaining(&there, &document, arguments);
+    let found = check::judge_beside(&document, &all, &loaded.bootstrap.skip_plugins);
     problems::print(&name, &found);
     if found.has_errors() {
         eprintln!("tollhouse: nothing was written");
@@ -139,7 +140,8 @@ fn read(arguments: &ImportArguments) -> Result<Document, Problems> {
     Ok(document)
 }
 
-/// The document with its secrets in the clear, as they are judged and compared.
+/// The document with its secrets in the clear, as they are judged and compared. What was sealed
+/// elsewhere stays sealed, and is refused when it is judged; what only looks so is told.
 fn opened(mut document: Document, keyring: Option<&Keyring>) -> Document {
     let Some(keyring) = keyring else { return document };
     let catalogue = crate::plugins::catalogue();
@@ -147,7 +149,14 @@ fn opened(mut document: Document, keyring: Option<&Keyring>) -> Document {
         // What cannot be read is said when it is judged.
         let Ok(mut value) = item.value() else { continue };
         let before = value.clone();
-        sealing::unseal(item.kind, &mut value, &catalogue, keyring);
+        let keys = PrivateKeys::Opened;
+        let unopened = sealing::unseal(item.kind, &mut value, &catalogue, keyring, keys);
+        let likely = unopened.into_iter().filter(|it| it.certainty == Certainty::Likely);
+        for Unopened { field, .. } in likely {
+            let reason = "it has the look of a value that another keyring encrypted";
+            let problem = Problem::warning(format!("{}.{field}", item.path), reason);
+            document.problems.push(problem.with_hint("it is taken as it is written"));
+        }
         if value != before {
             item.text = Arc::from(value.to_string());
         }

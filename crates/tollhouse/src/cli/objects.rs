@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use tollhouse_config::{Bootstrap, Document, Format, declarative, store_keys};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Id, Kind, Problem, Problems};
-use tollhouse_plugin::{Catalogue, sealing};
+use tollhouse_plugin::Catalogue;
+use tollhouse_plugin::sealing::{self, PrivateKeys};
 use tollhouse_store::Listing;
 
 /// When an object was made and changed, where known, in seconds of Unix time.
@@ -75,7 +76,7 @@ pub fn document_of_store(bootstrap: &Bootstrap) -> anyhow::Result<(Document, Pro
     let items: Vec<_> = objects.into_iter().map(|((kind, _), it)| (kind, it.value)).collect();
     let text = declarative::write(&items, Format::Json);
     // What the store holds stands for itself: nothing in it is taken from the environment.
-    let document = declarative::parse(&text, Format::Json, &|_| None)
+    let document = declarative::parse_literal(&text)
         .map_err(|problems| anyhow::anyhow!("the store holds what no document can: {problems}"))?;
     Ok((document, wrong))
 }
@@ -126,10 +127,10 @@ impl Object {
         value
     }
 
-    /// Decrypts what the keys open.
+    /// Opens what the keys open.
     pub fn unseal(&mut self, kind: Kind, catalogue: &Catalogue, keyring: Option<&Keyring>) {
         if let Some(keyring) = keyring {
-            sealing::unseal(kind, &mut self.value, catalogue, keyring);
+            sealing::unseal(kind, &mut self.value, catalogue, keyring, PrivateKeys::Opened);
         }
     }
 }

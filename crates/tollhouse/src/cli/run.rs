@@ -1,6 +1,7 @@
 //! `tollhouse run`: start, serve until told to stop, drain.
 
 use std::io::IsTerminal;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -200,7 +201,9 @@ async fn start_registry(
 /// The folder of everything that is kept, made if it is not there.
 fn data_dir(bootstrap: &Bootstrap) -> anyhow::Result<&Path> {
     let data_dir = &bootstrap.data_dir;
-    std::fs::create_dir_all(data_dir).with_context(|| {
+    // Made for this user alone: keys and sockets lie in it.
+    let mut folder = std::fs::DirBuilder::new();
+    folder.recursive(true).mode(0o700).create(data_dir).with_context(|| {
         format!("data_dir {} cannot be made; set data_dir to a writable folder", data_dir.display())
     })?;
     Ok(data_dir)

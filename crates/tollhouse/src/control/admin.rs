@@ -119,7 +119,7 @@ pub fn parts(
         store,
         catalogue: Arc::clone(&shared.catalogue),
         services: Arc::clone(&shared.services),
-        keyring: Some(keyring),
+        keyring,
         registry: registry.map(RunningRegistry::admin_part),
         options,
     }

@@ -19,6 +19,7 @@ use super::configuration::ObjectSource;
 use super::echo;
 use super::registry::RunningRegistry;
 use super::resources::{Resources, Shared, Source};
+use super::sealed_store;
 use super::secrets::{self, AdminKey};
 use super::server::Predecessor;
 use super::stored::{Batch, Stored, StoredParts};
@@ -139,7 +140,8 @@ impl StoreFeed {
         shared: &Shared,
         store: Arc<dyn Store>,
     ) -> anyhow::Result<(Self, Vec<Change>)> {
-        let keyring = Arc::new(secrets::keyring(bootstrap)?);
+        let keyring = sealed_store::keyring_of(bootstrap, store.as_ref(), &shared.catalogue);
+        let keyring = Arc::new(keyring.await?);
         let key = secrets::admin_key(bootstrap)?;
         let prefix = bootstrap.admin.prefix.trim_end_matches('/');
         let catalogue = Arc::clone(&shared.catalogue);

@@ -5,6 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 
+use super::secrets;
+
 /// The file of the id in the data folder.
 const FILE: &str = "node.id";
 
@@ -52,13 +54,7 @@ fn kept_id(data_dir: &Path) -> anyhow::Result<String> {
         }
     }
     let id = new_id()?;
-    // Written beside and renamed, so that a crash leaves a whole file or none.
-    let draft = path.with_extension("new");
-    std::fs::write(&draft, format!("{id}\n"))
-        .and_then(|()| std::fs::rename(&draft, &path))
-        .with_context(|| {
-            format!("{} cannot be written; set data_dir to a writable folder", path.display())
-        })?;
+    secrets::keep(&path, &id)?;
     Ok(id)
 }
 

@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod backoff;
 pub mod banner;
+pub mod batches;
 pub mod configuration;
 pub mod descriptors;
 pub mod duty;
@@ -21,6 +22,7 @@ pub mod registry_dialect;
 pub mod registry_metrics;
 pub mod registry_source;
 pub mod resources;
+pub mod sealed_store;
 pub mod secrets;
 pub mod server;
 pub mod signals;

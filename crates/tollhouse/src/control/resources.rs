@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use tollhouse_config::{Changes, Document, Fingerprints, Format, declarative, diff};
+use tollhouse_config::{Changes, Document, Fingerprints, declarative, diff};
 use tollhouse_model::{Kind, Problem, Problems};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_plugin::{Catalogue, Services};
@@ -217,7 +217,8 @@ impl Resources {
     /// Puts a whole document into service, instead of the one before.
     pub fn replace(&mut self, text: &str, cell: &SnapshotCell) {
         let started = Instant::now();
-        match declarative::parse(text, Format::Json, &environment) {
+        // Whoever may put documents may not read what the process was started with.
+        match declarative::parse_literal(text) {
             Ok(document) => {
                 if let Some(snapshot) = self.apply(document) {
                     self.publish(snapshot, started, cell, Telling::Aloud);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
-use tollhouse_model::encryption::Keyring;
+use tollhouse_model::encryption::{Form, Keyring};
 
 /// Letters of a generated key; as many as APISIX's own.
 const ADMIN_KEY_LETTERS: usize = 32;
@@ -35,21 +35,23 @@ pub fn admin_key(bootstrap: &Bootstrap) -> anyhow::Result<AdminKey> {
     Ok(AdminKey { key: Secret::new(key), is_new: true })
 }
 
-/// The keyring that is configured, else the one of an earlier run, else a new one, which is kept.
+/// A new keyring, which is kept. Whether there may be one is for the store to say
+/// ([`super::sealed_store`]).
 ///
 /// # Errors
-/// When the data folder cannot be read or written, or holds no keyring.
-pub fn keyring(bootstrap: &Bootstrap) -> anyhow::Result<Keyring> {
-    if let Some(keyring) = keyring_if_any(bootstrap)? {
-        return Ok(keyring);
-    }
+/// When the data folder cannot be written.
+pub fn new_keyring(bootstrap: &Bootstrap) -> anyhow::Result<Keyring> {
     let keyring = Keyring::generate().context("a keyring cannot be made")?;
     let lines: Vec<&str> = keyring.expose().collect();
     keep(&keyring_path(bootstrap), &lines.join("\n"))?;
-    Ok(keyring)
+    Ok(keyring.with_form(form(bootstrap)))
 }
 
-/// The keyring that is configured, else the one of an earlier run, for those who only look.
+fn form(bootstrap: &Bootstrap) -> Form {
+    if bootstrap.encryption.apisix_form { Form::Apisix } else { Form::Marked }
+}
+
+/// The keyring that is configured, else the one of an earlier run.
 ///
 /// # Errors
 /// When the data folder cannot be read, or holds no keyring.
@@ -57,12 +59,16 @@ pub fn keyring_if_any(bootstrap: &Bootstrap) -> anyhow::Result<Option<Keyring>> 
     let configured = &bootstrap.encryption.keyring;
     if !configured.is_empty() {
         let keys = configured.iter().map(|key| key.expose().to_owned());
-        return Keyring::new(keys).map(Some).context("encryption.keyring");
+        let keyring = Keyring::new(keys).context("encryption.keyring")?;
+        return Ok(Some(keyring.with_form(form(bootstrap))));
     }
     let path = keyring_path(bootstrap);
     let Some(text) = read(&path)? else { return Ok(None) };
     let keys = text.lines().filter(|line| !line.is_empty()).map(str::to_owned);
-    Keyring::new(keys).map(Some).with_context(|| path.display().to_string())
+    let keyring = Keyring::new(keys).with_context(|| {
+        format!("{} is damaged; put a copy of it back, with one key on each line", path.display())
+    })?;
+    Ok(Some(keyring.with_form(form(bootstrap))))
 }
 
 /// Where a keyring is kept that is not configured.
@@ -95,7 +101,8 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
 }
 
 /// Writes a secret that only this user may read; whole or not at all, whatever happens meanwhile.
-fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
+/// What was written is there after a loss of power too: its name is flushed with it.
+pub fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
     let draft = path.with_extension("new");
     let write = || -> std::io::Result<()> {
         let mut options = std::fs::OpenOptions::new();
@@ -103,7 +110,11 @@ fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
         file.write_all(text.as_bytes())?;
         file.write_all(b"\n")?;
         file.sync_all()?;
-        std::fs::rename(&draft, path)
+        std::fs::rename(&draft, path)?;
+        match path.parent() {
+            Some(folder) => std::fs::File::open(folder)?.sync_all(),
+            None => Ok(()),
+        }
     };
     write().with_context(|| {
         format!("{} cannot be written; set data_dir to a writable folder", path.display())
@@ -138,8 +149,8 @@ mod tests {
         assert!(first.is_new && first.key.expose().len() == ADMIN_KEY_LETTERS);
         let again = admin_key(&bootstrap).expect("a key");
         assert!(!again.is_new && again.key == first.key);
-        let sealed = keyring(&bootstrap).expect("a keyring").encrypt("x");
-        assert_eq!(keyring(&bootstrap).expect("a keyring").decrypt(&sealed).as_deref(), Some("x"));
+        let made = new_keyring(&bootstrap).expect("a keyring");
+        assert_eq!(keyring_if_any(&bootstrap).expect("it is good"), Some(made));
         for name in ["admin.key", "keyring"] {
             let metadata = std::fs::metadata(folder.path().join(name)).expect("the file");
             assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{name}");
@@ -154,7 +165,7 @@ mod tests {
         bootstrap.admin.key = Some(Secret::new("given"));
         bootstrap.encryption.keyring = vec![Secret::new("0123456789abcdef")];
         assert!(!admin_key(&bootstrap).expect("a key").is_new);
-        keyring(&bootstrap).expect("a keyring");
+        keyring_if_any(&bootstrap).expect("it is good").expect("a keyring");
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 }

@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Id, Kind, Problem};
-use tollhouse_plugin::{Catalogue, sealing};
+use tollhouse_plugin::sealing::{self, PrivateKeys};
+use tollhouse_plugin::{Catalogue, judge};
 use tollhouse_proxy::Change;
 use tollhouse_store::{Entry, Event, Store, StoreError, Watch};
 
@@ -146,14 +147,20 @@ impl Stored {
         self.parts.indexes.note(kind, entry.mod_revision.0);
         let path = format!("{kind}/{id}");
         let value = serde_json::from_slice(&entry.value)
-            .map(|value| self.opened(kind, value))
-            .map_err(|error| Problem::error(path.clone(), format!("no JSON: {error}")));
+            .map_err(|error| Problem::error(path.clone(), format!("no JSON: {error}")))
+            .and_then(|value| self.opened(kind, value, &path));
         Some(Change::Upsert { kind, id, value, path })
     }
 
-    fn opened(&self, kind: Kind, mut value: Value) -> Value {
-        sealing::unseal(kind, &mut value, &self.parts.catalogue, &self.parts.keyring);
-        value
+    /// An object with its secrets in the clear. In the store they are sealed, so that what only looks
+    /// so is: taken as it is, it would be a secret that everybody knows who has seen the store.
+    fn opened(&self, kind: Kind, mut value: Value, path: &str) -> Result<Value, Problem> {
+        let (catalogue, keyring) = (&self.parts.catalogue, &self.parts.keyring);
+        let unopened = sealing::unseal(kind, &mut value, catalogue, keyring, PrivateKeys::Opened);
+        match unopened.into_iter().next() {
+            Some(unopened) => Err(judge::unopened(format!("{path}.{}", unopened.field))),
+            None => Ok(value),
+        }
     }
 }
 

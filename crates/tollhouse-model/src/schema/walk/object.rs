@@ -1,5 +1,6 @@
 //! Judges objects: their properties, and what they may hold beyond those.
 
+use crate::expr::pattern::Exhausted;
 use serde_json::{Map, Value};
 
 use super::{Verdict, Walk};
@@ -114,8 +115,15 @@ impl<'s> Walk<'s> {
         for (name, field) in fields.iter_mut() {
             let mut described = rules.known.contains(name.as_str());
             for (shown, pattern, node) in &rules.patterns {
-                if !pattern.is_match(name.as_bytes()) {
-                    continue;
+                match pattern.is_match(name.as_bytes()) {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    // Passed over, the field would escape its rules.
+                    Err(Exhausted) => {
+                        return self.refuse(|| {
+                            format!("failed to match pattern {shown} with {}", quoted(name))
+                        });
+                    }
                 }
                 described = true;
                 if let Err(inner) = self.check_part(*node, field) {

@@ -6,7 +6,11 @@ use super::*;
 
 fn desk() -> Desk {
     let mut desk = Desk::new();
-    let lookup = |name: &str| (name == "KEY").then(|| "opened".to_owned());
+    let lookup = |name: &str| match name {
+        "KEY" => Some("opened".to_owned()),
+        "EMPTY" => Some(String::new()),
+        _ => None,
+    };
     let mut services = Services::new("APISIX");
     services.secrets = Some(Arc::new(EnvironmentSource::new(lookup)));
     desk.compiler.plugins = Plugins::new(Arc::new(test_catalogue()), Arc::new(services));
@@ -23,19 +27,50 @@ fn found(desk: &Desk, key: &str) -> Option<String> {
 fn what_a_reference_stands_for_is_what_consumers_are_found_by() {
     let mut desk = desk();
     let auth = |key: &str| json!({"key-auth": {"key": key}});
+    let consumer = |name: &str, key: &str| {
+        put(Kind::Consumer, name, json!({"username": name, "plugins": auth(key)}))
+    };
     desk.apply([
-        put(Kind::Consumer, "jack", json!({"username": "jack", "plugins": auth("$env://KEY")})),
-        put(Kind::Consumer, "jill", json!({"username": "jill", "plugins": auth("$env://NONE")})),
-        put(Kind::Credential, "jill/credentials/c", json!({"plugins": auth("$ENV://KEY/a")})),
+        consumer("jack", "$env://KEY"),
+        consumer("jill", "$env://NONE"),
+        consumer("jim", "$env://EMPTY"),
+        consumer("joe", "$secret://vault"),
+        consumer("jon", "tollhouse-sealed:1:0123456789abcdef:AAAA"),
+        consumer("jus", ""),
+        put(Kind::Credential, "jack/credentials/c", json!({"plugins": auth("$ENV://KEY/a")})),
     ]);
     assert_eq!(found(&desk, "opened").as_deref(), Some("jack"));
-    assert_eq!(found(&desk, "$env://KEY"), None);
-    assert_eq!(found(&desk, "$env://NONE").as_deref(), Some("jill"));
-    assert_eq!(desk.problems(), ["Consumer jill: 1", "Credential jill/credentials/c: 1"]);
-    let (_, problems) = desk.compiler.problems().next().expect("a problem");
-    assert!(!problems.has_errors());
-    let problem = problems.iter().next().expect("a problem");
-    assert_eq!(problem.reason, "nothing answers for $ENV://NONE");
+    let texts = [
+        "$env://KEY",
+        "$env://NONE",
+        "$env://EMPTY",
+        "",
+        "$secret://vault",
+        "$ENV://KEY/a",
+        "tollhouse-sealed:1:0123456789abcdef:AAAA",
+    ];
+    for text in texts {
+        assert_eq!(found(&desk, text), None, "{text}");
+    }
+    let reasons: Vec<String> = desk
+        .compiler
+        .problems()
+        .flat_map(|(_, problems)| problems.iter())
+        .map(|problem| problem.reason.clone())
+        .collect();
+    let expected = [
+        "nothing answers for $env://NONE",
+        "what $env://EMPTY stands for is empty",
+        "nothing answers for $secret://vault",
+        "the value is sealed, and no key of the keyring opens it",
+        "failed to check the configuration of plugin key-auth err: an empty key identifies nobody",
+        "nothing answers for $ENV://KEY/a",
+    ];
+    assert_eq!(reasons, expected);
+    assert!(desk.compiler.problems().all(|(_, problems)| problems.has_errors()));
+    // The last good credential of somebody who already is one stays.
+    desk.apply([consumer("jack", "$env://NONE")]);
+    assert_eq!(found(&desk, "opened").as_deref(), Some("jack"));
 }
 
 #[test]
@@ -47,7 +82,6 @@ fn a_plugin_is_compiled_with_what_a_reference_stands_for() {
     let (_, problems) = desk.compiler.problems().next().expect("a problem");
     let problem = problems.iter().next().expect("a problem");
     assert!(problem.reason.ends_with("expected boolean, got string"), "{}", problem.reason);
-    assert!(!desk.has_route("r"));
     desk.apply([put(Kind::Route, "r", route(json!(false)))]);
     assert_eq!(desk.problems(), [""; 0]);
 }

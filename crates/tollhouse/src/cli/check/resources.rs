@@ -1,12 +1,14 @@
 //! Judges a document of resources: each object by the model, then what they name of each other.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tollhouse_config::{Document, Format, Item, declarative};
 use tollhouse_model::{
     Consumer, ConsumerGroup, Credential, GlobalRule, Kind, PluginConfig, PluginSet, Problems,
     Route, Service, Upstream,
 };
+use tollhouse_plugin::Services;
 use tollhouse_plugin::judge::{self, Role};
 use tollhouse_proxy::compile::kind_without_effect;
 
@@ -23,45 +25,59 @@ pub(super) struct Judged {
 }
 
 /// Judges the text of a document.
-pub(super) fn judge(text: &str, format: Format, environment: Environment<'_>) -> Judged {
+pub(super) fn judge(
+    text: &str,
+    format: Format,
+    environment: Environment<'_>,
+    skipped_plugins: &[String],
+) -> Judged {
     match declarative::parse(text, format, environment) {
-        Ok(document) => judge_document(document),
+        Ok(document) => judge_document(document, skipped_plugins),
         Err(problems) => Judged { counts: BTreeMap::new(), problems },
     }
 }
 
-fn judge_document(document: Document) -> Judged {
+fn judge_document(document: Document, skipped_plugins: &[String]) -> Judged {
     let mut counts = BTreeMap::new();
     let withheld = document.withheld.iter().map(|withheld| withheld.kind);
     for kind in document.items.iter().map(|item| item.kind).chain(withheld) {
         *counts.entry(kind).or_default() += 1;
     }
-    let problems = judge_beside(&document, &document);
+    let problems = judge_beside(&document, &document, skipped_plugins);
     Judged { counts, problems }
 }
 
 /// What is wrong with a document; names in it may lead to anything in `all`.
-pub(super) fn judge_beside(document: &Document, all: &Document) -> Problems {
+pub(super) fn judge_beside(
+    document: &Document,
+    all: &Document,
+    skipped_plugins: &[String],
+) -> Problems {
     let references = References::of(all);
+    let services = crate::plugins::bare_services(skipped_plugins);
     let mut problems = document.problems.clone();
     for item in &document.items {
-        problems.extend(judge_item(item, &references));
+        problems.extend(judge_item(item, &references, &services));
     }
     problems
 }
 
-fn judge_item(item: &Item, references: &References) -> Problems {
+fn judge_item(item: &Item, references: &References, services: &Arc<Services>) -> Problems {
     let value = match item.value() {
         Ok(value) => value,
         Err(problem) => return Problems::from_iter([problem]),
     };
     let (id, path) = (item.id.clone(), item.path.as_str());
+    if let Some(problem) = judge::unopened_beside_plugins(&value, path) {
+        return Problems::from_iter([problem]);
+    }
+    let judged = |plugins: &PluginSet, role| judged(plugins, role, item, services);
     match item.kind {
         Kind::Route => {
             let (route, mut problems) = Route::parse(id, &value, path);
             if let Some(route) = &route {
                 references.route(route, path, &mut problems);
-                problems.extend(judged(&route.plugins, Role::Verifier, item));
+                problems.extend(judged(&route.plugins, Role::Verifier));
             }
             problems
         }
@@ -69,7 +85,7 @@ fn judge_item(item: &Item, references: &References) -> Problems {
             let (service, mut problems) = Service::parse(id, &value, path);
             if let Some(service) = &service {
                 references.service(service, path, &mut problems);
-                problems.extend(judged(&service.plugins, Role::Verifier, item));
+                problems.extend(judged(&service.plugins, Role::Verifier));
             }
             problems
         }
@@ -80,31 +96,31 @@ fn judge_item(item: &Item, references: &References) -> Problems {
         }
         Kind::PluginConfig => {
             let (config, mut problems) = PluginConfig::parse(id, &value, path);
-            let found = config.map(|config| judged(&config.plugins, Role::Verifier, item));
+            let found = config.map(|config| judged(&config.plugins, Role::Verifier));
             problems.extend(found.unwrap_or_default());
             problems
         }
         Kind::GlobalRule => {
             let (rule, mut problems) = GlobalRule::parse(id, &value, path);
-            let found = rule.map(|rule| judged(&rule.plugins, Role::Verifier, item));
+            let found = rule.map(|rule| judged(&rule.plugins, Role::Verifier));
             problems.extend(found.unwrap_or_default());
             problems
         }
         Kind::Consumer => {
             let (consumer, mut problems) = Consumer::parse(id, &value, path);
-            let found = consumer.map(|it| judged(&it.plugins, Role::Identity, item));
+            let found = consumer.map(|it| judged(&it.plugins, Role::Identity));
             problems.extend(found.unwrap_or_default());
             problems
         }
         Kind::Credential => {
             let (credential, mut problems) = Credential::parse(id, &value, path);
-            let found = credential.map(|it| judged(&it.plugins, Role::Identity, item));
+            let found = credential.map(|it| judged(&it.plugins, Role::Identity));
             problems.extend(found.unwrap_or_default());
             problems
         }
         Kind::ConsumerGroup => {
             let (group, mut problems) = ConsumerGroup::parse(id, &value, path);
-            let found = group.map(|it| judged(&it.plugins, Role::Identity, item));
+            let found = group.map(|it| judged(&it.plugins, Role::Identity));
             problems.extend(found.unwrap_or_default());
             problems
         }
@@ -118,8 +134,7 @@ fn judge_item(item: &Item, references: &References) -> Problems {
 }
 
 /// What is wrong with the plugins of an object.
-fn judged(plugins: &PluginSet, role: Role, item: &Item) -> Problems {
+fn judged(plugins: &PluginSet, role: Role, item: &Item, services: &Arc<Services>) -> Problems {
     let owner = format!("{}/{}", item.kind, item.id);
-    let (catalogue, services) = (crate::plugins::catalogue(), crate::plugins::bare_services());
-    judge::judge(plugins, role, (&owner, &item.path), &catalogue, &services)
+    judge::judge(plugins, role, (&owner, &item.path), &crate::plugins::catalogue(), services)
 }

@@ -62,9 +62,11 @@ fn every_problem_is_told_with_path_value_and_hint() {
             {"id": "c", "uri": "/c", "upstream_id": "nowhere", "plugin_config_id": "p"},
             {"id": "d", "uri": "/d", "upstream": {"nodes": {"127.0.0.1:1": 0}}, "upstream_id": "x"},
             {"id": "e", "uri": "/e", "service_id": "bare"},
-            {"id": "f", "uri": "/f", "plugins": {"mocking": {"_meta": {"disable": true}}}}
+            {"id": "f", "uri": "/f", "plugins": {"mocking": {"_meta": {"disable": true}}}},
+            {"id": "g", "uri": "/g", "upstream_id": "v", "plugins": {"key-auht": {}}}
         ],
         "services": [{"id": "web", "upstream_id": "gone"}, {"id": "bare"}],
+        "upstreams": [{"id": "v", "nodes": {"127.0.0.1:1": 1}}],
         "plugins": []
     }"#;
     let folder = Folder::of(&[("apisix.json", text)]);
@@ -94,10 +96,13 @@ warning: apisix.json: routes[4]: it leads to no upstream, and it has no plugin t
     hint:  its requests are answered 503 (no_nodes)
 warning: apisix.json: routes[5]: it leads to no upstream, and it has no plugin that could answer
     hint:  its requests are answered 503 (no_nodes)
+error: apisix.json: routes[6].plugins.key-auht: plugin \"key-auht\" is not part of this build
+    hint:  did you mean \"key-auth\"? requests that it might protect are answered 503 \
+(plugin_unavailable) until it is removed, or named in skip_plugins
 warning: apisix.json: services[0].upstream_id: no object of that id in upstreams
     value: \"gone\"
     hint:  its requests are answered 502 (upstream_not_found)
-apisix.json (resources): 6 routes, 2 services, 2 errors, 9 warnings
+apisix.json (resources): 7 routes, 2 services, 1 upstream, 3 errors, 9 warnings
 ";
     assert_eq!(report, expected);
 }

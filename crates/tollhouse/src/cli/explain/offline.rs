@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::runtime::Handle;
-use tollhouse_config::{Document, Item};
+use tollhouse_config::Item;
 use tollhouse_model::{Id, Kind};
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
-use tollhouse_proxy::{Change, Compiler, Settings, Snapshot};
+use tollhouse_proxy::{Change, Compiler, Snapshot};
 use tollhouse_router::Mode;
+
+use super::Loaded;
 
 /// How the configuration is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +37,9 @@ pub(super) struct Offline {
 
 impl Offline {
     /// Compiles a document; names of nodes stay unresolved.
-    pub(super) fn compile(
-        document: &Document,
-        settings: &Settings,
-        runtime: &Handle,
-        view: View,
-    ) -> Self {
-        let mut settings = settings.clone();
+    pub(super) fn compile(loaded: &Loaded, runtime: &Handle, view: View) -> Self {
+        let document = &loaded.document;
+        let mut settings = loaded.settings.clone();
         if view == View::Revealing && settings.router_mode == Mode::HostUri {
             settings.router_mode = Mode::Uri;
         }
@@ -51,7 +49,7 @@ impl Offline {
             &settings,
             resolver,
             crate::plugins::catalogue(),
-            crate::plugins::bare_services(),
+            crate::plugins::bare_services(&loaded.skipped_plugins),
         );
         let mut switched_off = Vec::new();
         let changes = document.items.iter().map(|item| {

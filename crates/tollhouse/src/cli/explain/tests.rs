@@ -28,10 +28,14 @@ fn settings(overrides: &[(&str, &str)]) -> Settings {
     wire::settings(&loaded.bootstrap)
 }
 
+fn loaded(text: &str, settings: Settings) -> Loaded {
+    let (name, skipped_plugins) = ("test".to_owned(), Vec::new());
+    Loaded { settings, skipped_plugins, name, document: document(text) }
+}
+
 /// What `explain` prints, and whether a route matched.
 fn explain(text: &str, line: &[&str]) -> (String, bool) {
-    let document = document(text);
-    let loaded = Loaded { settings: settings(&[]), name: "test".to_owned(), document };
+    let loaded = loaded(text, settings(&[]));
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     answer(&arguments(line), &loaded, runtime.handle())
 }

@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 
 use serde_json::Value;
 use tollhouse_model::Kind;
-use tollhouse_model::encryption::{Keyring, encrypt_fields};
+use tollhouse_model::encryption::Keyring;
 use tollhouse_model::problem::shown;
 use tollhouse_plugin::sealing;
 
@@ -15,10 +15,6 @@ use super::plan::{Change, Plan, changed_fields};
 
 /// Changes printed; more are not read by anybody, and are counted all the same.
 const CHANGES_SHOWN_MAX: usize = 500;
-
-/// Secrets of keepers, which the store has as they are.
-const KEEPER_FIELDS: [&str; 4] =
-    ["token", "secret_access_key", "session_token", "auth_config.private_key"];
 
 const STRING: &str = "writing to a string cannot fail";
 
@@ -113,14 +109,12 @@ fn at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
 
-/// The object with stars for its secrets: for all that encrypting it would change.
+/// The object with stars for its secrets: for all that sealing it would change.
 fn masked(kind: Kind, plain: &Value, keyring: &Keyring) -> Value {
     let mut sealed = plain.clone();
     sealing::seal(kind, &mut sealed, &crate::plugins::catalogue(), keyring);
-    match kind {
-        Kind::Secret => encrypt_fields(&mut sealed, &KEEPER_FIELDS, keyring),
-        Kind::PluginMetadata => return with_everything_hidden(plain),
-        _ => {}
+    if kind == Kind::PluginMetadata {
+        return with_everything_hidden(plain);
     }
     with_differences_hidden(plain, &sealed)
 }

@@ -12,15 +12,15 @@ use tokio::runtime::Runtime;
 use tollhouse_config::{Bootstrap, store_keys};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::sealing;
-use tollhouse_store::limits::{OPERATIONS_MAX, TRANSACTION_BYTES_MAX};
-use tollhouse_store::{Location, Operation, Store, StoreError, Transaction};
+use tollhouse_store::{Location, Operation, Store, StoreError};
 
 use super::ImportArguments;
 use super::admin::AdminApi;
 use super::plan::{Change, PrivateKeys};
 use crate::cli::objects::{self, Objects};
 use crate::cli::problems;
-use crate::control::secrets;
+use crate::control::batches::Batches;
+use crate::control::{sealed_store, secrets};
 
 /// Where objects are.
 pub(super) enum Target {
@@ -112,13 +112,12 @@ impl OwnStore {
             }
             Err(error) => return Err(error).context("failed to open the store"),
         };
-        Ok(Self {
-            prefix: objects::prefix(bootstrap).to_owned(),
-            keyring: secrets::keyring(bootstrap)?,
-            runtime: tokio::runtime::Builder::new_current_thread().build()?,
-            data_dir,
-            store,
-        })
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let catalogue = crate::plugins::catalogue();
+        let keyring =
+            runtime.block_on(sealed_store::keyring_of(bootstrap, store.as_ref(), &catalogue))?;
+        let prefix = objects::prefix(bootstrap).to_owned();
+        Ok(Self { prefix, keyring, runtime, data_dir, store })
     }
 
     fn objects(&self) -> anyhow::Result<Objects> {
@@ -161,39 +160,6 @@ impl OwnStore {
     }
 }
 
-/// Operations in transactions of a size that the store takes.
-#[derive(Default)]
-struct Batches {
-    whole: Vec<Transaction>,
-    current: Transaction,
-    current_bytes: usize,
-}
-
-impl Batches {
-    fn add(&mut self, operation: Operation) {
-        let bytes = match &operation {
-            Operation::Put { key, value, .. } => key.len() + value.len(),
-            Operation::Delete { key } => key.len(),
-            Operation::DeletePrefix { prefix } => prefix.len(),
-        };
-        let is_full = self.current.operations.len() == OPERATIONS_MAX
-            || self.current_bytes + bytes > TRANSACTION_BYTES_MAX;
-        if is_full {
-            self.whole.push(std::mem::take(&mut self.current));
-            self.current_bytes = 0;
-        }
-        self.current_bytes += bytes;
-        self.current.operations.push(operation);
-    }
-
-    fn finish(mut self) -> Vec<Transaction> {
-        if !self.current.operations.is_empty() {
-            self.whole.push(self.current);
-        }
-        self.whole
-    }
-}
-
 /// A store, as it was when somebody looked.
 pub(super) struct Looked {
     data_dir: PathBuf,
@@ -232,29 +198,4 @@ fn objects_of(
         object.unseal(*kind, &catalogue, keyring);
     }
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn transactions_are_as_large_as_the_store_takes_them() {
-        let put = |bytes: usize| Operation::Put {
-            key: "k".into(),
-            value: vec![b'v'; bytes].into(),
-            ttl: None,
-        };
-        let counts = |operations: Vec<Operation>| {
-            let mut batches = Batches::default();
-            operations.into_iter().for_each(|operation| batches.add(operation));
-            let whole = batches.finish();
-            whole.iter().map(|it| it.operations.len()).collect::<Vec<_>>()
-        };
-        let mebibyte = 1024 * 1024;
-        assert_eq!(counts(vec![]), Vec::<usize>::new());
-        assert_eq!(counts(vec![put(1); OPERATIONS_MAX]), [OPERATIONS_MAX]);
-        assert_eq!(counts(vec![put(1); OPERATIONS_MAX + 1]), [OPERATIONS_MAX, 1]);
-        assert_eq!(counts(vec![put(mebibyte); 64]), [63, 1]);
-    }
 }

@@ -37,7 +37,7 @@ impl Place {
     }
 
     fn stored(&self) -> Vec<(String, Value)> {
-        let listing = tollhouse_store::read_directory(&self.bootstrap.data_dir, "");
+        let listing = tollhouse_store::read_directory(&self.bootstrap.data_dir, "/apisix/");
         let value = |bytes: &[u8]| serde_json::from_slice(bytes).expect("values are JSON");
         let entries = listing.expect("there is a store").entries;
         entries.into_iter().map(|entry| (entry.key.into(), value(&entry.value))).collect()
@@ -100,7 +100,8 @@ fn a_document_becomes_objects_with_secrets_sealed() {
     let keyring =
         secrets::keyring_if_any(&place.bootstrap).expect("it is good").expect("it is kept");
     let sealed = stored[0].1.pointer("/plugins/key-auth/key").and_then(Value::as_str);
-    assert_eq!(sealed.and_then(|sealed| keyring.decrypt(sealed)).as_deref(), Some("very-secret"));
+    let hidden = sealed.and_then(|sealed| keyring.hidden_in(sealed, "key-auth.key"));
+    assert_eq!(hidden.as_deref(), Some("very-secret"));
     assert_eq!(stored[1].1["id"], "c1");
     assert_eq!(stored[2].1.get("id"), None);
     assert!(stored[3].1["create_time"].is_u64() && stored[3].1["update_time"].is_u64());
@@ -118,6 +119,34 @@ fn importing_what_was_exported_changes_nothing() {
     assert_eq!(revision(&place), before, "{document}");
     assert_eq!(place.import(DOCUMENT, &["--prune"]), ExitCode::SUCCESS);
     assert_eq!(revision(&place), before, "secrets in the clear are the same secrets");
+}
+
+#[test]
+fn what_another_machine_sealed_is_refused() {
+    let (here, there) = (Place::new(), Place::new());
+    assert_eq!(here.import(DOCUMENT, &[]), ExitCode::SUCCESS);
+    let exported = here.exported();
+    assert!(exported.contains("tollhouse-sealed:1:") && !exported.contains("very-secret"));
+    assert_eq!(there.import(&exported, &[]), ExitCode::from(BAD_DOCUMENT));
+    assert_eq!(there.stored(), []);
+    let upstream = "upstreams: [{id: 1, nodes: {\"127.0.0.1:1\": 1}, tls: {client_cert: c, \
+                    client_key: \"tollhouse-sealed:1:0:AA\"}}]\n#END\n";
+    assert_eq!(there.import(upstream, &[]), ExitCode::from(BAD_DOCUMENT));
+}
+
+#[test]
+fn a_keyring_that_is_lost_or_anothers_keeps_everything_out() {
+    let place = Place::new();
+    assert_eq!(place.import(DOCUMENT, &[]), ExitCode::SUCCESS);
+    let keyring = secrets::keyring_path(&place.bootstrap);
+    fs::remove_file(&keyring).expect("it is kept");
+    let open = || Target::open(&parsed(&["import", "x.yaml"]), &place.bootstrap).err();
+    let error = format!("{:#}", open().expect("the keyring is not there"));
+    assert!(error.contains("put it back as"), "{error}");
+    assert!(!keyring.exists(), "none is made in its place");
+    fs::write(&keyring, "0123456789abcdef\n").expect("the folder can be written");
+    let error = format!("{:#}", open().expect("the keyring is another's"));
+    assert!(error.contains("was sealed with another keyring"), "{error}");
 }
 
 #[test]
@@ -170,7 +199,7 @@ fn names_may_lead_to_what_is_there_already() {
     for (flags, expected) in [(&[][..], 0), (&["--prune"][..], 1)] {
         let words: Vec<&str> = ["import", "x.yaml"].iter().chain(flags).copied().collect();
         let all = remaining(&there, &new, &parsed(&words));
-        let found = check::judge_beside(&new, &all);
+        let found = check::judge_beside(&new, &all, &[]);
         assert_eq!(found.len(), expected, "{found}");
     }
 }

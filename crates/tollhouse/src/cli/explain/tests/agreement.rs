@@ -79,8 +79,7 @@ const CASES: &[Case] = &[
 struct Plane {
     cores: Cores,
     address: SocketAddr,
-    document: Document,
-    settings: Settings,
+    loaded: Loaded,
     runtime: Runtime,
 }
 
@@ -92,19 +91,19 @@ impl Plane {
             .build()
             .expect("a runtime");
         let echo = runtime.block_on(echo::start()).expect("the echo upstream starts");
-        let document = document(&json!({ "routes": routes(echo) }).to_string());
-        let settings = settings(&[("drain_time", "1s")]);
-        let served = Offline::compile(&document, &settings, runtime.handle(), View::AsServed);
+        let routes = json!({ "routes": routes(echo) }).to_string();
+        let loaded = loaded(&routes, settings(&[("drain_time", "1s")]));
+        let served = Offline::compile(&loaded, runtime.handle(), View::AsServed);
         let listeners = Listeners::bind(([127, 0, 0, 1], 0).into(), 1).expect("a free port");
         let address = listeners.address;
         let parts = CoreParts {
-            settings: Arc::new(settings.clone()),
+            settings: Arc::new(loaded.settings.clone()),
             snapshots: Arc::new(SnapshotCell::new(served.snapshot)),
             metrics: Arc::new(Registry::new()),
             log: None,
         };
         let cores = Cores::start(1, vec![listeners], &parts).expect("a core starts");
-        Self { cores, address, document, settings, runtime }
+        Self { cores, address, loaded, runtime }
     }
 
     /// The id of the route that a request takes through the data plane.
@@ -124,8 +123,8 @@ impl Plane {
     /// The id of the route that `explain` says it takes.
     fn explained(&self, arguments: &ExplainArguments) -> Option<String> {
         let handle = self.runtime.handle();
-        let offline = Offline::compile(&self.document, &self.settings, handle, View::AsServed);
-        let question = Question::ask(arguments, &self.settings).ok()?;
+        let offline = Offline::compile(&self.loaded, handle, View::AsServed);
+        let question = Question::ask(arguments, &self.loaded.settings).ok()?;
         let winner = Decision::make(&offline, &question).winner?;
         Some(winner.entry.route.id.to_string())
     }

@@ -1,0 +1,63 @@
+//! The form of our own: AES-256-GCM with a random nonce, as a text that says what it is and which
+//! key opens it.
+//!
+//! `tollhouse-sealed:1:<key id>:<nonce, ciphertext and tag in base64url>`. The keys of a ring are
+//! texts that also the other form uses; this one works with keys derived of them. The place where a
+//! value stands, such as `key-auth.key`, is authenticated with it, so that no sealed value can be
+//! moved to a field that shows it.
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+/// What every version of the form begins with.
+pub(super) const PREFIX: &str = "tollhouse-sealed:";
+
+/// The version that is written.
+const VERSION: &str = "1";
+
+/// Bytes of a key's id: enough to tell the keys of a ring apart, and a key from any other.
+const ID_BYTES: usize = 8;
+
+/// Seals with a key of the ring.
+pub(super) fn seal(key: &[u8], id: &str, text: &str, place: &str) -> Result<String, Unspecified> {
+    let mut bytes = text.as_bytes().to_vec();
+    let aad = Aad::from(place.as_bytes());
+    let nonce = cipher(key)?.seal_in_place_append_tag(aad, &mut bytes)?;
+    let whole = [&nonce.as_ref()[..], &bytes].concat();
+    Ok(format!("{PREFIX}{VERSION}:{id}:{}", URL_SAFE_NO_PAD.encode(whole)))
+}
+
+/// The id of the key that a text is sealed with, and the bytes; `None` for another version and for
+/// what is damaged.
+pub(super) fn parts_of(text: &str) -> Option<(&str, Vec<u8>)> {
+    let rest = text.strip_prefix(PREFIX)?.strip_prefix(VERSION)?.strip_prefix(':')?;
+    let (id, encoded) = rest.split_once(':')?;
+    let bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;
+    (bytes.len() > NONCE_LEN).then_some((id, bytes))
+}
+
+/// Opens; `None` where the key, the place or the bytes are others than when it was sealed.
+pub(super) fn open(key: &[u8], bytes: &[u8], place: &str) -> Option<String> {
+    let (nonce, sealed) = bytes.split_at_checked(NONCE_LEN)?;
+    let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+    let mut sealed = sealed.to_vec();
+    let opened = cipher(key).ok()?.open_in_place(nonce, Aad::from(place.as_bytes()), &mut sealed);
+    std::str::from_utf8(opened.ok()?).ok().map(str::to_owned)
+}
+
+/// What a key is called: says nothing about the key, and is no other's.
+pub(super) fn key_id(key: &[u8]) -> String {
+    let derived = derive(key, b"tollhouse key id");
+    derived.as_ref().iter().take(ID_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn cipher(key: &[u8]) -> Result<RandomizedNonceKey, Unspecified> {
+    RandomizedNonceKey::new(&AES_256_GCM, derive(key, b"tollhouse sealing 1").as_ref())
+}
+
+fn derive(key: &[u8], purpose: &[u8]) -> hmac::Tag {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), purpose)
+}

@@ -1,0 +1,195 @@
+//! Plugins that an object names and that cannot run here: which of them may be passed over.
+//!
+//! A plugin may be all that stands between strangers and a node. So a name that nobody knows may be
+//! a misspelt protection, and refuses the requests of its object; only what is known to protect
+//! nothing is passed over, and what the operator says may be.
+
+use tollhouse_model::Problem;
+use tollhouse_stdx::nearest;
+
+use crate::judge::Role;
+use crate::scope::Scope;
+
+/// Plugins without which no request passes that they would have stopped, and nothing is shown that
+/// they would have hidden: loggers, tracers, encodings, protocols and destinations.
+const HARMLESS: &[&str] = &[
+    "ai-cache",
+    "ai-proxy",
+    "ai-proxy-multi",
+    "ai-rag",
+    "aws-lambda",
+    "azure-functions",
+    "batch-requests",
+    "body-transformer",
+    "brotli",
+    "clickhouse-logger",
+    "datadog",
+    "degraphql",
+    "dubbo-proxy",
+    "elasticsearch-logger",
+    "error-log-logger",
+    "example-plugin",
+    "file-logger",
+    "google-cloud-logging",
+    "graphql-proxy-cache",
+    "grpc-transcode",
+    "grpc-web",
+    "gzip",
+    "http-dubbo",
+    "http-logger",
+    "inspect",
+    "kafka-logger",
+    "kafka-proxy",
+    "lago",
+    "log-rotate",
+    "loggly",
+    "loki-logger",
+    "mcp-bridge",
+    "mqtt-proxy",
+    "node-status",
+    "ocsp-stapling",
+    "openfunction",
+    "opentelemetry",
+    "openwhisk",
+    "prometheus",
+    "proxy-buffering",
+    "proxy-control",
+    "proxy-mirror",
+    "request-id",
+    "rocketmq-logger",
+    "server-info",
+    "skywalking",
+    "skywalking-logger",
+    "sls-logger",
+    "splunk-hec-logging",
+    "syslog",
+    "tcp-logger",
+    "tencent-cloud-cls",
+    "toolset",
+    "traffic-label",
+    "udp-logger",
+    "zipkin",
+];
+
+/// Plugins of APISIX that protect, that may, or that run somebody's own code; the names are here for
+/// the sake of suggestions.
+const PROTECTING: &[&str] = &[
+    "ai-aliyun-content-moderation",
+    "ai-aws-content-moderation",
+    "ai-lakera-guard",
+    "ai-prompt-decorator",
+    "ai-prompt-guard",
+    "ai-prompt-template",
+    "ai-rate-limiting",
+    "ai-request-rewrite",
+    "attach-consumer-label",
+    "authz-casbin",
+    "authz-casdoor",
+    "authz-keycloak",
+    "cas-auth",
+    "chaitin-waf",
+    "data-mask",
+    "dingtalk-auth",
+    "exit-transformer",
+    "ext-plugin-post-req",
+    "ext-plugin-post-resp",
+    "ext-plugin-pre-req",
+    "feishu-auth",
+    "forward-auth",
+    "gm",
+    "graphql-limit-count",
+    "ip-restriction",
+    "jwe-decrypt",
+    "key-auth",
+    "ldap-auth",
+    "ldap-auth-advanced",
+    "limit-count",
+    "oas-validator",
+    "openid-connect",
+    "saml-auth",
+    "serverless-post-function",
+    "serverless-pre-function",
+    "wolf-rbac",
+];
+
+/// Auth plugins of APISIX that consumers may have confs of. Where the plugin is missing, such a conf
+/// identifies nobody, which protects by itself.
+const IDENTIFYING: [&str; 4] = ["jwe-decrypt", "ldap-auth", "ldap-auth-advanced", "wolf-rbac"];
+
+/// Stands for all names in the list of those that may be passed over.
+pub const ALL: &str = "*";
+
+/// What is to be said of a plugin that the catalogue does not have. An error where requests of the
+/// object must be refused, a warning where the plugin is passed over.
+pub fn problem(name: &str, path: String, role: Role, scope: &Scope<'_>) -> Problem {
+    let reason = format!("plugin \"{name}\" is not part of this build");
+    let skipped = &scope.services.skipped_plugins;
+    if HARMLESS.contains(&name) || skipped.iter().any(|skip| skip == name || skip == ALL) {
+        let hint = "it has no effect: requests pass as if it were not there";
+        return Problem::warning(path, reason).with_hint(hint);
+    }
+    if role == Role::Identity && IDENTIFYING.contains(&name) {
+        return Problem::warning(path, reason).with_hint("it identifies nobody");
+    }
+    let refused = "requests that it might protect are answered 503 (plugin_unavailable) until it \
+                   is removed, or named in skip_plugins";
+    let foreign = HARMLESS.iter().chain(PROTECTING).copied();
+    let known = scope.catalogue.iter().map(|plugin| plugin.name).chain(foreign);
+    let is_foreign = PROTECTING.contains(&name);
+    let hint = match nearest(name, known).filter(|_| !is_foreign) {
+        Some(near) => format!("did you mean \"{near}\"? {refused}"),
+        None => refused.to_owned(),
+    };
+    Problem::error(path, reason).with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::Value;
+    use tollhouse_model::problem::Severity;
+
+    use super::*;
+    use crate::{Catalogue, Services};
+
+    fn told(name: &str, role: Role, skipped: &[&str]) -> (bool, String) {
+        let mut services = Services::new("test");
+        services.skipped_plugins = skipped.iter().map(|name| (*name).to_owned()).collect();
+        let (services, catalogue) = (Arc::new(services), Catalogue::empty());
+        let conf = Value::Null;
+        let scope = Scope {
+            owner: "routes/1",
+            conf: &conf,
+            metadata: None,
+            catalogue: &catalogue,
+            services: &services,
+        };
+        let problem = problem(name, "here".into(), role, &scope);
+        (problem.severity == Severity::Error, problem.hint)
+    }
+
+    #[test]
+    fn only_what_protects_nothing_is_passed_over() {
+        use Role::{Identity, Verifier};
+        let table: [(&str, Role, &[&str], bool, &str); 12] = [
+            ("openid-connect", Verifier, &[], true, "requests that it might protect"),
+            ("chaitin-waf", Verifier, &[], true, "requests that it might protect"),
+            ("serverless-pre-function", Verifier, &[], true, "requests that it might protect"),
+            ("key-auht", Verifier, &[], true, "did you mean \"key-auth\"? requests"),
+            ("opentelemtry", Verifier, &[], true, "did you mean \"opentelemetry\"?"),
+            ("my-own", Verifier, &[], true, "requests that it might protect"),
+            ("kafka-logger", Verifier, &[], false, "it has no effect"),
+            ("opentelemetry", Identity, &[], false, "it has no effect"),
+            ("ldap-auth", Identity, &[], false, "it identifies nobody"),
+            ("ldap-auth", Verifier, &[], true, "requests that it might protect"),
+            ("openid-connect", Verifier, &["openid-connect"], false, "it has no effect"),
+            ("anything", Verifier, &["*"], false, "it has no effect"),
+        ];
+        for (name, role, skipped, is_error, hint) in table {
+            let (error, said) = told(name, role, skipped);
+            assert_eq!(error, is_error, "{name}");
+            assert!(said.starts_with(hint), "{name}: {said}");
+        }
+    }
+}

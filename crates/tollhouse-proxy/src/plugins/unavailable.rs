@@ -1,0 +1,71 @@
+//! What stands in the place of a plugin that cannot run, and may protect: requests end there.
+
+use std::sync::Arc;
+
+use tollhouse_plugin::handler::SharedHandler;
+use tollhouse_plugin::response::ResponseContext;
+use tollhouse_plugin::{Handler, LogContext, Phases, RequestContext, RunPolicy, Step, UpstreamRef};
+
+use super::PluginStep;
+use crate::plugins::chain::StepUpstream;
+
+/// Before all others of its object: none of them may answer what was to be protected.
+const PRIORITY: i64 = i64::MAX;
+
+impl PluginStep {
+    /// Refuses requests in the place of the plugin `name`, with `plugin_unavailable`; where there is
+    /// a filter, those that the plugin would have run for.
+    pub(crate) fn unavailable(
+        name: &str,
+        owner: &'static str,
+        filter: Option<tollhouse_model::expr::Expr>,
+    ) -> Self {
+        let handler: SharedHandler = Arc::new(Unavailable);
+        Self {
+            name: name.into(),
+            is_unavailable: true,
+            phases: handler.phases(),
+            handler,
+            priority: PRIORITY,
+            owner,
+            filter,
+            error_response: None,
+            is_auth: false,
+            run_policy: RunPolicy::Both,
+            upstreams: Vec::<StepUpstream>::new(),
+        }
+    }
+}
+
+/// Does nothing: whoever comes to its step is refused there.
+struct Unavailable;
+
+impl Handler for Unavailable {
+    fn name(&self) -> &'static str {
+        "unavailable"
+    }
+
+    fn phases(&self) -> Phases {
+        Phases::REWRITE
+    }
+
+    fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
+        Vec::new()
+    }
+
+    fn rewrite<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        Step::Continue
+    }
+
+    fn access<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        Step::Continue
+    }
+
+    fn before_proxy<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        Step::Continue
+    }
+
+    fn response(&self, _cx: &mut ResponseContext<'_>) {}
+
+    fn log(&self, _cx: &mut LogContext<'_>) {}
+}

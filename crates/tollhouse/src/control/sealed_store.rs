@@ -1,0 +1,201 @@
+//! The keyring of a store: whether it is the one that the store was sealed with, and bringing all
+//! that is sealed to the newest key.
+//!
+//! The store remembers what the keys are called that it was sealed with. A keyring that has none of
+//! them is another store's, and making a new one where one is missing would leave secrets that
+//! nobody opens, so both keep a gateway from starting.
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use tollhouse_config::Bootstrap;
+use tollhouse_config::store_keys::parse_store_key;
+use tollhouse_model::encryption::{Form, Keyring};
+use tollhouse_plugin::{Catalogue, sealing};
+use tollhouse_store::{Entry, Operation, Store};
+
+use super::batches::Batches;
+use super::secrets;
+
+/// Where the store keeps what its keys are called; outside of the objects' prefix, which other
+/// gateways read.
+const RECORD: &str = "tollhouse/keyring";
+
+/// What a look through the store has found.
+#[derive(Debug, Default)]
+struct Found {
+    /// Values that are sealed as they should be.
+    sealed: usize,
+    /// Values to be sealed anew.
+    stale: usize,
+    /// Objects with a value that no key opens.
+    lost: Vec<String>,
+    /// The objects to write, sealed anew.
+    writes: Vec<Operation>,
+}
+
+/// The keyring of a store that nobody else writes meanwhile: the configured one, the one that is
+/// kept beside it, or a new one for a store without secrets. What is sealed otherwise than this
+/// keyring seals is sealed anew.
+///
+/// # Errors
+/// The keyring is missing, or is not the store's; the store cannot be read or written.
+pub async fn keyring_of(
+    bootstrap: &Bootstrap,
+    store: &dyn Store,
+    catalogue: &Catalogue,
+) -> anyhow::Result<Keyring> {
+    let record = read_record(store).await?;
+    let kept = secrets::keyring_if_any(bootstrap)?;
+    if let Some(keyring) = kept.as_ref().filter(|keyring| record == Some(record_of(keyring))) {
+        return Ok(keyring.clone());
+    }
+    let prefix = bootstrap.admin.prefix.trim_end_matches('/');
+    let listing = store.list(&format!("{prefix}/")).await.context("failed to read the store")?;
+    // Without a ring, one that opens nothing shows what is sealed.
+    let ring = kept.clone().map_or_else(Keyring::generate, Ok)?;
+    let found = look_through(&listing.entries, prefix, catalogue, &ring);
+    let known = record.as_ref().map(ids_of).unwrap_or_default();
+    if !bootstrap.encryption.allow_lost_keys {
+        refuse_lost(bootstrap, kept.as_ref(), &known, &found)?;
+    }
+    let keyring = match kept {
+        Some(keyring) => keyring,
+        None => secrets::new_keyring(bootstrap)?,
+    };
+    if found.stale > 0 {
+        seal_anew(store, &keyring, &known, found.writes).await?;
+        tracing::info!(values = found.stale, "secrets in the store are sealed with the newest key");
+    }
+    for object in &found.lost {
+        tracing::warn!(
+            object,
+            "no key opens its secrets; it is set aside until it is written anew"
+        );
+    }
+    let record = match found.lost.is_empty() {
+        true => record_of(&keyring),
+        false => united(&keyring, &known),
+    };
+    write_record(store, &record).await?;
+    Ok(keyring)
+}
+
+/// One line for whoever reads why the gateway does not start.
+fn refuse_lost(
+    bootstrap: &Bootstrap,
+    kept: Option<&Keyring>,
+    known: &[String],
+    found: &Found,
+) -> anyhow::Result<()> {
+    let folder = bootstrap.data_dir.display();
+    let path = secrets::keyring_path(bootstrap);
+    let path = path.display();
+    let way_out = "if it is lost for good, start once with encryption.allow_lost_keys=true and write \
+                   the secrets anew";
+    let Some(keyring) = kept else {
+        if known.is_empty() && found.lost.is_empty() {
+            return Ok(());
+        }
+        bail!(
+            "the store in {folder} holds secrets, and the keyring that opens them is not there: put \
+             it back as {path}; {way_out}"
+        );
+    };
+    let is_known = keyring.ids().any(|id| known.iter().any(|known| known == id));
+    let opens_nothing = !found.lost.is_empty() && found.sealed == 0;
+    if is_known || (known.is_empty() && !opens_nothing) || (found.lost.is_empty()) {
+        return Ok(());
+    }
+    let where_it_is = match bootstrap.encryption.keyring.is_empty() {
+        true => format!("the keyring in {path}"),
+        false => format!("encryption.keyring (a key of {path} goes behind the new ones)"),
+    };
+    bail!(
+        "the store in {folder} was sealed with another keyring than {where_it_is}: put the right one \
+         back; {way_out}"
+    );
+}
+
+fn look_through(
+    entries: &[Entry],
+    prefix: &str,
+    catalogue: &Catalogue,
+    keyring: &Keyring,
+) -> Found {
+    let mut found = Found::default();
+    for entry in entries {
+        let Some((kind, id)) = parse_store_key(prefix, &entry.key) else { continue };
+        // What cannot be read is told when it is taken into service.
+        let Ok(mut value) = serde_json::from_slice::<Value>(&entry.value) else { continue };
+        let sealing = sealing::reseal(kind, &mut value, catalogue, keyring);
+        if !sealing.unopened.is_empty() {
+            found.lost.push(format!("{kind}/{id}"));
+            continue;
+        }
+        found.sealed += sealing.sealed;
+        if sealing.changed > 0 {
+            found.stale += sealing.changed;
+            let key = entry.key.clone();
+            found.writes.push(Operation::Put { key, value: value.to_string().into(), ttl: None });
+        }
+    }
+    found
+}
+
+/// Writes what was sealed anew. A gateway that is killed on the way finds both keys on record.
+async fn seal_anew(
+    store: &dyn Store,
+    keyring: &Keyring,
+    known: &[String],
+    writes: Vec<Operation>,
+) -> anyhow::Result<()> {
+    write_record(store, &united(keyring, known)).await?;
+    let mut batches = Batches::default();
+    writes.into_iter().for_each(|write| batches.add(write));
+    for transaction in batches.finish() {
+        store.commit(transaction).await.context("failed to seal the store's secrets anew")?;
+    }
+    Ok(())
+}
+
+/// The newest key alone: nothing needs another.
+fn record_of(keyring: &Keyring) -> Value {
+    record(keyring.ids().take(1).map(str::to_owned).collect(), keyring.form())
+}
+
+fn united(keyring: &Keyring, known: &[String]) -> Value {
+    let mut ids: Vec<String> = keyring.ids().take(1).map(str::to_owned).collect();
+    ids.extend(known.iter().filter(|id| !ids.contains(id)).cloned().collect::<Vec<_>>());
+    record(ids, keyring.form())
+}
+
+fn record(ids: Vec<String>, form: Form) -> Value {
+    let form = match form {
+        Form::Marked => "marked",
+        Form::Apisix => "apisix",
+    };
+    json!({"keys": ids, "form": form})
+}
+
+fn ids_of(record: &Value) -> Vec<String> {
+    let ids = record.get("keys").and_then(Value::as_array).into_iter().flatten();
+    ids.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+async fn read_record(store: &dyn Store) -> anyhow::Result<Option<Value>> {
+    let entry = store.get(RECORD).await.context("failed to read the store")?;
+    let Some(entry) = entry else { return Ok(None) };
+    serde_json::from_slice(&entry.value)
+        .map(Some)
+        .with_context(|| format!("the store's record of its keys, {RECORD}, is damaged"))
+}
+
+async fn write_record(store: &dyn Store, record: &Value) -> anyhow::Result<()> {
+    let put = Operation::Put { key: RECORD.into(), value: record.to_string().into(), ttl: None };
+    let transaction = tollhouse_store::Transaction::new().then(put);
+    store.commit(transaction).await.context("failed to note what the store's keys are called")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

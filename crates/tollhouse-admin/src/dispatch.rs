@@ -42,7 +42,8 @@ where
     B::Error: std::error::Error + Send + Sync + 'static,
 {
     let options = &admin.parts.options;
-    let let_in = auth::check_peer(options, call.peer).and_then(|()| auth::check_browser(options, call));
+    let let_in =
+        auth::check_peer(options, call.peer).and_then(|()| auth::check_browser(options, call));
     let reply = match let_in {
         Err(refused) => refused,
         Ok(()) => {

@@ -24,11 +24,23 @@ pub enum Location {
     Directory(PathBuf),
 }
 
+/// How much of the newest commits stays in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HistoryKept {
+    /// As much as watchers need to catch up.
+    #[default]
+    ForWatchers,
+    /// Nothing: nobody watches, but perhaps for the end of the store.
+    Nothing,
+}
+
 /// How a store is opened; the default is what a gateway wants.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The time by which entries expire.
     pub clock: Clock,
+    /// Whether commits are kept for who watches from before them.
+    pub history: HistoryKept,
     /// Pages past which the file cannot grow: a full disk at a known place.
     #[cfg(test)]
     pub(crate) pages_max: Option<u32>,

@@ -3,6 +3,7 @@
 //! A watcher is a position in the common history, not a queue of its own: it costs a few bytes, and a
 //! slow one holds nobody up. When what it would read next has been dropped, it is told so.
 
+use crate::backend::HistoryKept;
 use crate::changes::Changes;
 use crate::entry::Revision;
 use crate::error::StoreError;
@@ -32,8 +33,13 @@ struct Ring {
 
 impl History {
     /// The history of a store that was opened at this revision.
-    pub(crate) fn new(newest: Revision) -> Self {
-        Self::bounded(newest, HISTORY_COMMITS_MAX, HISTORY_BYTES_MAX)
+    pub(crate) fn new(newest: Revision, kept: HistoryKept) -> Self {
+        match kept {
+            HistoryKept::ForWatchers => {
+                Self::bounded(newest, HISTORY_COMMITS_MAX, HISTORY_BYTES_MAX)
+            }
+            HistoryKept::Nothing => Self::bounded(newest, 0, 0),
+        }
     }
 
     fn bounded(newest: Revision, commits_max: usize, bytes_max: usize) -> Self {
@@ -254,6 +260,20 @@ mod tests {
         history.close();
         assert_eq!(history.reached(Revision(5)).await, Ok(()));
         assert_eq!(history.reached(Revision(6)).await, Err(StoreError::Closed));
+    }
+
+    #[tokio::test]
+    async fn a_history_that_keeps_nothing_tells_of_the_end_all_the_same() {
+        let history = Arc::new(History::new(Revision(5), HistoryKept::Nothing));
+        let watch = history.watch(Revision(5)).expect("the newest");
+        history.publish(changes(6, 1_000_000));
+        let ring = history.lock();
+        assert_eq!((ring.commits.len(), ring.bytes, ring.newest), (0, 0, Revision(6)));
+        drop(ring);
+        assert!(history.watch(Revision(5)).is_err());
+        assert!(history.watch(Revision(6)).is_ok());
+        history.close();
+        drop(watch);
     }
 
     #[tokio::test]

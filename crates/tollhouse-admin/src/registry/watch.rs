@@ -31,9 +31,14 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Chunks that wait for the client; it is waited for then.
 const CHUNKS_WAITING_MAX: usize = 2;
 
-/// Time between two looks at a service that changes all the time: comparing 50,000 instances takes some
-/// milliseconds.
+/// Time between two looks at a service that changes all the time: what changes faster is told together.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a client may take to read what waits for it: one that stalls would keep its place from others.
+const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// Lines after which others get their turn.
+const LINES_AT_ONCE: usize = 256;
 
 /// Silence after which a line is sent all the same, so that a client that is gone without a word is
 /// noticed, and nothing in between takes the connection for dead.
@@ -76,7 +81,7 @@ pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Re
     let follower = Follower {
         registry: request.part.registry.clone(),
         name,
-        out: Out { lines, pending: Vec::new() },
+        out: Out { lines, pending: Vec::new(), told: 0 },
         _permit: permit,
     };
     let mut ended = watches.ended.subscribe();
@@ -90,7 +95,7 @@ pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Re
     Ok(Reply::lines(chunks))
 }
 
-/// The client is gone.
+/// The client is gone, or does not read.
 struct Gone;
 
 /// What follows one service for one client.
@@ -150,19 +155,21 @@ fn revision_of(view: &Option<Arc<ServiceView>>) -> Option<Revision> {
 struct Out {
     lines: mpsc::Sender<Bytes>,
     pending: Vec<u8>,
+    /// Lines so far.
+    told: usize,
 }
 
 impl Out {
-    /// Tells what leads from one version to another.
+    /// Tells what leads from one version to another; costs what has changed.
     async fn tell_difference(
         &mut self,
         before: Option<&ServiceView>,
         after: Option<&ServiceView>,
     ) -> Result<(), Gone> {
-        let mut known: HashMap<&str, &Arc<Instance>> = HashMap::new();
-        let instances = before.into_iter().flat_map(ServiceView::instances);
-        known.extend(instances.map(|instance| (&*instance.id, instance)));
-        for instance in after.into_iter().flat_map(ServiceView::instances) {
+        let (old, new) = difference(before, after);
+        let mut known: HashMap<&str, &Arc<Instance>> = HashMap::with_capacity(old.len());
+        known.extend(old.into_iter().map(|instance| (&*instance.id, instance)));
+        for instance in new {
             let shown = || InstanceOut::of(instance);
             match known.remove(&*instance.id) {
                 None => self.tell(&Line::Added { instance: shown() }).await?,
@@ -175,7 +182,7 @@ impl Out {
         for removed in known.into_values() {
             self.tell(&Line::Removed { instance: InstanceOut::of(removed) }).await?;
         }
-        let total = after.map_or(0, |view| view.instances().count());
+        let total = after.map_or(0, |view| view.members.len() as usize);
         let revision = after.map(|view| view.revision.to_string()).unwrap_or_default();
         self.tell(&Line::Synced { exists: after.is_some(), revision, total }).await?;
         self.flush().await
@@ -185,11 +192,32 @@ impl Out {
         // Writing to memory does not fail, and these have no maps with keys that are no text.
         serde_json::to_writer(&mut self.pending, line).map_err(|_| Gone)?;
         self.pending.push(b'\n');
+        self.told += 1;
+        if self.told.is_multiple_of(LINES_AT_ONCE) {
+            tokio::task::yield_now().await;
+        }
         if self.pending.len() >= CHUNK_BYTES { self.flush().await } else { Ok(()) }
     }
 
     async fn flush(&mut self) -> Result<(), Gone> {
         let chunk = Bytes::from(std::mem::take(&mut self.pending));
-        self.lines.send(chunk).await.map_err(|_| Gone)
+        let sent = tokio::time::timeout(STALL_MAX, self.lines.send(chunk)).await;
+        sent.map_err(|_| Gone)?.map_err(|_| Gone)
+    }
+}
+
+/// The instances that may differ between two versions, before and after.
+fn difference<'a>(
+    before: Option<&'a ServiceView>,
+    after: Option<&'a ServiceView>,
+) -> (Vec<&'a Arc<Instance>>, Vec<&'a Arc<Instance>>) {
+    match (before, after) {
+        (Some(before), Some(after)) => after.members.difference(&before.members),
+        (before, after) => {
+            let all = |view: Option<&'a ServiceView>| {
+                view.into_iter().flat_map(ServiceView::instances).collect()
+            };
+            (all(before), all(after))
+        }
     }
 }

@@ -390,6 +390,24 @@ async fn a_watch_that_nobody_reads_waits_and_then_tells_the_newest() {
     assert_eq!(known.len(), 2_000);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_nobody_reads_for_long_gives_its_place_back() {
+    let registered = Registered::new().await;
+    let path = "/services/ns/svc/instances?watch=true";
+    for port in 1..=2_000 {
+        registered.register(&instance(port)).await;
+    }
+    let stalled = Lines::open(&registered, path).await;
+    let mut quiet = Lines::open(&registered, "/services/ns/other/instances?watch=true").await;
+    assert_eq!(registered.part.watches_open(), 2);
+    quiet.synced().await;
+    for _ in 0..6 {
+        assert_eq!(quiet.next().await.expect("it goes on")["type"], "alive");
+    }
+    assert_eq!(registered.part.watches_open(), 1, "only the one that is read is left");
+    drop(stalled);
+}
+
 #[tokio::test]
 async fn watches_are_bounded() {
     let registered = Registered::new().await;

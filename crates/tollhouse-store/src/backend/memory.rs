@@ -31,7 +31,7 @@ impl MemoryStore {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             woken: Condvar::new(),
-            history: Arc::new(History::new(Revision::ZERO)),
+            history: Arc::new(History::new(Revision::ZERO, options.history)),
             clock: options.clock.clone(),
         });
         let weak = Arc::downgrade(&shared);

@@ -52,7 +52,7 @@ impl SqliteStore {
         let StoreFile { connection, revision } = StoreFile::open(&path)?;
         #[cfg(test)]
         file::set_test_bounds(&connection, options).expect("the bounds are valid");
-        let history = Arc::new(History::new(revision));
+        let history = Arc::new(History::new(revision, options.history));
         let readers = Readers::start(&path)?;
         let writer = WriterHandle::start(connection, path.clone(), Arc::clone(&history), options)?;
         Ok(Self { history, readers, writer, backup: Mutex::new(()), path, _lock: lock })

@@ -25,6 +25,8 @@ metrics! {
     ALIASES: "gauge", "tollhouse_registry_aliases", None, "Aliases of services.";
     RULES: "gauge", "tollhouse_registry_rules", None, "Governance rules.";
     CONTRACTS: "gauge", "tollhouse_registry_contracts", None, "Service contracts.";
+    MEMORY: "gauge", "tollhouse_registry_memory_bytes", None,
+        "Memory that all objects are counted with; `registry.memory_max` bounds it.";
     CLIENTS: "gauge", "tollhouse_registry_clients", None,
         "Clients that reported themselves lately.";
     MASS_EXPIRIES: "gauge", "tollhouse_registry_mass_expiries", None,

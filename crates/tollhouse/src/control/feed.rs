@@ -105,7 +105,8 @@ pub async fn open(
             Ok(Ok((Feed::Documents(feed), resources.start_with(Vec::new()))))
         }
         Source::Store(folder) => {
-            let store = open_store(&Location::Directory(folder), predecessor).await?;
+            let options = tollhouse_store::Options::default();
+            let store = open_store(&Location::Directory(folder), &options, predecessor).await?;
             let (feed, changes) = StoreFeed::open(bootstrap, shared, store).await?;
             let snapshot = resources.start_with(changes);
             Ok(Ok((Feed::Store(Box::new(feed)), snapshot)))
@@ -119,13 +120,14 @@ pub async fn open(
 /// The store cannot be opened.
 pub async fn open_store(
     location: &Location,
+    options: &tollhouse_store::Options,
     predecessor: Predecessor,
 ) -> anyhow::Result<Arc<dyn Store>> {
     let deadline = tokio::time::Instant::now() + STORE_WAIT;
     let mut looks = tokio::time::interval(STORE_LOOK);
     loop {
         looks.tick().await;
-        match tollhouse_store::open(location) {
+        match tollhouse_store::open_with(location, options) {
             Err(StoreError::InUse { .. })
                 if predecessor == Predecessor::Leaving
                     && tokio::time::Instant::now() < deadline => {}

@@ -18,7 +18,7 @@ use tollhouse_polaris::dialect::Dialect;
 use tollhouse_polaris::http::HttpApi;
 use tollhouse_polaris::{Access, Account, Gate, grpc};
 use tollhouse_registry::{CleanUp, Keeper, Options, Registry};
-use tollhouse_store::{Location, Watch};
+use tollhouse_store::{HistoryKept, Location, Watch};
 
 use super::descriptors::Descriptors;
 use super::feed::open_store;
@@ -91,7 +91,9 @@ pub async fn start(
     }
     let (access, new_key) = access(bootstrap)?;
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
-    let store = open_store(&location, predecessor).await.context("the registry's store")?;
+    // Nobody follows it: what has been committed is read once, at the next start.
+    let kept = tollhouse_store::Options { history: HistoryKept::Nothing, ..Default::default() };
+    let store = open_store(&location, &kept, predecessor).await.context("the registry's store")?;
     let writes = store.watch(store.revision().await?).await.context("the registry's store")?;
     let options = Options {
         mass_expiry_threshold: bootstrap.registry.mass_expiry_threshold,

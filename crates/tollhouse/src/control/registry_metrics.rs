@@ -176,6 +176,7 @@ impl Page {
         self.single(&catalogue::ALIASES, totals.aliases);
         self.single(&catalogue::RULES, totals.rules);
         self.single(&catalogue::CONTRACTS, totals.contracts);
+        self.single(&catalogue::MEMORY, totals.held_bytes);
         self.single(&catalogue::MASS_EXPIRIES, totals.mass_expiries);
         self.single(&catalogue::VERSION, state.version());
     }

@@ -1,8 +1,9 @@
 //! Clients report themselves, and what their interfaces are.
 
+use prost::Message;
 use tollhouse_polaris::v1;
 
-use super::{Polaris, code, some};
+use super::{Polaris, code, instance, some};
 use crate::client::run;
 
 #[test]
@@ -70,5 +71,55 @@ fn a_contract_is_stored_and_found_by_id_and_by_version() {
             let response: v1::Response = client.call(call, &asked).await;
             assert_eq!(code(&response), expected, "{asked:?}");
         }
+    });
+}
+
+#[test]
+fn of_a_client_is_remembered_what_is_shown_and_no_more() {
+    let polaris = Polaris::start();
+    run(async {
+        let client = polaris.connect().await;
+        let path = "/v1.PolarisGRPC/ReportClient";
+        let plain =
+            v1::Client { id: some("plain"), host: some("10.0.0.1"), ..v1::Client::default() };
+        let mut longer = plain.encode_to_vec();
+        // A field that this version does not know.
+        longer.extend_from_slice(&[0xfa, 0x01, 0x80, 0x80, 0x40]);
+        longer.resize(longer.len() + 1024 * 1024, b'x');
+        let ended = client.0.unary(path, &longer).await;
+        assert_eq!(ended.code, Some(0));
+        let wordy = v1::Client {
+            id: some("wordy"),
+            version: some(&"v".repeat(3_000_000)),
+            ..v1::Client::default()
+        };
+        let response: v1::Response = client.call(path, &wordy).await;
+        assert_eq!((code(&response), response.client), (200_000, Some(wordy)));
+        let known = polaris.registry.clients();
+        assert_eq!(known.len(), 1);
+        assert_eq!((&*known[0].id, &*known[0].body), ("plain", &*plain.encode_to_vec()));
+    });
+}
+
+#[test]
+fn a_flood_of_contracts_that_cannot_be_kept_refuses_nobody_else() {
+    let polaris = Polaris::start();
+    run(async {
+        let client = polaris.connect().await;
+        let path = "/v1.PolarisServiceContractGRPC/ReportServiceContract";
+        let flood = v1::ServiceContract {
+            namespace: "ns".to_owned(),
+            service: "svc".to_owned(),
+            r#type: "\u{1}".repeat(900_000),
+            content: "x".repeat(100_000),
+            ..Default::default()
+        };
+        for port in 1..=20 {
+            let instance = instance("h", port);
+            let (flooded, registered) =
+                tokio::join!(client.call::<v1::Response>(path, &flood), client.register(&instance));
+            assert_eq!((code(&flooded), code(&registered)), (400_103, 200_000));
+        }
+        assert_eq!(client.instances().await.len(), 20);
     });
 }

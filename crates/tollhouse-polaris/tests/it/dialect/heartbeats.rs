@@ -167,3 +167,25 @@ fn a_message_of_too_many_beats_is_refused_and_the_server_goes_on() {
         assert_eq!(code(&client.heartbeat(&instance("h", 1)).await), 200_000);
     });
 }
+
+#[test]
+fn ids_that_no_instance_can_have_are_refused_and_take_no_memory() {
+    let polaris = Polaris::start();
+    run(async {
+        let client = polaris.connect().await;
+        for length in [129, 1_000_000, 4_000_000] {
+            let id = "x".repeat(length);
+            let named = v1::Instance { id: some(&id), ..v1::Instance::default() };
+            assert_eq!(code(&client.heartbeat(&named).await), 400_130, "{length}");
+            assert_eq!(code(&client.deregister(&named).await), 400_130, "{length}");
+            let beat = v1::InstanceHeartbeat { instance_id: id.clone(), ..Default::default() };
+            let batch = v1::HeartbeatsRequest { heartbeats: vec![beat] };
+            let path = "/v1.PolarisHeartbeatGRPC/BatchHeartbeat";
+            let ended = client.0.send(request(path), &[travelling(&batch)]).await;
+            assert_eq!((ended.code, ended.messages), (Some(0), vec![Vec::new()]));
+            assert_eq!(polaris.registry.last_beat(&id), None);
+        }
+        let longest = v1::Instance { id: some(&"x".repeat(128)), ..v1::Instance::default() };
+        assert_eq!(code(&client.heartbeat(&longest).await), 200_000);
+    });
+}

@@ -14,8 +14,9 @@ use super::view::Instance;
 use crate::cli::admin_client::refusal;
 use crate::cli::reference;
 
-/// Longest line taken, in bytes: an instance with all the metadata it may have.
-const LINE_BYTES_MAX: usize = 1 << 20;
+/// Longest line taken, in bytes: an instance with all the metadata it may have takes 1.6 MB where each
+/// character is written as an escape.
+const LINE_BYTES_MAX: usize = 4 << 20;
 
 /// Arguments of `watch`.
 #[derive(Debug, Args)]

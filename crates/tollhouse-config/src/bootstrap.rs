@@ -152,8 +152,9 @@ impl Default for Listen {
             control: this_host(9090),
             metrics: this_host(9091),
             status: Vec::new(),
-            registry_grpc: anyone(8091),
-            registry_http: anyone(8090),
+            // Whoever reaches these may register.
+            registry_grpc: this_host(8091),
+            registry_http: this_host(8090),
         }
     }
 }
@@ -190,10 +191,12 @@ pub struct Registry {
     pub console_auth: bool,
     /// The name that logs in to the console.
     pub user: String,
-    /// Its password; none is the key of the Admin API.
+    /// Its password; none is a generated one.
     pub password: Option<Secret>,
-    /// Its token; none is the key of the Admin API.
+    /// Its token; none is a generated one.
     pub token: Option<Secret>,
+    /// The token of clients; none is a generated one.
+    pub client_token: Option<Secret>,
     /// The part of a service's instances that must be left for silent ones to expire; 0 lets all expire.
     pub mass_expiry_threshold: f64,
     /// Memory that all objects may take, in bytes.
@@ -213,6 +216,7 @@ impl Default for Registry {
             user: "polaris".to_owned(),
             password: None,
             token: None,
+            client_token: None,
             mass_expiry_threshold: 0.0,
             memory_max: 2 << 30,
             delete_unhealthy_after: None,

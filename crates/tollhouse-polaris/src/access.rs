@@ -1,7 +1,7 @@
-//! Who may call: two gates, one for the console and one for clients, and one account.
+//! Who may call: two gates, one for the console and one for clients, one account, and a token for clients.
 //!
-//! A login gives the account's token, which opens locked gates. Neither has a default here: a secret that
-//! everybody can read in the source is none.
+//! A login gives the account's token, which opens both gates when they are locked; the clients' token opens
+//! theirs alone. None has a default here: a secret that everybody can read in the source is none.
 
 use crate::code::Code;
 use std::fmt;
@@ -38,12 +38,13 @@ pub struct Access {
     console: Gate,
     client: Gate,
     account: Account,
+    client_token: String,
 }
 
 impl Access {
-    /// Gates for the console and for clients, and the account that opens them.
-    pub fn new(console: Gate, client: Gate, account: Account) -> Self {
-        Self { console, client, account }
+    /// Gates for the console and for clients, the account that opens both, and the token of clients.
+    pub fn new(console: Gate, client: Gate, account: Account, client_token: String) -> Self {
+        Self { console, client, account, client_token }
     }
 
     /// Whether the console's calls may be made with this token.
@@ -51,7 +52,7 @@ impl Access {
     /// # Errors
     /// The code that says what is wrong with the token.
     pub fn check_console(&self, token: Option<&str>) -> Result<(), Code> {
-        self.check(self.console, token)
+        check(self.console, token, |token| is_equal(token, &self.account.token))
     }
 
     /// Whether clients' calls may be made with this token.
@@ -59,7 +60,9 @@ impl Access {
     /// # Errors
     /// The code that says what is wrong with the token.
     pub fn check_client(&self, token: Option<&str>) -> Result<(), Code> {
-        self.check(self.client, token)
+        check(self.client, token, |token| {
+            is_equal(token, &self.client_token) | is_equal(token, &self.account.token)
+        })
     }
 
     /// The token of the account, for who knows its name and password.
@@ -77,19 +80,20 @@ impl Access {
     pub fn account_name(&self) -> &str {
         &self.account.name
     }
+}
 
-    fn check(&self, gate: Gate, token: Option<&str>) -> Result<(), Code> {
-        match (gate, token) {
-            (Gate::Open, _) => Ok(()),
-            (Gate::Locked, Some(token)) if is_equal(token, &self.account.token) => Ok(()),
-            (Gate::Locked, _) => Err(Code::NotAllowedAccess),
-        }
+fn check(gate: Gate, token: Option<&str>, opens: impl Fn(&str) -> bool) -> Result<(), Code> {
+    match (gate, token) {
+        (Gate::Open, _) => Ok(()),
+        // An empty token opens nothing, whatever is configured.
+        (Gate::Locked, Some(token)) if !token.is_empty() && opens(token) => Ok(()),
+        (Gate::Locked, _) => Err(Code::NotAllowedAccess),
     }
 }
 
 impl fmt::Debug for Access {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { console, client, account } = self;
+        let Self { console, client, account, client_token: _ } = self;
         let mut out = out.debug_struct("Access");
         out.field("console", console).field("client", client).field("account", account);
         out.finish()
@@ -114,7 +118,21 @@ mod tests {
 
     fn access(console: Gate, client: Gate) -> Access {
         let [name, password, token] = ["polaris", "word", "right"].map(str::to_owned);
-        Access::new(console, client, Account { name, password, token })
+        Access::new(console, client, Account { name, password, token }, "client".to_owned())
+    }
+
+    #[test]
+    fn the_token_of_clients_opens_no_console() {
+        let access = access(Gate::Locked, Gate::Locked);
+        for (token, client, console) in [
+            ("client", true, false),
+            ("right", true, true),
+            ("", false, false),
+            ("x", false, false),
+        ] {
+            assert_eq!(access.check_client(Some(token)).is_ok(), client, "{token}");
+            assert_eq!(access.check_console(Some(token)).is_ok(), console, "{token}");
+        }
     }
 
     #[test]

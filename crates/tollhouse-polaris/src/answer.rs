@@ -8,7 +8,7 @@ use std::fmt;
 use bytes::Bytes;
 
 /// The pieces of a long answer, in order.
-pub trait Chunks {
+pub trait Chunks: Send {
     /// The next piece; `None` after the last. Empty pieces are allowed.
     fn next(&mut self) -> Option<Bytes>;
 }

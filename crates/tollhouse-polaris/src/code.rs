@@ -2,6 +2,8 @@
 //!
 //! Six digits, of which the first three are the HTTP status. Only what concerns naming is here.
 
+mod chinese;
+
 macro_rules! codes {
     ($($number:literal $name:ident $info:literal;)*) => {
         /// What became of a call.
@@ -163,6 +165,12 @@ impl Code {
         self.http_status() == 200
     }
 
+    /// The code of a list of calls that stand for themselves: the highest of those that went wrong.
+    pub fn highest(codes: impl IntoIterator<Item = Self>) -> Self {
+        let failed = codes.into_iter().filter(|code| !code.is_success());
+        failed.max().unwrap_or(Self::ExecuteSuccess)
+    }
+
     /// The code of a list of calls: the one they share, else the worst kind among them.
     pub fn of_batch(codes: impl IntoIterator<Item = Self>) -> Self {
         let mut codes = codes.into_iter();
@@ -208,6 +216,20 @@ mod tests {
         ];
         for (code, status, success) in cases {
             assert_eq!((code.http_status(), code.is_success()), (status, success), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn calls_that_stand_for_themselves_have_the_highest_code() {
+        use Code::{ExecuteSuccess, NamespaceExistedServices, NoNeedUpdate, NotFoundNamespace};
+        let cases: [(&[Code], Code); 4] = [
+            (&[], ExecuteSuccess),
+            (&[ExecuteSuccess, NoNeedUpdate], ExecuteSuccess),
+            (&[NamespaceExistedServices, ExecuteSuccess], NamespaceExistedServices),
+            (&[NotFoundNamespace, NamespaceExistedServices], NotFoundNamespace),
+        ];
+        for (codes, expected) in cases {
+            assert_eq!(Code::highest(codes.iter().copied()), expected, "{codes:?}");
         }
     }
 

@@ -139,6 +139,9 @@ pub enum Undecodable {
     /// There is more in it than anybody needs to say at once.
     #[error("more than {0} items in one message")]
     TooMany(usize),
+    /// The caller is not let in, and the call's answer has no place for a code.
+    #[error("{}: {}", .0.number(), .0.info())]
+    Refused(Code),
 }
 
 /// A text within a message.

@@ -4,38 +4,61 @@
 //! JSON. The console's calls are tables: a [`console::Write`] turns an item of a list into commands, a
 //! [`console::List`] filters what is published. Nothing here keeps state.
 
+mod capacity;
 mod client;
 mod console;
 mod failure;
 mod intake;
+mod language;
 mod login;
+mod logins;
 mod maintain;
+mod patience;
+mod printing;
 mod query;
 mod reply;
 mod routes;
 mod serve;
 
+pub use capacity::Capacity;
 pub use routes::router;
 pub use serve::serve;
 
 use crate::access::Access;
 use crate::dialect::Dialect;
+use logins::Logins;
+use printing::Texts;
 use std::fmt;
 use std::sync::Arc;
 use tollhouse_registry::Registry;
 
+/// Gives the page of metrics, in the text format of Prometheus.
+pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// What the API works on.
 #[derive(Clone)]
 pub struct HttpApi {
-    /// Clients' calls, and the registry behind them.
-    pub dialect: Dialect,
-    /// Who may call.
-    pub access: Arc<Access>,
-    /// Gives the page of metrics, in the text format of Prometheus.
-    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    dialect: Dialect,
+    access: Arc<Access>,
+    metrics: MetricsPage,
+    capacity: Capacity,
+    texts: Arc<Texts>,
+    logins: Arc<Logins>,
 }
 
 impl HttpApi {
+    /// Clients' calls with the registry behind them, for whom `access` lets in. All listeners of a process
+    /// share one `capacity`.
+    pub fn new(
+        dialect: Dialect,
+        access: Arc<Access>,
+        metrics: MetricsPage,
+        capacity: Capacity,
+    ) -> Self {
+        let (texts, logins) = Default::default();
+        Self { dialect, access, metrics, capacity, texts, logins }
+    }
+
     fn registry(&self) -> &Registry {
         self.dialect.registry()
     }

@@ -1,12 +1,14 @@
 //! Messages as JSON and back, in the manner clients of the HTTP API know.
 //!
 //! Read leniently: field names in either spelling, fields nobody knows ignored, numbers as text,
-//! enums by name or number. Written with every field of the schema, whether set or not.
+//! enums by name or number. Written with every field of the schema, whether set or not, save for those
+//! that clients in use do not know yet.
 
+mod newer;
 mod print;
 mod read;
 
-pub use print::{print, print_into};
+pub use print::{PrintError, print, print_into, print_within};
 pub use read::{ReadError, read, read_list};
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod refusal;
 pub mod registration;
 pub mod rules;
 mod schema;
+mod slots;
 pub mod v1;
 pub mod wire;
 
@@ -26,3 +27,4 @@ pub use access::{Access, Account, Gate};
 pub use code::Code;
 pub use refusal::detail_of;
 pub use schema::{DESCRIPTOR_SET, descriptors};
+pub use slots::{Slot, Slots};

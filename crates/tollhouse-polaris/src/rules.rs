@@ -4,6 +4,7 @@
 //! A rule is stored as the bytes that were sent, less the fields that the server sets; those are put
 //! back when it is handed out. So what this edition does not know of a rule survives.
 
+pub(crate) mod first_generation;
 mod lanes;
 mod layout;
 mod targets;

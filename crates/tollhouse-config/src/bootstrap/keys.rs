@@ -92,8 +92,10 @@ keys! {
     listen.status: LoopbackAddresses,
         "`/status`, which answers 200 while the process lives, and `/status/ready`, which answers \
          503 until there is a configuration to serve.";
-    listen.registry_grpc: OpenAddresses, "Registry, Polaris gRPC.";
-    listen.registry_http: OpenAddresses, "Registry, Polaris HTTP.";
+    listen.registry_grpc: LoopbackAddresses,
+        "Registry, Polaris gRPC. Whoever reaches it may register; clients of other machines need \
+         `0.0.0.0:8091`.";
+    listen.registry_http: LoopbackAddresses, "Registry, Polaris HTTP; the same holds for it.";
     admin.key: OptionalSecret,
         "Key of the Admin API. Where none is given, one is generated at the first run, printed \
          once, and kept in `data_dir/admin.key`.";
@@ -113,12 +115,19 @@ keys! {
     registry.workers: WorkerCount,
         "Threads that serve Polaris gRPC. `auto` is one for each core the process may use.";
     registry.client_auth: Switch,
-        "Whether SDKs must bring `registry.token` as `x-polaris-token`.";
+        "Whether SDKs must bring `registry.client_token` as `x-polaris-token`.";
     registry.console_auth: Switch,
-        "Whether calls of the console group (`/naming/v1`, `/core/v1`) must bring it as `X-Polaris-Token`.";
+        "Whether calls of the console group (`/naming/v1`, `/core/v1`) must bring `registry.token` as \
+         `X-Polaris-Token`.";
     registry.user: Text, "Who logs in at `/core/v1/user/login`.";
-    registry.password: OptionalSecret, "The password for that. The default is the key of the Admin API.";
-    registry.token: OptionalSecret, "The token. The default is the key of the Admin API.";
+    registry.password: OptionalSecret,
+        "The password for that. Where none is given, one is generated at the first run, printed once, \
+         and kept in `data_dir/registry.password`.";
+    registry.token: OptionalSecret,
+        "The token that a login gives. The default is generated and kept in `data_dir/registry.token`.";
+    registry.client_token: OptionalSecret,
+        "The token of SDKs, which opens nothing else. The default is generated and kept in \
+         `data_dir/registry.client-token`.";
     registry.mass_expiry_threshold: Fraction,
         "While as small a part of a service's instances or less would be left healthy, silent ones \
          are kept; 0 lets all expire. A service sets its own by its metadata \

@@ -7,6 +7,7 @@
 
 mod instances;
 mod kind;
+mod routing;
 mod rules;
 mod services;
 

@@ -20,7 +20,7 @@ impl Dialect {
     /// `BatchHeartbeat`: many instances are well. The answer is empty, whoever they are.
     ///
     /// # Errors
-    /// The message is no `HeartbeatsRequest`.
+    /// The message is no `HeartbeatsRequest`, or the caller is not let in.
     pub fn batch_heartbeat(
         &self,
         caller: &Caller<'_>,
@@ -28,7 +28,8 @@ impl Dialect {
     ) -> Result<Replied, Undecodable> {
         let timed = self.meter.start(Method::BatchHeartbeat);
         if let Err(code) = self.admit(caller, None) {
-            return Ok(timed.end(Replied::made(code, Vec::new())));
+            timed.end(Replied::made(code, Vec::new()));
+            return Err(Undecodable::Refused(code));
         }
         for item in items(message) {
             if let Some(id) = beating_id(item?)? {
@@ -41,7 +42,7 @@ impl Dialect {
     /// `BatchGetHeartbeat`: when instances were last well.
     ///
     /// # Errors
-    /// The message is no `GetHeartbeatsRequest`.
+    /// The message is no `GetHeartbeatsRequest`, or the caller is not let in.
     pub fn batch_get_heartbeat(
         &self,
         caller: &Caller<'_>,
@@ -50,7 +51,8 @@ impl Dialect {
         let timed = self.meter.start(Method::BatchGetHeartbeat);
         let mut out = Vec::new();
         if let Err(code) = self.admit(caller, None) {
-            return Ok(timed.end(Replied::made(code, out)));
+            timed.end(Replied::made(code, out));
+            return Err(Undecodable::Refused(code));
         }
         for id in ids(message) {
             let id = id?;

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -21,17 +20,15 @@ use super::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, MESSAGE_BYTES_
 use super::presence::{Presence, Roster};
 use super::service::Services;
 use super::stopping::Stopping;
-
-/// How often it is told that connections cannot be accepted.
-const TELL_INTERVAL: Duration = Duration::from_secs(10);
+use crate::slots::{Slots, TELL_INTERVAL};
 
 /// What can be chosen about a server; the rest is in [`super::limits`].
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Longest message that is taken.
     pub message_bytes_max: usize,
-    /// Connections that the thread has open at once.
-    pub connections_max: usize,
+    /// The places for connections; shared by the threads of a listener.
+    pub slots: Slots,
     /// Where the thread counts; may be shared by threads.
     pub counts: Arc<Counts>,
 }
@@ -40,7 +37,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             message_bytes_max: MESSAGE_BYTES_MAX,
-            connections_max: CONNECTIONS_MAX,
+            slots: Slots::new(CONNECTIONS_MAX),
             counts: Arc::default(),
         }
     }
@@ -90,7 +87,7 @@ pub(super) struct Server {
     pub(super) stopping: Rc<Stopping>,
     pub(super) buffers: Rc<Buffers>,
     pub(super) roster: Rc<Roster>,
-    connections_max: usize,
+    slots: Slots,
 }
 
 /// Serves `listeners` until `stop` becomes true or has no sender left, then lets calls under way end
@@ -128,9 +125,9 @@ fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> {
 
 /// Accepts for ever.
 async fn accept(server: &Rc<Server>, listeners: &[TcpListener]) {
+    let failures = LogLimit::new(TELL_INTERVAL);
     // Whose turn it is: a busy listener must not keep the others from being heard.
     let mut turn = 0;
-    let failures = LogLimit::new(TELL_INTERVAL);
     loop {
         let accepted = poll_fn(|cx| {
             for _ in listeners {
@@ -169,20 +166,23 @@ impl Server {
             stopping: Rc::default(),
             buffers: Rc::default(),
             roster: Rc::default(),
-            connections_max: options.connections_max,
+            slots: options.slots,
         }
     }
 
     fn take(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr) {
-        if self.roster.count() >= self.connections_max {
+        let Some(slot) = self.slots.take(peer.ip()) else {
             return self.counts.connections_refused.add_one();
-        }
+        };
         self.counts.connections.add_one();
         // Fails on a connection that is gone already, which reading will tell.
         let _ = stream.set_nodelay(true);
         let server = Rc::clone(self);
         let presence = self.roster.enter();
-        spawn_local(async move { server.converse(stream, peer, presence).await });
+        spawn_local(async move {
+            server.converse(stream, peer, presence).await;
+            drop(slot);
+        });
     }
 
     async fn converse(self: Rc<Self>, stream: TcpStream, peer: SocketAddr, presence: Presence) {

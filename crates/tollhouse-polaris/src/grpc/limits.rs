@@ -10,7 +10,7 @@ pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// workers over one connection, and clients queue what goes beyond.
 pub const STREAMS_MAX: u32 = 1_024;
 
-/// Connections of one thread: a few times what one process's descriptors usually allow for a core.
+/// Connections of a server of which nobody says how many it may have.
 pub const CONNECTIONS_MAX: usize = 16_384;
 
 /// Bytes of a request's header fields together: four times what SDKs and proxies put there.

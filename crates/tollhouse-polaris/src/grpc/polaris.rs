@@ -119,6 +119,9 @@ fn outcome(replied: Result<Replied, Undecodable>) -> Outcome {
         Err(error @ Undecodable::TooMany(_)) => {
             Err(Status::new(Code::ResourceExhausted, error.to_string()))
         }
+        Err(error @ Undecodable::Refused(_)) => {
+            Err(Status::new(Code::Unauthenticated, error.to_string()))
+        }
         Err(error) => {
             let message = format!("the request cannot be decoded: {error}");
             Err(Status::new(Code::Internal, message))

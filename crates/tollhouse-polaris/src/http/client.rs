@@ -1,12 +1,20 @@
 //! Clients' calls over HTTP: the same handlers as gRPC, with JSON around them.
 
 use super::HttpApi;
-use super::intake::{NoBody, json_body, token};
-use super::reply::{DISCOVER, RESPONSE, Reply};
+use super::capacity::SHORT_BYTES_MAX;
+use super::failure::Failure;
+use super::intake::{CLIENT_BYTES_MAX, NoBody, json_body, read_with, token};
+use super::language::Language;
+use super::printing::{self, Name};
+use super::reply::{DISCOVER, RESPONSE, Reply, responding};
+use crate::answer::Answer;
 use crate::code::Code;
 use crate::dialect::{Caller, Dialect, HealthFilter, Replied, Undecodable};
 use crate::json;
 use crate::schema::descriptors;
+use crate::wire::answer::discover;
+use crate::wire::{DiscoverRequest, Fields, Value};
+use aws_lc_rs::digest::{Context, SHA256};
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::Response;
@@ -28,6 +36,9 @@ pub(super) enum ClientCall {
 
 /// The header that names a call; it comes back with the answer.
 pub(super) const REQUEST_ID: &str = "request-id";
+
+/// `Service.revision`.
+const REVISION: u32 = 15;
 
 impl ClientCall {
     fn request(self) -> &'static str {
@@ -67,28 +78,126 @@ impl ClientCall {
 /// Answers a client's call.
 pub(super) async fn call(api: HttpApi, call: ClientCall, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let failed = |failure| Reply::failure(call.response(), &failure).into_response();
-    let body = match json_body(&head.headers, body).await {
+    let language = Language::of(&head);
+    let failed = |failure: &Failure| Reply::failure(call.response(), failure).print(language);
+    let body = json_body(&api.capacity, &head.headers, body, CLIENT_BYTES_MAX).await;
+    let body = match body {
         Ok(body) => body,
         Err(NoBody::Refused(response)) => return response,
-        Err(NoBody::Failed(failure)) => return failed(failure),
+        Err(NoBody::Failed(failure)) => return failed(&failure),
     };
-    let descriptor = descriptors()
-        .get_message_by_name(call.request())
-        .expect("every type of request is in the schema");
-    let Ok(message) = json::read(&descriptor, &body) else {
-        return failed(Code::ParseException.into());
+    let message = match read(&api, call, &body.bytes).await {
+        Ok(message) => message,
+        Err(failure) => return failed(&failure),
     };
     let caller = Caller { token: token(&head.headers) };
-    // In one piece, because pieces cannot leave the thread that they come on.
-    let answered = call.answer(&api.dialect, &caller, message.into()).await;
-    let Ok((code, answer)) = answered.map(|replied| (replied.code, replied.answer.into_bytes()))
-    else {
-        return failed(Code::ParseException.into());
+    let asked = Asked::of(call, &message);
+    match call.answer(&api.dialect, &caller, message).await {
+        Ok(replied) => send(&api, call, asked, replied, language).await,
+        Err(_) => failed(&Code::ParseException.into()),
+    }
+}
+
+async fn read(api: &HttpApi, call: ClientCall, body: &Bytes) -> Result<Bytes, Failure> {
+    let read = move |body: &[u8]| {
+        let descriptor = descriptors()
+            .get_message_by_name(call.request())
+            .expect("every type of request is in the schema");
+        json::read(&descriptor, body)
     };
-    let reply = Reply::of_bytes(code, call.response(), answer.into());
-    // A list of all instances of a service takes its time.
-    tokio::task::spawn_blocking(|| reply.into_response())
-        .await
-        .unwrap_or_else(|_| failed(Code::ExecuteException.into()))
+    let message = read_with(&api.capacity, body, read).await?;
+    message.map(Bytes::from).map_err(|_| Code::ParseException.into())
+}
+
+async fn send(
+    api: &HttpApi,
+    call: ClientCall,
+    asked: Option<Asked>,
+    replied: Replied,
+    language: Language,
+) -> Response<Body> {
+    let Replied { code, answer } = replied;
+    if answer.length() <= SHORT_BYTES_MAX {
+        let bytes = answer.into_bytes().into();
+        return Reply::of_bytes(code, call.response(), bytes).print(language);
+    }
+    let name = asked.filter(|_| code == Code::ExecuteSuccess).and_then(|it| it.name_of(&answer));
+    let text = match name {
+        Some(name) => api.texts.shared(name, &api.capacity, call.response(), answer).await,
+        None => printing::alone(&api.capacity, call.response(), answer).await,
+    };
+    match text {
+        Ok(text) => responding(code, code.info(), text),
+        Err(failure) => Reply::failure(call.response(), &failure).print(language),
+    }
+}
+
+/// What of a question is not in the service that its answer echoes.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    kind: i32,
+    direction: i32,
+    only_healthy: bool,
+}
+
+impl Asked {
+    fn of(call: ClientCall, message: &[u8]) -> Option<Self> {
+        let request =
+            (call == ClientCall::Discover).then(|| DiscoverRequest::parse(message).ok())??;
+        Some(Self {
+            kind: request.kind,
+            direction: request.direction.0,
+            only_healthy: request.only_healthy == Some(true),
+        })
+    }
+
+    /// What an answer is known by: the question, and the service that it echoes with the revision of
+    /// what it tells. None where it bears no revision.
+    fn name_of(self, answer: &Answer) -> Option<Name> {
+        // The head of an answer is in its first piece, whatever the others are.
+        let service = Fields::of(&answer.first).flatten().find_map(|field| match field.value {
+            Value::Bytes(service) if field.number == discover::SERVICE => Some(service),
+            _ => None,
+        })?;
+        Fields::of(service).flatten().find(|field| field.number == REVISION)?;
+        let mut digest = Context::new(&SHA256);
+        digest.update(&self.kind.to_le_bytes());
+        digest.update(&self.direction.to_le_bytes());
+        digest.update(&[u8::from(self.only_healthy)]);
+        digest.update(service);
+        digest.finish().as_ref().try_into().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v1;
+    use prost::Message;
+
+    #[test]
+    fn answers_are_known_by_their_question_and_their_revision() {
+        let answer = |name: &str, revision: Option<&str>| {
+            let service = v1::Service {
+                name: Some(name.to_owned()),
+                revision: revision.map(str::to_owned),
+                ..Default::default()
+            };
+            let answer = v1::DiscoverResponse { service: Some(service), ..Default::default() };
+            Answer::from(Bytes::from(answer.encode_to_vec()))
+        };
+        let asked = Asked { kind: 1, direction: 0, only_healthy: false };
+        let name = asked.name_of(&answer("a", Some("1")));
+        assert_eq!(name, asked.name_of(&answer("a", Some("1"))));
+        for (other, answer) in [
+            (asked, answer("a", Some("2"))),
+            (asked, answer("b", Some("1"))),
+            (Asked { kind: 6, ..asked }, answer("a", Some("1"))),
+            (Asked { direction: 1, ..asked }, answer("a", Some("1"))),
+            (Asked { only_healthy: true, ..asked }, answer("a", Some("1"))),
+        ] {
+            assert_ne!(name, other.name_of(&answer), "{other:?}");
+        }
+        assert_eq!(asked.name_of(&answer("a", None)), None);
+    }
 }

@@ -1,7 +1,7 @@
 //! The console's calls: lists of things to write, and filtered pages to read.
 //!
-//! A list is checked whole before anything of it is done; if an item is bad nothing happens, and only
-//! the bad ones are answered.
+//! Most lists are checked whole before anything of them is done; if an item is bad nothing happens, and
+//! only the bad ones are answered.
 
 pub(super) mod aliases;
 pub(super) mod contracts;
@@ -13,7 +13,8 @@ mod together;
 
 use super::HttpApi;
 use super::failure::Failure;
-use super::intake::{NoBody, json_body, token};
+use super::intake::{CONSOLE_BYTES_MAX, NoBody, Taken, json_body, read_with, token};
+use super::language::Language;
 use super::query::Query;
 use super::reply::{BATCH_QUERY, BATCH_WRITE, RESPONSE, Reply};
 use crate::code::Code;
@@ -21,9 +22,10 @@ use crate::json;
 use crate::schema::descriptors;
 use crate::wire::answer::{put_outcome, put_outcome_with, response};
 use crate::wire::write::{put_message, put_nested, put_number_value, put_text};
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::Response;
+use axum::http::request::Parts;
 use tollhouse_registry::{Command, Outcome, State};
 
 /// Items of one list, as in Polaris.
@@ -36,17 +38,54 @@ const TYPE_URL_PREFIX: &str = "type.googleapis.com/";
 /// A call that writes a list.
 pub(super) struct Write {
     /// Full name of the type of an item.
-    pub(super) message: &'static str,
+    message: &'static str,
     /// The field of `v1.Response` in which an item comes back.
-    pub(super) echo: u32,
+    echo: u32,
     /// What is to be done for an item.
-    pub(super) plan: fn(&State, &[u8]) -> Result<Plan, Failure>,
+    plan: fn(&State, &[u8]) -> Result<Plan, Failure>,
+    list: Together,
+}
+
+/// How the items of a list hang together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Together {
+    /// If one is bad nothing is done, and only the bad ones are answered.
+    Whole,
+    /// Each stands for itself.
+    OneByOne,
 }
 
 impl Write {
+    /// A call whose list is done whole or not at all.
+    pub(super) const fn whole(
+        message: &'static str,
+        echo: u32,
+        plan: fn(&State, &[u8]) -> Result<Plan, Failure>,
+    ) -> Self {
+        Self { message, echo, plan, list: Together::Whole }
+    }
+
+    /// A call each of whose items stands for itself.
+    pub(super) const fn one_by_one(
+        message: &'static str,
+        echo: u32,
+        plan: fn(&State, &[u8]) -> Result<Plan, Failure>,
+    ) -> Self {
+        Self { message, echo, plan, list: Together::OneByOne }
+    }
+
     /// An item as it comes back: as it was sent, in the form of the field.
     fn echo_of(&self, item: &[u8]) -> Vec<u8> {
         if self.echo == response::DATA { any_of(self.message, item) } else { item.to_vec() }
+    }
+
+    /// The code of the answers to a list.
+    fn code_of(&self, answers: &[ItemAnswer]) -> Code {
+        let codes = answers.iter().map(|answer| answer.failure.code);
+        match self.list {
+            Together::Whole => Code::of_batch(codes),
+            Together::OneByOne => Code::highest(codes),
+        }
     }
 }
 
@@ -121,21 +160,14 @@ pub(super) struct Get {
 /// Answers a call that writes.
 pub(super) async fn write(api: HttpApi, call: &'static Write, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
-    if let Err(code) = api.access.check_console(token(&head.headers)) {
-        return Reply::failure(BATCH_WRITE, &code.into()).into_response();
-    }
-    let body = match json_body(&head.headers, body).await {
-        Ok(body) => body,
+    let language = Language::of(&head);
+    let reply = match taken(&api, &head, body).await {
+        Ok(body) => write_items(&api, call, &body.bytes).await,
         Err(NoBody::Refused(response)) => return response,
-        Err(NoBody::Failed(failure)) => {
-            return Reply::failure(BATCH_WRITE, &failure).into_response();
-        }
+        Err(NoBody::Failed(failure)) => Err(failure),
     };
-    let reply = match write_items(&api, call, &body).await {
-        Ok(reply) => reply,
-        Err(failure) => Reply::failure(BATCH_WRITE, &failure),
-    };
-    reply.into_response()
+    let reply = reply.unwrap_or_else(|failure| Reply::failure(BATCH_WRITE, &failure));
+    reply.send(&api.capacity, language).await
 }
 
 /// Answers a call that writes one thing, which is sent without a list around it.
@@ -145,31 +177,40 @@ pub(super) async fn write_one(
     request: Request,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
-    if let Err(code) = api.access.check_console(token(&head.headers)) {
-        return Reply::failure(RESPONSE, &code.into()).into_response();
-    }
-    let body = match json_body(&head.headers, body).await {
-        Ok(body) => body,
+    let language = Language::of(&head);
+    let reply = match taken(&api, &head, body).await {
+        Ok(body) => write_item(&api, call, &body.bytes).await,
         Err(NoBody::Refused(response)) => return response,
-        Err(NoBody::Failed(failure)) => return Reply::failure(RESPONSE, &failure).into_response(),
+        Err(NoBody::Failed(failure)) => Err(failure),
     };
-    let Ok(item) = json::read(&descriptor(call.message), &body) else {
-        return Reply::failure(RESPONSE, &Code::ParseException.into()).into_response();
-    };
+    let reply = reply.unwrap_or_else(|failure| Reply::failure(RESPONSE, &failure));
+    reply.send(&api.capacity, language).await
+}
+
+/// The body of a call, from who may make it.
+async fn taken(api: &HttpApi, head: &Parts, body: Body) -> Result<Taken, NoBody> {
+    let admitted = api.access.check_console(token(&head.headers));
+    admitted.map_err(|code| NoBody::Failed(code.into()))?;
+    json_body(&api.capacity, &head.headers, body, CONSOLE_BYTES_MAX).await
+}
+
+async fn write_item(api: &HttpApi, call: &'static Write, body: &Bytes) -> Result<Reply, Failure> {
+    let read = |body: &[u8]| json::read(&descriptor(call.message), body);
+    let item = read_with(&api.capacity, body, read).await?;
+    let item = item.map_err(|_| Failure::from(Code::ParseException))?;
     let plan = (call.plan)(&api.registry().state(), &item);
-    let answer = match plan {
-        Ok(plan) => run(&api, call, &item, plan).await,
-        Err(failure) => ItemAnswer { failure, echo: call.echo_of(&item) },
-    };
+    let answer = carried_out(api, call, &item, plan).await;
     let mut bytes = Vec::new();
     answer.put_fields(&mut bytes, call.echo);
     let mut reply = Reply::of_bytes(answer.failure.code, RESPONSE, bytes);
     reply.info = answer.failure.info().into_owned();
-    reply.into_response()
+    Ok(reply)
 }
 
-async fn write_items(api: &HttpApi, call: &Write, body: &[u8]) -> Result<Reply, Failure> {
-    let items = json::read_list(&descriptor(call.message), body, BATCH_ITEMS_MAX)
+async fn write_items(api: &HttpApi, call: &'static Write, body: &Bytes) -> Result<Reply, Failure> {
+    let read = |body: &[u8]| json::read_list(&descriptor(call.message), body, BATCH_ITEMS_MAX);
+    let items = read_with(&api.capacity, body, read)
+        .await?
         .map_err(|error| Failure::with(Code::ParseException, error.to_string()))?
         .ok_or(Code::BatchSizeOverLimit)?;
     if items.is_empty() {
@@ -179,18 +220,27 @@ async fn write_items(api: &HttpApi, call: &Write, body: &[u8]) -> Result<Reply, 
         let state = api.registry().state();
         items.iter().map(|item| (call.plan)(&state, item)).collect()
     };
-    if plans.iter().any(Result::is_err) {
+    if call.list == Together::Whole && plans.iter().any(Result::is_err) {
         let bad = items.iter().zip(plans).filter_map(|(item, plan)| {
             plan.err().map(|failure| ItemAnswer { failure, echo: call.echo_of(item) })
         });
-        return Ok(batch_reply(bad.collect(), call.echo));
+        return Ok(batch_reply(call, &bad.collect::<Vec<_>>()));
     }
-    let running = items
-        .iter()
-        .zip(plans)
-        .filter_map(|(item, plan)| plan.ok().map(|plan| run(api, call, item, plan)))
-        .collect();
-    Ok(batch_reply(together::all(running).await, call.echo))
+    let running = items.iter().zip(plans).map(|(item, plan)| carried_out(api, call, item, plan));
+    Ok(batch_reply(call, &together::all(running.collect()).await))
+}
+
+/// What becomes of an item: what is planned, or why there is no plan.
+async fn carried_out(
+    api: &HttpApi,
+    call: &Write,
+    item: &[u8],
+    plan: Result<Plan, Failure>,
+) -> ItemAnswer {
+    match plan {
+        Ok(plan) => run(api, call, item, plan).await,
+        Err(failure) => ItemAnswer { failure, echo: call.echo_of(item) },
+    }
 }
 
 /// What became of one item.
@@ -236,13 +286,13 @@ async fn run(api: &HttpApi, call: &Write, item: &[u8], plan: Plan) -> ItemAnswer
     ItemAnswer { failure, echo: echo.unwrap_or_else(|| call.echo_of(item)) }
 }
 
-fn batch_reply(answers: Vec<ItemAnswer>, echo: u32) -> Reply {
-    let code = Code::of_batch(answers.iter().map(|answer| answer.failure.code));
+fn batch_reply(call: &Write, answers: &[ItemAnswer]) -> Reply {
+    let code = call.code_of(answers);
     let mut bytes = Vec::new();
     put_outcome(&mut bytes, code);
     put_number_value(&mut bytes, 3, answers.len() as u32);
-    for answer in &answers {
-        put_nested(&mut bytes, 4, |out| answer.put_fields(out, echo));
+    for answer in answers {
+        put_nested(&mut bytes, 4, |out| answer.put_fields(out, call.echo));
     }
     Reply::of_bytes(code, BATCH_WRITE, bytes)
 }
@@ -277,21 +327,20 @@ async fn read(
     request: Request,
     reply: impl FnOnce(&State, &Query) -> Result<Reply, Failure> + Send + 'static,
 ) -> Response<Body> {
-    if let Err(code) = api.access.check_console(token(request.headers())) {
-        return Reply::failure(message, &code.into()).into_response();
-    }
-    let query = match Query::parse(request.uri().query(), keys) {
-        Ok(query) => query,
-        Err(failure) => return Reply::failure(message, &failure).into_response(),
+    let language = Language::wanted(request.uri(), request.headers());
+    let query = match api.access.check_console(token(request.headers())) {
+        Ok(()) => Query::parse(request.uri().query(), keys),
+        Err(code) => Err(code.into()),
     };
-    let state = api.registry().state_full();
-    let read = move || {
-        let reply = reply(&state, &query);
-        reply.unwrap_or_else(|failure| Reply::failure(message, &failure)).into_response()
+    let found = match query {
+        Ok(query) => {
+            let state = api.registry().state_full();
+            api.capacity.work(move || reply(&state, &query)).await.flatten()
+        }
+        Err(failure) => Err(failure),
     };
-    tokio::task::spawn_blocking(read)
-        .await
-        .unwrap_or_else(|_| Reply::failure(message, &Code::ExecuteException.into()).into_response())
+    let reply = found.unwrap_or_else(|failure| Reply::failure(message, &failure));
+    reply.send(&api.capacity, language).await
 }
 
 fn descriptor(name: &'static str) -> prost_reflect::MessageDescriptor {

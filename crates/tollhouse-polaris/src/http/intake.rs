@@ -1,17 +1,24 @@
 //! Requests on their way in: the token, the type of the content, the body within its bound.
 
+use super::capacity::{Capacity, Held, SHORT_BYTES_MAX};
 use super::failure::Failure;
 use super::reply::plain;
 use crate::code::Code;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::http::{Response, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::BytesMut;
+use http_body_util::BodyExt;
 use std::time::Duration;
 
-/// Largest body: a rule may be of 1 MiB, and a hundred instances with the labels that people give them
-/// are below that.
-const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Largest body of the console: a rule may be of 1 MiB, and a hundred instances with the labels that people
+/// give them are below that.
+pub(super) const CONSOLE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Largest body of a client: an instance with all the labels that it may have.
+pub(super) const CLIENT_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Memory that reading takes, as many times the length of the text: a value of two letters becomes a
+/// field of a message.
+const READING_GROWTH: usize = 16;
 /// Time for a body to arrive: one that trickles must not hold memory.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The header that carries the token of a login.
@@ -30,25 +37,68 @@ pub(super) enum NoBody {
     Failed(Failure),
 }
 
+/// A body, and the room that it takes.
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// The body.
+    pub(super) bytes: Bytes,
+    _held: Option<Held>,
+}
+
 /// The body of a request, if it claims to be JSON.
-pub(super) async fn json_body(headers: &HeaderMap, body: Body) -> Result<Bytes, NoBody> {
+pub(super) async fn json_body(
+    capacity: &Capacity,
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+) -> Result<Taken, NoBody> {
     if !is_json(headers) {
         let text = "415: the content type must be application/json";
         return Err(NoBody::Refused(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
     }
-    let collecting = Limited::new(body, BODY_BYTES_MAX).collect();
-    match tokio::time::timeout(BODY_TIMEOUT, collecting).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let text = "413: the body is longer than 8 MiB";
-            Err(NoBody::Refused(plain(StatusCode::PAYLOAD_TOO_LARGE, text)))
+    let collecting = collected(capacity, body, bytes_max);
+    tokio::time::timeout(BODY_TIMEOUT, collecting).await.unwrap_or_else(|_| {
+        let text = "408: the body did not arrive in 30 s";
+        Err(NoBody::Refused(plain(StatusCode::REQUEST_TIMEOUT, text)))
+    })
+}
+
+async fn collected(capacity: &Capacity, mut body: Body, bytes_max: usize) -> Result<Taken, NoBody> {
+    let (mut bytes, mut held) = (BytesMut::new(), None);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| NoBody::Failed(Code::ParseException.into()))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        let length = bytes.len() + piece.len();
+        if length > bytes_max {
+            let text = format!("413: the body is longer than {} MiB", bytes_max >> 20);
+            return Err(NoBody::Refused(plain(StatusCode::PAYLOAD_TOO_LARGE, text)));
         }
-        Ok(Err(_)) => Err(NoBody::Failed(Code::ParseException.into())),
-        Err(_) => {
-            let text = "408: the body did not arrive in 30 s";
-            Err(NoBody::Refused(plain(StatusCode::REQUEST_TIMEOUT, text)))
+        bytes.extend_from_slice(&piece);
+        if bytes.capacity() > SHORT_BYTES_MAX {
+            capacity.try_resize(&mut held, bytes.capacity()).map_err(NoBody::Failed)?;
         }
     }
+    Ok(Taken { bytes: bytes.freeze(), _held: held })
+}
+
+/// Makes something of a body; of a long one elsewhere, since that takes its time and some times the
+/// memory.
+pub(super) async fn read_with<T: Send + 'static>(
+    capacity: &Capacity,
+    body: &Bytes,
+    read: impl FnOnce(&[u8]) -> T + Send + 'static,
+) -> Result<T, Failure> {
+    if body.len() <= SHORT_BYTES_MAX {
+        return Ok(read(body));
+    }
+    let held = capacity.hold(READING_GROWTH * body.len()).await?;
+    let body = body.clone();
+    let reading = move || {
+        let done = read(&body);
+        drop(held);
+        done
+    };
+    capacity.work(reading).await
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -86,10 +136,12 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_are_taken_up_to_their_bound() {
+        let capacity = Capacity::of_bytes(4 * CLIENT_BYTES_MAX);
         for (length, expected) in
-            [(0, None), (BODY_BYTES_MAX, None), (BODY_BYTES_MAX + 1, Some(413))]
+            [(0, None), (CLIENT_BYTES_MAX, None), (CLIENT_BYTES_MAX + 1, Some(413))]
         {
-            let body = json_body(&json_headers(), Body::from(vec![b' '; length])).await;
+            let body = Body::from(vec![b' '; length]);
+            let body = json_body(&capacity, &json_headers(), body, CLIENT_BYTES_MAX).await;
             let refused = match body {
                 Ok(_) => None,
                 Err(NoBody::Refused(response)) => Some(response.status().as_u16()),
@@ -97,5 +149,19 @@ mod tests {
             };
             assert_eq!(refused, expected, "{length}");
         }
+    }
+
+    #[tokio::test]
+    async fn bodies_of_all_clients_share_one_bound() {
+        let capacity = Capacity::of_bytes(CLIENT_BYTES_MAX);
+        let headers = json_headers();
+        let take = || {
+            let body = Body::from(vec![b' '; CLIENT_BYTES_MAX]);
+            json_body(&capacity, &headers, body, CLIENT_BYTES_MAX)
+        };
+        let first = take().await.map_err(|_| "refused").expect("room");
+        assert!(matches!(take().await, Err(NoBody::Failed(_))));
+        drop(first);
+        assert!(take().await.is_ok());
     }
 }

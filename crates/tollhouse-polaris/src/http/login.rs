@@ -1,8 +1,11 @@
 //! Logging in, and what the console asks about access before it does.
 
 use super::HttpApi;
+use super::failure::Failure;
 use super::intake::{NoBody, json_body, token};
+use super::language::Language;
 use super::reply::{RESPONSE, Reply};
+use super::serve::Peer;
 use crate::code::Code;
 use crate::json;
 use crate::schema::descriptors;
@@ -14,6 +17,8 @@ use axum::extract::Request;
 use axum::http::Response;
 use prost::Message;
 
+/// Largest body of a login.
+const BODY_BYTES_MAX: usize = 16 * 1024;
 /// The role of the only account.
 const ROLE: &str = "main";
 /// `v1.Response.optionSwitch`.
@@ -22,22 +27,24 @@ const OPTION_SWITCH: u32 = 27;
 /// Gives the token of an account to who knows its password.
 pub(super) async fn log_in(api: HttpApi, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let failed = |code: Code| Reply::failure(RESPONSE, &code.into()).into_response();
-    let body = match json_body(&head.headers, body).await {
+    let language = Language::of(&head);
+    let failed = |failure: &Failure| Reply::failure(RESPONSE, failure).print(language);
+    let body = match json_body(&api.capacity, &head.headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,
         Err(NoBody::Refused(response)) => return response,
-        Err(NoBody::Failed(failure)) => return failed(failure.code),
+        Err(NoBody::Failed(failure)) => return failed(&failure),
     };
     let descriptor =
         descriptors().get_message_by_name("v1.LoginRequest").expect("the type is in the schema");
-    let read = json::read(&descriptor, &body).ok();
+    let read = json::read(&descriptor, &body.bytes).ok();
     let Some(login) = read.and_then(|bytes| v1::LoginRequest::decode(&bytes[..]).ok()) else {
-        return failed(Code::ParseException);
+        return failed(&Code::ParseException.into());
     };
+    let peer = head.extensions.get::<Peer>().copied();
     let (name, password) = (login.name.unwrap_or_default(), login.password.unwrap_or_default());
-    let token = match api.access.log_in(&name, &password) {
+    let token = match token_of(&api, peer, &name, &password) {
         Ok(token) => token,
-        Err(code) => return failed(code),
+        Err(code) => return failed(&code.into()),
     };
     let reply = Reply::success(RESPONSE, |out| {
         put_nested(out, response::LOGIN, |out| {
@@ -48,14 +55,34 @@ pub(super) async fn log_in(api: HttpApi, request: Request) -> Response<Body> {
             put_text_value(out, 5, token);
         });
     });
-    reply.into_response()
+    reply.print(language)
+}
+
+/// The token for a name and a password, from a client that has not failed just now.
+fn token_of<'a>(
+    api: &'a HttpApi,
+    peer: Option<Peer>,
+    name: &str,
+    password: &str,
+) -> Result<&'a str, Code> {
+    let Some(Peer(address)) = peer else { return api.access.log_in(name, password) };
+    if !api.logins.may_try(address) {
+        return Err(Code::IPRateLimit);
+    }
+    let token = api.access.log_in(name, password);
+    match token {
+        Ok(_) => api.logins.succeeded(address),
+        Err(_) => api.logins.failed(address),
+    }
+    token
 }
 
 /// Whether the console and clients need a token.
 pub(super) async fn status(api: HttpApi, request: Request) -> Response<Body> {
+    let language = Language::wanted(request.uri(), request.headers());
     let is_locked = |check: Result<(), Code>| if check.is_err() { "true" } else { "false" };
     if let Err(code) = api.access.check_console(token(request.headers())) {
-        return Reply::failure(RESPONSE, &code.into()).into_response();
+        return Reply::failure(RESPONSE, &code.into()).print(language);
     }
     let reply = Reply::success(RESPONSE, |out| {
         put_nested(out, OPTION_SWITCH, |out| {
@@ -64,5 +91,5 @@ pub(super) async fn status(api: HttpApi, request: Request) -> Response<Body> {
             put_entry(out, 1, "consoleOpen", is_locked(api.access.check_console(None)));
         });
     });
-    reply.into_response()
+    reply.print(language)
 }

@@ -1,20 +1,24 @@
 //! Calls for those who run the server.
 
 use super::HttpApi;
+use super::capacity::{Held, SHORT_BYTES_MAX};
 use super::failure::Failure;
 use super::intake::token;
+use super::language::Language;
 use super::query::Query;
 use super::reply::{RESPONSE, Reply, plain};
 use crate::code::Code;
 use crate::json;
 use crate::schema::descriptors;
 use crate::v1;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Response, StatusCode};
 use prost::Message;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use tollhouse_registry::Client;
 
 /// `StatInfo.target` of metrics that Prometheus scrapes.
 const SCRAPER: &str = "prometheus";
@@ -113,6 +117,8 @@ pub(super) async fn functions() -> Response<Body> {
 
 /// When an instance last beat.
 pub(super) async fn instance_heartbeat(api: HttpApi, request: Request) -> Response<Body> {
+    let language = Language::wanted(request.uri(), request.headers());
+    let failed = |failure: &Failure| Reply::failure(RESPONSE, failure).print(language);
     let query = match read_query(&api, &request, &["id"]) {
         Ok(query) => query,
         Err(failure) => return failed(&failure),
@@ -136,12 +142,47 @@ pub(super) async fn instance_heartbeat(api: HttpApi, request: Request) -> Respon
 
 /// The clients that reported themselves lately.
 pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
-    if let Err(failure) = read_query(&api, &request, &[]) {
-        return failed(&failure);
+    let language = Language::wanted(request.uri(), request.headers());
+    let text = match read_query(&api, &request, &[]) {
+        Ok(_) => of_clients(&api, list_of).await,
+        Err(failure) => Err(failure),
+    };
+    match text {
+        Ok(text) => plain(StatusCode::OK, text),
+        Err(failure) => Reply::failure(RESPONSE, &failure).print(language),
     }
+}
+
+/// Makes a text of all clients, elsewhere: there may be many.
+async fn of_clients(
+    api: &HttpApi,
+    text_of: impl FnOnce(Vec<Arc<Client>>) -> String + Send + 'static,
+) -> Result<Bytes, Failure> {
+    let registry = api.registry().clone();
+    let text = api.capacity.work(move || text_of(registry.clients())).await?;
+    if text.len() <= SHORT_BYTES_MAX {
+        return Ok(text.into());
+    }
+    let held = api.capacity.hold(text.len()).await?;
+    Ok(Bytes::from_owner(HeldText { text, _held: held }))
+}
+
+/// A text that is counted for as long as it is not read.
+struct HeldText {
+    text: String,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for HeldText {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+fn list_of(clients: Vec<Arc<Client>>) -> String {
     let descriptor = descriptors().get_message_by_name("v1.Client").expect("it is in the schema");
     let mut text = String::from("[");
-    for (index, client) in api.registry().clients().iter().enumerate() {
+    for (index, client) in clients.iter().enumerate() {
         if index > 0 {
             text.push(',');
         }
@@ -153,13 +194,23 @@ pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
         }
     }
     text.push(']');
-    plain(StatusCode::OK, text)
+    text
 }
 
 /// Where the metrics of clients are scraped, as Prometheus reads it.
 pub(super) async fn scrape_targets(api: HttpApi) -> Response<Body> {
+    let mut response = match of_clients(&api, targets_of).await {
+        Ok(text) => plain(StatusCode::OK, text),
+        Err(failure) => return Reply::failure(RESPONSE, &failure).print(Language::English),
+    };
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+fn targets_of(clients: Vec<Arc<Client>>) -> String {
     let mut groups = Vec::new();
-    for reported in api.registry().clients() {
+    for reported in clients {
         let Ok(client) = v1::Client::decode(&*reported.body) else {
             continue;
         };
@@ -175,18 +226,11 @@ pub(super) async fn scrape_targets(api: HttpApi) -> Response<Body> {
             }));
         }
     }
-    let mut response = plain(StatusCode::OK, Value::from(groups).to_string());
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    response
+    Value::from(groups).to_string()
 }
 
 /// The query of a call that needs a token.
 fn read_query(api: &HttpApi, request: &Request, keys: &[&str]) -> Result<Query, Failure> {
     api.access.check_console(token(request.headers()))?;
     Query::parse(request.uri().query(), keys)
-}
-
-fn failed(failure: &Failure) -> Response<Body> {
-    Reply::failure(RESPONSE, failure).into_response()
 }

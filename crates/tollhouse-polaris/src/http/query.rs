@@ -8,12 +8,16 @@ use percent_encoding::percent_decode_str;
 pub(super) const PAGE_ITEMS_MAX: usize = 100;
 /// Keys that choose a part of a list.
 const PAGE_KEYS: [&str; 2] = ["offset", "limit"];
-/// Key of the language in which a console would like to read what is wrong. All texts are in English.
+/// Keys of lists of labels, which a repetition makes longer.
+const LABEL_KEYS: [&str; 2] = ["keys", "values"];
+/// Key of the language in which a console would like to read what is wrong.
 const LANGUAGE_KEY: &str = "lang";
+/// Pairs of one query: some for every key that a list knows.
+const PAIRS_MAX: usize = 256;
 /// Between the members of a list in one value.
 const LIST_SEPARATOR: char = ',';
 
-/// Filters, each given at most once.
+/// Filters, in the order in which they were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Query {
     pairs: Vec<(String, String)>,
@@ -30,8 +34,7 @@ impl Query {
     /// Reads a query in which these keys may occur, and those of a page.
     pub(super) fn parse(text: Option<&str>, keys: &[&str]) -> Result<Self, Failure> {
         let mut pairs: Vec<(String, String)> = Vec::new();
-        for piece in text.unwrap_or_default().split('&').filter(|piece| !piece.is_empty()) {
-            let (key, value) = piece.split_once('=').unwrap_or((piece, ""));
+        for (key, value) in pieces(text) {
             let (key, value) = (decode(key)?, decode(value)?);
             if key == LANGUAGE_KEY {
                 continue;
@@ -39,17 +42,35 @@ impl Query {
             if !keys.contains(&&*key) && !PAGE_KEYS.contains(&&*key) {
                 return Err(Failure::with(Code::InvalidParameter, format!("{key:?}")));
             }
-            // A filter that says nothing filters nothing. Of several the first counts.
-            if !value.is_empty() && pairs.iter().all(|(known, _)| *known != key) {
-                pairs.push((key, value));
+            // A filter that says nothing filters nothing.
+            if value.is_empty() {
+                continue;
+            }
+            let is_full = pairs.len() == PAIRS_MAX;
+            let known = pairs.iter_mut().find(|(known, _)| *known == key);
+            match known.filter(|_| LABEL_KEYS.contains(&&*key)) {
+                Some((_, list)) => *list = [&**list, &*value].join(","),
+                None if is_full => return Err(Code::InvalidParameter.into()),
+                None => pairs.push((key, value)),
             }
         }
         Ok(Self { pairs })
     }
 
-    /// The value of a key.
+    /// The value of a key; of several the first.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.pairs.iter().find(|(known, _)| known == key).map(|(_, value)| &**value)
+    }
+
+    /// All values of a key.
+    pub(super) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.pairs.iter().filter(move |(known, _)| known == key).map(|(_, value)| &**value)
+    }
+
+    /// Whether a text is as one of the values of a key says, if there is any.
+    pub(super) fn allows_any(&self, key: &str, text: &str) -> bool {
+        let mut patterns = self.all(key).peekable();
+        patterns.peek().is_none() || patterns.any(|pattern| matches(pattern, text))
     }
 
     /// A value that must be there.
@@ -106,6 +127,18 @@ impl Page {
     }
 }
 
+/// The language that a query asks for, if it names one.
+pub(super) fn language_of(text: Option<&str>) -> Option<String> {
+    let mut found = pieces(text).filter(|(key, _)| *key == LANGUAGE_KEY);
+    found.next().and_then(|(_, value)| decode(value).ok())
+}
+
+/// The keys and values of a query as they were sent.
+fn pieces(text: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    let pieces = text.unwrap_or_default().split('&').filter(|piece| !piece.is_empty());
+    pieces.map(|piece| piece.split_once('=').unwrap_or((piece, "")))
+}
+
 fn decode(text: &str) -> Result<String, Failure> {
     let text = text.replace('+', " ");
     let decoded = percent_decode_str(&text).decode_utf8();
@@ -157,6 +190,20 @@ mod tests {
         }
         assert!(!Query::parse(Some("limit=5&offset=1"), KEYS).expect("good").has_filters());
         assert!(!Query::parse(None, KEYS).expect("good").has_filters());
+    }
+
+    #[test]
+    fn a_repeated_key_has_several_values() {
+        let text = "name=a&name=b*&keys=x&values=1&keys=y&values=2";
+        let query = Query::parse(Some(text), KEYS).expect("good");
+        assert_eq!(query.all("name").collect::<Vec<_>>(), ["a", "b*"]);
+        assert_eq!(query.labels("keys", "values").ok(), Some(vec![("x", "1"), ("y", "2")]));
+        for (text, expected) in [("a", true), ("bc", true), ("c", false)] {
+            assert_eq!(query.allows_any("name", text), expected, "{text}");
+        }
+        assert!(query.allows_any("healthy", "whatever nobody filters by"));
+        let long = "name=a&".repeat(PAIRS_MAX + 1);
+        assert!(Query::parse(Some(&long), KEYS).is_err());
     }
 
     #[test]

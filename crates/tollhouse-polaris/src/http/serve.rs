@@ -1,22 +1,30 @@
-//! The listener in front of the API: bounded in connections and in how long each may be silent.
+//! The listener in front of the API: bounded in connections, in how long each may be silent, and in how
+//! long one may leave an answer unread.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tollhouse_stdx::LogLimit;
 
-/// Most connections at a time; a further one waits to be accepted. Each costs a task and a buffer of
-/// some 8 KiB.
-const CONNECTIONS_MAX: usize = 4_096;
+use super::patience::Patient;
+use crate::slots::{Slots, TELL_INTERVAL};
 
 /// How long the head of a request may take, and how long a connection may idle between two.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes of a connection's buffers, each way: room for a head with all that proxies put into it.
+const CONNECTION_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// How long the pause is after the listener failed, for want of descriptors usually.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -24,16 +32,20 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long requests under way may take once the listener is told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Serves `router` until `stop` becomes true or has no sender left. At most `connections_max` are open
-/// at a time, or [`CONNECTIONS_MAX`] if that is less.
+/// Whose connection a request came on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer(pub(super) IpAddr);
+
+/// Serves `router` until `stop` becomes true or has no sender left. Connections beyond `slots` are closed
+/// at once.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
-    connections_max: usize,
+    slots: Slots,
     mut stop: watch::Receiver<bool>,
 ) {
-    let connections_max = connections_max.min(CONNECTIONS_MAX);
     let mut connections = JoinSet::new();
+    let failures = LogLimit::new(TELL_INTERVAL);
     let stopping = stop.clone();
     let mut told = pin!(async move {
         let _ = stop.wait_for(|is_over| *is_over).await;
@@ -42,12 +54,21 @@ pub async fn serve(
         tokio::select! {
             () = &mut told => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept(), if connections.len() < connections_max => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(connection(stream, router.clone(), stopping.clone()));
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    if let Some(slot) = slots.take(peer.ip()) {
+                        let router = router.clone();
+                        let serving = connection(stream, peer.ip(), router, stopping.clone());
+                        connections.spawn(async move {
+                            serving.await;
+                            drop(slot);
+                        });
+                    }
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "the registry's HTTP listener cannot accept");
+                    if let Some(untold) = failures.admit(std::time::Instant::now()) {
+                        tracing::warn!(%error, untold, "the registry's HTTP listener cannot accept");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -58,13 +79,26 @@ pub async fn serve(
     let _ = tokio::time::timeout(DRAIN_TIME_MAX, drained).await;
 }
 
-async fn connection(stream: TcpStream, router: Router, mut stopping: watch::Receiver<bool>) {
+async fn connection(
+    stream: TcpStream,
+    peer: IpAddr,
+    router: Router,
+    mut stopping: watch::Receiver<bool>,
+) {
     // Answers are short, and clients wait for each.
     let _ = stream.set_nodelay(true);
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);
-    let service = TowerToHyperService::new(router);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_buf_size(CONNECTION_BUFFER_BYTES_MAX);
+    let calls = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
+        calls.call(request)
+    });
+    let stream = TokioIo::new(Patient::new(stream));
+    let mut connection = pin!(builder.serve_connection(stream, service));
     let told = async move {
         let _ = stopping.wait_for(|is_over| *is_over).await;
     };
@@ -91,7 +125,7 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let router = Router::new().route("/", axum::routing::get(async || "yes"));
         let (stop, stopped) = watch::channel(false);
-        tokio::spawn(serve(listener, router, usize::MAX, stopped));
+        tokio::spawn(serve(listener, router, Slots::new(16), stopped));
         (address, stop)
     }
 

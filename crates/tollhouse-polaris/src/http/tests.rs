@@ -3,6 +3,7 @@
 use super::*;
 use crate::access::{Account, Gate};
 use crate::dialect::Dialect;
+use crate::slots::Slots;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -11,6 +12,7 @@ use tollhouse_registry::{Keeper, Options};
 /// A server that ends with the test.
 struct Server {
     address: std::net::SocketAddr,
+    _stop: tokio::sync::watch::Sender<bool>,
 }
 
 /// What came back.
@@ -46,14 +48,16 @@ impl Server {
         tokio::spawn(keeper.run(std::future::pending()));
         let [name, password, token] = ["polaris", "polaris", "secret"].map(str::to_owned);
         let account = Account { name, password, token };
-        let access = Arc::new(Access::new(Gate::Locked, Gate::Open, account));
+        let access = Access::new(Gate::Locked, Gate::Open, account, "client".to_owned());
+        let access = Arc::new(access);
         let dialect = Dialect::new(registry, Arc::clone(&access));
         let metrics = Arc::new(|| "up 1\n".to_owned());
-        let api = HttpApi { dialect, access, metrics };
+        let api = HttpApi::new(dialect, access, metrics, Capacity::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
-        tokio::spawn(async move { axum::serve(listener, router(api)).await });
-        Self { address }
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        tokio::spawn(serve(listener, router(api), Slots::new(1_000), stopped));
+        Self { address, _stop: stop }
     }
 
     async fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
@@ -364,6 +368,78 @@ async fn services_and_namespaces_have_a_life_of_their_own() {
     assert_eq!(server.post("/naming/v1/namespaces/delete", &ns).await.code(), 200_000);
     assert_eq!(server.post("/core/v1/namespaces", &ns).await.code(), 200_000);
     assert_eq!(server.post("/core/v1/namespaces", &ns).await.code(), 400_201);
+}
+
+#[tokio::test]
+async fn namespaces_of_a_list_stand_for_themselves() {
+    let server = Server::start().await;
+    server.client("RegisterInstance", &instance("s", "h")).await;
+    let list = json!([{"name": "ns"}, {"name": "free"}]);
+    server.post("/naming/v1/namespaces", &json!([{"name": "free"}])).await;
+    let deleted = server.post("/naming/v1/namespaces/delete", &list).await;
+    assert_eq!((deleted.status, deleted.code()), (400, 400_203), "{}", deleted.text);
+    let responses = &deleted.json()["responses"];
+    assert_eq!((&responses[0]["code"], &responses[1]["code"]), (&json!(400_203), &json!(200_000)));
+    let left = server.get("/naming/v1/namespaces?name=ns&name=free&name=default").await.json();
+    let names: Vec<_> = left["namespaces"].as_array().expect("a list").iter().collect();
+    assert_eq!(left["amount"], 2, "{names:?}");
+    let bad = json!([{"name": "+$#@+"}, {"name": "good"}]);
+    let created = server.post("/naming/v1/namespaces", &bad).await;
+    assert_eq!((created.code(), created.json()["size"].as_u64()), (400_110, Some(2)));
+    assert_eq!(server.get("/naming/v1/namespaces?name=good").await.json()["amount"], 1);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_in_the_language_that_is_asked_for() {
+    let server = Server::start().await;
+    let bad = json!([{"name": "+$#@+"}]);
+    let headers = format!("content-type: application/json\r\n{TOKEN}");
+    let english = "invalid namespace name";
+    for (query, accepted, expected) in [
+        ("", "", english),
+        ("?lang=en", "accept-language: zh\r\n", english),
+        ("?lang=zh", "", "命名空间名称非法"),
+        ("", "accept-language: zh-CN,zh;q=0.9,en;q=0.8\r\n", "命名空间名称非法"),
+    ] {
+        let path = format!("/naming/v1/namespaces{query}");
+        let headers = format!("{headers}{accepted}");
+        let answer = server.send("POST", &path, &headers, &bad.to_string()).await;
+        assert_eq!(answer.json()["info"], expected, "{query} {accepted}");
+        assert_eq!(answer.header("x-polaris-message"), Some(english), "{query} {accepted}");
+    }
+}
+
+#[tokio::test]
+async fn passwords_cannot_be_guessed_at_will() {
+    let server = Server::start().await;
+    let headers = "content-type: application/json\r\n";
+    let body = |password| json!({"name": "polaris", "password": password}).to_string();
+    let log_in =
+        async |password| server.send("POST", "/core/v1/user/login", headers, &body(password)).await;
+    for _ in 0..3 {
+        assert_eq!(log_in("wrong").await.code(), 401_000);
+    }
+    let refused = log_in("polaris").await;
+    assert_eq!((refused.status, refused.code()), (429, 429_002));
+}
+
+#[tokio::test]
+async fn a_long_answer_is_printed_once_for_all_who_ask_at_once() {
+    let server = Server::start().await;
+    let label = "v".repeat(4_000);
+    for number in 0..30 {
+        let mut body = instance("s", &format!("h{number}"));
+        body["metadata"] = json!({"a": label, "b": label});
+        assert_eq!(server.client("RegisterInstance", &body).await.code(), 200_000);
+    }
+    let question = json!({"type": 1, "service": {"name": "s", "namespace": "ns"}});
+    let ask = || server.client("Discover", &question);
+    let (first, second, third) = tokio::join!(ask(), ask(), ask());
+    for answer in [&first, &second, &third] {
+        assert_eq!(answer.json()["instances"].as_array().map(Vec::len), Some(30));
+    }
+    let listed = server.get("/naming/v1/instances?service=s&namespace=ns").await;
+    assert_eq!(listed.json()["amount"], 30);
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
 //! The bytes of a message to JSON, straight from one to the other.
 //!
 //! Every field of the schema is written: what is unset as `null`, `[]`, `{}` or its default, enums by
-//! name, 64-bit numbers as text. Fields that the schema does not know have no name and are left out.
+//! name, 64-bit numbers as text. Left out are fields that the schema does not know, which have no name,
+//! and unset ones that strict clients do not know.
 
+use super::newer::newer_fields;
 use crate::schema::descriptors;
 use crate::wire::{Field, Fields, Value, WireError};
 use base64::Engine;
@@ -14,30 +16,62 @@ use std::fmt::Write;
 /// hold more inside of an `Any`.
 const DEPTH_MAX: usize = 128;
 
+/// Why there is no text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PrintError {
+    /// The bytes are no message.
+    #[error("{0}")]
+    Wire(#[from] WireError),
+    /// The text is longer than it may be.
+    #[error("the text is too long")]
+    TooLong,
+}
+
 /// Writes a message as JSON.
-pub fn print(descriptor: &MessageDescriptor, message: &[u8]) -> Result<String, WireError> {
+///
+/// # Errors
+/// The bytes are no message.
+pub fn print(descriptor: &MessageDescriptor, message: &[u8]) -> Result<String, PrintError> {
     // Names, quotes and unset fields make the text some times as long as the bytes.
     let mut out = String::with_capacity(256 + 4 * message.len());
     print_into(&mut out, descriptor, message)?;
     Ok(out)
 }
 
+/// The same, unless the text is longer than `bytes_max` by more than one field.
+///
+/// # Errors
+/// It is, or the bytes are no message.
+pub fn print_within(
+    descriptor: &MessageDescriptor,
+    message: &[u8],
+    bytes_max: usize,
+) -> Result<String, PrintError> {
+    let mut out = String::with_capacity(bytes_max.min(2 * message.len()));
+    Printer { out: &mut out, depth: 0, bytes_max }.message(descriptor, message)?;
+    Ok(out)
+}
+
 /// The same at the end of `out`.
+///
+/// # Errors
+/// The bytes are no message.
 pub fn print_into(
     out: &mut String,
     descriptor: &MessageDescriptor,
     message: &[u8],
-) -> Result<(), WireError> {
-    Printer { out, depth: 0 }.message(descriptor, message)
+) -> Result<(), PrintError> {
+    Printer { out, depth: 0, bytes_max: usize::MAX }.message(descriptor, message)
 }
 
 struct Printer<'a> {
     out: &'a mut String,
     depth: usize,
+    bytes_max: usize,
 }
 
 impl Printer<'_> {
-    fn message(&mut self, descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<(), WireError> {
+    fn message(&mut self, descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<(), PrintError> {
         if self.depth == DEPTH_MAX {
             self.out.push_str("null");
             return Ok(());
@@ -58,23 +92,31 @@ impl Printer<'_> {
     }
 
     /// The fields of a message without its braces.
-    fn fields(&mut self, descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<(), WireError> {
-        let mut written: Vec<Field<'_>> = Fields::of(bytes).collect::<Result<_, _>>()?;
+    fn fields(&mut self, descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<(), PrintError> {
+        let mut written: Vec<Field<'_>> = Fields::of(bytes).collect::<Result<_, WireError>>()?;
         written.sort_by_key(|field| field.number);
-        for (index, field) in descriptor.fields().enumerate() {
-            if index > 0 {
-                self.out.push(',');
-            }
+        let newer = newer_fields(descriptor.full_name());
+        let mut is_first = true;
+        for field in descriptor.fields() {
             let from = written.partition_point(|other| other.number < field.number());
             let to = written.partition_point(|other| other.number <= field.number());
+            if from == to && newer.contains(&field.number()) {
+                continue;
+            }
+            if !std::mem::take(&mut is_first) {
+                self.out.push(',');
+            }
             self.text(field.json_name());
             self.out.push(':');
             self.field(&field, &written[from..to])?;
+            if self.out.len() > self.bytes_max {
+                return Err(PrintError::TooLong);
+            }
         }
         Ok(())
     }
 
-    fn field(&mut self, field: &FieldDescriptor, found: &[Field<'_>]) -> Result<(), WireError> {
+    fn field(&mut self, field: &FieldDescriptor, found: &[Field<'_>]) -> Result<(), PrintError> {
         if field.is_map() {
             return self.map(field, found);
         }
@@ -92,7 +134,7 @@ impl Printer<'_> {
         }
     }
 
-    fn list(&mut self, field: &FieldDescriptor, found: &[Field<'_>]) -> Result<(), WireError> {
+    fn list(&mut self, field: &FieldDescriptor, found: &[Field<'_>]) -> Result<(), PrintError> {
         let kind = field.kind();
         self.out.push('[');
         let mut is_first = true;
@@ -106,7 +148,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    fn map(&mut self, field: &FieldDescriptor, found: &[Field<'_>]) -> Result<(), WireError> {
+    fn map(&mut self, field: &FieldDescriptor, found: &[Field<'_>]) -> Result<(), PrintError> {
         let Kind::Message(entry) = field.kind() else {
             self.out.push_str("{}");
             return Ok(());
@@ -150,7 +192,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    fn value(&mut self, kind: &Kind, value: Value<'_>) -> Result<(), WireError> {
+    fn value(&mut self, kind: &Kind, value: Value<'_>) -> Result<(), PrintError> {
         match (kind, value) {
             (Kind::Message(message), Value::Bytes(bytes)) => return self.message(message, bytes),
             (Kind::String, Value::Bytes(bytes)) => self.text(text_of(bytes)?),
@@ -186,19 +228,19 @@ impl Printer<'_> {
     }
 
     /// A wrapper is written as what it wraps.
-    fn wrapper(&mut self, descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<(), WireError> {
+    fn wrapper(&mut self, descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<(), PrintError> {
         let Some(field) = descriptor.get_field(1) else {
             self.out.push_str("null");
             return Ok(());
         };
         let found: Vec<Field<'_>> = Fields::of(bytes)
             .filter(|read| !matches!(read, Ok(read) if read.number != 1))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_, WireError>>()?;
         self.field(&field, &found)
     }
 
     /// A message of a type that is named beside it.
-    fn any(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+    fn any(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
         let (mut url, mut body): (&str, &[u8]) = ("", &[]);
         for field in Fields::of(bytes) {
             match field? {
@@ -234,7 +276,7 @@ impl Printer<'_> {
     }
 
     /// Seconds with as many decimals as are needed, in steps of three.
-    fn duration(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+    fn duration(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
         let (mut seconds, mut nanoseconds) = (0_i64, 0_i32);
         for field in Fields::of(bytes) {
             match field? {

@@ -80,7 +80,7 @@ fn every_field_is_printed() {
         "code": null, "info": null, "client": null, "namespace": null, "service": null,
         "instance": null, "routing": null, "alias": null, "rateLimit": null,
         "circuitBreaker": null, "user": null, "loginResponse": null, "optionSwitch": null,
-        "instanceLabels": null, "data": null, "serviceContract": null, "clientEvent": null,
+        "instanceLabels": null, "data": null, "serviceContract": null,
     });
     assert_eq!(response, expected);
 
@@ -95,6 +95,33 @@ fn every_field_is_printed() {
         printed("v1.HealthCheck", &check),
         json!({"type": "HEARTBEAT", "heartbeat": {"ttl": null}})
     );
+}
+
+#[test]
+fn fields_that_strict_clients_do_not_know_are_printed_only_when_they_are_set() {
+    let unset = [
+        ("v1.Service", printed("v1.Service", &v1::Service::default()), "isolate_instance_count"),
+        (
+            "v1.DiscoverResponse",
+            printed("v1.DiscoverResponse", &v1::DiscoverResponse::default()),
+            "Direction",
+        ),
+        (
+            "v1.DiscoverResponse",
+            printed("v1.DiscoverResponse", &v1::DiscoverResponse::default()),
+            "losslessRuleList",
+        ),
+        (
+            "v1.CircuitBreakerRule",
+            printed("v1.CircuitBreakerRule", &v1::CircuitBreakerRule::default()),
+            "regex_separate",
+        ),
+    ];
+    for (name, message, field) in unset {
+        assert!(message.get(field).is_none(), "{name}: {message}");
+    }
+    let caller = v1::DiscoverResponse { direction: 1, ..Default::default() };
+    assert_eq!(printed("v1.DiscoverResponse", &caller)["Direction"], "Caller");
 }
 
 #[test]
@@ -197,7 +224,7 @@ fn fields_of_another_type_and_of_other_editions_are_left_out() {
     let text = print(&descriptor("v1.Service"), &bytes).expect("a message");
     let value: Value = serde_json::from_str(&text).expect("valid JSON");
     assert_eq!(value["name"], Value::Null);
-    assert_eq!(value["service_status"], "NORMAL");
+    assert_eq!(value["platform_id"], Value::Null);
 }
 
 #[test]

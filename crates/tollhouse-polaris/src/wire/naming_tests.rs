@@ -177,7 +177,7 @@ async fn services_are_shown_under_the_name_that_was_asked_for() {
     bytes.clear();
     put_namespace(&mut bytes, state.namespace("ns").expect("created"));
     let namespace = v1::Namespace::decode(&bytes[..]).expect("a message");
-    assert_eq!((namespace.total_service_count, namespace.deleteable), (Some(1), Some(true)));
+    assert_eq!((namespace.total_service_count, namespace.deleteable), (Some(1), None));
 }
 
 #[test]

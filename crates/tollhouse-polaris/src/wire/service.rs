@@ -45,8 +45,6 @@ pub fn put_console_service(out: &mut Vec<u8>, service: &Service, counts: Counts)
     for namespace in &service.details.export_to {
         put_text_value(out, 25, namespace);
     }
-    put_number_value(out, 27, counts.isolated);
-    put_flag_value(out, 100, true);
 }
 
 /// A namespace as it is listed.
@@ -69,7 +67,6 @@ fn put_namespace_fields(out: &mut Vec<u8>, namespace: &Namespace) {
         put_text_value(out, 16, other);
     }
     put_labels(out, 17, &namespace.metadata);
-    put_flag_value(out, 100, !namespace.is_built_in());
 }
 
 /// An alias as it is listed.

@@ -39,7 +39,8 @@ impl Polaris {
     /// With a gate before clients that the token `right` opens.
     fn start_with(client: Gate) -> Self {
         let [name, password, token] = ["polaris", "word", "right"].map(str::to_owned);
-        let access = Access::new(Gate::Locked, client, Account { name, password, token });
+        let account = Account { name, password, token };
+        let access = Access::new(Gate::Locked, client, account, "client".to_owned());
         let clock = ManualClock::at_ms(START_MS);
         let registry = keep(Arc::clone(&clock));
         let dialect = Dialect::new(registry.clone(), Arc::new(access));

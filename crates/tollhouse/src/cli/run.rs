@@ -149,7 +149,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let listeners = wire::listen(bootstrap, workers, inheritance.as_mut())?;
     let addresses: Vec<_> = listeners.iter().map(|listeners| listeners.address).collect();
     let spares = handover::Spares::of(&listeners)?;
-    let new_key = feed.new_key().or(registry.as_ref().and_then(RunningRegistry::new_key)).cloned();
+    let new_key = feed.new_key().cloned();
     let parts =
         duty::Parts { bootstrap: bootstrap.clone(), shared, feed, registry, registry_page };
     // Whoever meets the data plane finds the Admin API as well: it listens first.

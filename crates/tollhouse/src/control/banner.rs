@@ -58,10 +58,11 @@ impl Banner<'_> {
             println!("  registry    http://{address}");
         }
         println!("  resources   {}", self.source.name());
-        if let Some(key) = self.new_key {
-            // Without an Admin API the key is that of the registry's account alone.
-            let what = if self.admin.is_some() { "Admin key" } else { "Token of the registry" };
-            println!("\n{what}, made just now and shown only once: {}", key.expose());
+        let admin = self.new_key.map(|key| ("Admin key", key));
+        let registry = self.registry.map(RunningRegistry::new_secrets).unwrap_or_default();
+        let registry = registry.iter().map(|(what, secret)| (&**what, secret));
+        for (what, secret) in admin.into_iter().chain(registry) {
+            println!("\n{what}, made just now and shown only once: {}", secret.expose());
         }
         if let (true, Some(address)) = (self.has_demonstration, self.data_plane.first()) {
             println!("\nTry: curl -i http://{}/demo", reachable(*address));

@@ -20,6 +20,7 @@ pub mod metrics;
 pub mod registry;
 pub mod registry_dialect;
 pub mod registry_metrics;
+pub mod registry_secrets;
 pub mod registry_source;
 pub mod resources;
 pub mod sealed_store;

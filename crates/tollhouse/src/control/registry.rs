@@ -15,8 +15,8 @@ use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::Listeners;
 use tollhouse_polaris::dialect::Dialect;
-use tollhouse_polaris::http::HttpApi;
-use tollhouse_polaris::{Access, Account, Gate, grpc};
+use tollhouse_polaris::http::{Capacity, HttpApi, MetricsPage};
+use tollhouse_polaris::{Access, Account, Gate, Slots, grpc};
 use tollhouse_registry::{CleanUp, Keeper, Options, Registry};
 use tollhouse_store::{HistoryKept, Location, Watch};
 
@@ -24,7 +24,7 @@ use super::descriptors::Descriptors;
 use super::feed::open_store;
 use super::registry_dialect::PolarisDialect;
 use super::registry_metrics::Sources;
-use super::secrets;
+use super::registry_secrets::{Kept, RegistrySecrets};
 use super::server::Predecessor;
 use crate::wire;
 
@@ -45,7 +45,7 @@ pub struct RunningRegistry {
     /// Where it speaks HTTP.
     pub http: Option<SocketAddr>,
     part: RegistryPart,
-    new_key: Option<Secret>,
+    new_secrets: Vec<(String, Secret)>,
     stop_serving: watch::Sender<bool>,
     stop_keeping: watch::Sender<bool>,
     /// Tells of the end of the thread that writes its store.
@@ -89,7 +89,8 @@ pub async fn start(
     if !is_wanted(bootstrap) {
         return Ok(None);
     }
-    let (access, new_key) = access(bootstrap)?;
+    let secrets = RegistrySecrets::open(bootstrap)?;
+    let access = Arc::new(access(bootstrap, &secrets));
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
     // Nobody follows it: what has been committed is read once, at the next start.
     let kept = tollhouse_store::Options { history: HistoryKept::Nothing, ..Default::default() };
@@ -116,7 +117,7 @@ pub async fn start(
         connections: Arc::default(),
         grpc: None,
         http: None,
-        new_key,
+        new_secrets: new_secrets(bootstrap, secrets),
         stop_serving,
         stop_keeping,
         writes,
@@ -134,13 +135,16 @@ impl RunningRegistry {
         access: &Arc<Access>,
         descriptors: &Descriptors,
     ) -> anyhow::Result<()> {
+        let capacity = Capacity::default();
         let workers = wire::worker_count_of(bootstrap.registry.workers);
         for address in &bootstrap.listen.registry_grpc {
             let listeners = Listeners::bind(*address, workers)
                 .context("listen.registry_grpc; give \"\" to turn it off")?;
             self.grpc.get_or_insert(listeners.address);
+            // One count for all threads: the kernel does not share connections out evenly.
+            let slots = Slots::new(descriptors.registry_grpc * workers);
             for (number, socket) in listeners.sockets.into_iter().enumerate() {
-                self.serve_grpc(number, socket, descriptors.registry_grpc)?;
+                self.serve_grpc(number, socket, slots.clone())?;
             }
         }
         for address in &bootstrap.listen.registry_http {
@@ -148,7 +152,10 @@ impl RunningRegistry {
                 .context("listen.registry_http; give \"\" to turn it off")?;
             self.http.get_or_insert(listeners.address);
             for socket in listeners.sockets {
-                self.serve_http(socket, access, descriptors.registry_http)?;
+                let metrics = self.polaris_page();
+                let dialect = self.dialect.for_thread();
+                let api = HttpApi::new(dialect, Arc::clone(access), metrics, capacity.clone());
+                self.serve_http(socket, api, Slots::new(descriptors.registry_http))?;
             }
         }
         Ok(())
@@ -158,13 +165,13 @@ impl RunningRegistry {
         &mut self,
         number: usize,
         socket: TcpListener,
-        connections_max: usize,
+        slots: Slots,
     ) -> anyhow::Result<()> {
         let dialect = self.dialect.for_thread();
         let counts = Arc::clone(&self.connections);
         let stop = self.stop_serving.subscribe();
         let serve = async move || {
-            let options = grpc::Options { counts, connections_max, ..grpc::Options::default() };
+            let options = grpc::Options { counts, slots, ..grpc::Options::default() };
             let services = grpc::polaris::services(dialect);
             if let Err(error) = grpc::serve(vec![socket], services, options, stop).await {
                 tracing::error!(%error, "a thread of the registry cannot listen");
@@ -174,16 +181,17 @@ impl RunningRegistry {
         Ok(())
     }
 
+    fn polaris_page(&self) -> MetricsPage {
+        let sources = self.sources();
+        Arc::new(move || sources.polaris_page())
+    }
+
     fn serve_http(
         &mut self,
         socket: TcpListener,
-        access: &Arc<Access>,
-        connections_max: usize,
+        api: HttpApi,
+        slots: Slots,
     ) -> anyhow::Result<()> {
-        let dialect = self.dialect.for_thread();
-        let sources = self.sources();
-        let metrics = Arc::new(move || sources.polaris_page());
-        let api = HttpApi { dialect, access: Arc::clone(access), metrics };
         let stop = self.stop_serving.subscribe();
         socket.set_nonblocking(true)?;
         let serve = async move || {
@@ -192,7 +200,7 @@ impl RunningRegistry {
                 Ok(socket) => socket,
                 Err(error) => return tracing::error!(%error, "the registry cannot listen"),
             };
-            tollhouse_polaris::http::serve(socket, app, connections_max, stop).await;
+            tollhouse_polaris::http::serve(socket, app, slots, stop).await;
         };
         self.servers.push(thread("registry-http", serve)?);
         Ok(())
@@ -227,9 +235,9 @@ impl RunningRegistry {
         Some(format!("the thread {} has ended", ended.thread().name().unwrap_or_default()))
     }
 
-    /// The key of the Admin API, where it was made just now for the registry's account.
-    pub fn new_key(&self) -> Option<&Secret> {
-        self.new_key.as_ref()
+    /// What was made just now and somebody has to be told: what it is, and the secret.
+    pub fn new_secrets(&self) -> &[(String, Secret)] {
+        &self.new_secrets
     }
 
     /// Answers what is under way, then lets go of the store.
@@ -274,23 +282,31 @@ fn thread<F: Future<Output = ()>>(
     started.with_context(|| format!("the thread {name} cannot be started"))
 }
 
-/// Who may call, as the bootstrap file says, and the Admin API's key if it was made for that.
-fn access(bootstrap: &Bootstrap) -> anyhow::Result<(Arc<Access>, Option<Secret>)> {
+/// Who may call, as the bootstrap file says.
+fn access(bootstrap: &Bootstrap, secrets: &RegistrySecrets) -> Access {
     let settings = &bootstrap.registry;
     let gate = |is_locked| if is_locked { Gate::Locked } else { Gate::Open };
-    let is_complete = settings.password.is_some() && settings.token.is_some();
-    let key = if is_complete { None } else { Some(secrets::admin_key(bootstrap)?) };
-    let or_key = |given: &Option<Secret>| {
-        let given = given.as_ref().or(key.as_ref().map(|key| &key.key));
-        given.expect("a key was made where one is not given").expose().to_owned()
-    };
+    let text = |kept: &Kept| kept.secret.expose().to_owned();
     let account = Account {
         name: settings.user.clone(),
-        password: or_key(&settings.password),
-        token: or_key(&settings.token),
+        password: text(&secrets.password),
+        token: text(&secrets.token),
     };
-    let access = Access::new(gate(settings.console_auth), gate(settings.client_auth), account);
-    Ok((Arc::new(access), key.filter(|key| key.is_new).map(|key| key.key)))
+    let (console, client) = (gate(settings.console_auth), gate(settings.client_auth));
+    Access::new(console, client, account, text(&secrets.client_token))
+}
+
+/// The secrets that were made just now and are asked for. The account's token is not among them: a login
+/// gives it.
+fn new_secrets(bootstrap: &Bootstrap, secrets: RegistrySecrets) -> Vec<(String, Secret)> {
+    let settings = &bootstrap.registry;
+    let password = format!("Password of {} at the registry", settings.user);
+    let all = [
+        (settings.console_auth, password, secrets.password),
+        (settings.client_auth, "Token of the registry's clients".to_owned(), secrets.client_token),
+    ];
+    let new = all.into_iter().filter(|(is_asked_for, _, kept)| *is_asked_for && kept.is_new);
+    new.map(|(_, what, kept)| (what, kept.secret)).collect()
 }
 
 #[cfg(test)]

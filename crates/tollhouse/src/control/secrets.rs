@@ -91,7 +91,7 @@ fn admin_key_path(bootstrap: &Bootstrap) -> PathBuf {
     bootstrap.data_dir.join("admin.key")
 }
 
-fn read(path: &Path) -> anyhow::Result<Option<String>> {
+pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) if text.trim().is_empty() => Ok(None),
         Ok(text) => Ok(Some(text)),
@@ -121,7 +121,7 @@ pub fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
     })
 }
 
-fn random_letters() -> anyhow::Result<String> {
+pub(super) fn random_letters() -> anyhow::Result<String> {
     const LETTERS: &[u8; 52] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let mut key = String::with_capacity(ADMIN_KEY_LETTERS);
     while key.len() < ADMIN_KEY_LETTERS {

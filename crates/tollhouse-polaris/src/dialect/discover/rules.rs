@@ -3,15 +3,11 @@
 
 use tollhouse_registry::{RuleKind, RuleSet, ServiceRef, State};
 
-use super::{Question, Replied};
+use super::{Question, Replied, routing};
 use crate::code::Code;
 use crate::rules::rule_message;
 use crate::wire::answer::{discover, put_revision};
 use crate::wire::write::{put_message, put_nested, put_text, put_text_value};
-
-/// The revision of routing rules where there are none: what Polaris makes of nothing, and clients
-/// of it may have kept.
-const NO_ROUTING_REVISION: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
 
 /// Answers with the rules of one kind.
 pub(super) fn answer(
@@ -26,7 +22,7 @@ pub(super) fn answer(
         None => name,
     };
     if kind == RuleKind::RoutingV1 {
-        return routing(state, question, name, target);
+        return routing::answer(state, question, name, target);
     }
     let set = state.rules_for(kind, target);
     if set.rules.is_empty() {
@@ -38,40 +34,6 @@ pub(super) fn answer(
     }
     let mut out = question.begin(Some(set.revision));
     put_rules(&mut out, kind, &set, name);
-    Replied::made(Code::ExecuteSuccess, out)
-}
-
-/// Routing as all SDKs fetch it: the rules of the first generation and those of the second in one
-/// message, which is there even when it is empty.
-fn routing(
-    state: &State,
-    question: &Question<'_>,
-    name: ServiceRef<'_>,
-    target: ServiceRef<'_>,
-) -> Replied {
-    let old = state.rules_for(RuleKind::RoutingV1, target);
-    let new = state.rules_for(RuleKind::Routing, target);
-    let revision = old.revision.with(new.revision);
-    let is_empty = old.rules.is_empty() && new.rules.is_empty();
-    let digits = revision.digits();
-    let shown: &[u8] = if is_empty { NO_ROUTING_REVISION.as_bytes() } else { &digits };
-    if question.has(shown) {
-        return question.unchanged();
-    }
-    let mut out = question.begin((!is_empty).then_some(revision));
-    put_nested(&mut out, discover::ROUTING, |out| {
-        for rule in old.rules.iter().filter(|rule| rule.enabled) {
-            out.extend_from_slice(rule_message(rule));
-        }
-        put_text_value(out, 1, name.name);
-        put_text_value(out, 2, name.namespace);
-        put_text_value(out, 7, std::str::from_utf8(shown).unwrap_or_default());
-        put_each(out, 21, &new);
-    });
-    put_nested(&mut out, discover::ALIAS_FOR, |out| {
-        put_text_value(out, 1, target.name);
-        put_text_value(out, 2, target.namespace);
-    });
     Replied::made(Code::ExecuteSuccess, out)
 }
 

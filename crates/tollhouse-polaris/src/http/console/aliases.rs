@@ -13,12 +13,9 @@ use tollhouse_registry::{Alias, AliasChange, Command, Outcome, Revision, Service
 
 const MESSAGE: &str = "v1.ServiceAlias";
 
-pub(in crate::http) static CREATE: Write =
-    Write { message: MESSAGE, echo: response::ALIAS, plan: plan_create };
-pub(in crate::http) static UPDATE: Write =
-    Write { message: MESSAGE, echo: response::ALIAS, plan: plan_update };
-pub(in crate::http) static DELETE: Write =
-    Write { message: MESSAGE, echo: response::ALIAS, plan: plan_delete };
+pub(in crate::http) static CREATE: Write = Write::whole(MESSAGE, response::ALIAS, plan_create);
+pub(in crate::http) static UPDATE: Write = Write::whole(MESSAGE, response::ALIAS, plan_update);
+pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::ALIAS, plan_delete);
 pub(in crate::http) static LIST: List =
     List { keys: &["alias", "alias_namespace", "service", "namespace", "owner", "id"], find };
 

@@ -12,8 +12,7 @@ use tollhouse_registry::{Command, State};
 
 const MESSAGE: &str = "v1.ServiceContract";
 
-pub(in crate::http) static DELETE: Write =
-    Write { message: MESSAGE, echo: response::CONTRACT, plan: plan_delete };
+pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::CONTRACT, plan_delete);
 pub(in crate::http) static LIST: List =
     List { keys: &["id", "namespace", "service", "type", "name", "protocol", "version"], find };
 

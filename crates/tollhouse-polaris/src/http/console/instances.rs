@@ -19,16 +19,13 @@ const MESSAGE: &str = "v1.Instance";
 /// The label in which the console sees when an instance last beat, if it asks for that.
 const LAST_HEARTBEAT_LABEL: &str = "last-heartbeat-timestamp";
 
-pub(in crate::http) static CREATE: Write =
-    Write { message: MESSAGE, echo: response::INSTANCE, plan: plan_create };
-pub(in crate::http) static UPDATE: Write =
-    Write { message: MESSAGE, echo: response::INSTANCE, plan: plan_update };
-pub(in crate::http) static DELETE: Write =
-    Write { message: MESSAGE, echo: response::INSTANCE, plan: plan_delete };
+pub(in crate::http) static CREATE: Write = Write::whole(MESSAGE, response::INSTANCE, plan_create);
+pub(in crate::http) static UPDATE: Write = Write::whole(MESSAGE, response::INSTANCE, plan_update);
+pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::INSTANCE, plan_delete);
 pub(in crate::http) static DELETE_HOST: Write =
-    Write { message: MESSAGE, echo: response::INSTANCE, plan: plan_delete_host };
+    Write::whole(MESSAGE, response::INSTANCE, plan_delete_host);
 pub(in crate::http) static ISOLATE_HOST: Write =
-    Write { message: MESSAGE, echo: response::INSTANCE, plan: plan_isolate_host };
+    Write::whole(MESSAGE, response::INSTANCE, plan_isolate_host);
 pub(in crate::http) static LIST: List = List {
     keys: &[
         "id",

@@ -4,7 +4,7 @@ use super::{Found, Get, List, Plan, Write, page_of};
 use crate::access::random_digits;
 use crate::code::Code;
 use crate::http::failure::Failure;
-use crate::http::query::{Query, allows};
+use crate::http::query::Query;
 use crate::v1;
 use crate::wire::answer::response;
 use crate::wire::put_namespace;
@@ -17,13 +17,13 @@ pub(super) const TOKEN_BYTES: usize = 16;
 const MESSAGE: &str = "v1.Namespace";
 
 pub(in crate::http) static CREATE: Write =
-    Write { message: MESSAGE, echo: response::NAMESPACE, plan: plan_create };
+    Write::one_by_one(MESSAGE, response::NAMESPACE, plan_create);
 pub(in crate::http) static UPDATE: Write =
-    Write { message: MESSAGE, echo: response::NAMESPACE, plan: plan_update };
+    Write::one_by_one(MESSAGE, response::NAMESPACE, plan_update);
 pub(in crate::http) static DELETE: Write =
-    Write { message: MESSAGE, echo: response::NAMESPACE, plan: plan_delete };
+    Write::one_by_one(MESSAGE, response::NAMESPACE, plan_delete);
 pub(in crate::http) static RENEW_TOKEN: Write =
-    Write { message: MESSAGE, echo: response::NAMESPACE, plan: plan_token };
+    Write::one_by_one(MESSAGE, response::NAMESPACE, plan_token);
 pub(in crate::http) static LIST: List = List { keys: &["name", "owner", "id"], find };
 pub(in crate::http) static GET_TOKEN: Get = Get { keys: &["name"], find: find_token };
 
@@ -105,12 +105,11 @@ fn find_token(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
 }
 
 fn find(state: &State, query: &Query) -> Result<Found, Failure> {
-    let (name, owner, id) = (query.get("name"), query.get("owner"), query.get("id"));
     let found = state.namespaces().filter(|view| {
         let namespace = &view.namespace;
-        allows(name, &namespace.name)
-            && allows(owner, &namespace.owners)
-            && allows(id, &namespace.name)
+        query.allows_any("name", &namespace.name)
+            && query.allows_any("owner", &namespace.owners)
+            && query.allows_any("id", &namespace.name)
     });
     let name_of = |view: &&std::sync::Arc<tollhouse_registry::NamespaceView>| {
         std::sync::Arc::clone(&view.namespace.name)

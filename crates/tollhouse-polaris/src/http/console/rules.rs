@@ -30,26 +30,18 @@ macro_rules! calls {
         $(
             #[doc = concat!("Calls for `", $message, "`.")]
             pub(in crate::http) static $name: Calls = Calls {
-                create: Write {
-                    message: $message,
-                    echo: $echo,
-                    plan: |state, item| plan_create(RuleKind::$kind, state, item),
-                },
-                update: Write {
-                    message: $message,
-                    echo: $echo,
-                    plan: |state, item| plan_update(RuleKind::$kind, state, item),
-                },
-                delete: Write {
-                    message: $message,
-                    echo: $echo,
-                    plan: |state, item| plan_delete(RuleKind::$kind, state, item),
-                },
-                enable: Write {
-                    message: $message,
-                    echo: $echo,
-                    plan: |state, item| plan_enable(RuleKind::$kind, state, item),
-                },
+                create: Write::whole($message, $echo, |state, item| {
+                    plan_create(RuleKind::$kind, state, item)
+                }),
+                update: Write::whole($message, $echo, |state, item| {
+                    plan_update(RuleKind::$kind, state, item)
+                }),
+                delete: Write::whole($message, $echo, |state, item| {
+                    plan_delete(RuleKind::$kind, state, item)
+                }),
+                enable: Write::whole($message, $echo, |state, item| {
+                    plan_enable(RuleKind::$kind, state, item)
+                }),
                 list: List { keys: KEYS, find: |state, query| find(RuleKind::$kind, state, query) },
             };
         )*

@@ -26,14 +26,11 @@ const OWN_RULES: [(RuleKind, Code); 2] = [
     (RuleKind::RateLimit, Code::ServiceExistedRateLimits),
 ];
 
-pub(in crate::http) static CREATE: Write =
-    Write { message: MESSAGE, echo: response::SERVICE, plan: plan_create };
-pub(in crate::http) static UPDATE: Write =
-    Write { message: MESSAGE, echo: response::SERVICE, plan: plan_update };
-pub(in crate::http) static DELETE: Write =
-    Write { message: MESSAGE, echo: response::SERVICE, plan: plan_delete };
+pub(in crate::http) static CREATE: Write = Write::whole(MESSAGE, response::SERVICE, plan_create);
+pub(in crate::http) static UPDATE: Write = Write::whole(MESSAGE, response::SERVICE, plan_update);
+pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::SERVICE, plan_delete);
 pub(in crate::http) static RENEW_TOKEN: Write =
-    Write { message: MESSAGE, echo: response::SERVICE, plan: plan_token };
+    Write::whole(MESSAGE, response::SERVICE, plan_token);
 pub(in crate::http) static LIST: List = List {
     keys: &[
         "name",

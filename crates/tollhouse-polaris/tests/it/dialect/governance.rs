@@ -112,3 +112,78 @@ fn every_kind_of_rule_is_found_where_clients_look_for_it() {
         assert_eq!((&*detector.rules[0].name, detector.revision.len()), ("d", 32));
     });
 }
+
+/// A rule by which calls of `ns/svc` go where a label says that an argument of the call does.
+fn by_query(name: &str, enable: bool) -> v1::RouteRule {
+    let text = |text: &str| v1::MatchString { value: some(text), ..Default::default() };
+    let argument = v1::SourceMatch {
+        r#type: v1::source_match::Type::Query as i32,
+        key: "env".to_owned(),
+        value: Some(text("dev")),
+    };
+    let source = v1::SourceService {
+        service: "caller".to_owned(),
+        namespace: "ns".to_owned(),
+        arguments: vec![argument],
+    };
+    let destination = v1::DestinationGroup {
+        service: "svc".to_owned(),
+        namespace: "ns".to_owned(),
+        labels: [("env".to_owned(), text("dev"))].into(),
+        name: "dev".to_owned(),
+        ..Default::default()
+    };
+    let link = v1::SubRuleRouting {
+        name: "link".to_owned(),
+        sources: vec![source],
+        destinations: vec![destination],
+    };
+    let config = v1::RuleRoutingConfig { rules: vec![link], ..Default::default() };
+    let type_url = "type.googleapis.com/v1.RuleRoutingConfig".to_owned();
+    let config = prost_types::Any { type_url, value: config.encode_to_vec() };
+    v1::RouteRule {
+        name: name.to_owned(),
+        routing_config: Some(config),
+        enable,
+        ..Default::default()
+    }
+}
+
+#[test]
+fn routing_is_answered_with_routes_of_the_first_generation() {
+    let polaris = Polaris::start();
+    run(async {
+        let client = polaris.connect().await;
+        create(&polaris, RuleKind::Routing, &by_query("on", true)).await;
+        create(&polaris, RuleKind::Routing, &by_query("off", false)).await;
+        let old_route = v1::Route {
+            sources: vec![v1::Source { service: some("old"), ..Default::default() }],
+            ..Default::default()
+        };
+        let old = v1::Routing {
+            service: some("svc"),
+            namespace: some("ns"),
+            inbounds: vec![old_route],
+            ..Default::default()
+        };
+        create(&polaris, RuleKind::RoutingV1, &old).await;
+
+        let answer = client.discover(&about(3, "ns", "svc")).await;
+        let routing = answer.routing.clone().expect("always there");
+        assert_eq!(routing.rules, [], "these have a type of their own");
+        assert_eq!((routing.service, routing.namespace), (some("svc"), some("ns")));
+        let sources: Vec<_> =
+            routing.inbounds.iter().map(|route| route.sources[0].service.clone()).collect();
+        assert_eq!(sources, [some("caller"), some("old")]);
+        let labels = &routing.inbounds[0].sources[0].metadata;
+        assert_eq!(labels["$query.env"].value, some("dev"));
+        assert_eq!(routing.inbounds[0].destinations[0].name, some("on.link.dev"));
+        assert_eq!(routing.outbounds, []);
+        assert_eq!(routing.revision, some(&revision(&answer)));
+
+        let caller = client.discover(&about(3, "ns", "caller")).await.routing.expect("there");
+        assert_eq!((caller.inbounds.len(), caller.outbounds.len()), (0, 1));
+        let custom = client.discover(&about(101, "ns", "svc")).await.custom_route_rules;
+        assert_eq!(custom.iter().map(|rule| &*rule.name).collect::<Vec<_>>(), ["on"]);
+    });
+}

@@ -322,5 +322,20 @@ fn a_locked_gate_asks_for_a_token_of_the_call_or_the_instance() {
                 prost::Message::decode(&*ended.messages[0]).expect("one");
             assert_eq!(response.code, Some(expected));
         }
+        // Answers without a place for a code.
+        for method in ["BatchHeartbeat", "BatchGetHeartbeat"] {
+            let path = format!("/v1.PolarisHeartbeatGRPC/{method}");
+            for (token, expected) in
+                [(None, 16), (Some("wrong"), 16), (Some("right"), 0), (Some("client"), 0)]
+            {
+                let mut call = request(&path);
+                if let Some(token) = token {
+                    call.headers_mut().insert("x-polaris-token", token.parse().expect("valid"));
+                }
+                let ended = client.send(call, &[framed(b"")]).await;
+                assert_eq!(ended.code, Some(expected), "{method} {token:?}");
+                assert_eq!(ended.text.contains("401001"), expected != 0, "{}", ended.text);
+            }
+        }
     });
 }

@@ -1,0 +1,79 @@
+//! Routing as all client libraries fetch it: routes of the first generation, for calls of a service and
+//! for calls that it makes, in one message that is there even when it is empty.
+//!
+//! Rules of the second generation are turned into such routes: libraries read nothing else here, and
+//! fetch those rules as they are by a type of their own.
+
+use prost::Message;
+use tollhouse_registry::{Rule, RuleKind, ServiceRef, State};
+
+use super::{Question, Replied};
+use crate::code::Code;
+use crate::rules::first_generation::{Nearness, Routes};
+use crate::rules::rule_message;
+use crate::v1;
+use crate::wire::Fields;
+use crate::wire::answer::discover;
+use crate::wire::write::{put_message, put_nested, put_text_value};
+
+/// The revision of routing rules where there are none: what Polaris makes of nothing, and clients
+/// of it may have kept.
+const NO_ROUTING_REVISION: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
+
+/// `Routing.inbounds` and `Routing.outbounds`.
+const INBOUNDS: u32 = 3;
+const OUTBOUNDS: u32 = 4;
+
+/// What is taken over from a rule of the first generation: its routes, and when it was made and changed.
+const TAKEN_OVER: std::ops::RangeInclusive<u32> = INBOUNDS..=6;
+
+/// Answers with the routes for `target`, which the client calls `name`.
+pub(super) fn answer(
+    state: &State,
+    question: &Question<'_>,
+    name: ServiceRef<'_>,
+    target: ServiceRef<'_>,
+) -> Replied {
+    let old = state.rules_for(RuleKind::RoutingV1, target);
+    let new = state.rules_for(RuleKind::Routing, target);
+    let revision = old.revision.with(new.revision);
+    let is_empty = old.rules.is_empty() && new.rules.is_empty();
+    let digits = revision.digits();
+    let shown: &[u8] = if is_empty { NO_ROUTING_REVISION.as_bytes() } else { &digits };
+    if question.has(shown) {
+        return question.unchanged();
+    }
+    let mut out = question.begin((!is_empty).then_some(revision));
+    put_nested(&mut out, discover::ROUTING, |out| {
+        let routes = Routes::for_service(new.rules.iter().map(|rule| &**rule), target);
+        put_routes(out, &routes, |nearness| nearness == Nearness::Named);
+        // A rule of the first generation is for one service, by its name.
+        old.rules.iter().filter(|rule| rule.enabled).for_each(|rule| put_old(out, rule));
+        put_routes(out, &routes, |nearness| nearness != Nearness::Named);
+        put_text_value(out, 1, name.name);
+        put_text_value(out, 2, name.namespace);
+        put_text_value(out, 7, std::str::from_utf8(shown).unwrap_or_default());
+    });
+    put_nested(&mut out, discover::ALIAS_FOR, |out| {
+        put_text_value(out, 1, target.name);
+        put_text_value(out, 2, target.namespace);
+    });
+    Replied::made(Code::ExecuteSuccess, out)
+}
+
+fn put_routes(out: &mut Vec<u8>, routes: &Routes, takes: impl Fn(Nearness) -> bool) {
+    let mut put = |number, routes: &[(Nearness, v1::Route)]| {
+        for (_, route) in routes.iter().filter(|(nearness, _)| takes(*nearness)) {
+            put_message(out, number, &route.encode_to_vec());
+        }
+    };
+    put(INBOUNDS, &routes.inbounds);
+    put(OUTBOUNDS, &routes.outbounds);
+}
+
+fn put_old(out: &mut Vec<u8>, rule: &Rule) {
+    let message = rule_message(rule);
+    for field in Fields::of(message).flatten().filter(|it| TAKEN_OVER.contains(&it.number)) {
+        out.extend_from_slice(&message[field.start..field.end]);
+    }
+}

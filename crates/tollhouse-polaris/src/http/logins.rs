@@ -1,0 +1,113 @@
+//! Failed logins: who guesses a password has to wait, longer each time.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::slots::client_of;
+
+/// Failures that cost nothing: people mistype.
+const FREE_FAILURES: u32 = 2;
+
+/// Wait after the first failure that is not free; doubles with each further one.
+const WAIT_MIN: Duration = Duration::from_secs(1);
+
+/// Longest wait: a thousand guesses take nine hours, and a person who erred takes a break.
+const WAIT_MAX: Duration = Duration::from_secs(32);
+
+/// A client is forgotten when it has not failed for so long.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// Clients that are remembered; beyond, the one goes that failed longest ago.
+const CLIENTS_MAX: usize = 4_096;
+
+/// Who failed lately. One for a process.
+#[derive(Debug, Default)]
+pub(super) struct Logins(Mutex<HashMap<IpAddr, Failed>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Failed {
+    count: u32,
+    last: Instant,
+}
+
+impl Failed {
+    fn wait(self) -> Duration {
+        let Some(doublings) = self.count.checked_sub(FREE_FAILURES + 1) else {
+            return Duration::ZERO;
+        };
+        let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
+        WAIT_MIN.saturating_mul(factor).min(WAIT_MAX)
+    }
+}
+
+impl Logins {
+    /// Whether a client may try now.
+    pub(super) fn may_try(&self, address: IpAddr) -> bool {
+        let clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = clients.get(&client_of(address));
+        failed.is_none_or(|failed| failed.last.elapsed() >= failed.wait())
+    }
+
+    /// A client failed.
+    pub(super) fn failed(&self, address: IpAddr) {
+        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.retain(|_, failed| failed.last.elapsed() < KEPT);
+        let client = client_of(address);
+        if clients.len() >= CLIENTS_MAX && !clients.contains_key(&client) {
+            let oldest = clients.iter().min_by_key(|(_, failed)| failed.last);
+            let oldest = oldest.map(|(client, _)| *client);
+            oldest.map(|client| clients.remove(&client));
+        }
+        let failed = clients.entry(client).or_insert(Failed { count: 0, last: Instant::now() });
+        failed.count = failed.count.saturating_add(1);
+        failed.last = Instant::now();
+    }
+
+    /// A client logged in.
+    pub(super) fn succeeded(&self, address: IpAddr) {
+        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.remove(&client_of(address));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_failure_doubles_the_wait_up_to_a_bound() {
+        let logins = Logins::default();
+        let [guesser, other] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().expect("address"));
+        for _ in 0..FREE_FAILURES {
+            assert!(logins.may_try(guesser));
+            logins.failed(guesser);
+        }
+        for seconds in [1, 2, 4, 8, 16, 32, 32, 32] {
+            assert!(logins.may_try(guesser), "{seconds}");
+            logins.failed(guesser);
+            tokio::time::advance(Duration::from_millis(1_000 * seconds - 1)).await;
+            assert!(!logins.may_try(guesser), "{seconds}");
+            assert!(logins.may_try(other), "others are not held up");
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        logins.succeeded(guesser);
+        logins.failed(guesser);
+        assert!(logins.may_try(guesser), "who logged in starts anew");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_memory_of_failures_is_bounded() {
+        let logins = Logins::default();
+        for number in 0..=CLIENTS_MAX as u32 {
+            logins.failed(IpAddr::from(number.to_be_bytes()));
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        let clients = logins.0.lock().expect("whole");
+        assert_eq!(clients.len(), CLIENTS_MAX);
+        assert!(!clients.contains_key(&IpAddr::from([0, 0, 0, 0])), "the oldest is forgotten");
+    }
+}

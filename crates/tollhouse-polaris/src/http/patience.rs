@@ -1,0 +1,143 @@
+//! A stream on which a client that does not read is given up after some time.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// How long a client may take for [`PROGRESS_BYTES`] of an answer, or for its end.
+pub(super) const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes that count as progress: what the slowest line in use takes in a few seconds.
+const PROGRESS_BYTES: usize = 16 * 1024;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Patient<S> {
+    stream: S,
+    /// Runs while bytes wait for the client.
+    stall: Option<Pin<Box<Sleep>>>,
+    /// Taken by the client since it runs.
+    taken_bytes: usize,
+}
+
+impl<S> Patient<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, stall: None, taken_bytes: 0 }
+    }
+
+    /// What came of writing, unless the client has used up the patience.
+    fn judged(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Ready(Ok(count)) => {
+                self.taken_bytes += count;
+                if self.taken_bytes >= PROGRESS_BYTES {
+                    self.content();
+                }
+                Poll::Ready(Ok(count))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(STALL_MAX)));
+                ready!(stall.as_mut().poll(cx));
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+        }
+    }
+
+    fn content(&mut self) {
+        self.stall = None;
+        self.taken_bytes = 0;
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.judged(written, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        self.judged(written, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        // Asked for when all that there was is written.
+        self.content();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_slowly_is_served_and_who_does_not_is_given_up() {
+        let (near, mut far) = tokio::io::duplex(1_024);
+        let mut stream = Patient::new(near);
+        let length = 8 * PROGRESS_BYTES;
+        let reading = tokio::spawn(async move {
+            let mut piece = vec![0; PROGRESS_BYTES];
+            for _ in 0..4 {
+                tokio::time::sleep(STALL_MAX / 2).await;
+                far.read_exact(&mut piece).await.expect("there is more");
+            }
+            far
+        });
+        let written = stream.write_all(&vec![0; length]).await;
+        assert_eq!(written.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
+        drop(reading.await.expect("half was read"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_between_two_answers_is_no_stall() {
+        let (near, mut far) = tokio::io::duplex(4);
+        let mut stream = Patient::new(near);
+        for _ in 0..3 {
+            let mut seen = [0; 8];
+            let (written, read) =
+                tokio::join!(stream.write_all(b"12345678"), far.read_exact(&mut seen));
+            assert!(written.is_ok() && read.is_ok());
+            stream.flush().await.expect("flushed");
+            tokio::time::sleep(2 * STALL_MAX).await;
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Fields that are newer than the edition of the schema which clients in use were built with. Some
+//! of these clients refuse an answer in which a field occurs that they do not know, even as `null`;
+//! so such a field is written only where it says something.
+
+/// The numbers of a message's newer fields: newer than edition 1.5.3 of the protocol's schema.
+pub(super) fn newer_fields(message: &str) -> &'static [u32] {
+    match message {
+        "v1.BlockConfig" => &[5],
+        "v1.CircuitBreakerRule" => &[50, 51],
+        "v1.Client" => &[100, 101, 102],
+        "v1.DiscoverRequest" => &[31],
+        "v1.DiscoverResponse" => &[25, 26, 27, 28, 29, 100],
+        "v1.HeartbeatRecord" => &[8],
+        "v1.InterfaceDescriptor" => &[15],
+        "v1.LaneGroup" => &[13],
+        "v1.LaneRule" => &[14, 15],
+        "v1.Namespace" => &[100],
+        "v1.Response" => &[100],
+        "v1.Route" => &[50],
+        "v1.Service" => &[27, 28, 100, 101],
+        "v1.ServiceAlias" => &[25, 26],
+        "v1.ServiceContract" => &[16, 20],
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::descriptors;
+
+    #[test]
+    fn newer_fields_are_fields() {
+        let mut count = 0;
+        for message in descriptors().all_messages() {
+            for number in newer_fields(message.full_name()) {
+                assert!(message.get_field(*number).is_some(), "{} {number}", message.full_name());
+                count += 1;
+            }
+        }
+        assert_eq!(count, 29, "every name above is that of a message");
+    }
+}

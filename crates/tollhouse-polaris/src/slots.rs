@@ -1,0 +1,127 @@
+//! How many connections a listener may have, over all of its threads, and how many of them one address.
+//!
+//! Whoever serves a connection holds a [`Slot`]. What is beyond is closed at once: a connection that
+//! waits to be accepted costs a place in the kernel's queue, which is everybody's.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tollhouse_stdx::LogLimit;
+
+/// How often it is told that connections are refused, or cannot be accepted.
+pub(crate) const TELL_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The places of one listener. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Slots(Arc<Places>);
+
+#[derive(Debug)]
+struct Places {
+    max: usize,
+    per_client_max: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug)]
+struct Taken {
+    count: usize,
+    by_client: HashMap<IpAddr, usize>,
+    refusals: LogLimit,
+}
+
+/// The place of one connection, for as long as it lasts.
+#[derive(Debug)]
+pub struct Slot {
+    places: Arc<Places>,
+    client: IpAddr,
+}
+
+impl Slots {
+    /// So many places. One address gets three quarters of them at most, so that there is room for the
+    /// others when it goes wild.
+    pub fn new(max: usize) -> Self {
+        let per_client_max = max.div_ceil(4) * 3;
+        let refusals = LogLimit::new(TELL_INTERVAL);
+        let taken = Taken { count: 0, by_client: HashMap::new(), refusals };
+        Self(Arc::new(Places { max, per_client_max, taken: Mutex::new(taken) }))
+    }
+
+    /// A place for a connection of an address, if there is one; warns now and then if not.
+    pub fn take(&self, address: IpAddr) -> Option<Slot> {
+        let client = client_of(address);
+        let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_client = taken.by_client.get(&client).copied().unwrap_or(0);
+        if taken.count >= self.0.max || of_client >= self.0.per_client_max {
+            if let Some(untold) = taken.refusals.admit(Instant::now()) {
+                let (max, open) = (self.0.max, taken.count);
+                tracing::warn!(%address, of_client, open, max, untold,
+                    "too many connections of registry clients; further ones are closed");
+            }
+            return None;
+        }
+        taken.count += 1;
+        taken.by_client.insert(client, of_client + 1);
+        Some(Slot { places: Arc::clone(&self.0), client })
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.count -= 1;
+        if let Some(count) = taken.by_client.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                taken.by_client.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// Who an address stands for: with version 6 a client has a whole network of them.
+pub(crate) fn client_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn places_are_counted_over_all_and_for_each_address() {
+        let slots = Slots::new(4);
+        let greedy = address("10.0.0.1");
+        let mut held: Vec<_> = (0..3).map(|_| slots.take(greedy).expect("a place")).collect();
+        assert!(slots.take(greedy).is_none(), "the rest is for others");
+        held.push(slots.clone().take(address("10.0.0.2")).expect("a place"));
+        assert!(slots.take(address("10.0.0.3")).is_none(), "none is left");
+        held.clear();
+        assert!(slots.0.taken.lock().expect("whole").by_client.is_empty());
+        assert!(slots.take(greedy).is_some());
+    }
+
+    #[test]
+    fn a_network_of_version_six_is_one_client() {
+        for (one, other, is_same) in [
+            ("2001:db8::1", "2001:db8::2:3", true),
+            ("2001:db8::1", "2001:db8:0:1::1", false),
+            ("::ffff:10.0.0.1", "10.0.0.1", true),
+            ("10.0.0.1", "10.0.0.2", false),
+        ] {
+            let is = client_of(address(one)) == client_of(address(other));
+            assert_eq!(is, is_same, "{one} {other}");
+        }
+    }
+}

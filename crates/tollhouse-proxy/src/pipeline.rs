@@ -11,6 +11,7 @@ use crate::client::Client;
 use crate::error::GatewayError;
 use crate::exchange::{PumpError, RequestPump};
 use crate::forward::Forward;
+use crate::kept::Kept;
 use crate::plugins::Chains;
 use crate::request::{Request, Work, is_idempotent};
 use crate::serve::After;
@@ -48,7 +49,8 @@ pub(crate) async fn serve(
     // Which route, with every condition checked. `OPTIONS *` asks about the server as a whole: no
     // route can be meant, and global rules have their say all the same.
     let asks_server = work.head.parts.is_asterisk(client.link.buffer.filled());
-    let route = if asks_server { None } else { find_route(worker, &snapshot, client, work) };
+    let found = if asks_server { None } else { find_route(worker, &snapshot, client, work) };
+    let route = found.map(|route| &**route);
 
     // Plugins, if there are any, see the request before a node does: one may answer it, or send it
     // elsewhere.
@@ -68,12 +70,29 @@ pub(crate) async fn serve(
         }
     };
 
-    // Up to a node and back again; the answer's body is on its way when this returns. Plugins see
-    // its head before the client does.
+    // A tunnel may last for days, during which the configuration changes a thousand times.
+    if let Some(route) = found.filter(|route| route.websocket && work.head.upgrade) {
+        let kept = Kept::new(route, way.upstream, chains);
+        drop(snapshot);
+        return Box::pin(kept.forward(worker, client, work, body)).await;
+    }
+    forward(worker, client, work, body, way, chains.as_ref()).await
+}
+
+/// Up to a node and back again; the answer's body is on its way when this returns. Plugins see its
+/// head before the client does.
+#[inline]
+pub(crate) async fn forward(
+    worker: &Worker,
+    client: &mut Client,
+    work: &mut Work,
+    body: &mut RequestPump,
+    way: Way<'_>,
+    chains: Option<&Chains<'_>>,
+) -> Result<After, GatewayError> {
     let Way { route, upstream } = way;
-    let forward = Forward { worker, route, upstream, chains: chains.as_ref() };
-    let served = forward.run(client, work, body).await;
-    match &chains {
+    let served = Forward { worker, route, upstream, chains }.run(client, work, body).await;
+    match chains {
         None => served,
         Some(chains) => {
             let route = Some(route);
@@ -140,7 +159,7 @@ fn find_route<'a>(
     snapshot: &'a Snapshot,
     client: &Client,
     work: &mut Work,
-) -> Option<&'a RouteEntry> {
+) -> Option<&'a Arc<RouteEntry>> {
     let mut captures = std::mem::take(&mut work.captures);
     let found = {
         let request = Request::new(worker, client, work, None);
@@ -159,7 +178,7 @@ fn find_route<'a>(
     work.captures = captures;
     let found = found?;
     work.matched = found.pattern_indexes();
-    Some(&**found.value)
+    Some(found.value)
 }
 
 /// Notes the route for log and metrics.

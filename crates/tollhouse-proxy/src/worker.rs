@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
-use tollhouse_stdx::{CoarseClock, LogLimit};
 use tollhouse_stdx::random::Random;
 use tollhouse_stdx::room::Room;
 use tollhouse_stdx::wheel::{TICK_DEFAULT, Wheel};
+use tollhouse_stdx::{CoarseClock, LogLimit};
 use tollhouse_telemetry::access_log::CoreLog;
 use tollhouse_telemetry::{CoreHandle, Registry};
 

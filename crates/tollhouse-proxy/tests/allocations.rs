@@ -6,27 +6,19 @@
 
 #![expect(unsafe_code, reason = "an allocator that counts can be installed in no other way")]
 
+mod support;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use serde_json::json;
-use tokio::sync::watch;
-use tollhouse_model::upstream::KeepalivePool;
-use tollhouse_model::{Id, Kind};
-use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
-use tollhouse_proxy::settings::{Limits, RealIp};
-use tollhouse_proxy::{
-    Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
-};
-use tollhouse_router::{Mode, NormalizeOptions};
-use tollhouse_telemetry::Registry;
+use support::{Gateway, PATIENCE, read_head, snapshot};
+use tollhouse_proxy::SnapshotCell;
 
 /// Requests of each kind before counting: buffers, pools and tables have then grown.
 const WARM_UP_REQUESTS: usize = 50;
@@ -36,9 +28,6 @@ const COUNTED_REQUESTS: usize = 200;
 
 /// Allocations whose origin a failure shows.
 const TRACES_MAX: usize = 3;
-
-/// No wait is longer: a worker that does not answer fails the test.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 static COUNTS: AtomicBool = AtomicBool::new(false);
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
@@ -151,7 +140,10 @@ fn a_warm_core_serves_without_allocating() {
     let origin = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let origin_address = origin.local_addr().expect("an address");
     let origin = std::thread::spawn(move || serve_one_connection(&origin));
-    let gateway = Gateway::start(origin_address);
+    let node = origin_address.to_string();
+    let route = json!({"uri": "/*", "upstream": {"type": "roundrobin", "nodes": {node: 1}}});
+    let snapshots = Arc::new(SnapshotCell::new(snapshot(route)));
+    let gateway = Gateway::start(&snapshots, || IS_COUNTED.set(true));
     let mut client = TcpStream::connect(gateway.address).expect("the worker accepts");
     client.set_read_timeout(Some(PATIENCE)).expect("an open socket");
 
@@ -193,19 +185,6 @@ fn ask(client: &mut TcpStream, case: &Case, answer: &mut Vec<u8>) {
     assert_eq!(answer[head_bytes..], case.body);
 }
 
-/// Reads up to the empty line and no further; `None` at the end of the stream.
-fn read_head(stream: &mut TcpStream, head: &mut Vec<u8>) -> Option<()> {
-    head.clear();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
-        if stream.read(&mut byte).ok()? == 0 {
-            return None;
-        }
-        head.push(byte[0]);
-    }
-    Some(())
-}
-
 /// An origin for a single connection; how many requests came over it.
 fn serve_one_connection(listener: &TcpListener) -> usize {
     let (mut stream, _) = listener.accept().expect("a connection");
@@ -225,98 +204,4 @@ fn serve_one_connection(listener: &TcpListener) -> usize {
         stream.write_all(answer).expect("the worker reads");
     }
     requests
-}
-
-/// One worker on a thread of its own.
-struct Gateway {
-    address: SocketAddr,
-    phase: watch::Sender<Phase>,
-    thread: JoinHandle<()>,
-}
-
-impl Gateway {
-    fn start(origin: SocketAddr) -> Self {
-        let settings = settings();
-        let snapshot = snapshot(&settings, origin);
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.set_nonblocking(true).expect("an open socket");
-        let address = listener.local_addr().expect("an address");
-        let (phase, receiver) = watch::channel(Phase::Serving);
-        let parts = WorkerParts {
-            settings: Arc::new(settings),
-            snapshots: Arc::new(SnapshotCell::new(snapshot)),
-            listeners: vec![listener],
-            phase: receiver,
-            metrics: Arc::new(Registry::new()),
-            log: None,
-        };
-        let thread = std::thread::spawn(move || {
-            IS_COUNTED.set(true);
-            Worker::run(parts).expect("the worker runs");
-        });
-        Self { address, phase, thread }
-    }
-
-    fn stop(self) {
-        self.phase.send_replace(Phase::Draining);
-        self.thread.join().expect("the worker ends well");
-    }
-}
-
-fn snapshot(settings: &Settings, origin: SocketAddr) -> Arc<Snapshot> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let resolver = Resolver::with_source(
-        Arc::new(NoNames),
-        ResolverSettings::default(),
-        runtime.handle().clone(),
-    );
-    let node = origin.to_string();
-    let route = json!({"uri": "/*", "upstream": {"type": "roundrobin", "nodes": {node: 1}}});
-    let mut compiler = Compiler::new(
-        settings,
-        resolver,
-        Arc::new(tollhouse_plugin::Catalogue::empty()),
-        Arc::new(tollhouse_plugin::Services::new("APISIX")),
-    );
-    let snapshot = compiler.apply([Change::Upsert {
-        kind: Kind::Route,
-        id: Id::new("r"),
-        value: Ok(route),
-        path: "routes[0]".to_owned(),
-    }]);
-    assert_eq!(compiler.problems().count(), 0);
-    snapshot
-}
-
-/// A resolver's source that knows no name; the node is an address.
-struct NoNames;
-
-impl Source for NoNames {
-    fn lookup<'a>(&'a self, _question: &'a Question) -> Lookup<'a> {
-        Box::pin(async { Err(ResolveError::Denied) })
-    }
-}
-
-fn settings() -> Settings {
-    Settings {
-        router_mode: Mode::HostUri,
-        normalize: NormalizeOptions::default(),
-        limits: Limits::default(),
-        server: "tollhouse".to_owned(),
-        show_upstream_status: false,
-        trusted_addresses: None,
-        real_ip: RealIp {
-            header: "x-real-ip".to_owned(),
-            from: vec!["127.0.0.1/32".parse().expect("a network")],
-            recursive: false,
-        },
-        upstream_keepalive: KeepalivePool {
-            size: 320,
-            idle_timeout: Duration::from_secs(60),
-            requests: u32::MAX,
-        },
-        disable_health_checks: false,
-        resolve_timeout: Duration::from_secs(5),
-        drain_time: Duration::from_secs(1),
-    }
 }

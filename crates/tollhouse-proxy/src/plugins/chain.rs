@@ -138,22 +138,48 @@ impl Chain {
 /// its consumer's come once it is known.
 #[derive(Debug)]
 pub(crate) struct Chains<'s> {
-    globals: &'s Chain,
+    globals: &'s Arc<Chain>,
     /// The route's; `None` where no route takes the request.
     route: Option<&'s Chain>,
     /// The route's with the consumer's among them; in place of `route` once `is_merged`.
-    merged: Vec<&'s PluginStep>,
+    merged: Vec<&'s Arc<PluginStep>>,
     is_merged: bool,
     phases: Phases,
     /// What `_meta.filter` said; asked once for each instance.
-    verdicts: RefCell<SmallVec<[(usize, bool); VERDICTS_INLINE]>>,
+    verdicts: RefCell<Verdicts>,
+}
+
+type Verdicts = SmallVec<[(usize, bool); VERDICTS_INLINE]>;
+
+/// The same without the snapshot that it was taken from, for an exchange that may last for days.
+#[derive(Debug)]
+pub(crate) struct KeptChains {
+    globals: Arc<Chain>,
+    merged: Vec<Arc<PluginStep>>,
+    is_merged: bool,
+    phases: Phases,
+    verdicts: Verdicts,
+}
+
+impl KeptChains {
+    /// To be used for a request that took `route`.
+    pub(crate) fn lend<'k>(&'k self, route: &'k RouteEntry) -> Chains<'k> {
+        Chains {
+            globals: &self.globals,
+            route: Some(&route.chain),
+            merged: self.merged.iter().collect(),
+            is_merged: self.is_merged,
+            phases: self.phases,
+            verdicts: RefCell::new(self.verdicts.clone()),
+        }
+    }
 }
 
 impl<'s> Chains<'s> {
     /// Those of global rules and of a route; `None` where there are none, which costs a look.
     #[inline]
     pub(crate) fn of(snapshot: &'s Snapshot, route: Option<&'s RouteEntry>) -> Option<Self> {
-        let (globals, route) = (&*snapshot.globals, route.map(|route| &route.chain));
+        let (globals, route) = (&snapshot.globals, route.map(|route| &route.chain));
         if globals.is_empty() && route.is_none_or(Chain::is_empty) {
             return None;
         }
@@ -166,6 +192,17 @@ impl<'s> Chains<'s> {
             phases: globals.phases.and(phases),
             verdicts: RefCell::default(),
         })
+    }
+
+    /// Holds what it refers to, but for the route's own.
+    pub(crate) fn keep(self) -> KeptChains {
+        KeptChains {
+            globals: Arc::clone(self.globals),
+            merged: self.merged.into_iter().map(Arc::clone).collect(),
+            is_merged: self.is_merged,
+            phases: self.phases,
+            verdicts: self.verdicts.into_inner(),
+        }
     }
 
     /// Whether any plugin takes part in `phase`.
@@ -183,7 +220,7 @@ impl<'s> Chains<'s> {
         }
         let index = index - globals;
         if self.is_merged {
-            return self.merged.get(index).copied();
+            return self.merged.get(index).map(|step| &***step);
         }
         self.route?.steps.get(index).map(|step| &**step)
     }

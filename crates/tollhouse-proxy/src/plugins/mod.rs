@@ -14,7 +14,7 @@ mod unavailable;
 pub(crate) mod variables;
 mod work;
 
-pub(crate) use chain::Chains;
 pub use chain::{Chain, PluginStep, StepSet};
+pub(crate) use chain::{Chains, KeptChains};
 pub(crate) use work::Filters;
 pub use work::PluginWork;

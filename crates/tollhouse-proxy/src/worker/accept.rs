@@ -73,15 +73,16 @@ async fn pause(worker: &Worker, error: &io::Error) {
 fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     worker.metrics.downstream_connections_accepted.increment();
     worker.metrics.downstream_connections_open.increment();
-    let refusal = match refusal(worker, peer) {
-        None => None,
-        Some(code) => match Refused::begin(worker, code) {
-            Some(refused) => Some(refused),
-            None => return drop_refused(worker, peer, code),
-        },
-    };
+    let refusal = refusal(worker, peer);
+    if let Some(code) = refusal {
+        if worker.refused_open.get() >= REFUSED_OPEN_MAX {
+            return drop_refused(worker, peer, code);
+        }
+        worker.refused_open.set(worker.refused_open.get() + 1);
+    }
     worker.open.begin();
-    let entry = Entry { worker: Rc::clone(worker), number: None, client: peer };
+    let is_refused = refusal.is_some();
+    let entry = Entry { worker: Rc::clone(worker), number: None, client: peer, is_refused };
     let local = stream.local_addr().unwrap_or(peer);
     let client = Client::new(worker, Stream::Plain(stream), peer, local);
     let task = connection(entry, client, refusal);
@@ -104,41 +105,16 @@ fn drop_refused(worker: &Worker, peer: SocketAddr, code: ErrorCode) {
     crate::account::count_refusal(worker, code);
 }
 
-/// A connection over the limit while it is open.
-struct Refused {
-    worker: Rc<Worker>,
-    code: ErrorCode,
-}
-
-impl Refused {
-    /// `None` where as many are open as may be.
-    fn begin(worker: &Rc<Worker>, code: ErrorCode) -> Option<Self> {
-        let open = worker.refused_open.get();
-        if open >= REFUSED_OPEN_MAX {
-            return None;
-        }
-        worker.refused_open.set(open + 1);
-        Some(Self { worker: Rc::clone(worker), code })
-    }
-}
-
-impl Drop for Refused {
-    fn drop(&mut self) {
-        let open = &self.worker.refused_open;
-        open.set(open.get() - 1);
-    }
-}
-
-async fn connection(mut entry: Entry, mut client: Client, refusal: Option<Refused>) {
+async fn connection(mut entry: Entry, mut client: Client, refusal: Option<ErrorCode>) {
     let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
     entry.number = Some(entry.worker.open.enter(task));
     let worker = Rc::clone(&entry.worker);
     match refusal {
         None => serve::connection(&worker, &mut client).await,
-        Some(refused) => {
+        Some(code) => {
             client.attach().await;
             let mut work = worker.take_work();
-            let error = GatewayError::from(refused.code);
+            let error = GatewayError::from(code);
             Box::pin(rescue::refuse(&worker, &mut client, &mut work, error)).await;
             crate::account::refused(&worker, &client, &work);
             worker.give_work(work);
@@ -153,10 +129,13 @@ struct Entry {
     /// Of its task, once that has begun.
     number: Option<u64>,
     client: SocketAddr,
+    is_refused: bool,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        let refused = &self.worker.refused_open;
+        refused.set(refused.get() - usize::from(self.is_refused));
         self.worker.open.exit(self.number);
         self.worker.open.leave(self.client.ip());
         self.worker.metrics.downstream_connections_open.decrement();

@@ -1,0 +1,129 @@
+//! What tests of a core share: one worker on a thread of its own, and a configuration for it.
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_model::{Id, Kind};
+use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
+use tollhouse_proxy::settings::{Limits, RealIp};
+use tollhouse_proxy::{
+    Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
+};
+use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_telemetry::Registry;
+
+/// No wait is longer: a worker that does not answer fails the test.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Reads up to the empty line and no further; `None` at the end of the stream.
+pub fn read_head(stream: &mut TcpStream, head: &mut Vec<u8>) -> Option<()> {
+    head.clear();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        head.push(byte[0]);
+    }
+    Some(())
+}
+
+/// One worker on a thread of its own.
+pub struct Gateway {
+    /// Where it listens.
+    pub address: SocketAddr,
+    phase: watch::Sender<Phase>,
+    thread: JoinHandle<()>,
+}
+
+impl Gateway {
+    /// Serves what is published in `snapshots`; `begin` is what its thread does first.
+    pub fn start(snapshots: &Arc<SnapshotCell>, begin: fn()) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.set_nonblocking(true).expect("an open socket");
+        let address = listener.local_addr().expect("an address");
+        let (phase, receiver) = watch::channel(Phase::Serving);
+        let parts = WorkerParts {
+            settings: Arc::new(settings()),
+            snapshots: Arc::clone(snapshots),
+            listeners: vec![listener],
+            phase: receiver,
+            metrics: Arc::new(Registry::new()),
+            log: None,
+        };
+        let thread = std::thread::spawn(move || {
+            begin();
+            Worker::run(parts).expect("the worker runs");
+        });
+        Self { address, phase, thread }
+    }
+
+    /// Ends it.
+    pub fn stop(self) {
+        self.phase.send_replace(Phase::Draining);
+        self.thread.join().expect("the worker ends well");
+    }
+}
+
+/// A configuration of one route.
+pub fn snapshot(route: Value) -> Arc<Snapshot> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let resolver = Resolver::with_source(
+        Arc::new(NoNames),
+        ResolverSettings::default(),
+        runtime.handle().clone(),
+    );
+    let mut compiler = Compiler::new(
+        &settings(),
+        resolver,
+        Arc::new(tollhouse_plugins::catalogue()),
+        Arc::new(tollhouse_plugin::Services::new("APISIX")),
+    );
+    let snapshot = compiler.apply([Change::Upsert {
+        kind: Kind::Route,
+        id: Id::new("r"),
+        value: Ok(route),
+        path: "routes[0]".to_owned(),
+    }]);
+    assert_eq!(compiler.problems().count(), 0);
+    snapshot
+}
+
+/// A resolver's source that knows no name; the node is an address.
+struct NoNames;
+
+impl Source for NoNames {
+    fn lookup<'a>(&'a self, _question: &'a Question) -> Lookup<'a> {
+        Box::pin(async { Err(ResolveError::Denied) })
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        router_mode: Mode::HostUri,
+        normalize: NormalizeOptions::default(),
+        limits: Limits::default(),
+        server: "tollhouse".to_owned(),
+        show_upstream_status: false,
+        trusted_addresses: None,
+        real_ip: RealIp {
+            header: "x-real-ip".to_owned(),
+            from: vec!["127.0.0.1/32".parse().expect("a network")],
+            recursive: false,
+        },
+        upstream_keepalive: KeepalivePool {
+            size: 320,
+            idle_timeout: Duration::from_secs(60),
+            requests: u32::MAX,
+        },
+        disable_health_checks: false,
+        resolve_timeout: Duration::from_secs(5),
+        drain_time: Duration::from_secs(1),
+    }
+}

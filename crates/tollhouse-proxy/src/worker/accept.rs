@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -82,7 +82,7 @@ fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     }
     worker.open.begin();
     let is_refused = refusal.is_some();
-    let entry = Entry { worker: Rc::clone(worker), number: None, client: peer, is_refused };
+    let entry = Entry { worker: Rc::clone(worker), number: None, client: peer.ip(), is_refused };
     let local = stream.local_addr().unwrap_or(peer);
     let client = Client::new(worker, Stream::Plain(stream), peer, local);
     let task = connection(entry, client, refusal);
@@ -105,20 +105,28 @@ fn drop_refused(worker: &Worker, peer: SocketAddr, code: ErrorCode) {
     crate::account::count_refusal(worker, code);
 }
 
-async fn connection(mut entry: Entry, mut client: Client, refusal: Option<ErrorCode>) {
-    let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-    entry.number = Some(entry.worker.open.enter(task));
-    let worker = Rc::clone(&entry.worker);
-    match refusal {
-        None => serve::connection(&worker, &mut client).await,
-        Some(code) => {
-            client.attach().await;
-            let mut work = worker.take_work();
-            let error = GatewayError::from(code);
-            Box::pin(rescue::refuse(&worker, &mut client, &mut work, error)).await;
-            crate::account::refused(&worker, &client, &work);
-            worker.give_work(work);
-            Box::pin(client.linger(&worker)).await;
+/// A block and not a function that is `async`, which would hold its parameters twice.
+#[expect(clippy::manual_async_fn, reason = "every idle connection would pay for the copies")]
+fn connection(
+    mut entry: Entry,
+    mut client: Client,
+    refusal: Option<ErrorCode>,
+) -> impl Future<Output = ()> {
+    async move {
+        let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        entry.number = Some(entry.worker.open.enter(task));
+        let worker = Rc::clone(&entry.worker);
+        match refusal {
+            None => serve::connection(&worker, &mut client).await,
+            Some(code) => {
+                client.attach().await;
+                let mut work = worker.take_work();
+                let error = GatewayError::from(code);
+                Box::pin(rescue::refuse(&worker, &mut client, &mut work, error)).await;
+                crate::account::refused(&worker, &client, &work);
+                worker.give_work(work);
+                Box::pin(client.linger(&worker)).await;
+            }
         }
     }
 }
@@ -128,7 +136,7 @@ struct Entry {
     worker: Rc<Worker>,
     /// Of its task, once that has begun.
     number: Option<u64>,
-    client: SocketAddr,
+    client: IpAddr,
     is_refused: bool,
 }
 
@@ -137,7 +145,7 @@ impl Drop for Entry {
         let refused = &self.worker.refused_open;
         refused.set(refused.get() - usize::from(self.is_refused));
         self.worker.open.exit(self.number);
-        self.worker.open.leave(self.client.ip());
+        self.worker.open.leave(self.client);
         self.worker.metrics.downstream_connections_open.decrement();
     }
 }

@@ -100,8 +100,16 @@ pub struct Document {
 /// # Errors
 /// The document cannot be taken apart at all: unreadable, too large, unfinished, or no object.
 pub fn read(path: &Path, environment: Environment<'_>) -> Result<Document, Problems> {
-    let text = file::read(path).map_err(one)?;
+    let text = read_text(path)?;
     parse(&text, Format::of(path), environment)
+}
+
+/// Reads a file without taking it apart.
+///
+/// # Errors
+/// It is unreadable, or too large.
+pub fn read_text(path: &Path) -> Result<String, Problems> {
+    file::read(path).map_err(one)
 }
 
 /// Takes a document apart.

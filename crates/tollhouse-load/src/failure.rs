@@ -108,6 +108,28 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}: {}", self.class, self.message)
+        // Some messages begin with their class: `status 429`.
+        let class = self.class.as_str();
+        match self.message.strip_prefix(class) {
+            Some(rest) if rest.starts_with(' ') => out.write_str(&self.message),
+            _ => write!(out, "{class}: {}", self.message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_said_once() {
+        let table = [
+            (FailureClass::Status, "status 429", "status 429"),
+            (FailureClass::Status, "statusless", "status: statusless"),
+            (FailureClass::Connect, "Connection refused", "connect: Connection refused"),
+        ];
+        for (class, message, expected) in table {
+            assert_eq!(Failure::new(class, message).to_string(), expected);
+        }
     }
 }

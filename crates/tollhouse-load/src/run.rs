@@ -220,7 +220,7 @@ fn unusable(target: &Target, failure: &Failure) -> BenchError {
             "; name its authority with --ca, or take any certificate with --insecure".to_owned()
         }
         FailureClass::Status => {
-            "; say which statuses are a success if this is what you expect".into()
+            "; if this is what you expect, say that it is a success with --expect-status".into()
         }
         FailureClass::Check => "; the answer is not what the case expects".into(),
         _ => String::new(),

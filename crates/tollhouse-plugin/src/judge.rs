@@ -1,5 +1,7 @@
 //! What is wrong with the plugins of an object, in the words of an operator.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use tollhouse_model::{PluginSet, Problem, Problems, encryption};
 
@@ -17,18 +19,30 @@ pub enum Role {
     Identity,
 }
 
+/// What plugins are judged among.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// All plugins.
+    pub catalogue: &'a Catalogue,
+    /// What the process offers.
+    pub services: &'a Arc<Services>,
+    /// What plugins are told for all of their confs, by name.
+    pub metadata: &'a BTreeMap<String, Value>,
+}
+
 /// Judges every plugin of an object that is not switched off.
 pub fn judge(
     plugins: &PluginSet,
     role: Role,
     (owner, path): (&str, &str),
-    catalogue: &Catalogue,
-    services: &Arc<Services>,
+    surroundings: Surroundings<'_>,
 ) -> Problems {
+    let Surroundings { catalogue, services, metadata } = surroundings;
     let mut problems = Problems::new();
     for (name, conf) in plugins.iter().filter(|(_, conf)| !conf.meta.disable) {
         let path = format!("{path}.plugins.{name}");
-        let scope = Scope { owner, conf: &conf.conf, metadata: None, catalogue, services };
+        let metadata = metadata.get(name);
+        let scope = Scope { owner, conf: &conf.conf, metadata, catalogue, services };
         let Some(plugin) = catalogue.get(name) else {
             problems.push(absent::problem(name, path, role, &scope));
             continue;
@@ -43,10 +57,32 @@ pub fn judge(
             plugin.compile(&conf.conf, &scope).map(drop)
         };
         if let Err(error) = checked {
-            problems.push(refused(name, path, &error));
+            let problem = refused(name, path, &error);
+            let hint = lacking(plugin.schema(), &conf.conf).filter(|_| error.contains(NO_BRANCH));
+            problems.push(match hint {
+                Some(hint) => problem.with_hint(hint),
+                None => problem,
+            });
         }
     }
     problems
+}
+
+/// How schemas refuse what none of their branches takes.
+const NO_BRANCH: &str = "matches none";
+
+/// What a conf lacks that has part of the fields that belong together.
+fn lacking(schema: &Value, conf: &Value) -> Option<String> {
+    let branches = ["oneOf", "anyOf"].into_iter().filter_map(|kind| schema.get(kind)?.as_array());
+    let parted = branches.flatten().filter_map(|branch| {
+        let required = branch.get("required")?.as_array()?.iter().filter_map(Value::as_str);
+        let (given, lacked): (Vec<&str>, Vec<&str>) =
+            required.partition(|name| conf.get(name).is_some());
+        (!given.is_empty() && !lacked.is_empty()).then_some((given, lacked))
+    });
+    let (given, lacked) = parted.max_by_key(|(given, _)| given.len())?;
+    let quoted = |names: Vec<&str>| format!("\"{}\"", names.join("\", \""));
+    Some(format!("{} is required beside {}", quoted(lacked), quoted(given)))
 }
 
 /// A conf that its plugin refuses.
@@ -68,4 +104,28 @@ pub fn unopened_beside_plugins(object: &Value, path: &str) -> Option<Problem> {
     let (name, below) = sealed.next()?;
     let dot = if below.is_empty() { "" } else { "." };
     Some(unopened(format!("{path}.{name}{dot}{below}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_lacking_beside_what_is_there_is_named() {
+        let schema = json!({"oneOf": [
+            {"required": ["count", "time_window"]},
+            {"required": ["rules"]},
+        ]});
+        let table = [
+            (json!({"count": 1}), Some("\"time_window\" is required beside \"count\"")),
+            (json!({}), None),
+            (json!({"rules": []}), None),
+        ];
+        for (conf, expected) in table {
+            assert_eq!(lacking(&schema, &conf).as_deref(), expected, "{conf}");
+        }
+        assert_eq!(lacking(&json!({"type": "object"}), &json!({"a": 1})), None);
+    }
 }

@@ -6,6 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub trait QueueGauge: Send + Sync {
     /// Entries waiting.
     fn entries(&self) -> usize;
+
+    /// The request that filled it first; `None` before there was one.
+    fn origin(&self) -> Option<&QueueOrigin> {
+        None
+    }
+}
+
+/// The request that filled a queue first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueOrigin {
+    /// Its route, also where the plugin is another object's.
+    pub route_id: Box<str>,
+    /// The address that it came to.
+    pub server_addr: Box<str>,
 }
 
 /// All queues of the process that are in use.
@@ -27,6 +41,8 @@ pub struct QueueLength {
     pub name: String,
     /// The object whose plugin it is: `routes/1`.
     pub owner: String,
+    /// The request that filled it first.
+    pub origin: Option<QueueOrigin>,
     /// Entries waiting.
     pub entries: usize,
 }
@@ -50,8 +66,10 @@ impl Queues {
     pub fn lengths(&self) -> Vec<QueueLength> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let alive = known.iter().filter_map(|queue| {
-            let entries = queue.gauge.upgrade()?.entries();
-            Some(QueueLength { name: queue.name.clone(), owner: queue.owner.clone(), entries })
+            let gauge = queue.gauge.upgrade()?;
+            let (name, owner) = (queue.name.clone(), queue.owner.clone());
+            let (origin, entries) = (gauge.origin().cloned(), gauge.entries());
+            Some(QueueLength { name, owner, origin, entries })
         });
         alive.collect()
     }

@@ -22,6 +22,8 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_model::variable::Variable;
+use tollhouse_plugin::queues::QueueOrigin;
 use tollhouse_plugin::{
     Category, LogContext, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext, Scope,
     Step,
@@ -140,7 +142,17 @@ impl Plugin for HttpLogger {
     fn log(&self, cx: &mut LogContext<'_>) {
         let entry = self.entries.entry(cx).to_string();
         let bytes = entry.len();
+        self.batches.note_origin(|| origin(cx));
         self.batches.push(entry, bytes);
+    }
+}
+
+/// What metrics tell a queue by.
+fn origin(cx: &LogContext<'_>) -> QueueOrigin {
+    let address = cx.variables().variable(&Variable::parse("server_addr")).unwrap_or_default();
+    QueueOrigin {
+        route_id: cx.transfer().route_id.into(),
+        server_addr: String::from_utf8_lossy(&address).into(),
     }
 }
 

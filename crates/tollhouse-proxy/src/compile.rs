@@ -5,6 +5,7 @@
 
 mod consumers;
 mod dependents;
+mod driven;
 mod plugins;
 mod put;
 mod secrets;
@@ -22,7 +23,7 @@ use tollhouse_net::resolve::Resolver;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_router::{RouteSpec, Router};
 use tollhouse_stdx::CowVec;
-use tollhouse_upstream::UpstreamState;
+use tollhouse_upstream::UpstreamChange;
 
 use crate::consumers::Consumers;
 use crate::plugins::Chain;
@@ -76,6 +77,7 @@ pub struct Compiler {
     dependents: Dependents,
     upstreams: Upstreams,
     problems: BTreeMap<(Kind, Id), Problems>,
+    problems_version: u64,
     body_readers: HashMap<Id, ()>,
     snapshot: Snapshot,
 }
@@ -99,6 +101,7 @@ impl Compiler {
             dependents: Dependents::default(),
             upstreams: Upstreams::new(resolver, settings),
             problems: BTreeMap::new(),
+            problems_version: 0,
             body_readers: HashMap::new(),
             snapshot: Snapshot {
                 revision: 0,
@@ -145,10 +148,16 @@ impl Compiler {
         self.global_rules.values()
     }
 
-    /// Every upstream that somebody must drive beside requests, inline ones and those of plugins
-    /// included: with health checks, with slow start, or with nodes of the registry.
-    pub fn driven_upstreams(&self) -> impl Iterator<Item = Arc<UpstreamState>> {
-        self.upstreams.driven()
+    /// What has changed since the last call about the upstreams that somebody must drive beside
+    /// requests, inline ones and those of plugins included: with health checks, with slow start, or
+    /// with nodes of the registry.
+    pub fn take_driven_changes(&mut self) -> Vec<UpstreamChange> {
+        self.upstreams.take_driven_changes()
+    }
+
+    /// Rises when what is told of problems changes.
+    pub fn problems_version(&self) -> u64 {
+        self.problems_version
     }
 
     /// Takes a route out of the matcher to be put in again, behind those put in before it.
@@ -172,10 +181,20 @@ impl Compiler {
             Ok(value) => self.upsert_value(kind, id, &value, path, touched),
             Err(problem) => Problems::from_iter([problem]),
         };
-        if problems.is_empty() {
-            self.problems.remove(&key);
+        self.note_problems(key, problems);
+    }
+
+    /// Notes what is wrong with an object; nothing where it is well, or gone.
+    fn note_problems(&mut self, key: (Kind, Id), problems: Problems) {
+        let before = if problems.is_empty() {
+            self.problems.remove(&key)
+        } else if self.problems.get(&key) == Some(&problems) {
+            return;
         } else {
-            self.problems.insert(key, problems);
+            self.problems.insert(key.clone(), problems)
+        };
+        if before.is_some() || self.problems.contains_key(&key) {
+            self.problems_version += 1;
         }
     }
 

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod balance;
+mod change;
 mod discovered;
 pub mod health;
 mod node;
@@ -17,6 +18,7 @@ mod ramp;
 mod state;
 mod warm_up;
 
+pub use change::UpstreamChange;
 pub use discovered::PublishedNode;
 pub use health::report::{HealthReport, NodeHealth};
 pub use health::supervisor::HealthSupervisor;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::change::UpstreamChange;
 use crate::state::UpstreamState;
 
 /// How often upstreams with slow start are looked at: the shortest interval of a step.
@@ -43,17 +44,20 @@ impl WarmUps {
         Self { started: Instant::now(), upstreams: Mutex::default(), arrived: Notify::new() }
     }
 
-    /// The upstreams of the snapshot that is about to serve; those without slow start are passed
+    /// What the snapshot that is about to serve changes; upstreams without slow start are passed
     /// over.
-    pub fn set_upstreams(&self, upstreams: impl IntoIterator<Item = Arc<UpstreamState>>) {
+    pub fn change_upstreams(&self, changes: &[UpstreamChange]) {
         let mut held = self.lock();
-        let mut before = std::mem::take(&mut *held);
-        for state in upstreams.into_iter().filter(|state| state.warm_up().is_some()) {
-            let due = before.remove(state.key()).and_then(|warming| {
+        for UpstreamChange { key, state } in changes {
+            let before = held.remove(key);
+            let Some(state) = state.as_ref().filter(|state| state.warm_up().is_some()) else {
+                continue;
+            };
+            let due = before.and_then(|warming| {
                 // Another state may have nodes that nobody has looked at.
-                if Arc::ptr_eq(&warming.state, &state) { warming.due } else { Some(self.started) }
+                if Arc::ptr_eq(&warming.state, state) { warming.due } else { Some(self.started) }
             });
-            held.insert(state.key().to_owned(), Warming { state, due });
+            held.insert(key.clone(), Warming { state: Arc::clone(state), due });
         }
         if !held.is_empty() {
             self.arrived.notify_one();

@@ -119,10 +119,10 @@ mod tests {
         let none = Checks::default;
         let cases = [
             (none(), 204, "", None),
-            (none(), 500, "", Some("status: status 500")),
+            (none(), 500, "", Some("status 500")),
             (Checks { any_status: true, ..none() }, 500, "", None),
             (Checks { status: vec![404], ..none() }, 404, "", None),
-            (Checks { status: vec![404], ..none() }, 200, "", Some("status: status 200")),
+            (Checks { status: vec![404], ..none() }, 200, "", Some("status 200")),
             (
                 Checks { body_bytes: Some(3), ..none() },
                 200,

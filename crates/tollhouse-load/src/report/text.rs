@@ -16,8 +16,8 @@ pub use case::render as render_case;
 
 /// Samples that must lie beyond a percentile before it is printed.
 pub const BEYOND_MIN: u64 = 10;
-/// How wide warnings are.
-const WIDTH: usize = 96;
+/// How wide warnings are: what the narrowest usual terminal shows without breaking words.
+const WIDTH: usize = 79;
 
 /// The whole report: a case in full, several as a table.
 pub fn render(report: &Report, paint: Paint) -> String {

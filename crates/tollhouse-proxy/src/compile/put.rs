@@ -298,7 +298,7 @@ impl Compiler {
     }
 
     pub(super) fn delete(&mut self, kind: Kind, id: &Id, touched: &mut Touched) {
-        self.problems.remove(&(kind, id.clone()));
+        self.note_problems((kind, id.clone()), Problems::new());
         self.plugins.remove(kind, id);
         match kind {
             Kind::Route => {

@@ -756,23 +756,51 @@ fn health_checks_follow_their_upstreams_and_can_be_switched_off() {
             inline_route("plain", "/p", 1),
         ]
     };
-    let keys = |desk: &Desk| {
-        let mut keys: Vec<String> =
-            desk.compiler.driven_upstreams().map(|state| state.key().to_owned()).collect();
-        keys.sort();
-        keys
-    };
     let mut desk = Desk::new();
     desk.apply(batch());
-    assert_eq!(keys(&desk), ["routes/r", "services/s", "upstreams/u"]);
+    assert_eq!(driven_changes(&mut desk), ["routes/r", "services/s", "upstreams/u"]);
+    // What stays as it is is told once, however much changes beside it.
+    desk.apply(batch());
+    desk.apply([inline_route("other", "/o", 1)]);
+    assert_eq!(driven_changes(&mut desk), [""; 0]);
     desk.apply([delete(Kind::Upstream, "u"), inline_route("r", "/", 1)]);
-    assert_eq!(keys(&desk), ["services/s"]);
+    assert_eq!(driven_changes(&mut desk), ["-routes/r", "-upstreams/u"]);
     desk.apply([delete(Kind::Service, "s")]);
-    assert_eq!(keys(&desk), [""; 0]);
+    assert_eq!(driven_changes(&mut desk), ["-services/s"]);
 
     let mut unchecked = Desk::with(&Settings { disable_health_checks: true, ..settings() });
     unchecked.apply(batch());
-    assert_eq!(keys(&unchecked), [""; 0]);
+    assert_eq!(driven_changes(&mut unchecked), [""; 0]);
+}
+
+/// The keys of driven upstreams that have changed, with a minus those that are gone.
+fn driven_changes(desk: &mut Desk) -> Vec<String> {
+    let changes = desk.compiler.take_driven_changes().into_iter();
+    let mut keys: Vec<String> = changes
+        .map(|change| format!("{}{}", if change.state.is_some() { "" } else { "-" }, change.key))
+        .collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn problems_are_told_anew_only_where_they_differ() {
+    let mut desk = Desk::new();
+    let bad = || put(Kind::Route, "bad", json!({"uri": 1}));
+    let mut versions = Vec::new();
+    for change in [
+        inline_route("good", "/", 1),
+        bad(),
+        bad(),
+        inline_route("good", "/b", 1),
+        put(Kind::Route, "bad", json!({"uri": 2})),
+        inline_route("bad", "/c", 1),
+        delete(Kind::Route, "bad"),
+    ] {
+        desk.apply([change]);
+        versions.push(desk.compiler.problems_version());
+    }
+    assert_eq!(versions, [0, 1, 1, 1, 2, 3, 3]);
 }
 
 #[test]
@@ -792,12 +820,13 @@ fn upstreams_of_the_registry_and_slow_starts_are_driven_too() {
             {"discovery_type": "dns", "service_name": "orders.example"}}),
         ),
     ]);
-    let driven = |desk: &Desk| {
-        let mut driven: Vec<_> = desk.compiler.driven_upstreams().collect();
+    let driven = |desk: &mut Desk| {
+        let changes = desk.compiler.take_driven_changes().into_iter();
+        let mut driven: Vec<_> = changes.filter_map(|change| change.state).collect();
         driven.sort_by(|one, other| one.key().cmp(other.key()));
         driven
     };
-    let before = driven(&desk);
+    let before = driven(&mut desk);
     let keys: Vec<&str> = before.iter().map(|state| state.key()).collect();
     assert_eq!(keys, ["routes/r", "services/s", "upstreams/u"]);
     // Another field leaves the nodes where they are; another service does not.
@@ -813,7 +842,7 @@ fn upstreams_of_the_registry_and_slow_starts_are_driven_too() {
         delete(Kind::Route, "r"),
     ]);
     let counts: Vec<(String, usize)> =
-        driven(&desk).iter().map(|it| (it.key().to_owned(), it.node_count())).collect();
+        driven(&mut desk).iter().map(|it| (it.key().to_owned(), it.node_count())).collect();
     assert_eq!(counts, [("services/s".to_owned(), 0), ("upstreams/u".to_owned(), 1)]);
 }
 

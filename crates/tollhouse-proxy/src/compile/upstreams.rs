@@ -11,8 +11,9 @@ use tollhouse_model::{Id, Service, Upstream};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_net::tls;
 use tollhouse_stdx::CowVec;
-use tollhouse_upstream::UpstreamState;
+use tollhouse_upstream::{UpstreamChange, UpstreamState};
 
+use super::driven::Driven;
 use crate::hash_key::HashKey;
 use crate::settings::Settings;
 use crate::snapshot::UpstreamEntry;
@@ -34,7 +35,7 @@ pub(super) struct Upstreams {
     of_plugins: HashMap<String, Weak<UpstreamEntry>>,
     /// Those whose nodes change beside requests, by key; kept apart so that publishing does not
     /// look at every upstream.
-    driven: HashMap<String, Arc<UpstreamState>>,
+    driven: Driven,
     pools: HashMap<PoolIdentity, u32>,
 }
 
@@ -58,16 +59,18 @@ impl Upstreams {
             of_routes: HashMap::new(),
             of_services: HashMap::new(),
             of_plugins: HashMap::new(),
-            driven: HashMap::new(),
+            driven: Driven::default(),
             pools: HashMap::new(),
         }
     }
 
-    /// The states of upstreams that somebody must drive: with health checks, with slow start, or
-    /// with nodes of the registry.
-    pub(super) fn driven(&self) -> impl Iterator<Item = Arc<UpstreamState>> {
-        let is_used = |key: &str| self.of_plugins.get(key).is_none_or(|of| of.strong_count() > 0);
-        self.driven.iter().filter(move |(key, _)| is_used(key)).map(|(_, state)| Arc::clone(state))
+    /// What has changed since the last time about the upstreams that somebody must drive: with
+    /// health checks, with slow start, or with nodes of the registry. Costs what has changed, and a
+    /// look at each driven upstream of a plugin.
+    pub(super) fn take_driven_changes(&mut self) -> Vec<UpstreamChange> {
+        let of_plugins = &self.of_plugins;
+        self.driven.let_go(|key| of_plugins.get(key).is_some_and(|of| of.strong_count() == 0));
+        self.driven.take_changes()
     }
 
     /// The slot of the object `id`, which may not exist yet.
@@ -144,6 +147,7 @@ impl Upstreams {
                 is_used
             });
         }
+        self.driven.is_of_plugin(&key);
         self.of_plugins.insert(key, Arc::downgrade(&entry));
         entry
     }
@@ -165,7 +169,7 @@ impl Upstreams {
             UpstreamState::build(upstream, key, state, &self.resolver)
         };
         if is_driven(&state) {
-            self.driven.insert(key.to_owned(), Arc::clone(&state));
+            self.driven.insert(key, Arc::clone(&state));
         } else {
             self.driven.remove(key);
         }

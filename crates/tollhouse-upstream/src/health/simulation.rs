@@ -14,6 +14,7 @@ use tollhouse_stdx::random::Random;
 
 use super::probe::{Probe, ProbeOutcome, Prober, Probing};
 use super::supervisor::HealthSupervisor;
+use crate::change::UpstreamChange;
 use crate::state::UpstreamState;
 use crate::state::tests::{ask, hosts, resolver, upstream};
 
@@ -96,7 +97,7 @@ impl World {
         ));
         let resolver = resolver(&[("a.example", &["10.9.0.1"])]);
         let state = UpstreamState::build(conf, "routes/1", None, &resolver);
-        supervisor.set_upstreams([Arc::clone(&state)]);
+        supervisor.change_upstreams(&[UpstreamChange::to(&state)]);
         let runner = Arc::clone(&supervisor);
         let task = tokio::spawn(async move { runner.run().await });
         Self { nodes, supervisor, resolver, state, task }
@@ -105,7 +106,7 @@ impl World {
     fn change(&mut self, conf: &Upstream) {
         let previous = Some(&self.state);
         self.state = UpstreamState::build(conf, "routes/1", previous, &self.resolver);
-        self.supervisor.set_upstreams([Arc::clone(&self.state)]);
+        self.supervisor.change_upstreams(&[UpstreamChange::to(&self.state)]);
     }
 
     fn statuses(&self) -> String {
@@ -253,7 +254,7 @@ async fn checkers_stop_with_their_upstream_or_their_checks() {
     world.change(&conf);
     pass(5.0).await;
     assert!(world.nodes.count("10.0.0.1:9000") >= 2);
-    world.supervisor.set_upstreams([]);
+    world.supervisor.change_upstreams(&[UpstreamChange::gone("routes/1")]);
     assert_eq!(world.supervisor.report_of("routes/1"), None);
 }
 

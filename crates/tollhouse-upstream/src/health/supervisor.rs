@@ -17,6 +17,7 @@ use tollhouse_stdx::random::Random;
 use super::checker::Checker;
 use super::probe::{Prober, SocketProber};
 use super::report::HealthReport;
+use crate::change::UpstreamChange;
 use crate::state::UpstreamState;
 
 /// How often upstreams are looked at for a first use.
@@ -67,19 +68,26 @@ impl HealthSupervisor {
         Self { prober, inner: Mutex::new(inner) }
     }
 
-    /// The upstreams of the snapshot that has just been published. Checkers of those that are
-    /// gone, or whose checks have changed, stop at once; the others go on with the new nodes.
-    pub fn set_upstreams(&self, upstreams: impl IntoIterator<Item = Arc<UpstreamState>>) {
-        let checked = upstreams.into_iter().filter(|upstream| upstream.checks().is_some());
-        let upstreams = checked.map(|upstream| (upstream.key().to_owned(), upstream)).collect();
+    /// What the snapshot that is about to serve changes. Checkers of upstreams that are gone, or
+    /// whose checks have changed, stop at once; the others go on with the new nodes.
+    pub fn change_upstreams(&self, changes: &[UpstreamChange]) {
         let mut inner = self.lock();
-        inner.upstreams = upstreams;
         let Inner { upstreams, checkers, .. } = &mut *inner;
-        checkers.retain(|key, running| {
-            let Some(upstream) = upstreams.get(key) else { return false };
-            running.upstream.store(Arc::clone(upstream));
-            upstream.checks().is_some_and(|checks| *checks == running.checks)
-        });
+        for UpstreamChange { key, state } in changes {
+            let checked = state.as_ref().and_then(|state| Some((state, state.checks()?)));
+            let Some((state, checks)) = checked else {
+                upstreams.remove(key);
+                checkers.remove(key);
+                continue;
+            };
+            upstreams.insert(key.clone(), Arc::clone(state));
+            if let Some(running) = checkers.get(key) {
+                running.upstream.store(Arc::clone(state));
+                if *checks != running.checks {
+                    checkers.remove(key);
+                }
+            }
+        }
     }
 
     /// Starts checkers as upstreams come into use, for ever; stops all of them when dropped.

@@ -11,6 +11,7 @@ use tollhouse_net::resolve::{
 };
 
 use super::*;
+use crate::change::UpstreamChange;
 use crate::health::simulation::checks;
 use crate::warm_up::WarmUps;
 
@@ -430,7 +431,7 @@ async fn a_fresh_node_of_the_registry_gets_its_share_step_by_step() {
     tokio::time::advance(Duration::from_secs(1_000)).await;
     let (steps, start) = (WarmUps::new(), Instant::now());
     let state = build(&warm(registered("web"), 10));
-    steps.set_upstreams([Arc::clone(&state)]);
+    steps.change_upstreams(&[UpstreamChange::to(&state)]);
     state.publish_nodes(published(&[("10.0.0.1:80", 100, 900), ("10.0.0.2:80", 100, 900)]));
     assert_eq!(hits(&state, "10.0.0.2"), 50);
     // It has been registered for long, but it serves only now, as after a spell of bad health.
@@ -467,10 +468,10 @@ async fn a_node_that_is_added_to_a_list_starts_slowly_and_the_others_do_not() {
     let (steps, resolver) = (WarmUps::new(), resolver(&[]));
     let conf = warm(upstream(&[("10.0.0.1:80", 10)]), 10);
     let before = UpstreamState::build(&conf, "routes/1", None, &resolver);
-    steps.set_upstreams([Arc::clone(&before)]);
+    steps.change_upstreams(&[UpstreamChange::to(&before)]);
     let conf = warm(upstream(&[("10.0.0.1:80", 10), ("10.0.0.2:80", 10)]), 10);
     let after = UpstreamState::build(&conf, "routes/1", Some(&before), &resolver);
-    steps.set_upstreams([Arc::clone(&after)]);
+    steps.change_upstreams(&[UpstreamChange::to(&after)]);
     let start = Instant::now();
     for (at_s, expected) in [(0, 9..=10), (4, 28..=29), (20, 50..=50), (30, 50..=50)] {
         steps.step(start + Duration::from_secs(at_s));
@@ -492,7 +493,7 @@ async fn the_task_steps_by_itself_and_sleeps_without_upstreams() {
     });
     tokio::time::advance(Duration::from_secs(3_600)).await;
     let state = build(&warm(registered("web"), 10));
-    steps.set_upstreams([Arc::clone(&state)]);
+    steps.change_upstreams(&[UpstreamChange::to(&state)]);
     state.publish_nodes(published(&[("10.0.0.1:80", 1, 900)]));
     state.publish_nodes(published(&[("10.0.0.1:80", 100, 900), ("10.0.0.2:80", 100, 0)]));
     let share = |state: &UpstreamState| {

@@ -50,29 +50,39 @@ pub struct MockArguments {
     tls: TlsArguments,
 }
 
+/// A time with its unit: who writes `20` here seldom means twenty seconds.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text)?;
+    let is_bare = text.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if is_bare && !time.is_zero() {
+        return Err(format!("`{text}` has no unit; write {text}ms or {text}s"));
+    }
+    Ok(time)
+}
+
 /// How long answers take.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Latency")]
 struct LatencyArguments {
     /// How long an answer takes after its request has arrived, such as 20ms or 500us: the mean of
-    /// the distribution.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    /// the distribution. Times of this group have a unit.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     latency: Option<Duration>,
     /// How latencies are distributed: fixed, uniform, normal, lognormal or exponential.
     #[arg(long, value_name = "SHAPE")]
     latency_distribution: Option<Shape>,
     /// Half the width of uniform (usually half of the latency), the standard deviation of normal
     /// (a tenth) and lognormal (half).
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     latency_spread: Option<Duration>,
     /// Cut longer latencies to this.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     latency_max: Option<Duration>,
     /// Stand still once, so long after the first request: nothing is read or answered.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "stall_for")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "stall_for")]
     stall_after: Option<Duration>,
     /// Stand still for so long.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "stall_after")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "stall_after")]
     stall_for: Option<Duration>,
 }
 
@@ -371,6 +381,8 @@ mod tests {
     fn wrong_arguments_are_named() {
         for (line, part) in [
             ("--latency soon", "--latency"),
+            ("--latency 20", "write 20ms or 20s"),
+            ("--stall-after 1.5 --stall-for 1s", "has no unit"),
             ("--latency-distribution gauss", "none of fixed"),
             ("--latency-spread 1ms", "latency-spread"),
             ("--status 99", "no status"),

@@ -18,7 +18,10 @@ pub fn print(source: &str, problems: &Problems) {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        eprintln!("{severity}: {source}: {}: {}", problem.path, problem.reason);
+        // What is wrong with a file as a whole has its name for a path.
+        let within =
+            if problem.path == source { String::new() } else { format!(" {}:", problem.path) };
+        eprintln!("{severity}: {source}:{within} {}", problem.reason);
         if !problem.value.is_empty() {
             eprintln!("    value: {}", problem.value);
         }

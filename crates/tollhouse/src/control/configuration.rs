@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tollhouse_config::Fingerprints;
 use tollhouse_store::Store;
 
@@ -17,8 +17,21 @@ pub struct Configuration {
 
 #[derive(Debug, Default)]
 struct Told {
-    status: Value,
+    status: Status,
     objects: ObjectSource,
+}
+
+/// Revision and problems. What is listed is shared: most changes change neither list.
+#[derive(Debug, Clone, Default)]
+pub struct Status {
+    /// The revision of the snapshot that serves.
+    pub revision: u64,
+    /// How many routes it has.
+    pub routes: usize,
+    /// What is wrong with its objects.
+    pub problems: Arc<[Value]>,
+    /// Why the last document could not be read at all.
+    pub refused: Arc<[Value]>,
 }
 
 /// Where the objects in service can be read.
@@ -45,13 +58,14 @@ impl std::fmt::Debug for ObjectSource {
 
 impl Configuration {
     /// Replaces what is told of revision and problems.
-    pub fn set(&self, status: Value) {
+    pub fn set(&self, status: Status) {
         self.told().status = status;
     }
 
     /// Revision and problems.
     pub fn status(&self) -> Value {
-        self.told().status.clone()
+        let Status { revision, routes, problems, refused } = self.told().status.clone();
+        json!({"revision": revision, "routes": routes, "problems": *problems, "refused": *refused})
     }
 
     /// Replaces where objects are read. A store is held until then.

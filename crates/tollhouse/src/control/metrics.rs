@@ -41,9 +41,13 @@ pub struct MetricsPage {
 
 /// A queue under the words of the page.
 fn queue(length: QueueLength) -> BatchQueue {
-    let route_id = length.owner.strip_prefix("routes/").unwrap_or_default().to_owned();
-    let entries = length.entries as u64;
-    BatchQueue { name: length.name, route_id, server_addr: String::new(), entries }
+    // Before the first request the object that has the plugin is all that is known.
+    let own_route = || length.owner.strip_prefix("routes/").unwrap_or_default().to_owned();
+    let (route_id, server_addr) = match &length.origin {
+        Some(origin) => (origin.route_id.to_string(), origin.server_addr.to_string()),
+        None => (own_route(), String::new()),
+    };
+    BatchQueue { name: length.name, route_id, server_addr, entries: length.entries as u64 }
 }
 
 impl MetricsPage {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tollhouse_model::upstream::{Discovery, RegistryService};
-use tollhouse_upstream::UpstreamState;
+use tollhouse_upstream::{UpstreamChange, UpstreamState};
 
 pub use self::report::Detail;
 pub use self::select::InstanceFacts;
@@ -126,22 +126,23 @@ impl RegistrySource {
         }
     }
 
-    /// The upstreams of the snapshot that is about to serve; those whose nodes come from elsewhere
+    /// What the snapshot that is about to serve changes; upstreams whose nodes come from elsewhere
     /// are passed over. New ones have their nodes when this returns.
-    pub fn set_upstreams(&self, upstreams: impl IntoIterator<Item = Arc<UpstreamState>>) {
+    pub fn change_upstreams(&self, changes: &[UpstreamChange]) {
         let mut followed = self.lock();
-        let mut before = std::mem::take(&mut *followed);
-        for state in upstreams {
+        for UpstreamChange { key, state } in changes {
+            let before = followed.remove(key);
+            let Some(state) = state else { continue };
             let Some(Discovery::Registry(service)) = state.discovery() else { continue };
             let service = service.clone();
             // Another state of the same key may have begun without nodes.
-            let earlier = before.remove(state.key()).filter(|it| Arc::ptr_eq(&it.state, &state));
+            let earlier = before.filter(|it| Arc::ptr_eq(&it.state, state));
             let found = earlier.and_then(|earlier| earlier.found);
-            let mut entry = Followed { state, service, found };
+            let mut entry = Followed { state: Arc::clone(state), service, found };
             if entry.found.is_none() {
                 self.look_at(&mut entry);
             }
-            followed.insert(entry.state.key().to_owned(), entry);
+            followed.insert(key.clone(), entry);
         }
     }
 

@@ -3,12 +3,13 @@
 //! The one code path for the start, for a change of the file and for SIGHUP. A file that cannot be
 //! read at all changes nothing.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use tollhouse_config::{Changes, Document, Fingerprints, declarative, diff};
+use tollhouse_config::{Changes, Document, Fingerprints, Format, declarative, diff};
 use tollhouse_model::{Kind, Problem, Problems};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_plugin::{Catalogue, Services};
@@ -16,7 +17,7 @@ use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::{HealthSupervisor, WarmUps};
 
-use super::configuration::{Configuration, ObjectSource};
+use super::configuration::{Configuration, ObjectSource, Status};
 use super::descriptors::Descriptors;
 use super::metrics::ModifyIndexes;
 use super::registry::RunningRegistry;
@@ -68,12 +69,38 @@ pub struct Resources {
     drivers: Drivers,
     configuration: Arc<Configuration>,
     document_problems: Problems,
+    /// All problems, as the control API tells them.
+    listed: Listed,
+    /// The file as it was read last.
+    seen: Option<FileMark>,
     /// Why the last document could not be read at all; empty when it could.
     refused: Problems,
     /// Revision and number of routes.
     in_service: (u64, usize),
     /// The objects of the store.
     known: Known,
+}
+
+/// Problems in the control API's words, made anew only where they differ.
+#[derive(Debug, Default)]
+struct Listed {
+    /// The compiler's version of its problems; `None` when those of the document have changed.
+    version: Option<u64>,
+    problems: Arc<[Value]>,
+}
+
+/// Tells one text of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileMark {
+    bytes: usize,
+    hash: u64,
+}
+
+impl FileMark {
+    fn of(text: &str) -> Self {
+        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Self { bytes: text.len(), hash: SEED.hash_one(text) }
+    }
 }
 
 /// What the control side shares with the resources.
@@ -131,11 +158,12 @@ impl Drivers {
         tokio::spawn(async move { warm_ups.run().await });
     }
 
-    /// Takes the upstreams of the snapshot that is about to serve.
-    fn take(&self, compiler: &Compiler) {
-        self.registry.set_upstreams(compiler.driven_upstreams());
-        self.warm_ups.set_upstreams(compiler.driven_upstreams());
-        self.health.set_upstreams(compiler.driven_upstreams());
+    /// Takes what the snapshot that is about to serve changes.
+    fn take(&self, compiler: &mut Compiler) {
+        let changes = compiler.take_driven_changes();
+        self.registry.change_upstreams(&changes);
+        self.warm_ups.change_upstreams(&changes);
+        self.health.change_upstreams(&changes);
     }
 }
 
@@ -155,6 +183,8 @@ impl Resources {
             drivers: shared.drivers,
             configuration: shared.configuration,
             document_problems: Problems::new(),
+            listed: Listed::default(),
+            seen: None,
             refused: Problems::new(),
             in_service: (0, 0),
             known: Known::default(),
@@ -167,9 +197,11 @@ impl Resources {
     /// The document cannot be read at all; single bad objects are no error.
     pub fn load(&mut self) -> Result<Arc<Snapshot>, Problems> {
         let Source::File(path) = &self.source else { return Ok(self.start_with(Vec::new())) };
-        let document = read(path)?;
+        let text = declarative::read_text(path)?;
+        self.seen = Some(FileMark::of(&text));
+        let document = declarative::parse(&text, Format::of(path), &environment)?;
         let snapshot = self.apply(document).unwrap_or_else(|| self.compiler.apply([]));
-        self.drivers.take(&self.compiler);
+        self.drivers.take(&mut self.compiler);
         self.report(&snapshot, Telling::Aloud);
         self.configuration.set_ready();
         Ok(snapshot)
@@ -179,7 +211,7 @@ impl Resources {
     pub fn start_with(&mut self, mut everything: Vec<Change>) -> Arc<Snapshot> {
         self.known.replace_by(&mut everything);
         let snapshot = self.compiler.apply(everything);
-        self.drivers.take(&self.compiler);
+        self.drivers.take(&mut self.compiler);
         self.report(&snapshot, Telling::Aloud);
         if !matches!(self.source, Source::Documents) {
             self.configuration.set_ready();
@@ -231,11 +263,22 @@ impl Resources {
     }
 
     /// Reads the source again and publishes what changed. When it cannot be read at all, everything
-    /// keeps serving as it was.
+    /// keeps serving as it was. A file that says what it said is not taken apart.
     pub fn reload(&mut self, cell: &SnapshotCell) {
         let started = Instant::now();
         let Some(path) = self.file() else { return };
-        let document = match read(path) {
+        let format = Format::of(path);
+        let text = match declarative::read_text(path) {
+            Ok(text) => text,
+            Err(problems) => {
+                self.seen = None;
+                return self.refuse(problems);
+            }
+        };
+        if self.seen.replace(FileMark::of(&text)) == Some(FileMark::of(&text)) {
+            return;
+        }
+        let document = match declarative::parse(&text, format, &environment) {
             Ok(document) => document,
             Err(problems) => return self.refuse(problems),
         };
@@ -258,7 +301,7 @@ impl Resources {
         telling: Telling,
     ) {
         // Before it serves: an upstream of the registry then has its nodes from the first request.
-        self.drivers.take(&self.compiler);
+        self.drivers.take(&mut self.compiler);
         cell.publish(Arc::clone(&snapshot));
         let elapsed_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.metrics.process().snapshot_compile_duration.observe_us(elapsed_us);
@@ -281,7 +324,10 @@ impl Resources {
     fn apply(&mut self, document: Document) -> Option<Arc<Snapshot>> {
         let changes = diff(&self.fingerprints, &document);
         let problems_changed = self.document_problems != document.problems;
-        self.document_problems = document.problems.clone();
+        if problems_changed {
+            self.document_problems = document.problems.clone();
+            self.listed.version = None;
+        }
         if changes.is_empty() && !problems_changed {
             return None;
         }
@@ -295,37 +341,42 @@ impl Resources {
     fn report(&mut self, snapshot: &Snapshot, telling: Telling) {
         self.in_service = (snapshot.revision, snapshot.router.len());
         self.tell();
-        let problems: Vec<_> = self.all_problems().collect();
+        let problems = self.listed.problems.len();
         if telling == Telling::Aloud {
-            for problem in problems.iter().take(PROBLEMS_LOGGED_MAX) {
+            for problem in self.all_problems().take(PROBLEMS_LOGGED_MAX) {
                 tracing::warn!("{problem}");
             }
-            let more = problems.len().saturating_sub(PROBLEMS_LOGGED_MAX);
+            let more = problems.saturating_sub(PROBLEMS_LOGGED_MAX);
             if more > 0 {
                 tracing::warn!(more, "further problems are listed by the control API");
             }
             tracing::info!(
                 revision = snapshot.revision,
                 routes = snapshot.router.len(),
-                problems = problems.len(),
+                problems,
                 "configuration in service"
             );
         }
         let process = self.metrics.process();
         process.snapshots_published.increment();
         process.config_revision.set(i64::try_from(snapshot.revision).unwrap_or(i64::MAX));
-        process.config_problems.set(i64::try_from(problems.len()).unwrap_or(i64::MAX));
+        process.config_problems.set(i64::try_from(problems).unwrap_or(i64::MAX));
     }
 
     /// Brings what the control API tells up to date.
-    fn tell(&self) {
+    fn tell(&mut self) {
+        let version = Some(self.compiler.problems_version());
+        if self.listed.version != version {
+            let problems = listed(self.all_problems());
+            self.listed = Listed { version, problems };
+        }
         let (revision, routes) = self.in_service;
-        self.configuration.set(json!({
-            "revision": revision,
-            "routes": routes,
-            "problems": listed(self.all_problems()),
-            "refused": listed(self.refused.iter()),
-        }));
+        self.configuration.set(Status {
+            revision,
+            routes,
+            problems: Arc::clone(&self.listed.problems),
+            refused: listed(self.refused.iter()),
+        });
     }
 
     fn all_problems(&self) -> impl Iterator<Item = &Problem> {
@@ -334,7 +385,7 @@ impl Resources {
     }
 }
 
-fn listed<'a>(problems: impl Iterator<Item = &'a Problem>) -> Vec<Value> {
+fn listed<'a>(problems: impl Iterator<Item = &'a Problem>) -> Arc<[Value]> {
     let object = |problem: &Problem| {
         json!({
             "path": problem.path, "value": problem.value,
@@ -346,10 +397,6 @@ fn listed<'a>(problems: impl Iterator<Item = &'a Problem>) -> Vec<Value> {
 
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
-}
-
-fn read(path: &Path) -> Result<Document, Problems> {
-    declarative::read(path, &environment)
 }
 
 /// Whether the log tells about a change: single writes come by the thousand.

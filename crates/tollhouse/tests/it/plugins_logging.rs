@@ -56,6 +56,21 @@ fn entries_are_sent() {
 }
 
 #[test]
+fn entries_that_wait_are_counted() {
+    let (bench, log) = (Bench::start(), Origin::named("log"));
+    let uri = format!("http://{}/log", log.address());
+    let conf = json!({"uri": uri, "inactive_timeout": 600, "buffer_duration": 600});
+    bench.put("/routes/w", bench.route("w.test", json!({"http-logger": conf})));
+    bench.settle();
+    let name = "apisix_batch_process_entries\
+                {name=\"http logger\",route_id=\"w\",server_addr=\"127.0.0.1\"}";
+    for waiting in [1.0, 2.0] {
+        ask(&bench, "w.test", "Content-Length: 0\r\n\r\n");
+        wait_for(name, || (bench.gateway.metric(name) == waiting).then_some(()));
+    }
+}
+
+#[test]
 fn entries_have_the_form_that_is_asked_for() {
     let (bench, log) = (Bench::start(), Origin::named("log"));
     let uri = format!("http://{}/", log.address());

@@ -195,8 +195,8 @@ impl Talk {
         loop {
             if let Some(message) = whole(&self.bytes)? {
                 let (message, rest) = message;
-                let answer = ServerAnswer::decode(message)
-                    .map_err(|error| Refusal::Other(format!("a reflection answer: {error}")))?;
+                let answer =
+                    ServerAnswer::decode(message).map_err(|_| Refusal::Other(NO_ANSWER.into()))?;
                 self.bytes = rest.to_vec();
                 return Ok(answer);
             }
@@ -211,6 +211,10 @@ impl Talk {
         }
     }
 }
+
+/// What is said of a server that answers whatever it is asked.
+const NO_ANSWER: &str = "it answers what is asked of its reflection with something else; name the \
+                         method's file with --proto or --protoset";
 
 type MessageAndRest<'a> = (&'a [u8], &'a [u8]);
 

@@ -8,6 +8,7 @@ use super::{BEYOND_MIN, known, name, percentile, table};
 use crate::case::Threshold;
 use crate::connections;
 use crate::distribution::Distribution;
+use crate::pace::Pace;
 use crate::result::{CaseResult, End, ProcessSeries};
 use crate::text::format_duration;
 
@@ -37,7 +38,12 @@ pub fn render(result: &CaseResult, paint: Paint) -> Vec<String> {
 fn conditions(result: &CaseResult) -> Vec<String> {
     let mut lines = Vec::new();
     let mut load = Vec::new();
-    match (result.open_loop, result.intended_rate) {
+    // What was asked for; a short run has planned a little more or less in its time.
+    let asked = result.case.as_ref().and_then(|case| match case.load.pace {
+        Pace::Rate(rate) => Some(rate),
+        _ => None,
+    });
+    match (result.open_loop, asked.or(result.intended_rate)) {
         (true, Some(rate)) => load.push(format!("open loop at {}/s", figure::rate(rate))),
         (true, None) => load.push("open loop".to_owned()),
         (false, _) => load.push("closed loop".to_owned()),
@@ -84,8 +90,21 @@ fn measured(result: &CaseResult) -> Option<String> {
     }
     if result.end == End::Interrupted {
         text.push_str(", then interrupted");
+    } else if let Some(bound) = first_bound(result) {
+        text.push_str(&format!(", then {bound} was reached"));
     }
     Some(text)
+}
+
+/// Which of two bounds ended a case that has both.
+fn first_bound(result: &CaseResult) -> Option<String> {
+    let load = &result.case.as_ref()?.load;
+    let (requests, duration) = (load.requests?, load.duration?);
+    Some(if result.counts.completed >= requests {
+        format!("the bound of {}", plural(requests, "request"))
+    } else {
+        format!("the bound of {}", format_duration(duration))
+    })
 }
 
 /// Goodput, requests, bytes.
@@ -128,9 +147,7 @@ fn headline(result: &CaseResult, paint: Paint) -> Vec<String> {
     if counts.connections_opened > 0 {
         let opened = figure::count(counts.connections_opened);
         let reused = figure::count(counts.reused);
-        lines.push(format!(
-            "  opened      {opened} connections; {reused} requests reused one"
-        ));
+        lines.push(format!("  opened      {opened} connections; {reused} requests reused one"));
     }
     lines
 }

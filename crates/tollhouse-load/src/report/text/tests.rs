@@ -118,3 +118,17 @@ fn an_empty_report_says_so() {
     let text = render(&Report::default(), Paint::Plain);
     assert_eq!(text, "tollhouse bench\n\nNo case was measured.\n");
 }
+
+#[test]
+fn of_two_bounds_the_one_that_ended_it_is_told() {
+    let bounded = |requests: u64| {
+        let mut case = Case::new("http://127.0.0.1:1");
+        case.load.requests = Some(requests);
+        case.load.duration = Some(std::time::Duration::from_secs(10));
+        let result = CaseResult { case: Some(case), ..closed() };
+        render_case(&result, Paint::Plain).join("\n")
+    };
+    assert!(bounded(3_000).contains(", then the bound of 3,000 requests was reached"));
+    assert!(bounded(1_000_000).contains(", then the bound of 10s was reached"));
+    assert!(!render_case(&closed(), Paint::Plain).join("\n").contains("bound"));
+}

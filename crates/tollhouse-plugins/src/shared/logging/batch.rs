@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use tollhouse_plugin::QueueGauge;
+use tollhouse_plugin::queues::QueueOrigin;
 
 use super::BatchFields;
 use super::pending::Pending;
@@ -85,6 +86,11 @@ impl<D: Delivery> Batches<D> {
     /// What waits, for metrics.
     pub(crate) fn gauge(&self) -> Arc<dyn QueueGauge> {
         Arc::<Pending>::clone(&self.pending)
+    }
+
+    /// Notes the request of an entry, if it is the first.
+    pub(crate) fn note_origin(&self, origin: impl FnOnce() -> QueueOrigin) {
+        self.pending.note_origin(origin);
     }
 
     /// Puts an entry of `bytes` bytes into the next batch; drops it where too many wait already.

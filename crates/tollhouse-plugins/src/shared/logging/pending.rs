@@ -1,9 +1,11 @@
 //! The bound on what waits for delivery: entries, and their bytes. What is over it is dropped and
 //! counted, so that a log server that is down never costs more memory than this.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tollhouse_plugin::QueueGauge;
+use tollhouse_plugin::queues::QueueOrigin;
 
 /// Entries that may wait where nobody says otherwise.
 pub(crate) const ENTRIES_MAX: usize = 8_192;
@@ -19,6 +21,8 @@ pub(crate) struct Pending {
     entries: AtomicUsize,
     bytes: AtomicUsize,
     dropped: AtomicU64,
+    /// The request of the first entry.
+    origin: OnceLock<QueueOrigin>,
 }
 
 impl Pending {
@@ -29,7 +33,13 @@ impl Pending {
             entries: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             dropped: AtomicU64::new(0),
+            origin: OnceLock::new(),
         }
+    }
+
+    /// Notes the request of an entry, if it is the first.
+    pub(crate) fn note_origin(&self, origin: impl FnOnce() -> QueueOrigin) {
+        self.origin.get_or_init(origin);
     }
 
     /// Counts one entry more, or one dropped where there are too many.
@@ -58,6 +68,10 @@ impl Pending {
 impl QueueGauge for Pending {
     fn entries(&self) -> usize {
         self.entries.load(Ordering::Relaxed)
+    }
+
+    fn origin(&self) -> Option<&QueueOrigin> {
+        self.origin.get()
     }
 }
 

@@ -44,7 +44,9 @@ pub fn measure_by(
     watcher.end();
     let session = ended?;
     outputs.write(&session.report)?;
-    if !outputs.is_quiet() {
+    if outputs.is_quiet() {
+        missed(&session.report).for_each(|line| eprintln!("tollhouse: {line}"));
+    } else {
         super::print(&text::render(&session.report, super::paint()))?;
     }
     match session.failed {
@@ -59,8 +61,15 @@ pub(super) fn command_line() -> Vec<String> {
     std::iter::once("tollhouse".to_owned()).chain(words).collect()
 }
 
+/// Every threshold that is missed, with the case and what was measured.
+fn missed(report: &Report) -> impl Iterator<Item = String> {
+    report.results.iter().flat_map(|result| {
+        let lines = result.missed_thresholds.iter();
+        lines.map(|line| format!("{}: threshold missed: {line}", result.name))
+    })
+}
+
 /// Whether all thresholds are met.
 fn exit_code(report: &Report) -> ExitCode {
-    let is_missed = report.results.iter().any(|result| !result.missed_thresholds.is_empty());
-    if is_missed { ExitCode::from(MISSED) } else { ExitCode::SUCCESS }
+    if missed(report).next().is_some() { ExitCode::from(MISSED) } else { ExitCode::SUCCESS }
 }

@@ -19,6 +19,8 @@ pub(super) struct References {
     unknown: Vec<Kind>,
     /// Services that name no upstream.
     bare_services: Vec<Id>,
+    /// What plugins are told for all of their confs, by name.
+    metadata: BTreeMap<String, Value>,
 }
 
 /// One name that is followed.
@@ -44,7 +46,15 @@ impl References {
         let bare = services.filter(|item| item.value().is_ok_and(|value| is_bare(&value)));
         let mut bare_services: Vec<Id> = bare.map(|item| item.id.clone()).collect();
         bare_services.sort();
-        Self { ids, unknown: document.withheld_kinds.clone(), bare_services }
+        let metadata = document.items.iter().filter(|item| item.kind == Kind::PluginMetadata);
+        let metadata = metadata.filter_map(|item| Some((item.id.to_string(), item.value().ok()?)));
+        let unknown = document.withheld_kinds.clone();
+        Self { ids, unknown, bare_services, metadata: metadata.collect() }
+    }
+
+    /// What plugins are told for all of their confs, by name.
+    pub(super) fn metadata(&self) -> &BTreeMap<String, Value> {
+        &self.metadata
     }
 
     /// What a route names. Of the ways to an upstream only the one that counts is followed.

@@ -9,11 +9,14 @@ use tollhouse_model::{
     Route, Service, Upstream,
 };
 use tollhouse_plugin::Services;
-use tollhouse_plugin::judge::{self, Role};
+use tollhouse_plugin::judge::{self, Role, Surroundings};
 use tollhouse_proxy::compile::kind_without_effect;
 
 use super::Environment;
 use super::references::References;
+
+/// The last line of a whole document in YAML.
+const END: &str = "#END";
 
 /// What was found in a document.
 #[derive(Debug, Default)]
@@ -31,9 +34,27 @@ pub(super) fn judge(
     environment: Environment<'_>,
     skipped_plugins: &[String],
 ) -> Judged {
-    match declarative::parse(text, format, environment) {
-        Ok(document) => judge_document(document, skipped_plugins),
-        Err(problems) => Judged { counts: BTreeMap::new(), problems },
+    let mut problems = match declarative::parse(text, format, environment) {
+        Ok(document) => return judge_document(document, skipped_plugins),
+        Err(problems) => problems,
+    };
+    // What lacks its last line is judged as if it had it: one fault hides no other.
+    let ended = match format {
+        Format::Yaml => declarative::parse(&format!("{text}\n{END}\n"), format, environment),
+        Format::Json => Err(problems.clone()),
+    };
+    match ended {
+        Ok(document) => {
+            let Judged { counts, problems: others } = judge_document(document, skipped_plugins);
+            problems.extend(others);
+            Judged { counts, problems }
+        }
+        Err(others) => {
+            if others != problems {
+                problems.extend(others);
+            }
+            Judged { counts: BTreeMap::new(), problems }
+        }
     }
 }
 
@@ -71,7 +92,10 @@ fn judge_item(item: &Item, references: &References, services: &Arc<Services>) ->
     if let Some(problem) = judge::unopened_beside_plugins(&value, path) {
         return Problems::from_iter([problem]);
     }
-    let judged = |plugins: &PluginSet, role| judged(plugins, role, item, services);
+    let catalogue = crate::plugins::catalogue();
+    let metadata = references.metadata();
+    let surroundings = Surroundings { catalogue: &catalogue, services, metadata };
+    let judged = |plugins: &PluginSet, role| judged(plugins, role, item, surroundings);
     match item.kind {
         Kind::Route => {
             let (route, mut problems) = Route::parse(id, &value, path);
@@ -134,7 +158,12 @@ fn judge_item(item: &Item, references: &References, services: &Arc<Services>) ->
 }
 
 /// What is wrong with the plugins of an object.
-fn judged(plugins: &PluginSet, role: Role, item: &Item, services: &Arc<Services>) -> Problems {
+fn judged(
+    plugins: &PluginSet,
+    role: Role,
+    item: &Item,
+    surroundings: Surroundings<'_>,
+) -> Problems {
     let owner = format!("{}/{}", item.kind, item.id);
-    judge::judge(plugins, role, (&owner, &item.path), &crate::plugins::catalogue(), services)
+    judge::judge(plugins, role, (&owner, &item.path), surroundings)
 }

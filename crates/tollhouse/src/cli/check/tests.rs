@@ -151,3 +151,40 @@ fn an_unfinished_file_is_an_error() {
     assert!(has_errors);
     assert!(report.contains("incomplete: its last line is not #END"), "{report}");
 }
+
+#[test]
+fn a_conf_is_judged_with_what_metadata_says() {
+    let routes = "routes:\n  - {id: 1, uri: /a, plugins: {file-logger: {}}}\n";
+    let metadata = "plugin_metadata:\n  - {id: file-logger, path: logs/a.log}\n";
+    let folder = Folder::of(&[
+        ("without.yaml", &format!("{routes}#END\n")),
+        ("with.yaml", &format!("{routes}{metadata}#END\n")),
+    ]);
+    let (report, has_errors) = folder.check(&["@without.yaml"]);
+    assert!(has_errors && report.contains("property \"path\" is required"), "{report}");
+    let (report, has_errors) = folder.check(&["@with.yaml"]);
+    assert!(!has_errors, "{report}");
+}
+
+#[test]
+fn a_conf_that_lacks_a_field_is_told_which() {
+    let routes = "routes:\n  - {id: 1, uri: /a, plugins: {limit-count: {count: 1}}}\n#END\n";
+    let folder = Folder::of(&[("apisix.yaml", routes)]);
+    let (report, _) = folder.check(&["@apisix.yaml"]);
+    assert!(report.contains("\"time_window\" is required beside \"count\""), "{report}");
+}
+
+#[test]
+fn an_unfinished_file_tells_its_other_faults_too() {
+    let folder = Folder::of(&[
+        ("objects.yaml", "routes:\n  - {id: 1, urii: /a}\n"),
+        ("text.yaml", "routes: [\n"),
+    ]);
+    let (report, _) = folder.check(&["@objects.yaml"]);
+    for expected in ["its last line is not #END", "did you mean \"uri\"?", "(resources): 1 route"] {
+        assert!(report.contains(expected), "{expected}: {report}");
+    }
+    let (report, has_errors) = folder.check(&["@text.yaml"]);
+    assert!(has_errors && report.contains("its last line is not #END"), "{report}");
+    assert_eq!(report.matches("error: ").count(), 2, "{report}");
+}

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::body::Body;
+use hyper::header::{HeaderValue, SERVER};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_store::{Store, StoreError};
@@ -15,7 +16,7 @@ use crate::index::Index;
 use crate::index::facts::Facts;
 use crate::options::{Mode, Options};
 use crate::registry::RegistryPart;
-use crate::reply::WireResponse;
+use crate::reply::{Reply, WireResponse};
 use crate::standalone::Standalone;
 
 /// What an Admin API is made of.
@@ -75,6 +76,11 @@ impl AdminApi {
         }
     }
 
+    /// Refuses a request before anybody looks at it.
+    pub(crate) fn refuse(&self, reply: Reply) -> WireResponse {
+        self.0.wire(reply)
+    }
+
     /// Answers a request. A write is answered once it is durable.
     pub async fn handle<B>(&self, request: hyper::Request<B>, peer: SocketAddr) -> WireResponse
     where
@@ -88,6 +94,16 @@ impl AdminApi {
 }
 
 impl Admin {
+    /// An answer as it goes out. Its `Server` is APISIX's whatever the gateway is called elsewhere:
+    /// clients of this API ask for the version.
+    pub(crate) fn wire(&self, reply: Reply) -> WireResponse {
+        let mut response = reply.into_wire(self.parts.services.brand);
+        if let Ok(token) = HeaderValue::from_str(&self.parts.options.server_token.0) {
+            response.headers_mut().insert(SERVER, token);
+        }
+        response
+    }
+
     /// The key of a path: `/apisix/routes/1` of `routes/1`.
     pub(crate) fn key_of(&self, path: &str) -> String {
         format!("{}/{path}", self.parts.options.key_prefix)

@@ -6,7 +6,7 @@ use hyper::body::Body;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, HeaderName,
-    HeaderValue, SERVER,
+    HeaderValue,
 };
 use hyper::{Method, StatusCode};
 
@@ -51,11 +51,7 @@ where
             with_cors(admin, call, done.unwrap_or_else(|refusal| refusal))
         }
     };
-    let mut response = reply.into_wire();
-    if let Ok(token) = HeaderValue::from_str(&admin.parts.options.server_token.0) {
-        response.headers_mut().insert(SERVER, token);
-    }
-    response
+    admin.wire(reply)
 }
 
 fn not_registered() -> Reply {

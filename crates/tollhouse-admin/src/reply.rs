@@ -5,6 +5,7 @@ use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tollhouse_plugin::Brand;
 use tollhouse_store::StoreError;
 
 use crate::page;
@@ -75,7 +76,8 @@ impl Reply {
 
     /// The page that a web server shows for paths nobody registered.
     pub(crate) fn page(status: StatusCode) -> Self {
-        Self::new(status, HTML, page::html(status))
+        // Its text shows the gateway's name, which is known where it goes out.
+        Self::new(status, HTML, Bytes::new())
     }
 
     /// `{"error_msg": …}`.
@@ -117,7 +119,11 @@ impl Reply {
         self
     }
 
-    pub(crate) fn into_wire(self) -> WireResponse {
+    /// As it goes out; a page shows that name.
+    pub(crate) fn into_wire(mut self, brand: Brand) -> WireResponse {
+        if self.kind == HTML {
+            self.body = WireBody::whole(page::html(self.status, brand).into());
+        }
         let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();

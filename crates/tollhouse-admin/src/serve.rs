@@ -145,7 +145,7 @@ where
         async move {
             let answer = match host::check(&request) {
                 Ok(()) => api.handle(request, peer).await,
-                Err(refusal) => refusal.into_wire(),
+                Err(refusal) => api.refuse(refusal),
             };
             Ok::<_, Infallible>(answer)
         }

@@ -59,6 +59,8 @@ pub struct Bootstrap {
     pub show_upstream_status_in_response_header: bool,
     /// Names the version in `Server`.
     pub server_tokens: bool,
+    /// Whether answers show APISIX's name in the place of our own.
+    pub imitate_apisix: bool,
     /// Peers whose `X-Forwarded-*` headers are kept.
     pub trusted_addresses: Vec<IpNet>,
     /// Whose word is taken for the client's address.
@@ -104,6 +106,7 @@ impl Default for Bootstrap {
             match_uri_encoded_slash: false,
             show_upstream_status_in_response_header: false,
             server_tokens: true,
+            imitate_apisix: false,
             trusted_addresses: Vec::new(),
             real_ip: RealIp::default(),
             dns: Dns::default(),

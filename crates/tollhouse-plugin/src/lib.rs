@@ -10,6 +10,7 @@
 
 pub mod absent;
 pub mod answer;
+mod brand;
 pub mod catalogue;
 pub mod consumer;
 pub mod context;
@@ -28,6 +29,7 @@ pub mod shelf;
 pub mod testing;
 
 pub use answer::{Answer, AnswerBody};
+pub use brand::Brand;
 pub use catalogue::{Catalogue, PluginType, SchemaOf};
 pub use consumer::{Consumer, ConsumerIndex, ConsumerSpec, Credential, NoConsumers};
 pub use context::RequestContext;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use tollhouse_model::secret::SecretSource;
 
 use crate::catalogue::Catalogue;
+use crate::brand::Brand;
 use crate::queues::Queues;
 
 /// The object that a conf stands in, and its surroundings.
@@ -46,8 +47,10 @@ impl Scope<'_> {
 
 /// What the process offers its plugins.
 pub struct Services {
-    /// `APISIX/<version>`, as `Server` says.
+    /// What `Server` says.
     pub server_token: String,
+    /// Whose name the gateway's own pages show.
+    pub brand: Brand,
     /// `plugin_attr` of the bootstrap file, by plugin.
     pub attributes: Map<String, Value>,
     /// Names of the cache zones and other facts are in `attributes`; this is where files go.
@@ -91,6 +94,7 @@ impl Services {
     pub fn new(server_token: impl Into<String>) -> Self {
         Self {
             server_token: server_token.into(),
+            brand: Brand::default(),
             attributes: Map::new(),
             data_dir: std::path::PathBuf::new(),
             background: None,

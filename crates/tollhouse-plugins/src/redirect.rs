@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_model::expr::pattern::{Case, Pattern};
 use tollhouse_model::variable::{Lookup, Variable};
-use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{Brand, Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::shared::status::status_of;
 use crate::shared::substitute::{self, Replacement};
@@ -71,6 +71,7 @@ pub struct Redirect {
     status: u16,
     encoding: Encoding,
     query: Query,
+    brand: Brand,
 }
 
 #[derive(Debug)]
@@ -126,6 +127,7 @@ impl Plugin for Redirect {
             status: status_of(config.ret_code),
             encoding: if config.encode_uri { Encoding::Path } else { Encoding::AsIs },
             query: if config.append_query_string { Query::Appended } else { Query::Dropped },
+            brand: scope.services.brand,
         })
     }
 
@@ -166,7 +168,7 @@ impl Redirect {
         if let (Query::Appended, Some(query)) = (&self.query, uri::query_for_node(cx)) {
             uri::append_query(&mut location, &query);
         }
-        Some(answer(status, location))
+        Some(answer(status, location, self.brand))
     }
 }
 
@@ -291,7 +293,7 @@ fn concat(segments: &[Segment], cx: &RequestContext<'_>) -> Vec<u8> {
     out
 }
 
-fn answer<'a>(status: u16, location: Vec<u8>) -> Answer<'a> {
+fn answer<'a>(status: u16, location: Vec<u8>, brand: Brand) -> Answer<'a> {
     let reason = match status {
         301 => "Moved Permanently",
         302 => "Found",
@@ -300,11 +302,7 @@ fn answer<'a>(status: u16, location: Vec<u8>) -> Answer<'a> {
         308 => "Permanent Redirect",
         _ => return Answer::status(status).with_header("Location", location),
     };
-    let title = format!("{status} {reason}");
-    let page = format!(
-        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1>\
-         </center>\r\n<hr><center>openresty</center>\r\n</body>\r\n</html>\r\n"
-    );
+    let page = brand.page(&format!("{status} {reason}"));
     Answer::text(status, page.into_bytes())
         .with_header("Content-Type", &b"text/html; charset=utf-8"[..])
         .with_header("Location", location)

@@ -165,7 +165,7 @@ async fn answer(
 ) -> After {
     let mut prepared = std::mem::take(&mut work.plugins.prepared);
     if prepared.kind == Kind::Unsaid && prepared.status >= 400 {
-        prepared.body = rescue::html_page(prepared.status);
+        prepared.body = rescue::html_page(worker, prepared.status);
     }
     let is_page = prepared.kind == Kind::Unsaid && prepared.status >= 400;
     let content_type = if is_page { rescue::HTML } else { prepared.content_type() };

@@ -49,7 +49,7 @@ pub(crate) async fn answer_with(
     if error.code == ErrorCode::DownstreamGone {
         return After::Close;
     }
-    let (content_type, page) = page(error.code);
+    let (content_type, page) = page(worker, error.code);
     let statuses = work.record.upstream_statuses();
     let mut headers = HeaderEdits::default();
     if !statuses.is_empty() {
@@ -74,7 +74,7 @@ pub(crate) async fn refuse(
 ) {
     work.record.code = Some(error.code);
     work.record.status = error.code.status();
-    let (content_type, page) = page(error.code);
+    let (content_type, page) = page(worker, error.code);
     let date = worker.clock.http_date();
     let response = LocalResponse {
         status: final_status(error.code.status()),
@@ -129,20 +129,15 @@ fn keeps_connection(code: ErrorCode) -> bool {
 }
 
 /// Content type and body for `code`.
-fn page(code: ErrorCode) -> (&'static str, Vec<u8>) {
+fn page(worker: &Worker, code: ErrorCode) -> (&'static str, Vec<u8>) {
     if code == ErrorCode::RouteNotFound {
         return (TEXT, ROUTE_NOT_FOUND.to_vec());
     }
-    (HTML, html_page(code.status()))
+    (HTML, html_page(worker, code.status()))
 }
 
 /// The page of an error status (apisix.md §3.6).
-pub(crate) fn html_page(status: u16) -> Vec<u8> {
+pub(crate) fn html_page(worker: &Worker, status: u16) -> Vec<u8> {
     let title = format!("{status} {}", reason(status));
-    format!(
-        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n\
-         <hr><center>openresty</center>\r\n<p><em>Powered by \
-         <a href=\"https://apisix.apache.org/\">APISIX</a>.</em></p></body>\r\n</html>\r\n"
-    )
-    .into_bytes()
+    worker.settings.brand.error_page(&title).into_bytes()
 }

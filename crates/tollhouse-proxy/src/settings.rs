@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tollhouse_http::HeadLimits;
 use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_plugin::Brand;
 use tollhouse_router::{Mode, NormalizeOptions};
 
 /// The data plane's settings.
@@ -20,6 +21,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The `Server` header.
     pub server: String,
+    /// Whose name pages of errors show.
+    pub brand: Brand,
     /// Whether `X-APISIX-Upstream-Status` is shown for every status, not only 5xx.
     pub show_upstream_status: bool,
     /// Peers whose forwarding headers are believed; `None` is not configured.

@@ -1,6 +1,6 @@
 //! What std lacks: copy-on-write collections, a coarse clock, a timer wheel, human sizes.
 //!
-//! Nothing here knows the product, does IO or starts a thread; every module can be understood and
+//! Nothing here knows the product, or starts a thread, or does IO but to ask the kernel about itself; every module can be understood and
 //! tested alone. Types marked "one thread" are not `Send` and cost no atomic operation.
 
 pub mod bytes_size;
@@ -12,7 +12,9 @@ pub mod duration;
 pub mod edit_distance;
 pub mod header_name;
 pub mod log_limit;
+pub mod priority;
 pub mod random;
+pub mod resident;
 pub mod room;
 pub mod slots;
 pub mod wheel;

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tollhouse_config::Bootstrap;
 use tollhouse_model::secret::{SecretRef, SecretSource};
-use tollhouse_plugin::{Catalogue, Services};
+use tollhouse_plugin::{Brand, Catalogue, Services};
 use tollhouse_plugins::prometheus;
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::HealthSupervisor;
@@ -16,12 +16,25 @@ use crate::control::metrics::MetricsPage;
 /// The version that clients of APISIX are told; ADC and others ask for at least 3.11.
 pub const VERSION: &str = "3.18.0";
 
-/// The same, as the `Server` header says it.
-pub const SERVER: &str = "APISIX/3.18.0";
+/// The same, as APISIX's `Server` header says it.
+pub const APISIX: &str = "APISIX/3.18.0";
 
-/// The `Server` header.
+/// Whose name answers show.
+pub fn brand(bootstrap: &Bootstrap) -> Brand {
+    if bootstrap.imitate_apisix { Brand::Apisix } else { Brand::Tollhouse }
+}
+
+/// The `Server` header of the data plane.
 pub fn server_token(bootstrap: &Bootstrap) -> &'static str {
-    if bootstrap.server_tokens { SERVER } else { "APISIX" }
+    match brand(bootstrap) {
+        Brand::Tollhouse => "tollhouse",
+        Brand::Apisix => apisix_token(bootstrap),
+    }
+}
+
+/// The `Server` header of those who must show APISIX's.
+pub fn apisix_token(bootstrap: &Bootstrap) -> &'static str {
+    if bootstrap.server_tokens { APISIX } else { "APISIX" }
 }
 
 /// All plugins; their schemas are compiled once.
@@ -50,7 +63,7 @@ pub fn enabled(bootstrap: &Bootstrap) -> anyhow::Result<Arc<Catalogue>> {
 /// What a command offers that serves nothing; passes over the plugins that the bootstrap file lets be
 /// passed over. What secrets stand for is the gateway's to know.
 pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
-    let mut services = Services::new(SERVER);
+    let mut services = Services::new(APISIX);
     services.skipped_plugins = skipped_plugins.to_vec();
     services.secrets = Some(Arc::new(Unasked));
     Arc::new(services)
@@ -74,6 +87,7 @@ pub fn services(
     (metrics, health): (&Arc<Registry>, &Arc<HealthSupervisor>),
 ) -> (Arc<Services>, MetricsPage) {
     let mut services = Services::new(server_token(bootstrap));
+    services.brand = brand(bootstrap);
     services.data_dir = bootstrap.data_dir.clone();
     services.attributes = bootstrap.plugin_attr.clone();
     let zones = serde_json::Value::Object(bootstrap.proxy_cache.clone());

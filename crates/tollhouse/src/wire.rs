@@ -18,10 +18,11 @@ use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_proxy::settings::{Limits, RealIp};
 use tollhouse_proxy::{Phase, Settings, SnapshotCell, Worker, WorkerParts};
 use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_stdx::priority;
 use tollhouse_telemetry::Registry;
 use tollhouse_telemetry::access_log::{AccessLog, Escape, Layout, Target, Variable};
 
-use crate::plugins::server_token;
+use crate::plugins::{brand, server_token};
 
 /// The data plane's settings out of the bootstrap file.
 pub fn settings(bootstrap: &Bootstrap) -> Settings {
@@ -46,6 +47,7 @@ pub fn settings(bootstrap: &Bootstrap) -> Settings {
         },
         limits: limits(bootstrap),
         server: server_token(bootstrap).to_owned(),
+        brand: brand(bootstrap),
         show_upstream_status: bootstrap.show_upstream_status_in_response_header,
         trusted_addresses: (!trusted.is_empty()).then_some(trusted),
         real_ip: RealIp {
@@ -242,13 +244,18 @@ fn pin(core: usize) {
     }
 }
 
-/// How much the control side steps back where it shares a core with serving threads.
-const CONTROL_NICENESS: i32 = 19;
-
-/// Lets serving threads go first: compiling a configuration can wait, a request cannot. For the
-/// calling thread alone; failing is harmless.
+/// Lets serving threads go first, for a thread that somebody may wait for: the Admin API, checks. For
+/// the calling thread alone; failing is harmless.
 pub fn give_way() {
-    if let Err(error) = rustix::process::setpriority_process(None, CONTROL_NICENESS) {
+    if let Err(error) = priority::be_nice() {
+        tracing::debug!(%error, "priority of the control side cannot be lowered");
+    }
+}
+
+/// The same for the thread that compiles configurations, which takes long: a request never waits for
+/// the end of its slice.
+pub fn stand_back() {
+    if let Err(error) = priority::run_when_idle() {
         tracing::debug!(%error, "priority of the control side cannot be lowered");
     }
 }

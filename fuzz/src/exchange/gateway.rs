@@ -202,6 +202,7 @@ fn settings() -> Settings {
         normalize: NormalizeOptions::default(),
         limits: Limits { body_bytes: BODY_BYTES_MAX, ..Limits::default() },
         server: "tollhouse".to_owned(),
+        brand: tollhouse_plugin::Brand::default(),
         show_upstream_status: false,
         trusted_addresses: None,
         real_ip: RealIp {

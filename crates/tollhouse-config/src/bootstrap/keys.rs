@@ -192,7 +192,13 @@ keys! {
     match_uri_encoded_slash: Switch, "Keeps `%2F` encoded while matching.";
     show_upstream_status_in_response_header: Switch,
         "Sends `X-APISIX-Upstream-Status` with every proxied response, not only with 5xx.";
-    server_tokens: Switch, "Sends `Server: APISIX/3.18.0`; without it, `Server: APISIX`.";
+    imitate_apisix: Switch,
+        "Shows APISIX's name in `Server` and on the pages of errors instead of `tollhouse`, for those who \
+         compare answers or look for it. The Admin API's `Server` always names the version of APISIX \
+         whose dialect it speaks, since its clients ask for that.";
+    server_tokens: Switch,
+        "Whether APISIX's name comes with its version: `Server: APISIX/3.18.0`; without it, `Server: \
+         APISIX`.";
     trusted_addresses: Networks,
         "Peers whose `X-Forwarded-Proto`, `-Host`, `-Port` and `-For` are kept; those of others \
          are overwritten.";

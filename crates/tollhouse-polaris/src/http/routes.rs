@@ -17,7 +17,7 @@ use axum::routing::{MethodRouter, get, post, put};
 type Route = MethodRouter<HttpApi>;
 
 /// The text at the root, by which load balancers and people tell that the server is there.
-const ROOT: &str = "Polaris Server";
+const ROOT: &str = "tollhouse registry";
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static(REQUEST_ID);
 
 /// All calls over HTTP.

@@ -189,7 +189,7 @@ async fn questions_are_answered_by_type_and_filter() {
 async fn the_root_and_the_metrics_answer_anybody() {
     let server = Server::start().await;
     let root = server.send("GET", "/", "request-id: r-1\r\n", "").await;
-    assert_eq!((root.status, &*root.text), (200, "Polaris Server"));
+    assert_eq!((root.status, &*root.text), (200, "tollhouse registry"));
     assert_eq!(root.header("request-id"), Some("r-1"));
     let metrics = server.send("GET", "/metrics", "", "").await;
     assert_eq!((metrics.status, &*metrics.text), (200, "up 1\n"));

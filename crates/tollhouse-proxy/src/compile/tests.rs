@@ -80,6 +80,7 @@ fn settings() -> Settings {
         normalize: NormalizeOptions::default(),
         limits: Limits::default(),
         server: "tollhouse".to_owned(),
+        brand: tollhouse_plugin::Brand::default(),
         show_upstream_status: false,
         trusted_addresses: None,
         real_ip: RealIp { header: "x-real-ip".to_owned(), from: Vec::new(), recursive: false },

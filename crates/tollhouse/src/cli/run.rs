@@ -157,7 +157,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let parts =
         CoreParts { settings, snapshots: Arc::clone(&snapshots), metrics, log: log.as_ref() };
     let cores = Cores::start(workers, listeners, &parts)?;
-    wire::give_way();
+    wire::stand_back();
     if let Some(inheritance) = inheritance {
         inheritance.confirm()?;
     }
@@ -175,6 +175,8 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         workers,
     };
     banner.print();
+    // Half of what is resident now served the start alone.
+    tollhouse_stdx::resident::release_file_pages();
     let control = Control { resources, duty, snapshots, log, spares, signals, side };
     control.run(cores, successors).await
 }
@@ -244,6 +246,7 @@ fn introspection(
         configuration: Arc::clone(&shared.configuration),
         vitals: Arc::clone(&shared.vitals),
         catalogue: Arc::clone(&shared.catalogue),
+        brand: shared.services.brand,
         identity,
         server_info: tells_server_info.then_some(info),
         keyring: Arc::new(Keyring::generate().context("the system gives no random numbers")?),

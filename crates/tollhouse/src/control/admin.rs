@@ -50,7 +50,7 @@ pub fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
         key_check: if admin.key_required { KeyCheck::Required } else { KeyCheck::Off },
         allow: admin.allow.clone(),
         cors: if admin.cors { Cors::On } else { Cors::Off },
-        server_token: ServerToken(crate::plugins::server_token(bootstrap).to_owned()),
+        server_token: ServerToken(crate::plugins::apisix_token(bootstrap).to_owned()),
         stream_mode: if bootstrap.stream_routes { StreamMode::On } else { StreamMode::Off },
         mode,
         ..Options::default()

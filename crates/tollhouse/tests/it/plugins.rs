@@ -41,7 +41,7 @@ fn a_consumer_is_let_in_and_the_node_is_told_who_it_is() {
     assert_eq!(answer.text(), "{\"message\":\"Missing API key in request\"}\n");
     assert_eq!(answer.field("content-type"), Some("text/plain; charset=utf-8"));
     assert_eq!(answer.field("www-authenticate"), Some("apikey realm=\"key\""));
-    assert_eq!(answer.field("server"), Some("APISIX/3.18.0"));
+    assert_eq!(answer.field("server"), Some("tollhouse"));
     assert_eq!(origin.requests().len(), 0);
 
     assert_eq!(ask(&gateway, "/", "apikey: k1\r\nX-Consumer-Username: root\r\n").status(), 200);

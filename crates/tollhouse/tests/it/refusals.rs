@@ -99,6 +99,7 @@ impl Origins {
 
     fn gateway(&self) -> Gateway {
         gateway()
+            .set("imitate_apisix", "true")
             .log_requests()
             .set("access_log.fields", "request_uri,status,error_code,remote_port")
             .set("limits.body_bytes", "1000")
@@ -343,6 +344,22 @@ fn connections_beyond_a_limit_are_told_so() {
 
 #[test]
 fn a_gateway_without_server_tokens_names_no_version() {
-    let gateway = gateway().set("server_tokens", "false").resources(&json!({})).start();
+    let gateway = gateway().set("imitate_apisix", "true").set("server_tokens", "false");
+    let gateway = gateway.resources(&json!({})).start();
     assert_eq!(gateway.client().get("/").field("server"), Some("APISIX"));
+}
+
+#[test]
+fn a_gateway_shows_its_own_name_unless_it_is_told_to_show_another() {
+    let closed = ClosedPort::new();
+    for (imitates, server, page) in
+        [("false", "tollhouse", "<center>tollhouse</center>"), ("true", "APISIX/3.18.0", "openresty")]
+    {
+        let resources = crate::support::everything_to(closed.address());
+        let gateway = gateway().set("imitate_apisix", imitates).resources(&resources).start();
+        let answer = gateway.client().get("/");
+        assert_eq!((answer.status(), answer.field("server")), (502, Some(server)));
+        assert!(answer.text().contains(page), "{}", answer.text());
+        assert_eq!(answer.text().to_lowercase().contains("apisix"), imitates == "true");
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use tollhouse_model::variable::Variable;
-use tollhouse_plugin::{
+use tollhouse_plugin::{Brand, 
     LogContext, Phases, RequestContext, ResponseContext, Scope, Step, Transfer, each_header,
 };
 use tollhouse_stdx::civil::CivilTime;
@@ -56,7 +56,11 @@ impl Entries {
             bodies: Bodies::compile(bodies)?,
             shape: own.map_or(Shape::Default, |format| Shape::Own(Fields::parse(&format))),
             extra: extra.map_or_else(Fields::default, |format| Fields::parse(&format)),
-            version: token.split_once('/').map_or(token.as_str(), |(_, version)| version).into(),
+            version: match (token.split_once('/'), scope.services.brand) {
+                (Some((_, version)), _) => version.into(),
+                (None, Brand::Tollhouse) => env!("CARGO_PKG_VERSION").into(),
+                (None, Brand::Apisix) => token.as_str().into(),
+            },
         })
     }
 

@@ -44,6 +44,8 @@ pub struct Introspection {
     pub vitals: Arc<Vitals>,
     /// The plugins that exist.
     pub catalogue: Arc<Catalogue>,
+    /// Whose name its pages show.
+    pub brand: tollhouse_plugin::Brand,
     /// Who this gateway is.
     pub identity: Arc<Identity>,
     /// What `/v1/server_info` says of itself; `None` where the plugin of that name is off.

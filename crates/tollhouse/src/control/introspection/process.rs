@@ -20,7 +20,9 @@ pub(super) async fn configuration(State(introspection): State<Introspection>) ->
 
 /// Who this gateway is.
 pub(super) async fn server_info(State(introspection): State<Introspection>) -> Response {
-    let Some(info) = introspection.server_info else { return no_such_page().await };
+    let Some(info) = introspection.server_info else {
+        return no_such_page(State(introspection)).await;
+    };
     let identity = &introspection.identity;
     found(&json!({
         "hostname": identity.hostname,

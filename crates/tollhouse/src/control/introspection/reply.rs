@@ -1,13 +1,11 @@
 //! The forms of answers: JSON with a newline at its end, refusals, and the page of unknown paths.
 
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// What is served under paths that nobody registered.
-const NOT_FOUND: &str = "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body>\r\n\
-    <center><h1>404 Not Found</h1></center>\r\n<hr><center>openresty</center>\r\n</body>\r\n\
-    </html>\r\n";
+use super::Introspection;
 
 /// A document.
 pub(super) fn json_reply(status: StatusCode, value: &Value) -> Response {
@@ -27,6 +25,7 @@ pub(super) fn refusal(status: StatusCode, text: impl Into<String>) -> Response {
 }
 
 /// Answers a path or a method that nobody registered.
-pub(super) async fn no_such_page() -> Response {
-    (StatusCode::NOT_FOUND, Html(NOT_FOUND)).into_response()
+pub(super) async fn no_such_page(State(introspection): State<Introspection>) -> Response {
+    let page = introspection.brand.page("404 Not Found");
+    (StatusCode::NOT_FOUND, Html(page)).into_response()
 }

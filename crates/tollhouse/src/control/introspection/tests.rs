@@ -26,6 +26,7 @@ fn introspection() -> Introspection {
         configuration: Arc::default(),
         vitals: Arc::new(Vitals::new(Arc::default())),
         catalogue: crate::plugins::catalogue(),
+        brand: tollhouse_plugin::Brand::default(),
         identity: Arc::new(identity),
         server_info: Some(ServerInfo { version: "3.18.0", store: "file" }),
         keyring: Arc::new(Keyring::generate().expect("random numbers")),

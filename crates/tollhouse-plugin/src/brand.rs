@@ -1,0 +1,59 @@
+//! Under whose name the gateway shows itself to clients: its own, or that of the product whose place it
+//! takes, for those who compare answers or look for its name.
+
+/// A name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Brand {
+    /// The product's own.
+    #[default]
+    Tollhouse,
+    /// APISIX's, down to the pages of the server that it stands on.
+    Apisix,
+}
+
+impl Brand {
+    /// The page of an error that the gateway answers itself.
+    #[must_use]
+    pub fn error_page(self, title: &str) -> String {
+        let signature = match self {
+            Brand::Tollhouse => "",
+            Brand::Apisix => {
+                "<p><em>Powered by <a href=\"https://apisix.apache.org/\">APISIX</a>.</em></p>"
+            }
+        };
+        self.signed(title, signature)
+    }
+
+    /// The page of any other status, such as a redirect.
+    #[must_use]
+    pub fn page(self, title: &str) -> String {
+        self.signed(title, "")
+    }
+
+    fn signed(self, title: &str, signature: &str) -> String {
+        let server = match self {
+            Brand::Tollhouse => "tollhouse",
+            Brand::Apisix => "openresty",
+        };
+        format!(
+            "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n\
+             <center><h1>{title}</h1></center>\r\n<hr><center>{server}</center>\r\n\
+             {signature}</body>\r\n</html>\r\n"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_names_who_answers() {
+        let own = Brand::Tollhouse.error_page("502 Bad Gateway");
+        assert!(own.contains("<center>tollhouse</center>") && own.contains("502 Bad Gateway"));
+        assert!(!own.contains("APISIX") && !own.contains("openresty"));
+        let imitated = Brand::Apisix.error_page("502 Bad Gateway");
+        assert!(imitated.ends_with("APISIX</a>.</em></p></body>\r\n</html>\r\n"));
+        assert!(Brand::Apisix.page("302 Found").ends_with("openresty</center>\r\n</body>\r\n</html>\r\n"));
+    }
+}

@@ -41,6 +41,8 @@ pub struct Options {
     pub clock: Clock,
     /// Whether commits are kept for who watches from before them.
     pub history: HistoryKept,
+    /// Room on the disk that is kept for transactions that only take away, in bytes.
+    pub reserve_bytes: usize,
     /// Pages past which the file cannot grow: a full disk at a known place.
     #[cfg(test)]
     pub(crate) pages_max: Option<u32>,

@@ -21,7 +21,9 @@ mod store;
 mod transaction;
 mod watch;
 
-pub use backend::{HistoryKept, Location, Options, Progress, backup_directory, open, open_with, read_directory};
+pub use backend::{
+    HistoryKept, Location, Options, Progress, backup_directory, open, open_with, read_directory,
+};
 pub use changes::{Changes, Event};
 pub use clock::{Clock, ManualClock};
 pub use entry::{Entry, Listing, Revision};

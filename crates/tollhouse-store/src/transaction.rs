@@ -182,6 +182,14 @@ impl Transaction {
         self
     }
 
+    /// Whether it adds nothing.
+    pub(crate) fn only_removes(&self) -> bool {
+        self.operations.iter().all(|operation| match operation {
+            Operation::Delete { .. } | Operation::DeletePrefix { .. } => true,
+            Operation::Put { .. } => false,
+        })
+    }
+
     /// Bytes of all keys and values.
     pub(crate) fn bytes(&self) -> usize {
         let conditions: usize = self.conditions.iter().map(|c| c.key().len()).sum();

@@ -129,9 +129,8 @@ fn given_metadata(given: &Option<Metadata>) -> usize {
 }
 
 fn metadata(pairs: &Metadata) -> usize {
-    let pair =
-        |(key, value): (&Box<str>, &Box<str>)| 2 * size_of::<Box<str>>() + key.len() + value.len();
-    pairs.iter().map(pair).sum()
+    let texts = pairs.iter().map(|(key, value)| key.len() + value.len());
+    texts.sum::<usize>() + pairs.len() * 2 * size_of::<Box<str>>()
 }
 
 fn texts<const N: usize>(texts: [&Option<String>; N]) -> usize {

@@ -10,6 +10,7 @@ mod error;
 mod file;
 mod outside;
 mod reader;
+mod reserve;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -32,6 +32,10 @@ use crate::wire;
 /// neither delays nor displaces what the gateway's configuration writes and watches.
 pub const FOLDER: &str = "registry";
 
+/// Room on the disk kept for deregistering: with a full disk clients that go must still be able to.
+/// Some thousand of them, of whom each lets another page of the file be used again.
+const RESERVE_BYTES: usize = 4 * 1024 * 1024;
+
 /// A registry at work; see the module.
 pub struct RunningRegistry {
     /// What everybody else holds of it.
@@ -93,7 +97,11 @@ pub async fn start(
     let access = Arc::new(access(bootstrap, &secrets));
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
     // Nobody follows it: what has been committed is read once, at the next start.
-    let kept = tollhouse_store::Options { history: HistoryKept::Nothing, ..Default::default() };
+    let kept = tollhouse_store::Options {
+        history: HistoryKept::Nothing,
+        reserve_bytes: RESERVE_BYTES,
+        ..Default::default()
+    };
     let store = open_store(&location, &kept, predecessor).await.context("the registry's store")?;
     let writes = store.watch(store.revision().await?).await.context("the registry's store")?;
     let options = Options {

@@ -5,6 +5,7 @@
 //! the disk do watchers and authors learn of it.
 
 use super::error::from_sqlite;
+use super::reserve::Reserve;
 use super::table::{self, Rows};
 use crate::backend::Options;
 use crate::backend::apply::{Applied, apply, expiry_of};
@@ -75,6 +76,7 @@ impl WriterHandle {
         options.clock.on_jump(move || drop(waker.try_send(Command::Wake)));
         let newest = history.newest();
         let clock = options.clock.clone();
+        let reserve = Reserve::beside(&path, options.reserve_bytes);
         let mut writer = Writer {
             connection,
             path,
@@ -83,6 +85,7 @@ impl WriterHandle {
             clock,
             newest,
             expiry_ms: None,
+            reserve,
         };
         writer.look_for_expiry()?;
         let path = writer.path.clone();
@@ -132,6 +135,7 @@ struct Writer {
     newest: Revision,
     /// When to look for expired entries next.
     expiry_ms: Option<u64>,
+    reserve: Reserve,
 }
 
 /// Transactions that are committed together.
@@ -170,6 +174,7 @@ impl Drop for Writer {
 
 impl Writer {
     fn run(mut self) {
+        self.reserve.keep();
         loop {
             let group = self.next_group();
             if self.expiry_ms.is_some_and(|at_ms| at_ms <= self.clock.now_ms()) {
@@ -255,7 +260,26 @@ impl Writer {
         transactions.into_iter().map(|transaction| self.commit_alone(transaction)).collect()
     }
 
+    /// Commits one transaction; if it only takes away and the disk is full, with the room kept for that.
     fn commit_alone(&mut self, transaction: Transaction) -> Result<Committed, StoreError> {
+        let again =
+            (self.reserve.is_held() && transaction.only_removes()).then(|| transaction.clone());
+        let committed = self.try_alone(transaction);
+        let Some(again) = again.filter(|_| matches!(committed, Err(StoreError::Full { .. })))
+        else {
+            if committed.is_ok() {
+                self.reserve.keep();
+            }
+            return committed;
+        };
+        self.reserve.release();
+        // What the log holds goes into the file, so that the log begins anew in the room that it has.
+        // Where that fails, the room alone may do.
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
+        self.try_alone(again)
+    }
+
+    fn try_alone(&mut self, transaction: Transaction) -> Result<Committed, StoreError> {
         let outcomes = self.try_group(vec![transaction])?;
         self.publish(outcomes).pop().expect("one transaction has one outcome")
     }

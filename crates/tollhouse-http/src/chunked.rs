@@ -102,6 +102,18 @@ impl ChunkedDecoder {
         Ok(Decoded { consumed: at, data: at..at })
     }
 
+    /// Reads as much of `input` as belongs to the body and leaves it as it is; how many bytes that is.
+    ///
+    /// # Errors
+    /// The rule that the body breaks.
+    pub fn skip(&mut self, input: &[u8]) -> Result<usize, ChunkError> {
+        let mut at = 0;
+        while at < input.len() && !self.is_done() {
+            at += self.step(&input[at..])?.consumed;
+        }
+        Ok(at)
+    }
+
     /// Undoes the coding where `bytes` stand: their data moves to the front, in order. Lines of the
     /// trailer section, the empty one that ends it included, are given to `trailer` in pieces.
     ///

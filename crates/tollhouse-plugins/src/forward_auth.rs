@@ -34,7 +34,7 @@ use tollhouse_plugin::{
 };
 
 use crate::shared::header_fields;
-use crate::shared::http_client::{Call, ClientError, HttpClient, Reply, Reuse, Target};
+use crate::shared::http_client::{Call, ClientError, HttpClient, Repeat, Reply, Reuse, Target};
 use crate::shared::text::Text;
 
 /// What a route says.
@@ -239,6 +239,7 @@ impl ForwardAuth {
             path: target.path.clone().into_bytes(),
             headers: self.headers(cx),
             body,
+            repeat: Repeat::ByMethod,
         };
         self.client.send(target, call).await
     }

@@ -29,7 +29,7 @@ use tollhouse_plugin::{
     Step,
 };
 
-use crate::shared::http_client::{Call, HttpClient, Reuse, Target};
+use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 use crate::shared::logging::batch::{Batches, Delivery};
 use crate::shared::logging::pending::ENTRIES_MAX;
 use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
@@ -183,6 +183,7 @@ impl Delivery for Server {
             path: target.path.clone().into_bytes(),
             headers,
             body: Bytes::from(self.put_together(batch)),
+            repeat: Repeat::ByMethod,
         };
         let reply = self.client.send(target, call).await.map_err(|error| error.to_string())?;
         match reply.status {

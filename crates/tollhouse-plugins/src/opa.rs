@@ -27,7 +27,7 @@ use tollhouse_model::variable::Variable;
 use tollhouse_plugin::exchange::MatchedObject;
 use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
 
-use crate::shared::http_client::{Call, ClientError, HttpClient, Reply, Reuse, Target};
+use crate::shared::http_client::{Call, ClientError, HttpClient, Repeat, Reply, Reuse, Target};
 use crate::shared::request_document::{headers_document, query_document, text_of};
 use crate::shared::status::status_of;
 
@@ -156,6 +156,7 @@ impl Opa {
             path: target.path.clone().into_bytes(),
             headers: vec![("Content-Type".into(), b"application/json".to_vec())],
             body: Bytes::from(input.to_string()),
+            repeat: Repeat::Always,
         };
         self.client.send(target, call).await
     }

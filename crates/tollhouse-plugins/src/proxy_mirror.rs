@@ -29,7 +29,7 @@ use tollhouse_plugin::{
     Answer, BodyError, Category, Flow, Phases, Plugin, RequestContext, Scope, Services, Step,
 };
 
-use crate::shared::http_client::{Call, HttpClient, Reuse, Target, Verification};
+use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, Verification};
 
 /// Copies under way at once.
 const COPIES_MAX: u64 = 1_024;
@@ -245,6 +245,7 @@ impl ProxyMirror {
             path: self.path(&uri),
             headers,
             body,
+            repeat: Repeat::ByMethod,
         }
     }
 

@@ -93,6 +93,17 @@ pub struct UpstreamEntry {
     pub hash_key: Option<HashKey>,
     /// Time-outs, defaults filled in.
     pub timeouts: Timeouts,
+    /// What `pass_host: node` makes of a node.
+    pub node_host: NodeHost,
+}
+
+/// How a node's name stands in its `Host` (apisix.md §3.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeHost {
+    /// With the port, where that is not the scheme's own.
+    WithPort,
+    /// Without; upstreams that stand in the conf of a plugin have it so.
+    Bare,
 }
 
 /// Where snapshots are published, and where every core finds the newest.

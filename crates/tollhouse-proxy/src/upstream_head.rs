@@ -16,6 +16,7 @@ use crate::head::request::{ClientFacts, Told, Trust, UpstreamRequest, edits_chai
 use crate::head::text::write_decimal;
 use crate::plugins::overlay::{self, Side};
 use crate::request::{Work, upstream_method};
+use crate::snapshot::NodeHost;
 use crate::worker::Worker;
 
 const HTTP: FieldValue<'_> = FieldValue::literal("http");
@@ -156,7 +157,7 @@ fn write_host(attempt: &Attempt<'_>, client: &Client, work: &Work, out: &mut Vec
     }
 }
 
-/// The node's host, with the port where it is not the scheme's own.
+/// The node's host, and its port where that is to be named.
 fn write_node_host(attempt: &Attempt<'_>, out: &mut Vec<u8>) {
     let node = attempt.picked.node();
     let is_v6 = node.host().contains(':');
@@ -171,7 +172,8 @@ fn write_node_host(attempt: &Attempt<'_>, out: &mut Vec<u8>) {
         Scheme::Http => 80,
         Scheme::Https => 443,
     };
-    if node.port() != default_port {
+    let names_port = attempt.forward.upstream.node_host == NodeHost::WithPort;
+    if names_port && node.port() != default_port {
         out.push(b':');
         write_decimal(out, u64::from(node.port()));
     }

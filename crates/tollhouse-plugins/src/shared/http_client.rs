@@ -96,6 +96,27 @@ pub(crate) struct Call {
     pub headers: Vec<(String, Vec<u8>)>,
     /// The body.
     pub body: Bytes,
+    /// Whether it may be sent twice.
+    pub repeat: Repeat,
+}
+
+/// Whether a request that a server may have seen already may be sent again, when the kept connection
+/// that it went over breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Repeat {
+    /// Where the method is idempotent (RFC 9110 §9.2.2).
+    #[default]
+    ByMethod,
+    /// It is a question, whatever its method: asking twice does no harm.
+    Always,
+}
+
+impl Call {
+    fn is_repeatable(&self) -> bool {
+        let is_idempotent =
+            matches!(&*self.method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE" | b"TRACE");
+        self.repeat == Repeat::Always || is_idempotent
+    }
 }
 
 /// An answer.
@@ -139,6 +160,13 @@ pub(crate) enum ClientError {
     TooLarge,
 }
 
+/// Why a connection brought no answer.
+struct Broken {
+    error: ClientError,
+    /// Whether the server cannot have seen anything of the request.
+    is_unsent: bool,
+}
+
 impl HttpClient {
     /// A client that gives up after `timeout`.
     pub fn new(timeout: Duration, verification: Verification, reuse: Reuse) -> Self {
@@ -168,12 +196,15 @@ impl HttpClient {
     async fn exchange(&self, target: &Target, call: Call) -> Result<Reply, ClientError> {
         let key = PoolKey::of(target, self.verification);
         while let Some(live) = pool::take(&key) {
-            // Servers close idle connections when they like; such a race is not the caller's.
+            // Servers close idle connections when they like; such a race is not the caller's, as long
+            // as the server cannot have acted upon the request, or may act upon it twice.
             match self.converse(&key, live, request(target, call.clone())?).await {
-                Err(ClientError::Exchange(error)) => {
+                Err(Broken { error: ClientError::Exchange(error), is_unsent })
+                    if is_unsent || call.is_repeatable() =>
+                {
                     tracing::debug!(%error, server = target.authority, "a kept connection broke");
                 }
-                settled => return settled,
+                answered => return answered.map_err(|broken| broken.error),
             }
         }
         let stream = self.connect(target).await.map_err(ClientError::Connect)?;
@@ -182,7 +213,8 @@ impl HttpClient {
         settings.title_case_headers(true);
         let (sender, connection) = settings.handshake(HyperStream::new(stream)).await?;
         let live = Live::drive(sender, connection);
-        self.converse(&key, live, request(target, call)?).await
+        let answered = self.converse(&key, live, request(target, call)?).await;
+        answered.map_err(|broken| broken.error)
     }
 
     /// One request on a connection, which is kept for the next where it may.
@@ -191,10 +223,16 @@ impl HttpClient {
         key: &PoolKey,
         mut live: Live,
         request: hyper::Request<Full<Bytes>>,
-    ) -> Result<Reply, ClientError> {
-        live.sender.ready().await?;
-        let (head, body) = live.sender.send_request(request).await?.into_parts();
-        let body = read(body).await?;
+    ) -> Result<Reply, Broken> {
+        let unsent = |error: hyper::Error| Broken { error: error.into(), is_unsent: true };
+        live.sender.ready().await.map_err(unsent)?;
+        let sent = live.sender.try_send_request(request).await.map_err(|mut error| {
+            // The request comes back where nothing of it was written.
+            let is_unsent = error.take_message().is_some();
+            Broken { error: error.into_error().into(), is_unsent }
+        });
+        let (head, body) = sent?.into_parts();
+        let body = read(body).await.map_err(|error| Broken { error, is_unsent: false })?;
         if let Reuse::For { idle, connections_max } = self.reuse {
             pool::keep(key, live, idle, connections_max);
         }

@@ -16,7 +16,7 @@ use tollhouse_upstream::{UpstreamChange, UpstreamState};
 use super::driven::Driven;
 use crate::hash_key::HashKey;
 use crate::settings::Settings;
-use crate::snapshot::UpstreamEntry;
+use crate::snapshot::{NodeHost, UpstreamEntry};
 
 /// Slots of upstream objects in a snapshot.
 pub(super) type Slots = CowVec<Option<Arc<UpstreamEntry>>>;
@@ -81,7 +81,12 @@ impl Upstreams {
     /// Sets the object `id`.
     pub(super) fn set(&mut self, id: &Id, upstream: Upstream, slots: &mut Slots) {
         let previous = self.objects.get(id).cloned();
-        let entry = self.build(&format!("upstreams/{id}"), &upstream, previous.as_ref());
+        let entry = self.build(
+            &format!("upstreams/{id}"),
+            &upstream,
+            previous.as_ref(),
+            NodeHost::WithPort,
+        );
         let slot = self.slot(id, slots);
         self.objects.insert(id.clone(), Arc::clone(&entry));
         slots.update(slot, |held| *held = Some(entry));
@@ -99,7 +104,8 @@ impl Upstreams {
     /// The inline upstream of a route; unchanged ones are kept as they are.
     pub(super) fn set_route(&mut self, route: &Id, upstream: &Upstream) -> Arc<UpstreamEntry> {
         let previous = self.of_routes.get(route).cloned();
-        let entry = self.build(&format!("routes/{route}"), upstream, previous.as_ref());
+        let entry =
+            self.build(&format!("routes/{route}"), upstream, previous.as_ref(), NodeHost::WithPort);
         self.of_routes.insert(route.clone(), Arc::clone(&entry));
         entry
     }
@@ -116,7 +122,7 @@ impl Upstreams {
         let Some(upstream) = &service.upstream else { return self.remove_service(&service.id) };
         let previous = self.of_services.get(&service.id).cloned();
         let key = format!("services/{}", service.id);
-        let entry = self.build(&key, upstream, previous.as_ref());
+        let entry = self.build(&key, upstream, previous.as_ref(), NodeHost::WithPort);
         self.of_services.insert(service.id.clone(), entry);
     }
 
@@ -135,7 +141,7 @@ impl Upstreams {
     /// An upstream that stands in the conf of a plugin; an unchanged one is kept as it is.
     pub(super) fn set_plugin(&mut self, key: String, upstream: &Upstream) -> Arc<UpstreamEntry> {
         let previous = self.of_plugins.get(&key).and_then(Weak::upgrade);
-        let entry = self.build(&key, upstream, previous.as_ref());
+        let entry = self.build(&key, upstream, previous.as_ref(), NodeHost::Bare);
         // What nobody uses any more is swept when as much again has been added.
         if self.of_plugins.len().is_power_of_two() {
             let driven = &mut self.driven;
@@ -157,6 +163,7 @@ impl Upstreams {
         key: &str,
         upstream: &Upstream,
         previous: Option<&Arc<UpstreamEntry>>,
+        node_host: NodeHost,
     ) -> Arc<UpstreamEntry> {
         if let Some(previous) = previous.filter(|previous| previous.conf == *upstream) {
             return Arc::clone(previous);
@@ -180,6 +187,7 @@ impl Upstreams {
             connector: connector(upstream),
             hash_key: HashKey::compile(&upstream.balance),
             timeouts: upstream.timeout.unwrap_or_default(),
+            node_host,
             conf: upstream.clone(),
         })
     }

@@ -9,6 +9,8 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tollhouse_http::element::{Authority, FieldName, FieldValue, Method, OriginForm};
+use tollhouse_http::{Framing, HeadWriter, Known};
 use tollhouse_model::upstream::{ActiveCheck, CheckKind, Checks};
 use tollhouse_net::tls::Connector;
 use tollhouse_net::{Stream, connect, tls};
@@ -116,35 +118,45 @@ pub(crate) fn host_text(host: &str) -> String {
     }
 }
 
-/// The bytes of an http probe. Text of the document that would start another line is left out.
+/// The bytes of an http probe. What of the document cannot stand in a head is left out.
 fn request(active: &ActiveCheck, host: &str) -> Vec<u8> {
-    let clean = |text: &str| !text.bytes().any(|byte| byte < b' ' || byte == 0x7f);
-    let or = |text: &str, default: &'static str| match clean(text) && !text.is_empty() {
-        true => text.to_owned(),
-        false => default.to_owned(),
-    };
-    let method = or(&active.http_method, "GET");
-    let path = or(&active.http_path, "/");
-    let mut text = format!("{method} {path} HTTP/1.1\r\n");
-    let own_host = |line: &str| {
-        line.split_once(':').is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("host"))
-    };
-    let lines = || active.request_headers.iter().filter(|line| clean(line) && line.contains(':'));
-    if !lines().any(|line| own_host(line)) && clean(host) {
-        text.push_str(&format!("Host: {host}\r\n"));
+    let lines = || active.request_headers.iter().filter_map(|line| header_line(line));
+    let own_host = lines().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(b"host"));
+    let own_host = own_host.and_then(|(_, value)| Authority::parse(value.as_bytes()));
+    let host = own_host.or_else(|| Authority::parse(host.as_bytes()));
+    let method = Method::parse(active.http_method.as_bytes()).or_else(|| Method::parse(b"GET"));
+    let target = OriginForm::parse(active.http_path.as_bytes()).or_else(|| OriginForm::parse(b"/"));
+    let mut bytes = Vec::new();
+    let (Some(method), Some(target)) = (method, target) else { return bytes };
+    // A node without a name is still asked for, by a name that is nobody's (RFC 2606 §2).
+    let Some(host) = host.or_else(|| Authority::parse(b"node.invalid")) else { return bytes };
+    let mut head = HeadWriter::request(&mut bytes, method, target, host);
+    head.field(FieldName::literal("Connection"), FieldValue::literal("close"));
+    for (name, value) in lines().filter(|(name, _)| !is_own(name.as_bytes())) {
+        head.field(name, value);
     }
-    text.push_str("Connection: close\r\n");
-    for line in lines() {
-        text.push_str(line);
-        text.push_str("\r\n");
-    }
-    let body = &active.http_request_body;
+    let body = active.http_request_body.as_bytes();
     if !body.is_empty() {
-        text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        head.framing(Framing::Length(body.len() as u64));
     }
-    text.push_str("\r\n");
-    text.push_str(body);
-    text.into_bytes()
+    head.end();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// `Name: value`; `None` for what is no header line.
+fn header_line(line: &str) -> Option<(FieldName<'_>, FieldValue<'_>)> {
+    let (name, value) = line.split_once(':')?;
+    let value = value.trim_matches([' ', '\t']);
+    Some((FieldName::parse(name.trim_end().as_bytes())?, FieldValue::parse(value.as_bytes())?))
+}
+
+/// Whether lines of that name are the probe's own to write.
+fn is_own(name: &[u8]) -> bool {
+    matches!(
+        Known::of(name),
+        Known::Host | Known::Connection | Known::ContentLength | Known::TransferEncoding
+    )
 }
 
 async fn send(stream: &mut Stream, mut bytes: &[u8]) -> io::Result<()> {

@@ -77,7 +77,8 @@ impl Descriptors {
         let reserved = own + admin + strangers + 3 * side + background + workers * REFUSED_OPEN_MAX;
         let rest = limit.saturating_sub(reserved);
         let of_registry = rest / 4;
-        let registry_http = share_of(of_registry / 4, listen.registry_http.len(), REGISTRY_HTTP_MAX);
+        let registry_http =
+            share_of(of_registry / 4, listen.registry_http.len(), REGISTRY_HTTP_MAX);
         let registry_grpc = share_of(of_registry / 4 * 3, grpc, REGISTRY_GRPC_MAX);
         let registry = registry_http * listen.registry_http.len() + registry_grpc * grpc;
         let per_worker = (rest.saturating_sub(registry) / workers).max(8);
@@ -102,7 +103,10 @@ impl Descriptors {
         limits.descriptors_per_worker = self.per_worker;
         if wished > self.clients_per_worker {
             let (open_files, connections) = (self.limit, self.clients_per_worker);
-            tracing::info!(open_files, "the limit of open files lets each worker have {connections} clients");
+            tracing::info!(
+                open_files,
+                "the limit of open files lets each worker have {connections} clients"
+            );
         }
     }
 }

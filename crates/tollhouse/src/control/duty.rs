@@ -223,7 +223,9 @@ impl Duty {
         if self.registry.is_some() {
             return Ok(());
         }
-        let Some(registry) = registry::start(&self.bootstrap, &self.shared.descriptors, Predecessor::None).await? else {
+        let Some(registry) =
+            registry::start(&self.bootstrap, &self.shared.descriptors, Predecessor::None).await?
+        else {
             return Ok(());
         };
         self.put_registry(registry)?;

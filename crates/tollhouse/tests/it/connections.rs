@@ -205,7 +205,10 @@ fn a_flood_of_clients_is_refused_with_an_answer_and_takes_nothing_from_the_other
         let name = "tollhouse_downstream_connections_refused_total{reason=\"limit\"}";
         (gateway.metric(name) > 0.0).then_some(())
     });
-    assert!(gateway.metric("tollhouse_downstream_connections_open") > 256.0, "the limit was raised");
+    assert!(
+        gateway.metric("tollhouse_downstream_connections_open") > 256.0,
+        "the limit was raised"
+    );
     wait_for("a refusal with an answer", || {
         let mut answer = Vec::new();
         // A few are answered at a time, the rest is closed.

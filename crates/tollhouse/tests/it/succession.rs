@@ -16,7 +16,8 @@ use crate::support::{gateway, upstream};
 const GREETING: &str = "tollhouse1";
 
 fn with_store(origin: &Origin) -> Gateway {
-    let gateway = gateway().without_resources().registry().set("listen.status", "127.0.0.1:0").start();
+    let gateway =
+        gateway().without_resources().registry().set("listen.status", "127.0.0.1:0").start();
     put(&gateway, "/1", origin);
     gateway
 }

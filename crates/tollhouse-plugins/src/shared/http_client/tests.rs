@@ -13,7 +13,8 @@ fn kept() -> HttpClient {
 
 fn call(method: &str, path: &str, body: &str) -> Call {
     let body = Bytes::copy_from_slice(body.as_bytes());
-    Call { method: method.into(), path: path.into(), headers: Vec::new(), body }
+    let headers = Vec::new();
+    Call { method: method.into(), path: path.into(), headers, body, repeat: Repeat::ByMethod }
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -80,6 +81,23 @@ fn a_kept_connection_that_broke_is_replaced() {
     });
     // The broken one was tried on the kept connection and on a new one.
     assert_eq!(server.connections(), 3);
+}
+
+#[test]
+fn what_a_server_may_have_acted_upon_is_not_sent_again() {
+    for (repeat, connections) in [(Repeat::ByMethod, 1), (Repeat::Always, 2)] {
+        let server = TestServer::start(|request| {
+            if request.contains("/last") { String::new() } else { reply(200, "", "") }
+        });
+        let target = Target::parse(&server.url("/")).unwrap();
+        let last = Call { repeat, ..call("POST", "/last", "pay") };
+        run(async {
+            kept().send(&target, call("GET", "/", "")).await.unwrap();
+            let broken = kept().send(&target, last).await;
+            assert!(matches!(broken, Err(ClientError::Exchange(_))), "{broken:?}");
+        });
+        assert_eq!(server.connections(), connections, "{repeat:?}");
+    }
 }
 
 #[test]

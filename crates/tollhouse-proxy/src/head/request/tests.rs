@@ -1,8 +1,12 @@
 //! Golden tables: the client's head and what the gateway knows, to the exact head for the node.
 
+use proptest::prelude::*;
 use tollhouse_http::{BodyLength, HeadLimits};
+use tollhouse_plugin::RequestEdits;
 
 use super::*;
+
+use crate::plugins::overlay::{self, Side};
 
 /// Header lines of the gateway's own when nothing is trusted and nothing is known beforehand.
 const OWN: &[&str] = &[
@@ -349,5 +353,108 @@ fn a_chain_that_a_plugin_says_ends_with_the_client() {
         let head = written_with(&client, trust, false, &edits);
         let line = format!("\r\nX-Forwarded-For: {chain}\r\n");
         assert!(head.contains(&line), "{head}");
+    }
+}
+
+/// Texts of which many end a line or an element, or begin another.
+fn texts() -> impl Strategy<Value = Vec<u8>> {
+    const BREAKS: &[&[u8]] = &[
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b" ",
+        b"\t",
+        b"?",
+        b"#",
+        b"%0d%0a",
+        b" HTTP/1.1\r\nHost: x\r\n\r\nGET /internal HTTP/1.1\r\nX: ",
+        b"\r\nContent-Length: 7\r\n",
+        b"\0",
+        b"\x7f",
+        b"\xff",
+    ];
+    let piece = prop_oneof![
+        3 => "[a-zA-Z0-9/?&=.:%_-]{0,8}".prop_map(String::into_bytes),
+        1 => prop::collection::vec(any::<u8>(), 0..4),
+        2 => prop::sample::select(BREAKS).prop_map(<[u8]>::to_vec),
+    ];
+    prop::collection::vec(piece, 0..5).prop_map(|pieces| pieces.concat())
+}
+
+/// Names that frame and route among those that plugins may give.
+fn names() -> impl Strategy<Value = String> {
+    const OWN: &[&str] = &[
+        "Host",
+        "Content-Length",
+        "transfer-encoding",
+        "Connection",
+        "X-Forwarded-For",
+        "Upgrade",
+        "TE",
+        "Trailer",
+    ];
+    let any = texts().prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    prop_oneof![2 => "[a-zA-Z-]{1,8}", 1 => any, 1 => prop::sample::select(OWN).prop_map(String::from)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_plugins_make_of_a_request_a_node_reads_one(
+        uri in texts(),
+        host in texts(),
+        lines in prop::collection::vec((names(), texts(), any::<bool>()), 0..4),
+        removed in prop::collection::vec(names(), 0..2),
+    ) {
+        let mut edits = RequestEdits::default();
+        edits.set_upstream_uri(&[b"/", uri.as_slice()].concat());
+        for (name, value, is_set) in lines.iter().filter(|(name, ..)| !name.is_empty()) {
+            match is_set {
+                true => edits.headers.set(name, value),
+                false => edits.headers.add(name, value),
+            }
+        }
+        removed.iter().for_each(|name| edits.headers.remove(name));
+
+        let client = b"POST /sent HTTP/1.1\r\nHost: a\r\nA: 1\r\nContent-Length: 5\r\n\r\nhello";
+        let mut head = RequestHead::default();
+        prop_assert_eq!(head.parse(client, &HeadLimits::default()), Ok(true));
+        let target = OriginForm::parse(edits.upstream_uri().unwrap_or_default());
+        prop_assert!(target.is_some(), "every uri that begins with a slash can be sent");
+        let (Some(target), Some(authority)) = (target, Authority::parse(&host)) else {
+            return Ok(());
+        };
+        let mut out = Vec::new();
+        UpstreamRequest {
+            head: &head,
+            bytes: client,
+            method: Method::of_head(&head, client),
+            target,
+            host: authority,
+            client: ClientFacts {
+                remote_address: FieldValue::literal("10.0.0.9"),
+                scheme: FieldValue::literal("http"),
+                host: FieldValue::literal("a"),
+                port: 9080,
+                trust: Trust::Unconfigured,
+            },
+            told: None,
+            edits: &edits.headers,
+            framing: Framing::Length(5),
+            upgrade: false,
+        }
+        .write(&mut out);
+        overlay::apply(&mut out, &edits.headers, Side::Request);
+        out.extend_from_slice(b"hello");
+
+        let limits = HeadLimits { line_bytes: 32_000, head_bytes: 65_535, header_count: 100 };
+        let mut read = RequestHead::default();
+        prop_assert_eq!(read.parse(&out, &limits), Ok(true), "{}", out.escape_ascii());
+        prop_assert_eq!(&out[read.head_bytes..], b"hello", "{}", out.escape_ascii());
+        prop_assert_eq!(read.method.of_buffer(&out), b"POST");
+        prop_assert_eq!(Some(read.target.of_buffer(&out)), edits.upstream_uri());
+        prop_assert_eq!(read.authority.of_buffer(&out), host.as_slice());
+        prop_assert_eq!(read.body, BodyLength::Known(5));
     }
 }

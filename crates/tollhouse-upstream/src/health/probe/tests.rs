@@ -32,9 +32,25 @@ fn a_request_says_what_the_document_says() {
         (
             active(|a| {
                 a.http_path = "/ HTTP/1.1\r\nEvil: 1".into();
-                a.request_headers = vec!["A: 1\r\nB: 2".into(), "host: b.example".into()];
+                a.http_method = "GET /evil".into();
+                a.request_headers = [
+                    "A: 1\r\nB: 2",
+                    "host: b.example",
+                    "C D: 3",
+                    "no colon",
+                    "Content-Length: 7",
+                    "Transfer-Encoding: chunked",
+                    "Connection: keep-alive",
+                    "E:\t4 ",
+                ]
+                .map(String::from)
+                .to_vec();
             }),
-            "GET / HTTP/1.1\r\nConnection: close\r\nhost: b.example\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: b.example\r\nConnection: close\r\nE: 4\r\n\r\n",
+        ),
+        (
+            active(|a| a.request_headers = vec!["Host: b\tc".into()]),
+            "GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n",
         ),
     ] {
         assert_eq!(String::from_utf8(request(&active, "a.example")).unwrap(), expected);

@@ -13,7 +13,8 @@ use super::reply::{found, no_such_page};
 pub(super) async fn configuration(State(introspection): State<Introspection>) -> Response {
     let mut status = introspection.configuration.status();
     let troubles = introspection.vitals.troubles();
-    let down = troubles.into_iter().map(|(part, reason)| json!({"part": part.name(), "reason": reason}));
+    let down =
+        troubles.into_iter().map(|(part, reason)| json!({"part": part.name(), "reason": reason}));
     status["down"] = down.collect();
     found(&status)
 }

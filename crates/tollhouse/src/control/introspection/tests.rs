@@ -166,7 +166,8 @@ async fn a_registry_that_is_down_makes_the_process_unready_and_a_store_does_not(
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(body["error"], "registry is down: its port is taken");
     let (_, body) = read(process::configuration(State(introspection.clone())).await).await;
-    let parts: Vec<_> = body["down"].as_array().expect("a list").iter().map(|it| &it["part"]).collect();
+    let parts: Vec<_> =
+        body["down"].as_array().expect("a list").iter().map(|it| &it["part"]).collect();
     assert_eq!(parts, ["store", "registry"]);
     introspection.vitals.up(Part::Registry);
     assert_eq!(ready().await.status(), StatusCode::OK);

@@ -17,6 +17,7 @@ pub mod limits;
 mod messages;
 mod outbox;
 mod payload;
+mod pinned;
 pub mod polaris;
 mod presence;
 pub mod reflection;
@@ -24,6 +25,7 @@ mod service;
 mod status;
 mod stopping;
 mod timeout;
+mod unsent;
 
 pub use accept::{Count, Counts, Options, serve};
 pub use service::{Call, Outcome, Reply, Series, Services};

@@ -204,6 +204,16 @@ impl Registry {
         self.0.clients.count(self.0.clock.now_ms())
     }
 
+    /// Whether there is a keeper, without which nothing changes any more.
+    pub fn is_kept(&self) -> bool {
+        !self.0.requests.is_closed()
+    }
+
+    /// Waits until there is no keeper any more.
+    pub async fn until_left(&self) {
+        self.0.requests.closed().await;
+    }
+
     /// Now, in milliseconds of Unix time.
     pub fn now_ms(&self) -> u64 {
         self.0.clock.now_ms()

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use hyper::{Method, StatusCode};
 use serde_json::json;
 use tollhouse_registry::{
-    Beat, Command, DEFAULT_NAMESPACE, Instance, Noun, Outcome, ServiceRef, ServiceView,
+    Beat, Command, DEFAULT_NAMESPACE, Instance, InstancePage, Noun, Outcome, ServiceRef,
+    ServiceView,
 };
 
 use super::Request;
@@ -40,6 +41,12 @@ impl<'a> Filters<'a> {
         let key = &view.service.key;
         listing::is(self.arguments, "namespace", &key.namespace)
             && listing::is(self.arguments, "service", &key.name)
+    }
+
+    /// Whether every instance of an admitted service is listed.
+    fn admit_all(&self) -> bool {
+        let says = |name: &&str| self.arguments.get(name).is_some_and(|text| !text.is_empty());
+        !["healthy", "isolated", "host", "protocol", "version", "port", "label"].iter().any(says)
     }
 
     fn admit(&self, instance: &Instance) -> bool {
@@ -107,23 +114,23 @@ async fn list(
     filters: &Filters<'_>,
 ) -> Result<Reply, Reply> {
     let page = Page::parse(&request.call.arguments)?;
-    let (mut total, mut seen, mut shown) = (0, 0, Vec::new());
+    let mut found = InstancePage::new(page.start(), page.size());
+    let mut seen = 0;
     for view in views {
-        for instance in view.instances() {
+        if filters.admit_all() {
+            found.add(view);
             seen += 1;
-            if filters.admit(instance) {
-                if page.has(total) {
-                    shown.push(instance);
-                }
-                total += 1;
-            }
+        } else {
+            found.add_some(view, |instance| filters.admit(instance));
+            seen += 1 + view.counts.total as usize;
         }
         if seen >= OBJECTS_PER_TURN {
             seen = 0;
             tokio::task::yield_now().await;
         }
     }
-    let list = shown.into_iter().map(|instance| InstanceOut::of(instance)).collect();
+    let (instances, total) = found.finish();
+    let list = instances.into_iter().map(|instance| InstanceOut::of(instance)).collect();
     Ok(page.reply(request, list, total))
 }
 

@@ -69,6 +69,11 @@ impl Page {
         place >= self.start() && place - self.start() < self.size
     }
 
+    /// How many objects are on it at most.
+    pub(super) fn size(self) -> usize {
+        self.size
+    }
+
     /// The list as it is answered.
     pub(super) fn reply<T: Serialize>(
         self,

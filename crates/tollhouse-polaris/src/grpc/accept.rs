@@ -14,6 +14,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 use tollhouse_stdx::LogLimit;
 
+use super::budget::ThreadBudget;
 use super::connection;
 use super::cork::Buffers;
 use super::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, MESSAGE_BYTES_MAX};
@@ -87,6 +88,7 @@ pub(super) struct Server {
     pub(super) stopping: Rc<Stopping>,
     pub(super) buffers: Rc<Buffers>,
     pub(super) roster: Rc<Roster>,
+    pub(super) budget: ThreadBudget,
     slots: Slots,
 }
 
@@ -166,6 +168,7 @@ impl Server {
             stopping: Rc::default(),
             buffers: Rc::default(),
             roster: Rc::default(),
+            budget: ThreadBudget::default(),
             slots: options.slots,
         }
     }

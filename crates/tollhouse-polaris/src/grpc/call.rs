@@ -19,8 +19,10 @@ use h2::server::SendResponse;
 use http::Request;
 use tokio::task::{coop, spawn_local};
 
+use super::budget::Waiting;
 use super::connection::Link;
 use super::inbox::{Broken, Inbox};
+use super::messages::Message;
 use super::outbox::{Gone, Outbox};
 use super::payload::Payload;
 use super::service::{Call, Handler, Method, Outcome, Reply, Series, SeriesHandler};
@@ -35,6 +37,8 @@ struct Running {
     inbox: Inbox,
     outbox: Outbox,
     over: Over,
+    /// There once the call waits.
+    waiting: Option<Waiting>,
 }
 
 /// Begins a call, and ends it too where nothing has to be waited for.
@@ -57,22 +61,39 @@ pub(super) fn begin(
         over: Over::new(link.server.stopping.listener(), time),
         call: Rc::new(Call::new(link.peer, head.headers)),
         link: Rc::clone(link),
+        waiting: None,
     };
     match method {
         Method::Unary(handler) => match running.inbox.poll_only(cx) {
-            Poll::Pending => drop(spawn_local(running.unary(handler))),
+            Poll::Pending => running.wait(|running| running.unary(handler)),
             Poll::Ready(Err(broken)) => running.end(Err(broken)),
-            Poll::Ready(Ok(message)) => match running.ask(&*handler, message) {
-                Reply::Now(outcome) => running.answer_only(outcome),
-                Reply::Later(outcome) => drop(spawn_local(running.wait_only(outcome))),
-            },
+            Poll::Ready(Ok(message)) => {
+                let bytes = message.bytes.clone();
+                match running.ask(&*handler, bytes) {
+                    Reply::Now(outcome) => running.answer_only(outcome),
+                    Reply::Later(outcome) => {
+                        running.wait(|running| running.wait_only(message, outcome));
+                    }
+                }
+            }
         },
-        Method::Each(handler) => drop(spawn_local(running.each(handler))),
-        Method::Series(handler) => drop(spawn_local(running.series(handler))),
+        Method::Each(handler) => running.wait(|running| running.each(handler)),
+        Method::Series(handler) => running.wait(|running| running.series(handler)),
     }
 }
 
 impl Running {
+    /// Goes on in a task of its own, if there is room for one that waits.
+    fn wait<F: Future<Output = ()> + 'static>(mut self, go_on: impl FnOnce(Self) -> F) {
+        match self.link.budget.waiting(self.call.head_bytes()) {
+            Ok(waiting) => {
+                self.waiting = Some(waiting);
+                drop(spawn_local(go_on(self)));
+            }
+            Err(status) => self.end(Err(Broken::Refused(status))),
+        }
+    }
+
     /// Asks a handler; one that panics fails its call and no other.
     fn ask(&self, handler: &Handler, message: Bytes) -> Reply {
         catch_unwind(AssertUnwindSafe(|| handler(&self.call, message))).unwrap_or_else(|_| {
@@ -101,17 +122,26 @@ impl Running {
         self.end(ended);
     }
 
-    async fn wait_only(mut self, outcome: Pin<Box<dyn Future<Output = Outcome>>>) {
-        let outcome = self.over.within_deadline(outcome).await;
+    /// Waits for the only answer. A client that takes the call back does not end that: what was asked of
+    /// the registry is done all the same, and counts until it is.
+    async fn wait_only(
+        mut self,
+        message: Message,
+        outcome: Pin<Box<dyn Future<Output = Outcome>>>,
+    ) {
+        let outcome = match message.counted(&self.link.budget) {
+            Ok(_counted) => self.over.within_deadline(outcome).await,
+            Err(status) => Err(status),
+        };
         self.answer_only(outcome);
     }
 
     async fn unary(mut self, handler: Rc<Handler>) {
         match self.only_message().await {
             Err(broken) => self.end(Err(broken)),
-            Ok(message) => match self.ask(&*handler, message) {
+            Ok(message) => match self.ask(&*handler, message.bytes.clone()) {
                 Reply::Now(outcome) => self.answer_only(outcome),
-                Reply::Later(outcome) => self.wait_only(outcome).await,
+                Reply::Later(outcome) => self.wait_only(message, outcome).await,
             },
         }
     }
@@ -123,10 +153,11 @@ impl Running {
 
     async fn answer_each(&mut self, handler: &Handler) -> Result<(), Broken> {
         while let Some(message) = poll_fn(|cx| self.poll_message(cx)).await? {
-            let outcome = match self.ask(handler, message) {
+            let outcome = match self.ask(handler, message.bytes.clone()) {
                 Reply::Now(outcome) => outcome,
                 Reply::Later(outcome) => self.over.within_deadline(outcome).await,
             };
+            drop(message);
             self.send(outcome)?;
             self.until_taken().await?;
             // A client with a thousand messages in its window lets others have their turn.
@@ -142,7 +173,7 @@ impl Running {
 
     async fn answer_series(&mut self, handler: &SeriesHandler) -> Result<(), Broken> {
         let message = self.only_message().await?;
-        let mut series = handler(&self.call, message)?;
+        let mut series = handler(&self.call, message.bytes)?;
         self.outbox.open()?;
         while let Some(outcome) = poll_fn(|cx| self.poll_series(&mut *series, cx)).await? {
             self.send(outcome)?;
@@ -166,17 +197,27 @@ impl Running {
         self.over.poll(cx).map(|status| Err(Broken::Refused(status)))
     }
 
-    async fn only_message(&mut self) -> Result<Bytes, Broken> {
+    async fn only_message(&mut self) -> Result<Message, Broken> {
         poll_fn(|cx| match self.inbox.poll_only(cx) {
-            Poll::Ready(message) => Poll::Ready(message),
-            Poll::Pending => self.over.poll(cx).map(|status| Err(Broken::Refused(status))),
+            Poll::Ready(message) => {
+                self.over.has_arrived();
+                Poll::Ready(message)
+            }
+            Poll::Pending => {
+                self.over.expect_arrival();
+                self.over.poll(cx).map(|status| Err(Broken::Refused(status)))
+            }
         })
         .await
     }
 
-    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broken>> {
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Message>, Broken>> {
         if let Poll::Ready(message) = self.inbox.poll_next(cx) {
+            self.over.has_arrived();
             return Poll::Ready(message);
+        }
+        if self.inbox.is_within_message() {
+            self.over.expect_arrival();
         }
         if let Poll::Ready(status) = self.over.poll(cx) {
             return Poll::Ready(Err(Broken::Refused(status)));

@@ -45,7 +45,8 @@ pub(super) async fn serve<S>(server: Rc<Server>, stream: S, peer: SocketAddr, pr
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let pipe = Pipe::new(stream, Rc::clone(&server.buffers), presence.arrivals());
+    let (arrivals, unsent) = (presence.arrivals(), presence.unsent());
+    let pipe = Pipe::new(stream, Rc::clone(&server.buffers), arrivals, Rc::clone(&unsent));
     let Some(mut http2) = handshake(&server, &pipe).await else {
         return server.counts.handshakes_failed.add_one();
     };
@@ -55,7 +56,7 @@ where
         http2,
         presence,
         listener: server.stopping.listener(),
-        link: Rc::new(Link { server, peer, budget: Budget::default() }),
+        link: Rc::new(Link { budget: Budget::new(server.budget.clone(), unsent), server, peer }),
         is_draining: false,
     };
     poll_fn(|cx| driver.poll(cx)).await;

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::limits::{CORK_BUFFERS_KEPT_MAX, CORK_BYTES};
+use super::unsent::{OnItsWay, Unsent};
 
 /// Buffers that wait for the next connection that has something to say.
 #[derive(Debug, Default)]
@@ -26,6 +27,7 @@ pub(super) struct Pipe<S> {
     ends: RefCell<Ends<S>>,
     /// Goes up whenever bytes arrive.
     arrivals: Rc<Cell<u64>>,
+    unsent: Rc<Unsent>,
 }
 
 struct Ends<S> {
@@ -33,6 +35,8 @@ struct Ends<S> {
     gathered: Vec<u8>,
     /// How many of the gathered bytes are sent.
     sent: usize,
+    /// There while the client's side is full.
+    blocked: Option<OnItsWay>,
 }
 
 /// The end that HTTP/2 holds.
@@ -54,10 +58,16 @@ impl Buffers {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Pipe<S> {
-    /// A pipe over `stream`; `arrivals` goes up whenever bytes arrive.
-    pub(super) fn new(stream: S, buffers: Rc<Buffers>, arrivals: Rc<Cell<u64>>) -> Rc<Self> {
-        let ends = RefCell::new(Ends { stream, gathered: Vec::new(), sent: 0 });
-        Rc::new(Self { buffers, ends, arrivals })
+    /// A pipe over `stream`; `arrivals` goes up whenever bytes arrive, and in `unsent` is entered what
+    /// waits for the client.
+    pub(super) fn new(
+        stream: S,
+        buffers: Rc<Buffers>,
+        arrivals: Rc<Cell<u64>>,
+        unsent: Rc<Unsent>,
+    ) -> Rc<Self> {
+        let ends = RefCell::new(Ends { stream, gathered: Vec::new(), sent: 0, blocked: None });
+        Rc::new(Self { buffers, ends, arrivals, unsent })
     }
 
     /// Sends what is gathered. Pending means that the client's side is full, and the task is woken
@@ -67,7 +77,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Pipe<S> {
         if ends.gathered.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        ready!(ends.poll_drain(cx))?;
+        ready!(ends.poll_drain(cx, &self.unsent))?;
         self.buffers.give_back(std::mem::take(&mut ends.gathered));
         Pin::new(&mut ends.stream).poll_flush(cx)
     }
@@ -78,7 +88,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Pipe<S> {
             ends.gathered = self.buffers.take();
         }
         if ends.gathered.len() >= CORK_BYTES {
-            ready!(ends.poll_drain(cx))?;
+            ready!(ends.poll_drain(cx, &self.unsent))?;
         }
         let mut taken = 0;
         for piece in pieces {
@@ -92,16 +102,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Pipe<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Ends<S> {
-    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_drain(&mut self, cx: &mut Context<'_>, unsent: &Rc<Unsent>) -> Poll<io::Result<()>> {
         while self.sent < self.gathered.len() {
-            let unsent = &self.gathered[self.sent..];
-            match ready!(Pin::new(&mut self.stream).poll_write(cx, unsent))? {
-                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                count => self.sent += count,
+            let left = &self.gathered[self.sent..];
+            let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, left) else {
+                self.blocked.get_or_insert_with(|| unsent.begin());
+                return Poll::Pending;
+            };
+            let count = written?;
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent += count;
+            if let Some(blocked) = &mut self.blocked {
+                blocked.advance(count);
             }
         }
         self.gathered.clear();
         self.sent = 0;
+        self.blocked = None;
         Poll::Ready(Ok(()))
     }
 }
@@ -171,7 +190,7 @@ mod tests {
 
     fn piped(room: usize) -> (Rc<Pipe<tokio::io::DuplexStream>>, tokio::io::DuplexStream) {
         let (near, far) = tokio::io::duplex(room);
-        (Pipe::new(near, Rc::default(), Rc::default()), far)
+        (Pipe::new(near, Rc::default(), Rc::default(), Rc::default()), far)
     }
 
     #[tokio::test]

@@ -2,11 +2,10 @@
 
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use h2::RecvStream;
 
 use super::budget::Budget;
-use super::messages::Messages;
+use super::messages::{Message, Messages};
 use super::status::{Code, Status};
 
 /// The client's side of a call.
@@ -15,7 +14,8 @@ pub(super) struct Inbox {
     body: RecvStream,
     messages: Messages,
     /// The message of a call that has one, while its end is awaited.
-    only: Option<Bytes>,
+    only: Option<Message>,
+    budget: Budget,
 }
 
 /// Why no message comes any more, other than by the call's end.
@@ -29,14 +29,15 @@ pub(super) enum Broken {
 
 impl Inbox {
     pub(super) fn new(body: RecvStream, budget: &Budget, message_bytes_max: usize) -> Self {
-        Self { body, messages: Messages::new(budget, message_bytes_max), only: None }
+        let messages = Messages::new(budget, message_bytes_max);
+        Self { body, messages, only: None, budget: budget.clone() }
     }
 
     /// The next message; `None` when the client has sent all of them.
     pub(super) fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Bytes>, Broken>> {
+    ) -> Poll<Result<Option<Message>, Broken>> {
         loop {
             match self.messages.next() {
                 Ok(None) => {}
@@ -59,7 +60,7 @@ impl Inbox {
     }
 
     /// The message of a call that has exactly one, when the client has sent all of it.
-    pub(super) fn poll_only(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Broken>> {
+    pub(super) fn poll_only(&mut self, cx: &mut Context<'_>) -> Poll<Result<Message, Broken>> {
         let refuse = |message| Err(Broken::Refused(Status::new(Code::Internal, message)));
         loop {
             let message = match ready!(self.poll_next(cx)) {
@@ -67,7 +68,10 @@ impl Inbox {
                 Err(broken) => return Poll::Ready(Err(broken)),
             };
             match (message, self.only.is_some()) {
-                (Some(message), false) => self.only = Some(message),
+                (Some(message), false) => match self.kept(message) {
+                    Ok(message) => self.only = Some(message),
+                    Err(status) => return Poll::Ready(Err(Broken::Refused(status))),
+                },
                 (Some(_), true) => {
                     return Poll::Ready(refuse("a unary call has one message, not several"));
                 }
@@ -81,7 +85,17 @@ impl Inbox {
         }
     }
 
-    fn at_end(&self) -> Result<Option<Bytes>, Broken> {
+    /// A message that is kept until the call is ended: counted, unless that has happened already.
+    fn kept(&self, message: Message) -> Result<Message, Status> {
+        if self.body.is_end_stream() { Ok(message) } else { message.counted(&self.budget) }
+    }
+
+    /// Whether something has arrived that is not whole yet.
+    pub(super) fn is_within_message(&self) -> bool {
+        !self.messages.is_between()
+    }
+
+    fn at_end(&self) -> Result<Option<Message>, Broken> {
         if self.messages.is_between() {
             return Ok(None);
         }

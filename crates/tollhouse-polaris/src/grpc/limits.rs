@@ -17,14 +17,40 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 pub const HEADER_BYTES_MAX: u32 = 16 * 1024;
 
 /// Bytes that a client may send ahead on one stream: usual messages come without waiting.
-pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+pub const STREAM_WINDOW_BYTES: u32 = 1 << 18;
 
 /// The same for all streams of a connection; also what HTTP/2 may hold unread for one.
-pub const CONNECTION_WINDOW_BYTES: u32 = 1 << 22;
+pub const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
 /// Bytes that a connection may make us hold: parts of messages that are not whole yet, and long answers
 /// made for it alone that it does not read. Eight messages of the longest kind.
 pub const HELD_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX;
+
+/// The same for all connections of a thread together: eight connections that use up their own.
+pub const THREAD_HELD_BYTES_MAX: usize = 8 * HELD_BYTES_MAX;
+
+/// Calls of a connection that wait for something. Twice the streams, because a call that the client
+/// takes back counts until what it asked the registry for is done.
+pub const CALLS_WAITING_MAX: usize = 2 * STREAMS_MAX as usize;
+
+/// Bytes that a call takes while it waits, beside its head and its message: a task.
+pub const WAITING_CALL_BYTES: usize = 2 * 1024;
+
+/// How long a message may take to arrive whole and, where it is the only one, to be ended.
+pub const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes of different shared answers on their way to the clients of a thread. Clients that read take
+/// the newest, which is one for each service; others would keep all that were.
+pub const PINNED_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// Bytes that a long shared answer keeps of its own: its pieces are shared with other versions of it.
+pub const CHAIN_BYTES: usize = 64 * 1024;
+
+/// Looks during which an answer may not move before its connection is ended: a minute.
+pub const STALLED_LOOKS_MAX: u32 = 4;
+
+/// Bytes of an answer that must be taken within that time.
+pub const STALL_PROGRESS_BYTES: usize = 64 * 1024;
 
 /// Answers made for one client that are shorter than this are not counted against
 /// [`HELD_BYTES_MAX`]: a connection's streams together cannot hold much of them.

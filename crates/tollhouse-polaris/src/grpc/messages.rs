@@ -11,6 +11,13 @@ use super::status::{Code, Status};
 /// Bytes in front of a message: whether it is compressed, and its length.
 pub(super) const PREFIX_BYTES: usize = 5;
 
+/// A whole message, and what it takes of its connection's budget where it was put together.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) bytes: Bytes,
+    pub(super) share: Option<Share>,
+}
+
 /// The bytes of one call that have arrived and were not asked for yet.
 #[derive(Debug)]
 pub(super) struct Messages {
@@ -38,7 +45,7 @@ impl Messages {
     ///
     /// # Errors
     /// The status that the call ends with: too long, compressed, or too much held already.
-    pub(super) fn next(&mut self) -> Result<Option<Bytes>, Status> {
+    pub(super) fn next(&mut self) -> Result<Option<Message>, Status> {
         if self.is_between() {
             return Ok(None);
         }
@@ -50,7 +57,7 @@ impl Messages {
             return self.keep_rest();
         }
         self.piece.advance(PREFIX_BYTES);
-        Ok(Some(self.piece.split_to(length)))
+        Ok(Some(Message { bytes: self.piece.split_to(length), share: None }))
     }
 
     /// Whether no part of a message is left over.
@@ -59,7 +66,7 @@ impl Messages {
     }
 
     /// The next message, whose beginning came in earlier pieces.
-    fn next_spread(&mut self) -> Result<Option<Bytes>, Status> {
+    fn next_spread(&mut self) -> Result<Option<Message>, Status> {
         self.take_up_to(PREFIX_BYTES)?;
         let Some(length) = self.announced(&self.partial)? else { return Ok(None) };
         let whole_bytes = PREFIX_BYTES + length;
@@ -67,10 +74,9 @@ impl Messages {
         if self.partial.len() < whole_bytes {
             return Ok(None);
         }
-        let mut message = std::mem::take(&mut self.partial).freeze();
-        self.share.clear();
-        message.advance(PREFIX_BYTES);
-        Ok(Some(message))
+        let mut bytes = std::mem::take(&mut self.partial).freeze();
+        bytes.advance(PREFIX_BYTES);
+        Ok(Some(Message { bytes, share: Some(self.share.split()) }))
     }
 
     /// Moves bytes from the piece until the partial message has `bytes` of them, or none are left.
@@ -81,7 +87,7 @@ impl Messages {
         Ok(())
     }
 
-    fn keep_rest(&mut self) -> Result<Option<Bytes>, Status> {
+    fn keep_rest(&mut self) -> Result<Option<Message>, Status> {
         let rest = std::mem::take(&mut self.piece);
         self.share.take(rest.len())?;
         self.partial.extend_from_slice(&rest);
@@ -106,6 +112,21 @@ impl Messages {
     }
 }
 
+impl Message {
+    /// Counts the message, if it is not counted yet: it is going to be kept.
+    pub(super) fn counted(self, budget: &Budget) -> Result<Self, Status> {
+        let share = match self.share {
+            Some(share) => share,
+            None => {
+                let mut share = budget.share();
+                share.take(self.bytes.len())?;
+                share
+            }
+        };
+        Ok(Self { bytes: self.bytes, share: Some(share) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,7 +145,7 @@ mod tests {
             for piece in bytes.chunks(size) {
                 messages.feed(Bytes::copy_from_slice(piece));
                 while let Some(message) = messages.next().expect("short and plain") {
-                    found.push(message);
+                    found.push(message.bytes);
                 }
             }
             assert_eq!(found, [&b"ab"[..], b"", b"c"], "{size}");
@@ -141,12 +162,12 @@ mod tests {
         ] {
             for cut in [1, 3, 5] {
                 let mut messages = messages(2);
-                let mut verdict = Ok(None);
+                let mut verdict = None;
                 for piece in prefix.chunks(cut) {
                     messages.feed(Bytes::copy_from_slice(piece));
-                    verdict = messages.next();
+                    verdict = messages.next().err().map(|status| status.code);
                 }
-                assert_eq!(verdict.map_err(|status| status.code), Err(code), "{prefix:?} {cut}");
+                assert_eq!(verdict, Some(code), "{prefix:?} {cut}");
             }
         }
     }
@@ -159,10 +180,30 @@ mod tests {
         piece.resize(half, 0);
         let mut first = Messages::new(&budget, usize::MAX);
         first.feed(piece.clone().into());
-        assert_eq!(first.next(), Ok(None));
+        assert!(matches!(first.next(), Ok(None)));
         let mut second = Messages::new(&budget, usize::MAX);
         second.feed(piece.into());
-        let refused = second.next().map_err(|status| status.code);
-        assert_eq!(refused, Err(Code::ResourceExhausted));
+        let refused = second.next().err().map(|status| status.code);
+        assert_eq!(refused, Some(Code::ResourceExhausted));
+    }
+
+    #[test]
+    fn a_whole_message_keeps_its_share_until_it_is_dropped() {
+        let budget = Budget::default();
+        let put_together = || {
+            let mut messages = Messages::new(&budget, usize::MAX);
+            let length = HELD_BYTES_MAX / 2;
+            let prefix = [&[0][..], &u32::try_from(length).expect("short").to_be_bytes()].concat();
+            messages.feed(prefix.into());
+            assert!(matches!(messages.next(), Ok(None)));
+            messages.feed(vec![0; length].into());
+            messages.next().map_err(|status| status.code)
+        };
+        let first = put_together().expect("room").expect("whole");
+        assert_eq!(put_together().err(), Some(Code::ResourceExhausted));
+        let counted = Message { bytes: first.bytes.clone(), share: None }.counted(&budget);
+        assert!(counted.is_err(), "one that came in one piece counts when it is kept");
+        drop(first);
+        assert!(put_together().is_ok());
     }
 }

@@ -8,9 +8,11 @@ use std::io::IoSlice;
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::budget::{Budget, Share};
-use super::limits::{GATHERED_BYTES, GATHERED_PIECE_BYTES_MAX, UNCOUNTED_BYTES_MAX};
+use super::limits::{CHAIN_BYTES, GATHERED_BYTES, GATHERED_PIECE_BYTES_MAX, UNCOUNTED_BYTES_MAX};
 use super::messages::PREFIX_BYTES;
+use super::pinned::Pin;
 use super::status::{Code, Status};
+use super::unsent::OnItsWay;
 use crate::answer::{Answer, Chunks};
 
 /// Longest message that a prefix can announce.
@@ -30,9 +32,14 @@ impl Answer {
             let message = "the answer is longer than a message can be";
             return Err(Status::new(Code::ResourceExhausted, message));
         }
-        let mut share = None;
-        if !self.is_shared && self.length > UNCOUNTED_BYTES_MAX {
+        let is_long = self.length > UNCOUNTED_BYTES_MAX;
+        let (mut share, mut pin) = (None, None);
+        if is_long && !self.is_shared {
             share.insert(budget.share()).take(self.length)?;
+        } else if is_long {
+            let more = if self.rest.is_some() { CHAIN_BYTES } else { 0 };
+            let place = self.first.as_ptr() as usize;
+            pin = Some(budget.pinned().hold(place, self.first.len() + more)?);
         }
         let mut prefix = [0; PREFIX_BYTES];
         prefix[1..].copy_from_slice(&(self.length as u32).to_be_bytes());
@@ -43,7 +50,9 @@ impl Answer {
             current: self.first,
             rest: self.rest.map(Gather::new),
             remaining,
+            on_its_way: budget.unsent().begin(),
             _share: share,
+            _pin: pin,
         };
         payload.refill();
         Ok(payload)
@@ -58,7 +67,9 @@ pub(super) struct Payload {
     current: Bytes,
     rest: Option<Gather>,
     remaining: usize,
+    on_its_way: OnItsWay,
     _share: Option<Share>,
+    _pin: Option<Pin>,
 }
 
 /// Takes small pieces together: HTTP/2 asks for each piece anew, which costs more than copying one of
@@ -154,6 +165,7 @@ impl Buf for Payload {
 
     fn advance(&mut self, mut count: usize) {
         assert!(count <= self.remaining, "no more is sent than there is");
+        self.on_its_way.advance(count);
         let of_prefix = count.min(self.prefix_left().len());
         self.prefix_sent += of_prefix as u8;
         self.remaining -= of_prefix;

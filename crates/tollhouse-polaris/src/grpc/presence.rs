@@ -1,7 +1,8 @@
 //! The connections of a thread: how many there are, and which of them give no sign of life.
 //!
 //! Every [`PRESENCE_INTERVAL`] all are looked at. One from which nothing came for some looks is pinged;
-//! one that does not even answer that is ended. So an idle connection costs no timer of its own.
+//! one that does not even answer that is ended, and so is one that answers and does not read. So an idle
+//! connection costs no timer of its own.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -11,12 +12,15 @@ use std::task::{Context, Waker};
 use tokio::sync::Notify;
 
 use super::limits::{PRESENCE_INTERVAL, SILENT_LOOKS_BEFORE_END, SILENT_LOOKS_BEFORE_PING};
+use super::unsent::Unsent;
 
 /// The connections of a thread.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     entries: RefCell<HashMap<u64, Rc<Entry>>>,
     next_key: Cell<u64>,
+    /// How often all were looked at.
+    looks: Rc<Cell<u32>>,
     emptied: Notify,
 }
 
@@ -26,6 +30,7 @@ struct Entry {
     arrivals: Rc<Cell<u64>>,
     arrivals_seen: Cell<u64>,
     silent_looks: Cell<u32>,
+    unsent: Rc<Unsent>,
     order: Cell<Option<Order>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -57,7 +62,8 @@ impl Roster {
     pub(super) fn enter(self: &Rc<Self>) -> Presence {
         let key = self.next_key.get();
         self.next_key.set(key + 1);
-        let entry = Rc::new(Entry::default());
+        let unsent = Rc::new(Unsent::new(Rc::clone(&self.looks)));
+        let entry = Rc::new(Entry { unsent, ..Entry::default() });
         self.entries.borrow_mut().insert(key, Rc::clone(&entry));
         Presence { roster: Rc::clone(self), key, entry }
     }
@@ -68,6 +74,7 @@ impl Roster {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             interval.tick().await;
+            self.looks.set(self.looks.get().wrapping_add(1));
             for entry in self.entries.borrow().values() {
                 entry.look();
             }
@@ -91,6 +98,9 @@ impl Roster {
 
 impl Entry {
     fn look(&self) {
+        if self.unsent.has_stalled() {
+            self.give(Order::End);
+        }
         let arrivals = self.arrivals.get();
         if self.arrivals_seen.replace(arrivals) != arrivals {
             self.silent_looks.set(0);
@@ -117,6 +127,11 @@ impl Presence {
     /// To be counted up whenever bytes arrive.
     pub(super) fn arrivals(&self) -> Rc<Cell<u64>> {
         Rc::clone(&self.entry.arrivals)
+    }
+
+    /// Where answers are entered that the client has not taken.
+    pub(super) fn unsent(&self) -> Rc<Unsent> {
+        Rc::clone(&self.entry.unsent)
     }
 
     /// What the connection is told to do, if anything; the task is woken when there is something.
@@ -159,6 +174,23 @@ mod tests {
         assert_eq!([look(true), look(false), look(false)], [None, None, Some(Order::Ping)]);
         assert_eq!([look(true), look(false), look(false)], [None, None, Some(Order::Ping)]);
         assert_eq!([look(false), look(false)], [None, Some(Order::End)]);
+    }
+
+    #[test]
+    fn who_gives_signs_of_life_and_does_not_read_is_ended() {
+        let roster = Rc::new(Roster::default());
+        let presence = roster.enter();
+        let answer = presence.unsent().begin();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut look = || {
+            presence.arrivals().set(presence.arrivals().get() + 1);
+            roster.looks.set(roster.looks.get() + 1);
+            presence.entry.look();
+            presence.order(&mut cx)
+        };
+        assert_eq!([look(), look(), look(), look()], [None, None, None, Some(Order::End)]);
+        drop(answer);
+        assert_eq!(look(), None);
     }
 
     #[tokio::test]

@@ -18,6 +18,9 @@ use http::HeaderMap;
 use super::status::{Code, Status};
 use crate::answer::Answer;
 
+/// Bytes that a header field takes beside its name and its value.
+const FIELD_BYTES: usize = 64;
+
 /// How a message was answered.
 pub type Outcome = Result<Answer, Status>;
 
@@ -85,6 +88,12 @@ impl Call {
     /// The client's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// Bytes that the header fields take.
+    pub(super) fn head_bytes(&self) -> usize {
+        let bytes = self.fields.iter().map(|(name, value)| name.as_str().len() + value.len());
+        bytes.sum::<usize>() + FIELD_BYTES * self.fields.len()
     }
 
     /// The value of a header field, if it is there and is text.

@@ -1,12 +1,14 @@
-//! What ends a call's waiting: the deadline that the client gave, and the stop of the thread.
+//! What ends a call's waiting: the deadline that the client gave, the time that a message may take to
+//! arrive, and the stop of the thread.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
+use crate::grpc::limits::ARRIVAL_TIMEOUT;
 use crate::grpc::service::Outcome;
 use crate::grpc::status::{Code, Status};
 use crate::grpc::stopping::Listener;
@@ -16,12 +18,14 @@ pub(super) struct Over {
     listener: Listener,
     deadline: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
+    /// Runs while a message arrives.
+    arrival: Option<Pin<Box<Sleep>>>,
 }
 
 impl Over {
     pub(super) fn new(listener: Listener, time: Option<Duration>) -> Self {
         let deadline = time.and_then(|time| Instant::now().checked_add(time));
-        Self { listener, deadline, sleep: None }
+        Self { listener, deadline, sleep: None, arrival: None }
     }
 
     /// Ready with the status when the deadline has passed or the thread stops.
@@ -29,7 +33,22 @@ impl Over {
         if self.listener.has_begun(cx) {
             return Poll::Ready(Status::new(Code::Unavailable, "the server is stopping"));
         }
+        let arrival = self.arrival.as_mut().map(|time| time.as_mut().poll(cx));
+        if let Some(Poll::Ready(())) = arrival {
+            let message = "the message did not arrive whole in time";
+            return Poll::Ready(Status::new(Code::DeadlineExceeded, message));
+        }
         self.poll_deadline(cx)
+    }
+
+    /// The rest of a message is awaited, for some time from now on if it was not yet.
+    pub(super) fn expect_arrival(&mut self) {
+        self.arrival.get_or_insert_with(|| Box::pin(sleep(ARRIVAL_TIMEOUT)));
+    }
+
+    /// It is there.
+    pub(super) fn has_arrived(&mut self) {
+        self.arrival = None;
     }
 
     pub(super) fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Status> {

@@ -1,7 +1,7 @@
 //! Instances in the console: also edited and isolated there, which clients do not do.
 
 use super::services::has_labels;
-use super::{Found, Get, List, Plan, Write, page_of};
+use super::{Found, Get, List, Plan, Write};
 use crate::code::Code;
 use crate::http::failure::Failure;
 use crate::http::query::{Query, allows, lists};
@@ -12,7 +12,8 @@ use crate::wire::{InstanceRequest, Reader, put_identity, put_instance};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tollhouse_registry::{
-    Command, Instance, InstanceChange, Metadata, Outcome, ServiceRef, ServiceView, State, limits,
+    Command, Instance, InstanceChange, InstancePage, Metadata, Outcome, ServiceRef, ServiceView,
+    State, limits,
 };
 
 const MESSAGE: &str = "v1.Instance";
@@ -45,6 +46,20 @@ pub(in crate::http) static LIST: List = List {
     ],
     find,
 };
+/// The filters that look at single instances.
+const INSTANCE_KEYS: [&str; 11] = [
+    "id",
+    "host",
+    "port",
+    "protocol",
+    "version",
+    "healthy",
+    "isolate",
+    "weight",
+    "logic_set",
+    "keys",
+    "values",
+];
 pub(in crate::http) static COUNT: List = List { keys: &[], find: count };
 pub(in crate::http) static LABELS: Get = Get { keys: &["service", "namespace"], find: find_labels };
 
@@ -240,24 +255,28 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// The instances to look through: those of one service, if one is named.
-    fn candidates<'s>(&self, state: &'s State) -> Box<dyn Iterator<Item = &'s Arc<Instance>> + 's> {
-        match (self.query.get("namespace"), self.query.get("service")) {
-            (Some(namespace), Some(name)) if !namespace.contains('*') && !name.contains('*') => {
-                let view = state.resolve(ServiceRef { namespace, name }).map(|found| found.view);
-                Box::new(view.into_iter().flat_map(|view: &Arc<ServiceView>| view.instances()))
-            }
-            _ => Box::new(state.instances().filter({
-                let (namespace, service) = (
-                    self.query.get("namespace").map(str::to_owned),
-                    self.query.get("service").map(str::to_owned),
-                );
-                move |instance| {
-                    allows(namespace.as_deref(), &instance.service.namespace)
-                        && allows(service.as_deref(), &instance.service.name)
-                }
-            })),
+    /// The services to look through, in their order.
+    fn services<'s>(&self, state: &'s State) -> Vec<&'s ServiceView> {
+        let (namespace, name) = (self.query.get("namespace"), self.query.get("service"));
+        if let (Some(namespace), Some(name)) = (namespace, name)
+            && !namespace.contains('*')
+            && !name.contains('*')
+        {
+            let found = state.resolve(ServiceRef { namespace, name });
+            return found.into_iter().map(|found| &**found.view).collect();
         }
+        let allowed = state.services().map(|view| &**view).filter(|view| {
+            let key = &view.service.key;
+            allows(namespace, &key.namespace) && allows(name, &key.name)
+        });
+        let mut found: Vec<_> = allowed.collect();
+        found.sort_unstable_by(|one, other| one.service.key.cmp(&other.service.key));
+        found
+    }
+
+    /// Whether every instance of these services is shown.
+    fn allows_all(&self) -> bool {
+        !INSTANCE_KEYS.iter().any(|key| self.query.get(key).is_some())
     }
 
     fn allows(&self, instance: &Instance) -> bool {
@@ -280,20 +299,28 @@ impl<'a> Filter<'a> {
 fn find(state: &State, query: &Query) -> Result<Found, Failure> {
     let filter = Filter::of(query)?;
     let shows_beats = query.flag("show_last_heartbeat")?.unwrap_or(false);
-    let found: Vec<_> = filter.candidates(state).filter(|i| filter.allows(i)).collect();
-    page_of(
-        query,
-        found,
-        7,
-        |instance| Arc::clone(&instance.id),
-        |out, instance| {
+    let page = query.page()?;
+    let mut found = InstancePage::new(page.offset, page.limit);
+    let shows_all = filter.allows_all();
+    for view in filter.services(state) {
+        if shows_all {
+            found.add(view);
+        } else {
+            found.add_some(view, |instance| filter.allows(instance));
+        }
+    }
+    let (instances, amount) = found.finish();
+    let mut fields = Vec::new();
+    for instance in &instances {
+        put_nested(&mut fields, 7, |out| {
             put_instance(out, instance, Reader::Console);
             let beat = instance.pulse.last_beat();
             if shows_beats && beat.count > 0 {
                 put_entry(out, 14, LAST_HEARTBEAT_LABEL, &(beat.at_ms / 1_000).to_string());
             }
-        },
-    )
+        });
+    }
+    Ok(Found { amount, size: instances.len(), fields })
 }
 
 fn count(state: &State, _: &Query) -> Result<Found, Failure> {

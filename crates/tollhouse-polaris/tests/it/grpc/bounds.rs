@@ -10,7 +10,7 @@ use tollhouse_polaris::answer::{Answer, Chunks};
 use tollhouse_polaris::grpc::{Call, Options, Reply, Services};
 use tollhouse_testkit::patience::wait_for;
 
-use super::{start, usual};
+use super::{start, start_gated, usual};
 use crate::client::{Client, framed, request, run};
 use crate::server::{Clock, Server, listener};
 
@@ -161,6 +161,62 @@ fn unfinished_messages_of_one_connection_have_a_bound() {
         calls.shutdown().await;
         // What was taken back counts until the server has seen that it was.
         while greedy.unary("/test.Test/Echo", &[1; 1 << 20]).await.code != Some(0) {}
+    });
+}
+
+#[test]
+fn whole_messages_of_calls_that_are_not_ended_have_the_same_bound() {
+    let server = start();
+    run(async {
+        let greedy = Client::connect(server.address).await;
+        let whole = framed(&vec![0; 4 << 20]);
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..9 {
+            let mut call = greedy.open(request("/test.Test/Echo")).await;
+            call.stream.send_data(whole.clone(), false).expect("sent");
+            calls.spawn(call.end());
+        }
+        let ended = calls.join_next().await.expect("nine calls").expect("no panic");
+        assert_eq!(ended.code, Some(8), "{}", ended.text);
+        let other = Client::connect(server.address).await;
+        assert_eq!(other.unary("/test.Test/Echo", b"x").await.code, Some(0));
+        calls.shutdown().await;
+        while greedy.unary("/test.Test/Echo", &[1; 1 << 20]).await.code != Some(0) {}
+    });
+}
+
+#[test]
+fn calls_that_are_taken_back_count_until_their_work_is_done() {
+    let (server, gate) = start_gated();
+    run(async {
+        let greedy = Client::connect(server.address).await;
+        let mut refused = 0;
+        while refused == 0 {
+            let mut burst = Vec::new();
+            for _ in 0..500 {
+                let mut call = greedy.open(request("/test.Test/Gated")).await;
+                call.say(b"work");
+                call.close();
+                burst.push(call);
+            }
+            // When this is answered the server has seen all that was sent before.
+            assert_eq!(greedy.unary("/test.Test/Echo", b"x").await.code, Some(0));
+            burst.iter_mut().for_each(|call| call.stream.send_reset(h2::Reason::CANCEL));
+            assert_eq!(greedy.unary("/test.Test/Echo", b"x").await.code, Some(0));
+            refused = server.counts.calls_failed.get();
+        }
+        assert!(server.counts.calls.get() < 3_000, "{}", server.counts.calls.get());
+        let other = Client::connect(server.address).await;
+        assert_eq!(other.unary("/test.Test/Echo", b"x").await.code, Some(0));
+        gate.notify_waiters();
+        let ended = loop {
+            gate.notify_waiters();
+            let ended = greedy.unary("/test.Test/Echo", b"late").await;
+            if ended.code == Some(0) {
+                break ended;
+            }
+        };
+        assert_eq!(ended.messages, [b"late"]);
     });
 }
 

@@ -1,0 +1,103 @@
+//! Answers of a connection that its client has not taken, by the look at which they last moved: one that
+//! has not moved for some looks shows that nobody reads.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::limits::{STALL_PROGRESS_BYTES, STALLED_LOOKS_MAX};
+
+/// Looks that are told apart; those of living connections are not older than [`STALLED_LOOKS_MAX`].
+const LOOKS: usize = 8;
+
+/// See the module. One thread.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    /// The number of the look that comes next, for all connections of the thread.
+    look: Rc<Cell<u32>>,
+    by_look: [Cell<u32>; LOOKS],
+}
+
+/// An answer on its way, or whatever else waits for the client to read.
+#[derive(Debug)]
+pub(super) struct OnItsWay {
+    unsent: Rc<Unsent>,
+    look: u32,
+    moved_bytes: usize,
+}
+
+impl Unsent {
+    /// Nothing yet, on a thread whose looks `look` counts.
+    pub(super) fn new(look: Rc<Cell<u32>>) -> Self {
+        Self { look, by_look: Default::default() }
+    }
+
+    /// Something sets out.
+    pub(super) fn begin(self: &Rc<Self>) -> OnItsWay {
+        let look = self.look.get();
+        self.count(look, 1);
+        OnItsWay { unsent: Rc::clone(self), look, moved_bytes: 0 }
+    }
+
+    /// Whether something has not moved for too long.
+    pub(super) fn has_stalled(&self) -> bool {
+        let now = self.look.get();
+        (STALLED_LOOKS_MAX..LOOKS as u32).any(|age| self.at(now.wrapping_sub(age)).get() > 0)
+    }
+
+    fn count(&self, look: u32, change: i32) {
+        let count = self.at(look);
+        count.set(count.get().wrapping_add_signed(change));
+    }
+
+    fn at(&self, look: u32) -> &Cell<u32> {
+        &self.by_look[look as usize % LOOKS]
+    }
+}
+
+impl OnItsWay {
+    /// Some of it was taken.
+    pub(super) fn advance(&mut self, bytes: usize) {
+        self.moved_bytes += bytes;
+        let now = self.unsent.look.get();
+        // Less than that in all the time is no reading.
+        if self.look != now && self.moved_bytes >= STALL_PROGRESS_BYTES {
+            self.unsent.count(self.look, -1);
+            self.unsent.count(now, 1);
+            self.look = now;
+            self.moved_bytes = 0;
+        }
+    }
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        self.unsent.count(self.look, -1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_move_stalls_and_what_moves_does_not() {
+        let look = Rc::new(Cell::new(u32::MAX - 2));
+        let unsent = Rc::new(Unsent::new(Rc::clone(&look)));
+        let (mut moving, trickling) = (unsent.begin(), unsent.begin());
+        let pass = || look.set(look.get().wrapping_add(1));
+        let mut trickling = Some(trickling);
+        for passed in 1..=4 * STALLED_LOOKS_MAX {
+            pass();
+            moving.advance(STALL_PROGRESS_BYTES);
+            if let Some(trickling) = &mut trickling {
+                trickling.advance(1);
+            }
+            assert_eq!(unsent.has_stalled(), passed == STALLED_LOOKS_MAX, "{passed}");
+            if unsent.has_stalled() {
+                trickling = None;
+            }
+        }
+        drop(moving);
+        assert!(unsent.by_look.iter().all(|count| count.get() == 0));
+    }
+}

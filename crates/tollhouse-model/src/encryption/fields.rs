@@ -92,8 +92,12 @@ pub fn open_fields(
     unopened
 }
 
-/// The first field below `value` whose text says that it is sealed, if any.
+/// The first field below `value` whose text says that it is sealed, if any. A value without costs a
+/// look at each of its texts.
 pub fn sealed_field(value: &Value) -> Option<String> {
+    if !has_marked(value) {
+        return None;
+    }
     let mut waiting = vec![(String::new(), value)];
     while let Some((field, value)) = waiting.pop() {
         match value {
@@ -106,6 +110,19 @@ pub fn sealed_field(value: &Value) -> Option<String> {
         }
     }
     None
+}
+
+fn has_marked(value: &Value) -> bool {
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::String(text) if Keyring::is_marked(text) => return true,
+            Value::Array(items) => waiting.extend(items),
+            Value::Object(fields) => waiting.extend(fields.values()),
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    false
 }
 
 /// `key-auth.key`: what a sealed value is bound to.

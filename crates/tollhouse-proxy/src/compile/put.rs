@@ -259,7 +259,12 @@ impl Compiler {
         for name in std::mem::take(&mut touched.metadata) {
             for (kind, id, plugins) in self.users_of(name.as_str()) {
                 let mut problems = Problems::new();
+                let refused = self.plugins.refuses(kind, &id);
                 self.set_plugins(kind, &id, &plugins, &format!("{kind}/{id}"), &mut problems);
+                // Metadata was all that it wanted.
+                if refused && problems.is_empty() {
+                    self.problems.remove(&(kind, id.clone()));
+                }
                 match kind {
                     Kind::Route => touched.routes.push(id),
                     Kind::Service => touched.services.push(id),

@@ -139,7 +139,7 @@ impl GatewayBuilder {
     ///
     /// # Panics
     /// When it serves instead.
-    pub fn fail(self) -> Failure {
+    pub fn fail(&self) -> Failure {
         let (mut child, output) = self.spawn();
         output.wait_end();
         let status = child.wait().expect("a child can be waited for");

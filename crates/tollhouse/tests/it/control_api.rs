@@ -220,7 +220,7 @@ fn keys_of_consumers_may_stand_in_the_environment() {
         ("out-of-the-environment", 200),
         ("out-of-an-object", 200),
         ("$env://JACK_KEY", 401),
-        ("$env://NOT_SET", 200),
+        ("$env://NOT_SET", 401),
     ] {
         assert_eq!(ask(key), status, "{key}");
     }
@@ -228,5 +228,5 @@ fn keys_of_consumers_may_stand_in_the_environment() {
     let stored = gateway.admin("GET", "/consumers/jack", &Value::Null).text();
     assert!(stored.contains("$env://JACK_KEY"), "{stored}");
     let problems = gateway.configuration()["problems"].to_string();
-    assert!(problems.contains("nothing answers for $ENV://NOT_SET"), "{problems}");
+    assert!(problems.contains("nothing answers for $env://NOT_SET"), "{problems}");
 }

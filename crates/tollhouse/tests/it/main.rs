@@ -15,6 +15,7 @@ mod cases;
 mod clients;
 mod connections;
 mod control_api;
+mod fails_closed;
 mod framing;
 mod headers;
 mod health;

@@ -147,6 +147,13 @@ fn plugins(page: &mut Page, decision: &Decision, entry: &RouteEntry) {
 
 /// A plugin with its priority, its phases, and the object that brings it.
 fn line(step: &PluginStep, owner: &str) -> String {
+    if step.is_unavailable {
+        return format!(
+            "{} cannot run: {} from {owner}",
+            step.name(),
+            ErrorCode::PluginUnavailable
+        );
+    }
     let phases = step.handler.phases().names().join(", ");
     format!("{} (priority {}; {phases}) from {owner}", step.name(), step.priority)
 }

@@ -58,7 +58,7 @@ impl AdminApi {
         let prefix = format!("{}/", parts.options.key_prefix);
         let index = Index::open(Arc::clone(&parts.store), prefix, Box::new(inspect)).await?;
         let standalone = match &parts.options.mode {
-            Mode::Store => None,
+            Mode::Store | Mode::ReadOnly(_) => None,
             Mode::Standalone(sink) => Some(Standalone::new(Arc::clone(sink))),
         };
         Ok(Self(Arc::new(Admin { parts, index, standalone })))

@@ -17,7 +17,7 @@ use crate::call::Call;
 use crate::crud;
 use crate::limits::{BODY_BYTES_MAX, DOCUMENT_BYTES_MAX};
 use crate::openapi;
-use crate::options::{ApiVersion, Cors, KeyCheck, StreamMode};
+use crate::options::{ApiVersion, Cors, KeyCheck, Mode, StreamMode};
 use crate::plugins_api;
 use crate::registry;
 use crate::reply::{Reply, WireResponse};
@@ -99,6 +99,11 @@ where
         (["plugins", "list"], &Method::GET) => plugins_api::list(admin, &call.arguments),
         (["plugins", "reload"], method) => plugins_api::reload(method),
         _ => {
+            if let (Mode::ReadOnly(file), true) = (&admin.parts.options.mode, call.method != Method::GET)
+            {
+                let text = format!("objects are read from {file}, and are changed there");
+                return Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text));
+            }
             let body = body::read(body, BODY_BYTES_MAX);
             let done = documents_and_objects(admin, call, &segments, body).await;
             let label = |reply| with_version(admin, reply);

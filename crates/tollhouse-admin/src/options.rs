@@ -118,6 +118,8 @@ pub enum ApiVersion {
 pub enum Mode {
     /// The store: objects are written one by one.
     Store,
+    /// A file of this name: objects are read, and changed in the file.
+    ReadOnly(String),
     /// One document in memory, replaced as a whole; each one that was accepted goes to the sink.
     Standalone(Arc<dyn DocumentSink>),
 }

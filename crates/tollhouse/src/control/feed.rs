@@ -1,5 +1,6 @@
 //! What keeps the configuration coming: the watched file, the store, or documents put as a whole.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anyhow::Context;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinHandle;
 use tollhouse_admin::Mode;
-use tollhouse_config::Bootstrap;
+use tollhouse_config::{Bootstrap, Fingerprints};
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Id, Kind, Problems};
@@ -17,6 +18,7 @@ use tollhouse_store::{Location, Store, StoreError};
 use super::admin::{self, Documents, RunningAdmin};
 use super::configuration::ObjectSource;
 use super::echo;
+use super::mirror::Mirror;
 use super::registry::RunningRegistry;
 use super::resources::{Resources, Shared, Source};
 use super::sealed_store;
@@ -36,11 +38,28 @@ pub enum Feed {
     /// Nowhere any more.
     Nothing,
     /// A file.
-    File(Watched),
+    File(FileFeed),
     /// The store.
     Store(Box<StoreFeed>),
     /// Documents put as a whole.
     Documents(DocumentFeed),
+}
+
+/// A file, and who may read of it.
+pub struct FileFeed {
+    watched: Watched,
+    /// What the Admin API reads, unless it is off.
+    shown: Option<ShownFile>,
+}
+
+/// A file as the Admin API reads it.
+struct ShownFile {
+    path: PathBuf,
+    store: Arc<dyn Store>,
+    keyring: Arc<Keyring>,
+    key: AdminKey,
+    /// Ends the mirror with the feed.
+    documents: channel::Sender<Arc<Fingerprints>>,
 }
 
 /// The store, and who may write it.
@@ -95,8 +114,15 @@ pub async fn open(
 ) -> anyhow::Result<Result<(Feed, Arc<Snapshot>), Problems>> {
     match source(bootstrap) {
         Source::File(path) => {
-            let watched = Watched::new(path);
-            Ok(resources.load().map(|snapshot| (Feed::File(watched), snapshot)))
+            let watched = Watched::new(path.clone());
+            let snapshot = match resources.load() {
+                Ok(snapshot) => snapshot,
+                Err(problems) => return Ok(Err(problems)),
+            };
+            let is_shown = !bootstrap.listen.admin.is_empty();
+            let show = || ShownFile::start(bootstrap, shared, path, resources.document());
+            let shown = is_shown.then(show).transpose()?;
+            Ok(Ok((Feed::File(FileFeed { watched, shown }), snapshot)))
         }
         Source::Documents => {
             let (sink, documents) = channel::channel(None);
@@ -133,6 +159,29 @@ pub async fn open_store(
                     && tokio::time::Instant::now() < deadline => {}
             opened => return Ok(opened?),
         }
+    }
+}
+
+impl ShownFile {
+    fn start(
+        bootstrap: &Bootstrap,
+        shared: &Shared,
+        path: PathBuf,
+        document: Arc<Fingerprints>,
+    ) -> anyhow::Result<Self> {
+        let key = secrets::admin_key(bootstrap)?;
+        let store = tollhouse_store::open(&Location::Memory)?;
+        let keyring = Arc::new(Keyring::generate()?);
+        let mirror = Mirror {
+            store: Arc::clone(&store),
+            keyring: Arc::clone(&keyring),
+            catalogue: Arc::clone(&shared.catalogue),
+            prefix: bootstrap.admin.prefix.trim_end_matches('/').to_owned(),
+        };
+        let (documents, receiver) = channel::channel(document);
+        // Ends with the sender.
+        tokio::spawn(mirror.follow(receiver));
+        Ok(Self { path, store, keyring, key, documents })
     }
 }
 
@@ -178,8 +227,8 @@ impl Feed {
     pub async fn next(&mut self) -> News {
         match self {
             Feed::Nothing => std::future::pending().await,
-            Feed::File(watched) => {
-                watched.changed().await;
+            Feed::File(feed) => {
+                feed.watched.changed().await;
                 News::FileChanged
             }
             Feed::Store(feed) => feed.batches.recv().await.map_or(News::Lost, News::Objects),
@@ -206,10 +255,13 @@ impl Feed {
     /// Puts what came into service.
     pub fn take_in(&mut self, news: News, resources: &mut Resources, cell: &SnapshotCell) {
         match (self, news) {
-            (Feed::File(watched), News::FileChanged) => {
+            (Feed::File(feed), News::FileChanged) => {
                 let before = watch::thread_time();
                 resources.reload(cell);
-                watched.reloaded(watch::thread_time().saturating_sub(before));
+                feed.watched.reloaded(watch::thread_time().saturating_sub(before));
+                if let Some(shown) = &feed.shown {
+                    shown.documents.send_replace(resources.document());
+                }
             }
             (Feed::Store(feed), News::Objects(Batch::Changes(mut changes))) => {
                 if !changes.is_empty() && std::mem::take(&mut feed.demonstrates) {
@@ -240,7 +292,14 @@ impl Feed {
         predecessor: Predecessor,
     ) -> anyhow::Result<Option<RunningAdmin>> {
         let parts = match self {
-            Feed::Nothing | Feed::File(_) => return Ok(None),
+            Feed::Nothing => return Ok(None),
+            Feed::File(feed) => {
+                let Some(shown) = &feed.shown else { return Ok(None) };
+                let mode = Mode::ReadOnly(shown.path.display().to_string());
+                let options = admin::options(bootstrap, &shown.key.key, mode);
+                let (store, keyring) = (Arc::clone(&shown.store), Arc::clone(&shown.keyring));
+                admin::parts(store, shared, keyring, options, registry)
+            }
             Feed::Store(feed) => {
                 let options = admin::options(bootstrap, &feed.key.key, Mode::Store);
                 let (store, keyring) = (Arc::clone(&feed.store), Arc::clone(&feed.keyring));
@@ -261,7 +320,8 @@ impl Feed {
     /// The key of the Admin API, where it was made just now.
     pub fn new_key(&self) -> Option<&Secret> {
         let key = match self {
-            Feed::Nothing | Feed::File(_) => return None,
+            Feed::Nothing => return None,
+            Feed::File(feed) => &feed.shown.as_ref()?.key,
             Feed::Store(feed) => &feed.key,
             Feed::Documents(feed) => &feed.key,
         };

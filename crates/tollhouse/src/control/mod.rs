@@ -17,6 +17,7 @@ pub mod handover;
 pub mod identity;
 pub mod introspection;
 pub mod metrics;
+pub mod mirror;
 pub mod registry;
 pub mod registry_dialect;
 pub mod registry_metrics;

@@ -219,6 +219,11 @@ impl Resources {
         snapshot
     }
 
+    /// The document in service.
+    pub fn document(&self) -> Arc<Fingerprints> {
+        Arc::clone(&self.fingerprints)
+    }
+
     /// The file to watch, if there is one.
     pub fn file(&self) -> Option<&Path> {
         match &self.source {

@@ -230,3 +230,22 @@ fn keys_of_consumers_may_stand_in_the_environment() {
     let problems = gateway.configuration()["problems"].to_string();
     assert!(problems.contains("nothing answers for $env://NOT_SET"), "{problems}");
 }
+
+#[test]
+fn beside_a_file_the_admin_api_shows_its_objects_and_writes_none() {
+    let origin = Origin::named("a");
+    let resources = crate::support::everything_to(origin.address());
+    let gateway = gateway().set("listen.admin", "127.0.0.1:0").registry();
+    let gateway = gateway.resources(&resources).start();
+    let shown = || gateway.admin("GET", "/routes/all", &Value::Null);
+    wait_for("the route", || (shown().status() == 200).then_some(()));
+    let answer = shown();
+    assert!(answer.text().contains("\"uri\":\"/*\""), "{}", answer.text());
+    for (method, path) in [("PUT", "/routes/1"), ("DELETE", "/routes/all"), ("POST", "/routes")] {
+        let answer = gateway.admin(method, path, &json!({ "uri": "/b" }));
+        assert_eq!(answer.status(), 405, "{method}");
+        assert!(answer.text().contains("resources.json"), "{}", answer.text());
+    }
+    gateway.reload(&json!({ "routes": [{ "id": "other", "uri": "/x" }] }));
+    wait_for("the change", || (shown().status() == 404).then_some(()));
+}

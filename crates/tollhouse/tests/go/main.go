@@ -136,7 +136,9 @@ func askMethods(client *http.Client, base string) error {
 }
 
 func askStream(client *http.Client, base string) error {
-	response, text, err := send(client, "GET", base+"/stream", nil, nil)
+	response, text, err := send(client, "GET", base+"/stream", nil, func(request *http.Request) {
+		request.Header.Set("TE", "trailers")
+	})
 	if err != nil {
 		return err
 	}
@@ -173,7 +175,8 @@ func askChunked(client *http.Client, base string) error {
 	if err != nil {
 		return err
 	}
-	if err := want("trailer", response.Header.Get("X-Sum"), "7"); err != nil {
+	// Trailers of requests end at the gateway.
+	if err := want("trailer", response.Header.Get("X-Sum"), ""); err != nil {
 		return err
 	}
 	return want("body", text, "one two")

@@ -1,14 +1,14 @@
 //! Judges a document of resources: each object by the model, then what they name of each other.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tollhouse_config::{Document, Format, Item, declarative};
 use tollhouse_model::{
     Consumer, ConsumerGroup, Credential, GlobalRule, Kind, PluginConfig, PluginSet, Problems,
     Route, Service, Upstream,
 };
-use tollhouse_plugin::Services;
+use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_plugin::judge::{self, Role, Surroundings};
 use tollhouse_proxy::compile::kind_without_effect;
 
@@ -92,10 +92,7 @@ fn judge_item(item: &Item, references: &References, services: &Arc<Services>) ->
     if let Some(problem) = judge::unopened_beside_plugins(&value, path) {
         return Problems::from_iter([problem]);
     }
-    let catalogue = crate::plugins::catalogue();
-    let metadata = references.metadata();
-    let surroundings = Surroundings { catalogue: &catalogue, services, metadata };
-    let judged = |plugins: &PluginSet, role| judged(plugins, role, item, surroundings);
+    let judged = |plugins: &PluginSet, role| judged(plugins, role, item, (references, services));
     match item.kind {
         Kind::Route => {
             let (route, mut problems) = Route::parse(id, &value, path);
@@ -162,8 +159,12 @@ fn judged(
     plugins: &PluginSet,
     role: Role,
     item: &Item,
-    surroundings: Surroundings<'_>,
+    (references, services): (&References, &Arc<Services>),
 ) -> Problems {
+    // Its schemas are compiled once for all objects.
+    static CATALOGUE: LazyLock<Arc<Catalogue>> = LazyLock::new(crate::plugins::catalogue);
+    let surroundings =
+        Surroundings { catalogue: &CATALOGUE, services, metadata: references.metadata() };
     let owner = format!("{}/{}", item.kind, item.id);
     judge::judge(plugins, role, (&owner, &item.path), surroundings)
 }

@@ -5,6 +5,7 @@
 
 mod admin;
 mod api7;
+mod body_bomb;
 mod budget;
 mod cases;
 mod churn;

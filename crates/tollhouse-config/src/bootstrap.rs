@@ -299,6 +299,8 @@ pub struct Limits {
     pub header_count: usize,
     /// Longest request body, in bytes; `None` is without limit.
     pub body_bytes: Option<u64>,
+    /// Bodies and answers held in memory by the process, in bytes; `None` is by the machine.
+    pub buffered_bytes: Option<u64>,
     /// From the first byte of a request to the end of its head.
     pub header_read_time: Duration,
     /// Between two requests of a connection.
@@ -323,6 +325,7 @@ impl Default for Limits {
             header_bytes: 32 << 10,
             header_count: 100,
             body_bytes: None,
+            buffered_bytes: None,
             header_read_time: minute,
             idle_time: minute,
             body_read_time: minute,

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod body;
 pub mod certificate;
 pub mod consumer;
 pub mod consumer_group;
@@ -13,6 +14,7 @@ pub mod credential;
 pub mod encryption;
 pub mod expr;
 pub mod id;
+pub mod json;
 pub mod kind;
 pub mod limits;
 pub mod plugin_metadata;

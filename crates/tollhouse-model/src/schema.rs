@@ -6,7 +6,12 @@
 //! `walk.rs`, and `core.rs` holds the schemas of the objects that a configuration consists of.
 //! Expressions, certificates and references between objects are no matter of schemas.
 
+use std::cell::RefCell;
+
 use serde_json::Value;
+
+use self::walk::{Fills, Read};
+use crate::json::{Additions, Document};
 
 mod compile;
 mod core;
@@ -72,6 +77,18 @@ impl Schema {
     /// As `validate`; the value then has some of its defaults.
     pub fn validate_and_fill(&self, value: &mut Value) -> Result<(), String> {
         Walk::new(&self.nodes, self.subject).run(self.root, value)
+    }
+
+    /// Judges a text where it stands, without making a tree of it; returns the defaults that are to
+    /// be added to its objects.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn validate_text(&self, document: &Document<'_>) -> Result<Additions, String> {
+        let fills = RefCell::new(Fills::default());
+        let mut root = Read::new(document.root(), &fills);
+        Walk::new(&self.nodes, self.subject).run(self.root, &mut root)?;
+        Ok(fills.into_inner().into_additions())
     }
 
     /// Fills in the defaults of absent properties, also inside of items and of other defaults. A

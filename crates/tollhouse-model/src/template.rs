@@ -69,12 +69,17 @@ impl Template {
         resolved
     }
 
+    /// The variables that it mentions.
+    pub fn variables(&self) -> impl Iterator<Item = &Variable> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Text(_) => None,
+            Part::Variable { variable, .. } => Some(variable),
+        })
+    }
+
     /// Whether it needs the request's body to have been read.
     pub fn reads_body(&self) -> bool {
-        self.parts.iter().any(|part| match part {
-            Part::Text(_) => false,
-            Part::Variable { variable, .. } => variable.reads_body(),
-        })
+        self.variables().any(Variable::reads_body)
     }
 }
 

@@ -6,6 +6,9 @@
 
 use std::borrow::Cow;
 
+use crate::body::is_graphql_name;
+use crate::json::Path;
+
 mod values;
 
 pub use values::{cookie_value, header_value, query_argument};
@@ -77,7 +80,19 @@ impl Variable {
 
     /// Whether its value comes from the request's body.
     pub fn reads_body(&self) -> bool {
-        matches!(self, Variable::PostArg(_) | Variable::PostJson(_))
+        match self {
+            Variable::PostArg(_) | Variable::PostJson(_) => true,
+            Variable::Named(name) => is_graphql_name(name),
+            _ => false,
+        }
+    }
+
+    /// What is wrong with its name, where that can be told: a path into a body that is none.
+    pub fn problem(&self) -> Option<String> {
+        match self {
+            Variable::PostJson(path) => Path::parse(path).err(),
+            _ => None,
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! An answer that a plugin gives instead of a node.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::Value;
 use smallvec::SmallVec;
 
@@ -35,8 +35,10 @@ pub enum AnswerBody<'a> {
     Text(Cow<'a, [u8]>),
     /// A JSON object; gets a line end.
     Json(Value),
-    /// Bytes shared with others, such as a cache.
-    Shared(Arc<[u8]>),
+    /// Bytes shared with others, such as a cache; sent without being copied.
+    Shared(Bytes),
+    /// None is sent, since the request is HEAD: `Content-Length` tells how long it would be.
+    LeftOut(Option<u64>),
 }
 
 impl<'a> Answer<'a> {

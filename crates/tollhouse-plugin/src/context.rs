@@ -16,6 +16,26 @@ use crate::shelf::Shelf;
 const CONSUMER_HEADERS: [&str; 3] =
     ["X-Consumer-Username", "X-Credential-Identifier", "X-Consumer-Custom-ID"];
 
+/// Joins the values of all lines of that name, as one line would have them; `None` without any.
+pub(crate) fn join_lines(
+    name: &str,
+    each: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])),
+) -> Option<Vec<u8>> {
+    let mut joined: Option<Vec<u8>> = None;
+    each(&mut |other, value| {
+        if other.eq_ignore_ascii_case(name.as_bytes()) {
+            match &mut joined {
+                Some(joined) => {
+                    joined.extend_from_slice(b", ");
+                    joined.extend_from_slice(value);
+                }
+                None => joined = Some(value.to_vec()),
+            }
+        }
+    });
+    joined
+}
+
 /// A request in its rewrite, access or before_proxy phase.
 pub struct RequestContext<'r> {
     exchange: &'r mut (dyn Exchange + 'r),
@@ -70,6 +90,11 @@ impl<'r> RequestContext<'r> {
     /// The first header line of that name, with what plugins have changed.
     pub fn header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         self.exchange.header(name.as_bytes())
+    }
+
+    /// The whole value of a list-valued field: all of its lines, joined (RFC 9110 §5.3).
+    pub fn header_list(&self, name: &str) -> Option<Vec<u8>> {
+        join_lines(name, |visit| self.each_header(visit))
     }
 
     /// Every header line of that name, in order.
@@ -178,6 +203,26 @@ impl<'r> RequestContext<'r> {
             Some(body) => body,
             None => self.exchange.body().unwrap_or_default(),
         }
+    }
+
+    /// Lets `look` see the body as [`Self::body`] has it, on another thread where it is long, so that
+    /// no other request waits for it.
+    ///
+    /// # Errors
+    /// When there is no memory for the work.
+    pub async fn examine_body<T: Send + 'static>(
+        &mut self,
+        look: impl FnOnce(&[u8]) -> T + Send + 'static,
+    ) -> Result<T, BodyError> {
+        let found = self.exchange.examine_body(Box::new(|body| Box::new(look(body)))).await?;
+        // What comes back is what `look` has returned.
+        found.downcast().map(|found| *found).map_err(|_| BodyError::Broken)
+    }
+
+    /// Whether the request cannot go on, whatever plugins answer: its body found no memory, or its
+    /// client is gone.
+    pub fn is_refused(&self) -> bool {
+        self.exchange.is_refused()
     }
 
     /// Now.

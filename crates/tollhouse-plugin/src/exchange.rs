@@ -3,6 +3,7 @@
 //! Implemented by the data plane and by the harness of `testing`; plugins use it through
 //! [`RequestContext`](crate::RequestContext).
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -32,6 +33,9 @@ pub enum BodyError {
     /// The client broke off, was too slow, or broke the framing.
     Broken,
 }
+
+/// Looks at a body and brings back what it finds.
+pub type BodyExaminer = Box<dyn FnOnce(&[u8]) -> Box<dyn Any + Send> + Send>;
 
 /// An object that a request has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +78,19 @@ pub trait Exchange: Lookup {
     fn read_body<'a>(&'a mut self, bytes_max: u64) -> LocalFuture<'a, Result<(), BodyError>>;
     /// The body, if it has been read; without chunk framing.
     fn body(&self) -> Option<&[u8]>;
+    /// Lets `look` see the body that has been read, or the one that takes its place: on another
+    /// thread where it is long.
+    fn examine_body<'a>(
+        &'a mut self,
+        look: BodyExaminer,
+    ) -> LocalFuture<'a, Result<Box<dyn Any + Send>, BodyError>> {
+        let found = look(self.edits().body.as_deref().or(self.body()).unwrap_or_default());
+        Box::pin(std::future::ready(Ok(found)))
+    }
+    /// Whether the request cannot go on, whatever plugins answer.
+    fn is_refused(&self) -> bool {
+        false
+    }
     /// Notes who asks, for variables, log and metrics.
     fn note_consumer(&mut self, username: &str, group: Option<&str>);
     /// Now.

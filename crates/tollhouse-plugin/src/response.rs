@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use tollhouse_model::variable::Lookup;
 
+use crate::context::join_lines;
 use crate::edits::HeaderEdits;
 use crate::exchange::Moment;
 use crate::shelf::Shelf;
@@ -132,6 +133,11 @@ impl<'r> ResponseContext<'r> {
         self.head.find(name.as_bytes())
     }
 
+    /// The whole value of a list-valued field: all of its lines, joined (RFC 9110 §5.3).
+    pub fn header_list(&self, name: &str) -> Option<Vec<u8>> {
+        join_lines(name, |visit| self.each_header(visit))
+    }
+
     /// Calls `visit` with every header line, with what plugins have changed.
     pub fn each_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
         self.head.each(&mut |name, value| {
@@ -198,6 +204,19 @@ impl<'r> ResponseContext<'r> {
     /// A header of the request, with what plugins have changed.
     pub fn request_header(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         self.client.header(name.as_bytes())
+    }
+
+    /// The whole value of a list-valued field of the request: all of its lines, joined.
+    pub fn request_header_list(&self, name: &str) -> Option<Vec<u8>> {
+        join_lines(name, |visit| {
+            let edits = &self.client.edits().headers;
+            self.client.each_client_header(&mut |other, value| {
+                if !edits.hides(other) {
+                    visit(other, value);
+                }
+            });
+            edits.lines().for_each(|(other, value)| visit(other, value));
+        })
     }
 
     /// Now.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::{Map, Value};
 use tollhouse_model::secret::SecretSource;
+use tollhouse_stdx::MemoryBudget;
 
 use crate::catalogue::Catalogue;
 use crate::brand::Brand;
@@ -63,6 +64,8 @@ pub struct Services {
     pub tls_port: Option<u16>,
     /// Queues of plugins that send in batches.
     pub queues: Arc<Queues>,
+    /// What plugins take memory of that strangers can make grow, such as answers that are kept.
+    pub memory: Arc<MemoryBudget>,
     /// What answers references to secrets in confs; without it nothing does.
     pub secrets: Option<Arc<dyn SecretSource + Send + Sync>>,
     /// Plugins that objects may name and that are passed over where this build does not have them;
@@ -101,6 +104,7 @@ impl Services {
             endpoints: HashMap::new(),
             tls_port: None,
             queues: Arc::default(),
+            memory: MemoryBudget::unlimited(),
             secrets: None,
             skipped_plugins: Vec::new(),
             kept: Mutex::default(),

@@ -115,8 +115,11 @@ impl Plugin for Brotli {
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
-        let is_welcome = cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
-        if !is_welcome || cx.header("Content-Encoding").is_some() || !self.conditions.hold(cx) {
+        let is_welcome = cx.request_header_list("Accept-Encoding").is_some_and(|value| accepts(&value));
+        // A part of a body, or none at all, is nothing that could be encoded by itself.
+        let is_whole = cx.facts().has_body && cx.status() != 206;
+        let is_encoded = cx.header("Content-Encoding").is_some();
+        if !is_welcome || is_encoded || !is_whole || !self.conditions.hold(cx) {
             return;
         }
         if self.vary {
@@ -222,6 +225,13 @@ mod tests {
             (json!({}), "br", format!("{PAGE}\nContent-Encoding: gzip"), false),
             (json!({}), "br", format!("{PAGE}\nContent-Length: 19"), false),
             (json!({}), "br", "500\nContent-Type: text/html".into(), true),
+            (json!({}), "gzip\nAccept-Encoding: br", PAGE.into(), true),
+            (
+                json!({}),
+                "br",
+                "206\nContent-Type: text/html\nContent-Range: bytes 0-4/9".into(),
+                false,
+            ),
         ] {
             let reply = respond(&conf, accept, &head, &["hello"]);
             let is_encoded = reply.header("content-encoding") == Some("br");

@@ -115,7 +115,7 @@ impl Plugin for Gzip {
         if self.vary {
             cx.add_header("Vary", b"Accept-Encoding");
         }
-        let is_welcome = cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
+        let is_welcome = cx.request_header_list("Accept-Encoding").is_some_and(|value| accepts(&value));
         let is_encoded = cx.header("Content-Encoding").is_some_and(|value| !value.is_empty());
         if !is_welcome || is_encoded || !cx.facts().has_body || !matches!(cx.status(), 200 | 403 | 404)
         {

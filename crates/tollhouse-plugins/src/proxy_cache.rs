@@ -21,14 +21,21 @@
 //! - 200 or 404 to `PURGE`
 //!
 //! # Notes
-//! Zones and their sizes are in the bootstrap file. What has not been asked for longest makes room.
+//! Zones are in the bootstrap file: `memory_size` bounds what is kept in memory, and the names of
+//! files of a zone on the disk; `disk_size` counts whole blocks; files go to `disk_path` in folders
+//! as `cache_levels` says. What has not been asked for longest makes room.
 //! In memory an answer lives for `cache_ttl`, or with `cache_control` as long as its headers say. On
-//! the disk it lives as long as its headers say, 10 seconds where they say nothing. Answers marked
-//! `private`, `no-store` or `no-cache`, and those that set cookies, are never kept unless the conf
-//! says so for cookies.
+//! the disk it lives as long as its headers say, 10 seconds where they say nothing; its file goes a
+//! minute later. Answers marked `private`, `no-store` or `no-cache`, and those that set cookies, are
+//! never kept unless the conf says so for cookies. An answer to a request with `Authorization` is
+//! kept only where it says `public`, `must-revalidate` or `s-maxage`, or where the key tells who asks:
+//! by `$http_authorization`, or by the consumer. A GET or HEAD that has a body passes by the cache.
+//! `$host` in a key stands for host and port as the client names them. Whoever may use the route may
+//! `PURGE`: plugins that authenticate come first, and `methods` of the route can leave it out.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -36,12 +43,14 @@ use tollhouse_plugin::{
     Answer, AnswerBody, Category, Flow, Phases, Plugin, RequestContext, ResponseContext, Scope,
     Step,
 };
+use tollhouse_stdx::MemoryBudget;
 
 use self::directives::Directives;
 use self::item::{Found, Stored, VaryIndex};
 use self::key::Parts;
-use self::store::{Keeper, Saver, Zone};
+use self::store::{Headed, Keeper, Saver, Zone};
 
+mod contents;
 mod directives;
 mod disk;
 mod file;
@@ -168,6 +177,8 @@ fn default_max_resp_body_size() -> u64 {
 /// The plugin.
 pub struct ProxyCache {
     zone: Zone,
+    /// What answers that are kept take memory of.
+    memory: Arc<MemoryBudget>,
     strategy: Strategy,
     key: Parts,
     bypass: Option<Parts>,
@@ -203,6 +214,7 @@ impl Plugin for ProxyCache {
         let zone = Zone::open(&config.cache_zone, config.cache_strategy, scope)?;
         Ok(Self {
             zone,
+            memory: Arc::clone(&scope.services.memory),
             strategy: config.cache_strategy,
             key: Parts::parse(&config.cache_key),
             bypass: config.cache_bypass.as_deref().map(Parts::parse),
@@ -223,7 +235,7 @@ impl Plugin for ProxyCache {
                 }
             });
         }
-        let directives = Directives::parse(cx.header("cache-control").as_deref());
+        let directives = Directives::parse(cx.header_list("cache-control").as_deref());
         match self.passes_by(cx, &directives) {
             Some(Bypass { status, is_kept }) => {
                 let keeper = is_kept.then(|| self.keeper(cx, key, None));
@@ -295,6 +307,10 @@ impl ProxyCache {
 
     fn passes_by(&self, cx: &RequestContext<'_>, directives: &Directives) -> Option<Bypass> {
         let is_listed = self.is_listed(cx.method());
+        // A node may answer by a body that the key says nothing of.
+        if is_listed && cx.method() != b"POST" && has_body(cx) {
+            return Some(Bypass { status: Some("BYPASS"), is_kept: false });
+        }
         let is_bypassed = self.bypass.as_ref().is_some_and(|parts| parts.is_set(cx.variables()));
         match self.strategy {
             Strategy::Memory if !is_listed => Some(Bypass { status: Some("MISS"), is_kept: false }),
@@ -318,10 +334,13 @@ impl ProxyCache {
 
     fn keeper(&self, cx: &RequestContext<'_>, key: Vec<u8>, index: Option<VaryIndex>) -> Keeper {
         let generation = cx.random();
+        let tells_who_asks = self.key.names_authorization()
+            || (self.config.consumer_isolation && cx.consumer().is_some());
+        let is_personal = !tells_who_asks && cx.header("authorization").is_some();
         match cx.method() {
             // The index may be that of GET, which is of no use under another key.
-            b"HEAD" => Keeper { key: for_head(&key), index: None, generation },
-            _ => Keeper { key, index, generation },
+            b"HEAD" => Keeper { key: for_head(&key), index: None, generation, is_personal },
+            _ => Keeper { key, index, generation, is_personal },
         }
     }
 
@@ -341,8 +360,9 @@ impl ProxyCache {
                 ("STALE", index)
             }
             Found::Stored(stored, _) => {
+                let is_head = cx.method() == b"HEAD";
                 cx.remember(Progress { status: Some("HIT"), keeper: None });
-                return self.hit(&stored, now_ms).into();
+                return self.hit(&stored, now_ms, is_head).into();
             }
             Found::Nothing(index) => ("MISS", index),
         };
@@ -355,9 +375,13 @@ impl ProxyCache {
         Flow::Continue
     }
 
-    fn hit<'a>(&self, stored: &Stored, now_ms: u64) -> Answer<'a> {
+    fn hit<'a>(&self, stored: &Stored, now_ms: u64, is_head: bool) -> Answer<'a> {
         let mut answer = Answer::status(stored.status);
-        answer.body = AnswerBody::Shared(Arc::clone(&stored.body));
+        // What was kept for HEAD has no body, and what was kept for GET has all of it.
+        answer.body = match (is_head, stored.body.is_empty()) {
+            (true, true) => AnswerBody::LeftOut(stored.left_out_bytes),
+            _ => AnswerBody::Shared(stored.body.clone()),
+        };
         for (name, value) in &stored.headers {
             let is_hidden = self.config.hide_cache_headers && item::is_cache_header(name);
             if !is_hidden {
@@ -376,7 +400,7 @@ impl ProxyCache {
         let is_kept = self.config.cache_http_status.contains(&cx.status())
             && cx.source() == tollhouse_plugin::response::Source::Upstream
             && !self.no_cache.as_ref().is_some_and(|parts| parts.is_set(&cx.variables()));
-        let Some(ttl_ms) = is_kept.then(|| self.ttl_ms(cx)).flatten() else { return };
+        let Some(ttl_ms) = is_kept.then(|| self.ttl_ms(cx, keeper.is_personal)).flatten() else { return };
         let Some(names) = item::vary_names(cx) else { return };
         if !self.config.cache_set_cookie && cx.header("set-cookie").is_some() {
             return;
@@ -384,7 +408,8 @@ impl ProxyCache {
         let stored = Stored {
             status: cx.status(),
             headers: item::kept_headers(cx),
-            body: Arc::default(),
+            body: Bytes::new(),
+            left_out_bytes: cx.facts().content_length,
             stored_unix_ms: cx.now().unix_ms,
             ttl_ms,
         };
@@ -394,7 +419,9 @@ impl ProxyCache {
             return;
         }
         let signature = key::signature_of_response(cx, &names);
-        let saver = Saver::new(self.zone.clone(), keeper, names, signature, stored);
+        let Some(reservation) = self.memory.take(0) else { return };
+        let headed = Headed { keeper, names, signature, stored };
+        let saver = Saver::new(self.zone.clone(), headed, reservation);
         if facts.has_body {
             let saver = saver.expecting(facts.content_length, bytes_max);
             cx.filter_body(tollhouse_plugin::Effect::Observes, Box::new(saver));
@@ -404,9 +431,14 @@ impl ProxyCache {
     }
 
     /// How long the answer may be kept; `None` when not at all.
-    fn ttl_ms(&self, cx: &ResponseContext<'_>) -> Option<u64> {
-        let directives = Directives::parse(cx.header("cache-control"));
+    fn ttl_ms(&self, cx: &ResponseContext<'_>, is_personal: bool) -> Option<u64> {
+        let directives = Directives::parse(cx.header_list("cache-control").as_deref());
         if ["private", "no-store", "no-cache"].iter().any(|name| directives.has(name)) {
+            return None;
+        }
+        // RFC 9111 §3.5: what was answered to one client's credentials is for no other.
+        let is_for_all = ["public", "must-revalidate", "s-maxage"];
+        if is_personal && !is_for_all.iter().any(|name| directives.has(name)) {
             return None;
         }
         let lifetime_ms = || directives::lifetime_ms(cx, &directives);
@@ -417,6 +449,12 @@ impl ProxyCache {
         };
         (ttl_ms > 0).then_some(ttl_ms)
     }
+}
+
+/// Whether a request has a body, or may have one.
+fn has_body(cx: &RequestContext<'_>) -> bool {
+    let has_length = cx.header("content-length").is_some_and(|length| *length != *b"0");
+    has_length || cx.header("transfer-encoding").is_some()
 }
 
 /// Whether a client wants something younger.

@@ -12,21 +12,27 @@
 //! - `rejected_code`, 400 by default, with `rejected_msg` or else with what is wrong
 //!
 //! # Notes
-//! A body is read as a form where its content type says so, as JSON otherwise. It is read whole, up
-//! to `max_req_body_size` bytes; none at all is refused. A node gets the JSON that was judged, written
-//! anew, with the schema's defaults filled in. Names of headers match in any case; one that is sent
+//! A body is read as a form where its content type says so, as JSON otherwise; a request that names
+//! two content types is refused. It is read whole, up to `max_req_body_size` bytes; none at all is
+//! refused. A node gets the JSON that was judged: without white space, each member of an object once,
+//! and with the schema's defaults filled in; forms are passed on as they came. Names of headers match in any case; one that is sent
 //! several times is a list.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tollhouse_model::json::{Document, Malformed, write_compact};
 use tollhouse_model::schema::{Schema, Subject};
 use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
 
 /// The content type of forms.
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
+
+/// Most fields of a form that are judged: each is a value in memory.
+const FIELDS_MAX: usize = 100_000;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -61,7 +67,7 @@ fn default_body_bytes_max() -> u64 {
 #[derive(Debug)]
 pub struct RequestValidation {
     headers: Option<HeaderRules>,
-    body: Option<Schema>,
+    body: Option<Arc<Schema>>,
     status: u16,
     message: Option<String>,
     body_bytes_max: u64,
@@ -102,7 +108,7 @@ impl Plugin for RequestValidation {
         let body = config.body_schema.map(compile).transpose()?;
         Ok(Self {
             headers: headers.transpose()?,
-            body,
+            body: body.map(Arc::new),
             status: config.rejected_code,
             message: config.rejected_msg,
             body_bytes_max: config.max_req_body_size,
@@ -132,20 +138,26 @@ impl RequestValidation {
     /// be said than that there is no body.
     async fn check_body(
         &self,
-        schema: &Schema,
+        schema: &Arc<Schema>,
         cx: &mut RequestContext<'_>,
     ) -> Result<(), Option<String>> {
-        let is_form = cx.header("Content-Type").is_some_and(|value| is_form(&value));
-        let body = cx.read_body(self.body_bytes_max).await.map_err(|_| None)?;
-        if body.is_empty() {
+        let types = cx.headers_named("Content-Type");
+        if types.len() > 1 {
+            return Err(Some("more than one Content-Type".into()));
+        }
+        let is_form = types.first().is_some_and(|value| is_form(value));
+        if cx.read_body(self.body_bytes_max).await.map_err(|_| None)?.is_empty() {
             return Err(None);
         }
-        if is_form {
-            return schema.validate_and_fill(&mut form(body)).map_err(Some);
+        let schema = Arc::clone(schema);
+        let judge = move |body: &[u8]| match is_form {
+            true => judge_form(&schema, body).map(|()| None),
+            false => judge_json(&schema, body),
+        };
+        let judged = cx.examine_body(judge).await.map_err(|_| None)?;
+        if let Some(anew) = judged.map_err(Some)? {
+            cx.edits().body = Some(anew);
         }
-        let mut value = serde_json::from_slice(body).map_err(|e| Some(undecodable(body, &e)))?;
-        schema.validate_and_fill(&mut value).map_err(Some)?;
-        cx.edits().body = Some(value.to_string().into_bytes());
         Ok(())
     }
 
@@ -156,6 +168,20 @@ impl RequestValidation {
             (None, None) => Answer::status(self.status),
         }
     }
+}
+
+fn judge_form(schema: &Schema, body: &[u8]) -> Result<(), String> {
+    if memchr::memchr_iter(b'&', body).count() >= FIELDS_MAX {
+        return Err(format!("more than {FIELDS_MAX} fields"));
+    }
+    schema.validate_and_fill(&mut form(body))
+}
+
+/// Judges JSON where it stands; returns it as the node gets it, where that is not as it came.
+fn judge_json(schema: &Schema, body: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    let document = Document::parse(body).map_err(|fault| undecodable(body, fault))?;
+    let additions = schema.validate_text(&document)?;
+    Ok(write_compact(&document, &additions))
 }
 
 impl HeaderRules {
@@ -252,13 +278,11 @@ fn decoded(bytes: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// What is wrong with a text that is no JSON, in the words that clients know.
-fn undecodable(body: &[u8], error: &serde_json::Error) -> String {
-    let lines = body.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
-    let at = lines.map(<[u8]>::len).sum::<usize>() + error.column();
-    if error.is_eof() {
+fn undecodable(body: &[u8], fault: Malformed) -> String {
+    if fault.at >= body.len() {
         return format!("Expected value but found T_END at character {}", body.len() + 1);
     }
-    format!("Expected value but found invalid token at character {}", at.max(1))
+    format!("Expected value but found invalid token at character {}", fault.at + 1)
 }
 
 #[cfg(test)]

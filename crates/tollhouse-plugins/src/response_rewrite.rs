@@ -181,9 +181,9 @@ impl Plugin for ResponseRewrite {
 impl ResponseRewrite {
     fn rewrite_body(&self, cx: &mut ResponseContext<'_>) {
         let filter: Box<dyn BodyFilter> = if !self.filters.is_empty() {
-            let encoding = match cx.header("Content-Encoding") {
+            let encoding = match cx.header_list("Content-Encoding") {
                 Some(name) if !cx.is_encoded_last() && name != b"identity" => {
-                    let Some(encoding) = Encoding::named(name) else { return };
+                    let Some(encoding) = Encoding::named(&name) else { return };
                     Some(encoding)
                 }
                 _ => None,

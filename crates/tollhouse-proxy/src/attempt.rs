@@ -261,7 +261,7 @@ impl HeadReader<'_> {
         let worker = self.attempt.forward.worker;
         if !body.is_done() && !self.send_failed {
             let stream = &mut connection.link.stream;
-            match body.poll_send(context, &work.out_up, &mut client.link, stream, &worker.shelf) {
+            match body.poll_send(context, work.lead(), &mut client.link, stream, &worker.shelf) {
                 Poll::Ready(Err(PumpError::Upstream)) => self.send_failed = true,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(client_failure(&error))),
                 Poll::Ready(Ok(())) | Poll::Pending => {}

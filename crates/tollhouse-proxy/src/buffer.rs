@@ -5,6 +5,12 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::Arc;
+
+use tollhouse_stdx::{ByteRoom, MemoryBudget, Reservation};
+
+use crate::offload;
+use crate::worker::TURN_BYTES;
 
 /// Bytes of an ordinary buffer: holds nearly every head, and a 2 KB answer with room to spare.
 pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
@@ -20,28 +26,37 @@ const SHELF_MAX: usize = 1024;
 /// Large buffers kept: 4 MiB a core.
 const LARGE_SHELF_MAX: usize = 64;
 
+/// From here on, in bytes, another thread gives a buffer back to the system: taking apart what maps
+/// 60 MB takes milliseconds.
+const DISCARDED_BYTES_MIN: usize = 1 << 20;
+
 /// A run of bytes read and not yet consumed, with room behind it.
 #[derive(Debug)]
 pub struct Buffer {
-    bytes: Box<[u8]>,
+    bytes: ByteRoom,
     start: usize,
     end: usize,
+    /// What it takes of the process's budget, where it holds a whole body.
+    reservation: Option<Box<Reservation>>,
 }
 
 impl Buffer {
     fn new(size: usize) -> Self {
-        Self { bytes: vec![0; size].into_boxed_slice(), start: 0, end: 0 }
+        Self { bytes: ByteRoom::new(size).unwrap_or_default(), start: 0, end: 0, reservation: None }
     }
 
     /// No buffer at all: what an idle connection holds. Costs no memory.
     pub fn absent() -> Self {
-        Self { bytes: Box::default(), start: 0, end: 0 }
+        Self { bytes: ByteRoom::default(), start: 0, end: 0, reservation: None }
     }
 
     /// A buffer that holds `bytes` and has no room: what remains of a head while its connection
     /// is a tunnel.
     pub fn holding(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.into(), start: 0, end: bytes.len() }
+        let mut buffer = Self::new(bytes.len());
+        buffer.bytes.copy_from_slice(bytes);
+        buffer.end = bytes.len();
+        buffer
     }
 
     /// Whether this is [`Self::absent`].
@@ -90,10 +105,11 @@ impl Buffer {
         self.start == self.end
     }
 
-    /// Room behind the filled bytes; may be empty.
+    /// Room behind the filled bytes, as much as is read at a time; may be empty.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.end..]
+        let end = self.bytes.len().min(self.end + TURN_BYTES);
+        &mut self.bytes[self.end..end]
     }
 
     /// Counts `bytes` of the room as filled.
@@ -130,11 +146,30 @@ impl Buffer {
         if self.bytes.len() >= size_max {
             return false;
         }
-        let size = (self.bytes.len() * 2).min(size_max);
-        let mut grown = vec![0; size].into_boxed_slice();
-        grown[..self.end].copy_from_slice(&self.bytes[..self.end]);
-        self.bytes = grown;
-        true
+        self.bytes.grow((self.bytes.len() * 2).min(size_max))
+    }
+
+    /// Makes room for a body that is kept whole: for `size` bytes in all where its length is known,
+    /// else twice as much as there is. Room that is not written to takes no memory.
+    pub fn make_body_room(&mut self, size: Option<usize>, size_max: usize) -> bool {
+        if self.start > 0 {
+            return self.make_room(size_max);
+        }
+        let size = size.unwrap_or(self.bytes.len() * 2).min(size_max);
+        size > self.bytes.len() && self.bytes.grow(size)
+    }
+
+    /// Takes what it holds of the budget; `false` where that does not fit. It is given back when the
+    /// buffer is, or has nothing left to hold.
+    pub fn reserve(&mut self, budget: &Arc<MemoryBudget>) -> bool {
+        let bytes = self.len() as u64;
+        match &mut self.reservation {
+            Some(reservation) => reservation.resize(bytes),
+            None => {
+                self.reservation = budget.take(bytes).map(Box::new);
+                self.reservation.is_some()
+            }
+        }
     }
 }
 
@@ -162,9 +197,11 @@ impl BufferShelf {
     pub fn give(&self, mut buffer: Buffer) {
         buffer.start = 0;
         buffer.end = 0;
+        buffer.reservation = None;
         let (shelf, kept_max) = match buffer.bytes.len() {
             BUFFER_BYTES => (&self.ordinary, SHELF_MAX),
             BODY_BUFFER_BYTES => (&self.large, LARGE_SHELF_MAX),
+            size if size >= DISCARDED_BYTES_MIN => return offload::discard(buffer),
             _ => return,
         };
         let mut shelf = shelf.borrow_mut();

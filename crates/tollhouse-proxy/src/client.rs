@@ -18,7 +18,7 @@ use crate::exchange::Link;
 use crate::head::request::Told;
 use crate::head::text::AddressText;
 use crate::settings::{DRAIN_IDLE_TIME, LINGER_TIME};
-use crate::worker::Worker;
+use crate::worker::{TURN_BYTES, Worker};
 
 /// A client's connection and its one deadline.
 #[derive(Debug)]
@@ -169,12 +169,38 @@ impl Client {
     ///
     /// # Errors
     /// When the client is gone or takes nothing for too long.
-    pub async fn write_all(&mut self, worker: &Worker, bytes: &[u8]) -> io::Result<()> {
+    pub fn write_all(
+        &mut self,
+        worker: &Worker,
+        bytes: &[u8],
+    ) -> impl Future<Output = io::Result<()>> {
+        self.write_both(worker, bytes, &[])
+    }
+
+    /// Writes all of `head`, then all of `body`, without putting them together; other requests of
+    /// the core have their turn meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::write_all`].
+    pub async fn write_both(
+        &mut self,
+        worker: &Worker,
+        head: &[u8],
+        body: &[u8],
+    ) -> io::Result<()> {
         let mut sent = 0;
         self.arm(worker, worker.settings.limits.send_time);
         poll_fn(|context| {
-            while sent < bytes.len() {
-                let parts = [IoSlice::new(&bytes[sent..])];
+            let turn_end = sent + TURN_BYTES;
+            while sent < head.len() + body.len() {
+                if sent >= turn_end {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                let body_sent = sent.saturating_sub(head.len());
+                let body_end = body.len().min(body_sent + TURN_BYTES);
+                let head_left = head.get(sent..).unwrap_or_default();
+                let parts = [IoSlice::new(head_left), IoSlice::new(&body[body_sent..body_end])];
                 match self.link.stream.poll_write(context, &parts)? {
                     Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                     Poll::Ready(written) => {

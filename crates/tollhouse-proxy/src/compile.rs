@@ -3,6 +3,7 @@
 //! Control side: runs off the serving threads and owns the parsed objects. An object that does not
 //! parse is quarantined with its problems while its last good version keeps serving.
 
+mod body_variables;
 mod consumers;
 mod dependents;
 mod driven;
@@ -29,6 +30,7 @@ use crate::consumers::Consumers;
 use crate::plugins::Chain;
 use crate::settings::Settings;
 use crate::snapshot::{Reference, RouteEntry, Snapshot, Target};
+use body_variables::BodyVariables;
 use consumers::ConsumerTable;
 use dependents::Dependents;
 use plugins::Plugins;
@@ -78,7 +80,7 @@ pub struct Compiler {
     upstreams: Upstreams,
     problems: BTreeMap<(Kind, Id), Problems>,
     problems_version: u64,
-    body_readers: HashMap<Id, ()>,
+    body_variables: BodyVariables,
     snapshot: Snapshot,
 }
 
@@ -102,14 +104,14 @@ impl Compiler {
             upstreams: Upstreams::new(resolver, settings),
             problems: BTreeMap::new(),
             problems_version: 0,
-            body_readers: HashMap::new(),
+            body_variables: BodyVariables::default(),
             snapshot: Snapshot {
                 revision: 0,
                 router: Router::new(settings.router_mode),
                 upstreams: CowVec::new(),
                 globals: Arc::new(Chain::default()),
                 consumers: Consumers::default(),
-                reads_body: false,
+                body_variables: Arc::default(),
             },
         }
     }
@@ -123,7 +125,10 @@ impl Compiler {
                     self.upsert(kind, id, value, &path, &mut touched);
                 }
                 Change::Move { kind, id } => self.take_out(kind, id, &mut touched),
-                Change::Delete { kind, id } => self.delete(kind, &id, &mut touched),
+                Change::Delete { kind, id } => {
+                    self.body_variables.forget(&(kind, id.clone()));
+                    self.delete(kind, &id, &mut touched);
+                }
             }
         }
         self.recompile_users(&mut touched);
@@ -134,7 +139,7 @@ impl Compiler {
             self.compile_route(&id);
         }
         self.snapshot.revision += 1;
-        self.snapshot.reads_body = !self.body_readers.is_empty();
+        self.snapshot.body_variables = self.body_variables.all();
         Arc::new(self.snapshot.clone())
     }
 
@@ -178,7 +183,10 @@ impl Compiler {
     ) {
         let key = (kind, id.clone());
         let problems = match value {
-            Ok(value) => self.upsert_value(kind, id, &value, path, touched),
+            Ok(value) => {
+                self.body_variables.note(&key, &value);
+                self.upsert_value(kind, id, &value, path, touched)
+            }
             Err(problem) => Problems::from_iter([problem]),
         };
         self.note_problems(key, problems);
@@ -203,7 +211,6 @@ impl Compiler {
         let Some(route) = self.routes.get(id) else {
             self.snapshot.router.remove(id);
             self.dependents.forget(id);
-            self.body_readers.remove(id);
             self.upstreams.remove_route(id);
             return;
         };
@@ -222,11 +229,6 @@ impl Compiler {
             target,
             service,
         };
-        if route.enabled && route.vars.as_ref().is_some_and(|vars| vars.reads_body()) {
-            self.body_readers.insert(id.clone(), ());
-        } else {
-            self.body_readers.remove(id);
-        }
         if route.enabled {
             let spec = route_spec(&entry);
             self.snapshot.router.insert(id, spec, Arc::new(entry));

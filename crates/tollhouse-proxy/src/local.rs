@@ -21,6 +21,9 @@ use crate::rescue;
 use crate::serve::After;
 use crate::worker::Worker;
 
+/// Longest body that is copied behind its head.
+const COPIED_BYTES_MAX: usize = 4 * 1024;
+
 /// An answer of the gateway's own.
 #[derive(Debug)]
 pub(crate) struct Local<'a> {
@@ -32,6 +35,8 @@ pub(crate) struct Local<'a> {
     pub headers: &'a HeaderEdits,
     /// The body.
     pub body: &'a [u8],
+    /// Its length as the head tells it; `None` where nobody knows what HEAD leaves out.
+    pub declared_bytes: Option<u64>,
     /// Whether the connection may go on afterwards.
     pub may_keep: bool,
 }
@@ -55,7 +60,11 @@ pub(crate) async fn send(
         Some(chains) => shown_to_plugins(worker, client, work, pump, chains, &local),
         None => (local.status, Cow::Borrowed(local.body)),
     };
-    let outgoing = outgoing(client, work, status, body.len());
+    let declared = match &body {
+        Cow::Borrowed(_) => local.declared_bytes,
+        Cow::Owned(body) => Some(body.len() as u64),
+    };
+    let outgoing = outgoing(client, work, status, (body.len(), declared));
     let (status, delivery) = (outgoing.status, outgoing.delivery());
     work.record.status = status.number();
     let note = match (keep, work.head.version) {
@@ -81,18 +90,28 @@ pub(crate) async fn send(
         }
     }
     let body: &[u8] = if delivery.has_body { &body } else { &[] };
-    out.extend_from_slice(body);
     work.record.body_bytes_sent = body.len() as u64;
-    work.record.bytes_sent = out.len() as u64;
-    if client.write_all(worker, &out).await.is_err() {
+    work.record.bytes_sent = (out.len() + body.len()) as u64;
+    // A short body is copied behind its head, which costs less than a vector of two pieces; a long
+    // one is sent from where it is, be it held by a cache and a hundred other clients.
+    let rest = if body.len() <= COPIED_BYTES_MAX { &[] } else { body };
+    if rest.is_empty() {
+        out.extend_from_slice(body);
+    }
+    if client.write_both(worker, &out, rest).await.is_err() {
         work.record.code = Some(ErrorCode::DownstreamGone);
     }
     work.out_down = out;
     if keep { After::KeepAlive } else { After::Linger }
 }
 
-/// An answer whose whole body is there.
-fn outgoing(client: &Client, work: &Work, status: u16, body_bytes: usize) -> Outgoing {
+/// An answer whose whole body is there, or is left out: its length, and what the head says of that.
+fn outgoing(
+    client: &Client,
+    work: &Work,
+    status: u16,
+    (body_bytes, declared): (usize, Option<u64>),
+) -> Outgoing {
     let is_head = work.is_head(client);
     let filters = &work.plugins.filters;
     let bytes = body_bytes as u64;
@@ -102,7 +121,7 @@ fn outgoing(client: &Client, work: &Work, status: u16, body_bytes: usize) -> Out
         status: final_status(status),
         body: if bytes == 0 { BodyLength::None } else { BodyLength::Known(bytes) },
         // To HEAD, the length is what GET would get, unless plugins would have had their say.
-        declared: is_head.then_some(bytes),
+        declared: declared.filter(|_| is_head),
         is_rewritten: is_head && filters.iter().any(|(effect, _)| *effect == Effect::Rewrites),
     }
 }
@@ -116,12 +135,13 @@ fn shown_to_plugins<'a>(
     chains: &Chains<'_>,
     local: &Local<'a>,
 ) -> (u16, Cow<'a, [u8]>) {
-    let unseen = outgoing(client, work, local.status, local.body.len());
+    let sizes = (local.body.len(), local.declared_bytes);
+    let unseen = outgoing(client, work, local.status, sizes);
     let facts = ResponseFacts {
         status: local.status,
         source: Source::Gateway,
         has_body: unseen.delivery().has_body,
-        content_length: Some(local.body.len() as u64),
+        content_length: local.declared_bytes,
         client_is_http11: work.head.version == Version::Http11,
     };
     let head = OwnHead { content_type: local.content_type, headers: local.headers };
@@ -129,7 +149,7 @@ fn shown_to_plugins<'a>(
     let mut lent = Lent { worker, client, work, body: pump, route: None };
     let facts = response_phase::run(&mut lent, chains, &head, facts);
     let mut body = Cow::Borrowed(local.body);
-    if outgoing(client, work, facts.status, body.len()).delivery().has_body {
+    if outgoing(client, work, facts.status, sizes).delivery().has_body {
         for (effect, filter) in &mut work.plugins.filters {
             let mut out = Vec::new();
             filter.filter(&body, true, &mut out);

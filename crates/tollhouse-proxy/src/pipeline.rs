@@ -17,7 +17,7 @@ use crate::request::{Request, Work, is_idempotent};
 use crate::serve::After;
 use crate::snapshot::{Reference, RouteEntry, Snapshot, Target, UpstreamEntry};
 use crate::worker::Worker;
-use crate::{client_address, normalise, plugged, post_args, server_options};
+use crate::{client_address, normalise, plugged, request_body, server_options};
 
 /// Serves one request whose head has been read.
 ///
@@ -42,14 +42,19 @@ pub(crate) async fn serve(
 
     // The snapshot taken here is the one the request keeps: one revision answers all of it.
     let snapshot = worker.snapshot.take();
-    if snapshot.reads_body && body_is_of_interest(work) {
-        work.post_args = Box::pin(post_args::read(worker, client, work, body)).await?;
+    if work.head.body != BodyLength::None && !snapshot.body_variables.is_empty() {
+        work.body.want(&snapshot.body_variables);
     }
 
     // Which route, with every condition checked. `OPTIONS *` asks about the server as a whole: no
-    // route can be meant, and global rules have their say all the same.
+    // route can be meant, and global rules have their say all the same. Where a condition on the way
+    // asks for the body, it is read, and asked again; requests that meet none such stream on.
     let asks_server = work.head.parts.is_asterisk(client.link.buffer.filled());
-    let found = if asks_server { None } else { find_route(worker, &snapshot, client, work) };
+    let mut found = if asks_server { None } else { find_route(worker, &snapshot, client, work) };
+    if work.body.is_asked() {
+        Box::pin(request_body::read_for_variables(worker, client, work, body)).await?;
+        found = find_route(worker, &snapshot, client, work);
+    }
     let route = found.map(|route| &**route);
 
     // Plugins, if there are any, see the request before a node does: one may answer it, or send it
@@ -147,10 +152,6 @@ fn describe(worker: &Worker, client: &Client, work: &mut Work) -> Result<(), Gat
         client_address::reported(&settings.real_ip, client.peer.ip(), &work.head.fields, bytes)
             .map(|address| (address, crate::head::text::AddressText::new(address)));
     Ok(())
-}
-
-fn body_is_of_interest(work: &Work) -> bool {
-    work.head.body != BodyLength::None
 }
 
 #[inline]

@@ -173,7 +173,8 @@ async fn answer(
         status: prepared.status,
         content_type,
         headers: &prepared.headers,
-        body: &prepared.body,
+        body: prepared.bytes(),
+        declared_bytes: prepared.declared_bytes(),
         may_keep: true,
     };
     let after = local::send(worker, client, work, body, Some(chains), answer).await;

@@ -6,15 +6,17 @@ use std::net::{IpAddr, SocketAddr};
 
 use tollhouse_http::element::Method;
 use tollhouse_http::{RequestHead, ResponseHead, Version};
+use tollhouse_model::body::{Operation, is_graphql_name};
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
 use tollhouse_plugin::RequestEdits;
 use tollhouse_router::{Captures, request_uri};
 use tollhouse_telemetry::ErrorCode;
 
 use crate::client::Client;
+use crate::exchange::Lead;
 use crate::head::text::{AddressText, write_decimal};
 use crate::plugins::{PluginWork, variables};
-use crate::post_args::PostArgs;
+use crate::request_body::RequestBody;
 use crate::snapshot::{Reference, RouteEntry};
 use crate::worker::Worker;
 
@@ -48,13 +50,16 @@ pub struct Work {
     pub is_idempotent: bool,
     /// The client's address where a proxy in front reports another one than the peer's.
     pub reported_address: Option<(IpAddr, AddressText)>,
-    /// The request body's arguments, where a route asks for them.
-    pub post_args: Option<PostArgs>,
+    /// The request's body, where somebody has it read whole.
+    pub body: RequestBody,
     /// What log and metrics will say.
     pub record: Record,
     /// What plugins leave behind.
     pub plugins: PluginWork,
 }
+
+/// Room that a vector keeps for the next request, in bytes; heads are seldom longer.
+const ROOM_KEPT_BYTES_MAX: usize = 16 * 1024;
 
 impl Work {
     /// The client's address after real-ip processing.
@@ -99,6 +104,13 @@ impl Work {
         self.head.origin_form(client.link.buffer.filled())
     }
 
+    /// What nodes are sent before the client's body.
+    #[inline]
+    pub(crate) fn lead(&self) -> Lead<'_> {
+        let body = self.plugins.edits.body.as_deref().unwrap_or_default();
+        Lead { head: &self.out_up, body }
+    }
+
     /// Whether the client asked with HEAD, which is what frames the answer that it gets.
     #[inline]
     pub fn is_head(&self, client: &Client) -> bool {
@@ -107,7 +119,10 @@ impl Work {
 
     /// Drops what could keep a configuration alive or take much memory between requests.
     pub fn finish(&mut self) {
-        self.post_args = None;
+        for room in [&mut self.out_up, &mut self.out_down, &mut self.path, &mut self.host_up] {
+            room.shrink_to(ROOM_KEPT_BYTES_MAX);
+        }
+        self.body.finish();
         self.reported_address = None;
         self.record.reset();
         self.plugins.finish();
@@ -340,12 +355,24 @@ impl<'a> Request<'a> {
                 let mut lines = self.header_lines().filter(|(name, _)| is_cookie(name));
                 lines.find_map(|(_, value)| cookie_value(value, name)).map(Cow::Borrowed)
             }
-            Variable::PostArg(name) => work.post_args.as_ref()?.argument(name).map(Cow::Owned),
-            Variable::PostJson(path) => work.post_args.as_ref()?.path(path).map(Cow::Owned),
+            Variable::PostArg(_) | Variable::PostJson(_) => {
+                work.body.value(work, &client.link.buffer, variable)
+            }
             Variable::UriParam(name) => {
                 work.captures.get(name, work.matched_path(client)).map(Cow::Borrowed)
             }
+            Variable::Named(name) if is_graphql_name(name) => self.graphql(variable),
             Variable::Named(name) => self.named(name),
         }
+    }
+
+    /// Of the document in the argument `query` of a GET, or in the body of anything else.
+    fn graphql(&self, variable: &Variable) -> Option<Cow<'a, [u8]>> {
+        if self.work.head.method.of_buffer(self.bytes()) != b"GET" {
+            return self.work.body.value(self.work, &self.client.link.buffer, variable);
+        }
+        let document = query_argument(self.query()?, "query")?;
+        let operation = Operation::parse(std::str::from_utf8(&document).ok()?)?;
+        operation.value(variable).map(Cow::Owned)
     }
 }

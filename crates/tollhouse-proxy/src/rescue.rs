@@ -60,6 +60,7 @@ pub(crate) async fn answer_with(
         content_type,
         headers: &headers,
         body: &page,
+        declared_bytes: Some(page.len() as u64),
         may_keep: keeps_connection(error.code),
     };
     local::send(worker, client, work, body, chains, answer).await

@@ -336,7 +336,7 @@ impl<R: BodyRelay> Relaying<'_, R> {
         if !body.is_done() && !self.send_failed {
             let stream = &mut connection.link.stream;
             let sent =
-                body.poll_send(context, &work.out_up, &mut client.link, stream, &worker.shelf);
+                body.poll_send(context, work.lead(), &mut client.link, stream, &worker.shelf);
             // A client that stops sending may still want the answer; a node that stops reading
             // may still give it.
             self.send_failed = matches!(sent, Poll::Ready(Err(_)));

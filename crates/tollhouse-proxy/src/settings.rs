@@ -2,6 +2,7 @@
 //!
 //! Filled in from the bootstrap file by the binary; the data plane reads no file and no variable.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -9,6 +10,7 @@ use tollhouse_http::HeadLimits;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_plugin::Brand;
 use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_stdx::MemoryBudget;
 
 /// The data plane's settings.
 #[derive(Debug, Clone)]
@@ -49,6 +51,8 @@ pub struct Limits {
     pub body_bytes: u64,
     /// Longest body read into memory for `post_arg` variables, in bytes.
     pub post_args_bytes: usize,
+    /// What bodies that are held whole take memory of, in all of the process.
+    pub memory: Arc<MemoryBudget>,
     /// For a whole head to arrive after its first byte.
     pub header_read_time: Duration,
     /// Between two requests on a connection.
@@ -101,6 +105,7 @@ impl Default for Limits {
             head: HeadLimits::default(),
             body_bytes: u64::MAX,
             post_args_bytes: 64 * 1024 * 1024,
+            memory: MemoryBudget::unlimited(),
             header_read_time: minute,
             idle_time: minute,
             body_read_time: minute,

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_model::variable::Variable;
 use tollhouse_model::{Route, Service, Timeouts, Upstream};
 use tollhouse_net::tls::Connector;
 use tollhouse_router::Router;
@@ -33,8 +34,8 @@ pub struct Snapshot {
     pub globals: Arc<Chain>,
     /// Who may ask.
     pub consumers: Consumers,
-    /// Whether any route looks into request bodies before it is chosen.
-    pub reads_body: bool,
+    /// The variables of the configuration that look into request bodies.
+    pub body_variables: Arc<[Variable]>,
 }
 
 /// A route, ready to serve.

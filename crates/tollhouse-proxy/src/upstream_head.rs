@@ -40,9 +40,6 @@ pub(crate) fn write(
     let upgrade = attempt.forward.asks_upgrade(work);
     let written = Authority::parse(&host).zip(target(client, work)).map(|(host, target)| {
         Towards { worker, target, host, upgrade }.write(client, work, &mut out);
-        if let Some(body) = &work.plugins.edits.body {
-            out.extend_from_slice(body);
-        }
     });
     work.out_up = out;
     work.host_up = host;

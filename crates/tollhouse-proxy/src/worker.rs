@@ -34,6 +34,10 @@ use open::OpenConnections;
 /// Works, and rooms for their futures, kept for reuse by one core; more requests than this at once on one core are rare.
 const WORKS_KEPT_MAX: usize = 1024;
 
+/// Bytes that one request moves before the others of its core have their turn: a fraction of a
+/// millisecond.
+pub(crate) const TURN_BYTES: usize = 256 * 1024;
+
 /// What the control side tells every core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {

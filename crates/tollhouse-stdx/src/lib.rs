@@ -1,8 +1,11 @@
-//! What std lacks: copy-on-write collections, a coarse clock, a timer wheel, human sizes.
+//! What std lacks: copy-on-write collections, a coarse clock, a timer wheel, human sizes,
+//! budgets of memory.
 //!
 //! Nothing here knows the product, or starts a thread, or does IO but to ask the kernel about itself; every module can be understood and
 //! tested alone. Types marked "one thread" are not `Send` and cost no atomic operation.
 
+pub mod budget;
+pub mod byte_room;
 pub mod bytes_size;
 pub mod civil;
 pub mod clock;
@@ -19,11 +22,13 @@ pub mod room;
 pub mod slots;
 pub mod wheel;
 
+pub use budget::{MemoryBudget, Reservation};
 pub use clock::CoarseClock;
 pub use cow_map::{CowMap, Equivalent};
 pub use edit_distance::nearest;
 pub use log_limit::LogLimit;
 pub use random::Random;
+pub use byte_room::ByteRoom;
 pub use room::Room;
 pub use slots::CowVec;
 pub use wheel::{Timer, Wheel};

@@ -178,6 +178,9 @@ codes! {
     InternalPanic = "internal_panic", 500, Gateway,
         "A defect of the gateway stopped this request; the others went on.",
         "Report it with the message in the error log.";
+    MemoryLimit = "memory_limit", 503, Gateway,
+        "The body had to be held whole, and bodies and answers that are held take all the memory they may.",
+        "Look for clients that send many long bodies at once; raise `limits.buffered_bytes` where the machine has more memory.";
     Draining = "draining", 503, Gateway,
         "The gateway is shutting down and takes no new requests.",
         "Take the node out of the load balancer before stopping it, or wait longer before stopping.";

@@ -4,6 +4,7 @@
 
 mod cli;
 mod control;
+mod machine_memory;
 mod plugins;
 mod wire;
 

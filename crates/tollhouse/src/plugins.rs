@@ -6,6 +6,7 @@ use tollhouse_config::Bootstrap;
 use tollhouse_model::secret::{SecretRef, SecretSource};
 use tollhouse_plugin::{Brand, Catalogue, Services};
 use tollhouse_plugins::prometheus;
+use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::HealthSupervisor;
 
@@ -84,7 +85,7 @@ pub fn services(
     bootstrap: &Bootstrap,
     catalogue: &Catalogue,
     identity: &Identity,
-    (metrics, health): (&Arc<Registry>, &Arc<HealthSupervisor>),
+    (metrics, health, memory): (&Arc<Registry>, &Arc<HealthSupervisor>, &Arc<MemoryBudget>),
 ) -> (Arc<Services>, MetricsPage) {
     let mut services = Services::new(server_token(bootstrap));
     services.brand = brand(bootstrap);
@@ -92,6 +93,7 @@ pub fn services(
     services.attributes = bootstrap.plugin_attr.clone();
     let zones = serde_json::Value::Object(bootstrap.proxy_cache.clone());
     services.attributes.insert("proxy-cache".to_owned(), zones);
+    services.memory = Arc::clone(memory);
     services.background = tokio::runtime::Handle::try_current().ok();
     services.secrets = Some(Arc::new(tollhouse_config::environment_secrets()));
     services.skipped_plugins = bootstrap.skip_plugins.clone();

@@ -18,11 +18,16 @@ use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_proxy::settings::{Limits, RealIp};
 use tollhouse_proxy::{Phase, Settings, SnapshotCell, Worker, WorkerParts};
 use tollhouse_router::{Mode, NormalizeOptions};
-use tollhouse_stdx::priority;
+use tollhouse_stdx::{MemoryBudget, priority};
 use tollhouse_telemetry::Registry;
 use tollhouse_telemetry::access_log::{AccessLog, Escape, Layout, Target, Variable};
 
+use crate::machine_memory;
 use crate::plugins::{brand, server_token};
+
+/// The part of the memory that bodies and answers may take: what else the process holds, and what
+/// the system needs for its sockets, has the rest.
+const MEMORY_PART: u64 = 4;
 
 /// The data plane's settings out of the bootstrap file.
 pub fn settings(bootstrap: &Bootstrap) -> Settings {
@@ -72,6 +77,9 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
             header_count: limits.header_count,
         },
         body_bytes: limits.body_bytes.unwrap_or(u64::MAX),
+        memory: MemoryBudget::new(
+            limits.buffered_bytes.unwrap_or_else(|| machine_memory::usable_bytes() / MEMORY_PART),
+        ),
         header_read_time: limits.header_read_time,
         idle_time: limits.idle_time,
         body_read_time: limits.body_read_time,

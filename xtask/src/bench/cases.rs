@@ -5,7 +5,7 @@ use super::budget::{self, Budget, Figure};
 use super::measure::{self, Concurrent, Contender, Row};
 use super::peer::{Peer, Proxy};
 use super::report::CaseResult;
-use super::{Plan, admin, api7, churn, generator, idle, origin, registry, start};
+use super::{Plan, admin, api7, body_bomb, churn, generator, idle, origin, registry, start};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::path::Path;
@@ -33,6 +33,8 @@ pub(crate) enum Case {
     Admin,
     /// What a request costs the load generator, beside wrk, ab, h2load and ghz.
     Load,
+    /// One body of 60 MB of JSON: its memory, and how long others wait beside it.
+    BodyBomb,
     /// The registry: the calls of Polaris' published report, convergence, a storm of heartbeats.
     Registry,
 }
@@ -67,6 +69,7 @@ impl Case {
             Self::Api7 => "api7",
             Self::Admin => "admin",
             Self::Load => "load",
+            Self::BodyBomb => "body-bomb",
             Self::Registry => "registry",
         }
     }
@@ -84,6 +87,7 @@ impl Case {
             Self::Api7 => api7::run(plan),
             Self::Admin => admin::run(plan),
             Self::Load => generator::run(plan),
+            Self::BodyBomb => body_bomb::run(plan),
             Self::Registry => registry::run(plan),
         }
     }

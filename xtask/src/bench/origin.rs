@@ -57,7 +57,7 @@ fn configuration(port: u16, protocol: &str, location: &str) -> String {
          error_log stderr crit;\n\
          events {{ worker_connections 20000; }}\n\
          http {{\n\
-           access_log off; keepalive_requests 1000000000; keepalive_timeout 600s;\n\
+           access_log off; client_max_body_size 0; keepalive_requests 1000000000; keepalive_timeout 600s;\n\
            client_body_temp_path body_temp; proxy_temp_path proxy_temp;\n\
            fastcgi_temp_path fastcgi_temp; uwsgi_temp_path uwsgi_temp; scgi_temp_path scgi_temp;\n\
            server {{\n\

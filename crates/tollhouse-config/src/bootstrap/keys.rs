@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Bootstrap;
 use super::shape::{
     Count, CountOrNone, FilePath, HeaderName, LogFormat, LogTarget, OptionalPath, OptionalSecret,
-    OptionalTime, Read, Router, Shape, Size, SizeOrNone, Slots, Switch, Text, Time, TimeOrZero,
+    OptionalTime, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone, Slots, Switch, Text, Time, TimeOrZero,
     Words, WorkerCount,
 };
 use super::shape_more::{Fraction, Keys, Table};
@@ -166,6 +166,10 @@ keys! {
         "All header fields together; more is answered 431.";
     limits.header_count: Slots<FIELDS_MIN, FIELDS_MAX>, "Most header fields; more is answered 431.";
     limits.body_bytes: SizeOrNone, "Longest request body; a longer one is answered 413.";
+    limits.buffered_bytes: SizeOrAuto,
+        "Memory for bodies that are read whole and answers that are kept, in all of the process; \
+         requests that find none are answered 503. `auto` is a quarter of the machine's memory, or \
+         of what the control group may use.";
     limits.header_read_time: Time,
         "From the first byte of a request to the end of its head; a slower one is answered 408.";
     limits.idle_time: Time, "How long a connection may stay open between two requests.";

@@ -410,6 +410,28 @@ impl Shape for SizeOrNone {
     }
 }
 
+/// Bytes, or `auto`.
+pub(crate) struct SizeOrAuto;
+
+impl Shape for SizeOrAuto {
+    type Value = Option<u64>;
+    fn takes() -> String {
+        "size above 0, or `auto`".to_owned()
+    }
+    fn read(value: &Value) -> Read<Option<u64>> {
+        if value.as_str().is_some_and(|text| text.trim() == "auto") {
+            return Ok(None);
+        }
+        match size(value)? {
+            0 => refuse("expected 0 to be greater than 0", "for example 1GiB, or auto"),
+            bytes => Ok(Some(bytes)),
+        }
+    }
+    fn show(value: &Option<u64>) -> String {
+        value.map_or_else(|| "auto".to_owned(), bytes_size::format)
+    }
+}
+
 /// A duration above zero.
 pub(crate) struct Time;
 

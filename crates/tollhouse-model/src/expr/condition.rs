@@ -6,10 +6,10 @@ use std::cmp::Ordering;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use serde_json::Value;
 
 use super::number::number_of;
 use super::pattern::{Exhausted, Pattern};
+use crate::json::{Document, Piece};
 use crate::variable::{Lookup, Variable};
 
 /// A condition on one variable.
@@ -106,10 +106,10 @@ impl Right {
         }
     }
 
-    fn equals_element(&self, element: &Value) -> bool {
-        match (self, element) {
-            (Right::Text(text), Value::String(element)) => **text == **element,
-            (Right::Number(right), Value::Number(element)) => element.as_f64() == Some(*right),
+    fn equals_element(&self, element: Piece<'_>) -> bool {
+        match self {
+            Right::Text(text) => element.is_text(text),
+            Right::Number(right) => element.number() == Some(*right),
             _ => false,
         }
     }
@@ -127,13 +127,13 @@ impl Order {
     }
 }
 
-/// Variables are bytes; those that hold arrays give them as JSON. Allocates the array.
+/// Variables are bytes; those that hold arrays give them as JSON.
 fn holds_element(value: &[u8], right: &Right) -> bool {
     if value.first() != Some(&b'[') {
         return false;
     }
-    let Ok(elements) = serde_json::from_slice::<Vec<Value>>(value) else { return false };
-    elements.iter().any(|element| right.equals_element(element))
+    let Ok(document) = Document::parse(value) else { return false };
+    document.root().items().any(|element| right.equals_element(element))
 }
 
 fn is_within(value: &[u8], networks: &[IpNet]) -> bool {

@@ -103,11 +103,8 @@ impl Parser<'_> {
             [_, operator] if operator_name(operator).is_some() => (Sense::Plain, operator, None),
             [_, right] => {
                 let test = Test::Equal(self.right(right));
-                return Some(Condition {
-                    variable: Variable::parse(name),
-                    sense: Sense::Plain,
-                    test,
-                });
+                let variable = self.variable(value, name)?;
+                return Some(Condition { variable, sense: Sense::Plain, test });
             }
             _ => {
                 self.error(value, "invalid expression", SHAPE_HINT);
@@ -115,7 +112,17 @@ impl Parser<'_> {
             }
         };
         let test = self.test(operator, right.unwrap_or(&Value::Null), value)?;
-        Some(Condition { variable: Variable::parse(name), sense, test })
+        Some(Condition { variable: self.variable(value, name)?, sense, test })
+    }
+
+    fn variable(&mut self, condition: &Value, name: &str) -> Option<Variable> {
+        let variable = Variable::parse(name);
+        if let Some(problem) = variable.problem() {
+            let reason = format!("invalid expression: bad path in '{name}': {problem}");
+            self.error(condition, &reason, "write post_arg.a.b[0].c");
+            return None;
+        }
+        Some(variable)
     }
 
     fn test(&mut self, operator: &Value, right: &Value, condition: &Value) -> Option<Test> {

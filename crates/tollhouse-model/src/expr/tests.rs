@@ -202,6 +202,12 @@ fn what_is_wrong_is_said_in_known_words() {
         (json!([["OR", yes]]), "vars[0]", "rule too short"),
         (json!([[]]), "vars[0]", "rule too short"),
         (json!([["arg_x"]]), "vars[0]", "invalid expression"),
+        (
+            json!([["post_arg.messages[.content[*].type", "has", "image_url"]]),
+            "vars[0]",
+            "invalid expression: bad path in 'post_arg.messages[.content[*].type': unexpected '.' at \
+             character 10",
+        ),
         (json!([[5, "==", 5]]), "vars[0]", "wrong type: expected string, got number"),
         (json!([yes, 5]), "vars[1]", "wrong type: expected array, got number"),
         (json!([["arg_x", "?", "==", "1"]]), "vars[0]", "bad 'not' expression"),

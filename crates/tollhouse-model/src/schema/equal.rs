@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
-use serde_json::{Number, Value};
+use serde_json::Value;
+
+use crate::json::equal::numbers_equal;
 
 /// Whether two values are equal.
 pub(super) fn equal(one: &Value, other: &Value) -> bool {
@@ -21,11 +23,6 @@ pub(super) fn equal(one: &Value, other: &Value) -> bool {
         }
         (one, other) => one == other,
     }
-}
-
-fn numbers_equal(one: &Number, other: &Number) -> bool {
-    // Integers beyond what a float can hold are told apart.
-    one == other || (one.as_f64() == other.as_f64() && (one.is_f64() || other.is_f64()))
 }
 
 /// The first item that equals an earlier one, as (earlier, later). Linear in the items.

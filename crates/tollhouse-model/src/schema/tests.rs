@@ -7,9 +7,27 @@ use super::*;
 
 fn verdict(document: Value, value: Value) -> String {
     let schema = Schema::compile(&document).expect("the schema of a test is good");
+    assert_same_as_text(&schema, &value);
     match schema.validate(&value) {
         Ok(()) => "ok".to_owned(),
         Err(reason) => reason,
+    }
+}
+
+/// A value and its text are judged alike, and get the same defaults.
+fn assert_same_as_text(schema: &Schema, value: &Value) {
+    let text = value.to_string();
+    let document = crate::json::Document::parse(text.as_bytes()).expect("it is JSON");
+    let mut filled = value.clone();
+    let verdict = schema.validate_and_fill(&mut filled);
+    let additions = schema.validate_text(&document);
+    assert_eq!(additions.as_ref().map(|_| ()), verdict.as_ref().map(|_| ()), "{text}");
+    if let Ok(additions) = additions {
+        let written = crate::json::write_compact(&document, &additions);
+        let written = written.unwrap_or_else(|| text.as_bytes().to_vec());
+        // By way of texts: what is read may differ from what was written in the last digit.
+        let expected = serde_json::from_str::<Value>(&filled.to_string());
+        assert_eq!(serde_json::from_slice::<Value>(&written).ok(), expected.ok(), "{text}");
     }
 }
 
@@ -415,6 +433,7 @@ fn defaults_are_filled_in_where_they_belong() {
         (json!("text"), json!("text")),
     ];
     for (mut value, expected) in table {
+        assert_same_as_text(&schema, &value);
         if value != json!("text") {
             assert_eq!(schema.validate(&value), Ok(()), "{value}");
         }
@@ -565,6 +584,7 @@ proptest! {
             let verdict = schema.validate(&value);
             let mut filled = value.clone();
             prop_assert_eq!(&schema.validate_and_fill(&mut filled), &verdict);
+            assert_same_as_text(&schema, &value);
             if let Err(reason) = verdict {
                 prop_assert!(!reason.is_empty());
             }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use serde_json::Value;
+use crate::json::Kind;
 
 /// Longest text that a message quotes, in characters: enough for any field that people write by
 /// hand, and a body that is refused never fills the answer.
@@ -53,13 +53,13 @@ fn without_zeros(digits: &str) -> &str {
 }
 
 /// The type of a value, as messages name what they got. Lua has one type for lists and objects.
-pub(super) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "userdata",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) | Value::Object(_) => "table",
+pub(super) fn type_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Null => "userdata",
+        Kind::Boolean => "boolean",
+        Kind::Number => "number",
+        Kind::Text => "string",
+        Kind::List | Kind::Object => "table",
     }
 }
 

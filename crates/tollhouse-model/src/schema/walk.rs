@@ -7,16 +7,20 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use serde_json::Value;
-
 use super::Subject;
-use super::equal::equal;
 use super::rules::{Branch, Format, Kind, Node, NodeId, NumberRules, Rules, TextRules, Types};
 use super::text::{number, plain, quoted, type_name};
 
+use self::instance::Instance;
+use crate::json::Kind as Shape;
+
 mod array;
 mod combined;
+mod instance;
 mod object;
+mod read;
+
+pub(super) use self::read::{Fills, Read};
 
 /// Deepest nesting of schemas within schemas while judging: bounds the stack, and ends a schema
 /// that refers to itself without taking the value apart. JSON from outside nests 128 deep at most.
@@ -68,13 +72,13 @@ impl<'s> Walk<'s> {
         self
     }
 
-    pub(super) fn run(mut self, root: NodeId, value: &mut Value) -> Verdict {
+    pub(super) fn run<V: Instance>(mut self, root: NodeId, value: &mut V) -> Verdict {
         let verdict = self.check(root, value);
         self.stopped.map_or(verdict, Err)
     }
 
     /// Judges a property or item: a reference to a secret passes there, never as a whole value.
-    fn check_part(&mut self, node: NodeId, value: &mut Value) -> Verdict {
+    fn check_part<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {
         if self.subject == Subject::Configuration
             && is_secret_reference(value)
             && self.allows_scalars(node)
@@ -91,7 +95,10 @@ impl<'s> Walk<'s> {
         types.allowed.iter().any(|kind| !matches!(kind, Kind::Object | Kind::Array))
     }
 
-    fn check(&mut self, node: NodeId, value: &mut Value) -> Verdict {
+    fn check<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {
+        if let Some(added) = value.added_mut() {
+            return self.check(node, added);
+        }
         if self.stopped.is_none() {
             if self.depth == DEPTH_MAX {
                 self.stopped = Some(format!("nested more than {DEPTH_MAX} levels deep"));
@@ -116,7 +123,7 @@ impl<'s> Walk<'s> {
         verdict
     }
 
-    fn check_rules(&mut self, rules: &'s Rules, value: &mut Value) -> Verdict {
+    fn check_rules<V: Instance>(&mut self, rules: &'s Rules, value: &mut V) -> Verdict {
         if let Some(types) = &rules.types
             && !types.allowed.iter().any(|kind| is_of(*kind, value))
         {
@@ -128,17 +135,16 @@ impl<'s> Walk<'s> {
         if let Some(array) = &rules.array {
             self.check_array(array, value)?;
         }
-        match value {
-            Value::String(text) => self.check_text(rules, text)?,
-            Value::Number(number) => {
-                if let Some(bounds) = &rules.number {
-                    self.check_number(bounds, number.as_f64().unwrap_or(f64::INFINITY))?;
-                }
-            }
-            _ => {}
+        if rules.text.is_some()
+            && let Some(text) = value.text()
+        {
+            self.check_text(rules, &text)?;
+        }
+        if let (Some(bounds), Some(number)) = (&rules.number, value.number()) {
+            self.check_number(bounds, number)?;
         }
         if let Some(choices) = &rules.choices
-            && !choices.iter().any(|choice| equal(choice, value))
+            && !choices.iter().any(|choice| value.equals(choice))
         {
             return self.refuse(|| "matches none of the enum values".to_owned());
         }
@@ -148,11 +154,13 @@ impl<'s> Walk<'s> {
         if let Some(names) = rules.property_names {
             self.check_names(names, value)?;
         }
-        if let (Some(format), Value::String(text)) = (rules.format, &*value) {
-            self.check_format(format, text)?;
+        if let Some(format) = rules.format
+            && let Some(text) = value.text()
+        {
+            self.check_format(format, &text)?;
         }
         if let Some(constant) = &rules.constant
-            && !equal(constant, value)
+            && !value.equals(constant)
         {
             return self.refuse(|| "matches none of the enum values".to_owned());
         }
@@ -225,8 +233,9 @@ impl<'s> Walk<'s> {
         self.refuse(|| format!("expect valid {name} format but got: {}", plain(text)))
     }
 
-    fn refuse_type(&self, types: &Types, value: &Value) -> Verdict {
-        self.refuse(|| format!("wrong type: expected {}, got {}", types.shown, type_name(value)))
+    fn refuse_type<V: Instance>(&self, types: &Types, value: &V) -> Verdict {
+        let got = type_name(value.shape());
+        self.refuse(|| format!("wrong type: expected {}, got {got}", types.shown))
     }
 
     fn refuse(&self, text: impl FnOnce() -> String) -> Verdict {
@@ -243,27 +252,30 @@ impl<'s> Walk<'s> {
     }
 
     /// Whether a value is good by a branch; what that fills in stays where it is.
-    fn applies(&mut self, branch: Branch, value: &mut Value) -> bool {
+    fn applies<V: Instance>(&mut self, branch: Branch, value: &mut V) -> bool {
         if !branch.fills {
             return self.tries(branch.node, value);
         }
-        let mut filled = value.clone();
-        let applies = self.tries(branch.node, &mut filled);
-        if applies {
-            *value = filled;
+        let mark = value.mark();
+        let applies = self.tries(branch.node, value);
+        if !applies {
+            value.undo(mark);
         }
         applies
     }
 
     /// Whether a value is good by a branch, which leaves no trace.
-    fn would_apply(&mut self, branch: Branch, value: &mut Value) -> bool {
-        if branch.fills {
-            return self.tries(branch.node, &mut value.clone());
+    fn would_apply<V: Instance>(&mut self, branch: Branch, value: &mut V) -> bool {
+        if !branch.fills {
+            return self.tries(branch.node, value);
         }
-        self.tries(branch.node, value)
+        let mark = value.mark();
+        let applies = self.tries(branch.node, value);
+        value.undo(mark);
+        applies
     }
 
-    fn tries(&mut self, node: NodeId, value: &mut Value) -> bool {
+    fn tries<V: Instance>(&mut self, node: NodeId, value: &mut V) -> bool {
         let voice = std::mem::replace(&mut self.voice, Voice::Silent);
         let good = self.check(node, value).is_ok();
         self.voice = voice;
@@ -273,24 +285,21 @@ impl<'s> Walk<'s> {
 
 /// Whether a value is of a type. What has neither fields nor items is an object and a list: the
 /// two look alike to Lua, and clients that speak to it write either.
-fn is_of(kind: Kind, value: &Value) -> bool {
-    match (kind, value) {
-        (Kind::Object, Value::Array(items)) => items.is_empty(),
-        (Kind::Array, Value::Object(fields)) => fields.is_empty(),
-        (Kind::Integer, Value::Number(number)) => {
-            number.as_f64().is_some_and(|value| value.fract() == 0.0)
-        }
-        (Kind::Object, Value::Object(_))
-        | (Kind::Array, Value::Array(_))
-        | (Kind::Text, Value::String(_))
-        | (Kind::Number, Value::Number(_))
-        | (Kind::Boolean, Value::Bool(_))
-        | (Kind::Null, Value::Null) => true,
+fn is_of<V: Instance>(kind: Kind, value: &V) -> bool {
+    match (kind, value.shape()) {
+        (Kind::Object, Shape::List) | (Kind::Array, Shape::Object) => value.is_empty(),
+        (Kind::Integer, Shape::Number) => value.number().is_some_and(|value| value.fract() == 0.0),
+        (Kind::Object, Shape::Object)
+        | (Kind::Array, Shape::List)
+        | (Kind::Text, Shape::Text)
+        | (Kind::Number, Shape::Number)
+        | (Kind::Boolean, Shape::Boolean)
+        | (Kind::Null, Shape::Null) => true,
         _ => false,
     }
 }
 
-fn is_secret_reference(value: &Value) -> bool {
+fn is_secret_reference<V: Instance>(value: &V) -> bool {
     let is_reference = |text: &str| SECRET_PREFIXES.iter().any(|prefix| text.starts_with(prefix));
-    value.as_str().is_some_and(is_reference)
+    value.text().is_some_and(|text| is_reference(&text))
 }

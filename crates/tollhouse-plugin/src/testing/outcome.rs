@@ -67,8 +67,14 @@ impl Reply {
     pub(super) fn of(answer: &Answer<'_>) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let headers = answer.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
+        let left_out = match &answer.body {
+            AnswerBody::LeftOut(length) => *length,
+            _ => None,
+        };
+        let length = left_out.map(|length| ("Content-Length".to_owned(), length.to_string()));
+        let headers = headers.chain(length);
         let bytes = match &answer.body {
-            AnswerBody::None => Vec::new(),
+            AnswerBody::None | AnswerBody::LeftOut(_) => Vec::new(),
             AnswerBody::Text(bytes) => bytes.to_vec(),
             AnswerBody::Json(value) => format!("{value}\n").into_bytes(),
             AnswerBody::Shared(bytes) => bytes.to_vec(),

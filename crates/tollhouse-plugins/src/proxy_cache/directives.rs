@@ -9,6 +9,7 @@ use crate::shared::http_date::parse_http_date;
 pub(super) struct Directives(Vec<(String, String)>);
 
 impl Directives {
+    /// Of all lines of the header, joined: a second line counts as much as the first.
     pub fn parse(header: Option<&[u8]>) -> Self {
         let text = String::from_utf8_lossy(header.unwrap_or_default()).to_ascii_lowercase();
         let directives = text.split(',').map(str::trim).filter(|text| !text.is_empty());

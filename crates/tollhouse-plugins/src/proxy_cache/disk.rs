@@ -1,28 +1,49 @@
 //! A zone on the disk: one file an answer, named by the digest of its key.
 //!
 //! Files are read and written by threads for blocking work. What is being written can be found
-//! meanwhile, so that the next request after an answer finds it. Sizes are kept in memory, and
-//! learnt from the folder when the zone is first written to.
+//! meanwhile, so that the next request after an answer finds it. What files there are is kept in
+//! memory (`contents.rs`), learnt from the folder when the zone is opened, and rid of what is over
+//! by a thread that looks round.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use tokio::runtime::Handle;
+use tollhouse_plugin::Services;
+use tollhouse_stdx::MemoryBudget;
 
+use super::contents::{Contents, File, NAME_BYTES, Name};
 use super::file::{self, Item};
 use super::item::{Found, Stored, VaryIndex};
 use super::store::Keeper;
 
 /// Most bytes that wait to be written: a slow disk makes answers go unkept, not memory short.
-const WRITING_BYTES_MAX: u64 = 128 << 20;
-/// Files of a zone; each costs some hundred bytes of memory.
-const FILES_MAX: usize = 1 << 20;
+const WRITING_BYTES_MAX: u64 = 32 << 20;
+/// How often what is over is looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+/// How long an answer is left that is over: the next request for it is told that it has expired.
+const EXPIRED_KEPT_S: u32 = 60;
 
-/// The digest of a key.
-type Digest = [u8; 32];
+/// Where a zone's files are.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub root: PathBuf,
+    /// How many digits name the folders of each level.
+    pub levels: Vec<u8>,
+}
+
+/// What a zone may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Of the disk, in whole blocks.
+    pub disk_bytes: u64,
+    /// Of memory, for the names of files.
+    pub names_bytes: u64,
+}
 
 /// A zone on the disk.
 pub(super) struct DiskZone {
@@ -35,40 +56,34 @@ pub(super) struct DiskZone {
 }
 
 struct Inner {
-    root: PathBuf,
+    place: Place,
     bytes_max: u64,
-    sizes: Mutex<Sizes>,
+    /// What answers are read into, and sent from.
+    memory: Arc<MemoryBudget>,
+    contents: Mutex<Contents>,
     /// What is being written.
-    writing: Mutex<HashMap<Digest, Arc<Item>>>,
+    writing: Mutex<HashMap<Name, Arc<Item>>>,
     writing_bytes: AtomicU64,
     learnt: Once,
 }
 
-/// Which files there are, how large, and when they were last asked for.
-#[derive(Default)]
-struct Sizes {
-    files: HashMap<Digest, (u64, u64)>,
-    order: BTreeMap<u64, Digest>,
-    bytes: u64,
-    clock: u64,
-}
-
 impl DiskZone {
-    pub fn new(
-        root: PathBuf,
-        bytes_max: u64,
-        default_ttl_ms: u64,
-        background: Option<Handle>,
-    ) -> Self {
-        let inner = Inner {
-            root,
-            bytes_max,
-            sizes: Mutex::default(),
+    /// Opens a zone, and has somebody look after it.
+    pub fn open(place: Place, bounds: Bounds, default_ttl_ms: u64, services: &Services) -> Self {
+        let inner = Arc::new(Inner {
+            place,
+            bytes_max: bounds.disk_bytes,
+            memory: Arc::clone(&services.memory),
+            contents: Mutex::new(Contents::new(bounds.disk_bytes, bounds.names_bytes)),
             writing: Mutex::default(),
             writing_bytes: AtomicU64::new(0),
             learnt: Once::new(),
-        };
-        Self { inner: Arc::new(inner), default_ttl_ms, indexes: AtomicU64::new(0), background }
+        });
+        let background = services.background.clone();
+        if let Some(background) = &background {
+            background.spawn(look_after(Arc::downgrade(&inner)));
+        }
+        Self { inner, default_ttl_ms, indexes: AtomicU64::new(0), background }
     }
 
     pub fn bytes_max(&self) -> u64 {
@@ -120,26 +135,26 @@ impl DiskZone {
         let was_writing = self.inner.writing().remove(&name).is_some();
         let inner = Arc::clone(&self.inner);
         let removed = tokio::task::spawn_blocking(move || {
-            inner.sizes().remove(&name);
+            inner.contents().remove(&name);
             std::fs::remove_file(inner.path(&name)).is_ok()
         });
         removed.await.unwrap_or(false) || was_writing
     }
 
-    async fn read(&self, name: Digest) -> Option<Arc<Item>> {
+    async fn read(&self, name: Name) -> Option<Arc<Item>> {
         if let Some(item) = self.inner.writing().get(&name) {
             return Some(Arc::clone(item));
         }
         let inner = Arc::clone(&self.inner);
         let read = tokio::task::spawn_blocking(move || {
-            let (item, bytes) = file::read(&inner.path(&name), inner.bytes_max)?;
-            inner.sizes().touch(name, bytes);
+            let item = file::read(&inner.path(&name), &inner.memory)?;
+            inner.contents().touch(&name);
             Some(Arc::new(item))
         });
         read.await.ok().flatten()
     }
 
-    fn write(&self, name: Digest, item: Item) {
+    fn write(&self, name: Name, item: Item) {
         let Some(background) = &self.background else { return };
         let bytes = item.bytes();
         let waiting = self.inner.writing_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -153,7 +168,7 @@ impl DiskZone {
         background.spawn_blocking(move || {
             inner.learnt.call_once(|| inner.learn());
             if let Err(error) = inner.write(&name, &item) {
-                let path = inner.root.display();
+                let path = inner.place.root.display();
                 tracing::warn!(%path, %error, "failed to keep an answer in a cache on the disk");
             }
             inner.writing_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -161,22 +176,42 @@ impl DiskZone {
     }
 }
 
+/// Learns what an earlier run has left, then removes what is over, for as long as there is a zone.
+async fn look_after(zone: Weak<Inner>) {
+    while let Some(inner) = zone.upgrade() {
+        let round = move || {
+            inner.learnt.call_once(|| inner.learn());
+            inner.sweep(file::unix_s(SystemTime::now()));
+        };
+        // A round that panics is a round that was not made.
+        let _ = tokio::task::spawn_blocking(round).await;
+        tokio::time::sleep(SWEEP_INTERVAL).await;
+    }
+}
+
 impl Inner {
-    fn writing(&self) -> MutexGuard<'_, HashMap<Digest, Arc<Item>>> {
+    fn writing(&self) -> MutexGuard<'_, HashMap<Name, Arc<Item>>> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sizes(&self) -> MutexGuard<'_, Sizes> {
-        self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Two levels, so that no folder grows too large.
-    fn path(&self, name: &Digest) -> PathBuf {
+    /// Folders named by the last digits of the file's name, as many levels as the zone has.
+    fn path(&self, name: &Name) -> PathBuf {
         let name = file::hex(name);
-        self.root.join(&name[..2]).join(name)
+        let mut path = self.place.root.clone();
+        let mut end = name.len();
+        for digits in &self.place.levels {
+            let begin = end - usize::from(*digits);
+            path.push(&name[begin..end]);
+            end = begin;
+        }
+        path.join(name)
     }
 
-    fn write(&self, name: &Digest, item: &Arc<Item>) -> std::io::Result<()> {
+    fn write(&self, name: &Name, item: &Arc<Item>) -> std::io::Result<()> {
         let path = self.path(name);
         let drafted = file::draft(&path, item);
         // It takes its place under the lock: a purge comes before that or after it.
@@ -191,83 +226,92 @@ impl Inner {
                 _ => None,
             }
         };
-        let file::Draft { unfinished, bytes } = drafted?;
+        let file::Draft { unfinished, bytes, expires_unix_s } = drafted?;
         match placed {
             Some(placed) => placed?,
             // Purged or replaced meanwhile: what was written must not be found.
             None => return std::fs::remove_file(unfinished),
         }
-        let oldest = {
-            let mut sizes = self.sizes();
-            sizes.touch(*name, bytes);
-            sizes.over(self.bytes_max)
-        };
-        for name in oldest {
-            // What cannot be removed is gone already.
-            let _ = std::fs::remove_file(self.path(&name));
-        }
+        let pushed_out = self.contents().put(*name, File::new(bytes, expires_unix_s));
+        self.remove_files(&pushed_out);
         Ok(())
+    }
+
+    /// Removes what is over.
+    fn sweep(&self, now_unix_s: u32) {
+        let over = self.contents().take_expired(now_unix_s.saturating_sub(EXPIRED_KEPT_S));
+        self.remove_files(&over);
+    }
+
+    fn remove_files(&self, names: &[Name]) {
+        for name in names {
+            // What cannot be removed is gone already.
+            let _ = std::fs::remove_file(self.path(name));
+        }
     }
 
     /// Finds what an earlier run has left.
     fn learn(&self) {
-        let folders = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
-        let files = folders.flat_map(|folder| std::fs::read_dir(folder.path())).flatten().flatten();
-        for entry in files.take(FILES_MAX) {
-            let name = entry.file_name();
-            let digest = name.to_str().and_then(file::from_hex);
-            match (digest, entry.metadata()) {
-                (Some(digest), Ok(facts)) => self.sizes().touch(digest, facts.len()),
-                // The rest of a write that was cut short.
-                _ => remove_leftover(&entry.path()),
-            }
+        let mut folders = vec![self.place.root.clone()];
+        for digits in &self.place.levels {
+            let inside = folders.iter().flat_map(|folder| entries(folder));
+            let is_ours = |path: &PathBuf| {
+                file_name(path).is_some_and(|name| {
+                    name.len() == usize::from(*digits) && is_hex(name) && path.is_dir()
+                })
+            };
+            folders = inside.filter(is_ours).collect();
         }
+        for path in folders.iter().flat_map(|folder| entries(folder)) {
+            self.learn_file(&path);
+        }
+    }
+
+    fn learn_file(&self, path: &Path) {
+        let known = file_name(path).and_then(file::from_hex);
+        let Some(name) = known.filter(|name| self.path(name) == path) else {
+            return remove_leftover(path);
+        };
+        let Ok(facts) = path.metadata() else { return };
+        let expires_unix_s = facts.modified().map_or(0, file::unix_s);
+        let file = File::new(file::on_disk(facts.len()), expires_unix_s);
+        let pushed_out = self.contents().put(name, file);
+        self.remove_files(&pushed_out);
     }
 }
 
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn file_name(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Removes the rest of a write that was cut short, and files of an earlier version. Whatever does
+/// not bear a digest for its name is somebody else's, and stays.
 fn remove_leftover(path: &Path) {
-    if let Err(error) = std::fs::remove_file(path) {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    if is_hex(stem) && stem.len() >= 2 * NAME_BYTES
+        && let Err(error) = std::fs::remove_file(path)
+    {
         let path = path.display();
-        tracing::debug!(%path, %error, "a foreign file in a cache folder stays");
+        tracing::debug!(%path, %error, "a leftover in a cache folder stays");
     }
 }
 
-impl Sizes {
-    fn touch(&mut self, name: Digest, bytes: u64) {
-        self.remove(&name);
-        self.clock += 1;
-        self.files.insert(name, (self.clock, bytes));
-        self.order.insert(self.clock, name);
-        self.bytes += bytes;
-    }
-
-    fn remove(&mut self, name: &Digest) {
-        if let Some((used, bytes)) = self.files.remove(name) {
-            self.order.remove(&used);
-            self.bytes -= bytes;
-        }
-    }
-
-    /// Takes out what was asked for longest ago, until the rest fits.
-    fn over(&mut self, bytes_max: u64) -> Vec<Digest> {
-        let mut taken = Vec::new();
-        while self.bytes > bytes_max || self.files.len() > FILES_MAX {
-            let Some((_, name)) = self.order.first_key_value() else { break };
-            let name = *name;
-            self.remove(&name);
-            taken.push(name);
-        }
-        taken
-    }
-}
-
-fn digest_of(key: &[u8]) -> Digest {
-    let mut name = Digest::default();
-    name.copy_from_slice(digest(&SHA256, key).as_ref());
+fn digest_of(key: &[u8]) -> Name {
+    let mut name = Name::default();
+    // Half of the digest tells more keys apart than any zone holds.
+    name.copy_from_slice(&digest(&SHA256, key).as_ref()[..NAME_BYTES]);
     name
 }
 
-fn variant_digest(key: &[u8], index: &VaryIndex, signature: &[u8]) -> Digest {
+fn variant_digest(key: &[u8], index: &VaryIndex, signature: &[u8]) -> Name {
     digest_of(&[key, b"\0vary", &index.generation.to_le_bytes(), signature].concat())
 }
 
@@ -275,38 +319,91 @@ fn variant_digest(key: &[u8], index: &VaryIndex, signature: &[u8]) -> Digest {
 mod tests {
     use super::*;
 
-    fn item(bytes: usize) -> Item {
-        let body = vec![b'x'; bytes].into();
-        let headers = Vec::new();
-        Item::Answer(Arc::new(Stored { status: 200, headers, body, stored_unix_ms: 0, ttl_ms: 1 }))
+    fn item(bytes: usize, until_s: u64) -> Arc<Item> {
+        Arc::new(Item::Answer(Arc::new(Stored {
+            status: 200,
+            headers: Vec::new(),
+            body: vec![b'x'; bytes].into(),
+            left_out_bytes: None,
+            stored_unix_ms: until_s * 1_000,
+            ttl_ms: 0,
+        })))
+    }
+
+    fn open(root: &Path, levels: &[u8]) -> Arc<Inner> {
+        let place = Place { root: root.into(), levels: levels.into() };
+        let bounds = Bounds { disk_bytes: 5 * 4096, names_bytes: 1 << 20 };
+        let zone = DiskZone::open(place, bounds, 0, &Services::new("APISIX")).inner;
+        zone.learnt.call_once(|| zone.learn());
+        zone
+    }
+
+    fn keep(zone: &Inner, name: u8, until_s: u64) {
+        let item = item(1_000, until_s);
+        zone.writing().insert([name; NAME_BYTES], Arc::clone(&item));
+        zone.write(&[name; NAME_BYTES], &item).unwrap();
+    }
+
+    fn exists(zone: &Inner, name: u8) -> bool {
+        zone.path(&[name; NAME_BYTES]).exists()
     }
 
     #[test]
-    fn files_make_room_for_one_another_even_after_a_restart() {
+    fn whole_blocks_count_and_files_make_room_for_one_another_even_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
-        let open = || DiskZone::new(dir.path().join("zone"), 5_000, 0, None).inner;
-        let keep = |zone: &Inner, name: u8| {
-            zone.learnt.call_once(|| zone.learn());
-            let item = Arc::new(item(1_000));
-            zone.writing().insert([name; 32], Arc::clone(&item));
-            zone.write(&[name; 32], &item).unwrap();
-        };
-        let exists = |zone: &Inner, name: u8| zone.path(&[name; 32]).exists();
-        let zone = open();
-        (1..=6).for_each(|name| keep(&zone, name));
+        let zone = open(dir.path(), &[1, 2]);
+        (1..=6).for_each(|name| keep(&zone, name, 1_000));
         assert!(exists(&zone, 6) && !exists(&zone, 1));
-        assert!(zone.sizes().bytes <= 5_000);
-        let zone = open();
-        keep(&zone, 7);
-        assert!(exists(&zone, 7) && zone.sizes().bytes <= 5_000);
-        assert_eq!((1..=7).filter(|name| exists(&zone, *name)).count(), zone.sizes().files.len());
+        assert_eq!(zone.contents().bytes(), 5 * 4096);
+        let zone = open(dir.path(), &[1, 2]);
+        assert_eq!(zone.contents().len(), 5);
+        keep(&zone, 7, 1_000);
+        assert!(exists(&zone, 7) && zone.contents().bytes() <= 5 * 4096);
+        let left = (1..=7).filter(|name| exists(&zone, *name)).count();
+        assert_eq!(left, zone.contents().len());
+    }
+
+    #[test]
+    fn folders_are_named_by_the_last_digits_of_the_files() {
+        let zone = open(Path::new("/zone"), &[1, 2]);
+        let mut name = [0; NAME_BYTES];
+        name[NAME_BYTES - 2..].copy_from_slice(&[0xab, 0xcd]);
+        let expected = "/zone/d/bc/0000000000000000000000000000abcd";
+        assert_eq!(zone.path(&name), PathBuf::from(expected));
+    }
+
+    #[test]
+    fn what_is_over_is_removed_also_where_an_earlier_run_kept_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let zone = open(dir.path(), &[2]);
+        keep(&zone, 1, 1_000);
+        keep(&zone, 2, 2_000);
+        let zone = open(dir.path(), &[2]);
+        zone.sweep(1_000 + EXPIRED_KEPT_S);
+        assert!(exists(&zone, 1));
+        zone.sweep(1_001 + EXPIRED_KEPT_S);
+        assert!(!exists(&zone, 1) && exists(&zone, 2));
+        assert_eq!(zone.contents().len(), 1);
+    }
+
+    #[test]
+    fn files_of_others_are_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let foreign = [dir.path().join("notes.txt"), dir.path().join("ab/readme.md")];
+        let leftover = dir.path().join("ab").join(format!("{}.ThreadId(3)", "ab".repeat(16)));
+        std::fs::create_dir(dir.path().join("ab")).unwrap();
+        for path in foreign.iter().chain([&leftover]) {
+            std::fs::write(path, "mine").unwrap();
+        }
+        open(dir.path(), &[2]);
+        assert!(foreign.iter().all(|path| path.exists()) && !leftover.exists());
     }
 
     #[test]
     fn what_is_purged_while_it_is_written_stays_purged() {
         let dir = tempfile::tempdir().unwrap();
-        let zone = DiskZone::new(dir.path().into(), 5_000, 0, None).inner;
-        zone.write(&[1; 32], &Arc::new(item(10))).unwrap();
-        assert!(!zone.path(&[1; 32]).exists());
+        let zone = open(dir.path(), &[2]);
+        zone.write(&[1; NAME_BYTES], &item(10, 1_000)).unwrap();
+        assert!(!exists(&zone, 1));
     }
 }

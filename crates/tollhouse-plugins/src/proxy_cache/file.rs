@@ -6,15 +6,23 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use tollhouse_stdx::MemoryBudget;
 
-use super::item::{Stored, VaryIndex};
+use super::item::{Stored, VaryIndex, shared_body};
 
 /// Begins every file; the digit is the version.
 const MARK: &[u8; 8] = b"TOLLCCH1";
 /// Mark and length.
 const PREFIX_BYTES: usize = 12;
+/// Longest head of a file; heads of answers are bounded well below.
+const HEAD_BYTES_MAX: usize = 1 << 20;
+/// What a file takes on the disk is a multiple of this.
+const BLOCK_BYTES: u64 = 4096;
+/// What an index lives for: long enough to lead to answers that follow one another.
+const INDEX_LIFE_S: u32 = 86_400;
 
 /// What a file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +40,17 @@ impl Item {
             Item::Index(index) => index.names.iter().map(|name| name.len() as u64).sum::<u64>() + 64,
         }
     }
+
+    /// When it is of no more use, in seconds since 1970; `now_unix_s` is when it is written.
+    pub fn expires_unix_s(&self, now_unix_s: u32) -> u32 {
+        match self {
+            Item::Answer(stored) => {
+                let until_ms = stored.stored_unix_ms.saturating_add(stored.ttl_ms);
+                u32::try_from(until_ms.div_ceil(1_000)).unwrap_or(u32::MAX)
+            }
+            Item::Index(_) => now_unix_s.saturating_add(INDEX_LIFE_S),
+        }
+    }
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -42,6 +61,8 @@ struct Head {
     stored_unix_ms: u64,
     ttl_ms: u64,
     body_bytes: u64,
+    #[serde(default)]
+    left_out_bytes: Option<u64>,
     /// Not empty in an index.
     vary: Vec<String>,
     generation: u64,
@@ -52,8 +73,10 @@ struct Head {
 pub(super) struct Draft {
     /// Where it is for now.
     pub(super) unfinished: PathBuf,
-    /// Its size.
+    /// What it takes on the disk.
     pub(super) bytes: u64,
+    /// When it is of no more use, in seconds since 1970; the file's time says it too.
+    pub(super) expires_unix_s: u32,
 }
 
 /// Writes a file beside its place, so that it comes there whole or not at all.
@@ -73,38 +96,60 @@ pub(super) fn draft(path: &Path, item: &Item) -> io::Result<Draft> {
     }
     // Two writers of one answer must not share the file that becomes it.
     let unfinished = path.with_extension(format!("{:?}", std::thread::current().id()));
+    let expires_unix_s = item.expires_unix_s(unix_s(SystemTime::now()));
     let mut file = File::create(&unfinished)?;
     file.write_all(&[&MARK[..], &head_bytes.to_le_bytes(), &head].concat())?;
     file.write_all(body)?;
-    Ok(Draft { unfinished, bytes: (PREFIX_BYTES + head.len() + body.len()) as u64 })
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(expires_unix_s.into()))?;
+    let bytes = on_disk((PREFIX_BYTES + head.len() + body.len()) as u64);
+    Ok(Draft { unfinished, bytes, expires_unix_s })
 }
 
-/// Reads a file of at most `bytes_max` bytes; returns its size as well.
-pub(super) fn read(path: &Path, bytes_max: u64) -> Option<(Item, u64)> {
-    let mut content = Vec::new();
-    File::open(path).ok()?.take(bytes_max.saturating_mul(2)).read_to_end(&mut content).ok()?;
-    let bytes = content.len() as u64;
-    let rest = content.strip_prefix(MARK)?;
-    let (head_bytes, rest) = rest.split_at_checked(PREFIX_BYTES - MARK.len())?;
-    let head_bytes = u32::from_le_bytes(head_bytes.try_into().ok()?) as usize;
-    let (head, body) = rest.split_at_checked(head_bytes)?;
-    let head: Head = serde_json::from_slice(head).ok()?;
-    if head.body_bytes != body.len() as u64 {
+/// What a file of that length takes on the disk.
+pub(super) fn on_disk(bytes: u64) -> u64 {
+    bytes.next_multiple_of(BLOCK_BYTES)
+}
+
+/// A time as seconds since 1970.
+pub(super) fn unix_s(time: SystemTime) -> u32 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// Reads a file. The body is read into the memory that it is sent from, which is taken from
+/// `memory`: without room for it, it is as if the file were not there.
+pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
+    let mut file = File::open(path).ok()?;
+    let mut prefix = [0; PREFIX_BYTES];
+    file.read_exact(&mut prefix).ok()?;
+    let head_bytes = u32::from_le_bytes(prefix.strip_prefix(MARK)?.try_into().ok()?) as usize;
+    if head_bytes > HEAD_BYTES_MAX {
+        return None;
+    }
+    let mut head = vec![0; head_bytes];
+    file.read_exact(&mut head).ok()?;
+    let head: Head = serde_json::from_slice(&head).ok()?;
+    let body_bytes = file.metadata().ok()?.len().checked_sub((PREFIX_BYTES + head_bytes) as u64)?;
+    if head.body_bytes != body_bytes {
         return None;
     }
     if !head.vary.is_empty() {
         let index = VaryIndex { names: head.vary, generation: head.generation };
-        return Some((Item::Index(index), bytes));
+        return Some(Item::Index(index));
     }
+    let reservation = memory.take(body_bytes)?;
+    let mut body = vec![0; usize::try_from(body_bytes).ok()?];
+    file.read_exact(&mut body).ok()?;
     let headers = head.headers.iter();
     let stored = Stored {
         status: head.status,
         headers: headers.map(|(name, value)| (name.as_str().into(), from_text(value))).collect(),
-        body: body.into(),
+        body: shared_body(body, reservation),
+        left_out_bytes: head.left_out_bytes,
         stored_unix_ms: head.stored_unix_ms,
         ttl_ms: head.ttl_ms,
     };
-    Some((Item::Answer(Arc::new(stored)), bytes))
+    Some(Item::Answer(Arc::new(stored)))
 }
 
 fn head_of(stored: &Stored) -> Head {
@@ -115,6 +160,7 @@ fn head_of(stored: &Stored) -> Head {
         stored_unix_ms: stored.stored_unix_ms,
         ttl_ms: stored.ttl_ms,
         body_bytes: stored.body.len() as u64,
+        left_out_bytes: stored.left_out_bytes,
         ..Head::default()
     }
 }
@@ -132,9 +178,9 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes that a text of 64 digits means.
-pub(super) fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
+/// The bytes that a text of two digits a byte means.
+pub(super) fn from_hex<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
     if text.len() != 2 * bytes.len() || !text.is_ascii() {
         return None;
     }
@@ -156,29 +202,32 @@ mod tests {
             status: 404,
             headers: vec![("X-A".into(), b"\xff\"1".as_slice().into())],
             body: b"hello\0".as_slice().into(),
+            left_out_bytes: Some(6),
             stored_unix_ms: 7,
             ttl_ms: 8,
         };
         let index = VaryIndex { names: vec!["accept".into()], generation: 9 };
+        let memory = MemoryBudget::unlimited();
         for item in [Item::Answer(Arc::new(stored)), Item::Index(index)] {
-            let Draft { unfinished, bytes } = draft(&path, &item).unwrap();
-            std::fs::rename(unfinished, &path).unwrap();
-            assert_eq!(read(&path, 1_000), Some((item, bytes)));
+            let draft = draft(&path, &item).unwrap();
+            assert_eq!(draft.bytes, BLOCK_BYTES);
+            std::fs::rename(draft.unfinished, &path).unwrap();
+            assert_eq!(read(&path, &memory), Some(item));
             let whole = std::fs::read(&path).unwrap();
             for end in 0..whole.len() {
                 std::fs::write(&path, &whole[..end]).unwrap();
-                assert_eq!(read(&path, 1_000), None, "{end}");
+                assert_eq!(read(&path, &memory), None, "{end}");
             }
         }
-        assert_eq!(read(&dir.path().join("none"), 1_000), None);
+        assert_eq!(read(&dir.path().join("none"), &memory), None);
         assert_eq!(std::fs::read_dir(dir.path().join("ab")).unwrap().count(), 1);
     }
 
     #[test]
     fn digests_have_names() {
-        let digest = std::array::from_fn(|index| index as u8 * 8);
+        let digest: [u8; 16] = std::array::from_fn(|index| index as u8 * 8);
         assert_eq!(from_hex(&hex(&digest)), Some(digest));
-        assert_eq!(from_hex("00"), None);
-        assert_eq!(from_hex(&"x".repeat(64)), None);
+        assert_eq!(from_hex::<16>("00"), None);
+        assert_eq!(from_hex::<16>(&"x".repeat(32)), None);
     }
 }

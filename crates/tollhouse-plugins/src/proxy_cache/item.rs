@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tollhouse_plugin::ResponseContext;
+use tollhouse_stdx::Reservation;
 
-/// Bytes that a kept answer costs besides its texts, roughly.
-const OVERHEAD_BYTES: u64 = 256;
+/// Bytes that a kept answer costs besides its texts: its place in the tables, and what an
+/// allocator adds to a dozen small pieces.
+const OVERHEAD_BYTES: u64 = 512;
+/// Bytes that a header line costs besides its texts: two allocations and their addresses.
+const LINE_OVERHEAD_BYTES: u64 = 64;
 
 /// Header lines that belong to a connection, to the gateway, or to one answer alone.
 const NOT_KEPT: [&str; 14] = [
@@ -33,7 +38,9 @@ const COUNTER_PART: &str = "ratelimit-remaining";
 pub(super) struct Stored {
     pub status: u16,
     pub headers: Vec<(Box<str>, Box<[u8]>)>,
-    pub body: Arc<[u8]>,
+    pub body: Bytes,
+    /// What the node said of the length of a body that was not sent, since the request was HEAD.
+    pub left_out_bytes: Option<u64>,
     pub stored_unix_ms: u64,
     pub ttl_ms: u64,
 }
@@ -50,8 +57,27 @@ impl Stored {
     /// What it costs to keep.
     pub fn bytes(&self) -> u64 {
         let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
-        (headers.sum::<usize>() + self.body.len()) as u64 + OVERHEAD_BYTES
+        let lines = self.headers.len() as u64 * LINE_OVERHEAD_BYTES;
+        (headers.sum::<usize>() + self.body.len()) as u64 + lines + OVERHEAD_BYTES
     }
+}
+
+/// A body, and the memory that it takes of the process's budget for as long as anybody holds it: a
+/// zone, or a client that it is being sent to.
+struct Held {
+    body: Vec<u8>,
+    _reservation: Reservation,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+/// Makes a body that can be shared, and that gives back its memory with the last of its holders.
+pub(super) fn shared_body(body: Vec<u8>, reservation: Reservation) -> Bytes {
+    Bytes::from_owner(Held { body, _reservation: reservation })
 }
 
 /// By which request headers the answers to a key differ.

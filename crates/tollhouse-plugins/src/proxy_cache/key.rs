@@ -8,6 +8,11 @@ use tollhouse_plugin::{RequestContext, ResponseContext};
 #[derive(Debug)]
 pub(super) struct Parts(Vec<Part>);
 
+/// The request header that names a host and its port.
+const HOST: &str = "host";
+/// The request header that says who asks.
+const AUTHORIZATION: &str = "authorization";
+
 #[derive(Debug)]
 enum Part {
     Text(String),
@@ -30,9 +35,18 @@ impl Parts {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Variable(name) => {
                     out.extend_from_slice(&request.variable(name).unwrap_or_default());
+                    if *name == Variable::Host {
+                        write_port(request, out);
+                    }
                 }
             }
         }
+    }
+
+    /// Whether requests with other credentials have other keys.
+    pub fn names_authorization(&self) -> bool {
+        let wanted = Variable::Header(AUTHORIZATION.into());
+        self.0.iter().any(|part| matches!(part, Part::Variable(name) if *name == wanted))
     }
 
     /// Whether the values together are neither empty nor `0`.
@@ -43,14 +57,24 @@ impl Parts {
     }
 }
 
+/// Appends the port that the client names beside the host: nodes see it, and answers may name it.
+fn write_port(request: &dyn Lookup, out: &mut Vec<u8>) {
+    let Some(sent) = request.variable(&Variable::Header(HOST.into())) else { return };
+    let port = sent.iter().rposition(|&byte| byte == b':').map(|colon| &sent[colon..]);
+    // Of an address in brackets, which colons are part of, the last colon may not be a port's.
+    if let Some(port) = port.filter(|port| port[1..].iter().all(u8::is_ascii_digit)) {
+        out.extend_from_slice(port);
+    }
+}
+
 /// A request's values of the headers that answers vary by.
 pub(super) fn signature(cx: &RequestContext<'_>, names: &[String]) -> Vec<u8> {
-    joined(names.iter().map(|name| cx.header(name)))
+    joined(names.iter().map(|name| cx.header_list(name)))
 }
 
 /// The same, when the answer is there.
 pub(super) fn signature_of_response(cx: &ResponseContext<'_>, names: &[String]) -> Vec<u8> {
-    joined(names.iter().map(|name| cx.request_header(name)))
+    joined(names.iter().map(|name| cx.request_header_list(name)))
 }
 
 /// Values with their lengths, so that no two lists look alike.

@@ -160,7 +160,8 @@ mod tests {
         Stored {
             status: 200,
             headers: Vec::new(),
-            body: body.as_bytes().into(),
+            body: body.as_bytes().to_vec().into(),
+            left_out_bytes: None,
             stored_unix_ms: 0,
             ttl_ms: 1,
         }

@@ -1,12 +1,14 @@
 //! A zone, wherever it keeps answers, and the filter that collects an answer for it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tollhouse_plugin::{BodyFilter, Scope};
+use tollhouse_stdx::Reservation;
 
 use super::Strategy;
-use super::disk::DiskZone;
-use super::item::{Stored, VaryIndex};
+use super::disk::{Bounds, DiskZone, Place};
+use super::item::{Stored, VaryIndex, shared_body};
 use super::memory::MemoryZone;
 use super::zones;
 
@@ -20,27 +22,30 @@ pub(super) enum Zone {
 impl Zone {
     /// The zone of that name, shared by all confs that name it.
     pub fn open(name: &str, strategy: Strategy, scope: &Scope<'_>) -> Result<Self, String> {
-        let settings = zones::find(name, scope.services)
-            .ok_or_else(|| format!("cache_zone {name} not found"))?;
-        if settings.is_on_disk != (strategy == Strategy::Disk) {
-            let strategy = if strategy == Strategy::Disk { "disk" } else { "memory" };
-            return Err(format!("invalid or empty cache_zone for cache_strategy: {strategy}"));
-        }
+        let settings = zones::find(name, scope.services)?;
         let key = format!("proxy-cache/{name}");
-        Ok(match strategy {
-            Strategy::Memory => {
-                Zone::Memory(scope.keep(&key, || MemoryZone::new(settings.memory_bytes)))
+        match (strategy, settings.disk) {
+            (Strategy::Memory, None) => {
+                let make = || MemoryZone::new(settings.memory_bytes);
+                Ok(Zone::Memory(scope.keep(&key, make)))
             }
-            Strategy::Disk => {
-                let is_plain = |name: char| name.is_ascii_alphanumeric() || "-_".contains(name);
-                let folder = name.replace(|letter| !is_plain(letter), "_");
-                let root = scope.services.data_dir.join("cache").join(folder);
-                let (bytes_max, ttl_ms) = (settings.disk_bytes, settings.default_ttl_ms);
-                let background = scope.services.background.clone();
-                let make = || DiskZone::new(root, bytes_max, ttl_ms, background);
-                Zone::Disk(scope.keep(&key, make))
+            (Strategy::Disk, Some(disk)) => {
+                let place = Place {
+                    root: disk.path.unwrap_or_else(|| default_root(name, scope)),
+                    levels: disk.levels,
+                };
+                let bounds =
+                    Bounds { disk_bytes: disk.bytes, names_bytes: settings.memory_bytes };
+                let make = || {
+                    DiskZone::open(place, bounds, settings.default_ttl_ms, scope.services)
+                };
+                Ok(Zone::Disk(scope.keep(&key, make)))
             }
-        })
+            (strategy, _) => {
+                let strategy = if strategy == Strategy::Disk { "disk" } else { "memory" };
+                Err(format!("invalid or empty cache_zone for cache_strategy: {strategy}"))
+            }
+        }
     }
 
     /// Most bytes that it keeps.
@@ -68,6 +73,13 @@ impl Zone {
     }
 }
 
+/// Where a zone's files go that has no folder of its own.
+fn default_root(name: &str, scope: &Scope<'_>) -> PathBuf {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+    let folder = name.replace(|letter| !is_plain(letter), "_");
+    scope.services.data_dir.join("cache").join(folder)
+}
+
 /// Under which key an answer will be kept.
 pub(super) struct Keeper {
     pub key: Vec<u8>,
@@ -75,6 +87,8 @@ pub(super) struct Keeper {
     pub index: Option<VaryIndex>,
     /// For a new index.
     pub generation: u64,
+    /// Whether the request has credentials that the key says nothing of.
+    pub is_personal: bool,
 }
 
 /// Collects a body, and keeps the answer when all of it has passed.
@@ -86,26 +100,44 @@ pub(super) struct Saver {
     /// None once it is clear that it will not be kept.
     stored: Option<Stored>,
     body: Vec<u8>,
+    /// The memory that the answer takes of the process's budget.
+    reservation: Reservation,
     content_length: Option<u64>,
     bytes_max: u64,
 }
 
+/// An answer to be kept, but for its body.
+pub(super) struct Headed {
+    pub keeper: Keeper,
+    /// By which request headers it differs from others.
+    pub names: Vec<String>,
+    /// The request's values of those.
+    pub signature: Vec<u8>,
+    pub stored: Stored,
+}
+
 impl Saver {
-    /// For an answer without a body.
-    pub fn new(
-        zone: Zone,
-        keeper: Keeper,
-        names: Vec<String>,
-        signature: Vec<u8>,
-        stored: Stored,
-    ) -> Self {
-        let (body, stored) = (Vec::new(), Some(stored));
-        Self { zone, keeper, names, signature, stored, body, content_length: None, bytes_max: 0 }
+    /// For an answer without a body; `reservation` is grown to what the answer takes.
+    pub fn new(zone: Zone, headed: Headed, reservation: Reservation) -> Self {
+        let Headed { keeper, names, signature, stored } = headed;
+        Self {
+            zone,
+            keeper,
+            names,
+            signature,
+            stored: Some(stored),
+            body: Vec::new(),
+            reservation,
+            content_length: None,
+            bytes_max: 0,
+        }
     }
 
     /// For an answer whose body will pass.
     pub fn expecting(self, content_length: Option<u64>, bytes_max: u64) -> Self {
-        Self { content_length, bytes_max, ..self }
+        // Room for all of it at once: memory is touched, and paid for, as it fills.
+        let room = content_length.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+        Self { content_length, bytes_max, body: Vec::with_capacity(room), ..self }
     }
 
     /// Keeps the answer.
@@ -115,16 +147,27 @@ impl Saver {
 
     fn finish(&mut self) {
         let Some(mut stored) = self.stored.take() else { return };
-        let body = std::mem::take(&mut self.body);
+        let mut body = std::mem::take(&mut self.body);
         if self.content_length.is_some_and(|bytes| bytes != body.len() as u64) {
             return;
         }
-        stored.body = body.into();
+        body.shrink_to_fit();
+        let mut reservation = self.reservation.split();
+        if !reservation.resize(stored.bytes() + body.len() as u64) {
+            return;
+        }
+        stored.body = shared_body(body, reservation);
         let names = std::mem::take(&mut self.names);
         match &self.zone {
             Zone::Memory(zone) => zone.keep(&self.keeper.key, names, &self.signature, stored),
             Zone::Disk(zone) => zone.keep(&self.keeper, names, &self.signature, stored),
         }
+    }
+
+    fn give_up(&mut self) {
+        self.stored = None;
+        self.body = Vec::new();
+        drop(self.reservation.split());
     }
 }
 
@@ -133,10 +176,9 @@ impl BodyFilter for Saver {
         if self.stored.is_none() {
             return;
         }
-        if (self.body.len() + input.len()) as u64 > self.bytes_max {
-            self.stored = None;
-            self.body = Vec::new();
-            return;
+        let bytes = (self.body.len() + input.len()) as u64;
+        if bytes > self.bytes_max || !self.reservation.resize(bytes) {
+            return self.give_up();
         }
         self.body.extend_from_slice(input);
         if is_last {

@@ -88,6 +88,10 @@ fn what_is_kept_depends_on_method_status_and_head() {
         (json!({}), GET, "200\nSet-Cookie: a=b", "MISS MISS"),
         (json!({"cache_set_cookie": true}), GET, "200\nSet-Cookie: a=b", "MISS HIT"),
         (json!({}), GET, "200\nCache-Control: private", "MISS MISS"),
+        (json!({}), GET, "200\nCache-Control: max-age=60\nCache-Control: private", "MISS MISS"),
+        (json!({}), GET, "200\nCache-Control: max-age=60\nCache-Control: no-store", "MISS MISS"),
+        (json!({}), "GET /a HTTP/1.1\nContent-Length: 1\n\nx", "200", "BYPASS BYPASS"),
+        (json!({}), "GET /a HTTP/1.1\nTransfer-Encoding: chunked\n\nx", "200", "BYPASS BYPASS"),
         (json!({}), GET, "200\nCache-Control: max-age=0", "MISS HIT"),
         (json!({"cache_control": true}), GET, "200\nCache-Control: max-age=0", "MISS MISS"),
         (json!({"cache_control": true}), GET, "200\nCache-Control: max-age=9", "MISS HIT"),
@@ -111,6 +115,95 @@ fn a_body_for_head_is_never_missing_from_a_get() {
     let head = "HEAD /a?x=1 HTTP/1.1\n\n";
     assert_eq!(verdicts(&mut harness, &[head, head, GET, GET], "200"), "MISS HIT MISS HIT");
     assert_eq!(exchange(&mut harness, GET, "200", "").body, "body");
+}
+
+#[test]
+fn head_is_told_the_length_that_the_node_told() {
+    for (request, told, expected) in [
+        ("HEAD", "\nContent-Length: 1234", Some("1234")),
+        ("HEAD", "", None),
+        ("GET", "\nContent-Length: 4", Some("4")),
+    ] {
+        let (mut harness, _disk) = on_disk(json!({}));
+        let ask = |harness: &mut Harness, method: &str| {
+            let request = format!("{method} /a HTTP/1.1\n\n");
+            exchange(harness, &request, &format!("200{told}"), "body")
+        };
+        ask(&mut harness, request);
+        let hit = ask(&mut harness, "HEAD");
+        assert_eq!(hit.header(STATUS_HEADER), Some("HIT"), "{request}{told}");
+        let length = hit.header("content-length").map(str::to_owned);
+        let length = length.or((!hit.bytes.is_empty()).then(|| hit.bytes.len().to_string()));
+        assert_eq!(length.as_deref(), expected, "{request}{told}");
+    }
+}
+
+#[test]
+fn answers_to_credentials_are_kept_only_where_they_may_be_shared() {
+    let request = "GET /a HTTP/1.1\nAuthorization: Basic eDp5\n\n";
+    for (conf, head, expected) in [
+        (json!({}), "200", "MISS MISS"),
+        (json!({}), "200\nCache-Control: max-age=60", "MISS MISS"),
+        (json!({}), "200\nCache-Control: max-age=60, public", "MISS HIT"),
+        (json!({}), "200\nCache-Control: max-age=60\nCache-Control: public", "MISS HIT"),
+        (json!({}), "200\nCache-Control: s-maxage=60", "MISS HIT"),
+        (json!({}), "200\nCache-Control: must-revalidate", "MISS HIT"),
+        (json!({"cache_key": ["$uri", "$http_authorization"]}), "200", "MISS HIT"),
+    ] {
+        let found = verdicts(&mut harness(conf.clone()), &[request, request], head);
+        assert_eq!(found, expected, "{conf} {head}");
+    }
+    let mut harness = harness(json!({}));
+    for expected in ["MISS", "HIT"] {
+        let reply = exchange_as(&mut harness, request, "200", "x", Some("jack"));
+        assert_eq!(reply.header(STATUS_HEADER), Some(expected));
+    }
+}
+
+#[test]
+fn hosts_with_other_ports_are_other_hosts() {
+    let mut harness = harness(json!({}));
+    let to = |host: &str| format!("GET /a HTTP/1.1\nHost: {host}\n\n");
+    let (plain, port, address) = (to("a.com"), to("a.com:1337"), to("[::1]"));
+    let requests = [&plain, &port, &plain, &port, &address, &address].map(String::as_str);
+    assert_eq!(verdicts(&mut harness, &requests, "200"), "MISS MISS HIT HIT MISS HIT");
+}
+
+#[test]
+fn every_line_of_a_header_that_answers_vary_by_counts() {
+    let mut harness = harness(json!({}));
+    let one = "GET /a HTTP/1.1\nAccept: a\nAccept: b\n\n";
+    let other = "GET /a HTTP/1.1\nAccept: a\nAccept: c\n\n";
+    let found = verdicts(&mut harness, &[one, other, one, other], "200\nVary: Accept");
+    assert_eq!(found, "MISS MISS HIT HIT");
+}
+
+#[test]
+fn a_second_line_of_cache_control_of_a_client_counts_too() {
+    let mut harness = harness(json!({"cache_control": true}));
+    let head = "200\nCache-Control: max-age=60";
+    let request = "GET /a?x=1 HTTP/1.1\nCache-Control: max-age=60\nCache-Control: no-cache\n\n";
+    assert_eq!(verdicts(&mut harness, &[GET, GET, request], head), "MISS HIT BYPASS");
+}
+
+#[test]
+fn what_finds_no_memory_is_passed_on_and_not_kept() {
+    let conf = json!({"cache_strategy": "memory", "cache_zone": "memory_cache"});
+    let mut services = Services::new("APISIX/3.18.0");
+    services.memory = tollhouse_stdx::MemoryBudget::new(1_000);
+    let services = Arc::new(services);
+    let handler = configure::<ProxyCache>(&conf, &services).expect("the conf is good");
+    let mut harness = Harness::with(handler, Arc::clone(&services));
+    let long = "x".repeat(2_000);
+    for _ in 0..2 {
+        let reply = exchange(&mut harness, GET, "200", &long);
+        assert_eq!((reply.header(STATUS_HEADER), reply.body.len()), (Some("MISS"), 2_000));
+    }
+    assert_eq!(services.memory.held(), 0);
+    assert_eq!(verdicts(&mut harness, &[GET, GET], "200"), "MISS HIT");
+    assert!(services.memory.held() > 0);
+    assert_eq!(exchange(&mut harness, "PURGE /a?x=1 HTTP/1.1\n\n", "200", "").status, 200);
+    assert_eq!(services.memory.held(), 0);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Zones as the bootstrap file gives them: names, sizes, and whether they are on the disk.
 
+use std::path::PathBuf;
+
 use serde_json::Value;
 use tollhouse_plugin::Services;
 
@@ -14,35 +16,95 @@ const DISK_BYTES_DEFAULT: u64 = 1 << 30;
 /// How long an answer lives on the disk that does not say, where the bootstrap file does not either.
 const TTL_MS_DEFAULT: u64 = 10_000;
 
+/// Levels of folders where the bootstrap file does not say: one of 256.
+const LEVELS_DEFAULT: [u8; 1] = [2];
+/// Levels of folders at most, each named by one or two digits.
+const LEVELS_MAX: usize = 3;
+
 /// A zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ZoneSettings {
-    pub is_on_disk: bool,
+    /// Where its files go; `None` for a zone in memory.
+    pub disk: Option<DiskSettings>,
+    /// Bytes of what it keeps in memory: answers, or the names of files.
     pub memory_bytes: u64,
-    pub disk_bytes: u64,
     pub default_ttl_ms: u64,
 }
 
+/// Where a zone on the disk keeps its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DiskSettings {
+    /// The folder; one below the data directory where it is not given.
+    pub path: Option<PathBuf>,
+    /// How many digits name the folders of each level.
+    pub levels: Vec<u8>,
+    pub bytes: u64,
+}
+
 /// The zone of that name.
-pub(super) fn find(name: &str, services: &Services) -> Option<ZoneSettings> {
+///
+/// # Errors
+/// When there is none, or what is said of it makes no sense; the text reaches whoever named it.
+pub(super) fn find(name: &str, services: &Services) -> Result<ZoneSettings, String> {
     let ttl = services.attribute("proxy-cache", "cache_ttl");
     let default_ttl_ms = ttl.and_then(ttl_ms).unwrap_or(TTL_MS_DEFAULT);
-    let zone = |is_on_disk, memory_bytes, disk_bytes| ZoneSettings {
-        is_on_disk,
-        memory_bytes,
-        disk_bytes,
-        default_ttl_ms,
-    };
+    let unknown = || format!("cache_zone {name} not found");
     let Some(zones) = services.attribute("proxy-cache", "zones").and_then(Value::as_array) else {
-        let is_known = name == DISK_ZONE || name == MEMORY_ZONE;
-        let known = zone(name == DISK_ZONE, MEMORY_BYTES_DEFAULT, DISK_BYTES_DEFAULT);
-        return is_known.then_some(known);
+        let disk = DiskSettings {
+            path: None,
+            levels: LEVELS_DEFAULT.into(),
+            bytes: DISK_BYTES_DEFAULT,
+        };
+        let disk = match name {
+            DISK_ZONE => Some(disk),
+            MEMORY_ZONE => None,
+            _ => return Err(unknown()),
+        };
+        return Ok(ZoneSettings { disk, memory_bytes: MEMORY_BYTES_DEFAULT, default_ttl_ms });
     };
-    let found = zones.iter().find(|zone| zone["name"] == name)?;
-    let is_on_disk = found.get("disk_path").or(found.get("disk_size")).is_some();
-    let memory_bytes = bytes(&found["memory_size"]).unwrap_or(MEMORY_BYTES_DEFAULT);
-    let disk_bytes = bytes(&found["disk_size"]).unwrap_or(DISK_BYTES_DEFAULT);
-    Some(zone(is_on_disk, memory_bytes, disk_bytes))
+    let found = zones.iter().find(|zone| zone["name"] == name).ok_or_else(unknown)?;
+    let memory_bytes = size_of(found, "memory_size")?.unwrap_or(MEMORY_BYTES_DEFAULT);
+    Ok(ZoneSettings { disk: disk_of(found)?, memory_bytes, default_ttl_ms })
+}
+
+fn disk_of(zone: &Value) -> Result<Option<DiskSettings>, String> {
+    let path = zone.get("disk_path").filter(|path| !path.is_null());
+    let bytes = size_of(zone, "disk_size")?;
+    if path.is_none() && bytes.is_none() {
+        return Ok(None);
+    }
+    let path = match path.map(|path| path.as_str().ok_or_else(|| bad(zone, "disk_path"))) {
+        Some(path) => Some(path?.into()),
+        None => None,
+    };
+    let levels = match zone.get("cache_levels") {
+        None | Some(Value::Null) => LEVELS_DEFAULT.into(),
+        Some(levels) => levels_of(levels).ok_or_else(|| bad(zone, "cache_levels"))?,
+    };
+    Ok(Some(DiskSettings { path, levels, bytes: bytes.unwrap_or(DISK_BYTES_DEFAULT) }))
+}
+
+/// `1:2`: folders named by one digit, in them folders named by two.
+fn levels_of(value: &Value) -> Option<Vec<u8>> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        number => number.as_u64()?.to_string(),
+    };
+    let digits = |level: &str| level.parse().ok().filter(|digits| matches!(digits, 1 | 2));
+    let levels: Vec<u8> = text.split(':').map(digits).collect::<Option<_>>()?;
+    (levels.len() <= LEVELS_MAX).then_some(levels)
+}
+
+fn size_of(zone: &Value, field: &str) -> Result<Option<u64>, String> {
+    match zone.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => bytes(value).map(Some).ok_or_else(|| bad(zone, field)),
+    }
+}
+
+fn bad(zone: &Value, field: &str) -> String {
+    let (name, value) = (&zone["name"], &zone[field]);
+    format!("{field} {value} of cache_zone {name} makes no sense")
 }
 
 /// `50m`, `1G`, `512k`, or a number of bytes.
@@ -78,19 +140,40 @@ mod tests {
     #[test]
     fn zones_are_those_of_the_bootstrap_file_or_the_usual_two() {
         let mut services = Services::new("APISIX");
-        assert!(find(DISK_ZONE, &services).unwrap().is_on_disk);
-        assert!(!find(MEMORY_ZONE, &services).unwrap().is_on_disk);
-        assert_eq!(find("other", &services), None);
+        assert!(find(DISK_ZONE, &services).unwrap().disk.is_some());
+        assert!(find(MEMORY_ZONE, &services).unwrap().disk.is_none());
+        assert_eq!(find("other", &services).unwrap_err(), "cache_zone other not found");
         let attributes = json!({"cache_ttl": "1m", "zones": [
-            {"name": "a", "memory_size": "1m", "disk_size": "2G", "disk_path": "/x"},
+            {"name": "a", "memory_size": "1m", "disk_size": "2G", "disk_path": "/x",
+             "cache_levels": "1:2"},
             {"name": "b", "memory_size": "512k"},
         ]});
         services.attributes.insert("proxy-cache".into(), attributes);
         let zone = find("a", &services).unwrap();
-        assert_eq!((zone.is_on_disk, zone.disk_bytes), (true, 2 << 30));
+        let disk = DiskSettings { path: Some("/x".into()), levels: vec![1, 2], bytes: 2 << 30 };
+        assert_eq!((zone.disk, zone.memory_bytes), (Some(disk), 1 << 20));
         assert_eq!(zone.default_ttl_ms, 60_000);
         let zone = find("b", &services).unwrap();
-        assert_eq!((zone.is_on_disk, zone.memory_bytes), (false, 512 << 10));
-        assert_eq!(find(DISK_ZONE, &services), None);
+        assert_eq!((zone.disk, zone.memory_bytes), (None, 512 << 10));
+        assert!(find(DISK_ZONE, &services).is_err());
+    }
+
+    #[test]
+    fn what_makes_no_sense_of_a_zone_is_refused_with_its_name() {
+        for (field, value) in [
+            ("cache_levels", json!("1:3")),
+            ("cache_levels", json!("1:2:2:2")),
+            ("cache_levels", json!("")),
+            ("disk_size", json!("many")),
+            ("memory_size", json!("-1m")),
+            ("disk_path", json!(5)),
+        ] {
+            let mut services = Services::new("APISIX");
+            let mut zone = json!({"name": "a", "disk_path": "/x", "disk_size": "1m"});
+            zone[field] = value.clone();
+            services.attributes.insert("proxy-cache".into(), json!({"zones": [zone]}));
+            let expected = format!("{field} {value} of cache_zone \"a\" makes no sense");
+            assert_eq!(find("a", &services), Err(expected));
+        }
     }
 }

@@ -1,31 +1,33 @@
 //! State by key that all cores share: counters, buckets, breakers.
 //!
-//! Sharded, each shard behind a mutex that is held for one update. A key is kept as its 128-bit
+//! Sharded, each shard behind a mutex that is held for one update. A key is kept as its 96-bit
 //! fingerprint under secret seeds, so that a request allocates nothing and long keys cost no
-//! memory. The number of keys is bounded: what is over goes first, then what matters least.
+//! memory. A table is bounded in bytes: what is over goes first, then what matters least of the
+//! owner that has the most, so that a flood of one owner's keys pushes out its own.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::quality::{FoldHasher, RandomState};
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 
 /// Enough that two of some dozen cores seldom meet, at 16 KiB for an empty table.
 const SHARDS: usize = 256;
 
-/// Half a million keys in all, some 30 MiB at worst: more clients than one process limits at a
-/// time.
-const ENTRIES_PER_SHARD_MAX: usize = 2048;
+/// Bytes of a table at most: half a million keys of a counter, more clients than one process
+/// limits at a time.
+const TABLE_BYTES_MAX: usize = 32 << 20;
 
-/// The part of a full shard that goes at once, so that sweeping is rare.
+/// The part of an owner's keys that goes at once, so that sweeping is rare.
 const EVICTED_PART: usize = 8;
 
-/// A key's fingerprint. Two keys that share one are as likely as guessing it.
+/// A key's fingerprint, and whose it is. Two keys that share one are as likely as guessing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag {
     place: u64,
-    check: u64,
+    check: u32,
+    owner: u32,
 }
 
 /// What all keys of one owner have in front.
@@ -33,6 +35,7 @@ pub(crate) struct Tag {
 pub(crate) struct Prefix {
     place: FoldHasher<'static>,
     check: FoldHasher<'static>,
+    owner: u32,
 }
 
 // The state of the hashers tells the seeds.
@@ -55,7 +58,7 @@ impl Prefix {
                 }
             }
         }
-        Tag { place: place.finish(), check: check.finish() }
+        Tag { place: place.finish(), check: (check.finish() >> 32) as u32, owner: self.owner }
     }
 }
 
@@ -79,6 +82,13 @@ pub(crate) struct Table<V> {
 }
 
 impl<V: Entry> Table<V> {
+    /// Keys of one shard at most: what fills seven eighths of the places that the bytes have room
+    /// for, places being a power of two, each with a byte beside it.
+    const ENTRIES_PER_SHARD_MAX: usize = {
+        let places = TABLE_BYTES_MAX / SHARDS / (size_of::<(Tag, V)>() + 1);
+        (1 << places.ilog2()) / 8 * 7
+    };
+
     /// Without any.
     pub(crate) fn new() -> Self {
         Self {
@@ -96,7 +106,8 @@ impl<V: Entry> Table<V> {
             hasher.write_usize(owner.len());
             hasher
         };
-        Prefix { place: begun(&self.seeds.0), check: begun(&self.seeds.1) }
+        let (place, check) = (begun(&self.seeds.0), begun(&self.seeds.1));
+        Prefix { owner: (place.finish() >> 32) as u32, place, check }
     }
 
     /// Whether there is nothing in it; costs no lock.
@@ -119,7 +130,7 @@ impl<V: Entry> Table<V> {
             }
             return update(value);
         }
-        if shard.len() >= ENTRIES_PER_SHARD_MAX {
+        if shard.len() >= Self::ENTRIES_PER_SHARD_MAX {
             let gone = make_room(&mut shard, now_ms);
             self.entries.fetch_sub(gone, Ordering::AcqRel);
         }
@@ -172,19 +183,24 @@ pub(crate) enum After {
     Gone,
 }
 
-/// Removes what is over, else a part of the rest; tells how many went.
+/// Removes what is over, else a part of what the owner has that has the most; tells how many went.
 fn make_room<V: Entry>(shard: &mut Shard<V>, now_ms: u64) -> usize {
     let before = shard.len();
     shard.retain(|(_, value)| !value.is_over(now_ms));
     if shard.len() < before {
         return before - shard.len();
     }
-    let mut ranks: Vec<u64> = shard.iter().map(|(_, value)| value.rank()).collect();
-    let (_, limit, _) = ranks.select_nth_unstable(before / EVICTED_PART);
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    shard.iter().for_each(|(tag, _)| *counts.entry(tag.owner).or_default() += 1);
+    let Some((owner, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else { return 0 };
+    let own = shard.iter().filter(|(tag, _)| tag.owner == owner);
+    let mut ranks: Vec<u64> = own.map(|(_, value)| value.rank()).collect();
+    let (_, limit, _) = ranks.select_nth_unstable(count / EVICTED_PART);
     let limit = *limit;
-    let mut left = before / EVICTED_PART + 1;
-    shard.retain(|(_, value)| {
-        let goes = left > 0 && value.rank() <= limit && value.rank() != u64::MAX;
+    let mut left = count / EVICTED_PART + 1;
+    shard.retain(|(tag, value)| {
+        let rank = value.rank();
+        let goes = left > 0 && tag.owner == owner && rank <= limit && rank != u64::MAX;
         left -= usize::from(goes);
         !goes
     });
@@ -243,7 +259,7 @@ mod tests {
     fn the_number_of_keys_is_bounded_and_the_longest_lived_stay() {
         let table = Table::new();
         let prefix = table.prefix("a");
-        let keys_max = (SHARDS * ENTRIES_PER_SHARD_MAX) as u64;
+        let keys_max = (SHARDS * Table::<Until>::ENTRIES_PER_SHARD_MAX) as u64;
         let last = prefix.tag(&[b"last"]);
         table.update(last, 0, || Until(u64::MAX), |_| ());
         for key in 0..keys_max + keys_max / 4 {
@@ -252,5 +268,28 @@ mod tests {
         assert!(table.len() as u64 <= keys_max, "{}", table.len());
         assert!(table.len() as u64 > keys_max / 2, "{}", table.len());
         assert!(table.change(last, 0, |_| ((), After::Kept)).is_some());
+    }
+
+    #[test]
+    fn a_flood_of_one_owners_keys_pushes_out_none_of_anothers() {
+        let table = Table::new();
+        let (quiet, loud) = (table.prefix("quiet"), table.prefix("loud"));
+        let keys_max = (SHARDS * Table::<Until>::ENTRIES_PER_SHARD_MAX) as u64;
+        for key in 0..1_000_u64 {
+            table.update(quiet.tag(&[&key.to_le_bytes()]), 0, || Until(10), |_| ());
+        }
+        for key in 0..keys_max + keys_max / 4 {
+            table.update(loud.tag(&[&key.to_le_bytes()]), 0, || Until(1_000), |_| ());
+        }
+        for key in 0..1_000_u64 {
+            let tag = quiet.tag(&[&key.to_le_bytes()]);
+            assert!(table.change(tag, 0, |_| ((), After::Kept)).is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_full_table_stays_within_its_bytes() {
+        let places = (Table::<Until>::ENTRIES_PER_SHARD_MAX / 7 * 8).next_power_of_two();
+        assert!(places * SHARDS * (size_of::<(Tag, Until)>() + 1) <= TABLE_BYTES_MAX);
     }
 }

@@ -13,7 +13,7 @@ mod testing;
 pub(crate) mod tunnel;
 
 pub(crate) use link::Link;
-pub(crate) use pump::{PumpError, RequestPump};
+pub(crate) use pump::{Lead, PumpError, RequestPump};
 pub(crate) use relay::{RelayError, ResponseRelay};
 
 /// Which side an exchange is waiting for; it decides which time-out applies.

@@ -13,9 +13,35 @@ use tollhouse_net::Stream;
 use super::coding::{Coding, Piece};
 use super::{Link, Waiting};
 use crate::buffer::{Buffer, BufferShelf};
+use crate::worker::TURN_BYTES;
 
 /// The interim response that invites the body (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What goes out before the client's body: the head, and the body that a plugin has put in place of
+/// the client's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lead<'a> {
+    /// The head written for the node.
+    pub head: &'a [u8],
+    /// The body instead of the client's; empty where that is sent.
+    pub body: &'a [u8],
+}
+
+impl<'a> Lead<'a> {
+    #[inline]
+    fn len(self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
+    /// What is left of both once `sent` bytes are sent, as much as is sent at a time.
+    #[inline]
+    fn left(self, sent: usize) -> [&'a [u8]; 2] {
+        let body = &self.body[sent.saturating_sub(self.head.len()).min(self.body.len())..];
+        let body = &body[..body.len().min(TURN_BYTES)];
+        [self.head.get(sent..).unwrap_or_default(), body]
+    }
+}
 
 /// Why the request could not be passed on.
 #[derive(Debug)]
@@ -216,27 +242,26 @@ impl RequestPump {
     pub(crate) fn poll_send(
         &mut self,
         context: &mut Context<'_>,
-        head: &[u8],
+        lead: Lead<'_>,
         downstream: &mut Link,
         upstream: &mut Stream,
         shelf: &BufferShelf,
     ) -> Poll<Result<(), PumpError>> {
+        let turn_end = self.moved + TURN_BYTES as u64;
         loop {
             if self.coding == Coding::Chunked {
                 self.piece.open(self.ready, self.is_received());
             }
-            while self.head_sent < head.len() || self.ready > 0 || !self.piece.is_sent() {
-                self.waiting = Waiting::UpstreamWrite;
-                let body = &downstream.buffer.filled()[self.position..self.position + self.ready];
-                let head_left = IoSlice::new(&head[self.head_sent..]);
-                let (size, end) = self.piece.around();
-                let parts = [head_left, IoSlice::new(size), IoSlice::new(body), IoSlice::new(end)];
-                let written = ready!(upstream.poll_write(context, &parts))
-                    .map_err(|_| PumpError::Upstream)?;
-                if written == 0 {
-                    return Poll::Ready(Err(PumpError::Upstream));
+            while self.head_sent < lead.len() || self.ready > 0 || !self.piece.is_sent() {
+                // A body that has been read whole would keep the core for as long as the node takes
+                // it: others have their turn.
+                if self.moved >= turn_end {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
-                self.count_sent(written, head.len());
+                self.waiting = Waiting::UpstreamWrite;
+                let written = ready!(self.poll_write(context, lead, downstream, upstream))?;
+                self.count_sent(written, lead.len());
             }
             if self.is_received() {
                 ready!(upstream.poll_flush(context)).map_err(|_| PumpError::Upstream)?;
@@ -246,6 +271,26 @@ impl RequestPump {
             }
             ready!(self.poll_receive(context, downstream, shelf))?;
         }
+    }
+
+    #[inline]
+    fn poll_write(
+        &self,
+        context: &mut Context<'_>,
+        lead: Lead<'_>,
+        downstream: &Link,
+        upstream: &mut Stream,
+    ) -> Poll<Result<usize, PumpError>> {
+        let length = self.ready.min(TURN_BYTES);
+        let body = &downstream.buffer.filled()[self.position..self.position + length];
+        let [head, replacement] = lead.left(self.head_sent);
+        let (size, end) = self.piece.around();
+        // What ends a piece comes behind all of it.
+        let end = if length < self.ready { &[] } else { end };
+        let parts = [head, replacement, size, body, end].map(IoSlice::new);
+        let written =
+            ready!(upstream.poll_write(context, &parts)).map_err(|_| PumpError::Upstream)?;
+        Poll::Ready(if written == 0 { Err(PumpError::Upstream) } else { Ok(written) })
     }
 
     #[inline]

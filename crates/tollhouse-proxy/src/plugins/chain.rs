@@ -60,6 +60,11 @@ impl PluginStep {
         &self.name
     }
 
+    /// Whether its filter needs the request's body.
+    pub(crate) fn filter_reads_body(&self) -> bool {
+        self.filter.as_ref().is_some_and(Expr::reads_body)
+    }
+
     /// What tells this instance from any other.
     #[inline]
     pub(crate) fn instance(&self) -> usize {
@@ -83,6 +88,8 @@ pub struct Chain {
     /// Names that are switched off.
     off: Vec<Box<str>>,
     phases: Phases,
+    /// Whether the filter of any needs the request's body.
+    filters_read_body: bool,
 }
 
 impl Chain {
@@ -103,7 +110,8 @@ impl Chain {
         // Stable: equal priorities stay in the order of their names within a set.
         steps.sort_by_key(|step| std::cmp::Reverse(step.priority));
         let phases = steps.iter().fold(Phases::NONE, |all, step| all.and(step.phases));
-        Self { steps, off, phases }
+        let filters_read_body = steps.iter().any(|step| step.filter_reads_body());
+        Self { steps, off, phases, filters_read_body }
     }
 
     /// Of sets that do not go before one another: what one of them switches off, runs for another.
@@ -209,6 +217,14 @@ impl<'s> Chains<'s> {
     #[inline]
     pub(crate) fn has(&self, phase: Phases) -> bool {
         self.phases.has(phase)
+    }
+
+    /// Whether any filter needs the request's body.
+    #[inline]
+    pub(crate) fn filters_read_body(&self) -> bool {
+        self.globals.filters_read_body
+            || self.route.is_some_and(|route| route.filters_read_body)
+            || self.merged.iter().any(|step| step.filter_reads_body())
     }
 
     /// The step at `index` of all steps, those of global rules first.

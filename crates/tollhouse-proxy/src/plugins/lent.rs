@@ -1,19 +1,21 @@
 //! The request under way, lent to plugins.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use tollhouse_model::variable::{Lookup, Variable};
-use tollhouse_plugin::{BodyError, Exchange, LocalFuture, Moment, RequestEdits};
+use tollhouse_plugin::{BodyError, BodyExaminer, Exchange, LocalFuture, Moment, RequestEdits};
 use tollhouse_telemetry::ErrorCode;
 
 use crate::client::Client;
+use crate::error::GatewayError;
 use crate::exchange::RequestPump;
 use crate::request::{Request, Work};
 use crate::snapshot::RouteEntry;
 use crate::worker::Worker;
-use crate::{post_args, upstream_head};
+use crate::{request_body, upstream_head};
 
 /// Everything a plugin may ask about.
 pub(crate) struct Lent<'r> {
@@ -30,6 +32,16 @@ pub(crate) struct Lent<'r> {
 }
 
 impl Lent<'_> {
+    /// What a plugin is told of a body that could not be read. It may only say that one is too
+    /// large; anything else ends the request, whatever the plugin makes of it.
+    fn body_error(&mut self, error: GatewayError) -> BodyError {
+        if error.code == ErrorCode::BodyTooLarge {
+            return BodyError::TooLarge;
+        }
+        self.work.plugins.refused = Some(error.code);
+        BodyError::Broken
+    }
+
     fn bytes(&self) -> &[u8] {
         self.client.link.buffer.filled()
     }
@@ -99,25 +111,33 @@ impl Exchange for Lent<'_> {
 
     fn read_body<'a>(&'a mut self, bytes_max: u64) -> LocalFuture<'a, Result<(), BodyError>> {
         Box::pin(async move {
-            if self.work.plugins.body.is_some() {
-                return Ok(());
-            }
-            let read =
-                post_args::whole_body(self.worker, self.client, self.work, self.body, bytes_max);
-            let body = read.await.map_err(|error| match error.code {
-                ErrorCode::BodyTooLarge => BodyError::TooLarge,
-                _ => BodyError::Broken,
-            })?;
-            if self.work.post_args.is_none() {
-                self.work.post_args = post_args::of_body(self.client, self.work, &body);
-            }
-            self.work.plugins.body = Some(body);
-            Ok(())
+            let read = request_body::read_whole(
+                self.worker,
+                self.client,
+                self.work,
+                self.body,
+                bytes_max,
+            );
+            read.await.map_err(|error| self.body_error(error))
         })
     }
 
     fn body(&self) -> Option<&[u8]> {
-        self.work.plugins.body.as_deref()
+        self.work.body.bytes(self.work.head.head_bytes, &self.client.link.buffer)
+    }
+
+    fn examine_body<'a>(
+        &'a mut self,
+        look: BodyExaminer,
+    ) -> LocalFuture<'a, Result<Box<dyn Any + Send>, BodyError>> {
+        Box::pin(async move {
+            let examined = request_body::examine(self.worker, self.client, self.work, look);
+            examined.await.map_err(|error| self.body_error(error))
+        })
+    }
+
+    fn is_refused(&self) -> bool {
+        self.work.plugins.refused.is_some()
     }
 
     fn note_consumer(&mut self, username: &str, group: Option<&str>) {

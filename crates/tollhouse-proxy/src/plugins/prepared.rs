@@ -1,5 +1,6 @@
-//! A plugin's answer, copied out of its hands so that it can be sent while nothing is borrowed.
+//! A plugin's answer, taken out of its hands so that it can be sent while nothing is borrowed.
 
+use bytes::Bytes;
 use serde_json::Value;
 use tollhouse_plugin::answer::TEXT_PLAIN;
 use tollhouse_plugin::{Answer, AnswerBody, HeaderEdits};
@@ -16,8 +17,22 @@ pub(crate) struct Prepared {
     pub headers: HeaderEdits,
     /// What the body is.
     pub kind: Kind,
-    /// The body.
+    /// The body, unless it is shared or left out.
     pub body: Vec<u8>,
+    /// Where the body is.
+    pub place: Place,
+}
+
+/// Where the body of an answer is.
+#[derive(Debug, Default)]
+pub(crate) enum Place {
+    /// In the answer itself.
+    #[default]
+    Own,
+    /// With others who hold it too, such as a cache; it is sent from there.
+    Shared(Bytes),
+    /// Nowhere, since the request is HEAD; how long it would be, if that is known.
+    LeftOut(Option<u64>),
 }
 
 /// What the body of an answer is.
@@ -38,9 +53,27 @@ impl Prepared {
         self.kind = Kind::Unsaid;
         self.body.clear();
         self.body.shrink_to(BODY_KEPT_BYTES_MAX);
+        self.place = Place::Own;
     }
 
-    /// Copies `answer`, whose body `error_response` replaces where it is an error.
+    /// The body as it is sent.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.place {
+            Place::Own => &self.body,
+            Place::Shared(bytes) => bytes,
+            Place::LeftOut(_) => &[],
+        }
+    }
+
+    /// What the head says of the body's length.
+    pub(crate) fn declared_bytes(&self) -> Option<u64> {
+        match &self.place {
+            Place::LeftOut(bytes) => *bytes,
+            Place::Own | Place::Shared(_) => Some(self.bytes().len() as u64),
+        }
+    }
+
+    /// Takes `answer` over, whose body `error_response` replaces where it is an error.
     pub(crate) fn fill(&mut self, answer: &Answer<'_>, error_response: Option<&Value>) {
         self.clear();
         self.status = answer.status;
@@ -54,7 +87,14 @@ impl Prepared {
                 AnswerBody::None => {}
                 AnswerBody::Text(text) => self.set_text(text),
                 AnswerBody::Json(value) => self.set_json(value),
-                AnswerBody::Shared(bytes) => self.set_text(bytes),
+                AnswerBody::Shared(bytes) => {
+                    self.kind = Kind::Text;
+                    self.place = Place::Shared(bytes.clone());
+                }
+                AnswerBody::LeftOut(bytes) => {
+                    self.kind = Kind::Text;
+                    self.place = Place::LeftOut(*bytes);
+                }
             },
         }
     }

@@ -10,6 +10,9 @@ use super::prepared::Prepared;
 use crate::error::GatewayError;
 use crate::snapshot::Snapshot;
 
+/// Longest body that conditions of plugins are looked up in, in bytes.
+const FILTERED_BODY_BYTES_MAX: u64 = 64 << 20;
+
 /// What the phases came to.
 pub(crate) enum Verdict<'s> {
     /// The request goes to a node: of the upstream that a plugin chose, or the route's.
@@ -21,7 +24,8 @@ pub(crate) enum Verdict<'s> {
 /// Runs all phases that come before a node is asked.
 ///
 /// # Errors
-/// When the consumer's group does not exist, or a plugin that may protect cannot run.
+/// When the consumer's group does not exist, a plugin that may protect cannot run, or the body that a
+/// plugin has asked for is no good.
 pub(crate) async fn run<'s>(
     lent: &mut Lent<'_>,
     snapshot: &'s Snapshot,
@@ -35,7 +39,10 @@ pub(crate) async fn run<'s>(
     };
     lent.work.plugins.shelf = shelf;
     lent.work.plugins.prepared = prepared;
-    verdict
+    match lent.work.plugins.refused {
+        Some(code) => Err(code.into()),
+        None => verdict,
+    }
 }
 
 /// A request on its way through the phases.
@@ -94,11 +101,20 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         phase: Phases,
         who: Who,
     ) -> Result<bool, GatewayError> {
-        if !chains.has(phase) {
+        let asks_for_body = chains.filters_read_body();
+        if !chains.has(phase) && !asks_for_body {
             return Ok(false);
         }
         let mut index = 0;
         while let Some(step) = chains.step(index) {
+            // Also for plugins that run later: by then the body may be gone.
+            if asks_for_body && step.filter_reads_body() {
+                // One that is too long has no values; whatever else is wrong ends the request.
+                let _ = self.cx.read_body(FILTERED_BODY_BYTES_MAX).await;
+                if self.cx.is_refused() {
+                    return Ok(true);
+                }
+            }
             let is_due = step.phases.has(phase)
                 && chains.runs(step, index, self.cx.variables())
                 && (who == Who::All || (chains.is_new(step) && !step.is_auth));
@@ -134,7 +150,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
             .map(|answer| self.prepared.fill(&answer, step.error_response.as_ref()))
             .is_some()
         };
-        if answered {
+        if answered || self.cx.is_refused() {
             return true;
         }
         if let Some(index) = self.cx.edits().upstream.take() {

@@ -54,7 +54,9 @@ pub(crate) fn named<'a>(
         "upstream_host" => {
             (!work.host_up.is_empty()).then_some(Cow::Borrowed(work.host_up.as_slice()))
         }
-        "request_body" => work.plugins.body.as_deref().map(Cow::Borrowed),
+        "request_body" => {
+            work.body.bytes(work.head.head_bytes, &client.link.buffer).map(Cow::Borrowed)
+        }
         "server_name" => Some(Cow::Borrowed(b"_")),
         _ => None,
     }

@@ -1,6 +1,7 @@
 //! What a request with plugins needs besides; reused from request to request.
 
 use tollhouse_plugin::{BodyFilter, Effect, HeaderEdits, RequestEdits, Shelf};
+use tollhouse_telemetry::ErrorCode;
 
 use super::prepared::Prepared;
 
@@ -20,8 +21,8 @@ pub struct PluginWork {
     pub(crate) filters: Filters,
     /// What plugins leave for later phases.
     pub(crate) shelf: Shelf,
-    /// The request's body, without chunk framing, once a plugin has asked for it.
-    pub(crate) body: Option<Vec<u8>>,
+    /// Why the request cannot go on, whatever plugins make of it.
+    pub(crate) refused: Option<ErrorCode>,
     /// Who asks.
     pub(crate) consumer: String,
     /// The consumer's group.
@@ -50,7 +51,7 @@ impl PluginWork {
         self.response_edits.clear();
         self.filters.clear();
         self.shelf.clear();
-        self.body = None;
+        self.refused = None;
         self.consumer.clear();
         self.consumer_group.clear();
         self.prepared.clear();

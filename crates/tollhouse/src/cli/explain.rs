@@ -4,7 +4,6 @@
 //! normalised and the route found by the router, over a snapshot made by the compiler. Nothing
 //! listens, nothing is sent, no name is resolved.
 
-mod body;
 mod decision;
 mod near;
 mod offline;

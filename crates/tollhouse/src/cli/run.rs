@@ -119,7 +119,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let vitals = Arc::new(Vitals::new(Arc::clone(&metrics)));
     let registry = start_registry(bootstrap, &descriptors, predecessor, &vitals).await?;
     let catalogue = crate::plugins::enabled(bootstrap)?;
-    let counted = (&metrics, &health);
+    let counted = (&metrics, &health, &settings.limits.memory);
     let (services, page) = crate::plugins::services(bootstrap, &catalogue, &identity, counted);
     let shared = Shared {
         metrics: Arc::clone(&metrics),

@@ -11,6 +11,7 @@ mod bench_ghz;
 mod bench_spellings;
 mod bench_suites;
 mod bodies;
+mod bodies_held;
 mod cases;
 mod clients;
 mod connections;

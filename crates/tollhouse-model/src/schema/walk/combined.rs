@@ -1,13 +1,16 @@
 //! Judges a value by the schemas that `allOf`, `anyOf`, `oneOf`, `if` and `not` hold, in this
 //! order.
 
-use serde_json::Value;
-
+use super::instance::Instance;
 use super::{Verdict, Walk};
 use crate::schema::rules::{Branch, Combined, Conditional};
 
 impl<'s> Walk<'s> {
-    pub(super) fn check_combined(&mut self, rules: &'s Combined, value: &mut Value) -> Verdict {
+    pub(super) fn check_combined<V: Instance>(
+        &mut self,
+        rules: &'s Combined,
+        value: &mut V,
+    ) -> Verdict {
         for (index, node) in rules.all_of.iter().enumerate() {
             if let Err(inner) = self.check(*node, value) {
                 return self.nest(inner, |inner| format!("allOf {} failed: {inner}", index + 1));
@@ -32,7 +35,7 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    fn check_one_of(&mut self, branches: &'s [Branch], value: &mut Value) -> Verdict {
+    fn check_one_of<V: Instance>(&mut self, branches: &'s [Branch], value: &mut V) -> Verdict {
         let mut matched = None;
         for (index, branch) in branches.iter().enumerate() {
             if !self.would_apply(*branch, value) {
@@ -59,7 +62,11 @@ impl<'s> Walk<'s> {
         }
     }
 
-    fn check_conditional(&mut self, rules: &'s Conditional, value: &mut Value) -> Verdict {
+    fn check_conditional<V: Instance>(
+        &mut self,
+        rules: &'s Conditional,
+        value: &mut V,
+    ) -> Verdict {
         let (branch, refusal) = if self.would_apply(rules.condition, value) {
             (rules.then, "then clause did not match")
         } else {

@@ -1,89 +1,93 @@
 //! Judges objects: their properties, and what they may hold beyond those.
 
-use crate::expr::pattern::Exhausted;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::instance::Instance;
 use super::{Verdict, Walk};
+use crate::expr::pattern::Exhausted;
+use crate::json::Kind;
 use crate::schema::rules::{Additional, Dependency, NodeId, ObjectRules, Presence, Property};
 use crate::schema::text::{plain, quoted};
 
 impl<'s> Walk<'s> {
-    pub(super) fn check_object(&mut self, rules: &'s ObjectRules, value: &mut Value) -> Verdict {
-        match value {
-            Value::Object(_) => {}
+    pub(super) fn check_object<V: Instance>(
+        &mut self,
+        rules: &'s ObjectRules,
+        value: &mut V,
+    ) -> Verdict {
+        match value.shape() {
+            Kind::Object => {}
             // An object without fields, as Lua writes it.
-            Value::Array(items) if items.is_empty() => {
-                let mut object = Value::Object(Map::new());
-                self.check_object(rules, &mut object)?;
-                if object.as_object().is_some_and(|fields| !fields.is_empty()) {
-                    *value = object;
-                }
-                return Ok(());
-            }
+            Kind::List if value.is_empty() => {}
             _ => return Ok(()),
         }
+        let properties = rules.properties.iter().map(|property| &*property.name);
+        let dependencies = rules.dependencies.iter().map(|(name, _)| &**name);
+        let required = rules.required.iter().map(|name| &**name);
+        value.expect_members(&mut properties.chain(required).chain(dependencies));
         for property in &rules.properties {
             self.check_property(property, value)?;
         }
-        let Value::Object(fields) = value else { return Ok(()) };
         for name in &rules.required {
-            if !fields.contains_key(&**name) {
+            if !value.has(name) {
                 return self.refuse(|| format!("property {} is required", quoted(name)));
             }
         }
         for (name, dependency) in &rules.dependencies {
-            if value.get(&**name).is_some() {
+            if value.has(name) {
                 self.check_dependency(name, dependency, value)?;
             }
         }
-        let Value::Object(fields) = value else { return Ok(()) };
-        self.check_other_fields(rules, fields)?;
-        let count = fields.len();
-        if let Some(least) = rules.least.filter(|least| count < *least) {
+        self.check_other_fields(rules, value)?;
+        if let Some(least) = rules.least.filter(|least| value.count() < *least) {
             return self.refuse(|| format!("expect object to have at least {least} properties"));
         }
-        if let Some(most) = rules.most.filter(|most| count > *most) {
+        if let Some(most) = rules.most.filter(|most| value.count() > *most) {
             return self.refuse(|| format!("expect object to have at most {most} properties"));
         }
         Ok(())
     }
 
-    fn check_property(&mut self, property: &'s Property, object: &mut Value) -> Verdict {
-        let Value::Object(fields) = object else { return Ok(()) };
-        if let Some(field) = fields.get_mut(&*property.name) {
-            if let Err(inner) = self.check_part(property.node, field) {
-                let name = &property.name;
+    fn check_property<V: Instance>(&mut self, property: &'s Property, object: &mut V) -> Verdict {
+        let name = &property.name;
+        let checked =
+            object.with_member(name, &mut |field| self.check_part(property.node, field));
+        match checked {
+            Some(Err(inner)) => {
                 return self.nest(inner, |inner| {
                     format!("property {} validation failed: {inner}", quoted(name))
                 });
             }
-            return match &property.dependency {
-                Some(dependency) => self.check_dependency(&property.name, dependency, object),
-                None => Ok(()),
-            };
+            Some(Ok(())) => {
+                return match &property.dependency {
+                    Some(dependency) => self.check_dependency(name, dependency, object),
+                    None => Ok(()),
+                };
+            }
+            None => {}
         }
         if property.presence == Presence::Required {
-            return self.refuse(|| format!("property {} is required", quoted(&property.name)));
+            return self.refuse(|| format!("property {} is required", quoted(name)));
         }
         if let Some(default) = &property.default {
             let mut filled = default.clone();
             // A default that is an object has defaults of its own; that it is good is for the
             // author of the schema to see to.
             self.tries(property.node, &mut filled);
-            fields.insert(property.name.clone().into_string(), filled);
+            object.add_member(name, filled);
         }
         Ok(())
     }
 
-    fn check_dependency(
+    fn check_dependency<V: Instance>(
         &mut self,
         name: &str,
         dependency: &'s Dependency,
-        object: &mut Value,
+        object: &mut V,
     ) -> Verdict {
         match dependency {
             Dependency::Names(needed) => {
-                let missing = needed.iter().find(|needed| object.get(&***needed).is_none());
+                let missing = needed.iter().find(|needed| !object.has(needed));
                 match missing {
                     None => Ok(()),
                     Some(missing) => self.refuse(|| {
@@ -104,16 +108,16 @@ impl<'s> Walk<'s> {
     }
 
     /// What the names of the fields say about their values, beyond `properties`.
-    fn check_other_fields(
+    fn check_other_fields<V: Instance>(
         &mut self,
         rules: &'s ObjectRules,
-        fields: &mut Map<String, Value>,
+        object: &mut V,
     ) -> Verdict {
         if rules.patterns.is_empty() && matches!(rules.additional, Additional::Allowed) {
             return Ok(());
         }
-        for (name, field) in fields.iter_mut() {
-            let mut described = rules.known.contains(name.as_str());
+        object.each_member(&mut |name, field| {
+            let mut described = rules.known.contains(name);
             for (shown, pattern, node) in &rules.patterns {
                 match pattern.is_match(name.as_bytes()) {
                     Ok(true) => {}
@@ -132,18 +136,18 @@ impl<'s> Walk<'s> {
                     });
                 }
             }
-            if !described {
-                self.check_additional(&rules.additional, name, field)?;
+            match described {
+                true => Ok(()),
+                false => self.check_additional(&rules.additional, name, field),
             }
-        }
-        Ok(())
+        })
     }
 
-    fn check_additional(
+    fn check_additional<V: Instance>(
         &mut self,
         additional: &'s Additional,
         name: &str,
-        field: &mut Value,
+        field: &mut V,
     ) -> Verdict {
         match additional {
             Additional::Allowed => Ok(()),
@@ -159,14 +163,13 @@ impl<'s> Walk<'s> {
     }
 
     /// `propertyNames`: each name is judged as a text.
-    pub(super) fn check_names(&mut self, node: NodeId, value: &Value) -> Verdict {
-        for name in value.as_object().into_iter().flat_map(|fields| fields.keys()) {
-            if let Err(inner) = self.check(node, &mut Value::from(name.as_str())) {
-                return self.nest(inner, |inner| {
+    pub(super) fn check_names<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {
+        value.each_member(&mut |name, _| {
+            self.check(node, &mut Value::from(name)).or_else(|inner| {
+                self.nest(inner, |inner| {
                     format!("property name {} validation failed: {inner}", quoted(name))
-                });
-            }
-        }
-        Ok(())
+                })
+            })
+        })
     }
 }

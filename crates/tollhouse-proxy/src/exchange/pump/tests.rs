@@ -10,6 +10,7 @@ use crate::exchange::testing::{Bench, fill, pattern, run};
 const CLIENT_HEAD: &[u8] = b"client's head|";
 /// The head written for the node.
 const HEAD: &[u8] = b"node's head|";
+const LEAD: Lead<'_> = Lead { head: HEAD, body: b"" };
 
 /// A pump for a request of which the head and `early` have arrived.
 fn pump_with(bench: &mut Bench, body: BodyLength, early: &[u8]) -> RequestPump {
@@ -22,14 +23,14 @@ fn pump_with(bench: &mut Bench, body: BodyLength, early: &[u8]) -> RequestPump {
 
 async fn send(pump: &mut RequestPump, bench: &mut Bench) -> Result<(), PumpError> {
     let Bench { shelf, downstream, upstream, .. } = bench;
-    poll_fn(|context| pump.poll_send(context, HEAD, downstream, &mut upstream.stream, shelf)).await
+    poll_fn(|context| pump.poll_send(context, LEAD, downstream, &mut upstream.stream, shelf)).await
 }
 
 /// One poll that must come to nothing; whom it waits for.
 async fn send_until_waiting(pump: &mut RequestPump, bench: &mut Bench) -> Waiting {
     let Bench { shelf, downstream, upstream, .. } = bench;
     poll_fn(|context| {
-        let sent = pump.poll_send(context, HEAD, downstream, &mut upstream.stream, shelf);
+        let sent = pump.poll_send(context, LEAD, downstream, &mut upstream.stream, shelf);
         assert!(sent.is_pending(), "{sent:?}");
         Poll::Ready(())
     })
@@ -42,7 +43,7 @@ async fn check_sent(pump: &mut RequestPump, bench: &mut Bench, late: &[u8], body
     let Bench { shelf, downstream, upstream, client, node } = bench;
     let expected = [HEAD, body].concat();
     let sending =
-        poll_fn(|context| pump.poll_send(context, HEAD, downstream, &mut upstream.stream, shelf));
+        poll_fn(|context| pump.poll_send(context, LEAD, downstream, &mut upstream.stream, shelf));
     let (sent, (), ()) = tokio::join!(sending, client.send(late), node.expect(&expected));
     assert!(sent.is_ok(), "{sent:?}");
     assert!(node.is_quiet().await, "nothing follows");
@@ -267,7 +268,7 @@ fn a_node_that_has_closed_takes_no_more() {
         let Bench { shelf, mut downstream, mut upstream, mut client, node } = bench;
         node.close();
         let sending = poll_fn(|context| {
-            pump.poll_send(context, HEAD, &mut downstream, &mut upstream.stream, &shelf)
+            pump.poll_send(context, LEAD, &mut downstream, &mut upstream.stream, &shelf)
         });
         let sent = tokio::select! {
             sent = sending => sent,

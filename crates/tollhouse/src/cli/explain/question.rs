@@ -9,13 +9,13 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use tollhouse_http::{BodyLength, HeadError, Known, RequestHead, authority};
+use tollhouse_model::body::{self, Operation, is_graphql_name};
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
 use tollhouse_proxy::Settings;
 use tollhouse_router::{MatchRequest, Normalized, normalize_path, request_uri};
 use tollhouse_telemetry::ErrorCode;
 
 use super::ExplainArguments;
-use super::body::BodyArguments;
 
 /// `http://host[:port]/path?query`, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub(super) struct Question {
     host: Vec<u8>,
     remote_addr: IpAddr,
     server_port: u16,
-    body: Option<BodyArguments>,
+    body: Vec<u8>,
 }
 
 impl Question {
@@ -123,11 +123,10 @@ impl Question {
         }
         let mut host = Vec::new();
         head.write_host(&bytes, &mut host);
-        let body = BodyArguments::read(
-            arguments.body.as_deref().unwrap_or_default(),
-            head.fields.first(Known::ContentType).map(|span| span.of_buffer(&bytes)),
-            settings.limits.post_args_bytes,
-        );
+        let mut body = arguments.body.clone().unwrap_or_default().into_bytes();
+        if body.len() > settings.limits.post_args_bytes {
+            body.clear();
+        }
         Ok(Self {
             path,
             host,
@@ -247,10 +246,29 @@ impl Lookup for Question {
                 let mut lines = self.header_lines().filter(|(name, _)| is_cookie(name));
                 lines.find_map(|(_, value)| cookie_value(value, name)).map(Cow::Borrowed)
             }
-            Variable::PostArg(name) => self.body.as_ref()?.argument(name).map(Cow::Owned),
-            Variable::PostJson(path) => self.body.as_ref()?.path(path).map(Cow::Owned),
+            Variable::PostArg(_) | Variable::PostJson(_) => self.in_body(variable),
+            Variable::Named(name) if is_graphql_name(name) => self.graphql(variable),
             Variable::Named(name) => self.named(name),
         }
+    }
+}
+
+impl Question {
+    /// What a variable finds in the body.
+    fn in_body(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        let content_type = self.head.fields.first(Known::ContentType)?.of_buffer(&self.bytes);
+        let found = body::look_up(&self.body, content_type, std::slice::from_ref(variable));
+        found.into_iter().next().flatten().map(Cow::Owned)
+    }
+
+    /// Of the document in the argument `query` of a GET, or in the body of anything else.
+    fn graphql(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        if self.method() != b"GET" {
+            return self.in_body(variable);
+        }
+        let document = query_argument(self.query()?, "query")?;
+        let operation = Operation::parse(std::str::from_utf8(&document).ok()?)?;
+        operation.value(variable).map(Cow::Owned)
     }
 }
 

@@ -1,0 +1,124 @@
+//! When two pieces are equal: numbers by what they are worth (`1` and `1.0` are one), objects
+//! whatever the order of their members; and the first two of a list that are.
+
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+
+use hashbrown::HashTable;
+use serde_json::{Number, Value};
+
+use super::piece::{Kind, Piece};
+
+impl Piece<'_> {
+    /// Whether it is worth as much as a tree.
+    pub fn equals(&self, tree: &Value) -> bool {
+        match (self.kind(), tree) {
+            (Kind::Null, Value::Null) => true,
+            (Kind::Boolean, Value::Bool(other)) => (self.raw() == "true") == *other,
+            (Kind::Number, Value::Number(other)) => numbers_equal(&self.exact_number(), other),
+            (Kind::Text, Value::String(other)) => self.is_text(other),
+            (Kind::List, Value::Array(others)) => {
+                let mut items = self.items();
+                others.iter().all(|other| items.next().is_some_and(|item| item.equals(other)))
+                    && items.next().is_none()
+            }
+            (Kind::Object, Value::Object(others)) => {
+                let mut left = others.len();
+                let all = self.members().all(|(name, value)| {
+                    left = left.wrapping_sub(1);
+                    let other = name.text().and_then(|name| others.get(&*name));
+                    other.is_some_and(|other| value.equals(other))
+                });
+                all && left == 0
+            }
+            _ => false,
+        }
+    }
+
+    /// The first item that equals an earlier one, as (earlier, later); costs some bytes an item.
+    pub fn first_repeated_item(&self) -> Option<(usize, usize)> {
+        let state = RandomState::new();
+        let mut seen: HashTable<(u32, Piece<'_>)> = HashTable::new();
+        for (index, item) in self.items().enumerate() {
+            let hash = state.hash_one(Keyed { piece: item, state: &state });
+            if let Some((earlier, _)) = seen.find(hash, |(_, other)| other.is_same(&item, &state)) {
+                return Some((*earlier as usize, index));
+            }
+            // A document has fewer items than bytes, which are below 4 GiB.
+            seen.insert_unique(hash, (index as u32, item), |(_, item)| {
+                state.hash_one(Keyed { piece: *item, state: &state })
+            });
+        }
+        None
+    }
+
+    fn is_same(&self, other: &Piece<'_>, state: &RandomState) -> bool {
+        match (self.kind(), other.kind()) {
+            (Kind::Number, Kind::Number) => {
+                numbers_equal(&self.exact_number(), &other.exact_number())
+            }
+            (Kind::Text, Kind::Text) => self.text() == other.text(),
+            (Kind::List, Kind::List) => {
+                let mut others = other.items();
+                let mut has_same =
+                    |item: Piece<'_>| others.next().is_some_and(|other| item.is_same(&other, state));
+                self.items().all(&mut has_same) && others.next().is_none()
+            }
+            (Kind::Object, Kind::Object) => {
+                let (own, others) = (self.by_name(state), other.by_name(state));
+                own.len() == others.len()
+                    && own.iter().zip(&others).all(|((name, value), (other_name, other))| {
+                        name == other_name && value.is_same(other, state)
+                    })
+            }
+            (one, two) => one == two && self.raw() == other.raw(),
+        }
+    }
+
+    /// The members of an object by the hash of their names, under seeds that nobody knows: two names
+    /// that share one are as likely as guessing it.
+    fn by_name(&self, state: &RandomState) -> Vec<(u64, Piece<'_>)> {
+        let mut members: Vec<(u64, Piece<'_>)> =
+            self.members().map(|(name, value)| (state.hash_one(name.text()), value)).collect();
+        members.sort_unstable_by_key(|(hash, _)| *hash);
+        members
+    }
+
+    fn exact_number(&self) -> Number {
+        serde_json::from_str(self.raw()).unwrap_or_else(|_| Number::from(0))
+    }
+}
+
+/// Whether two numbers are worth the same.
+pub(crate) fn numbers_equal(one: &Number, other: &Number) -> bool {
+    // Integers beyond what a float can hold are told apart.
+    one == other || (one.as_f64() == other.as_f64() && (one.is_f64() || other.is_f64()))
+}
+
+/// A piece as the key of a set.
+struct Keyed<'d, 's> {
+    piece: Piece<'d>,
+    /// Seeds the hashes of an object's members, which are added up since they have no order.
+    state: &'s RandomState,
+}
+
+impl Hash for Keyed<'_, '_> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let state = self.state;
+        match self.piece.kind() {
+            Kind::Null => 0u8.hash(hasher),
+            Kind::Boolean => self.piece.raw().hash(hasher),
+            // Adding zero makes one of the two zeros.
+            Kind::Number => {
+                (self.piece.number().unwrap_or_default() + 0.0).to_bits().hash(hasher);
+            }
+            Kind::Text => self.piece.text().hash(hasher),
+            Kind::List => self.piece.items().for_each(|item| Keyed { piece: item, state }.hash(hasher)),
+            Kind::Object => {
+                let hash = |(name, value): (Piece<'_>, Piece<'_>)| {
+                    state.hash_one((name.text(), Keyed { piece: value, state }))
+                };
+                self.piece.members().map(hash).fold(0u64, u64::wrapping_add).hash(hasher);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A place in a document: what stands there, and what stands inside of it.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::outline::Document;
+use super::scan;
+
+/// What a piece is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    Null,
+    Boolean,
+    Number,
+    Text,
+    List,
+    Object,
+}
+
+/// One value of a document.
+#[derive(Debug, Clone, Copy)]
+pub struct Piece<'d> {
+    document: &'d Document<'d>,
+    at: u32,
+}
+
+impl<'d> Piece<'d> {
+    pub(super) fn new(document: &'d Document<'d>, at: u32) -> Self {
+        Self { document, at }
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        match self.bytes()[self.begin()] {
+            b'{' => Kind::Object,
+            b'[' => Kind::List,
+            b'"' => Kind::Text,
+            b't' | b'f' => Kind::Boolean,
+            b'n' => Kind::Null,
+            _ => Kind::Number,
+        }
+    }
+
+    /// Where it begins in the document; tells it from all others.
+    pub fn begin(&self) -> usize {
+        self.at as usize
+    }
+
+    /// It as it stands in the document.
+    pub fn raw(&self) -> &'d str {
+        let mut hint = self.document.hint(self.begin());
+        &self.document.text[self.begin()..self.document.value_end(self.begin(), &mut hint)]
+    }
+
+    /// What a text says.
+    pub fn text(&self) -> Option<Cow<'d, str>> {
+        (self.kind() == Kind::Text).then(|| {
+            let end = scan::string_end(self.bytes(), self.begin());
+            scan::unescaped(&self.document.text[self.begin() + 1..end - 1])
+        })
+    }
+
+    /// What a number is worth.
+    pub fn number(&self) -> Option<f64> {
+        (self.kind() == Kind::Number).then(|| {
+            let end = scan::word_end(self.bytes(), self.begin());
+            scan::number(&self.bytes()[self.begin()..end])
+        })
+    }
+
+    /// Whether a list has no items, or an object no members.
+    pub fn is_empty(&self) -> bool {
+        let inside = scan::space(self.bytes(), self.begin() + 1);
+        matches!(self.bytes().get(inside), Some(b'}' | b']'))
+    }
+
+    /// The items of a list; none of anything else.
+    pub fn items(&self) -> impl Iterator<Item = Piece<'d>> + use<'d> {
+        Inside::new(*self, Kind::List)
+    }
+
+    /// The members of an object, each name once; none of anything else.
+    pub fn members(&self) -> impl Iterator<Item = (Piece<'d>, Piece<'d>)> + use<'d> {
+        let document = self.document;
+        let mut inside = Inside::new(*self, Kind::Object);
+        std::iter::from_fn(move || {
+            loop {
+                let name = inside.next()?;
+                let value = inside.value_of_member()?;
+                if !document.is_replaced(name.begin()) {
+                    return Some((name, value));
+                }
+            }
+        })
+    }
+
+    /// The member of that name.
+    pub fn member(&self, name: &str) -> Option<Piece<'d>> {
+        let found = self.members().find(|(other, _)| other.is_text(name));
+        found.map(|(_, value)| value)
+    }
+
+    /// The item at that place.
+    pub fn item(&self, index: usize) -> Option<Piece<'d>> {
+        self.items().nth(index)
+    }
+
+    /// Whether it is this text.
+    pub fn is_text(&self, text: &str) -> bool {
+        self.text().is_some_and(|own| own == text)
+    }
+
+    /// It as a tree, which costs some forty times as much memory; for small pieces.
+    pub fn to_value(&self) -> Value {
+        serde_json::from_str(self.raw()).unwrap_or_default()
+    }
+
+    fn bytes(&self) -> &'d [u8] {
+        self.document.text.as_bytes()
+    }
+}
+
+/// A walk over what stands directly inside of a list or object.
+pub(super) struct Inside<'d> {
+    document: &'d Document<'d>,
+    /// Behind what came last.
+    pub(super) at: usize,
+    hint: usize,
+    ended: bool,
+}
+
+impl<'d> Inside<'d> {
+    pub(super) fn new(piece: Piece<'d>, kind: Kind) -> Self {
+        let at = piece.begin() + 1;
+        let hint = piece.document.hint(at);
+        Self { document: piece.document, at, hint, ended: piece.kind() != kind }
+    }
+
+    /// The value behind the name that came last.
+    pub(super) fn value_of_member(&mut self) -> Option<Piece<'d>> {
+        let colon = scan::space(self.document.text.as_bytes(), self.at);
+        self.at = colon + 1;
+        self.next()
+    }
+}
+
+impl<'d> Iterator for Inside<'d> {
+    type Item = Piece<'d>;
+
+    fn next(&mut self) -> Option<Piece<'d>> {
+        if self.ended {
+            return None;
+        }
+        let text = self.document.text.as_bytes();
+        let mut begin = scan::space(text, self.at);
+        if text.get(begin) == Some(&b',') {
+            begin = scan::space(text, begin + 1);
+        }
+        if matches!(text.get(begin), Some(b'}' | b']') | None) {
+            self.ended = true;
+            return None;
+        }
+        self.at = self.document.value_end(begin, &mut self.hint);
+        // Documents are below 4 GiB.
+        Some(Piece::new(self.document, begin as u32))
+    }
+}

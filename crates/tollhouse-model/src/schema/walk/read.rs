@@ -1,0 +1,299 @@
+//! A value that stands in a text, judged where it stands: what is filled in is noted beside it.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::Verdict;
+use super::instance::Instance;
+use crate::json::{Additions, Kind, Piece};
+
+/// Members filled into objects of a document, the newest last; undone by forgetting.
+#[derive(Debug, Default)]
+pub(in crate::schema) struct Fills {
+    log: Vec<(usize, Box<str>, Value)>,
+    /// Places in the log by where the object begins.
+    by_object: HashMap<usize, Vec<usize>>,
+}
+
+impl Fills {
+    /// The newest value of a member that was filled in.
+    fn get(&self, object: usize, name: &str) -> Option<&Value> {
+        let places = self.by_object.get(&object)?;
+        let newest = places.iter().rev().map(|place| &self.log[*place]);
+        newest.into_iter().find(|(_, other, _)| **other == *name).map(|(.., value)| value)
+    }
+
+    fn put(&mut self, object: usize, name: &str, value: Value) {
+        self.by_object.entry(object).or_default().push(self.log.len());
+        self.log.push((object, name.into(), value));
+    }
+
+    /// The names of the members that an object got, in order.
+    fn names(&self, object: usize) -> Vec<Box<str>> {
+        let mut names: Vec<Box<str>> = Vec::new();
+        for place in self.by_object.get(&object).into_iter().flatten() {
+            let name = &self.log[*place].1;
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+
+    fn truncate(&mut self, length: usize) {
+        while self.log.len() > length {
+            let Some((object, ..)) = self.log.pop() else { return };
+            if let Some(places) = self.by_object.get_mut(&object) {
+                places.pop();
+            }
+        }
+    }
+
+    /// What has been filled in, object by object.
+    pub(in crate::schema) fn into_additions(self) -> Additions {
+        let objects = self.by_object.keys().copied().collect::<Vec<_>>();
+        let members = |object: &usize| {
+            let names = self.names(*object);
+            let newest = |name: Box<str>| {
+                let value = self.get(*object, &name).cloned();
+                value.map(|value| (name, value))
+            };
+            names.into_iter().filter_map(newest).collect::<Vec<_>>()
+        };
+        let all = objects.iter().map(|object| (*object, members(object)));
+        all.filter(|(_, members)| !members.is_empty()).collect()
+    }
+}
+
+/// A value of a document, or one that was filled in.
+pub(in crate::schema) struct Read<'d> {
+    place: Place<'d>,
+    fills: &'d RefCell<Fills>,
+    /// Members that will be asked for, found in one walk over the object.
+    expected: HashMap<Box<str>, Option<Piece<'d>>>,
+}
+
+enum Place<'d> {
+    Piece(Piece<'d>),
+    Added(Value),
+}
+
+impl<'d> Read<'d> {
+    pub(in crate::schema) fn new(piece: Piece<'d>, fills: &'d RefCell<Fills>) -> Self {
+        Self { place: Place::Piece(piece), fills, expected: HashMap::new() }
+    }
+
+    fn added(value: Value, fills: &'d RefCell<Fills>) -> Self {
+        Self { place: Place::Added(value), fills, expected: HashMap::new() }
+    }
+
+    fn piece(&self) -> Option<Piece<'d>> {
+        match &self.place {
+            Place::Piece(piece) => Some(*piece),
+            Place::Added(_) => None,
+        }
+    }
+
+    fn read_member(&self, name: &str) -> Option<Piece<'d>> {
+        match self.expected.get(name) {
+            Some(found) => *found,
+            None => self.piece()?.member(name),
+        }
+    }
+
+    fn names_added(&self) -> Vec<Box<str>> {
+        let object = self.piece().map(|piece| piece.begin());
+        object.map_or(Vec::new(), |object| self.fills.borrow().names(object))
+    }
+
+    /// Works on a member that was filled in, and keeps what it becomes.
+    fn with_added(
+        &mut self,
+        name: &str,
+        work: &mut dyn FnMut(&mut Self) -> Verdict,
+    ) -> Option<Verdict> {
+        let object = self.piece()?.begin();
+        let value = self.fills.borrow().get(object, name)?.clone();
+        let mut member = Self::added(value, self.fills);
+        let verdict = work(&mut member);
+        if let Place::Added(value) = member.place
+            && self.fills.borrow().get(object, name) != Some(&value)
+        {
+            self.fills.borrow_mut().put(object, name, value);
+        }
+        Some(verdict)
+    }
+}
+
+impl Instance for Read<'_> {
+    /// How much had been filled into the whole document.
+    type Mark = usize;
+
+    fn shape(&self) -> Kind {
+        match &self.place {
+            // A list that got members is an object from then on.
+            Place::Piece(piece) if piece.kind() == Kind::List && !self.names_added().is_empty() => {
+                Kind::Object
+            }
+            Place::Piece(piece) => piece.kind(),
+            Place::Added(value) => value.shape(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match &self.place {
+            Place::Piece(piece) => piece.is_empty() && self.names_added().is_empty(),
+            Place::Added(value) => Instance::is_empty(value),
+        }
+    }
+
+    fn text(&self) -> Option<Cow<'_, str>> {
+        match &self.place {
+            Place::Piece(piece) => piece.text(),
+            Place::Added(value) => value.text(),
+        }
+    }
+
+    fn number(&self) -> Option<f64> {
+        match &self.place {
+            Place::Piece(piece) => piece.number(),
+            Place::Added(value) => value.number(),
+        }
+    }
+
+    fn count(&self) -> usize {
+        match &self.place {
+            Place::Piece(piece) if piece.kind() == Kind::List => {
+                piece.items().count() + self.names_added().len()
+            }
+            Place::Piece(piece) => piece.members().count() + self.names_added().len(),
+            Place::Added(value) => value.count(),
+        }
+    }
+
+    fn each_item(&mut self, visit: &mut dyn FnMut(usize, &mut Self) -> Verdict) -> Verdict {
+        let items = self.piece().into_iter().flat_map(|piece| piece.items());
+        let fills = self.fills;
+        items.enumerate().try_for_each(|(index, item)| visit(index, &mut Self::new(item, fills)))
+    }
+
+    fn each_member(&mut self, visit: &mut dyn FnMut(&str, &mut Self) -> Verdict) -> Verdict {
+        let Some(piece) = self.piece() else { return Ok(()) };
+        for (name, value) in piece.members() {
+            visit(&name.text().unwrap_or_default(), &mut Self::new(value, self.fills))?;
+        }
+        for name in self.names_added() {
+            let visited = self.with_added(&name, &mut |member| visit(&name, member));
+            visited.unwrap_or(Ok(()))?;
+        }
+        Ok(())
+    }
+
+    fn expect_members<'n>(&mut self, names: &mut dyn Iterator<Item = &'n str>) {
+        let Some(piece) = self.piece() else { return };
+        let mut sought: HashMap<Box<str>, Option<Piece<'_>>> =
+            names.map(|name| (name.into(), None)).collect();
+        if sought.len() < 2 {
+            return;
+        }
+        for (name, value) in piece.members() {
+            if let Some(found) = name.text().and_then(|name| sought.get_mut(&*name)) {
+                *found = Some(value);
+            }
+        }
+        self.expected = sought;
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let object = self.piece().map(|piece| piece.begin());
+        self.read_member(name).is_some()
+            || object.is_some_and(|object| self.fills.borrow().get(object, name).is_some())
+    }
+
+    fn with_member(
+        &mut self,
+        name: &str,
+        work: &mut dyn FnMut(&mut Self) -> Verdict,
+    ) -> Option<Verdict> {
+        match self.read_member(name) {
+            Some(piece) => Some(work(&mut Self::new(piece, self.fills))),
+            None => self.with_added(name, work),
+        }
+    }
+
+    fn add_member(&mut self, name: &str, value: Value) {
+        if let Some(piece) = self.piece() {
+            self.fills.borrow_mut().put(piece.begin(), name, value);
+        }
+    }
+
+    fn equals(&self, tree: &Value) -> bool {
+        let Some(piece) = self.piece() else { return false };
+        if self.fills.borrow().log.is_empty() {
+            return piece.equals(tree);
+        }
+        // Only a value that is no larger than what it is compared with can be equal to it.
+        self.tree_up_to(size_of_tree(tree)).is_some_and(|own| own.equals(tree))
+    }
+
+    fn first_repeated(&self) -> Option<(usize, usize)> {
+        self.piece()?.first_repeated_item()
+    }
+
+    fn mark(&self) -> usize {
+        self.fills.borrow().log.len()
+    }
+
+    fn undo(&mut self, mark: usize) {
+        self.fills.borrow_mut().truncate(mark);
+    }
+
+    fn added_mut(&mut self) -> Option<&mut Value> {
+        match &mut self.place {
+            Place::Added(value) => Some(value),
+            Place::Piece(_) => None,
+        }
+    }
+}
+
+impl Read<'_> {
+    /// It as a tree with what was filled in; `None` where it has more than `parts` values.
+    fn tree_up_to(&self, parts: usize) -> Option<Value> {
+        let mut left = parts;
+        self.tree(&mut left)
+    }
+
+    fn tree(&self, left: &mut usize) -> Option<Value> {
+        *left = left.checked_sub(1)?;
+        let piece = self.piece()?;
+        if self.shape() == Kind::List {
+            let item = |item| Read::new(item, self.fills).tree(left);
+            return piece.items().map(item).collect::<Option<Vec<_>>>().map(Value::Array);
+        }
+        if self.shape() != Kind::Object {
+            return Some(piece.to_value());
+        }
+        let mut fields = serde_json::Map::new();
+        for (name, value) in piece.members() {
+            let value = Read::new(value, self.fills).tree(left)?;
+            fields.insert(name.text()?.into_owned(), value);
+        }
+        for name in self.names_added() {
+            let value = self.fills.borrow().get(piece.begin(), &name)?.clone();
+            fields.insert(name.into(), value);
+        }
+        Some(Value::Object(fields))
+    }
+}
+
+/// How many values a tree consists of.
+fn size_of_tree(tree: &Value) -> usize {
+    1 + match tree {
+        Value::Array(items) => items.iter().map(size_of_tree).sum::<usize>(),
+        Value::Object(fields) => fields.values().map(size_of_tree).sum::<usize>(),
+        _ => 0,
+    }
+}

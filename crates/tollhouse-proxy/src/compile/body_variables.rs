@@ -1,0 +1,116 @@
+//! Which variables of the configuration look into request bodies: a body that is read is looked into
+//! once, for all that may be asked.
+//!
+//! They are taken from the texts of objects, wherever those stand: in conditions of routes, in
+//! filters and confs of plugins. A text that only looks like one costs a look-up and nothing more.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use serde_json::Value;
+use tollhouse_model::template::Template;
+use tollhouse_model::variable::Variable;
+use tollhouse_model::{Id, Kind};
+
+/// Variables by the object that names them.
+#[derive(Debug, Default)]
+pub(super) struct BodyVariables {
+    objects: HashMap<(Kind, Id), Vec<Variable>>,
+    /// All of them once, until an object changes.
+    all: Option<Arc<[Variable]>>,
+}
+
+impl BodyVariables {
+    /// Notes those that an object names. One that is missing here, such as of the last good version
+    /// of an object that is no good now, is looked up by itself when it is asked for.
+    pub(super) fn note(&mut self, key: &(Kind, Id), object: &Value) {
+        let mut named = self.objects.remove(key).unwrap_or_default();
+        let had_any = !named.is_empty();
+        named.clear();
+        collect(object, &mut named);
+        if had_any || !named.is_empty() {
+            self.all = None;
+        }
+        if !named.is_empty() {
+            self.objects.insert(key.clone(), named);
+        }
+    }
+
+    /// Forgets an object.
+    pub(super) fn forget(&mut self, key: &(Kind, Id)) {
+        if self.objects.remove(key).is_some() {
+            self.all = None;
+        }
+    }
+
+    /// All of them, each once.
+    pub(super) fn all(&mut self) -> Arc<[Variable]> {
+        let all = self.all.get_or_insert_with(|| {
+            let mut all: Vec<Variable> = Vec::new();
+            for variable in self.objects.values().flatten() {
+                if !all.contains(variable) {
+                    all.push(variable.clone());
+                }
+            }
+            all.into()
+        });
+        Arc::clone(all)
+    }
+}
+
+fn collect(value: &Value, named: &mut Vec<Variable>) {
+    match value {
+        Value::String(text) => collect_text(text, named),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, named)),
+        Value::Object(fields) => fields.values().for_each(|field| collect(field, named)),
+        _ => {}
+    }
+}
+
+/// A text may be a variable's name, with or without `$`, or a template.
+fn collect_text(text: &str, named: &mut Vec<Variable>) {
+    if !text.contains("post_arg") && !text.contains("graphql_") {
+        return;
+    }
+    let whole = Variable::parse(text.strip_prefix('$').unwrap_or(text));
+    let template = Template::parse(text);
+    let all = std::iter::once(&whole).chain(template.variables());
+    for variable in all.filter(|variable| variable.reads_body()) {
+        if !named.contains(variable) {
+            named.push(variable.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_are_found_wherever_they_stand() {
+        let mut variables = BodyVariables::default();
+        let key = |id: &str| (Kind::Route, Id::new(id));
+        variables.note(&key("1"), &json!({
+            "vars": [["post_arg.a[*].b", "has", "x"], ["OR", ["graphql_name", "==", "y"]]],
+            "plugins": {
+                "limit-count": {"key": "post_arg_user", "count": "${post_arg.n ?? 5}"},
+                "proxy-rewrite": {"uri": "/x/$post_arg_user/$uri"},
+            },
+        }));
+        let mut found: Vec<String> =
+            variables.all().iter().map(|variable| format!("{variable:?}")).collect();
+        found.sort();
+        let expected = [
+            "Named(\"graphql_name\")",
+            "PostArg(\"user\")",
+            "PostJson(\"a[*].b\")",
+            "PostJson(\"n\")",
+        ];
+        assert_eq!(found, expected);
+        variables.note(&key("2"), &json!({"uri": "/a", "vars": [["arg_x", "1"]]}));
+        variables.forget(&key("1"));
+        assert!(variables.all().is_empty());
+    }
+}

@@ -1,0 +1,158 @@
+//! One body of 60 MB of JSON that costs a tree forty times its length: what it takes of memory, and
+//! how long requests for another route of the same core wait beside it.
+
+use super::Plan;
+use super::budget::{self, Figure};
+use super::cases::{BODY_BYTES, Case};
+use super::client::Connection;
+use super::gateway::Bootstrap;
+use super::measure::median;
+use super::process::{self, Running, free_port};
+use super::report::CaseResult;
+use super::{origin, peer::Peer};
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of the body, just below what plugins read by default.
+const BOMB_BYTES: usize = 60_000_000;
+/// Requests before the first look, so that pools and arenas are there already.
+const WARM_UP_REQUESTS: usize = 200;
+/// How often memory is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+/// The route that others ask for meanwhile.
+const OTHER: &str = "/r/0";
+/// Routes whose requests are read whole, and what they do with them.
+const ROUTES: [(&str, &str); 2] = [("/validated", "request-validation"), ("/chosen", "post_arg")];
+
+/// What one body cost.
+struct Cost {
+    memory_ratio: f64,
+    wait_ms: f64,
+}
+
+/// Runs the case; only Tollhouse looks into bodies.
+pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
+    let mut result = CaseResult::new(Case::BodyBomb.name(), Vec::new(), Vec::new());
+    if !plan.peers.contains(&Peer::Tollhouse) {
+        println!("nothing to measure without tollhouse");
+        return Ok(result);
+    }
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    for (path, what) in ROUTES {
+        let costs: Vec<Cost> =
+            (0..plan.rounds).map(|_| once(plan, origin.port, path)).collect::<Result<_>>()?;
+        let ratio = median(costs.iter().map(|cost| cost.memory_ratio).collect());
+        let wait_ms = median(costs.iter().map(|cost| cost.wait_ms).collect());
+        result.figures.extend([
+            Figure::judged(format!("{what}: memory over length"), ratio, budget::BOMB_MEMORY),
+            Figure::judged(format!("{what}: longest wait, ms"), wait_ms, budget::BOMB_WAIT_MS),
+        ]);
+    }
+    Ok(result)
+}
+
+/// One body to a gateway of its own, so that nothing is left of the one before.
+fn once(plan: &Plan, origin_port: u16, path: &str) -> Result<Cost> {
+    let folder = process::fresh_folder()?;
+    let port = free_port()?;
+    let resources = resources(origin_port);
+    Bootstrap::of_resources(port, &resources).write(folder.path())?;
+    let mut command = plan.cores.on_proxy_core(&plan.binary.display().to_string());
+    command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
+    let mut running = Running::start(command, folder)?;
+    running.wait_until_it_answers(port, OTHER)?;
+    measure(&running, port, path)
+}
+
+fn measure(running: &Running, port: u16, path: &str) -> Result<Cost> {
+    let request = bomb(path);
+    let mut other = Connection::open(port)?;
+    for _ in 0..WARM_UP_REQUESTS {
+        other.get(OTHER)?;
+    }
+    let before = running.memory_bytes()?;
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let peak = scope.spawn(|| peak_bytes(running, &is_over));
+        let longest = scope.spawn(|| longest_wait(&mut other, &is_over));
+        let status = Connection::open(port).and_then(|mut it| it.exchange(&request));
+        is_over.store(true, Ordering::Relaxed);
+        let peak = peak.join().ok().context("the watcher of memory ended early")?;
+        let longest = longest.join().ok().context("the other client ended early")??;
+        match status? {
+            200 => {}
+            status => bail!("the long body was answered {status}"),
+        }
+        let taken = peak.saturating_sub(before);
+        Ok(Cost {
+            memory_ratio: taken as f64 / BOMB_BYTES as f64,
+            wait_ms: longest.as_secs_f64() * 1e3,
+        })
+    })
+}
+
+fn peak_bytes(running: &Running, is_over: &AtomicBool) -> u64 {
+    let mut peak = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        peak = peak.max(running.memory_bytes().unwrap_or(0));
+        shell::pause(LOOK_INTERVAL);
+    }
+    peak
+}
+
+fn longest_wait(other: &mut Connection, is_over: &AtomicBool) -> Result<Duration> {
+    let mut longest = Duration::ZERO;
+    while !is_over.load(Ordering::Relaxed) {
+        let start = Instant::now();
+        other.get(OTHER)?;
+        longest = longest.max(start.elapsed());
+        shell::pause(Duration::from_micros(200));
+    }
+    Ok(longest)
+}
+
+/// A request whose body is `[1,1,…]`.
+fn bomb(path: &str) -> Vec<u8> {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {BOMB_BYTES}\r\n\r\n"
+    );
+    let mut request = head.into_bytes();
+    request.push(b'[');
+    request.extend(b"1,".iter().cycle().take(BOMB_BYTES - 4));
+    request.extend(b"11]");
+    request
+}
+
+fn resources(origin_port: u16) -> String {
+    let upstream = json!({
+        "type": "roundrobin", "nodes": { format!("127.0.0.1:{origin_port}"): 1 },
+    });
+    let validation = json!({ "request-validation": { "body_schema": { "type": "array" } } });
+    let routes = json!([
+        { "id": "other", "uri": OTHER, "upstream": upstream },
+        { "id": "validated", "uri": "/validated", "plugins": validation, "upstream": upstream },
+        {
+            "id": "chosen", "uri": "/chosen", "upstream": upstream,
+            "vars": [["post_arg.missing", "!", "==", "1"]],
+        },
+    ]);
+    json!({ "routes": routes }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_is_as_long_as_the_head_says() {
+        let request = bomb("/x");
+        let head = request.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
+        let body = &request[head + 4..];
+        assert_eq!(body.len(), BOMB_BYTES);
+        assert!(body.starts_with(b"[1,1,") && body.ends_with(b",1,11]"));
+    }
+}

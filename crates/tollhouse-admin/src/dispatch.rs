@@ -99,7 +99,8 @@ where
         (["plugins", "list"], &Method::GET) => plugins_api::list(admin, &call.arguments),
         (["plugins", "reload"], method) => plugins_api::reload(method),
         _ => {
-            if let (Mode::ReadOnly(file), true) = (&admin.parts.options.mode, call.method != Method::GET)
+            if let (Mode::ReadOnly(file), true) =
+                (&admin.parts.options.mode, call.method != Method::GET)
             {
                 let text = format!("objects are read from {file}, and are changed there");
                 return Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text));

@@ -60,10 +60,7 @@ pub fn look_up(body: &[u8], content_type: &[u8], wanted: &[Variable]) -> Vec<Opt
     values
 }
 
-fn each(
-    wanted: &[Variable],
-    value: impl Fn(&Variable) -> Option<Vec<u8>>,
-) -> Vec<Option<Vec<u8>>> {
+fn each(wanted: &[Variable], value: impl Fn(&Variable) -> Option<Vec<u8>>) -> Vec<Option<Vec<u8>>> {
     wanted.iter().map(value).collect()
 }
 

@@ -29,14 +29,29 @@ mod tests {
     #[test]
     fn addresses_and_private_names_are_local_and_registered_names_are_not() {
         for local in [
-            "", "localhost", "localhost:9180", "127.0.0.1:9180", "10.0.0.7", "[::1]:9180", "[fe80::1]",
-            "apisix:9180", "admin.localhost", "gw.svc.cluster.local", "GW.Internal:1", "localhost.",
+            "",
+            "localhost",
+            "localhost:9180",
+            "127.0.0.1:9180",
+            "10.0.0.7",
+            "[::1]:9180",
+            "[fe80::1]",
+            "apisix:9180",
+            "admin.localhost",
+            "gw.svc.cluster.local",
+            "GW.Internal:1",
+            "localhost.",
         ] {
             assert!(is_local(local), "{local}");
         }
         for foreign in [
-            "evil.example", "evil.com:9180", "127.0.0.1.evil.com", "local.evil.com", "[evil.com]",
-            "1.2.3.4.5:80", "a.b.",
+            "evil.example",
+            "evil.com:9180",
+            "127.0.0.1.evil.com",
+            "local.evil.com",
+            "[evil.com]",
+            "1.2.3.4.5:80",
+            "a.b.",
         ] {
             assert!(!is_local(foreign), "{foreign}");
         }

@@ -54,6 +54,10 @@ mod tests {
         assert!(!own.contains("APISIX") && !own.contains("openresty"));
         let imitated = Brand::Apisix.error_page("502 Bad Gateway");
         assert!(imitated.ends_with("APISIX</a>.</em></p></body>\r\n</html>\r\n"));
-        assert!(Brand::Apisix.page("302 Found").ends_with("openresty</center>\r\n</body>\r\n</html>\r\n"));
+        assert!(
+            Brand::Apisix
+                .page("302 Found")
+                .ends_with("openresty</center>\r\n</body>\r\n</html>\r\n")
+        );
     }
 }

@@ -34,9 +34,7 @@ pub use catalogue::{Catalogue, PluginType, SchemaOf};
 pub use consumer::{Consumer, ConsumerIndex, ConsumerSpec, Credential, NoConsumers};
 pub use context::RequestContext;
 pub use edits::{HeaderEdits, RequestEdits};
-pub use exchange::{
-    BodyError, BodyExaminer, Exchange, LocalFuture, Moment, each_header,
-};
+pub use exchange::{BodyError, BodyExaminer, Exchange, LocalFuture, Moment, each_header};
 pub use handler::Handler;
 pub use log::{LogContext, Transfer};
 pub use plugin::{Category, Flow, MetadataSpec, Phases, Plugin, RunPolicy, Step, UpstreamRef};

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use tollhouse_model::secret::SecretSource;
 use tollhouse_stdx::MemoryBudget;
 
-use crate::catalogue::Catalogue;
 use crate::brand::Brand;
+use crate::catalogue::Catalogue;
 use crate::queues::Queues;
 
 /// The object that a conf stands in, and its surroundings.

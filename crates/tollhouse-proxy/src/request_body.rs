@@ -108,8 +108,7 @@ pub(crate) async fn read_for_variables(
 ) -> Result<(), GatewayError> {
     let limit = worker.settings.limits.post_args_bytes;
     let kind = content_type(work, &client.link.buffer).and_then(BodyKind::named);
-    let is_too_long =
-        matches!(work.head.body, BodyLength::Known(length) if length > limit as u64);
+    let is_too_long = matches!(work.head.body, BodyLength::Known(length) if length > limit as u64);
     if kind.is_none() || is_too_long {
         work.body.values = Some(Vec::new());
         work.body.wanted = None;

@@ -23,12 +23,12 @@ pub mod slots;
 pub mod wheel;
 
 pub use budget::{MemoryBudget, Reservation};
+pub use byte_room::ByteRoom;
 pub use clock::CoarseClock;
 pub use cow_map::{CowMap, Equivalent};
 pub use edit_distance::nearest;
 pub use log_limit::LogLimit;
 pub use random::Random;
-pub use byte_room::ByteRoom;
 pub use room::Room;
 pub use slots::CowVec;
 pub use wheel::{Timer, Wheel};

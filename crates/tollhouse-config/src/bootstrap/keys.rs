@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::Bootstrap;
 use super::shape::{
     Count, CountOrNone, FilePath, HeaderName, LogFormat, LogTarget, OptionalPath, OptionalSecret,
-    OptionalTime, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone, Slots, Switch, Text, Time, TimeOrZero,
-    Words, WorkerCount,
+    OptionalTime, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone, Slots, Switch, Text, Time,
+    TimeOrZero, Words, WorkerCount,
 };
 use super::shape_more::{Fraction, Keys, Table};
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, Peers};

@@ -52,7 +52,9 @@ impl Operation {
         match name.strip_prefix(PREFIX)? {
             "operation" => Some(self.kind.clone().into_bytes()),
             "name" => Some(self.name.clone().into_bytes()),
-            "root_fields" => Some(Value::from(self.root_fields.as_slice()).to_string().into_bytes()),
+            "root_fields" => {
+                Some(Value::from(self.root_fields.as_slice()).to_string().into_bytes())
+            }
             _ => None,
         }
     }
@@ -103,7 +105,8 @@ impl<'d> Tokens<'d> {
     /// Steps over what means nothing: blanks, commas, comments.
     fn skip(&mut self) {
         loop {
-            let is_blank = |letter: char| letter.is_ascii_whitespace() || ",\u{feff}".contains(letter);
+            let is_blank =
+                |letter: char| letter.is_ascii_whitespace() || ",\u{feff}".contains(letter);
             self.rest = self.rest.trim_start_matches(is_blank);
             if !self.rest.starts_with('#') {
                 return;
@@ -249,10 +252,19 @@ mod tests {
         for (document, expected) in [
             ("{ a }", Some(("query", "", "a"))),
             ("query { a, b(x: {y: [1, \"}\"]}) { c } }", Some(("query", "", "a b"))),
-            ("query getRepo { owner { name } repo { created } }", Some(("query", "getRepo", "owner repo"))),
-            ("mutation($r: [T!]! = [1]) @d(a: 1) { add: addRepo(r: $r) { id } }", Some(("mutation", "", "addRepo"))),
+            (
+                "query getRepo { owner { name } repo { created } }",
+                Some(("query", "getRepo", "owner repo")),
+            ),
+            (
+                "mutation($r: [T!]! = [1]) @d(a: 1) { add: addRepo(r: $r) { id } }",
+                Some(("mutation", "", "addRepo")),
+            ),
             ("subscription S { x } query T { y }", Some(("subscription", "S", "x"))),
-            ("# a comment }\nquery{a @skip(if: $b){b} ...F ... on T { c }}", Some(("query", "", "a F"))),
+            (
+                "# a comment }\nquery{a @skip(if: $b){b} ...F ... on T { c }}",
+                Some(("query", "", "a F")),
+            ),
             ("{ a(b: \"\"\"block \" text\"\"\") }", Some(("query", "", "a"))),
             ("", None),
             ("{}", None),

@@ -59,8 +59,9 @@ impl Piece<'_> {
             (Kind::Text, Kind::Text) => self.text() == other.text(),
             (Kind::List, Kind::List) => {
                 let mut others = other.items();
-                let mut has_same =
-                    |item: Piece<'_>| others.next().is_some_and(|other| item.is_same(&other, state));
+                let mut has_same = |item: Piece<'_>| {
+                    others.next().is_some_and(|other| item.is_same(&other, state))
+                };
                 self.items().all(&mut has_same) && others.next().is_none()
             }
             (Kind::Object, Kind::Object) => {
@@ -112,7 +113,9 @@ impl Hash for Keyed<'_, '_> {
                 (self.piece.number().unwrap_or_default() + 0.0).to_bits().hash(hasher);
             }
             Kind::Text => self.piece.text().hash(hasher),
-            Kind::List => self.piece.items().for_each(|item| Keyed { piece: item, state }.hash(hasher)),
+            Kind::List => {
+                self.piece.items().for_each(|item| Keyed { piece: item, state }.hash(hasher))
+            }
             Kind::Object => {
                 let hash = |(name, value): (Piece<'_>, Piece<'_>)| {
                     state.hash_one((name.text(), Keyed { piece: value, state }))

@@ -36,7 +36,11 @@ struct Segment {
 enum Selector {
     Name(String),
     Place(i64),
-    Slice { from: Option<i64>, to: Option<i64>, step: usize },
+    Slice {
+        from: Option<i64>,
+        to: Option<i64>,
+        step: usize,
+    },
     Any,
     /// One of these groups must hold, each of which is tests that must all hold.
     Filter(Vec<Vec<Test>>),
@@ -231,8 +235,9 @@ impl Comparison {
         let ordering = match literal {
             Literal::Text(text) => piece.text().map(|own| (*own).cmp(text.as_str())),
             Literal::Number(number) => piece.number().and_then(|own| own.partial_cmp(number)),
-            Literal::Boolean(boolean) => (piece.kind() == Kind::Boolean)
-                .then(|| (piece.raw() == "true").cmp(boolean)),
+            Literal::Boolean(boolean) => {
+                (piece.kind() == Kind::Boolean).then(|| (piece.raw() == "true").cmp(boolean))
+            }
             Literal::Null => (piece.kind() == Kind::Null).then_some(Ordering::Equal),
         };
         match (self, ordering) {

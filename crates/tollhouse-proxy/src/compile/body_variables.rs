@@ -92,13 +92,16 @@ mod tests {
     fn names_are_found_wherever_they_stand() {
         let mut variables = BodyVariables::default();
         let key = |id: &str| (Kind::Route, Id::new(id));
-        variables.note(&key("1"), &json!({
-            "vars": [["post_arg.a[*].b", "has", "x"], ["OR", ["graphql_name", "==", "y"]]],
-            "plugins": {
-                "limit-count": {"key": "post_arg_user", "count": "${post_arg.n ?? 5}"},
-                "proxy-rewrite": {"uri": "/x/$post_arg_user/$uri"},
-            },
-        }));
+        variables.note(
+            &key("1"),
+            &json!({
+                "vars": [["post_arg.a[*].b", "has", "x"], ["OR", ["graphql_name", "==", "y"]]],
+                "plugins": {
+                    "limit-count": {"key": "post_arg_user", "count": "${post_arg.n ?? 5}"},
+                    "proxy-rewrite": {"uri": "/x/$post_arg_user/$uri"},
+                },
+            }),
+        );
         let mut found: Vec<String> =
             variables.all().iter().map(|variable| format!("{variable:?}")).collect();
         found.sort();

@@ -111,13 +111,8 @@ impl Exchange for Lent<'_> {
 
     fn read_body<'a>(&'a mut self, bytes_max: u64) -> LocalFuture<'a, Result<(), BodyError>> {
         Box::pin(async move {
-            let read = request_body::read_whole(
-                self.worker,
-                self.client,
-                self.work,
-                self.body,
-                bytes_max,
-            );
+            let read =
+                request_body::read_whole(self.worker, self.client, self.work, self.body, bytes_max);
             read.await.map_err(|error| self.body_error(error))
         })
     }

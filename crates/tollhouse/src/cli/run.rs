@@ -24,6 +24,7 @@ use crate::control::banner::Banner;
 use crate::control::descriptors::{self, Descriptors};
 use crate::control::duty::{self, Duty};
 use crate::control::feed;
+use crate::control::handover;
 use crate::control::handover::Succession;
 use crate::control::identity::Identity;
 use crate::control::introspection::{Introspection, ServerInfo};
@@ -32,7 +33,6 @@ use crate::control::registry::{self, RunningRegistry};
 use crate::control::resources::{Drivers, Resources, Shared};
 use crate::control::server::{self, Predecessor, SideListeners};
 use crate::control::signals::{Request, Signals};
-use crate::control::handover;
 use crate::control::vitals::{Part, Vitals};
 use crate::wire::{self, CoreParts, Cores};
 
@@ -150,8 +150,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let addresses: Vec<_> = listeners.iter().map(|listeners| listeners.address).collect();
     let spares = handover::Spares::of(&listeners)?;
     let new_key = feed.new_key().cloned();
-    let parts =
-        duty::Parts { bootstrap: bootstrap.clone(), shared, feed, registry, registry_page };
+    let parts = duty::Parts { bootstrap: bootstrap.clone(), shared, feed, registry, registry_page };
     // Whoever meets the data plane finds the Admin API as well: it listens first.
     let duty = Duty::begin(parts, predecessor).await?;
     let parts =
@@ -190,9 +189,7 @@ async fn start_registry(
     vitals: &Vitals,
 ) -> anyhow::Result<Option<RunningRegistry>> {
     match registry::start(bootstrap, descriptors, predecessor).await {
-        Err(error)
-            if predecessor == Predecessor::None && !registry::is_asked_for(bootstrap) =>
-        {
+        Err(error) if predecessor == Predecessor::None && !registry::is_asked_for(bootstrap) => {
             vitals.down(Part::Registry, format!("{error:#}"));
             Ok(None)
         }

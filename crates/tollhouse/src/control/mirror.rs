@@ -48,9 +48,10 @@ impl Mirror {
         let mut gone: hashbrown::HashMap<_, _> =
             held.entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
         let mut operations = Vec::new();
-        for (kind, known) in Kind::ALL.into_iter().flat_map(|kind| {
-            document.of_kind(kind).into_iter().map(move |known| (kind, known))
-        }) {
+        for (kind, known) in Kind::ALL
+            .into_iter()
+            .flat_map(|kind| document.of_kind(kind).into_iter().map(move |known| (kind, known)))
+        {
             let key = store_key(&self.prefix, kind, &known.id);
             let Some(value) = self.object(kind, &known.text, known.id.as_str()) else { continue };
             if gone.remove(key.as_str()).is_none_or(|before| before != value) {

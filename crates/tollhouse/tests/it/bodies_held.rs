@@ -57,7 +57,8 @@ fn sized(path: &str, body: &str) -> String {
 }
 
 fn chunked(path: &str, body: &str) -> String {
-    let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n");
+    let head =
+        format!("POST {path} HTTP/1.1\r\nHost: a\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n");
     format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len())
 }
 

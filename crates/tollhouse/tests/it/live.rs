@@ -81,7 +81,8 @@ fn a_file_that_says_the_same_is_no_revision() {
 fn a_bad_object_is_kept_out_and_the_others_serve() {
     let origin = Origin::named("a");
     let to = |id: &str, uri: &str| json!({ "id": id, "uri": uri, "upstream": upstream([origin.address()]) });
-    let bad = json!({ "id": "bad", "uri": "/bad", "priority": "high", "upstream": { "nodes": {} } });
+    let bad =
+        json!({ "id": "bad", "uri": "/bad", "priority": "high", "upstream": { "nodes": {} } });
     let gateway = gateway().resources(&routes([to("one", "/one"), bad])).start();
     let mut client = gateway.client();
     assert_eq!(client.get("/one").status(), 200);

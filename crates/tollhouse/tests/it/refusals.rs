@@ -352,9 +352,10 @@ fn a_gateway_without_server_tokens_names_no_version() {
 #[test]
 fn a_gateway_shows_its_own_name_unless_it_is_told_to_show_another() {
     let closed = ClosedPort::new();
-    for (imitates, server, page) in
-        [("false", "tollhouse", "<center>tollhouse</center>"), ("true", "APISIX/3.18.0", "openresty")]
-    {
+    for (imitates, server, page) in [
+        ("false", "tollhouse", "<center>tollhouse</center>"),
+        ("true", "APISIX/3.18.0", "openresty"),
+    ] {
         let resources = crate::support::everything_to(closed.address());
         let gateway = gateway().set("imitate_apisix", imitates).resources(&resources).start();
         let answer = gateway.client().get("/");

@@ -28,8 +28,8 @@ impl<'s> Walk<'s> {
             Items::Each(node) => {
                 value.each_item(&mut |index, item| self.check_item("item", *node, index, item))?;
             }
-            Items::Tuple(nodes, rest) => value.each_item(&mut |index, item| {
-                match (nodes.get(index), rest) {
+            Items::Tuple(nodes, rest) => {
+                value.each_item(&mut |index, item| match (nodes.get(index), rest) {
                     (Some(node), _) => self.check_item("item", *node, index, item),
                     (None, Additional::Allowed) => Ok(()),
                     (None, Additional::Forbidden) => {
@@ -38,8 +38,8 @@ impl<'s> Walk<'s> {
                     (None, Additional::Judged(node)) => {
                         self.check_item("additional item", *node, index, item)
                     }
-                }
-            })?,
+                })?
+            }
         }
         if rules.unique
             && let Some((earlier, later)) = value.first_repeated()
@@ -65,11 +65,7 @@ impl<'s> Walk<'s> {
     }
 
     /// `contains`: one item at least is good.
-    pub(super) fn check_contains<V: Instance>(
-        &mut self,
-        branch: Branch,
-        value: &mut V,
-    ) -> Verdict {
+    pub(super) fn check_contains<V: Instance>(&mut self, branch: Branch, value: &mut V) -> Verdict {
         if value.shape() != Kind::List {
             return Ok(());
         }

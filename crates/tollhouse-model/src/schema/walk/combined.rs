@@ -62,11 +62,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    fn check_conditional<V: Instance>(
-        &mut self,
-        rules: &'s Conditional,
-        value: &mut V,
-    ) -> Verdict {
+    fn check_conditional<V: Instance>(&mut self, rules: &'s Conditional, value: &mut V) -> Verdict {
         let (branch, refusal) = if self.would_apply(rules.condition, value) {
             (rules.then, "then clause did not match")
         } else {

@@ -50,8 +50,7 @@ impl<'s> Walk<'s> {
 
     fn check_property<V: Instance>(&mut self, property: &'s Property, object: &mut V) -> Verdict {
         let name = &property.name;
-        let checked =
-            object.with_member(name, &mut |field| self.check_part(property.node, field));
+        let checked = object.with_member(name, &mut |field| self.check_part(property.node, field));
         match checked {
             Some(Err(inner)) => {
                 return self.nest(inner, |inner| {

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use tollhouse_model::variable::Variable;
-use tollhouse_plugin::{Brand, 
-    LogContext, Phases, RequestContext, ResponseContext, Scope, Step, Transfer, each_header,
+use tollhouse_plugin::{
+    Brand, LogContext, Phases, RequestContext, ResponseContext, Scope, Step, Transfer, each_header,
 };
 use tollhouse_stdx::civil::CivilTime;
 

@@ -8,8 +8,8 @@ use tollhouse_model::{
     Consumer, ConsumerGroup, Credential, GlobalRule, Kind, PluginConfig, PluginSet, Problems,
     Route, Service, Upstream,
 };
-use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_plugin::judge::{self, Role, Surroundings};
+use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_proxy::compile::kind_without_effect;
 
 use super::Environment;

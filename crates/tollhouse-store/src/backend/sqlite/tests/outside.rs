@@ -93,7 +93,8 @@ async fn a_lock_of_an_outside_tool_costs_those_who_queue_behind_it_one_wait() {
     let outside = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
     outside.execute_batch("BEGIN IMMEDIATE").unwrap();
     let started = std::time::Instant::now();
-    let commits = (0..8).map(|number| store.commit(Transaction::new().put(format!("{number}"), "v")));
+    let commits =
+        (0..8).map(|number| store.commit(Transaction::new().put(format!("{number}"), "v")));
     let outcomes = join_all(commits).await;
     assert!(outcomes.iter().all(|it| matches!(it, Err(StoreError::InUse { .. }))), "{outcomes:?}");
     // The first may have gone alone; the rest waited together.

@@ -56,6 +56,12 @@ impl RequestBody {
         buffer.filled().get(head_bytes..self.end?)
     }
 
+    /// The body's bytes, once it has been read; without chunk framing.
+    #[inline]
+    pub(crate) fn length(&self, head_bytes: usize) -> Option<u64> {
+        Some((self.end? - head_bytes) as u64)
+    }
+
     /// Forgets the body.
     #[inline]
     pub(crate) fn finish(&mut self) {
@@ -157,6 +163,7 @@ pub(crate) async fn read_whole(
         return Err(ErrorCode::BodyTooLarge.into());
     }
     work.body.end = Some(end);
+    pump.send_plainly();
     look_up(worker, client, work).await
 }
 

@@ -133,7 +133,11 @@ fn framing(work: &Work) -> Framing {
     }
     match work.head.body {
         BodyLength::Known(bytes) => Framing::Length(bytes),
-        BodyLength::Chunked => Framing::Chunked,
+        BodyLength::Chunked => match work.body.length(work.head.head_bytes) {
+            // A body that was read whole for somebody is sent with its length, as nginx does.
+            Some(bytes) => Framing::Length(bytes),
+            None => Framing::Chunked,
+        },
         BodyLength::None if work.head.fields.has(Known::ContentLength) => Framing::Length(0),
         BodyLength::None | BodyLength::UntilClose => Framing::Unsaid,
     }

@@ -139,7 +139,7 @@ fn hashing_reads_its_key_by_its_source() {
 fn each_field_is_judged() {
     let none = "matches none of the enum values";
     let table = [
-        (json!({"type": "random"}), "type: \"random\" has no effect: nodes take turns"),
+        (json!({"type": "random"}), "type: has no effect: nodes take turns"),
         (json!({"type": 1}), "wrong type: expected string, got number"),
         (json!({"type": "chash"}), "missing key"),
         (json!({"type": "chash", "hash_on": "header"}), "missing key"),

@@ -155,7 +155,6 @@ fn a_signature_fits_one_target_alone() {
     let target = authorization("hmac-sha256", "@request-target date", &signature);
     for (line, passes) in [
         ("/a", true),
-        ("/%61", true),
         (&*format!("/a%0adate:%20{}", DATE.replace(' ', "%20")), false),
         ("/a%3F", false),
     ] {

@@ -170,6 +170,15 @@ impl RequestPump {
         self.data_received > self.body_bytes_max
     }
 
+    /// Sends without chunks what has arrived in chunks: all of it is here, and its length is known.
+    pub(crate) fn send_plainly(&mut self) {
+        debug_assert!(
+            self.is_received() && !self.has_sent(),
+            "all of the body stands in the buffer"
+        );
+        self.coding = Coding::Plain;
+    }
+
     /// Leaves the body that has been received out of what is sent: another one takes its place.
     pub(crate) fn leave_out(&mut self) {
         self.position += self.ready;

@@ -1,6 +1,7 @@
 //! `tollhouse run`: start, serve until told to stop, drain.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use anyhow::Context;
 use clap::Args;
 use tokio::sync::mpsc;
 use tollhouse_config::Bootstrap;
+use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_net::handover::Inheritance;
 use tollhouse_net::resolve::Resolver;
@@ -30,7 +32,7 @@ use crate::control::identity::Identity;
 use crate::control::introspection::{Introspection, ServerInfo};
 use crate::control::metrics::MetricsPage;
 use crate::control::registry::{self, RunningRegistry};
-use crate::control::resources::{Drivers, Resources, Shared};
+use crate::control::resources::{Drivers, Resources, Shared, Source};
 use crate::control::server::{self, Predecessor, SideListeners};
 use crate::control::signals::{Request, Signals};
 use crate::control::vitals::{Part, Vitals};
@@ -45,7 +47,7 @@ pub struct RunArguments {
     #[command(flatten)]
     configuration: Configuration,
     /// Declarative file of resources, watched (APISIX's standalone shape, YAML ending in #END, or
-    /// JSON), in place of the store and its Admin API; short for `--set resources=FILE`.
+    /// JSON), in place of the store; the Admin API then only shows it. Short for `--set resources=FILE`.
     #[arg(short, long, value_name = "FILE")]
     resources: Option<std::path::PathBuf>,
     /// Take the listening sockets over from the tollhouse that runs with the same data_dir; it
@@ -163,21 +165,26 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let successors = await_successors(data_dir, &spares);
     let side = server::start_all(bootstrap, &introspection, predecessor, descriptors.side).await?;
     duty.start_drivers();
-    let banner = Banner {
-        data_plane: &addresses,
-        side: &side,
-        admin: duty.admin(),
-        registry: duty.registry(),
-        source: &source,
-        new_key: new_key.as_ref(),
-        has_demonstration: duty.feed().has_demonstration(),
-        workers,
-    };
-    banner.print();
+    print_banner(&duty, &side, &addresses, (&source, new_key.as_ref()), workers);
     // Half of what is resident now served the start alone.
     tollhouse_stdx::resident::release_file_pages();
     let control = Control { resources, duty, snapshots, log, spares, signals, side };
     control.run(cores, successors).await
+}
+
+/// Says what listens where.
+fn print_banner(
+    duty: &Duty,
+    side: &SideListeners,
+    data_plane: &[SocketAddr],
+    (source, new_key): (&Source, Option<&Secret>),
+    workers: usize,
+) {
+    let (admin, registry) = (duty.admin(), duty.registry());
+    let has_demonstration = duty.feed().has_demonstration();
+    let banner =
+        Banner { data_plane, side, admin, registry, source, new_key, has_demonstration, workers };
+    banner.print();
 }
 
 /// Starts the registry. One that nobody asked for does not keep the gateway from serving: it is

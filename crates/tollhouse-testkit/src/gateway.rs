@@ -151,7 +151,13 @@ impl Gateway {
         memory::resident_bytes(self.process())
     }
 
-    /// The most bytes of memory that it ever held.
+    /// Bytes of memory that it holds, from which its peak counts anew: a start needs more than serving.
+    pub fn memory_bytes_before(&self) -> u64 {
+        memory::forget_peak(self.process());
+        self.memory_bytes()
+    }
+
+    /// The most bytes of memory that it held since its start, or since [`Self::memory_bytes_before`].
     pub fn memory_bytes_max(&self) -> u64 {
         memory::resident_bytes_max(self.process())
     }

@@ -8,7 +8,15 @@ pub fn resident_bytes(process: u32) -> u64 {
     status_kibibytes(process, "VmRSS:") * 1024
 }
 
-/// The most bytes of memory that it ever held.
+/// Forgets what it held before: the peak begins with what it holds now (proc(5), `clear_refs`).
+///
+/// # Panics
+/// When there is no such process, or it is somebody else's.
+pub fn forget_peak(process: u32) {
+    std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("the process is ours");
+}
+
+/// The most bytes of memory that it held since it started, or since [`forget_peak`].
 ///
 /// # Panics
 /// When there is no such process.

@@ -57,10 +57,11 @@ pub(super) async fn json_body(
         return Err(NoBody::Refused(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
     }
     let collecting = collected(capacity, body, bytes_max);
-    tokio::time::timeout(BODY_TIMEOUT, collecting).await.unwrap_or_else(|_| {
+    let Ok(taken) = tokio::time::timeout(BODY_TIMEOUT, collecting).await else {
         let text = "408: the body did not arrive in 30 s";
-        Err(NoBody::Refused(plain(StatusCode::REQUEST_TIMEOUT, text)))
-    })
+        return Err(NoBody::Refused(plain(StatusCode::REQUEST_TIMEOUT, text)));
+    };
+    taken
 }
 
 async fn collected(capacity: &Capacity, mut body: Body, bytes_max: usize) -> Result<Taken, NoBody> {

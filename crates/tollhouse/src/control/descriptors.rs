@@ -126,8 +126,8 @@ mod tests {
     fn shares_add_up_to_the_limit_and_everybody_has_one() {
         for limit in [1024, 4096, 20_000, 1 << 20] {
             for (workers, has_registry) in [(1, true), (2, false), (16, true)] {
-                let mut bootstrap = Bootstrap::default();
-                bootstrap.workers = Workers::Count(workers);
+                let mut bootstrap =
+                    Bootstrap { workers: Workers::Count(workers), ..Bootstrap::default() };
                 bootstrap.registry.workers = Workers::Count(workers);
                 if !has_registry {
                     bootstrap.listen.registry_grpc.clear();

@@ -31,7 +31,7 @@ pub(in crate::schema) trait Instance: Sized {
     /// Shows the members of an object, until one is refused.
     fn each_member(&mut self, visit: &mut dyn FnMut(&str, &mut Self) -> Verdict) -> Verdict;
     /// Says which members will be asked for, where that helps to find them.
-    fn expect_members<'n>(&mut self, _names: &mut dyn Iterator<Item = &'n str>) {}
+    fn expect_members(&mut self, _names: &mut dyn Iterator<Item = &str>) {}
     /// Whether there is a member of that name.
     fn has(&self, name: &str) -> bool;
     /// Works on the member of that name.

@@ -192,7 +192,7 @@ impl Instance for Read<'_> {
         Ok(())
     }
 
-    fn expect_members<'n>(&mut self, names: &mut dyn Iterator<Item = &'n str>) {
+    fn expect_members(&mut self, names: &mut dyn Iterator<Item = &str>) {
         let Some(piece) = self.piece() else { return };
         let mut sought: HashMap<Box<str>, Option<Piece<'_>>> =
             names.map(|name| (name.into(), None)).collect();

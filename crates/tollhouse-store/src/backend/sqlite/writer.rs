@@ -321,9 +321,8 @@ impl Writer {
         let mut outcomes = Vec::with_capacity(transactions.len());
         for transaction in transactions {
             let outcome = self.run_one(transaction, newest)?;
-            match &outcome {
-                Ok(applied) => newest = applied.committed.revision,
-                Err(_) => {}
+            if let Ok(applied) = &outcome {
+                newest = applied.committed.revision;
             }
             outcomes.push(outcome);
         }

@@ -120,7 +120,7 @@ fn plugins(side: SocketAddr) -> Vec<Value> {
         json!({"brotli": {"types": "*", "min_length": 1}}),
         json!({"key-auth": {"hide_credentials": true}}),
         json!({"basic-auth": {}}),
-        json!({"cors": {"allow_origins": "**", "allow_credential": true}}),
+        json!({"cors": {"allow_origins": "**", "allow_methods": "**", "allow_headers": "**", "expose_headers": "**", "allow_credential": true}}),
         json!({"echo": {"before_body": "before ", "after_body": " after"}}),
         json!({"request-validation": {"body_schema": {"type": "object", "required": ["a"]}}}),
         json!({"request-id": {}}),

@@ -292,7 +292,7 @@ impl<'s> Connection<'s> {
             BodyLength::Chunked => {
                 let mut decoder = ChunkedDecoder::new();
                 loop {
-                    match decoder.skip(&self.buffer) {
+                    match decoder.count(&self.buffer).map(|(read, _)| read) {
                         Ok(read) => self.buffer.drain(..read),
                         Err(error) => {
                             self.found(format!("a body for the node is refused: {error:?}"));
@@ -365,7 +365,7 @@ impl Reading {
                 BodyLength::UntilClose => None,
                 BodyLength::Chunked => {
                     let mut decoder = ChunkedDecoder::new();
-                    decoder.skip(rest).ok().filter(|_| decoder.is_done())
+                    decoder.count(rest).ok().map(|(read, _)| read).filter(|_| decoder.is_done())
                 }
             };
             return match body {

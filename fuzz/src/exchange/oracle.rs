@@ -52,7 +52,7 @@ impl Asked {
                 BodyLength::Known(bytes) => usize::try_from(bytes).ok(),
                 BodyLength::Chunked => {
                     let mut decoder = ChunkedDecoder::new();
-                    decoder.skip(rest).ok().filter(|_| decoder.is_done())
+                    decoder.count(rest).ok().map(|(read, _)| read).filter(|_| decoder.is_done())
                 }
             };
             let Some(body) = body.filter(|body| *body <= rest.len()) else { break };
@@ -96,8 +96,8 @@ fn answers(heard: &[u8], asked: &Asked) -> Result<(), String> {
             }
             BodyLength::Chunked => {
                 let mut decoder = ChunkedDecoder::new();
-                let read = decoder
-                    .skip(rest)
+                let (read, _) = decoder
+                    .count(rest)
                     .map_err(|error| format!("the body of answer {count} is none: {error:?}"))?;
                 rest = &rest[read..];
             }

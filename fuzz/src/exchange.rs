@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 use gateway::Gateway;
 use node::Node;
 use script::Script;
+use tollhouse_http::{ChunkError, ChunkedDecoder};
 
 /// The gateway and the two origins of this process.
 pub struct Stage {
@@ -36,6 +37,15 @@ impl Stage {
         let gateway = Gateway::start(node.address(), side.address());
         Self { gateway, node, side }
     }
+}
+
+/// Reads as much of `input` as belongs to a chunked body; the number of bytes.
+fn read_chunks(decoder: &mut ChunkedDecoder, input: &[u8]) -> Result<usize, ChunkError> {
+    let mut at = 0;
+    while at < input.len() && !decoder.is_done() {
+        at += decoder.step(&input[at..])?.consumed;
+    }
+    Ok(at)
 }
 
 /// Plays one input.

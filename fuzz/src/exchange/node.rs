@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tollhouse_http::{BodyLength, ChunkedDecoder, HeadLimits, RequestHead, ResponseHead};
 
+use super::read_chunks;
 use super::script::{Answer, Script};
 
 /// What carries the token of a request that must not meet anybody else's answer.
@@ -292,7 +293,7 @@ impl<'s> Connection<'s> {
             BodyLength::Chunked => {
                 let mut decoder = ChunkedDecoder::new();
                 loop {
-                    match decoder.count(&self.buffer).map(|(read, _)| read) {
+                    match read_chunks(&mut decoder, &self.buffer) {
                         Ok(read) => self.buffer.drain(..read),
                         Err(error) => {
                             self.found(format!("a body for the node is refused: {error:?}"));
@@ -365,7 +366,7 @@ impl Reading {
                 BodyLength::UntilClose => None,
                 BodyLength::Chunked => {
                     let mut decoder = ChunkedDecoder::new();
-                    decoder.count(rest).ok().map(|(read, _)| read).filter(|_| decoder.is_done())
+                    read_chunks(&mut decoder, rest).ok().filter(|_| decoder.is_done())
                 }
             };
             return match body {

@@ -4,6 +4,7 @@ use tollhouse_http::{BodyLength, ChunkedDecoder, HeadLimits, RequestHead, Respon
 
 use super::client::{Heard, Victim};
 use super::node::Seen;
+use super::read_chunks;
 use super::script::Script;
 
 /// Answers of the gateway are not longer than this.
@@ -40,6 +41,10 @@ impl Asked {
         let mut asked = Self { methods: Vec::new(), has_rest: false };
         let mut rest = sent;
         while !rest.is_empty() {
+            rest = &rest[RequestHead::leading_empty_bytes(rest)..];
+            if rest.is_empty() {
+                break;
+            }
             let mut head = RequestHead::default();
             if head.parse(rest, &HeadLimits::default()) != Ok(true) {
                 asked.has_rest = true;
@@ -52,7 +57,7 @@ impl Asked {
                 BodyLength::Known(bytes) => usize::try_from(bytes).ok(),
                 BodyLength::Chunked => {
                     let mut decoder = ChunkedDecoder::new();
-                    decoder.count(rest).ok().map(|(read, _)| read).filter(|_| decoder.is_done())
+                    read_chunks(&mut decoder, rest).ok().filter(|_| decoder.is_done())
                 }
             };
             let Some(body) = body.filter(|body| *body <= rest.len()) else { break };
@@ -96,8 +101,7 @@ fn answers(heard: &[u8], asked: &Asked) -> Result<(), String> {
             }
             BodyLength::Chunked => {
                 let mut decoder = ChunkedDecoder::new();
-                let (read, _) = decoder
-                    .count(rest)
+                let read = read_chunks(&mut decoder, rest)
                     .map_err(|error| format!("the body of answer {count} is none: {error:?}"))?;
                 rest = &rest[read..];
             }

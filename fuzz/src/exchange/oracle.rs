@@ -80,6 +80,12 @@ fn answers(heard: &[u8], asked: &Asked) -> Result<(), String> {
             Ok(false) => return Err(format!("the head of answer {count} breaks off")),
             Err(error) => return Err(format!("answer {count} is none: {error:?}")),
         }
+        // How many empty lines before a request are taken depends on how they arrive, so that bytes which are
+        // read here as a HEAD may have been refused before its method was known.
+        if method == b"HEAD" && head.status == 400 && !head.keep_alive {
+            head.reset();
+            head.parse(rest, &ANSWER_LIMITS, b"GET").map_err(|error| format!("{error:?}"))?;
+        }
         rest = &rest[head.head_bytes..];
         if head.is_interim() {
             continue;

@@ -252,18 +252,10 @@ fn pin(core: usize) {
     }
 }
 
-/// Lets serving threads go first, for a thread that somebody may wait for: the Admin API, checks. For
-/// the calling thread alone; failing is harmless.
+/// Lets serving threads go first, for the calling thread alone; failing is harmless. Somebody waits for
+/// whatever is done beside serving: for a change to serve, for the Admin API, for a check.
 pub fn give_way() {
     if let Err(error) = priority::be_nice() {
-        tracing::debug!(%error, "priority of the control side cannot be lowered");
-    }
-}
-
-/// The same for the thread that compiles configurations, which takes long: a request never waits for
-/// the end of its slice.
-pub fn stand_back() {
-    if let Err(error) = priority::run_when_idle() {
         tracing::debug!(%error, "priority of the control side cannot be lowered");
     }
 }

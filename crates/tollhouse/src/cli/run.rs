@@ -158,7 +158,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let parts =
         CoreParts { settings, snapshots: Arc::clone(&snapshots), metrics, log: log.as_ref() };
     let cores = Cores::start(workers, listeners, &parts)?;
-    wire::stand_back();
+    wire::give_way();
     if let Some(inheritance) = inheritance {
         inheritance.confirm()?;
     }

@@ -199,10 +199,13 @@ fn calls_that_are_taken_back_count_until_their_work_is_done() {
                 call.close();
                 burst.push(call);
             }
-            // When this is answered the server has seen all that was sent before.
-            assert_eq!(greedy.unary("/test.Test/Echo", b"x").await.code, Some(0));
+            // When this is answered the server has seen all that was sent before. Answered, not
+            // necessarily served: a call whose message arrives after its head needs a place too.
+            let seen = greedy.unary("/test.Test/Echo", b"x").await.code;
+            assert!(matches!(seen, Some(0 | 8)), "{seen:?}");
             burst.iter_mut().for_each(|call| call.stream.send_reset(h2::Reason::CANCEL));
-            assert_eq!(greedy.unary("/test.Test/Echo", b"x").await.code, Some(0));
+            let seen = greedy.unary("/test.Test/Echo", b"x").await.code;
+            assert!(matches!(seen, Some(0 | 8)), "{seen:?}");
             refused = server.counts.calls_failed.get();
         }
         assert!(server.counts.calls.get() < 3_000, "{}", server.counts.calls.get());

@@ -23,7 +23,7 @@ pub(crate) enum Case {
     Connections,
     /// 50 route changes a second among 10,000.
     Churn,
-    /// 15,000 connections that do nothing.
+    /// 12,000 connections that do nothing.
     Idle,
     /// From the start of the process to the first answer, with 10,000 routes.
     Start,

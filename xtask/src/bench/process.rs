@@ -17,7 +17,7 @@ const START_MAX: Duration = Duration::from_secs(120);
 /// How long a program may take to end when asked; after that it is killed.
 const STOP_MAX: Duration = Duration::from_secs(20);
 
-/// Open files for 15,000 connections, twice over and with room.
+/// Open files for 12,000 connections, twice over and with room.
 const OPEN_FILES_WANTED: u64 = 65_536;
 
 /// A running program and its folder.

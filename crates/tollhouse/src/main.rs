@@ -3,10 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod cli;
-mod control;
-mod machine_memory;
-mod plugins;
-mod wire;
 
 use std::process::ExitCode;
 

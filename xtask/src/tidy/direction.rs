@@ -12,6 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["config", "store", "router", "telemetry", "plugin"],
     &["net", "http", "upstream", "registry"],
     &["plugins", "proxy", "polaris", "admin", "load"],
+    &["control"],
 ];
 
 /// The binary, above every layer.
@@ -189,7 +190,9 @@ mod tests {
             ("tollhouse-plugins", "tollhouse-proxy", 1),
             ("tollhouse-admin", "tollhouse-store", 0),
             ("tollhouse-proxy", "tollhouse-config", 1),
-            ("tollhouse", "tollhouse-admin", 0),
+            ("tollhouse", "tollhouse-control", 0),
+            ("tollhouse-control", "tollhouse-admin", 0),
+            ("tollhouse-admin", "tollhouse-control", 1),
             ("tollhouse-load", "tollhouse-router", 1),
             ("tollhouse-load", "tollhouse-http", 0),
             ("tollhouse-router", "tokio", 1),

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tollhouse_config::Bootstrap;
 
-use crate::control::secrets;
+use tollhouse_control::secrets;
 
 /// Longest wait for one answer: a list of 100,000 objects takes a second or two.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);

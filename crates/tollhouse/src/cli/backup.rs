@@ -13,7 +13,7 @@ use tollhouse_stdx::bytes_size;
 use tollhouse_store::Progress;
 
 use super::{Configuration, problems, reference};
-use crate::control::{registry, secrets};
+use tollhouse_control::{registry, secrets};
 
 /// What the copy of the registry's store has behind the name of the other.
 const REGISTRY_SUFFIX: &str = ".registry";

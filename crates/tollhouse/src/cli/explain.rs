@@ -26,7 +26,7 @@ use self::offline::{Offline, View};
 use self::question::{HeaderLine, Question, Url};
 use super::problems::{self, BAD_DOCUMENT};
 use super::{Configuration, objects, reference};
-use crate::wire;
+use tollhouse_control::wire;
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]

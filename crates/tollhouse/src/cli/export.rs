@@ -19,7 +19,7 @@ use tollhouse_plugin::sealing;
 use super::objects::{self, Objects};
 use super::problems::BAD_DOCUMENT;
 use super::{Configuration, problems, reference};
-use crate::control::secrets;
+use tollhouse_control::secrets;
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
@@ -117,7 +117,7 @@ fn reveal(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
             path.display()
         );
     };
-    let catalogue = crate::plugins::catalogue();
+    let catalogue = tollhouse_control::plugins::catalogue();
     for ((kind, _), object) in found.iter_mut() {
         object.unseal(*kind, &catalogue, Some(&keyring));
     }
@@ -128,7 +128,7 @@ fn reveal(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
 fn mark(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
     let Some(keyring) = secrets::keyring_if_any(bootstrap)? else { return Ok(()) };
     let keyring = keyring.with_form(Form::Marked);
-    let catalogue = crate::plugins::catalogue();
+    let catalogue = tollhouse_control::plugins::catalogue();
     for ((kind, _), object) in found.iter_mut() {
         sealing::reseal(*kind, &mut object.value, &catalogue, &keyring);
     }

@@ -144,7 +144,7 @@ fn read(arguments: &ImportArguments) -> Result<Document, Problems> {
 /// elsewhere stays sealed, and is refused when it is judged; what only looks so is told.
 fn opened(mut document: Document, keyring: Option<&Keyring>) -> Document {
     let Some(keyring) = keyring else { return document };
-    let catalogue = crate::plugins::catalogue();
+    let catalogue = tollhouse_control::plugins::catalogue();
     for item in &mut document.items {
         // What cannot be read is said when it is judged.
         let Ok(mut value) = item.value() else { continue };

@@ -16,7 +16,7 @@ use tollhouse_load::preflight;
 use tollhouse_load::text::parse_duration;
 
 use super::bench::NOT_MEASURED;
-use crate::control::signals::{Request, Signals};
+use tollhouse_control::signals::{Request, Signals};
 
 /// Descriptors that a mock needs beside its connections: listeners, reactors, timers, standard streams.
 const DESCRIPTORS_BESIDE: u64 = 256;

@@ -68,8 +68,8 @@ pub fn document_of_store(bootstrap: &Bootstrap) -> anyhow::Result<(Document, Pro
     let prefix = prefix(bootstrap);
     let listing = tollhouse_store::read_directory(&bootstrap.data_dir, &format!("{prefix}/"))?;
     let (mut objects, wrong) = of_listing(&listing, prefix);
-    let keyring = crate::control::secrets::keyring_if_any(bootstrap)?;
-    let catalogue = crate::plugins::catalogue();
+    let keyring = tollhouse_control::secrets::keyring_if_any(bootstrap)?;
+    let catalogue = tollhouse_control::plugins::catalogue();
     for ((kind, _), object) in &mut objects {
         object.unseal(*kind, &catalogue, keyring.as_ref());
     }

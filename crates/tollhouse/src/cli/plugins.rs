@@ -67,7 +67,7 @@ struct Listed {
 
 /// Every plugin that is served or known, by descending priority.
 fn listed() -> Vec<Listed> {
-    let catalogue = crate::plugins::catalogue();
+    let catalogue = tollhouse_control::plugins::catalogue();
     let served = catalogue.iter().map(|plugin| Listed {
         name: plugin.name,
         priority: plugin.priority,
@@ -192,7 +192,7 @@ mod tests {
             assert_eq!(lines.len(), 1, "{name}");
             lines[0].split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        for plugin in crate::plugins::catalogue().iter() {
+        for plugin in tollhouse_control::plugins::catalogue().iter() {
             assert!(line_of(plugin.name).contains(" served"), "{}", plugin.name);
         }
         assert_eq!(line_of("key-auth"), "key-auth 2500 authentication served rewrite");
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn priorities_of_served_plugins_are_those_that_are_known() {
-        for plugin in crate::plugins::catalogue().iter() {
+        for plugin in tollhouse_control::plugins::catalogue().iter() {
             let known = KNOWN.iter().find(|(name, ..)| *name == plugin.name);
             if let Some((name, priority, _)) = known {
                 assert_eq!(plugin.priority, *priority, "{name}");
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn every_page_can_be_printed() {
-        for plugin in crate::plugins::catalogue().iter() {
+        for plugin in tollhouse_control::plugins::catalogue().iter() {
             let page = page::of(plugin.name).expect("every plugin has a page");
             let text = text(&page);
             assert!(text.starts_with(plugin.name) && text.contains("EXAMPLE"), "{text}");

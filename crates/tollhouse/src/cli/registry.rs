@@ -101,14 +101,14 @@ fn default_url(bootstrap: &Bootstrap) -> anyhow::Result<String> {
     if bootstrap.admin.tls.cert.is_some() {
         bail!("the Admin API speaks TLS, which this command does not; {}", other_ways(bootstrap));
     }
-    Ok(format!("http://{}", crate::control::banner::reachable(*address)))
+    Ok(format!("http://{}", tollhouse_control::banner::reachable(*address)))
 }
 
 /// How else the registry is reached.
 fn other_ways(bootstrap: &Bootstrap) -> String {
     let listen = &bootstrap.listen;
     let address = |addresses: &[SocketAddr]| {
-        let address = addresses.first().copied().map(crate::control::banner::reachable);
+        let address = addresses.first().copied().map(tollhouse_control::banner::reachable);
         address.map_or_else(|| "off".to_owned(), |address| address.to_string())
     };
     format!(

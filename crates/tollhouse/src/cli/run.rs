@@ -22,21 +22,21 @@ use tollhouse_telemetry::access_log::AccessLog;
 use tollhouse_upstream::HealthSupervisor;
 
 use super::{Configuration, problems};
-use crate::control::banner::Banner;
-use crate::control::descriptors::{self, Descriptors};
-use crate::control::duty::{self, Duty};
-use crate::control::feed;
-use crate::control::handover;
-use crate::control::handover::Succession;
-use crate::control::identity::Identity;
-use crate::control::introspection::{Introspection, ServerInfo};
-use crate::control::metrics::MetricsPage;
-use crate::control::registry::{self, RunningRegistry};
-use crate::control::resources::{Drivers, Resources, Shared, Source};
-use crate::control::server::{self, Predecessor, SideListeners};
-use crate::control::signals::{Request, Signals};
-use crate::control::vitals::{Part, Vitals};
-use crate::wire::{self, CoreParts, Cores};
+use tollhouse_control::banner::Banner;
+use tollhouse_control::descriptors::{self, Descriptors};
+use tollhouse_control::duty::{self, Duty};
+use tollhouse_control::feed;
+use tollhouse_control::handover;
+use tollhouse_control::handover::Succession;
+use tollhouse_control::identity::Identity;
+use tollhouse_control::introspection::{Introspection, ServerInfo};
+use tollhouse_control::metrics::MetricsPage;
+use tollhouse_control::registry::{self, RunningRegistry};
+use tollhouse_control::resources::{Drivers, Resources, Shared, Source};
+use tollhouse_control::server::{self, Predecessor, SideListeners};
+use tollhouse_control::signals::{Request, Signals};
+use tollhouse_control::vitals::{Part, Vitals};
+use tollhouse_control::wire::{self, CoreParts, Cores};
 
 /// How long the rest may take once a second signal has come.
 const HURRY_TIME: Duration = Duration::from_millis(500);
@@ -120,9 +120,9 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let predecessor = if upgrade { Predecessor::Leaving } else { Predecessor::None };
     let vitals = Arc::new(Vitals::new(Arc::clone(&metrics)));
     let registry = start_registry(bootstrap, &descriptors, predecessor, &vitals).await?;
-    let catalogue = crate::plugins::enabled(bootstrap)?;
+    let catalogue = tollhouse_control::plugins::enabled(bootstrap)?;
     let counted = (&metrics, &health, &settings.limits.memory);
-    let (services, page) = crate::plugins::services(bootstrap, &catalogue, &identity, counted);
+    let (services, page) = tollhouse_control::plugins::services(bootstrap, &catalogue, &identity, counted);
     let shared = Shared {
         metrics: Arc::clone(&metrics),
         drivers: Drivers::new(health),
@@ -240,7 +240,7 @@ fn introspection(
 ) -> anyhow::Result<Introspection> {
     let tells_server_info = shared.catalogue.get("server-info").is_some();
     let info = ServerInfo {
-        version: crate::plugins::VERSION,
+        version: tollhouse_control::plugins::VERSION,
         store: feed::source(bootstrap).store_name(),
     };
     Ok(Introspection {

@@ -75,7 +75,7 @@ pub(super) fn judge_beside(
     skipped_plugins: &[String],
 ) -> Problems {
     let references = References::of(all);
-    let services = crate::plugins::bare_services(skipped_plugins);
+    let services = tollhouse_control::plugins::bare_services(skipped_plugins);
     let mut problems = document.problems.clone();
     for item in &document.items {
         problems.extend(judge_item(item, &references, &services));
@@ -162,7 +162,7 @@ fn judged(
     (references, services): (&References, &Arc<Services>),
 ) -> Problems {
     // Its schemas are compiled once for all objects.
-    static CATALOGUE: LazyLock<Arc<Catalogue>> = LazyLock::new(crate::plugins::catalogue);
+    static CATALOGUE: LazyLock<Arc<Catalogue>> = LazyLock::new(tollhouse_control::plugins::catalogue);
     let surroundings =
         Surroundings { catalogue: &CATALOGUE, services, metadata: references.metadata() };
     let owner = format!("{}/{}", item.kind, item.id);

@@ -48,8 +48,8 @@ impl Offline {
         let mut compiler = Compiler::new(
             &settings,
             resolver,
-            crate::plugins::catalogue(),
-            crate::plugins::bare_services(&loaded.skipped_plugins),
+            tollhouse_control::plugins::catalogue(),
+            tollhouse_control::plugins::bare_services(&loaded.skipped_plugins),
         );
         let mut switched_off = Vec::new();
         let changes = document.items.iter().map(|item| {

@@ -15,7 +15,7 @@ use tollhouse_model::{Credential, Id, Kind};
 use super::plan::Change;
 use crate::cli::admin_client::{AdminClient, refusal};
 use crate::cli::objects::{Object, Objects};
-use crate::control::secrets;
+use tollhouse_control::secrets;
 
 /// Where the Admin API has its resources.
 const BASE: &str = "/apisix/admin";

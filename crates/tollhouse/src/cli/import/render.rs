@@ -112,7 +112,7 @@ fn at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
 /// The object with stars for its secrets: for all that sealing it would change.
 fn masked(kind: Kind, plain: &Value, keyring: &Keyring) -> Value {
     let mut sealed = plain.clone();
-    sealing::seal(kind, &mut sealed, &crate::plugins::catalogue(), keyring);
+    sealing::seal(kind, &mut sealed, &tollhouse_control::plugins::catalogue(), keyring);
     if kind == Kind::PluginMetadata {
         return with_everything_hidden(plain);
     }

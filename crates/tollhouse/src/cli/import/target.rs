@@ -19,8 +19,8 @@ use super::admin::AdminApi;
 use super::plan::{Change, PrivateKeys};
 use crate::cli::objects::{self, Objects};
 use crate::cli::problems;
-use crate::control::batches::Batches;
-use crate::control::{sealed_store, secrets};
+use tollhouse_control::batches::Batches;
+use tollhouse_control::{sealed_store, secrets};
 
 /// Where objects are.
 pub(super) enum Target {
@@ -113,7 +113,7 @@ impl OwnStore {
             Err(error) => return Err(error).context("failed to open the store"),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let catalogue = crate::plugins::catalogue();
+        let catalogue = tollhouse_control::plugins::catalogue();
         let keyring =
             runtime.block_on(sealed_store::keyring_of(bootstrap, store.as_ref(), &catalogue))?;
         let prefix = objects::prefix(bootstrap).to_owned();
@@ -155,7 +155,7 @@ impl OwnStore {
         let key = store_keys::store_key(&self.prefix, change.kind, &change.id).into();
         let Some(new) = &change.new else { return Operation::Delete { key } };
         let mut value = new.to_store(change.kind, &change.id, now_s);
-        sealing::seal(change.kind, &mut value, &crate::plugins::catalogue(), &self.keyring);
+        sealing::seal(change.kind, &mut value, &tollhouse_control::plugins::catalogue(), &self.keyring);
         Operation::Put { key, value: value.to_string().into(), ttl: None }
     }
 }
@@ -193,7 +193,7 @@ fn objects_of(
 ) -> Objects {
     let (mut found, wrong) = objects::of_listing(listing, prefix);
     problems::print("store", &wrong);
-    let catalogue = crate::plugins::catalogue();
+    let catalogue = tollhouse_control::plugins::catalogue();
     for ((kind, _), object) in &mut found {
         object.unseal(*kind, &catalogue, keyring);
     }

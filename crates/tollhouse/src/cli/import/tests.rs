@@ -9,7 +9,7 @@ use tollhouse_model::{Id, Kind};
 
 use super::*;
 use crate::cli::objects;
-use crate::control::secrets;
+use tollhouse_control::secrets;
 
 /// A data directory with a bootstrap that leads to it.
 struct Place {

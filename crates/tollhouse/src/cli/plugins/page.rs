@@ -43,7 +43,7 @@ pub(super) struct Table {
 
 /// The page of a plugin that is served.
 pub(super) fn of(name: &str) -> Option<Page> {
-    let catalogue = crate::plugins::catalogue();
+    let catalogue = tollhouse_control::plugins::catalogue();
     let plugin = catalogue.get(name)?;
     let (_, source) = tollhouse_plugins::PAGES.iter().find(|(page, _)| *page == name)?;
     let (opening, sections) = sections(source);

@@ -19,7 +19,7 @@ use super::Gateway;
 use super::remote::Remote;
 use super::view::Status;
 use crate::cli::reference;
-use crate::control::banner::reachable;
+use tollhouse_control::banner::reachable;
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]

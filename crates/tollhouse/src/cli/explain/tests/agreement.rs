@@ -13,8 +13,8 @@ use tollhouse_telemetry::Registry;
 use tollhouse_testkit::RawClient;
 
 use super::*;
-use crate::control::echo;
-use crate::wire::{CoreParts, Cores};
+use tollhouse_control::echo;
+use tollhouse_control::wire::{CoreParts, Cores};
 
 const ROUTES: &str = r#"[
     {"id": "exact", "uri": "/a"},

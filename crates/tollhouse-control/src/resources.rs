@@ -17,13 +17,13 @@ use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::{HealthSupervisor, WarmUps};
 
-use super::configuration::{Configuration, ObjectSource, Status};
-use super::descriptors::Descriptors;
-use super::metrics::ModifyIndexes;
-use super::registry::RunningRegistry;
-use super::registry_source::RegistrySource;
-use super::stored::Known;
-use super::vitals::Vitals;
+use crate::configuration::{Configuration, ObjectSource, Status};
+use crate::descriptors::Descriptors;
+use crate::metrics::ModifyIndexes;
+use crate::registry::RunningRegistry;
+use crate::registry_source::RegistrySource;
+use crate::stored::Known;
+use crate::vitals::Vitals;
 
 /// Problems written to the log after one change; the control API lists all of them.
 const PROBLEMS_LOGGED_MAX: usize = 20;

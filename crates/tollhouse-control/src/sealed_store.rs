@@ -13,8 +13,8 @@ use tollhouse_model::encryption::{Form, Keyring};
 use tollhouse_plugin::{Catalogue, sealing};
 use tollhouse_store::{Entry, Operation, Store};
 
-use super::batches::Batches;
-use super::secrets;
+use crate::batches::Batches;
+use crate::secrets;
 
 /// Where the store keeps what its keys are called; outside of the objects' prefix, which other
 /// gateways read.

@@ -13,8 +13,8 @@ use tollhouse_admin::{
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 
-use super::registry::RunningRegistry;
-use super::server::{self, Predecessor};
+use crate::registry::RunningRegistry;
+use crate::server::{self, Predecessor};
 
 /// A running Admin API; it ends when this is dropped.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl tollhouse_admin::DocumentSink for Documents {
 /// The parts of an Admin API.
 pub fn parts(
     store: Arc<dyn tollhouse_store::Store>,
-    shared: &super::resources::Shared,
+    shared: &crate::resources::Shared,
     keyring: Arc<tollhouse_model::encryption::Keyring>,
     options: Options,
     registry: Option<&RunningRegistry>,

@@ -23,11 +23,11 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::Catalogue;
 use tollhouse_upstream::HealthSupervisor;
 
-use super::configuration::Configuration;
-use super::identity::Identity;
-use super::metrics::MetricsPage;
-use super::registry_source::RegistrySource;
-use super::vitals::Vitals;
+use crate::configuration::Configuration;
+use crate::identity::Identity;
+use crate::metrics::MetricsPage;
+use crate::registry_source::RegistrySource;
+use crate::vitals::Vitals;
 
 /// What the side listeners answer from.
 #[derive(Debug, Clone)]

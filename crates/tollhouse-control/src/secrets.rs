@@ -36,7 +36,7 @@ pub fn admin_key(bootstrap: &Bootstrap) -> anyhow::Result<AdminKey> {
 }
 
 /// A new keyring, which is kept. Whether there may be one is for the store to say
-/// ([`super::sealed_store`]).
+/// ([`crate::sealed_store`]).
 ///
 /// # Errors
 /// When the data folder cannot be written.

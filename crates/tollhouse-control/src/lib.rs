@@ -1,7 +1,9 @@
-//! The control side of a running gateway: the store or the watched file, the Admin API,
-//! signals, introspection, hand-over.
+//! The control side of a running gateway: the store or the watched file, the Admin API, the
+//! registry, signals, introspection, hand-over.
 //!
 //! One runtime on the main thread; nothing here is on the path of a request.
+
+#![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod backoff;
@@ -16,8 +18,10 @@ pub mod feed;
 pub mod handover;
 pub mod identity;
 pub mod introspection;
+mod machine_memory;
 pub mod metrics;
 pub mod mirror;
+pub mod plugins;
 pub mod registry;
 pub mod registry_dialect;
 pub mod registry_metrics;
@@ -31,3 +35,4 @@ pub mod signals;
 pub mod stored;
 pub mod vitals;
 pub mod watch;
+pub mod wire;

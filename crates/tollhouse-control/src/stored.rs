@@ -15,9 +15,9 @@ use tollhouse_plugin::{Catalogue, judge};
 use tollhouse_proxy::Change;
 use tollhouse_store::{Entry, Event, Store, StoreError, Watch};
 
-use super::backoff::Backoff;
-use super::metrics::ModifyIndexes;
-use super::vitals::{Part, Vitals};
+use crate::backoff::Backoff;
+use crate::metrics::ModifyIndexes;
+use crate::vitals::{Part, Vitals};
 
 /// Changes taken together at most: what has queued up while the last ones were compiled.
 const CHANGES_BATCHED_MAX: usize = 10_000;

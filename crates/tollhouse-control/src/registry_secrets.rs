@@ -7,7 +7,7 @@
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 
-use super::secrets;
+use crate::secrets;
 
 /// See the module.
 #[derive(Debug)]

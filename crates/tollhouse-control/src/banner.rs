@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use tollhouse_config::bootstrap::Secret;
 
-use super::admin::RunningAdmin;
-use super::registry::RunningRegistry;
-use super::resources::Source;
-use super::server::SideListeners;
+use crate::admin::RunningAdmin;
+use crate::registry::RunningRegistry;
+use crate::resources::Source;
+use crate::server::SideListeners;
 
 /// What it tells.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use tollhouse_telemetry::Registry;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 use tollhouse_telemetry::registry::Downstream;
 
-use super::metrics::MetricsPage;
+use crate::metrics::MetricsPage;
 
 /// Where the page of metrics stands.
 pub const METRICS_PATH: &str = "/apisix/prometheus/metrics";

@@ -10,9 +10,9 @@ use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::HealthSupervisor;
 
-use crate::control::endpoints;
-use crate::control::identity::Identity;
-use crate::control::metrics::MetricsPage;
+use crate::endpoints;
+use crate::identity::Identity;
+use crate::metrics::MetricsPage;
 
 /// The version that clients of APISIX are told; ADC and others ask for at least 3.11.
 pub const VERSION: &str = "3.18.0";

@@ -13,15 +13,15 @@ use tokio::time::Instant;
 use tollhouse_config::Bootstrap;
 use tollhouse_proxy::SnapshotCell;
 
-use super::admin::RunningAdmin;
-use super::backoff::Backoff;
-use super::configuration::ObjectSource;
-use super::feed::{self, Feed, News};
-use super::registry::{self, RunningRegistry};
-use super::registry_metrics::Slot;
-use super::resources::{Resources, Shared, Source};
-use super::server::Predecessor;
-use super::vitals::Part;
+use crate::admin::RunningAdmin;
+use crate::backoff::Backoff;
+use crate::configuration::ObjectSource;
+use crate::feed::{self, Feed, News};
+use crate::registry::{self, RunningRegistry};
+use crate::registry_metrics::Slot;
+use crate::resources::{Resources, Shared, Source};
+use crate::server::Predecessor;
+use crate::vitals::Part;
 
 /// How often it is looked whether all parts live.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

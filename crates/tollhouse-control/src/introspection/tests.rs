@@ -9,9 +9,9 @@ use tollhouse_config::{Document, Fingerprints, Format, declarative};
 use tollhouse_plugin::Services;
 use tollhouse_store::{Location, Operation, Transaction};
 
-use super::super::vitals::{Part, Vitals};
+use crate::vitals::{Part, Vitals};
 use super::*;
-use crate::control::configuration::ObjectSource;
+use crate::configuration::ObjectSource;
 
 fn introspection() -> Introspection {
     let identity =

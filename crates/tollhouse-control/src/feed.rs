@@ -15,17 +15,17 @@ use tollhouse_model::{Id, Kind, Problems};
 use tollhouse_proxy::{Change, Snapshot, SnapshotCell};
 use tollhouse_store::{Location, Store, StoreError};
 
-use super::admin::{self, Documents, RunningAdmin};
-use super::configuration::ObjectSource;
-use super::echo;
-use super::mirror::Mirror;
-use super::registry::RunningRegistry;
-use super::resources::{Resources, Shared, Source};
-use super::sealed_store;
-use super::secrets::{self, AdminKey};
-use super::server::Predecessor;
-use super::stored::{Batch, Stored, StoredParts};
-use super::watch::{self, Watched};
+use crate::admin::{self, Documents, RunningAdmin};
+use crate::configuration::ObjectSource;
+use crate::echo;
+use crate::mirror::Mirror;
+use crate::registry::RunningRegistry;
+use crate::resources::{Resources, Shared, Source};
+use crate::sealed_store;
+use crate::secrets::{self, AdminKey};
+use crate::server::Predecessor;
+use crate::stored::{Batch, Stored, StoredParts};
+use crate::watch::{self, Watched};
 
 /// How long a successor waits for the store of a process that is just leaving.
 const STORE_WAIT: Duration = Duration::from_secs(10);

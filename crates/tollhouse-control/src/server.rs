@@ -24,8 +24,8 @@ use tollhouse_net::accept::{self, Bounds};
 use tollhouse_net::local_name::is_local;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
-use super::endpoints::METRICS_PATH;
-use super::introspection::{Introspection, control_api, status_pages};
+use crate::endpoints::METRICS_PATH;
+use crate::introspection::{Introspection, control_api, status_pages};
 use crate::wire::first;
 
 /// Where the side listeners stand; `None` where one is off.

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 
-use super::secrets;
+use crate::secrets;
 
 /// The file of the id in the data folder.
 const FILE: &str = "node.id";

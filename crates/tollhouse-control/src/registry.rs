@@ -20,12 +20,12 @@ use tollhouse_polaris::{Access, Account, Gate, Slots, grpc};
 use tollhouse_registry::{CleanUp, Keeper, Options, Registry};
 use tollhouse_store::{HistoryKept, Location, Watch};
 
-use super::descriptors::Descriptors;
-use super::feed::open_store;
-use super::registry_dialect::PolarisDialect;
-use super::registry_metrics::Sources;
-use super::registry_secrets::{Kept, RegistrySecrets};
-use super::server::Predecessor;
+use crate::descriptors::Descriptors;
+use crate::feed::open_store;
+use crate::registry_dialect::PolarisDialect;
+use crate::registry_metrics::Sources;
+use crate::registry_secrets::{Kept, RegistrySecrets};
+use crate::server::Predecessor;
 use crate::wire;
 
 /// The folder of its store within `data_dir`: a store of its own, so that a flood of registrations

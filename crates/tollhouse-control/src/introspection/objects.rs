@@ -18,7 +18,7 @@ use tollhouse_store::{Entry, Store, StoreError};
 use super::Introspection;
 use super::object_view::{self, Held};
 use super::reply::{found, refusal};
-use crate::control::configuration::ObjectSource;
+use crate::configuration::ObjectSource;
 
 /// Why there is no answer; boxed, since answers are large.
 type Failed = Box<Response>;

@@ -13,8 +13,8 @@ use tollhouse_admin::{
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 
+use crate::introspection::listeners::{self, Predecessor};
 use crate::registry::RunningRegistry;
-use crate::server::{self, Predecessor};
 
 /// A running Admin API; it ends when this is dropped.
 #[derive(Debug)]
@@ -70,9 +70,9 @@ pub async fn start(
     let Some(address) = bootstrap.listen.admin.first().copied() else { return Ok(None) };
     let tls = tls(bootstrap)?;
     let api = AdminApi::open(parts).await.context("the Admin API cannot read the store")?;
-    let listener = server::bind(address, predecessor)
+    let listener = listeners::bind(address, predecessor)
         .await
-        .with_context(|| server::in_use("listen.admin", address))?;
+        .with_context(|| listeners::in_use("listen.admin", address))?;
     let address = listener.local_addr()?;
     let (stop, mut stopped) = watch::channel(());
     let is_tls = tls.is_some();

@@ -26,7 +26,7 @@ impl Default for Backoff {
 
 impl Backoff {
     /// The next wait: between half and the whole of what the row has come to.
-    pub fn next(&mut self) -> Duration {
+    pub fn next_wait(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(LONGEST);
         let half_ms = u64::try_from(whole.as_millis() / 2).unwrap_or(u64::MAX);
@@ -48,11 +48,11 @@ mod tests {
         let mut backoff = Backoff::default();
         let mut whole = FIRST;
         for _ in 0..12 {
-            let wait = backoff.next();
+            let wait = backoff.next_wait();
             assert!(wait >= whole / 2 && wait < whole, "{wait:?} of {whole:?}");
             whole = (whole * 2).min(LONGEST);
         }
         backoff.reset();
-        assert!(backoff.next() < FIRST);
+        assert!(backoff.next_wait() < FIRST);
     }
 }

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use tollhouse_config::bootstrap::Secret;
 
 use crate::admin::RunningAdmin;
+use crate::introspection::listeners::SideListeners;
 use crate::registry::RunningRegistry;
 use crate::resources::Source;
-use crate::server::SideListeners;
 
 /// What it tells.
 #[derive(Debug)]

@@ -1,5 +1,10 @@
 //! What keeps the configuration coming: the watched file, the store, or documents put as a whole.
 
+pub mod echo;
+mod mirror;
+pub mod stored;
+mod watch;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +22,14 @@ use tollhouse_store::{Location, Store, StoreError};
 
 use crate::admin::{self, Documents, RunningAdmin};
 use crate::configuration::ObjectSource;
-use crate::echo;
-use crate::mirror::Mirror;
+use crate::feed::mirror::Mirror;
+use crate::feed::stored::{Batch, Stored, StoredParts};
+use crate::feed::watch::Watched;
+use crate::introspection::listeners::Predecessor;
 use crate::registry::RunningRegistry;
 use crate::resources::{Resources, Shared, Source};
-use crate::sealed_store;
+use crate::secrets::sealed_store;
 use crate::secrets::{self, AdminKey};
-use crate::server::Predecessor;
-use crate::stored::{Batch, Stored, StoredParts};
-use crate::watch::{self, Watched};
 
 /// How long a successor waits for the store of a process that is just leaving.
 const STORE_WAIT: Duration = Duration::from_secs(10);

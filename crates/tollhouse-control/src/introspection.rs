@@ -8,6 +8,7 @@
 mod discovery;
 mod health;
 mod health_page;
+pub mod listeners;
 mod object_view;
 mod objects;
 mod process;
@@ -26,7 +27,7 @@ use tollhouse_upstream::HealthSupervisor;
 use crate::configuration::Configuration;
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
-use crate::registry_source::RegistrySource;
+use crate::registry::nodes::RegistrySource;
 use crate::vitals::Vitals;
 
 /// What the side listeners answer from.

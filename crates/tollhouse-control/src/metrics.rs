@@ -21,7 +21,7 @@ use tollhouse_telemetry::apisix::{
 };
 use tollhouse_upstream::HealthSupervisor;
 
-use crate::registry_metrics::Slot;
+use crate::registry::metrics::Slot;
 
 /// Where the kernel tells the machine's name.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";

@@ -1,5 +1,7 @@
 //! The plugins of this binary, and what the process offers them.
 
+pub mod endpoints;
+
 use std::sync::{Arc, OnceLock};
 
 use tollhouse_config::Bootstrap;
@@ -10,7 +12,6 @@ use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Registry;
 use tollhouse_upstream::HealthSupervisor;
 
-use crate::endpoints;
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
 

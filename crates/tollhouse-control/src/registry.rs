@@ -4,6 +4,11 @@
 //! What a registration does is in `tollhouse-registry`, what clients say and hear in
 //! `tollhouse-polaris`.
 
+pub mod dialect;
+pub mod metrics;
+pub mod nodes;
+pub mod secrets;
+
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -20,13 +25,13 @@ use tollhouse_polaris::{Access, Account, Gate, Slots, grpc};
 use tollhouse_registry::{CleanUp, Keeper, Options, Registry};
 use tollhouse_store::{HistoryKept, Location, Watch};
 
-use crate::descriptors::Descriptors;
 use crate::feed::open_store;
-use crate::registry_dialect::PolarisDialect;
-use crate::registry_metrics::Sources;
-use crate::registry_secrets::{Kept, RegistrySecrets};
-use crate::server::Predecessor;
-use crate::wire;
+use crate::introspection::listeners::Predecessor;
+use crate::registry::dialect::PolarisDialect;
+use crate::registry::metrics::Sources;
+use crate::registry::secrets::{Kept, RegistrySecrets};
+use crate::settings;
+use crate::settings::descriptors::Descriptors;
 
 /// The folder of its store within `data_dir`: a store of its own, so that a flood of registrations
 /// neither delays nor displaces what the gateway's configuration writes and watches.
@@ -144,7 +149,7 @@ impl RunningRegistry {
         descriptors: &Descriptors,
     ) -> anyhow::Result<()> {
         let capacity = Capacity::default();
-        let workers = wire::worker_count_of(bootstrap.registry.workers);
+        let workers = settings::worker_count_of(bootstrap.registry.workers);
         for address in &bootstrap.listen.registry_grpc {
             let listeners = Listeners::bind(*address, workers)
                 .context("listen.registry_grpc; give \"\" to turn it off")?;

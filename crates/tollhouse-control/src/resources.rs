@@ -18,11 +18,11 @@ use tollhouse_telemetry::Registry;
 use tollhouse_upstream::{HealthSupervisor, WarmUps};
 
 use crate::configuration::{Configuration, ObjectSource, Status};
-use crate::descriptors::Descriptors;
+use crate::feed::stored::Known;
 use crate::metrics::ModifyIndexes;
 use crate::registry::RunningRegistry;
-use crate::registry_source::RegistrySource;
-use crate::stored::Known;
+use crate::registry::nodes::RegistrySource;
+use crate::settings::descriptors::Descriptors;
 use crate::vitals::Vitals;
 
 /// Problems written to the log after one change; the control API lists all of them.

@@ -1,6 +1,8 @@
 //! Secrets that the process makes itself at its first run and keeps beside the store: the key of
 //! the Admin API and the keyring that secrets in the store are encrypted with.
 
+pub mod sealed_store;
+
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -36,7 +38,7 @@ pub fn admin_key(bootstrap: &Bootstrap) -> anyhow::Result<AdminKey> {
 }
 
 /// A new keyring, which is kept. Whether there may be one is for the store to say
-/// ([`crate::sealed_store`]).
+/// ([`crate::secrets::sealed_store`]).
 ///
 /// # Errors
 /// When the data folder cannot be written.
@@ -91,7 +93,7 @@ fn admin_key_path(bootstrap: &Bootstrap) -> PathBuf {
     bootstrap.data_dir.join("admin.key")
 }
 
-pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) if text.trim().is_empty() => Ok(None),
         Ok(text) => Ok(Some(text)),
@@ -121,7 +123,7 @@ pub fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
     })
 }
 
-pub(super) fn random_letters() -> anyhow::Result<String> {
+pub(crate) fn random_letters() -> anyhow::Result<String> {
     const LETTERS: &[u8; 52] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let mut key = String::with_capacity(ADMIN_KEY_LETTERS);
     while key.len() < ADMIN_KEY_LETTERS {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Introspection;
 use super::reply::found;
-use crate::registry_source::Detail;
+use crate::registry::nodes::Detail;
 
 /// Every upstream, in numbers.
 pub(super) async fn counts(State(introspection): State<Introspection>) -> Response {

@@ -9,9 +9,9 @@ use tollhouse_config::{Document, Fingerprints, Format, declarative};
 use tollhouse_plugin::Services;
 use tollhouse_store::{Location, Operation, Transaction};
 
-use crate::vitals::{Part, Vitals};
 use super::*;
 use crate::configuration::ObjectSource;
+use crate::vitals::{Part, Vitals};
 
 fn introspection() -> Introspection {
     let identity =

@@ -26,7 +26,7 @@ use self::offline::{Offline, View};
 use self::question::{HeaderLine, Question, Url};
 use super::problems::{self, BAD_DOCUMENT};
 use super::{Configuration, objects, reference};
-use tollhouse_control::wire;
+use tollhouse_control::settings;
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
@@ -103,7 +103,7 @@ fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (S
 /// The settings and the document; what is wrong with either is printed.
 fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
     let loaded = problems::load(&arguments.configuration)?;
-    let settings = wire::settings(&loaded.bootstrap);
+    let settings = settings::settings(&loaded.bootstrap);
     let Some(path) = arguments.resources.clone().or(loaded.bootstrap.resources.clone()) else {
         return of_store(settings, &loaded.bootstrap);
     };

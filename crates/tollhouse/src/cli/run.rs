@@ -23,20 +23,21 @@ use tollhouse_upstream::HealthSupervisor;
 
 use super::{Configuration, problems};
 use tollhouse_control::banner::Banner;
-use tollhouse_control::descriptors::{self, Descriptors};
-use tollhouse_control::duty::{self, Duty};
 use tollhouse_control::feed;
-use tollhouse_control::handover;
-use tollhouse_control::handover::Succession;
 use tollhouse_control::identity::Identity;
+use tollhouse_control::introspection::listeners::{self, Predecessor, SideListeners};
 use tollhouse_control::introspection::{Introspection, ServerInfo};
 use tollhouse_control::metrics::MetricsPage;
+use tollhouse_control::process::cores::{self, CoreParts, Cores};
+use tollhouse_control::process::duty::{self, Duty};
+use tollhouse_control::process::handover;
+use tollhouse_control::process::handover::Succession;
 use tollhouse_control::registry::{self, RunningRegistry};
 use tollhouse_control::resources::{Drivers, Resources, Shared, Source};
-use tollhouse_control::server::{self, Predecessor, SideListeners};
+use tollhouse_control::settings;
+use tollhouse_control::settings::descriptors::{self, Descriptors};
 use tollhouse_control::signals::{Request, Signals};
 use tollhouse_control::vitals::{Part, Vitals};
-use tollhouse_control::wire::{self, CoreParts, Cores};
 
 /// How long the rest may take once a second signal has come.
 const HURRY_TIME: Duration = Duration::from_millis(500);
@@ -72,7 +73,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("control")
-        .on_thread_start(wire::give_way)
+        .on_thread_start(cores::give_way)
         .enable_all()
         .build()
         .context("the control runtime cannot be started")?;
@@ -112,17 +113,18 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let health = Arc::new(HealthSupervisor::new());
     let identity = Arc::new(Identity::in_folder(data_dir)?);
     let descriptors = Descriptors::share(descriptors::raise(), bootstrap);
-    let mut settings = wire::settings(bootstrap);
+    let mut settings = settings::settings(bootstrap);
     descriptors.bound(&mut settings.limits);
     let settings = Arc::new(settings);
     let resolver =
-        Resolver::open(wire::resolver_settings(bootstrap), tokio::runtime::Handle::current())?;
+        Resolver::open(settings::resolver_settings(bootstrap), tokio::runtime::Handle::current())?;
     let predecessor = if upgrade { Predecessor::Leaving } else { Predecessor::None };
     let vitals = Arc::new(Vitals::new(Arc::clone(&metrics)));
     let registry = start_registry(bootstrap, &descriptors, predecessor, &vitals).await?;
     let catalogue = tollhouse_control::plugins::enabled(bootstrap)?;
     let counted = (&metrics, &health, &settings.limits.memory);
-    let (services, page) = tollhouse_control::plugins::services(bootstrap, &catalogue, &identity, counted);
+    let (services, page) =
+        tollhouse_control::plugins::services(bootstrap, &catalogue, &identity, counted);
     let shared = Shared {
         metrics: Arc::clone(&metrics),
         drivers: Drivers::new(health),
@@ -146,9 +148,9 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
         }
     };
     let snapshots = Arc::new(SnapshotCell::new(snapshot));
-    let log = wire::access_log(bootstrap, &metrics)?;
-    let workers = wire::worker_count(bootstrap);
-    let listeners = wire::listen(bootstrap, workers, inheritance.as_mut())?;
+    let log = settings::access_log(bootstrap, &metrics)?;
+    let workers = settings::worker_count(bootstrap);
+    let listeners = cores::listen(bootstrap, workers, inheritance.as_mut())?;
     let addresses: Vec<_> = listeners.iter().map(|listeners| listeners.address).collect();
     let spares = handover::Spares::of(&listeners)?;
     let new_key = feed.new_key().cloned();
@@ -158,12 +160,13 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let parts =
         CoreParts { settings, snapshots: Arc::clone(&snapshots), metrics, log: log.as_ref() };
     let cores = Cores::start(workers, listeners, &parts)?;
-    wire::give_way();
+    cores::give_way();
     if let Some(inheritance) = inheritance {
         inheritance.confirm()?;
     }
     let successors = await_successors(data_dir, &spares);
-    let side = server::start_all(bootstrap, &introspection, predecessor, descriptors.side).await?;
+    let side =
+        listeners::start_all(bootstrap, &introspection, predecessor, descriptors.side).await?;
     duty.start_drivers();
     print_banner(&duty, &side, &addresses, (&source, new_key.as_ref()), workers);
     // Half of what is resident now served the start alone.

@@ -162,7 +162,8 @@ fn judged(
     (references, services): (&References, &Arc<Services>),
 ) -> Problems {
     // Its schemas are compiled once for all objects.
-    static CATALOGUE: LazyLock<Arc<Catalogue>> = LazyLock::new(tollhouse_control::plugins::catalogue);
+    static CATALOGUE: LazyLock<Arc<Catalogue>> =
+        LazyLock::new(tollhouse_control::plugins::catalogue);
     let surroundings =
         Surroundings { catalogue: &CATALOGUE, services, metadata: references.metadata() };
     let owner = format!("{}/{}", item.kind, item.id);

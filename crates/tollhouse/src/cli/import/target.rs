@@ -20,7 +20,7 @@ use super::plan::{Change, PrivateKeys};
 use crate::cli::objects::{self, Objects};
 use crate::cli::problems;
 use tollhouse_control::batches::Batches;
-use tollhouse_control::{sealed_store, secrets};
+use tollhouse_control::secrets::{self, sealed_store};
 
 /// Where objects are.
 pub(super) enum Target {
@@ -155,7 +155,12 @@ impl OwnStore {
         let key = store_keys::store_key(&self.prefix, change.kind, &change.id).into();
         let Some(new) = &change.new else { return Operation::Delete { key } };
         let mut value = new.to_store(change.kind, &change.id, now_s);
-        sealing::seal(change.kind, &mut value, &tollhouse_control::plugins::catalogue(), &self.keyring);
+        sealing::seal(
+            change.kind,
+            &mut value,
+            &tollhouse_control::plugins::catalogue(),
+            &self.keyring,
+        );
         Operation::Put { key, value: value.to_string().into(), ttl: None }
     }
 }

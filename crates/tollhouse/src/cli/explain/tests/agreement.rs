@@ -13,8 +13,8 @@ use tollhouse_telemetry::Registry;
 use tollhouse_testkit::RawClient;
 
 use super::*;
-use tollhouse_control::echo;
-use tollhouse_control::wire::{CoreParts, Cores};
+use tollhouse_control::feed::echo;
+use tollhouse_control::process::cores::{CoreParts, Cores};
 
 const ROUTES: &str = r#"[
     {"id": "exact", "uri": "/a"},

@@ -9,7 +9,7 @@ use tollhouse_net::accept::STRANGERS_MAX;
 use tollhouse_proxy::settings::Limits;
 use tollhouse_proxy::worker::REFUSED_OPEN_MAX;
 
-use crate::wire;
+use crate::settings;
 
 /// What an unlimited process is taken to have: more than memory lets it use.
 const UNLIMITED: u64 = 1 << 24;
@@ -62,8 +62,8 @@ pub fn raise() -> usize {
 impl Descriptors {
     /// Shares `limit` out. Whatever it is, every part gets some.
     pub fn share(limit: usize, bootstrap: &Bootstrap) -> Self {
-        let workers = wire::worker_count(bootstrap);
-        let registry_threads = wire::worker_count_of(bootstrap.registry.workers);
+        let workers = settings::worker_count(bootstrap);
+        let registry_threads = settings::worker_count_of(bootstrap.registry.workers);
         let listen = &bootstrap.listen;
         let grpc = registry_threads * listen.registry_grpc.len();
         // Each listening socket has a second handle, kept for a successor.

@@ -17,10 +17,10 @@ use crate::admin::RunningAdmin;
 use crate::backoff::Backoff;
 use crate::configuration::ObjectSource;
 use crate::feed::{self, Feed, News};
+use crate::introspection::listeners::Predecessor;
+use crate::registry::metrics::Slot;
 use crate::registry::{self, RunningRegistry};
-use crate::registry_metrics::Slot;
 use crate::resources::{Resources, Shared, Source};
-use crate::server::Predecessor;
 use crate::vitals::Part;
 
 /// How often it is looked whether all parts live.
@@ -185,7 +185,7 @@ impl Duty {
         for (part, error) in failed {
             self.shared.vitals.down(part, format!("{error:#}"));
         }
-        self.look_at = Instant::now() + self.backoff.next();
+        self.look_at = Instant::now() + self.backoff.next_wait();
     }
 
     /// Ends a registry of which a part has died: what is left of it cannot be trusted.

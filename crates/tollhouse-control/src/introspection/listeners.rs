@@ -24,9 +24,9 @@ use tollhouse_net::accept::{self, Bounds};
 use tollhouse_net::local_name::is_local;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
-use crate::endpoints::METRICS_PATH;
 use crate::introspection::{Introspection, control_api, status_pages};
-use crate::wire::first;
+use crate::plugins::endpoints::METRICS_PATH;
+use crate::settings::first;
 
 /// Where the side listeners stand; `None` where one is off.
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ pub async fn start_all(
     Ok(side)
 }
 
-pub(super) fn in_use(key: &str, address: SocketAddr) -> String {
+pub(crate) fn in_use(key: &str, address: SocketAddr) -> String {
     format!("cannot listen on {address}; set {key} to another address, or to an empty one for none")
 }
 
@@ -163,7 +163,7 @@ async fn local_names(request: Request, next: Next) -> Response {
 }
 
 /// Binds, waiting a little for a predecessor that is just leaving.
-pub(super) async fn bind(
+pub(crate) async fn bind(
     address: SocketAddr,
     predecessor: Predecessor,
 ) -> std::io::Result<tokio::net::TcpListener> {

@@ -121,7 +121,7 @@ impl Stored {
                 Err(StoreError::Closed) => return None,
                 Err(error) => reason = error,
             }
-            tokio::time::sleep(backoff.next()).await;
+            tokio::time::sleep(backoff.next_wait()).await;
         }
     }
 

@@ -6,9 +6,9 @@
 //! upstream's own cell, where every core's next request finds them. A service that no upstream
 //! names costs nothing here.
 
-mod registry;
 mod report;
 mod select;
+mod source;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,0 +1,162 @@
+//! The serving threads of a running gateway, and the sockets that they listen on.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::watch;
+use tollhouse_config::Bootstrap;
+use tollhouse_net::Listeners;
+use tollhouse_net::handover::Inheritance;
+use tollhouse_proxy::{Phase, Settings, SnapshotCell, Worker, WorkerParts};
+use tollhouse_stdx::priority;
+use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::access_log::AccessLog;
+
+/// Binds every address of the data plane, or takes sockets over from a predecessor.
+///
+/// # Errors
+/// The first address that cannot be listened on, with the remedy.
+pub fn listen(
+    bootstrap: &Bootstrap,
+    workers: usize,
+    inheritance: Option<&mut Inheritance>,
+) -> anyhow::Result<Vec<Listeners>> {
+    let mut inheritance = inheritance;
+    let addresses = bootstrap.listen.http.iter();
+    addresses
+        .map(|address| {
+            let inherited =
+                inheritance.as_mut().map(|from| from.take(*address)).unwrap_or_default();
+            let listeners = if inherited.is_empty() {
+                Listeners::bind(*address, workers)?
+            } else {
+                Listeners::adopt(*address, inherited, workers)?
+            };
+            Ok(listeners)
+        })
+        .collect()
+}
+
+/// The serving threads of a running gateway.
+#[derive(Debug)]
+pub struct Cores {
+    phase: Arc<watch::Sender<Phase>>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    /// Turns true as soon as one of them ends.
+    ended: watch::Receiver<bool>,
+}
+
+/// Tells of a core's end, however it ends.
+struct TellsOfEnd(watch::Sender<bool>);
+
+impl Drop for TellsOfEnd {
+    fn drop(&mut self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// What the cores share.
+#[derive(Debug)]
+pub struct CoreParts<'a> {
+    /// The data plane's settings.
+    pub settings: Arc<Settings>,
+    /// Where they find the configuration.
+    pub snapshots: Arc<SnapshotCell>,
+    /// Where they count.
+    pub metrics: Arc<Registry>,
+    /// The access log, when it is on.
+    pub log: Option<&'a AccessLog>,
+}
+
+impl Cores {
+    /// Starts one thread for each core; sockets beyond one a core go to the cores in turn.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn start(
+        workers: usize,
+        listeners: Vec<Listeners>,
+        parts: &CoreParts<'_>,
+    ) -> io::Result<Cores> {
+        let (phase, receiver) = watch::channel(Phase::Serving);
+        let (tells, ended) = watch::channel(false);
+        let mut shares: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
+        for listeners in listeners {
+            for (index, socket) in listeners.sockets.into_iter().enumerate() {
+                shares[index % workers].push(socket);
+            }
+        }
+        let cores = allowed_cores();
+        let pins = workers > 1 && workers == cores.len();
+        let mut threads = Vec::with_capacity(workers);
+        for (index, listeners) in shares.into_iter().enumerate() {
+            let parts = WorkerParts {
+                settings: Arc::clone(&parts.settings),
+                snapshots: Arc::clone(&parts.snapshots),
+                listeners,
+                phase: receiver.clone(),
+                metrics: Arc::clone(&parts.metrics),
+                log: parts.log.map(AccessLog::core),
+            };
+            let core = pins.then(|| cores[index]);
+            let thread = std::thread::Builder::new().name(format!("core-{index}"));
+            let tells = TellsOfEnd(tells.clone());
+            threads.push(thread.spawn(move || {
+                let _tells = tells;
+                if let Some(core) = core {
+                    pin(core);
+                }
+                Worker::run(parts)
+            })?);
+        }
+        Ok(Cores { phase: Arc::new(phase), threads, ended })
+    }
+
+    /// Tells every core to finish what is under way, and how to make them hurry.
+    pub fn begin_drain(&self) -> Arc<watch::Sender<Phase>> {
+        self.phase.send_replace(Phase::Draining);
+        Arc::clone(&self.phase)
+    }
+
+    /// Waits until all have ended.
+    pub fn join(self) {
+        for thread in self.threads {
+            match thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!(%error, "a core ended with an error"),
+                Err(_) => tracing::error!("a core ended with a panic"),
+            }
+        }
+    }
+
+    /// Waits until a core has ended although nobody told it to. Dropping the future loses nothing.
+    pub async fn any_ended(&mut self) {
+        // An error means that all have.
+        let _ = self.ended.wait_for(|has_ended| *has_ended).await;
+    }
+}
+
+/// Numbers of the cores that this process may use.
+fn allowed_cores() -> Vec<usize> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
+}
+
+/// Ties the calling thread to one core, so that its memory stays near; failing is harmless.
+fn pin(core: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+        tracing::debug!(%error, core, "thread cannot be tied to its core");
+    }
+}
+
+/// Lets serving threads go first, for the calling thread alone; failing is harmless. Somebody waits for
+/// whatever is done beside serving: for a change to serve, for the Admin API, for a check.
+pub fn give_way() {
+    if let Err(error) = priority::be_nice() {
+        tracing::debug!(%error, "priority of the control side cannot be lowered");
+    }
+}

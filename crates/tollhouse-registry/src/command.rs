@@ -2,8 +2,6 @@
 //!
 //! A change has `None` where a field stays as it is.
 
-mod queued;
-
 use std::sync::Arc;
 
 use bytes::Bytes;

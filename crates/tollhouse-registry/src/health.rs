@@ -1,7 +1,7 @@
 //! Health: who has been silent for too long, and who of them expires.
 //!
-//! The timer wheel looks at every checked instance once an expiry time, and again when its last beat
-//! would make it expire; beats themselves never touch it. Mass expiry is a mode of a service: while
+//! The timer wheel looks at every checked instance once an expiry time, and again when its last heartbeat
+//! would make it expire; heartbeats themselves never touch it. Mass expiry is a mode of a service: while
 //! expiring would leave as few healthy instances as its threshold says, silent ones are kept, since
 //! then the network or the registry is more likely at fault than they are. Nobody expires for time in
 //! which this process slept.
@@ -13,29 +13,23 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::event::InstanceEvent;
 use crate::instance::Instance;
 use crate::key::ServiceKey;
+use crate::membership::Membership;
 use crate::pulse::Pulse;
 use crate::state::State;
+use crate::view::MassExpiry;
 
 use pauses::Pauses;
 pub(crate) use wheel::Wheel;
-
-/// A service that keeps instances although they have fallen silent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MassExpiry {
-    /// Since this millisecond of Unix time.
-    pub since_ms: u64,
-    /// How many are kept.
-    pub kept: u32,
-}
 
 /// What happened to an instance's health.
 #[derive(Debug, Clone)]
 pub(crate) enum Transition {
     /// It fell silent.
     Expired(Arc<Instance>),
-    /// It beats again.
+    /// It was heard of again.
     Recovered(Arc<Instance>),
 }
 
@@ -48,33 +42,12 @@ impl Transition {
     }
 }
 
-/// What a command did to an instance, for when it is durable: until then neither its pulse, which all
-/// of its versions share, nor the wheel may know.
-#[derive(Debug, Clone)]
-pub(crate) enum Touched {
-    /// It was registered, in place of what was there before.
-    Registered(Arc<Instance>, Option<Arc<Instance>>),
-    /// It was changed, from what it was before.
-    Changed(Arc<Instance>, Arc<Instance>),
-    /// It is gone.
-    Gone(Arc<Instance>),
-}
-
-impl Touched {
-    /// The instance, if it is there.
-    pub(crate) fn present(&self) -> Option<&Arc<Instance>> {
-        match self {
-            Self::Registered(instance, _) | Self::Changed(instance, _) => Some(instance),
-            Self::Gone(_) => None,
-        }
-    }
-}
-
 /// The health of all instances; see the module.
 #[derive(Debug)]
 pub(crate) struct Health {
     wheel: Wheel,
     pauses: Pauses,
+    membership: Membership,
     /// The threshold of services that set none; 0 switches mass expiry off.
     default_threshold: f64,
     /// Silent instances that are kept, by service.
@@ -92,6 +65,7 @@ impl Health {
         Self {
             wheel: Wheel::new(now_ms),
             pauses: Pauses::new(now_ms),
+            membership: Membership::Alone,
             default_threshold,
             kept: HashMap::new(),
         }
@@ -100,31 +74,31 @@ impl Health {
     /// Takes an instance in that was read back: it is heard of now.
     pub(crate) fn resume(&mut self, instance: &Instance, now_ms: u64) {
         instance.pulse.revive(now_ms);
-        if instance.awaits_beat() {
-            instance.pulse.await_beat();
+        if instance.awaits_heartbeat() {
+            instance.pulse.await_heartbeat();
         }
         self.follow(instance);
     }
 
     /// Takes in what a durable command did.
-    pub(crate) fn take(&mut self, state: &mut State, touched: &Touched, now_ms: u64) {
-        match touched {
-            Touched::Registered(instance, before) => {
+    pub(crate) fn apply(&mut self, state: &mut State, event: &InstanceEvent, now_ms: u64) {
+        match event {
+            InstanceEvent::Registered(instance, before) => {
                 if let Some(before) = before {
                     self.release(state, &before.service, &before.id);
                 }
                 self.resume(instance, now_ms);
             }
-            Touched::Changed(instance, before) => {
+            InstanceEvent::Changed(instance, before) => {
                 if instance.ttl_seconds != before.ttl_seconds {
                     instance.pulse.revive(now_ms);
                 }
-                if instance.awaits_beat() {
-                    instance.pulse.await_beat();
+                if instance.awaits_heartbeat() {
+                    instance.pulse.await_heartbeat();
                 }
                 self.follow(instance);
             }
-            Touched::Gone(instance) => self.forget(state, instance),
+            InstanceEvent::Deregistered(instance) => self.forget(state, instance),
         }
     }
 
@@ -133,10 +107,18 @@ impl Health {
         self.pauses.look(now_ms, late_ms);
     }
 
-    /// Follows an instance that may expire.
+    /// Follows an instance that may expire, if that is for this process to decide.
     fn follow(&mut self, instance: &Instance) {
         let Some(expiry_ms) = instance.expiry_ms().filter(|_| instance.healthy) else { return };
+        if !self.membership.owns(instance.service.borrowed()) {
+            return;
+        }
         self.wheel.arm(&instance.pulse, instance.pulse.alive_at_ms() + expiry_ms);
+    }
+
+    /// When somebody may expire next; `None` while nobody is watched for that.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        self.wheel.next_due_ms()
     }
 
     /// Lets time pass: expires who has been silent for too long.
@@ -150,7 +132,7 @@ impl Health {
         transitions
     }
 
-    /// Makes those healthy that beat again.
+    /// Makes those healthy that were heard of again.
     pub(crate) fn recover(
         &mut self,
         state: &mut State,
@@ -193,8 +175,9 @@ impl Health {
             return None;
         }
         self.release(state, &service, pulse.id());
-        // Before the last look at its beats, so that none falls between.
-        pulse.await_beat();
+        // Before the last look at its heartbeats: one that comes between the two is awaited by then, and
+        // makes it healthy again.
+        pulse.await_heartbeat();
         let expires_at_ms = self.expires_at_ms(pulse, expiry_ms);
         if expires_at_ms > now_ms {
             self.wheel.arm(pulse, expires_at_ms);
@@ -218,8 +201,8 @@ impl Health {
         let kept = self.kept.get(&instance.service);
         let already = kept.is_some_and(|kept| kept.ids.contains(&instance.id));
         let silent = kept.map_or(0, |kept| kept.ids.len()) + usize::from(!already);
-        let beating = f64::from(view.counts.healthy) - silent as f64;
-        beating / f64::from(view.counts.total.max(1)) <= threshold
+        let heard = f64::from(view.counts.healthy) - silent as f64;
+        heard / f64::from(view.counts.total.max(1)) <= threshold
     }
 
     fn keep(&mut self, state: &mut State, instance: &Instance, now_ms: u64) {
@@ -235,7 +218,7 @@ impl Health {
         state.set_mass_expiry(&instance.service, Some(expiry));
     }
 
-    /// An instance is not kept any more: it beats, has expired, or is gone.
+    /// An instance is not kept any more: it was heard of, has expired, or is gone.
     fn release(&mut self, state: &mut State, service: &ServiceKey, id: &str) {
         let Some(kept) = self.kept.get_mut(service) else { return };
         if !kept.ids.remove(id) {

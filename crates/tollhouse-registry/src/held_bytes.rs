@@ -1,24 +1,20 @@
-//! How much memory objects are counted with, and how much all of them may take.
+//! How much memory things are counted with, and how much all registered objects may take.
 //!
-//! Counted is what an object's texts take, twice where it is kept in its encoded form as well, and a
-//! flat sum for what stands around them (tables, pulse, versions in use). It is an estimate from above,
-//! cheap enough to be made with every change.
+//! Counted is what a thing's texts take, and a flat sum for what stands around them. It is an estimate
+//! from above, cheap enough to be made with every change. Objects are in [`objects`], commands that wait
+//! for the keeper in [`commands`].
 
-use crate::alias::Alias;
-use crate::contract::Contract;
-use crate::instance::{Instance, Metadata};
-use crate::namespace::Namespace;
+mod commands;
+mod objects;
+
+use crate::instance::Metadata;
+use crate::key::ServiceKey;
 use crate::refusal::Refusal;
-use crate::rule::Rule;
-use crate::service::Service;
-
-/// What an object takes beside its texts.
-const OBJECT_BYTES: usize = 768;
 
 /// What a pair of metadata, or a name in a list, takes beside its texts.
 const PAIR_BYTES: usize = 64;
 
-/// An object that counts.
+/// Something that counts.
 pub(crate) trait HeldBytes {
     /// Bytes it is counted with.
     fn held_bytes(&self) -> usize;
@@ -61,6 +57,7 @@ impl Held {
             Share::Contracts => ("service contracts", self.max / 8),
         };
         let held = self.bytes[share as usize];
+        // What shrinks makes room, even where the bound was lowered below what is held.
         if after <= before || held.saturating_sub(before).saturating_add(after) <= max {
             return Ok(());
         }
@@ -70,81 +67,13 @@ impl Held {
     /// Counts an object in place of another.
     pub(crate) fn replace(&mut self, share: Share, before: usize, after: usize) {
         let held = &mut self.bytes[share as usize];
+        debug_assert!(*held >= before, "what goes was counted when it came");
         *held = held.saturating_sub(before).saturating_add(after);
     }
 }
 
-impl HeldBytes for Instance {
-    fn held_bytes(&self) -> usize {
-        let texts = [
-            self.host.len(),
-            self.vpc_id.len(),
-            self.protocol.len(),
-            self.version.len(),
-            self.logic_set.len(),
-            self.unknown.len(),
-            metadata_bytes(&self.metadata),
-        ];
-        // Its own, and those of its encoded form.
-        OBJECT_BYTES + self.id.len() + 2 * texts.iter().sum::<usize>()
-    }
-}
-
-impl HeldBytes for Service {
-    fn held_bytes(&self) -> usize {
-        let details = &self.details;
-        let [first, second, third] = &details.cmdb_mod;
-        let texts = [
-            &details.ports,
-            &details.business,
-            &details.department,
-            first,
-            second,
-            third,
-            &details.comment,
-            &details.owners,
-            &details.platform_id,
-            &self.token,
-        ];
-        let texts: usize = texts.iter().map(|text| text.len()).sum();
-        let names = self.key.namespace.len() + self.key.name.len();
-        let written = texts + names + metadata_bytes(&self.metadata);
-        OBJECT_BYTES + 2 * written + list_bytes(&details.export_to)
-    }
-}
-
-impl HeldBytes for Namespace {
-    fn held_bytes(&self) -> usize {
-        let texts = self.name.len() + self.comment.len() + self.owners.len() + self.token.len();
-        OBJECT_BYTES + texts + metadata_bytes(&self.metadata) + list_bytes(&self.export_to)
-    }
-}
-
-impl HeldBytes for Alias {
-    fn held_bytes(&self) -> usize {
-        let names =
-            [&self.key.namespace, &self.key.name, &self.target.namespace, &self.target.name];
-        let names: usize = names.iter().map(|name| name.len()).sum();
-        let texts = names + self.comment.len() + self.owners.len();
-        OBJECT_BYTES + texts + metadata_bytes(&self.metadata)
-    }
-}
-
-impl HeldBytes for Rule {
-    fn held_bytes(&self) -> usize {
-        let targets = self.targets.iter();
-        let targets = targets.map(|key| 2 * PAIR_BYTES + key.namespace.len() + key.name.len());
-        let texts = self.id.len() + self.name.len() + self.namespace.len();
-        OBJECT_BYTES + texts + targets.sum::<usize>() + 2 * self.body.len()
-    }
-}
-
-impl HeldBytes for Contract {
-    fn held_bytes(&self) -> usize {
-        let texts = self.kind.len() + self.protocol.len() + self.version.len();
-        let names = self.service.namespace.len() + self.service.name.len();
-        OBJECT_BYTES + self.id.len() + texts + names + self.body.len()
-    }
+fn key_bytes(key: &ServiceKey) -> usize {
+    key.namespace.len() + key.name.len()
 }
 
 fn metadata_bytes(metadata: &Metadata) -> usize {

@@ -71,7 +71,7 @@ pub struct Location {
 }
 
 /// What is made durable of an instance: as it stands, so that a revision means the same after a
-/// restart. Its beats are not, and a restart gives who was healthy a full expiry time.
+/// restart. Its heartbeats are not, and a restart gives who was healthy a full expiry time.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StoredInstance {
     id: Arc<str>,
@@ -109,7 +109,7 @@ pub(crate) struct StoredInstance {
 
 impl StoredInstance {
     /// What of this instance is kept.
-    pub(crate) fn of(instance: &Instance) -> Self {
+    pub(crate) fn from_instance(instance: &Instance) -> Self {
         let kept = instance.clone();
         Self {
             id: kept.id,
@@ -170,8 +170,8 @@ impl Instance {
         self.ttl_seconds.map(|ttl| u64::from(ttl) * 1_000 * crate::limits::TTLS_TO_EXPIRY)
     }
 
-    /// Whether its next beat makes it healthy.
-    pub(crate) fn awaits_beat(&self) -> bool {
+    /// Whether its next heartbeat makes it healthy.
+    pub(crate) fn awaits_heartbeat(&self) -> bool {
         !self.healthy && self.ttl_seconds.is_some()
     }
 }

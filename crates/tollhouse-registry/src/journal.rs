@@ -40,7 +40,7 @@ pub(crate) struct Journal {
 impl Record {
     /// An instance.
     pub(crate) fn instance(instance: &Instance) -> Result<Self, Refusal> {
-        Self::new(format!("{INSTANCES}{}", instance.id), &StoredInstance::of(instance))
+        Self::new(format!("{INSTANCES}{}", instance.id), &StoredInstance::from_instance(instance))
     }
 
     /// A namespace.

@@ -1,37 +1,41 @@
-//! The keeper: the one owner of the newest version.
+//! The keeper: the one future that changes the registry, on any runtime.
 //!
-//! Commands that have queued up are applied to a copy in their order, made durable in one commit,
-//! published together, and answered; what cannot be made durable is dropped with the copy
-//! ([`group`], [`commit`]). Between two groups the keeper lets time pass, makes changes of health
-//! durable ([`saving`]) and clears away what nobody needs ([`clean_up`]). It is one future, on any
-//! runtime.
+//! Its parts are those that several processes would need to keep one registry together, each local:
+//!
+//! - [`committer`] takes commands in groups and makes each durable in one commit; what cannot be is dropped.
+//! - [`applier`] publishes what is durable; nobody else replaces the published version.
+//! - Heartbeats arrive on other threads (`registry/heartbeats.rs`); only those of the unhealthy come here.
+//! - [`health_owner`] decides who expires and who recovers, for the services that [`Membership`] says are
+//!   this process' own: all of them.
+//!
+//! Between two groups time passes, and [`cleaner`] deletes what nobody needs.
+//!
+//! [`Membership`]: crate::membership::Membership
 
-mod clean_up;
-mod commit;
+mod applier;
+mod cleaner;
+mod committer;
 mod group;
+mod health_owner;
 mod reading;
-mod saving;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tollhouse_stdx::Random;
 use tollhouse_store::{Store, StoreError};
 
-pub use clean_up::CleanUp;
-use clean_up::Cleaner;
-use commit::StoreHealth;
+use applier::Applier;
+pub use cleaner::CleanUp;
+use cleaner::Cleaner;
+use committer::Committer;
 use group::Group;
-use saving::Unsaved;
+use health_owner::HealthOwner;
 
 use crate::clock::{Clock, milliseconds};
-use crate::health::{Health, Transition};
-use crate::limits::{
-    CLIENTS_SWEEP_INTERVAL, COMMANDS_BATCHED_MAX, COMMANDS_QUEUED_MAX, HEALTH_TICK, PAUSE_MIN,
-    STATE_BYTES_MAX,
-};
+use crate::limits::{CLIENTS_SWEEP_INTERVAL, COMMANDS_BATCHED_MAX, STATE_BYTES_MAX};
 use crate::registry::{Registry, Request, Shared};
 use crate::state::State;
 
@@ -67,16 +71,12 @@ impl Default for Options {
 pub struct Keeper {
     shared: Arc<Shared>,
     requests: mpsc::Receiver<Request>,
-    store: Arc<dyn Store>,
-    health: Health,
-    /// The last look at the time, by the runtime's own clock.
-    looked_at: Instant,
-    unsaved: Unsaved,
+    committer: Committer,
+    applier: Applier,
+    health: HealthOwner,
     cleaner: Cleaner,
     /// When clients that fell silent are looked for next.
     sweep_at_ms: u64,
-    /// How the last commit ended: a disk that stays full is logged once.
-    store_health: StoreHealth,
 }
 
 impl std::fmt::Debug for Keeper {
@@ -98,22 +98,19 @@ impl Keeper {
         let salt = options.salt.unwrap_or_else(entropy);
         let mut state = State::new(salt, options.memory_max);
         reading::read_back(&*store, &mut state, &options.clock).await?;
-        // Reading a million instances takes longer than the shortest expiry.
-        let now_ms = options.clock.now_ms();
-        let mut health = Health::new(now_ms, options.mass_expiry_threshold);
-        state.instances().for_each(|instance| health.resume(instance, now_ms));
-        let (sender, requests) = mpsc::channel(COMMANDS_QUEUED_MAX);
-        let registry = Registry::new(state, options.clock, sender);
+        let (is_serving, serving) = watch::channel(true);
+        let (registry, requests) = Registry::new(state, options.clock, serving);
+        let shared = registry.shared();
+        // Asked for the time now: reading a million instances takes longer than the shortest expiry.
+        let now_ms = shared.clock.now_ms();
         let keeper = Self {
-            shared: Arc::clone(registry.shared()),
+            shared: Arc::clone(shared),
             requests,
-            store,
-            health,
-            looked_at: Instant::now(),
-            unsaved: Unsaved::default(),
+            committer: Committer::new(Arc::clone(shared), store, is_serving),
+            applier: Applier::new(Arc::clone(shared)),
+            health: HealthOwner::new(Arc::clone(shared), options.mass_expiry_threshold),
             cleaner: Cleaner::new(options.clean_up, now_ms),
-            sweep_at_ms: now_ms,
-            store_health: StoreHealth::Takes,
+            sweep_at_ms: now_ms + milliseconds(CLIENTS_SWEEP_INTERVAL),
         };
         Ok((keeper, registry))
     }
@@ -121,19 +118,19 @@ impl Keeper {
     /// Keeps the registry until `stop` is over; what has queued up by then is refused.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
-        let mut ticks = tokio::time::interval(HEALTH_TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut timer = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
         let mut requests = Vec::with_capacity(COMMANDS_BATCHED_MAX);
         loop {
+            timer.as_mut().reset(self.wake_at());
             tokio::select! {
                 count = self.requests.recv_many(&mut requests, COMMANDS_BATCHED_MAX) => {
                     if count == 0 {
                         return;
                     }
-                    self.look();
+                    self.health.look();
                     self.work(&mut requests).await;
                 }
-                _ = ticks.tick() => self.tick().await,
+                () = &mut timer => self.tick().await,
                 () = &mut stop => return,
             }
         }
@@ -141,47 +138,49 @@ impl Keeper {
 
     /// Does what was asked, in its order, in as few commits as fit.
     async fn work(&mut self, requests: &mut Vec<Request>) {
-        let mut beats = Vec::new();
-        let mut group = self.new_group();
-        for request in requests.drain(..) {
-            match request {
-                Request::Beats(id) => beats.push(id),
-                Request::Command(command, reply, share) => {
-                    group.apply(command, Some(reply), Some(share));
-                    if group.is_full() {
-                        self.commit(group).await;
-                        group = self.new_group();
-                    }
+        let mut recovered = Vec::new();
+        let mut requests = requests.drain(..).peekable();
+        while requests.peek().is_some() {
+            // Made after the commit before it, and so on top of what that made true.
+            let mut group = self.committer.new_group(&self.applier);
+            while !group.is_full()
+                && let Some(request) = requests.next()
+            {
+                match request {
+                    Request::Command(command, waiter) => group.apply(command, Some(waiter)),
+                    Request::Recover(id) => recovered.push(id),
                 }
             }
+            self.commit(group).await;
         }
-        self.commit(group).await;
-        if !beats.is_empty() {
-            self.change_health(|health, state, now_ms| health.recover(state, beats, now_ms));
+        if !recovered.is_empty() {
+            self.health.recover(recovered, &self.applier);
         }
     }
 
-    fn new_group(&self) -> Group {
-        Group::new(State::clone(&self.shared.state.load()), self.shared.clock.now_ms())
+    async fn commit(&mut self, group: Group) {
+        self.committer.commit(group, &self.applier, &mut self.health).await;
     }
 
-    /// Takes note that this process is awake: if it was not, nobody expires for that.
-    fn look(&mut self) {
-        let now = Instant::now();
-        let late = now.duration_since(self.looked_at).saturating_sub(HEALTH_TICK);
-        self.looked_at = now;
-        let late_ms = if late >= PAUSE_MIN { milliseconds(late) } else { 0 };
-        if late_ms > 0 {
-            tracing::warn!(late_ms, "the registry was held up; nobody expires for that time");
-        }
-        self.health.look(self.shared.clock.now_ms(), late_ms);
+    /// When something is due next, if nobody asks for anything before: an idle registry sleeps.
+    fn wake_at(&mut self) -> Instant {
+        let due = [
+            self.health.next_due_ms(),
+            self.committer.probe_due_ms(),
+            self.cleaner.next_due_ms(),
+            Some(self.sweep_at_ms),
+        ];
+        let due_ms = due.into_iter().flatten().min().unwrap_or(self.sweep_at_ms);
+        let wait_ms = due_ms.saturating_sub(self.shared.clock.now_ms());
+        self.health.sleep_until(Instant::now() + Duration::from_millis(wait_ms))
     }
 
-    /// What is due: expiry at every tick, the rest once in a while.
+    /// Does what is due.
     async fn tick(&mut self) {
-        self.look();
-        self.change_health(Health::advance);
-        self.save_health().await;
+        self.health.look();
+        self.health.expire(&self.applier);
+        self.health.save(&mut self.committer).await;
+        self.committer.probe(&mut self.health).await;
         self.clean_up().await;
         let now_ms = self.shared.clock.now_ms();
         if now_ms >= self.sweep_at_ms {
@@ -190,40 +189,20 @@ impl Keeper {
         }
     }
 
-    fn change_health(
-        &mut self,
-        change: impl FnOnce(&mut Health, &mut State, u64) -> Vec<Transition>,
-    ) {
-        let current = self.shared.state.load_full();
-        let mut state = State::clone(&current);
-        let now_ms = self.shared.clock.now_ms();
-        let transitions = change(&mut self.health, &mut state, now_ms);
-        for transition in &transitions {
-            self.count_transition(transition);
-            self.unsaved.push(&transition.instance().id, now_ms);
+    /// Deletes what nobody has needed for long, where that is switched on.
+    async fn clean_up(&mut self) {
+        let commands = self.cleaner.due(&self.applier.current(), self.shared.clock.now_ms());
+        if commands.is_empty() {
+            return;
         }
-        if !transitions.is_empty() || state.differs_in_mass_expiry(&current) {
-            self.publish(state);
-        }
-    }
-
-    fn count_transition(&self, transition: &Transition) {
-        let statistics = &self.shared.statistics;
-        let (counter, what) = match transition {
-            Transition::Expired(_) => (&statistics.expired, "unhealthy"),
-            Transition::Recovered(_) => (&statistics.recovered, "healthy"),
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        let instance = transition.instance();
-        tracing::debug!(service = %instance.service, host = %instance.host, port = instance.port,
-            "instance is {what}");
-    }
-
-    fn publish(&self, mut state: State) {
-        state.version += 1;
-        let version = state.version;
-        self.shared.state.store(Arc::new(state));
-        self.shared.published.send_replace(version);
+        let objects = commands.len();
+        tracing::info!(
+            objects,
+            "deleting instances that stay unhealthy and services that stay empty"
+        );
+        let mut group = self.committer.new_group(&self.applier);
+        commands.into_iter().for_each(|command| group.apply(command, None));
+        self.commit(group).await;
     }
 }
 

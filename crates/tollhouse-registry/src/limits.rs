@@ -102,15 +102,15 @@ pub const COMMANDS_QUEUED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// flush of a disk, while the first of them does not wait for long.
 pub const COMMANDS_BATCHED_MAX: usize = 2_048;
 
-/// Ids that beat without being registered, remembered to answer their fifth beat as Polaris does.
-pub const STRANGERS_MAX: usize = 64 * 1024;
+/// Ids that nobody registered, remembered to answer their fifth heartbeat as Polaris does.
+pub const UNREGISTERED_MAX: usize = 64 * 1024;
 
 /// Bytes of their ids.
-pub const STRANGERS_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const UNREGISTERED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Beats of an unknown instance that are answered as if it were known: Polaris tolerates the delay
+/// Heartbeats of an unknown instance that are answered as if it were known: Polaris tolerates the delay
 /// of its own cache, and clients count on it.
-pub const STRANGER_BEATS_TOLERATED: u32 = 4;
+pub const UNREGISTERED_HEARTBEATS_TOLERATED: u32 = 4;
 
 /// Most reported clients kept in memory.
 pub const CLIENTS_MAX: usize = 100_000;
@@ -124,22 +124,26 @@ pub const CLIENT_BYTES_MAX: usize = 4 * 1024;
 /// Bytes that are kept of all reports together.
 pub const CLIENTS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// How often clients that fell silent are looked for.
-pub const CLIENTS_SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+/// How often clients that fell silent are looked for, to free their memory; lists leave them out before.
+pub const CLIENTS_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long a reported client is kept: three of the SDKs' intervals of two minutes.
 pub const CLIENT_KEPT: Duration = Duration::from_secs(360);
 
-/// How often health is looked at. A tenth of a second of delay is little beside the three
-/// seconds of the shortest expiry.
+/// How exact expiry is. A tenth of a second of delay is little beside the three seconds of the shortest.
 pub const HEALTH_TICK: Duration = Duration::from_millis(100);
 
-/// A tick of the keeper that comes later than this by its own timer was held up by something that held
+/// How long the keeper sleeps at most while anybody may expire, so that it notices when this process was
+/// stopped. A pause goes unnoticed for as long as this and [`PAUSE_MIN`] together, two seconds: the
+/// shortest expiry of three, less the second in which the next heartbeat is due.
+pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A look of the keeper that comes later than this by its own timer was held up by something that held
 /// up everybody: the process was stopped, the machine slept. Far above what scheduling adds.
 pub const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// How long a change of health stands before it is made durable: longer than flapping, and than a
-/// process takes to end, while which nobody can beat.
+/// process takes to end, in which no heartbeat is heard.
 pub const HEALTH_SAVED_AFTER: Duration = Duration::from_secs(10);
 
 /// How often changes of health are made durable, in one commit, so that a network failure is no storm
@@ -148,3 +152,7 @@ pub const HEALTH_SAVED_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often is looked for what nobody needs any more.
 pub const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How often a store that refused a commit is tried again without being asked to: clients stay away from
+/// a registry that says it cannot write, so that no registration would find out.
+pub const STORE_PROBE_INTERVAL: Duration = Duration::from_secs(1);

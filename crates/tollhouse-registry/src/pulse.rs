@@ -1,8 +1,9 @@
 //! The pulse of an instance: what its heartbeats leave behind. Written without a lock by whoever
-//! receives a beat, read by the keeper's timer wheel. Nothing of it is made durable.
+//! receives one, read by the keeper's timer wheel. Nothing of it is made durable.
 //!
-//! A beat writes when it came and then reads whether it is awaited; the keeper writes that it awaits one
-//! and then reads when the last came. All four are sequentially consistent: one of both sees the other.
+//! A heartbeat writes when it came and then reads whether it is awaited; the keeper writes that it awaits
+//! one and then reads when the last came. All four are sequentially consistent: with less, both could read
+//! what was there before, and an instance that is alive would stay unhealthy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Pulse {
     id: Arc<str>,
-    /// The later of registration, restart and last beat: what expiry counts from.
+    /// The later of registration, restart and last heartbeat: what expiry counts from.
     alive_at_ms: AtomicU64,
-    /// The last beat, or 0.
-    beat_at_ms: AtomicU64,
-    beats: AtomicU64,
-    /// Whether the next beat must be told to the keeper.
+    /// The last heartbeat, or 0.
+    heartbeat_at_ms: AtomicU64,
+    heartbeats: AtomicU64,
+    /// Whether the keeper waits for the next heartbeat.
     is_awaited: AtomicBool,
     /// When the timer wheel looks at it next; 0 when it does not.
     due_at_ms: AtomicU64,
@@ -24,7 +25,7 @@ pub struct Pulse {
 
 /// What is known of the heartbeats of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LastBeat {
+pub struct LastHeartbeat {
     /// The last one, in milliseconds of Unix time; 0 when there was none.
     pub at_ms: u64,
     /// How many.
@@ -32,13 +33,13 @@ pub struct LastBeat {
 }
 
 impl Pulse {
-    /// The pulse of an instance that has never beaten.
+    /// The pulse of an instance that was never heard of.
     pub(crate) fn new(id: Arc<str>, now_ms: u64) -> Arc<Self> {
         Arc::new(Self {
             id,
             alive_at_ms: AtomicU64::new(now_ms),
-            beat_at_ms: AtomicU64::new(0),
-            beats: AtomicU64::new(0),
+            heartbeat_at_ms: AtomicU64::new(0),
+            heartbeats: AtomicU64::new(0),
             is_awaited: AtomicBool::new(false),
             due_at_ms: AtomicU64::new(0),
         })
@@ -49,32 +50,32 @@ impl Pulse {
         &self.id
     }
 
-    /// The last heartbeat.
-    pub fn last_beat(&self) -> LastBeat {
-        LastBeat {
-            at_ms: self.beat_at_ms.load(Ordering::Relaxed),
-            count: self.beats.load(Ordering::Relaxed),
+    /// When it was heard of last, and how often.
+    pub fn last_heartbeat(&self) -> LastHeartbeat {
+        LastHeartbeat {
+            at_ms: self.heartbeat_at_ms.load(Ordering::Relaxed),
+            count: self.heartbeats.load(Ordering::Relaxed),
         }
     }
 
-    /// Takes a beat; tells whether the keeper waits for it.
+    /// Notes a heartbeat; whether the keeper waits for it.
     #[inline]
-    pub(crate) fn beat(&self, now_ms: u64) -> bool {
-        self.beat_at_ms.store(now_ms, Ordering::Relaxed);
-        self.beats.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn record_heartbeat(&self, now_ms: u64) -> bool {
+        self.heartbeat_at_ms.store(now_ms, Ordering::Relaxed);
+        self.heartbeats.fetch_add(1, Ordering::Relaxed);
         self.alive_at_ms.store(now_ms, Ordering::SeqCst);
         // Read first: a line that is only read stays shared between cores.
         self.is_awaited.load(Ordering::SeqCst) && self.is_awaited.swap(false, Ordering::SeqCst)
     }
 
-    /// Counts as alive from now on, without a beat: it was registered again.
+    /// Counts as alive from now on, without a heartbeat: it was registered again.
     pub(crate) fn revive(&self, now_ms: u64) {
         self.alive_at_ms.store(now_ms, Ordering::SeqCst);
         self.is_awaited.store(false, Ordering::SeqCst);
     }
 
-    /// Has the next beat told to the keeper.
-    pub(crate) fn await_beat(&self) {
+    /// Has the keeper hear of the next heartbeat.
+    pub(crate) fn await_heartbeat(&self) {
         self.is_awaited.store(true, Ordering::SeqCst);
     }
 

@@ -1,25 +1,30 @@
 //! The handle: submits commands, takes heartbeats, reads what is published.
 //!
-//! Cheap to clone, usable from any thread. Reading and beating take no lock; a command waits for the
+//! Cheap to clone, usable from any thread. Reading and heartbeats take no lock; a command waits for the
 //! keeper.
 
+mod heartbeats;
+mod queue;
+mod unregistered;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
-use crate::check::is_instance_id;
 use crate::clients::{Client, Clients};
 use crate::clock::Clock;
 use crate::command::{Command, Outcome};
-use crate::limits::{COMMANDS_QUEUED_BYTES_MAX, STRANGER_BEATS_TOLERATED};
-use crate::pulse::LastBeat;
+use crate::pulse::LastHeartbeat;
 use crate::refusal::Refusal;
 use crate::state::State;
-use crate::strangers::Strangers;
+
+pub use heartbeats::HeartbeatOutcome;
+use heartbeats::HeartbeatRouter;
+use queue::RequestQueue;
+pub(crate) use queue::{Request, Waiter};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -30,44 +35,13 @@ pub struct Registry(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) state: ArcSwap<State>,
     pub(crate) published: watch::Sender<u64>,
-    pub(crate) strangers: Strangers,
     pub(crate) clock: Clock,
     pub(crate) statistics: Statistics,
     pub(crate) clients: Clients,
-    requests: mpsc::Sender<Request>,
-    /// Bytes of commands that wait for the keeper.
-    queued_bytes: Arc<AtomicUsize>,
-}
-
-/// What the keeper is asked.
-#[derive(Debug)]
-pub(crate) enum Request {
-    /// Do this, and say what came of it.
-    Command(Command, oneshot::Sender<Result<Outcome, Refusal>>, QueueShare),
-    /// An unhealthy instance beats again.
-    Beats(Arc<str>),
-}
-
-/// The bytes of a command among those that wait; given back when dropped.
-#[derive(Debug)]
-pub(crate) struct QueueShare {
-    queued_bytes: Arc<AtomicUsize>,
-    bytes: usize,
-}
-
-impl QueueShare {
-    /// A share of so many bytes, if that many are left.
-    fn take(queued_bytes: &Arc<AtomicUsize>, bytes: usize) -> Result<Self, Refusal> {
-        let before = queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let share = Self { queued_bytes: Arc::clone(queued_bytes), bytes };
-        if before + bytes > COMMANDS_QUEUED_BYTES_MAX { Err(Refusal::Busy) } else { Ok(share) }
-    }
-}
-
-impl Drop for QueueShare {
-    fn drop(&mut self) {
-        self.queued_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
+    pub(crate) heartbeats: HeartbeatRouter,
+    queue: RequestQueue,
+    /// Whether changes can be made; its sender is the keeper's and ends with it.
+    is_serving: watch::Receiver<bool>,
 }
 
 /// Counted since the start.
@@ -78,44 +52,38 @@ pub struct Statistics {
     /// Instances that beat again.
     pub recovered: AtomicU64,
     /// Heartbeats of instances.
-    pub beats: AtomicU64,
+    pub heartbeats: AtomicU64,
     /// Heartbeats of ids that nobody registered.
-    pub stranger_beats: AtomicU64,
+    pub unregistered_heartbeats: AtomicU64,
     /// Commands done.
     pub commands: AtomicU64,
     /// Commands refused.
     pub refused: AtomicU64,
     /// Groups of commands made durable.
     pub commits: AtomicU64,
-    /// Microseconds that took, together.
+    /// Microseconds that all of these took.
     pub commit_us: AtomicU64,
 }
 
-/// What came of a heartbeat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beat {
-    /// The instance is registered.
-    Taken,
-    /// It is not; but it may be about to be, and is told so only when it goes on.
-    Tolerated,
-    /// It is not registered.
-    Unknown,
-    /// No instance can have such an id.
-    BadId,
-}
-
 impl Registry {
-    pub(crate) fn new(state: State, clock: Clock, requests: mpsc::Sender<Request>) -> Self {
-        Self(Arc::new(Shared {
+    /// A handle of this state, and what its keeper reads.
+    pub(crate) fn new(
+        state: State,
+        clock: Clock,
+        is_serving: watch::Receiver<bool>,
+    ) -> (Self, mpsc::Receiver<Request>) {
+        let (queue, requests) = RequestQueue::new();
+        let shared = Shared {
             published: watch::Sender::new(state.version()),
             state: ArcSwap::from_pointee(state),
-            strangers: Strangers::default(),
             clock,
             statistics: Statistics::default(),
             clients: Clients::default(),
-            requests,
-            queued_bytes: Arc::default(),
-        }))
+            heartbeats: HeartbeatRouter::new(queue.clone()),
+            queue,
+            is_serving,
+        };
+        (Self(Arc::new(shared)), requests)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -128,49 +96,33 @@ impl Registry {
     /// # Errors
     /// Why it was not done; nothing has changed then.
     pub async fn submit(&self, command: Command) -> Result<Outcome, Refusal> {
-        let share = QueueShare::take(&self.0.queued_bytes, command.bytes())?;
-        let (reply, answer) = oneshot::channel();
-        self.0.requests.try_send(Request::Command(command, reply, share)).map_err(|error| {
-            match error {
-                TrySendError::Full(_) => Refusal::Busy,
-                TrySendError::Closed(_) => Refusal::Closed,
-            }
-        })?;
-        answer.await.unwrap_or(Err(Refusal::Closed))
+        let outcome = self.0.queue.push_command(command)?;
+        outcome.await.unwrap_or(Err(Refusal::Closed))
     }
 
     /// Takes a heartbeat: a look-up and a few stores.
-    pub fn heartbeat(&self, id: &str) -> Beat {
-        if !is_instance_id(id) {
-            return Beat::BadId;
-        }
-        let now_ms = self.0.clock.now_ms();
-        if let Some(instance) = self.0.state.load().instance(id) {
-            self.0.statistics.beats.fetch_add(1, Ordering::Relaxed);
-            if instance.pulse.beat(now_ms)
-                && self.0.requests.try_send(Request::Beats(Arc::clone(&instance.id))).is_err()
-            {
-                // The keeper has much to do; the next beat tells it.
-                instance.pulse.await_beat();
+    pub fn heartbeat(&self, id: &str) -> HeartbeatOutcome {
+        let outcome = self.0.heartbeats.record(&self.0.state.load(), id, self.0.clock.now_ms());
+        let statistics = &self.0.statistics;
+        let counter = match outcome {
+            HeartbeatOutcome::Recorded => &statistics.heartbeats,
+            HeartbeatOutcome::Tolerated | HeartbeatOutcome::Unknown => {
+                &statistics.unregistered_heartbeats
             }
-            return Beat::Taken;
-        }
-        self.0.statistics.stranger_beats.fetch_add(1, Ordering::Relaxed);
-        let count = self.0.strangers.beat(id, now_ms);
-        if count <= u64::from(STRANGER_BEATS_TOLERATED) { Beat::Tolerated } else { Beat::Unknown }
+            HeartbeatOutcome::BadId => return outcome,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        outcome
     }
 
     /// What is known of the heartbeats of an id, registered or not.
-    pub fn last_beat(&self, id: &str) -> Option<LastBeat> {
-        if let Some(instance) = self.0.state.load().instance(id) {
-            return Some(instance.pulse.last_beat()).filter(|beat| beat.count > 0);
-        }
-        self.0.strangers.get(id)
+    pub fn last_heartbeat(&self, id: &str) -> Option<LastHeartbeat> {
+        self.0.heartbeats.last(&self.0.state.load(), id)
     }
 
     /// Forgets the heartbeats of an id that is not registered.
-    pub fn forget_beats(&self, id: &str) {
-        self.0.strangers.forget(id);
+    pub fn forget_heartbeats(&self, id: &str) {
+        self.0.heartbeats.forget(id);
     }
 
     /// The newest version. A guard is for a short look; whoever keeps it longer loads it in full.
@@ -204,14 +156,10 @@ impl Registry {
         self.0.clients.count(self.0.clock.now_ms())
     }
 
-    /// Whether there is a keeper, without which nothing changes any more.
-    pub fn is_kept(&self) -> bool {
-        !self.0.requests.is_closed()
-    }
-
-    /// Waits until there is no keeper any more.
-    pub async fn until_left(&self) {
-        self.0.requests.closed().await;
+    /// Whether changes can be made: there is a keeper, and its store takes what it writes. The channel
+    /// ends with the keeper.
+    pub fn serving(&self) -> watch::Receiver<bool> {
+        self.0.is_serving.clone()
     }
 
     /// Now, in milliseconds of Unix time.

@@ -18,7 +18,7 @@ use tollhouse_stdx::CowMap;
 use crate::alias::Alias;
 use crate::command::{Command, Outcome};
 use crate::contract::Contract;
-use crate::health::{MassExpiry, Touched};
+use crate::event::InstanceEvent;
 use crate::held_bytes::Held;
 use crate::instance::Instance;
 use crate::journal::Journal;
@@ -26,7 +26,7 @@ use crate::key::{ServiceKey, ServiceRef};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::rule::{Rule, RuleKind};
-use crate::view::{Counts, NamespaceView, Resolved, ServiceView};
+use crate::view::{Counts, MassExpiry, NamespaceView, Resolved, ServiceView};
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -90,8 +90,8 @@ pub(crate) struct Change<'a> {
     pub(crate) now_ms: u64,
     /// What has to be made durable.
     pub(crate) journal: &'a mut Journal,
-    /// What health has to know when it is.
-    pub(crate) touched: &'a mut Vec<Touched>,
+    /// What the owner of their health hears when it is.
+    pub(crate) events: &'a mut Vec<InstanceEvent>,
 }
 
 impl Change<'_> {

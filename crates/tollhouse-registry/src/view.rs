@@ -135,6 +135,15 @@ pub struct Resolved<'a> {
     pub alias: Option<&'a Arc<Alias>>,
 }
 
+/// A service that keeps instances although they have fallen silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MassExpiry {
+    /// Since this millisecond of Unix time.
+    pub since_ms: u64,
+    /// How many are kept.
+    pub kept: u32,
+}
+
 /// The rules of one kind that clients of one name get.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hyper::{Method, StatusCode};
 use serde_json::json;
 use tollhouse_registry::{
-    Beat, Command, DEFAULT_NAMESPACE, Instance, InstancePage, Noun, Outcome, ServiceRef,
-    ServiceView,
+    Command, DEFAULT_NAMESPACE, HeartbeatOutcome, Instance, InstancePage, Noun, Outcome,
+    ServiceRef, ServiceView,
 };
 
 use super::Request;
@@ -210,11 +210,13 @@ pub(super) fn heartbeat(request: &Request<'_>, id: &str) -> Result<Reply, Reply>
         return Err(not_found());
     }
     match request.part.registry.heartbeat(id) {
-        Beat::Taken => {
+        HeartbeatOutcome::Recorded => {
             let at_ms = request.part.registry.now_ms();
             Ok(Reply::json(StatusCode::OK, &json!({"id": id, "at_ms": at_ms})))
         }
-        Beat::Tolerated | Beat::Unknown | Beat::BadId => Err(not_found()),
+        HeartbeatOutcome::Tolerated | HeartbeatOutcome::Unknown | HeartbeatOutcome::BadId => {
+            Err(not_found())
+        }
     }
 }
 

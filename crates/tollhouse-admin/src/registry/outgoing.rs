@@ -155,7 +155,7 @@ struct Beaten {
 
 impl<'a> InstanceOut<'a> {
     pub(super) fn of(instance: &'a Instance) -> Self {
-        let beat = instance.pulse.last_beat();
+        let beat = instance.pulse.last_heartbeat();
         Self {
             id: &instance.id,
             namespace: &instance.service.namespace,

@@ -66,8 +66,8 @@ impl Counters {
         Self {
             expired: load(&statistics.expired),
             recovered: load(&statistics.recovered),
-            beats: load(&statistics.beats),
-            stranger_beats: load(&statistics.stranger_beats),
+            beats: load(&statistics.heartbeats),
+            stranger_beats: load(&statistics.unregistered_heartbeats),
             commands: load(&statistics.commands),
             refused: load(&statistics.refused),
             commits: load(&statistics.commits),

@@ -188,8 +188,8 @@ impl Page {
             [("unhealthy", read(&statistics.expired)), ("healthy", read(&statistics.recovered))];
         self.by(&catalogue::TRANSITIONS, "to", states);
         let beats = [
-            ("registered", read(&statistics.beats)),
-            ("unknown", read(&statistics.stranger_beats)),
+            ("registered", read(&statistics.heartbeats)),
+            ("unknown", read(&statistics.unregistered_heartbeats)),
         ];
         self.by(&catalogue::HEARTBEATS, "instance", beats);
         let outcomes =

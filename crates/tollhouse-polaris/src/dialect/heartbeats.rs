@@ -1,6 +1,6 @@
 //! Heartbeats of many instances in one message, as servers of a cluster and agents send them.
 
-use tollhouse_registry::LastBeat;
+use tollhouse_registry::LastHeartbeat;
 
 use super::instances::id_of;
 use super::meter::Method;
@@ -56,7 +56,7 @@ impl Dialect {
         }
         for id in ids(message) {
             let id = id?;
-            put_record(&mut out, id, self.registry.last_beat(id));
+            put_record(&mut out, id, self.registry.last_heartbeat(id));
         }
         Ok(timed.end(Replied::made(Code::ExecuteSuccess, out)))
     }
@@ -78,13 +78,13 @@ impl Dialect {
             return Ok(timed.end(Replied::made(code, out)));
         }
         for id in ids(message) {
-            self.registry.forget_beats(id?);
+            self.registry.forget_heartbeats(id?);
         }
         Ok(timed.end(Replied::made(Code::ExecuteSuccess, Vec::new())))
     }
 }
 
-fn put_record(out: &mut Vec<u8>, id: &str, beat: Option<LastBeat>) {
+fn put_record(out: &mut Vec<u8>, id: &str, beat: Option<LastHeartbeat>) {
     put_nested(out, ITEMS, |out| {
         put_message(out, 1, id.as_bytes());
         let Some(beat) = beat else { return };

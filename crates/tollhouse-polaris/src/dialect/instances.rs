@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tollhouse_registry::{
-    Beat, Command, Outcome, is_host, is_instance_id, is_namespace_name, is_service_name,
+    Command, HeartbeatOutcome, Outcome, is_host, is_instance_id, is_namespace_name, is_service_name,
 };
 
 use super::meter::Method;
@@ -78,17 +78,19 @@ impl Dialect {
     pub fn heartbeat(&self, caller: &Caller<'_>, message: &[u8]) -> Result<Replied, Undecodable> {
         let timed = self.meter.start(Method::Heartbeat);
         let request = InstanceRequest::parse(message)?;
-        let code =
-            match self.admit(caller, request.service_token).and_then(|()| self.beat(&request)) {
-                Ok(Beat::Taken | Beat::Tolerated) => Code::ExecuteSuccess,
-                Ok(Beat::Unknown) => Code::NotFoundResource,
-                Ok(Beat::BadId) => Code::InvalidInstanceID,
-                Err(code) => code,
-            };
+        let code = match self
+            .admit(caller, request.service_token)
+            .and_then(|()| self.beat(&request))
+        {
+            Ok(HeartbeatOutcome::Recorded | HeartbeatOutcome::Tolerated) => Code::ExecuteSuccess,
+            Ok(HeartbeatOutcome::Unknown) => Code::NotFoundResource,
+            Ok(HeartbeatOutcome::BadId) => Code::InvalidInstanceID,
+            Err(code) => code,
+        };
         Ok(timed.end(echo(code, message)))
     }
 
-    fn beat(&self, request: &InstanceRequest<'_>) -> Result<Beat, Code> {
+    fn beat(&self, request: &InstanceRequest<'_>) -> Result<HeartbeatOutcome, Code> {
         match request.id {
             Some(id) => Ok(self.registry.heartbeat(id)),
             None => Ok(self.registry.heartbeat(&id_of(request)?)),

@@ -1,14 +1,15 @@
 //! `grpc.health.v1`: whether the server and its services answer, for probes and balancers.
 //!
 //! A server that stops takes no calls any more, and ends the streams of those who watch with
-//! `UNAVAILABLE`; one that cannot do its work any more says `NOT_SERVING`.
+//! `UNAVAILABLE`; one that cannot do its work says `NOT_SERVING` until it can.
 
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use prost::Message;
+use tokio::sync::watch;
 
 use super::service::{Call, Outcome, Reply, Series, Services};
 use super::status::{Code, Status};
@@ -24,40 +25,40 @@ mod messages {
 /// The service's name.
 const NAME: &str = "grpc.health.v1.Health";
 
-/// Whether the server can do its work.
-pub trait Liveness {
-    /// Whether it can now.
-    fn is_alive(&self) -> bool;
-
-    /// Ends when it cannot any more.
-    fn until_dead(&self) -> Pin<Box<dyn Future<Output = ()>>>;
-}
-
-/// Adds the health service, which knows of all services that are there already.
+/// Adds the health service, which knows of all services that are there already. `serving` says whether
+/// they can do their work; they cannot once nobody is left to say so.
 #[must_use]
-pub fn add(services: Services, liveness: impl Liveness + 'static) -> Services {
+pub fn add(services: Services, serving: watch::Receiver<bool>) -> Services {
     let known: Rc<[&'static str]> = ["", NAME].into_iter().chain(services.names()).collect();
     let watched = Rc::clone(&known);
-    let liveness = Rc::new(liveness);
-    let watched_liveness = Rc::clone(&liveness);
-    services
-        .unary("/grpc.health.v1.Health/Check", move |_: &Rc<Call>, message| {
-            Reply::Now(check(&known, &*liveness, &message))
+    let checked = serving.clone();
+    let check = move |_: &Rc<Call>, message: Bytes| {
+        Reply::Now(match known_service(&known, &message) {
+            Ok(true) => Ok(answer(status_now(&mut checked.clone()))),
+            Ok(false) => Err(Status::new(Code::NotFound, "unknown service")),
+            Err(status) => Err(status),
         })
-        .series("/grpc.health.v1.Health/Watch", move |_: &Rc<Call>, message| {
-            let death = match known_service(&watched, &message)? {
-                true => Some(watched_liveness.until_dead()),
-                false => None,
-            };
-            Ok(Box::new(Watch { last: None, death }))
-        })
+    };
+    services.unary("/grpc.health.v1.Health/Check", check).series(
+        "/grpc.health.v1.Health/Watch",
+        move |_: &Rc<Call>, message| {
+            let is_known = known_service(&watched, &message)?;
+            Ok(Box::new(Watch {
+                last: None,
+                serving: is_known.then(|| serving.clone()),
+                change: None,
+            }))
+        },
+    )
 }
 
-fn check(known: &[&str], liveness: &impl Liveness, message: &Bytes) -> Outcome {
-    match (known_service(known, message)?, liveness.is_alive()) {
-        (true, true) => Ok(answer(ServingStatus::Serving)),
-        (true, false) => Ok(answer(ServingStatus::NotServing)),
-        (false, _) => Err(Status::new(Code::NotFound, "unknown service")),
+/// How the services stand. What is seen here counts as seen, so that only what comes after is a change.
+fn status_now(serving: &mut watch::Receiver<bool>) -> ServingStatus {
+    let has_owner = serving.has_changed().is_ok();
+    if *serving.borrow_and_update() && has_owner {
+        ServingStatus::Serving
+    } else {
+        ServingStatus::NotServing
     }
 }
 
@@ -71,26 +72,34 @@ fn answer(status: ServingStatus) -> Answer {
     Bytes::from(HealthCheckResponse { status: status.into() }.encode_to_vec()).into()
 }
 
-/// How a service stands, told at first and when it changes.
+/// How a service stands: sent at first and when it changes.
 struct Watch {
     last: Option<ServingStatus>,
-    /// None for a service that is not known.
-    death: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    /// `None` for a service that is not known.
+    serving: Option<watch::Receiver<bool>>,
+    /// Ends with the next change.
+    change: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
 impl Series for Watch {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
-        if self.last == Some(ServingStatus::NotServing) {
-            return Poll::Pending;
+        loop {
+            let status = self.serving.as_mut().map_or(ServingStatus::ServiceUnknown, status_now);
+            if self.last.replace(status) != Some(status) {
+                return Poll::Ready(Some(Ok(answer(status))));
+            }
+            // Services are not added while the server runs, and who has gone has said its last.
+            let Some(serving) = self.serving.as_ref().filter(|it| it.has_changed().is_ok()) else {
+                return Poll::Pending;
+            };
+            let change = self.change.get_or_insert_with(|| Box::pin(next_change(serving.clone())));
+            ready!(change.as_mut().poll(cx));
+            self.change = None;
         }
-        let status = match self.death.as_mut().map(|death| death.as_mut().poll(cx)) {
-            None => ServingStatus::ServiceUnknown,
-            Some(Poll::Ready(())) => ServingStatus::NotServing,
-            Some(Poll::Pending) => ServingStatus::Serving,
-        };
-        if self.last.replace(status) == Some(status) {
-            return Poll::Pending;
-        }
-        Poll::Ready(Some(Ok(answer(status))))
     }
+}
+
+/// Ends when something else is said, or nobody is left to say it.
+async fn next_change(mut serving: watch::Receiver<bool>) {
+    let _ = serving.changed().await;
 }

@@ -3,14 +3,11 @@
 //! `WatchClientEvents` is left out on purpose: servers in use answer it as an unknown method, and
 //! clients then leave the feature alone.
 
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tollhouse_registry::Registry;
 
-use super::health::Liveness;
 use super::service::{Call, Outcome, Reply, Services};
 use super::status::{Code, Status};
 use crate::dialect::{Caller, Dialect, HealthFilter, Replied, Undecodable};
@@ -22,23 +19,12 @@ const TOKEN_FIELD: &str = "x-polaris-token";
 /// Everything that a thread of the registry offers over gRPC: the calls of Polaris, health, reflection.
 #[must_use]
 pub fn services(dialect: Dialect) -> Services {
-    let registry = dialect.registry().clone();
+    let serving = dialect.registry().serving();
     let dialect = Arc::new(dialect);
     let services = instances(Services::new(), &dialect);
     let services = heartbeats(services, &dialect);
     let services = contracts(services, &dialect);
-    super::reflection::add(super::health::add(services, registry), descriptors())
-}
-
-impl Liveness for Registry {
-    fn is_alive(&self) -> bool {
-        self.is_kept()
-    }
-
-    fn until_dead(&self) -> Pin<Box<dyn Future<Output = ()>>> {
-        let registry = self.clone();
-        Box::pin(async move { registry.until_left().await })
-    }
+    super::reflection::add(super::health::add(services, serving), descriptors())
 }
 
 fn instances(services: Services, dialect: &Arc<Dialect>) -> Services {

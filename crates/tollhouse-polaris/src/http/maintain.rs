@@ -127,7 +127,7 @@ pub(super) async fn instance_heartbeat(api: HttpApi, request: Request) -> Respon
         return failed(&Code::InvalidInstanceID.into());
     };
     let is_registered = api.registry().state().instance(id).is_some();
-    let Some(beat) = api.registry().last_beat(id) else {
+    let Some(beat) = api.registry().last_heartbeat(id) else {
         let code = if is_registered { Code::NotFoundResource } else { Code::NotFoundInstance };
         return failed(&code.into());
     };

@@ -1,14 +1,15 @@
 //! Pauses of this very process: stopped, starved, or the machine asleep. Nobody's beats were heard
 //! while it lasted, so that silence during a pause is nobody's fault.
 //!
-//! A pause is known by when the last look before it was and how much later than due the next one came.
-//! Who was last heard of before it gets that much more time; who was heard of since, on a thread that
-//! woke up earlier, needs none.
+//! Known of a pause are the last look before it, when the next one was due, and when that came. It began
+//! at some time in between. Who was last heard of before the look was due gets all that could have been
+//! pause, which is an interval of looks too much at most; who was heard of since, on a thread that woke
+//! up earlier, needs nothing.
 
 use std::collections::VecDeque;
 
 use crate::clock::milliseconds;
-use crate::limits::{HEALTH_TICK, TTL_SECONDS_MAX, TTLS_TO_EXPIRY};
+use crate::limits::{LOOK_INTERVAL, TTL_SECONDS_MAX, TTLS_TO_EXPIRY};
 
 /// The longest expiry.
 const LONGEST_MS: u64 = TTL_SECONDS_MAX as u64 * TTLS_TO_EXPIRY * 1_000;
@@ -23,8 +24,22 @@ pub(crate) struct Pauses {
 
 #[derive(Debug, Clone, Copy)]
 struct Pause {
-    began_ms: u64,
-    lasted_ms: u64,
+    /// The last look before it.
+    looked_at_ms: u64,
+    /// When the next one was due.
+    due_at_ms: u64,
+    /// When that came.
+    ended_ms: u64,
+}
+
+impl Pause {
+    /// The time to add for one that was last heard of then.
+    fn grace_ms(self, alive_at_ms: u64) -> u64 {
+        if alive_at_ms > self.due_at_ms {
+            return 0;
+        }
+        self.ended_ms - alive_at_ms.max(self.looked_at_ms)
+    }
 }
 
 impl Pauses {
@@ -33,15 +48,18 @@ impl Pauses {
         Self { looked_at_ms: now_ms, past: VecDeque::new() }
     }
 
-    /// Takes note of a look that came so much later than it should have; most come in time.
+    /// Takes note of a look that came so much later than it was due; most come in time.
     pub(crate) fn look(&mut self, now_ms: u64, late_ms: u64) {
+        let looked_at_ms = self.looked_at_ms;
         if late_ms > 0 {
-            self.past.push_back(Pause { began_ms: self.looked_at_ms, lasted_ms: late_ms });
+            // By two clocks: never before the last look.
+            let due_at_ms = now_ms.saturating_sub(late_ms).max(looked_at_ms);
+            self.past.push_back(Pause { looked_at_ms, due_at_ms, ended_ms: now_ms });
         }
         self.looked_at_ms = now_ms;
         // Whoever was heard of before the first of them has expired by now in spite of all of them.
         while let Some(first) = self.past.front()
-            && first.began_ms + LONGEST_MS + self.grace_ms(0) + 2 * milliseconds(HEALTH_TICK)
+            && first.due_at_ms + LONGEST_MS + self.grace_ms(0) + 2 * milliseconds(LOOK_INTERVAL)
                 < now_ms
         {
             self.past.pop_front();
@@ -50,8 +68,7 @@ impl Pauses {
 
     /// What time to add for one that was last heard of then.
     pub(crate) fn grace_ms(&self, alive_at_ms: u64) -> u64 {
-        let since = self.past.iter().filter(|pause| pause.began_ms >= alive_at_ms);
-        since.map(|pause| pause.lasted_ms).sum()
+        self.past.iter().map(|pause| pause.grace_ms(alive_at_ms)).sum()
     }
 }
 
@@ -64,13 +81,12 @@ mod tests {
         let mut pauses = Pauses::new(1_000);
         pauses.look(1_100, 0);
         pauses.look(21_200, 20_000);
-        let graces = [900, 1_100, 1_101, 21_150, 30_000].map(|heard| pauses.grace_ms(heard));
-        assert_eq!(graces, [20_000, 20_000, 0, 0, 0]);
+        let graces = [900, 1_100, 1_150, 1_200, 1_201, 21_150, 30_000];
+        let graces = graces.map(|heard| pauses.grace_ms(heard));
+        assert_eq!(graces, [20_100, 20_100, 20_050, 20_000, 0, 0, 0]);
         pauses.look(24_300, 3_000);
-        assert_eq!(
-            [900, 1_150, 21_200, 21_201].map(|heard| pauses.grace_ms(heard)),
-            [23_000, 3_000, 3_000, 0]
-        );
+        let graces = [900, 1_201, 21_200, 21_201, 21_301].map(|heard| pauses.grace_ms(heard));
+        assert_eq!(graces, [23_200, 3_100, 3_100, 3_099, 0]);
     }
 
     #[test]

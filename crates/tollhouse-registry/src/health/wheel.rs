@@ -24,6 +24,8 @@ pub(crate) struct Wheel {
     slots: Box<[Vec<Entry>]>,
     /// The tick up to which everything was handed out.
     done_tick: u64,
+    /// The first tick with something in its slot, or before; `u64::MAX` when all are empty.
+    next_tick: u64,
     len: usize,
     stale: usize,
 }
@@ -45,7 +47,13 @@ impl Wheel {
         const TICK_MS: u64 = HEALTH_TICK.as_millis() as u64;
         const { assert!(LONGEST_MS / TICK_MS + 2 < SLOTS as u64, "the ring is too short") }
         let slots = (0..SLOTS).map(|_| Vec::new()).collect();
-        Self { slots, done_tick: now_ms / milliseconds(HEALTH_TICK), len: 0, stale: 0 }
+        let done_tick = now_ms / milliseconds(HEALTH_TICK);
+        Self { slots, done_tick, next_tick: u64::MAX, len: 0, stale: 0 }
+    }
+
+    /// When to ask next what is due; `None` while nothing is armed.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        (self.next_tick < u64::MAX).then(|| self.next_tick * milliseconds(HEALTH_TICK))
     }
 
     /// Has a pulse handed out at a time, or before if it is armed for an earlier one.
@@ -62,12 +70,17 @@ impl Wheel {
         let longest = self.done_tick + SLOTS as u64 - 1;
         let tick = tick_of(entry.due_at_ms).clamp(self.done_tick + 1, longest);
         self.slots[slot_of(tick)].push(entry);
+        self.next_tick = self.next_tick.min(tick);
         self.len += 1;
     }
 
     /// Takes out what is due. Nothing of it is armed any more.
     pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Arc<Pulse>> {
         let now_tick = now_ms / milliseconds(HEALTH_TICK);
+        if now_tick < self.next_tick {
+            self.done_tick = self.done_tick.max(now_tick);
+            return Vec::new();
+        }
         let mut reached = Vec::new();
         // After a long sleep every slot is looked at once.
         let first = (self.done_tick + 1).max(now_tick.saturating_sub(SLOTS as u64 - 1));
@@ -76,6 +89,10 @@ impl Wheel {
         }
         self.done_tick = self.done_tick.max(now_tick);
         self.len -= reached.len();
+        let ahead = self.done_tick + 1..self.done_tick + SLOTS as u64;
+        let first = ahead.into_iter().find(|tick| !self.slots[slot_of(*tick)].is_empty());
+        self.next_tick = first.unwrap_or(u64::MAX);
+        debug_assert_eq!(self.len == 0, self.next_tick == u64::MAX, "what is armed has its turn");
         let mut due = Vec::new();
         for entry in reached {
             let due_at_ms = entry.pulse.due_at_ms();
@@ -107,6 +124,9 @@ impl Wheel {
             }
             self.len = self.slots.iter().map(Vec::len).sum();
             self.stale = 0;
+            if self.len == 0 {
+                self.next_tick = u64::MAX;
+            }
         }
     }
 }
@@ -169,6 +189,23 @@ mod tests {
         assert_eq!(names(&wheel.due(779_900)), [""; 0]);
         assert_eq!(names(&wheel.due(780_000)), ["one"]);
         assert_eq!(wheel.len, 0);
+    }
+
+    #[test]
+    fn it_says_when_to_ask_again() {
+        let mut wheel = Wheel::new(0);
+        assert_eq!(wheel.next_due_ms(), None);
+        let (one, other) = (pulse("one"), pulse("other"));
+        wheel.arm(&one, 9_050);
+        wheel.arm(&other, 3_000);
+        assert_eq!(wheel.next_due_ms(), Some(3_000));
+        assert_eq!(names(&wheel.due(2_999)), [""; 0]);
+        assert_eq!(names(&wheel.due(3_000)), ["other"]);
+        assert_eq!(wheel.next_due_ms(), Some(9_100));
+        wheel.arm(&other, 4_000);
+        assert_eq!(wheel.next_due_ms(), Some(4_000));
+        assert_eq!(wheel.due(500_000).len(), 2);
+        assert_eq!(wheel.next_due_ms(), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod refused;
 mod time;
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -12,9 +13,9 @@ use super::*;
 use crate::clock::ManualClock;
 use crate::command::{Command, NewContract, NewInstance, Outcome};
 use crate::key::{ServiceKey, ServiceRef};
-use crate::limits::{COMMANDS_QUEUED_BYTES_MAX, INSTANCE_ID_CHARS_MAX};
+use crate::limits::{COMMANDS_QUEUED_BYTES_MAX, HEALTH_TICK, INSTANCE_ID_CHARS_MAX, LOOK_INTERVAL};
 use crate::refusal::Refusal;
-use crate::registry::Beat;
+use crate::registry::HeartbeatOutcome;
 
 /// Some second of Unix time.
 const START_MS: u64 = 1_700_000_000_000;
@@ -101,7 +102,7 @@ async fn a_silent_instance_expires_after_three_intervals_and_comes_back_with_its
     let running = Running::over(memory()).await;
     running.register("a", Some(3)).await.expect("good");
     running.pass(Duration::from_secs(2)).await;
-    assert_eq!(running.registry.heartbeat("a"), Beat::Taken);
+    assert_eq!(running.registry.heartbeat("a"), HeartbeatOutcome::Recorded);
     running.pass(Duration::from_millis(8_900)).await;
     assert!(running.is_healthy("a"));
     running.pass(Duration::from_millis(300)).await;
@@ -136,12 +137,20 @@ async fn beats_keep_an_instance_healthy_and_one_that_never_beats_expires() {
 #[tokio::test(start_paused = true)]
 async fn the_fifth_beat_of_an_unknown_id_is_refused_and_registering_forgives() {
     let running = Running::over(memory()).await;
-    let beats: Vec<Beat> = (0..6).map(|_| running.registry.heartbeat("x")).collect();
-    let expected = [Beat::Tolerated, Beat::Tolerated, Beat::Tolerated, Beat::Tolerated];
-    assert_eq!((&beats[..4], &beats[4..]), (&expected[..], &[Beat::Unknown, Beat::Unknown][..]));
+    let beats: Vec<HeartbeatOutcome> = (0..6).map(|_| running.registry.heartbeat("x")).collect();
+    let expected = [
+        HeartbeatOutcome::Tolerated,
+        HeartbeatOutcome::Tolerated,
+        HeartbeatOutcome::Tolerated,
+        HeartbeatOutcome::Tolerated,
+    ];
+    assert_eq!(
+        (&beats[..4], &beats[4..]),
+        (&expected[..], &[HeartbeatOutcome::Unknown, HeartbeatOutcome::Unknown][..])
+    );
     running.register("x", Some(5)).await.expect("good");
-    assert_eq!(running.registry.heartbeat("x"), Beat::Taken);
-    assert_eq!(running.registry.last_beat("x").map(|beat| beat.count), Some(1));
+    assert_eq!(running.registry.heartbeat("x"), HeartbeatOutcome::Recorded);
+    assert_eq!(running.registry.last_heartbeat("x").map(|beat| beat.count), Some(1));
 }
 
 #[tokio::test]
@@ -197,8 +206,11 @@ async fn ids_that_no_instance_can_have_leave_nothing() {
     let bad = "x".repeat(INSTANCE_ID_CHARS_MAX + 1);
     let wide = "é".repeat(INSTANCE_ID_CHARS_MAX);
     let beats = [&long, &bad, &wide].map(|id| running.registry.heartbeat(id));
-    assert_eq!(beats, [Beat::BadId, Beat::BadId, Beat::Tolerated]);
-    let last = [&long, &bad].map(|id| running.registry.last_beat(id));
+    assert_eq!(
+        beats,
+        [HeartbeatOutcome::BadId, HeartbeatOutcome::BadId, HeartbeatOutcome::Tolerated]
+    );
+    let last = [&long, &bad].map(|id| running.registry.last_heartbeat(id));
     assert_eq!(last, [None, None]);
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::check;
 use crate::command::{InstanceChange, NewInstance, Outcome};
 use crate::encoded::Encoded;
-use crate::health::Touched;
+use crate::event::InstanceEvent;
 use crate::held_bytes::{HeldBytes, Share};
 use crate::instance::Instance;
 use crate::journal::Record;
@@ -40,7 +40,7 @@ impl State {
         self.ensure_service(&instance.service, change)?;
         change.journal.put(record);
         let instance = self.put_instance(instance);
-        change.touched.push(Touched::Registered(Arc::clone(&instance), known));
+        change.events.push(InstanceEvent::Registered(Arc::clone(&instance), known));
         Ok(Outcome::Instance(instance))
     }
 
@@ -158,7 +158,7 @@ impl State {
         self.take_out(&placed);
         self.held.replace(Share::Registrations, placed.instance.held_bytes(), 0);
         change.journal.delete_instance(id);
-        change.touched.push(Touched::Gone(Arc::clone(&placed.instance)));
+        change.events.push(InstanceEvent::Deregistered(Arc::clone(&placed.instance)));
         Some(placed.instance)
     }
 
@@ -182,7 +182,7 @@ impl State {
         instance.revision = self.next_revision();
         change.journal.put(self.record_instance(&instance, Some(&before))?);
         let instance = self.put_instance(instance);
-        change.touched.push(Touched::Changed(Arc::clone(&instance), before));
+        change.events.push(InstanceEvent::Changed(Arc::clone(&instance), before));
         Ok(Outcome::Instance(instance))
     }
 
@@ -191,13 +191,13 @@ impl State {
         let before = self.instance(id).filter(|instance| instance.healthy)?;
         let mut instance = Instance::clone(before);
         instance.healthy = false;
-        instance.expired_after_beat = Some(instance.pulse.last_beat().at_ms / 1_000);
+        instance.expired_after_beat = Some(instance.pulse.last_heartbeat().at_ms / 1_000);
         instance.modified_at = now_ms / 1_000;
         instance.revision = self.next_revision();
         Some(self.put_instance(instance))
     }
 
-    /// Makes an instance healthy that beats again. Made durable later.
+    /// Makes an instance healthy that is heard of again. Made durable later.
     pub(crate) fn recover(&mut self, id: &str, now_ms: u64) -> Option<Arc<Instance>> {
         let before = self.instance(id).filter(|instance| !instance.healthy)?;
         let mut instance = Instance::clone(before);

@@ -17,7 +17,7 @@ pub(crate) const START_MS: u64 = 1_700_000_000_000;
 pub(crate) struct Prepared {
     state: State,
     journal: Journal,
-    touched: Vec<Touched>,
+    events: Vec<InstanceEvent>,
     outcome: Outcome,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Bench {
     pub(crate) now_ms: u64,
     pub(crate) durable: std::collections::BTreeMap<Box<str>, bytes::Bytes>,
     /// What health has not been told of yet.
-    pub(crate) touched: Vec<Touched>,
+    pub(crate) events: Vec<InstanceEvent>,
     /// No two processes share a salt.
     restarts: std::cell::Cell<u64>,
 }
@@ -42,7 +42,7 @@ impl Bench {
             state: State::new(1, bytes_max),
             now_ms: START_MS,
             durable: Default::default(),
-            touched: Vec::new(),
+            events: Vec::new(),
             restarts: std::cell::Cell::new(1),
         }
     }
@@ -54,21 +54,20 @@ impl Bench {
 
     /// Applies a command to a copy; dropping what comes of it is what a refused commit does.
     pub(crate) fn prepare(&self, command: Command) -> Result<Prepared, Refusal> {
-        let (mut journal, mut touched) = (Journal::default(), Vec::new());
+        let (mut journal, mut events) = (Journal::default(), Vec::new());
         let mut state = self.state.clone();
-        let mut change =
-            Change { now_ms: self.now_ms, journal: &mut journal, touched: &mut touched };
+        let mut change = Change { now_ms: self.now_ms, journal: &mut journal, events: &mut events };
         let outcome = state.apply(command, &mut change);
         if outcome.is_err() {
-            assert!(journal.is_empty() && touched.is_empty(), "a refused command does nothing");
+            assert!(journal.is_empty() && events.is_empty(), "a refused command does nothing");
         }
-        outcome.map(|outcome| Prepared { state, journal, touched, outcome })
+        outcome.map(|outcome| Prepared { state, journal, events, outcome })
     }
 
     pub(crate) fn commit(&mut self, prepared: Prepared) -> Outcome {
         self.write(prepared.journal);
         self.state = prepared.state;
-        self.touched.extend(prepared.touched);
+        self.events.extend(prepared.events);
         prepared.outcome
     }
 

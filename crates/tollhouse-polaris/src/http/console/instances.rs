@@ -314,7 +314,7 @@ fn find(state: &State, query: &Query) -> Result<Found, Failure> {
     for instance in &instances {
         put_nested(&mut fields, 7, |out| {
             put_instance(out, instance, Reader::Console);
-            let beat = instance.pulse.last_beat();
+            let beat = instance.pulse.last_heartbeat();
             if shows_beats && beat.count > 0 {
                 put_entry(out, 14, LAST_HEARTBEAT_LABEL, &(beat.at_ms / 1_000).to_string());
             }

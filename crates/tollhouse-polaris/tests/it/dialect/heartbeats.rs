@@ -148,7 +148,7 @@ fn beats_of_many_are_taken_read_and_forgotten() {
         let path = "/v1.PolarisHeartbeatGRPC/BatchDelHeartbeat";
         let ended = client.0.unary(path, &gone.encode_to_vec()).await;
         assert_eq!((ended.code, ended.messages), (Some(0), vec![Vec::new()]));
-        assert_eq!(polaris.registry.last_beat("stranger"), None);
+        assert_eq!(polaris.registry.last_heartbeat("stranger"), None);
     });
 }
 
@@ -183,7 +183,7 @@ fn ids_that_no_instance_can_have_are_refused_and_take_no_memory() {
             let path = "/v1.PolarisHeartbeatGRPC/BatchHeartbeat";
             let ended = client.0.send(request(path), &[travelling(&batch)]).await;
             assert_eq!((ended.code, ended.messages), (Some(0), vec![Vec::new()]));
-            assert_eq!(polaris.registry.last_beat(&id), None);
+            assert_eq!(polaris.registry.last_heartbeat(&id), None);
         }
         let longest = v1::Instance { id: some(&"x".repeat(128)), ..v1::Instance::default() };
         assert_eq!(code(&client.heartbeat(&longest).await), 200_000);

@@ -1,7 +1,5 @@
 //! Health and reflection, as probes and tools without .proto files use them.
 
-use std::pin::Pin;
-
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
 use tokio::sync::watch;
@@ -15,50 +13,42 @@ use crate::server::Server;
 const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 const REFLECTION_ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
-/// A server that can do its work until it is told that it cannot.
-struct Mortal(watch::Receiver<bool>);
-
-impl health::Liveness for Mortal {
-    fn is_alive(&self) -> bool {
-        !*self.0.borrow()
-    }
-
-    fn until_dead(&self) -> Pin<Box<dyn Future<Output = ()>>> {
-        let mut dead = self.0.clone();
-        Box::pin(async move {
-            let _ = dead.wait_for(|is_dead| *is_dead).await;
-        })
-    }
-}
-
+/// A server that can always do its work.
 fn start() -> Server {
-    let (sender, receiver) = watch::channel(false);
-    // Alive for as long as the test.
-    std::mem::forget(sender);
-    start_mortal(receiver)
+    let (serving, is_serving) = watch::channel(true);
+    // Says so for as long as the test.
+    std::mem::forget(serving);
+    start_saying(is_serving)
 }
 
-fn start_mortal(death: watch::Receiver<bool>) -> Server {
+/// A server that says of itself what comes over this channel.
+fn start_saying(is_serving: watch::Receiver<bool>) -> Server {
     Server::start(|| {
         let services = Services::new().unary("/v1.PolarisGRPC/Heartbeat", echo);
-        reflection::add(health::add(services, Mortal(death)), descriptors())
+        reflection::add(health::add(services, is_serving), descriptors())
     })
 }
 
 #[test]
-fn a_server_that_cannot_do_its_work_says_so() {
-    let (death, dead) = watch::channel(false);
-    let server = start_mortal(dead);
+fn a_server_that_cannot_do_its_work_says_so_until_it_can() {
+    let (serving, is_serving) = watch::channel(true);
+    let server = start_saying(is_serving);
     run(async {
         let client = Client::connect(server.address).await;
         let mut watching = client.open(request("/grpc.health.v1.Health/Watch")).await;
         watching.say(&text(1, ""));
         watching.close();
         assert_eq!(watching.next().await, Some(vec![8, 1]));
-        death.send(true).expect("the server listens");
-        assert_eq!(watching.next().await, Some(vec![8, 2]));
+        for (is_serving, status) in [(false, 2), (true, 1), (false, 2), (true, 1)] {
+            serving.send(is_serving).expect("the server listens");
+            assert_eq!(watching.next().await, Some(vec![8, status]));
+            let checked = client.unary("/grpc.health.v1.Health/Check", &text(1, "")).await;
+            assert_eq!(checked.messages, [vec![8, status]]);
+        }
+        drop(serving);
         let checked = client.unary("/grpc.health.v1.Health/Check", &text(1, "")).await;
-        assert_eq!(checked.messages, [vec![8, 2]]);
+        assert_eq!(checked.messages, [vec![8, 2]], "nobody is left who could serve");
+        assert_eq!(watching.next().await, Some(vec![8, 2]));
     });
 }
 

@@ -9,6 +9,7 @@ use tollhouse_store::{
 
 use super::*;
 use crate::command::InstanceChange;
+use crate::limits::STORE_PROBE_INTERVAL;
 
 /// A store in memory that can be told what to refuse, or to take its time.
 pub(super) struct Moody {
@@ -180,7 +181,7 @@ async fn a_registration_that_was_refused_leaves_the_next_beat_awaited() {
         running.registry.submit(change).await.expect_err("the store refuses");
         store.set(Mood::Takes);
         assert!(!running.is_healthy("a"), "{mood:?}");
-        assert_eq!(running.registry.heartbeat("a"), Beat::Taken);
+        assert_eq!(running.registry.heartbeat("a"), HeartbeatOutcome::Recorded);
         running.pass(HEALTH_TICK).await;
         assert!(running.is_healthy("a"), "{mood:?}");
     }
@@ -203,4 +204,43 @@ async fn who_is_silent_expires_while_the_store_refuses() {
     let kept = store.get("/instances/a").await.expect("readable").expect("kept");
     let text = String::from_utf8_lossy(&kept.value).into_owned();
     assert!(text.contains("\"healthy\":false"), "saved once the store takes it: {text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_hears_that_nothing_can_be_written_until_it_can() {
+    for mood in [Mood::Full, Mood::Broken] {
+        let store = Moody::new(Mood::Takes);
+        let running = Running::over(Arc::clone(&store) as Arc<dyn Store>).await;
+        let serving = running.registry.serving();
+        assert!(*serving.borrow());
+        store.set(mood);
+        running.register("a", None).await.expect_err("the store refuses");
+        assert!(!*serving.borrow(), "{mood:?}");
+        running.pass(Duration::from_secs(20)).await;
+        assert!(!*serving.borrow(), "{mood:?}");
+        store.set(Mood::Takes);
+        // Nobody sends a registration to a registry that says it takes none.
+        running.pass(2 * STORE_PROBE_INTERVAL).await;
+        assert!(*serving.borrow(), "{mood:?}");
+        let listed = store.list("").await.expect("readable").entries;
+        assert!(listed.is_empty(), "what was tried leaves nothing: {listed:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_cannot_be_kept_says_nothing_about_the_store() {
+    let running = Running::over(Moody::new(Mood::Dislikes("/bad"))).await;
+    running.register("bad", None).await.expect_err("refused");
+    assert!(*running.registry.serving().borrow());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_has_died_is_noticed() {
+    let (keeper, registry) = Keeper::open(memory(), Options::default()).await.expect("readable");
+    let mut serving = registry.serving();
+    let keeping = tokio::spawn(keeper.run(std::future::pending()));
+    keeping.abort();
+    assert!(serving.changed().await.is_err(), "nobody is left to say that it serves");
+    let refused = registry.submit(Command::Deregister("a".into())).await;
+    assert_eq!(refused.err(), Some(Refusal::Closed));
 }

@@ -97,7 +97,7 @@ async fn an_instance_that_was_registered_unhealthy_recovers_after_a_restart() {
         }
         let running = again(&store).await;
         assert!(!running.is_healthy("a"), "what nobody saved is as it was written");
-        assert_eq!(running.registry.heartbeat("a"), Beat::Taken);
+        assert_eq!(running.registry.heartbeat("a"), HeartbeatOutcome::Recorded);
         running.pass(HEALTH_TICK).await;
         assert!(running.is_healthy("a"));
     }
@@ -165,4 +165,29 @@ async fn what_nobody_needs_any_more_is_deleted_where_that_is_wished() {
         let left = (totals.instances.total, totals.services);
         assert_eq!(left, (instances_left, services_left), "{clean_up:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_registry_sleeps_until_something_is_due() {
+    let clock = ManualClock::at_ms(START_MS);
+    let options = Options { clock: Clock::Manual(Arc::clone(&clock)), ..Options::default() };
+    let (mut keeper, registry) = Keeper::open(memory(), options).await.expect("readable");
+    let sleeps = |keeper: &mut Keeper| keeper.wake_at() - Instant::now();
+    assert_eq!(sleeps(&mut keeper), CLIENTS_SWEEP_INTERVAL);
+    for (id, ttl_seconds, expected) in
+        [("unchecked", None, CLIENTS_SWEEP_INTERVAL), ("checked", Some(5), LOOK_INTERVAL)]
+    {
+        let command = Command::Register(Box::new(new(id, ttl_seconds)));
+        let mut submitted = Box::pin(registry.submit(command));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(submitted.as_mut().poll(&mut context).is_pending());
+        let mut requests = Vec::new();
+        keeper.requests.recv_many(&mut requests, COMMANDS_BATCHED_MAX).await;
+        keeper.health.look();
+        keeper.work(&mut requests).await;
+        submitted.await.expect("good");
+        assert_eq!(sleeps(&mut keeper), expected, "{id}");
+    }
+    clock.advance(Duration::from_millis(14_700));
+    assert_eq!(sleeps(&mut keeper), Duration::from_millis(300), "it expires after fifteen seconds");
 }

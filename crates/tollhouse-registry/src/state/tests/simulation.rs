@@ -79,8 +79,8 @@ impl Simulation {
             return None;
         }
         let outcome = self.bench.commit(prepared);
-        for touched in std::mem::take(&mut self.bench.touched) {
-            self.health.take(&mut self.bench.state, &touched, self.bench.now_ms);
+        for event in std::mem::take(&mut self.bench.events) {
+            self.health.apply(&mut self.bench.state, &event, self.bench.now_ms);
         }
         Some(outcome)
     }
@@ -124,7 +124,7 @@ impl Simulation {
         let expected = self.model.get_mut(&id).expect("registered in both");
         expected.heard_ms = awake_ms;
         expected.is_well |= expected.ttl_ms.is_some();
-        if known.pulse.beat(now_ms) {
+        if known.pulse.record_heartbeat(now_ms) {
             let recovered = self.health.recover(&mut self.bench.state, [known.id.clone()], now_ms);
             self.note(&recovered);
         }
@@ -168,8 +168,10 @@ impl Simulation {
     /// The process is stopped for up to a minute; other threads may hear beats before the keeper wakes up.
     fn pause(&mut self) {
         let slept_ms = 1_000 + u64::from(self.random.below(60_000));
-        self.bench.now_ms += TICK_MS + slept_ms;
-        self.slept_ms += slept_ms;
+        let due_in_ms = u64::from(self.random.below(1_000));
+        self.bench.now_ms += due_in_ms + slept_ms;
+        // The time from the last look to when the next was due counts as sleep: nobody knows better.
+        self.slept_ms += due_in_ms + slept_ms;
         for _ in 0..self.random.below(8) {
             self.beat();
         }
@@ -328,13 +330,13 @@ fn under_a_threshold_the_silent_are_kept_until_enough_beat_again() {
         let new = NewInstance { ttl_seconds: Some(1), ..instance(&format!("i{number}"), "s") };
         bench.register(new);
     }
-    for touched in std::mem::take(&mut bench.touched) {
-        health.take(&mut bench.state, &touched, bench.now_ms);
+    for event in std::mem::take(&mut bench.events) {
+        health.apply(&mut bench.state, &event, bench.now_ms);
     }
     let beat = |bench: &mut Bench, health: &mut Health, numbers: std::ops::Range<u32>| {
         for number in numbers {
             let known = bench.state.instance(&format!("i{number}")).expect("registered").clone();
-            if known.pulse.beat(bench.now_ms) {
+            if known.pulse.record_heartbeat(bench.now_ms) {
                 health.recover(&mut bench.state, [known.id.clone()], bench.now_ms);
             }
         }
@@ -362,8 +364,8 @@ fn one_that_is_kept_and_registers_elsewhere_is_not_kept_any_more() {
     let mut health = Health::new(bench.now_ms, 0.9);
     for service in ["old", "new"] {
         bench.register(NewInstance { ttl_seconds: Some(1), ..instance("i", service) });
-        for touched in std::mem::take(&mut bench.touched) {
-            health.take(&mut bench.state, &touched, bench.now_ms);
+        for event in std::mem::take(&mut bench.events) {
+            health.apply(&mut bench.state, &event, bench.now_ms);
         }
         bench.now_ms += 3_100;
         health.advance(&mut bench.state, bench.now_ms);

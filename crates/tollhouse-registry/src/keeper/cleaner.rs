@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::Keeper;
 use crate::clock::milliseconds;
 use crate::command::Command;
 use crate::key::ServiceKey;
-use crate::limits::{CLEAN_UP_INTERVAL, COMMANDS_BATCHED_MAX};
+use crate::limits::{CLEAN_UP_INTERVAL, COMMANDS_BATCHED_MAX, HEALTH_TICK};
 use crate::state::State;
 
 /// What is deleted, and after how long; `None` keeps it, as Polaris does unless told otherwise.
@@ -36,8 +35,13 @@ impl Cleaner {
         Self { what, due_at_ms, empty_since_ms: HashMap::new() }
     }
 
+    /// When it is looked next what is to be deleted; `None` where nothing ever is.
+    pub(super) fn next_due_ms(&self) -> Option<u64> {
+        (self.what != CleanUp::default()).then_some(self.due_at_ms)
+    }
+
     /// What is to be deleted now, as much as goes into one commit.
-    fn due(&mut self, state: &State, now_ms: u64) -> Vec<Command> {
+    pub(super) fn due(&mut self, state: &State, now_ms: u64) -> Vec<Command> {
         if now_ms < self.due_at_ms || self.what == CleanUp::default() {
             return Vec::new();
         }
@@ -50,9 +54,9 @@ impl Cleaner {
             commands.extend(self.long_empty(state, now_ms, after));
         }
         if commands.len() > COMMANDS_BATCHED_MAX {
-            // The rest follows at the next tick.
+            // The rest follows soon, and what was asked meanwhile goes before it.
             commands.truncate(COMMANDS_BATCHED_MAX);
-            self.due_at_ms = now_ms;
+            self.due_at_ms = now_ms + milliseconds(HEALTH_TICK);
         }
         commands
     }
@@ -76,27 +80,7 @@ impl Cleaner {
 fn long_unhealthy(state: &State, now_ms: u64, after: Duration) -> impl Iterator<Item = Command> {
     let silent = state.instances().filter(move |instance| {
         let changed_ms = instance.modified_at.saturating_mul(1_000);
-        instance.awaits_beat() && changed_ms.saturating_add(milliseconds(after)) <= now_ms
+        instance.awaits_heartbeat() && changed_ms.saturating_add(milliseconds(after)) <= now_ms
     });
     silent.map(|instance| Command::Deregister(instance.id.clone()))
-}
-
-impl Keeper {
-    /// Deletes what is due.
-    pub(super) async fn clean_up(&mut self) {
-        let state = self.shared.state.load_full();
-        let commands = self.cleaner.due(&state, self.shared.clock.now_ms());
-        if commands.is_empty() {
-            return;
-        }
-        tracing::info!(
-            objects = commands.len(),
-            "deleting instances that stay unhealthy and services that stay empty"
-        );
-        let mut group = self.new_group();
-        for command in commands {
-            group.apply(command, None, None);
-        }
-        self.commit(group).await;
-    }
 }

@@ -1,0 +1,81 @@
+//! Registered objects: their texts, twice where they are kept in their encoded form as well.
+
+use crate::alias::Alias;
+use crate::contract::Contract;
+use crate::instance::Instance;
+use crate::namespace::Namespace;
+use crate::rule::Rule;
+use crate::service::Service;
+
+use super::{HeldBytes, PAIR_BYTES, key_bytes, list_bytes, metadata_bytes};
+
+/// What an object takes beside its texts: tables, pulse, versions in use.
+const OBJECT_BYTES: usize = 768;
+
+impl HeldBytes for Instance {
+    fn held_bytes(&self) -> usize {
+        let texts = [
+            self.host.len(),
+            self.vpc_id.len(),
+            self.protocol.len(),
+            self.version.len(),
+            self.logic_set.len(),
+            self.unknown.len(),
+            metadata_bytes(&self.metadata),
+        ];
+        // Its own, and those of its encoded form.
+        OBJECT_BYTES + self.id.len() + 2 * texts.iter().sum::<usize>()
+    }
+}
+
+impl HeldBytes for Service {
+    fn held_bytes(&self) -> usize {
+        let details = &self.details;
+        let [first, second, third] = &details.cmdb_mod;
+        let texts = [
+            &details.ports,
+            &details.business,
+            &details.department,
+            first,
+            second,
+            third,
+            &details.comment,
+            &details.owners,
+            &details.platform_id,
+            &self.token,
+        ];
+        let texts: usize = texts.iter().map(|text| text.len()).sum();
+        let written = texts + key_bytes(&self.key) + metadata_bytes(&self.metadata);
+        OBJECT_BYTES + 2 * written + list_bytes(&details.export_to)
+    }
+}
+
+impl HeldBytes for Namespace {
+    fn held_bytes(&self) -> usize {
+        let texts = self.name.len() + self.comment.len() + self.owners.len() + self.token.len();
+        OBJECT_BYTES + texts + metadata_bytes(&self.metadata) + list_bytes(&self.export_to)
+    }
+}
+
+impl HeldBytes for Alias {
+    fn held_bytes(&self) -> usize {
+        let names = key_bytes(&self.key) + key_bytes(&self.target);
+        let texts = names + self.comment.len() + self.owners.len();
+        OBJECT_BYTES + texts + metadata_bytes(&self.metadata)
+    }
+}
+
+impl HeldBytes for Rule {
+    fn held_bytes(&self) -> usize {
+        let targets = self.targets.iter().map(|key| 2 * PAIR_BYTES + key_bytes(key));
+        let texts = self.id.len() + self.name.len() + self.namespace.len();
+        OBJECT_BYTES + texts + targets.sum::<usize>() + 2 * self.body.len()
+    }
+}
+
+impl HeldBytes for Contract {
+    fn held_bytes(&self) -> usize {
+        let texts = self.kind.len() + self.protocol.len() + self.version.len();
+        OBJECT_BYTES + self.id.len() + texts + key_bytes(&self.service) + self.body.len()
+    }
+}

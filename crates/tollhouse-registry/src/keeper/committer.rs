@@ -1,0 +1,209 @@
+//! The committer: makes groups durable and hands what is to the applier. When the store refuses a group,
+//! what can still be done of it is: commands that take away where the disk is full, every command by
+//! itself where one of them was the reason.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tollhouse_store::{Committed, Operation, Store, StoreError, Transaction};
+
+use super::applier::{Applier, Durable};
+use super::group::{Applied, Group};
+use super::health_owner::HealthOwner;
+use crate::clock::milliseconds;
+use crate::limits::STORE_PROBE_INTERVAL;
+use crate::refusal::Refusal;
+use crate::registry::Shared;
+
+/// See the module.
+pub(super) struct Committer {
+    shared: Arc<Shared>,
+    store: Arc<dyn Store>,
+    /// Whether the store took the last commit: a disk that stays full is logged once.
+    is_serving: watch::Sender<bool>,
+    /// When a store that refuses is tried again.
+    probe_at_ms: u64,
+}
+
+/// The key that a store is tried with; nothing stays under it.
+const PROBE_KEY: &str = "/probe";
+
+/// Bytes that a store is tried with: more than a usual registration and than the file has room for that
+/// other deletions left.
+const PROBE_BYTES: usize = 64 * 1024;
+
+/// Why a store refuses a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// There is no room for what it adds.
+    NoRoom,
+    /// Something in it cannot be kept.
+    Contents,
+    /// It takes nothing at all.
+    Store,
+}
+
+impl From<&StoreError> for Reason {
+    fn from(error: &StoreError) -> Self {
+        match error {
+            StoreError::Full { .. } => Self::NoRoom,
+            StoreError::TooLarge { .. } | StoreError::EmptyKey | StoreError::Conflict { .. } => {
+                Self::Contents
+            }
+            _ => Self::Store,
+        }
+    }
+}
+
+impl Committer {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        store: Arc<dyn Store>,
+        is_serving: watch::Sender<bool>,
+    ) -> Self {
+        Self { shared, store, is_serving, probe_at_ms: 0 }
+    }
+
+    /// A group of no commands yet, over the version that is published now.
+    pub(super) fn new_group(&self, applier: &Applier) -> Group {
+        Group::new(applier.draft(), self.shared.clock.now_ms())
+    }
+
+    /// Makes a group durable, publishes it, answers.
+    pub(super) async fn commit(
+        &mut self,
+        group: Group,
+        applier: &Applier,
+        health: &mut HealthOwner,
+    ) {
+        let Err((error, applied)) = self.try_commit(group, applier, health).await else { return };
+        match Reason::from(&error) {
+            Reason::Contents if applied.len() > 1 => {
+                for one in applied {
+                    self.commit_again(vec![one], applier, health).await;
+                }
+            }
+            Reason::NoRoom if applied.iter().any(|applied| !applied.command.removes()) => {
+                let (removing, rest): (Vec<_>, Vec<_>) =
+                    applied.into_iter().partition(|applied| applied.command.removes());
+                // First: who would add something is not kept waiting for a second commit.
+                refuse(rest, &error, applier);
+                self.commit_again(removing, applier, health).await;
+            }
+            _ => refuse(applied, &error, applier),
+        }
+    }
+
+    /// Does commands of a refused group in one of their own: their outcomes may have rested on the others.
+    async fn commit_again(
+        &mut self,
+        commands: Vec<Applied>,
+        applier: &Applier,
+        health: &mut HealthOwner,
+    ) {
+        let mut group = self.new_group(applier);
+        for Applied { command, waiter, .. } in commands {
+            group.apply(command, waiter);
+        }
+        if let Err((error, applied)) = self.try_commit(group, applier, health).await {
+            refuse(applied, &error, applier);
+        }
+    }
+
+    /// Makes a group durable, publishes it and answers; or gives its commands back, and nothing has
+    /// changed.
+    async fn try_commit(
+        &mut self,
+        group: Group,
+        applier: &Applier,
+        health: &mut HealthOwner,
+    ) -> Result<(), (StoreError, Vec<Applied>)> {
+        let Group { state, journal, now_ms, applied, events } = group;
+        if journal.is_empty() {
+            assert!(events.is_empty(), "whatever is done to an instance is written down");
+        } else {
+            if let Err(error) = self.write(journal.into_transaction(), health).await {
+                return Err((error, applied));
+            }
+            applier.apply(Durable { state, events, now_ms }, health);
+        }
+        for one in applied {
+            applier.answer(one);
+        }
+        Ok(())
+    }
+
+    /// Brings a transaction to the store, awake all the while: heartbeats arrive during a commit, however
+    /// long the disk takes, so that it is no pause.
+    pub(super) async fn write(
+        &mut self,
+        transaction: Transaction,
+        health: &mut HealthOwner,
+    ) -> Result<Committed, StoreError> {
+        let started = Instant::now();
+        let mut commit = self.store.commit(transaction);
+        let committed = loop {
+            tokio::select! {
+                committed = &mut commit => break committed,
+                () = tokio::time::sleep_until(health.look_due()) => health.look(),
+            }
+        };
+        drop(commit);
+        self.note(committed.as_ref().err());
+        if committed.is_ok() {
+            let statistics = &self.shared.statistics;
+            let elapsed_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+            statistics.commits.fetch_add(1, Ordering::Relaxed);
+            statistics.commit_us.fetch_add(elapsed_us, Ordering::Relaxed);
+        }
+        committed
+    }
+
+    /// When a store that refuses is to be tried again; `None` while it does not.
+    pub(super) fn probe_due_ms(&self) -> Option<u64> {
+        (!*self.is_serving.borrow()).then_some(self.probe_at_ms)
+    }
+
+    /// Tries a store that refuses: takes it a write of usual size, back again within the same commit.
+    pub(super) async fn probe(&mut self, health: &mut HealthOwner) {
+        let now_ms = self.shared.clock.now_ms();
+        if self.probe_due_ms().is_none_or(|due_ms| now_ms < due_ms) {
+            return;
+        }
+        self.probe_at_ms = now_ms + milliseconds(STORE_PROBE_INTERVAL);
+        let value = vec![0; PROBE_BYTES].into();
+        let put = Operation::Put { key: PROBE_KEY.into(), value, ttl: None };
+        let delete = Operation::Delete { key: PROBE_KEY.into() };
+        let transaction = Transaction { operations: vec![put, delete], ..Transaction::default() };
+        // What it says was noted.
+        let _ = self.write(transaction, health).await;
+    }
+
+    /// Notes, and logs once, that the store has begun to refuse commits, or takes them again. A commit that
+    /// was refused for what is in it says nothing about the store.
+    fn note(&mut self, error: Option<&StoreError>) {
+        if let Some(error) = error
+            && Reason::from(error) == Reason::Contents
+        {
+            tracing::error!(%error, "a group of changes was refused; each is tried by itself");
+            return;
+        }
+        let was_serving = self.is_serving.send_replace(error.is_none());
+        match error {
+            Some(error) if was_serving => {
+                tracing::error!(%error, "registrations cannot be made durable and are refused");
+            }
+            None if !was_serving => tracing::info!("registrations are made durable again"),
+            _ => {}
+        }
+    }
+}
+
+fn refuse(commands: Vec<Applied>, error: &StoreError, applier: &Applier) {
+    for mut applied in commands {
+        applied.outcome = applied.outcome.and_then(|_| Err(Refusal::Store(error.clone())));
+        applier.answer(applied);
+    }
+}

@@ -1,0 +1,144 @@
+//! The owner of health: decides who has expired and who has recovered, and has that made durable,
+//! lazily: what still stands after a while is written, many together, at most once a second. After a
+//! restart who was unhealthy is, until it is heard of, and revisions mean what they meant before.
+
+mod unsaved;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::time::Instant;
+
+use super::applier::Applier;
+use super::committer::Committer;
+use crate::clock::milliseconds;
+use crate::event::InstanceEvent;
+use crate::health::{Health, Transition};
+use crate::journal::{Journal, Record};
+use crate::limits::{LOOK_INTERVAL, PAUSE_MIN};
+use crate::registry::Shared;
+use crate::state::State;
+use unsaved::Unsaved;
+
+/// See the module.
+pub(super) struct HealthOwner {
+    shared: Arc<Shared>,
+    health: Health,
+    unsaved: Unsaved,
+    /// When the next look is due at the latest, by the runtime's own clock.
+    look_due: Instant,
+}
+
+impl HealthOwner {
+    /// The owner of the health of all instances that were read back: each was heard of now.
+    pub(super) fn new(shared: Arc<Shared>, default_threshold: f64) -> Self {
+        let now_ms = shared.clock.now_ms();
+        let mut health = Health::new(now_ms, default_threshold);
+        shared.state.load().instances().for_each(|instance| health.resume(instance, now_ms));
+        Self {
+            shared,
+            health,
+            unsaved: Unsaved::default(),
+            look_due: Instant::now() + LOOK_INTERVAL,
+        }
+    }
+
+    /// Takes note that this process is awake: if it was not when it should have been, nobody expires for
+    /// that.
+    pub(super) fn look(&mut self) {
+        let now = Instant::now();
+        let late = now.saturating_duration_since(self.look_due);
+        self.look_due = now + LOOK_INTERVAL;
+        let late_ms = if late >= PAUSE_MIN { milliseconds(late) } else { 0 };
+        if late_ms > 0 {
+            tracing::warn!(late_ms, "the registry was held up; nobody expires for that time");
+        }
+        self.health.look(self.shared.clock.now_ms(), late_ms);
+    }
+
+    /// When the next look is due at the latest.
+    pub(super) fn look_due(&self) -> Instant {
+        self.look_due
+    }
+
+    /// Until when the keeper may sleep that has nothing else to do before `wake`. While nobody can expire
+    /// no pause matters, and the look that comes with the next wake-up is early enough.
+    pub(super) fn sleep_until(&mut self, wake: Instant) -> Instant {
+        if self.health.next_due_ms().is_none() {
+            self.look_due = wake;
+        }
+        wake.min(self.look_due)
+    }
+
+    /// When something is to be decided or written next.
+    pub(super) fn next_due_ms(&self) -> Option<u64> {
+        [self.health.next_due_ms(), self.unsaved.next_due_ms()].into_iter().flatten().min()
+    }
+
+    /// Takes in what a durable command did.
+    pub(super) fn apply(&mut self, state: &mut State, event: &InstanceEvent, now_ms: u64) {
+        self.health.apply(state, event, now_ms);
+    }
+
+    /// Lets time pass: who has been silent for too long expires.
+    pub(super) fn expire(&mut self, applier: &Applier) {
+        let now_ms = self.shared.clock.now_ms();
+        if self.health.next_due_ms().is_some_and(|due_ms| due_ms <= now_ms) {
+            self.change(applier, Health::advance);
+        }
+    }
+
+    /// Makes those healthy that were heard of again.
+    pub(super) fn recover(&mut self, ids: Vec<Arc<str>>, applier: &Applier) {
+        self.change(applier, |health, state, now_ms| health.recover(state, ids, now_ms));
+    }
+
+    fn change(
+        &mut self,
+        applier: &Applier,
+        change: impl FnOnce(&mut Health, &mut State, u64) -> Vec<Transition>,
+    ) {
+        let (current, mut state) = (applier.current(), applier.draft());
+        let now_ms = self.shared.clock.now_ms();
+        let transitions = change(&mut self.health, &mut state, now_ms);
+        for transition in &transitions {
+            self.count(transition);
+            self.unsaved.push(&transition.instance().id, now_ms);
+        }
+        if !transitions.is_empty() || state.differs_in_mass_expiry(&current) {
+            applier.publish(state);
+        }
+    }
+
+    fn count(&self, transition: &Transition) {
+        let statistics = &self.shared.statistics;
+        let (counter, health) = match transition {
+            Transition::Expired(_) => (&statistics.expired, "unhealthy"),
+            Transition::Recovered(_) => (&statistics.recovered, "healthy"),
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let instance = transition.instance();
+        tracing::debug!(service = %instance.service, host = %instance.host, port = instance.port,
+            "instance is {health}");
+    }
+
+    /// Makes durable what is due. What cannot be is tried again later.
+    pub(super) async fn save(&mut self, committer: &mut Committer) {
+        let now_ms = self.shared.clock.now_ms();
+        let due = self.unsaved.due(now_ms);
+        if due.is_empty() {
+            return;
+        }
+        let mut journal = Journal::default();
+        let state = self.shared.state.load_full();
+        for instance in due.iter().filter_map(|id| state.instance(id)) {
+            // What is registered has been small enough before.
+            if let Ok(record) = Record::instance(instance) {
+                journal.put(record);
+            }
+        }
+        if !journal.is_empty() && committer.write(journal.into_transaction(), self).await.is_err() {
+            due.iter().for_each(|id| self.unsaved.push(id, now_ms));
+        }
+    }
+}

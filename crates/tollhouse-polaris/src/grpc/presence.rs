@@ -21,6 +21,7 @@ pub(super) struct Roster {
     next_key: Cell<u64>,
     /// How often all were looked at.
     looks: Rc<Cell<u32>>,
+    entered: Notify,
     emptied: Notify,
 }
 
@@ -65,14 +66,20 @@ impl Roster {
         let unsent = Rc::new(Unsent::new(Rc::clone(&self.looks)));
         let entry = Rc::new(Entry { unsent, ..Entry::default() });
         self.entries.borrow_mut().insert(key, Rc::clone(&entry));
+        self.entered.notify_one();
         Presence { roster: Rc::clone(self), key, entry }
     }
 
-    /// Looks at all connections again and again.
+    /// Looks at all connections again and again; sleeps while there are none.
     pub(super) async fn watch(&self) {
         let mut interval = tokio::time::interval(PRESENCE_INTERVAL);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            if self.count() == 0 {
+                self.entered.notified().await;
+                // The first to come has a whole interval to say something.
+                interval.reset();
+            }
             interval.tick().await;
             self.looks.set(self.looks.get().wrapping_add(1));
             for entry in self.entries.borrow().values() {

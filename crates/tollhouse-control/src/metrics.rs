@@ -15,7 +15,7 @@ use hyper::body::Frame;
 use tollhouse_model::Kind;
 use tollhouse_plugin::Queues;
 use tollhouse_plugin::queues::QueueLength;
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::apisix::{
     BatchQueue, Connections, NodeStatus, Page, ProcessFacts, Traffic,
 };
@@ -29,7 +29,7 @@ const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
 /// What the page is made of.
 #[derive(Debug, Clone)]
 pub struct MetricsPage {
-    registry: Arc<Registry>,
+    metrics: Arc<Metrics>,
     health: Arc<HealthSupervisor>,
     traffic: Arc<Traffic>,
     queues: Arc<Queues>,
@@ -53,7 +53,7 @@ fn queue(length: QueueLength) -> BatchQueue {
 impl MetricsPage {
     /// Of these counts.
     pub fn new(
-        registry: Arc<Registry>,
+        metrics: Arc<Metrics>,
         health: Arc<HealthSupervisor>,
         traffic: Arc<Traffic>,
         queues: Arc<Queues>,
@@ -62,7 +62,7 @@ impl MetricsPage {
         let hostname = std::fs::read_to_string(HOSTNAME_FILE).unwrap_or_default();
         let hostname = hostname.trim().into();
         Self {
-            registry,
+            metrics,
             health,
             traffic,
             queues,
@@ -100,19 +100,19 @@ impl MetricsPage {
     fn parts(&self) -> (String, Page) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let rest = self.traffic.page(&self.facts(), now.as_secs());
-        self.registry.process().metric_series_folded.raise_to(self.traffic.folded());
-        (self.registry.render() + &self.services.page(), rest)
+        self.metrics.process().metric_series_folded.raise_to(self.traffic.folded());
+        (self.metrics.render() + &self.services.page(), rest)
     }
 
     fn facts(&self) -> ProcessFacts<'_> {
-        let seen = self.registry.downstream();
+        let seen = self.metrics.downstream();
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
         let active = count(seen.open);
         let writing = count(seen.requests_open).min(active);
         ProcessFacts {
             hostname: &self.hostname,
             version: self.version,
-            is_store_reachable: self.registry.process().store_down.value() == 0,
+            is_store_reachable: self.metrics.process().store_down.value() == 0,
             modify_indexes: self.indexes.told(),
             requests: seen.requests,
             connections: Connections {

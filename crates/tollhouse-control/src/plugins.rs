@@ -9,7 +9,7 @@ use tollhouse_model::secret::{SecretRef, SecretSource};
 use tollhouse_plugin::{Brand, Catalogue, Services};
 use tollhouse_plugins::prometheus;
 use tollhouse_stdx::MemoryBudget;
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
 use tollhouse_upstream::HealthSupervisor;
 
 use crate::identity::Identity;
@@ -86,7 +86,7 @@ pub fn services(
     bootstrap: &Bootstrap,
     catalogue: &Catalogue,
     identity: &Identity,
-    (metrics, health, memory): (&Arc<Registry>, &Arc<HealthSupervisor>, &Arc<MemoryBudget>),
+    (metrics, health, memory): (&Arc<Metrics>, &Arc<HealthSupervisor>, &Arc<MemoryBudget>),
 ) -> (Arc<Services>, MetricsPage) {
     let mut services = Services::new(server_token(bootstrap));
     services.brand = brand(bootstrap);

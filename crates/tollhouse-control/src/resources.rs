@@ -14,7 +14,7 @@ use tollhouse_model::{Kind, Problem, Problems};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
 use tollhouse_upstream::{HealthSupervisor, WarmUps};
 
 use crate::configuration::{Configuration, ObjectSource, Status};
@@ -65,7 +65,7 @@ pub struct Resources {
     source: Source,
     fingerprints: Arc<Fingerprints>,
     compiler: Compiler,
-    metrics: Arc<Registry>,
+    metrics: Arc<Metrics>,
     drivers: Drivers,
     configuration: Arc<Configuration>,
     document_problems: Problems,
@@ -107,7 +107,7 @@ impl FileMark {
 #[derive(Debug, Clone)]
 pub struct Shared {
     /// Counters.
-    pub metrics: Arc<Registry>,
+    pub metrics: Arc<Metrics>,
     /// What changes nodes beside requests.
     pub drivers: Drivers,
     /// What the control API tells.

@@ -18,7 +18,7 @@ use tollhouse_proxy::Settings;
 use tollhouse_proxy::settings::{Limits, RealIp};
 use tollhouse_router::{Mode, NormalizeOptions};
 use tollhouse_stdx::MemoryBudget;
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::access_log::{AccessLog, Escape, Layout, Target, Variable};
 
 use crate::plugins::{brand, server_token};
@@ -115,7 +115,7 @@ pub fn worker_count_of(workers: Workers) -> usize {
 ///
 /// # Errors
 /// A format that cannot be read, or a file that cannot be written.
-pub fn access_log(bootstrap: &Bootstrap, metrics: &Registry) -> anyhow::Result<Option<AccessLog>> {
+pub fn access_log(bootstrap: &Bootstrap, metrics: &Metrics) -> anyhow::Result<Option<AccessLog>> {
     let layout = match &bootstrap.access_log.format {
         AccessLogFormat::Off => return Ok(None),
         AccessLogFormat::Combined => Layout::combined(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::counters::SharedGauge;
 
 /// A part of the process that can fail while requests are served.
@@ -39,13 +39,13 @@ impl Part {
 /// See the module. Cheap to share.
 #[derive(Debug)]
 pub struct Vitals {
-    metrics: Arc<Registry>,
+    metrics: Arc<Metrics>,
     down: Mutex<BTreeMap<Part, String>>,
 }
 
 impl Vitals {
     /// Nothing is down yet.
-    pub fn new(metrics: Arc<Registry>) -> Self {
+    pub fn new(metrics: Arc<Metrics>) -> Self {
         Self { metrics, down: Mutex::default() }
     }
 
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_is_down_is_told_until_it_works_again() {
-        let metrics = Arc::new(Registry::new());
+        let metrics = Arc::new(Metrics::new());
         let vitals = Vitals::new(Arc::clone(&metrics));
         vitals.down(Part::Registry, "the port is taken");
         vitals.down(Part::Registry, "the disk is gone");

@@ -241,7 +241,7 @@ mod tests {
 
     use tokio::net::{TcpListener, TcpStream};
     use tollhouse_net::Stream;
-    use tollhouse_telemetry::Registry;
+    use tollhouse_telemetry::Metrics;
 
     use super::*;
 
@@ -257,7 +257,7 @@ mod tests {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         runtime.expect("a runtime").block_on(async {
-            let metrics = Rc::new(Arc::new(Registry::default()).for_core());
+            let metrics = Rc::new(Arc::new(Metrics::default()).for_core());
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let open = |stream| UpstreamConnection::new(Link::new(Stream::Plain(stream)), &metrics);
             test(&open, listener).await;

@@ -20,7 +20,7 @@ use tollhouse_stdx::room::Room;
 use tollhouse_stdx::wheel::{TICK_DEFAULT, Wheel};
 use tollhouse_stdx::{CoarseClock, LogLimit};
 use tollhouse_telemetry::access_log::CoreLog;
-use tollhouse_telemetry::{CoreHandle, Registry};
+use tollhouse_telemetry::{CoreHandle, Metrics};
 
 use crate::buffer::BufferShelf;
 use crate::failures::Failures;
@@ -61,7 +61,7 @@ pub struct WorkerParts {
     /// Serving or draining.
     pub phase: watch::Receiver<Phase>,
     /// Where it counts; it takes a block of its own.
-    pub metrics: Arc<Registry>,
+    pub metrics: Arc<Metrics>,
     /// Its end of the access log; `None` when that is off.
     pub log: Option<CoreLog>,
 }

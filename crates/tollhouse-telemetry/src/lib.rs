@@ -13,10 +13,10 @@ pub mod codes;
 pub mod counters;
 pub mod histogram;
 pub mod labels;
+pub mod metrics;
 pub mod prometheus;
-pub mod registry;
 
 pub use catalogue::{CoreMetrics, ProcessMetrics};
 pub use codes::ErrorCode;
 pub use labels::{ConnectionRefusal, StatusClass};
-pub use registry::{CoreHandle, Registry};
+pub use metrics::{CoreHandle, Metrics};

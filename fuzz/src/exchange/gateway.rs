@@ -15,7 +15,7 @@ use tollhouse_proxy::{
     Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
 };
 use tollhouse_router::{Mode, NormalizeOptions};
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
 
 /// What the gateway writes into every request for a node, and nobody else knows.
 pub const MARK: &str = "5f0c1d8e9b7a4632";
@@ -62,7 +62,7 @@ impl Gateway {
             snapshots: Arc::clone(&snapshots),
             listeners: vec![listener],
             phase: receiver,
-            metrics: Arc::new(Registry::new()),
+            metrics: Arc::new(Metrics::new()),
             log: None,
         };
         std::thread::spawn(move || Worker::run(parts).expect("the worker runs"));

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::json;
 use tollhouse_plugin::Catalogue;
 use tollhouse_plugin::scope::{Endpoint, EndpointReply};
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
+use tollhouse_telemetry::metrics::Downstream;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
-use tollhouse_telemetry::registry::Downstream;
 
 use crate::metrics::MetricsPage;
 
@@ -19,7 +19,7 @@ pub const METRICS_PATH: &str = "/apisix/prometheus/metrics";
 pub fn of_plugins(
     catalogue: &Catalogue,
     id: &str,
-    metrics: &Arc<Registry>,
+    metrics: &Arc<Metrics>,
     page: &MetricsPage,
 ) -> HashMap<&'static str, Endpoint> {
     let mut endpoints: HashMap<&'static str, Endpoint> = HashMap::new();

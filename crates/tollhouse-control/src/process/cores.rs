@@ -11,7 +11,7 @@ use tollhouse_net::Listeners;
 use tollhouse_net::handover::Inheritance;
 use tollhouse_proxy::{Phase, Settings, SnapshotCell, Worker, WorkerParts};
 use tollhouse_stdx::priority;
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::access_log::AccessLog;
 
 /// Binds every address of the data plane, or takes sockets over from a predecessor.
@@ -65,7 +65,7 @@ pub struct CoreParts<'a> {
     /// Where they find the configuration.
     pub snapshots: Arc<SnapshotCell>,
     /// Where they count.
-    pub metrics: Arc<Registry>,
+    pub metrics: Arc<Metrics>,
     /// The access log, when it is on.
     pub log: Option<&'a AccessLog>,
 }

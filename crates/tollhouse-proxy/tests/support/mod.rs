@@ -16,7 +16,7 @@ use tollhouse_proxy::{
     Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
 };
 use tollhouse_router::{Mode, NormalizeOptions};
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
 
 /// No wait is longer: a worker that does not answer fails the test.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ impl Gateway {
             snapshots: Arc::clone(snapshots),
             listeners: vec![listener],
             phase: receiver,
-            metrics: Arc::new(Registry::new()),
+            metrics: Arc::new(Metrics::new()),
             log: None,
         };
         let thread = std::thread::spawn(move || {

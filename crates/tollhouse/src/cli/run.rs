@@ -17,7 +17,7 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_net::handover::Inheritance;
 use tollhouse_net::resolve::Resolver;
 use tollhouse_proxy::{Phase, SnapshotCell};
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::access_log::AccessLog;
 use tollhouse_upstream::HealthSupervisor;
 
@@ -109,7 +109,7 @@ async fn serve(bootstrap: &Bootstrap, upgrade: bool) -> anyhow::Result<ExitCode>
     let signals = Signals::new()?;
     let data_dir = data_dir(bootstrap)?;
     let mut inheritance = upgrade.then(|| inherit(data_dir)).transpose()?;
-    let metrics = Arc::new(Registry::new());
+    let metrics = Arc::new(Metrics::new());
     let health = Arc::new(HealthSupervisor::new());
     let identity = Arc::new(Identity::in_folder(data_dir)?);
     let descriptors = Descriptors::share(descriptors::raise(), bootstrap);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tollhouse_store::{
     BoxFuture, Committed, Listing, Location, Revision, Transaction, limits::HISTORY_COMMITS_MAX,
 };
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
 
 use super::*;
 
@@ -59,7 +59,7 @@ impl Store for Failing {
 }
 
 async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<Batch>, Arc<Vitals>) {
-    let vitals = Arc::new(Vitals::new(Arc::new(Registry::new())));
+    let vitals = Arc::new(Vitals::new(Arc::new(Metrics::new())));
     let parts = StoredParts {
         store: Arc::<Failing>::clone(store),
         catalogue: Arc::new(Catalogue::empty()),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tollhouse_net::Listeners;
 use tollhouse_proxy::SnapshotCell;
-use tollhouse_telemetry::Registry;
+use tollhouse_telemetry::Metrics;
 use tollhouse_testkit::RawClient;
 
 use super::*;
@@ -100,7 +100,7 @@ impl Plane {
         let parts = CoreParts {
             settings: Arc::new(loaded.settings.clone()),
             snapshots: Arc::new(SnapshotCell::new(served.snapshot)),
-            metrics: Arc::new(Registry::new()),
+            metrics: Arc::new(Metrics::new()),
             log: None,
         };
         let cores = Cores::start(1, vec![listeners], &parts).expect("a core starts");

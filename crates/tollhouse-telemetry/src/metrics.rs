@@ -15,13 +15,13 @@ use crate::labels::{ConnectionRefusal, StatusClass};
 
 /// All metrics of the process.
 #[derive(Debug, Default)]
-pub struct Registry {
+pub struct Metrics {
     cores: Mutex<Vec<Arc<CoreMetrics>>>,
     process: Arc<ProcessMetrics>,
 }
 
-impl Registry {
-    /// A registry without cores.
+impl Metrics {
+    /// Without cores yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -122,14 +122,14 @@ mod tests {
 
     #[test]
     fn a_scrape_adds_up_all_cores() {
-        let registry = Registry::new();
-        let (first, second) = (registry.for_core(), registry.for_core());
+        let metrics = Metrics::new();
+        let (first, second) = (metrics.for_core(), metrics.for_core());
         first.requests.increment(StatusClass::of(200));
         second.requests.increment(StatusClass::of(204));
         second.requests_failed.increment(ErrorCode::NoNodes);
         first.downstream_connections_open.increment();
-        registry.process().config_problems.set(3);
-        let text = registry.render();
+        metrics.process().config_problems.set(3);
+        let text = metrics.render();
         for line in [
             "# HELP tollhouse_requests_total Requests answered, by class of status.\n",
             "# TYPE tollhouse_requests_total counter\n",
@@ -144,23 +144,23 @@ mod tests {
 
     #[test]
     fn the_block_of_an_ended_core_is_taken_over_with_its_counts() {
-        let registry = Registry::new();
-        let first = registry.for_core();
+        let metrics = Metrics::new();
+        let first = metrics.for_core();
         first.upstream_retries.add(5);
         drop(first);
-        let second = registry.for_core();
+        let second = metrics.for_core();
         second.upstream_retries.add(1);
-        assert!(registry.render().contains("tollhouse_upstream_retries_total 6\n"));
-        let third = registry.for_core();
+        assert!(metrics.render().contains("tollhouse_upstream_retries_total 6\n"));
+        let third = metrics.for_core();
         assert_eq!(third.upstream_retries.value(), 0);
-        assert_eq!(registry.cores.lock().map(|cores| cores.len()).ok(), Some(2));
+        assert_eq!(metrics.cores.lock().map(|cores| cores.len()).ok(), Some(2));
     }
 
     #[test]
     fn every_line_of_the_page_is_a_comment_or_a_sample() {
-        let registry = Registry::new();
-        let _core = registry.for_core();
-        for line in registry.render().lines() {
+        let metrics = Metrics::new();
+        let _core = metrics.for_core();
+        for line in metrics.render().lines() {
             let is_comment = line.starts_with("# HELP ") || line.starts_with("# TYPE ");
             let is_sample = line
                 .rsplit_once(' ')

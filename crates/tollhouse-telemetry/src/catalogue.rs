@@ -138,9 +138,30 @@ catalogue! {
     }
 }
 
+/// Which build this is. Its value says nothing: joined to other metrics, its labels do.
+pub const BUILD_INFO: Metric = Metric {
+    name: "tollhouse_build_info",
+    help: "Always 1; the labels say which version runs, how it was built, and for which processor.",
+    kind: "gauge",
+    label: Some("version,profile,arch"),
+};
+
+/// Appends the build that runs.
+pub(crate) fn render_build_info(text: &mut String) {
+    let Metric { name, help, kind, .. } = BUILD_INFO;
+    let version = env!("CARGO_PKG_VERSION");
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let arch = std::env::consts::ARCH;
+    prometheus::heading(name, help, kind, text);
+    text.push_str(&format!(
+        "{name}{{version=\"{version}\",profile=\"{profile}\",arch=\"{arch}\"}} 1\n"
+    ));
+}
+
 /// Every metric, in the order of the page.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
-    CoreMetrics::METRICS.iter().chain(ProcessMetrics::METRICS).chain(registry::METRICS)
+    let process = ProcessMetrics::METRICS.iter().chain([&BUILD_INFO]);
+    CoreMetrics::METRICS.iter().chain(process).chain(registry::METRICS)
 }
 
 /// The reference page of the metrics.

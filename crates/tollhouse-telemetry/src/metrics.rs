@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::catalogue::{CoreMetrics, ProcessMetrics};
+use crate::catalogue::{CoreMetrics, ProcessMetrics, render_build_info};
 use crate::counters::Label;
 use crate::labels::{ConnectionRefusal, StatusClass};
 
@@ -74,6 +74,7 @@ impl Metrics {
         let mut text = String::with_capacity(PAGE_BYTES);
         CoreMetrics::render(&blocks, &mut text);
         ProcessMetrics::render(&[&self.process], &mut text);
+        render_build_info(&mut text);
         text
     }
 }
@@ -140,6 +141,16 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
+    }
+
+    #[test]
+    fn the_page_says_which_build_runs() {
+        let text = Metrics::new().render();
+        let line = text.lines().find(|line| line.starts_with("tollhouse_build_info{"));
+        let line = line.expect("it is on the page");
+        let version = format!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
+        assert!(line.contains(&version) && line.ends_with(" 1"), "{line}");
+        assert!(text.contains("# TYPE tollhouse_build_info gauge\n"), "{text}");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::fake::FakeHead;
 use crate::answer::{Answer, AnswerBody};
 use crate::edits::{HeaderEdits, RequestEdits};
@@ -55,6 +57,8 @@ pub struct Reply {
     pub body: String,
     /// The body as it is.
     pub bytes: Vec<u8>,
+    /// The body where its owner lends it: what a client is sent lies in the owner's memory.
+    pub shared: Option<Bytes>,
 }
 
 impl Reply {
@@ -79,7 +83,12 @@ impl Reply {
             AnswerBody::Json(value) => format!("{value}\n").into_bytes(),
             AnswerBody::Shared(bytes) => bytes.to_vec(),
         };
-        Self { status: answer.status, headers: headers.collect(), body: text(&bytes), bytes }
+        let shared = match &answer.body {
+            AnswerBody::Shared(bytes) => Some(bytes.clone()),
+            _ => None,
+        };
+        let headers = headers.collect();
+        Self { status: answer.status, headers, body: text(&bytes), bytes, shared }
     }
 
     pub(super) fn of_head(
@@ -91,7 +100,8 @@ impl Reply {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let kept = head.headers.iter().filter(|(name, _)| !edits.hides(name.as_bytes())).cloned();
         let added = edits.lines().map(|(name, value)| (text(name), text(value)));
-        Self { status, headers: kept.chain(added).collect(), body: text(&bytes), bytes }
+        let headers = kept.chain(added).collect();
+        Self { status, headers, body: text(&bytes), bytes, shared: None }
     }
 }
 

@@ -104,6 +104,54 @@ fn every_rule_that_applies_is_counted() {
 }
 
 #[test]
+fn a_rule_that_the_request_makes_no_limit_of_is_skipped() {
+    let rules = |conn: &str, burst: &str| {
+        json!({"default_conn_delay": 0.1, "rules": [
+            {"conn": conn, "burst": burst, "key": "${http_x_user}"},
+            {"conn": 1, "burst": 0, "key": "${http_x_project}"},
+        ]})
+    };
+    let both = "X-User: a\nX-Project: b\n";
+    for (conf, head, expected) in [
+        // The first rule is about users, and the request does not say how many may be under way.
+        (rules("${http_x_conn}", "0"), both, ["+0", "503"]),
+        (rules("1", "${http_x_burst}"), both, ["+0", "503"]),
+        (rules("${http_x_conn}", "0"), "X-User: a\nX-Conn: many\nX-Project: b\n", ["+0", "503"]),
+        (rules("${http_x_conn}", "0"), "X-User: a\nX-Conn: 0\nX-Project: b\n", ["+0", "503"]),
+        // It does, and allows more than the second rule.
+        (rules("${http_x_conn}", "0"), "X-User: a\nX-Conn: 9\nX-Project: b\n", ["+0", "503"]),
+        (rules("${http_x_conn}", "0"), "X-User: a\nX-Conn: 9\n", ["+0", "+0"]),
+        // No rule is left: there is nothing to count by, and the request does not pass unseen.
+        (rules("${http_x_conn}", "0"), "X-User: a\n", ["500", "500"]),
+    ] {
+        let mut harness = Harness::of::<LimitConn>(&conf);
+        let request = format!("GET / HTTP/1.1\n{head}\n");
+        let started: Vec<_> = (0..2).map(|_| start(&mut harness, &request)).collect();
+        let shown: Vec<_> = started.iter().map(|(_, shown)| shown.as_str()).collect();
+        assert_eq!(shown, expected, "{conf} {head}");
+    }
+    let mut conf = rules("${http_x_conn}", "0");
+    conf["allow_degradation"] = json!(true);
+    let request = "GET / HTTP/1.1\nX-User: a\n\n";
+    assert!(Harness::of::<LimitConn>(&conf).request(request).passes());
+}
+
+#[test]
+fn a_rule_is_skipped_where_its_limit_would_stand_in_the_body_too() {
+    let conf = json!({"default_conn_delay": 0.1, "rules": [
+        {"conn": "${post_arg_conn}", "burst": 0, "key": "${http_x_user}"},
+        {"conn": 1, "burst": 0, "key": "${http_x_project}"},
+    ]});
+    for (body, expected) in [("", ["+0", "503"]), ("conn=x", ["+0", "503"]), ("conn=9", ["+0", "503"])] {
+        let mut harness = Harness::of::<LimitConn>(&conf);
+        let request = format!("POST / HTTP/1.1\nX-User: a\nX-Project: b\n\n{body}");
+        let started: Vec<_> = (0..2).map(|_| start(&mut harness, &request)).collect();
+        let shown: Vec<_> = started.iter().map(|(_, shown)| shown.as_str()).collect();
+        assert_eq!(shown, expected, "{body}");
+    }
+}
+
+#[test]
 fn the_count_outlives_the_conf_that_began_it() {
     let services = Arc::new(Services::new("test"));
     let conf = conf(&json!({"burst": 0}));

@@ -70,6 +70,25 @@ fn a_second_request_gets_what_the_first_brought() {
 }
 
 #[test]
+fn a_cached_body_is_sent_from_where_it_lies() {
+    let mut harness = harness(json!({}));
+    let long = "x".repeat(100_000);
+    exchange(&mut harness, GET, "200", &long);
+    let clients: Vec<Bytes> = (0..3)
+        .map(|_| exchange(&mut harness, GET, "200", "").shared.expect("the zone lends it"))
+        .collect();
+    assert!(clients.iter().all(|body| body.len() == long.len()));
+    assert!(clients.iter().all(|body| body.as_ptr() == clients[0].as_ptr()));
+    // The budget counts the body once, and for as long as a client is still being sent it.
+    let held = harness.services.memory.held();
+    assert!((100_000..110_000).contains(&held), "{held}");
+    exchange(&mut harness, "PURGE /a?x=1 HTTP/1.1\n\n", "200", "");
+    assert_eq!(harness.services.memory.held(), held);
+    drop(clients);
+    assert_eq!(harness.services.memory.held(), 0);
+}
+
+#[test]
 fn answers_live_for_their_time() {
     let mut harness = harness(json!({"cache_ttl": 2}));
     assert_eq!(verdicts(&mut harness, &[GET, GET], "200"), "MISS HIT");
@@ -227,6 +246,38 @@ fn clients_control_what_they_get_where_the_conf_lets_them() {
     }
     harness.now_ms += 10_000;
     assert_eq!(verdicts(&mut harness, &[&with("max-age=5")], head), "STALE");
+}
+
+#[test]
+fn a_client_that_wants_something_younger_is_told_that_there_is_only_a_stale_answer() {
+    let control = json!({"cache_control": true});
+    let on_disk_conf = json!({"cache_strategy": "disk", "cache_control": true});
+    for (conf, age_ms, directives, expected) in [
+        (&control, 0, "max-age=0", "HIT"),
+        (&control, 1, "max-age=0", "STALE"),
+        (&control, 5_000, "max-age=5", "HIT"),
+        (&control, 5_001, "max-age=5", "STALE"),
+        (&control, 5_001, "Max-Age=\"5\"", "STALE"),
+        (&control, 5_001, "min-fresh=1, max-age=5", "STALE"),
+        (&control, 5_001, "x\nCache-Control: max-age=5", "STALE"),
+        // What is no number of seconds says nothing.
+        (&control, 5_001, "max-age=-1", "HIT"),
+        (&control, 5_001, "max-age", "HIT"),
+        // The answer's own time is over first.
+        (&control, 60_001, "max-age=90", "EXPIRED"),
+        (&control, 60_001, "max-age=5", "EXPIRED"),
+        // Clients have no say unless the conf gives it to them, and never on the disk.
+        (&json!({}), 5_001, "max-age=5", "HIT"),
+        (&on_disk_conf, 5_001, "max-age=5", "HIT"),
+    ] {
+        let (mut harness, _disk) = on_disk(conf.clone());
+        let head = "200\nCache-Control: max-age=60";
+        assert_eq!(verdicts(&mut harness, &[GET], head), "MISS");
+        harness.now_ms += age_ms;
+        let request = format!("GET /a?x=1 HTTP/1.1\nCache-Control: {directives}\n\n");
+        let found = verdicts(&mut harness, &[&request], head);
+        assert_eq!(found, expected, "{conf} {age_ms} {directives}");
+    }
 }
 
 #[test]

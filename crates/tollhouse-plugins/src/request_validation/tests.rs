@@ -1,6 +1,6 @@
 //! Which requests pass, and what nodes get.
 
-use tollhouse_plugin::testing::{Harness, Outcome};
+use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome};
 
 use super::*;
 
@@ -35,10 +35,7 @@ fn a_bad_body_is_refused_with_what_is_wrong() {
             "{\"id\": \"1\"}",
             "property \"id\" validation failed: wrong type: expected integer, got string",
         ),
-        (
-            "{\"id\": 0}",
-            "property \"id\" validation failed: expected 0 to be at least 1",
-        ),
+        ("{\"id\": 0}", "property \"id\" validation failed: expected 0 to be at least 1"),
         // What looks like a reference to a secret is a text like any other.
         (
             "{\"id\": \"$env://ID\"}",
@@ -84,6 +81,123 @@ fn a_form_is_judged_and_left_as_it_is() {
     ] {
         let outcome = post(&conf, &format!("Content-Type: {kind}"), body);
         assert_eq!((outcome.status(), outcome.edits.as_str()), (expected, ""), "{kind} {body}");
+    }
+}
+
+#[test]
+fn a_request_that_names_two_content_types_is_refused_before_its_body_is_read() {
+    let form = "application/x-www-form-urlencoded";
+    for head in [
+        format!("Content-Type: {form}\nContent-Type: application/json"),
+        format!("Content-Type: application/json\ncontent-type: {form}"),
+        "Content-Type: application/json\nContent-Type: application/json".to_owned(),
+        "Content-Type: application/json\nContent-Type:".to_owned(),
+    ] {
+        let mut harness = Harness::of::<RequestValidation>(&body_conf());
+        let text = format!("POST / HTTP/1.1\n{head}\n\n{{\"id\": 1}}");
+        let mut request = FakeExchange::of(&text, harness.now_ms);
+        let outcome = harness.run(&mut request);
+        let refusal = (outcome.status(), outcome.body());
+        assert_eq!(refusal, (400, "more than one Content-Type"), "{head}");
+        assert!(!request.body_was_read, "{head}");
+        assert_eq!(outcome.edits, "");
+    }
+    // A conf that looks at headers alone has no body to misread.
+    let conf = json!({"header_schema": {"required": ["a"]}});
+    assert!(post(&conf, "A: b\nContent-Type: x\nContent-Type: y", "").passes());
+}
+
+/// Schemas of a property `a`, values of it, and what is wrong with them.
+const BAD_PROPERTIES: &[(&str, &str, &str)] = &[
+    (r#"{"type": "string"}"#, "1", "wrong type: expected string, got number"),
+    (
+        r#"{"type": ["string", "null"]}"#,
+        "true",
+        "wrong type: expected one of string, null, got boolean",
+    ),
+    (r#"{"enum": [1]}"#, "2", "matches none of the enum values"),
+    (r#"{"const": 1}"#, "2", "matches none of the enum values"),
+    (r#"{"minimum": 1}"#, "0", "expected 0 to be at least 1"),
+    (r#"{"exclusiveMinimum": 0}"#, "0", "expected 0 to be greater than 0"),
+    (r#"{"maximum": 5}"#, "9", "expected 9 to be at most 5"),
+    (r#"{"exclusiveMaximum": 5}"#, "9", "expected 9 to be smaller than 5"),
+    (r#"{"minLength": 1}"#, r#""""#, "string too short, expected at least 1, got 0"),
+    (r#"{"maxLength": 2}"#, r#""abc""#, "string too long, expected at most 2, got 3"),
+    (r#"{"pattern": "^b"}"#, r#""abc""#, r#"failed to match pattern "^b" with "abc""#),
+    (
+        r#"{"items": {"type": "string"}}"#,
+        "[1]",
+        "failed to validate item 1: wrong type: expected string, got number",
+    ),
+    (r#"{"minItems": 2}"#, "[1]", "expect array to have at least 2 items"),
+    (r#"{"maxItems": 1}"#, "[1, 2]", "expect array to have at most 1 items"),
+    (r#"{"uniqueItems": true}"#, "[1, 1]", "expected unique items but items 1 and 2 are equal"),
+    (
+        r#"{"items": [true], "additionalItems": false}"#,
+        "[1, 2]",
+        "found unexpected extra items in array",
+    ),
+    (r#"{"allOf": [{"minimum": 2}]}"#, "1", "allOf 1 failed: expected 1 to be at least 2"),
+    (r#"{"anyOf": [{"minimum": 2}]}"#, "1", "object matches none of the required"),
+    (r#"{"oneOf": [{"minimum": 2}]}"#, "1", "value should match only one schema, but matches none"),
+    (
+        r#"{"oneOf": [true, true]}"#,
+        "1",
+        "value should match only one schema, but matches both schemas 1 and 2",
+    ),
+    (r#"{"not": {"minimum": 1}}"#, "1", "value wasn't supposed to match schema"),
+    (r#"{"multipleOf": 2}"#, "3", "expected 3 to be a multiple of 2"),
+    (r#"{"format": "ipv4"}"#, r#""x""#, "expect valid ipv4 format but got: x"),
+];
+
+/// Schemas of an object, and what is wrong with one whose property `a` is 1.
+const BAD_OBJECTS: &[(&str, &str)] = &[
+    (r#"{"required": ["b"]}"#, r#"property "b" is required"#),
+    (r#"{"additionalProperties": false}"#, "additional properties forbidden, found a"),
+    (
+        r#"{"additionalProperties": {"type": "string"}}"#,
+        "failed to validate additional property a: wrong type: expected string, got number",
+    ),
+    (
+        r#"{"patternProperties": {"^a": {"minimum": 2}}}"#,
+        r#"failed to validate a (matching "^a"): expected 1 to be at least 2"#,
+    ),
+    (r#"{"minProperties": 2}"#, "expect object to have at least 2 properties"),
+    (r#"{"maxProperties": 0}"#, "expect object to have at most 0 properties"),
+    (
+        r#"{"anyOf": [{"required": ["b"]}, {"required": ["c"]}]}"#,
+        r#"object matches none of the required: ["b"] or ["c"]"#,
+    ),
+    (r#"{"if": {"required": ["a"]}, "then": {"required": ["b"]}}"#, "then clause did not match"),
+    (r#"{"if": {"required": ["b"]}, "else": {"required": ["c"]}}"#, "else clause did not match"),
+    (r#"{"dependencies": {"a": ["b"]}}"#, r#"property "b" is required when "a" is set"#),
+    (
+        r#"{"dependencies": {"a": {"required": ["b"]}}}"#,
+        r#"failed to validate dependent schema for "a": property "b" is required"#,
+    ),
+];
+
+fn parse_json(text: &str) -> Value {
+    serde_json::from_str(text).expect("the table has JSON")
+}
+
+#[test]
+fn refusals_say_what_is_wrong_in_the_words_that_apisix_has_for_it() {
+    for (rules, value, inner) in BAD_PROPERTIES {
+        let schema = json!({"properties": {"a": parse_json(rules)}});
+        let expected = format!("property \"a\" validation failed: {inner}");
+        let body = format!("{{\"a\": {value}}}");
+        let outcome = post(&json!({ "body_schema": schema }), "A: b", &body);
+        assert_eq!((outcome.status(), outcome.body()), (400, expected.as_str()), "{rules}");
+        // Headers are texts, so that only what is wrong with a text can be wrong with them.
+        let Value::String(text) = parse_json(value) else { continue };
+        let outcome = post(&json!({ "header_schema": schema }), &format!("a: {text}"), "");
+        assert_eq!((outcome.status(), outcome.body()), (400, expected.as_str()), "{rules}");
+    }
+    for (schema, expected) in BAD_OBJECTS {
+        let conf = json!({"body_schema": parse_json(schema)});
+        let outcome = post(&conf, "A: b", "{\"a\": 1}");
+        assert_eq!((outcome.status(), outcome.body()), (400, *expected), "{schema}");
     }
 }
 
@@ -138,7 +252,10 @@ fn a_body_that_is_too_long_is_refused() {
 #[test]
 fn bad_confs_are_refused() {
     for (conf, expected) in [
-        (json!({}), "object matches none of the required: [\"header_schema\"] or [\"body_schema\"]"),
+        (
+            json!({}),
+            "object matches none of the required: [\"header_schema\"] or [\"body_schema\"]",
+        ),
         (
             json!({"body_schema": 1}),
             "property \"body_schema\" validation failed: wrong type: expected object, got",

@@ -119,3 +119,25 @@ impl Prepared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_body_is_sent_from_where_it_lies_and_let_go_afterwards() {
+        let cached = Bytes::from(vec![b'x'; 100_000]);
+        let mut prepared = Prepared::default();
+        let answer =
+            Answer { body: AnswerBody::Shared(cached.clone()), ..Answer::status(200) };
+        prepared.fill(&answer, None);
+        drop(answer);
+        assert_eq!(prepared.bytes().as_ptr(), cached.as_ptr());
+        assert_eq!(prepared.declared_bytes(), Some(100_000));
+        // No room was taken for a copy, and none is held once the answer is sent.
+        assert_eq!(prepared.body.capacity(), 0);
+        assert!(!cached.is_unique());
+        prepared.clear();
+        assert!(cached.is_unique());
+    }
+}

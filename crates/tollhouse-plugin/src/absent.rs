@@ -7,8 +7,8 @@
 use tollhouse_model::Problem;
 use tollhouse_stdx::nearest;
 
-use crate::judge::Role;
 use crate::scope::Scope;
+use crate::validation::Role;
 
 /// Plugins without which no request passes that they would have stopped, and nothing is shown that
 /// they would have hidden: loggers, tracers, encodings, protocols and destinations.

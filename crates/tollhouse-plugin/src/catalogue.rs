@@ -107,7 +107,7 @@ impl std::fmt::Debug for PluginType {
 
 impl PluginType {
     /// What is known about `P`.
-    pub fn of<P: Plugin>() -> Self {
+    pub fn new<P: Plugin>() -> Self {
         let mut schema = SchemaOf::<P::Config>::value();
         P::adjust_schema(&mut schema);
         let consumer = P::consumer();

@@ -108,7 +108,7 @@ pub trait Identity: JsonSchema + DeserializeOwned + Send + Sync + 'static {
 
 impl ConsumerSpec {
     /// Confs described by `T`.
-    pub fn of<T: Identity>() -> Self {
+    pub fn new<T: Identity>() -> Self {
         Self {
             schema: || {
                 let mut schema = SchemaOf::<T>::value();

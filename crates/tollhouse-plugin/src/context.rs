@@ -10,7 +10,7 @@ use tollhouse_model::variable::{Lookup, cookie_value, query_argument};
 use crate::consumer::{Consumer, ConsumerIndex, Credential};
 use crate::edits::RequestEdits;
 use crate::exchange::{BodyError, Exchange, MatchedObject, Moment, each_header};
-use crate::shelf::Shelf;
+use crate::memory::Memory;
 
 /// What nodes are told about who asks (apisix.md §3.7).
 const CONSUMER_HEADERS: [&str; 3] =
@@ -40,7 +40,7 @@ pub(crate) fn join_lines(
 pub struct RequestContext<'r> {
     exchange: &'r mut (dyn Exchange + 'r),
     consumers: &'r (dyn ConsumerIndex + 'r),
-    shelf: &'r mut Shelf,
+    memory: &'r mut Memory,
     consumer: Option<&'r Arc<Consumer>>,
     instance: usize,
 }
@@ -50,9 +50,9 @@ impl<'r> RequestContext<'r> {
     pub fn new(
         exchange: &'r mut (dyn Exchange + 'r),
         consumers: &'r (dyn ConsumerIndex + 'r),
-        shelf: &'r mut Shelf,
+        memory: &'r mut Memory,
     ) -> Self {
-        Self { exchange, consumers, shelf, consumer: None, instance: 0 }
+        Self { exchange, consumers, memory, consumer: None, instance: 0 }
     }
 
     /// Names the instance that runs next, for what it remembers.
@@ -285,11 +285,11 @@ impl<'r> RequestContext<'r> {
 
     /// Leaves `value` for a later phase of this instance; dropped when the request ends.
     pub fn remember<T: 'static>(&mut self, value: T) {
-        self.shelf.put(self.instance, value);
+        self.memory.put(self.instance, value);
     }
 
     /// What this instance left.
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
-        self.shelf.get(self.instance)
+        self.memory.get(self.instance)
     }
 }

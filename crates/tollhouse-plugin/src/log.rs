@@ -3,7 +3,7 @@
 use tollhouse_model::variable::Lookup;
 
 use crate::exchange::{Exchange, Moment};
-use crate::shelf::Shelf;
+use crate::memory::Memory;
 
 /// How an exchange went.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,15 +41,15 @@ pub struct Transfer<'r> {
 /// An exchange that is over.
 pub struct LogContext<'r> {
     exchange: &'r dyn Exchange,
-    shelf: &'r mut Shelf,
+    memory: &'r mut Memory,
     transfer: Transfer<'r>,
     instance: usize,
 }
 
 impl<'r> LogContext<'r> {
     /// For the exchange behind `exchange`.
-    pub fn new(exchange: &'r dyn Exchange, shelf: &'r mut Shelf, transfer: Transfer<'r>) -> Self {
-        Self { exchange, shelf, transfer, instance: 0 }
+    pub fn new(exchange: &'r dyn Exchange, memory: &'r mut Memory, transfer: Transfer<'r>) -> Self {
+        Self { exchange, memory, transfer, instance: 0 }
     }
 
     /// Names the instance that runs next, for what it remembers.
@@ -80,6 +80,6 @@ impl<'r> LogContext<'r> {
 
     /// What this instance left in an earlier phase.
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
-        self.shelf.get(self.instance)
+        self.memory.get(self.instance)
     }
 }

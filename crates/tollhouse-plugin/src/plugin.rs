@@ -125,14 +125,15 @@ impl Phases {
     /// [`Plugin::log`].
     pub const LOG: Phases = Phases(16);
 
-    /// Both sets.
-    pub const fn and(self, other: Phases) -> Phases {
+    /// The phases of either set.
+    #[must_use]
+    pub const fn union(self, other: Phases) -> Phases {
         Phases(self.0 | other.0)
     }
 
     /// Whether they have a phase in common.
     #[inline]
-    pub const fn has(self, other: Phases) -> bool {
+    pub const fn intersects(self, other: Phases) -> bool {
         self.0 & other.0 != 0
     }
 
@@ -145,7 +146,7 @@ impl Phases {
             (Phases::RESPONSE, "response"),
             (Phases::LOG, "log"),
         ];
-        all.into_iter().filter(|(phase, _)| self.has(*phase)).map(|(_, name)| name).collect()
+        all.into_iter().filter(|(phase, _)| self.intersects(*phase)).map(|(_, name)| name).collect()
     }
 }
 
@@ -206,7 +207,7 @@ pub struct MetadataSpec {
 
 impl MetadataSpec {
     /// Metadata described by `T`.
-    pub fn of<T: JsonSchema>() -> Self {
+    pub fn new<T: JsonSchema>() -> Self {
         Self { schema: SchemaOf::<T>::value }
     }
 }

@@ -7,7 +7,7 @@ use tollhouse_model::variable::Lookup;
 use crate::context::join_lines;
 use crate::edits::HeaderEdits;
 use crate::exchange::Moment;
-use crate::shelf::Shelf;
+use crate::memory::Memory;
 
 /// The head of an answer as it arrived or was made up.
 pub trait ResponseHead {
@@ -51,7 +51,7 @@ pub struct ResponseContext<'r> {
     client: &'r dyn crate::exchange::Exchange,
     edits: &'r mut HeaderEdits,
     filters: &'r mut Vec<(Effect, Box<dyn BodyFilter>)>,
-    shelf: &'r mut Shelf,
+    memory: &'r mut Memory,
     facts: ResponseFacts,
     instance: usize,
     /// How many of the filters stay behind all others.
@@ -80,7 +80,7 @@ impl<'r> ResponseContext<'r> {
         head: &'r dyn ResponseHead,
         edits: &'r mut HeaderEdits,
         filters: &'r mut Vec<(Effect, Box<dyn BodyFilter>)>,
-        shelf: &'r mut Shelf,
+        memory: &'r mut Memory,
         facts: ResponseFacts,
     ) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl<'r> ResponseContext<'r> {
             client,
             edits,
             filters,
-            shelf,
+            memory,
             facts,
             instance: 0,
             filters_kept_last: 0,
@@ -226,12 +226,12 @@ impl<'r> ResponseContext<'r> {
 
     /// Leaves `value` for a later phase of this instance.
     pub fn remember<T: 'static>(&mut self, value: T) {
-        self.shelf.put(self.instance, value);
+        self.memory.put(self.instance, value);
     }
 
     /// What this instance left.
     pub fn recall<T: 'static>(&mut self) -> Option<&mut T> {
-        self.shelf.get(self.instance)
+        self.memory.get(self.instance)
     }
 }
 

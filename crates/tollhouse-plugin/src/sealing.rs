@@ -141,7 +141,7 @@ mod tests {
         type Config = Conf;
 
         fn consumer() -> Option<ConsumerSpec> {
-            Some(ConsumerSpec::of::<Conf>())
+            Some(ConsumerSpec::new::<Conf>())
         }
 
         fn compile(_: Conf, _: &Scope<'_>) -> Result<Self, String> {
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn each_kind_has_its_fields_sealed_and_nothing_else() {
-        let catalogue = Catalogue::new([PluginType::of::<Auth>()]);
+        let catalogue = Catalogue::new([PluginType::new::<Auth>()]);
         let keyring = Keyring::new(["0123456789abcdef"]).expect("a key of sixteen letters");
         let keyring = keyring.with_form(Form::Apisix);
         let hidden = keyring.seal("x", "");
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_no_key_opens_is_not_sealed_once_more() {
-        let catalogue = Catalogue::new([PluginType::of::<Auth>()]);
+        let catalogue = Catalogue::new([PluginType::new::<Auth>()]);
         let ring = |key: &str| Keyring::new([key]).expect("a key of sixteen letters");
         let (old, new) = (ring("0123456789abcdef"), ring("fedcba9876543210"));
         let both = Keyring::new(["fedcba9876543210", "0123456789abcdef"]).expect("they are good");
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn private_keys_can_stay_sealed() {
-        let catalogue = Catalogue::new([PluginType::of::<Auth>()]);
+        let catalogue = Catalogue::new([PluginType::new::<Auth>()]);
         let keyring = Keyring::generate().expect("there are random numbers");
         let mut route = json!({
             "upstream": {"tls": {"client_key": "x"}}, "plugins": {"auth": {"password": "x"}},

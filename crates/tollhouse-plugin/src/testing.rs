@@ -1,6 +1,6 @@
 //! A request and an answer made of text, for the tests of plugins: no sockets, virtual time.
 //!
-//! `Harness::of::<KeyAuth>(conf)` configures one plugin; `request` sends it through the rewrite,
+//! `Harness::new::<KeyAuth>(conf)` configures one plugin; `request` sends it through the rewrite,
 //! access and before_proxy phases, `respond` sends an answer through the response phase. What
 //! comes out reads as text.
 
@@ -60,7 +60,7 @@ pub fn configure<P: Plugin>(
     conf: &Value,
     services: &Arc<Services>,
 ) -> Result<SharedHandler, String> {
-    configure_among::<P>(conf, services, &Catalogue::new([PluginType::of::<P>()]), None)
+    configure_among::<P>(conf, services, &Catalogue::new([PluginType::new::<P>()]), None)
 }
 
 /// The same with other plugins around, and with metadata.
@@ -74,12 +74,12 @@ pub fn configure_among<P: Plugin>(
     metadata: Option<&Value>,
 ) -> Result<SharedHandler, String> {
     let scope = Scope { owner: "routes/1", conf, metadata, catalogue, services };
-    PluginType::of::<P>().compile(conf, &scope)
+    PluginType::new::<P>().compile(conf, &scope)
 }
 
 impl Harness {
     /// With a good conf.
-    pub fn of<P: Plugin>(conf: &Value) -> Self {
+    pub fn new<P: Plugin>(conf: &Value) -> Self {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
         let handler = configure::<P>(conf, &services).expect("the conf is good");
         Self::with(handler, services)
@@ -99,7 +99,7 @@ impl Harness {
     /// Adds a consumer with what it says for the auth plugin `P`.
     #[must_use]
     pub fn consumer<P: Plugin>(mut self, username: &str, conf: &Value) -> Self {
-        let identified = PluginType::of::<P>().identify(conf).expect("the consumer is good");
+        let identified = PluginType::new::<P>().identify(conf).expect("the consumer is good");
         let consumer = Arc::new(Consumer {
             username: username.into(),
             group_id: None,
@@ -127,7 +127,7 @@ impl Harness {
 
     /// Sends `text`, such as `GET /a?b=c HTTP/1.1\nHost: x\n\nbody`, through the request phases.
     pub fn request(&mut self, text: &str) -> Outcome {
-        let mut exchange = FakeExchange::of(text, self.now_ms);
+        let mut exchange = FakeExchange::parse(text, self.now_ms);
         self.run(&mut exchange)
     }
 
@@ -143,16 +143,16 @@ impl Harness {
             .enable_all()
             .build_local(Default::default())
             .expect("a runtime");
-        let mut shelf = std::mem::take(&mut exchange.shelf);
+        let mut memory = std::mem::take(&mut exchange.memory);
         let mut answer = None;
         let consumer = {
-            let mut cx = RequestContext::new(exchange, &self.consumers, &mut shelf);
+            let mut cx = RequestContext::new(exchange, &self.consumers, &mut memory);
             if let Some(consumer) = username.and_then(|name| cx.find_consumer(name)) {
                 cx.authenticate_as(consumer);
             }
             cx.enter(1);
             for phase in [Phases::REWRITE, Phases::ACCESS, Phases::BEFORE_PROXY] {
-                if !self.handler.phases().has(phase) || answer.is_some() {
+                if !self.handler.phases().intersects(phase) || answer.is_some() {
                     continue;
                 }
                 let step = match phase {
@@ -166,12 +166,12 @@ impl Harness {
                     Step::Wait(future) => runtime.block_on(future),
                 };
                 if let Flow::Answer(given) = flow {
-                    answer = Some(Reply::of(&given));
+                    answer = Some(Reply::from_answer(&given));
                 }
             }
             cx.consumer().map(|consumer| consumer.username.to_string())
         };
-        exchange.shelf = shelf;
+        exchange.memory = memory;
         self.now_ms = exchange.now_ms;
         Outcome { answer, consumer, edits: outcome::shown(&exchange.edits), slept: exchange.slept }
     }
@@ -179,7 +179,7 @@ impl Harness {
     /// Sends an answer of a node through the response phase: `head` such as
     /// `200\nContent-Type: text/html`, and the pieces of the body.
     pub fn respond(&mut self, exchange: &mut FakeExchange, head: &str, body: &[&str]) -> Reply {
-        let head = fake::FakeHead::of(head);
+        let head = fake::FakeHead::parse(head);
         let has_body = exchange.method != "HEAD" && !matches!(head.status, 204 | 304);
         let facts = ResponseFacts {
             status: head.status,
@@ -190,30 +190,30 @@ impl Harness {
         };
         let mut edits = crate::edits::HeaderEdits::default();
         let mut filters = Vec::new();
-        let mut shelf = std::mem::take(&mut exchange.shelf);
+        let mut memory = std::mem::take(&mut exchange.memory);
         let facts = {
             let mut cx =
-                ResponseContext::new(exchange, &head, &mut edits, &mut filters, &mut shelf, facts);
+                ResponseContext::new(exchange, &head, &mut edits, &mut filters, &mut memory, facts);
             cx.enter(1);
             self.handler.response(&mut cx);
             cx.facts()
         };
-        exchange.shelf = shelf;
+        exchange.memory = memory;
         let pieces = if has_body { body } else { &[] };
         let body = outcome::filtered(&mut filters, pieces);
-        Reply::of_head(facts.status, &head, &edits, body)
+        Reply::from_head(facts.status, &head, &edits, body)
     }
 
     /// Ends the exchange: the log phase.
     pub fn log(&mut self, exchange: &mut FakeExchange, transfer: Transfer<'_>) {
-        let mut shelf = std::mem::take(&mut exchange.shelf);
+        let mut memory = std::mem::take(&mut exchange.memory);
         {
-            let mut cx = LogContext::new(exchange, &mut shelf, transfer);
+            let mut cx = LogContext::new(exchange, &mut memory, transfer);
             cx.enter(1);
             self.handler.log(&mut cx);
         }
-        shelf.clear();
-        exchange.shelf = shelf;
+        memory.clear();
+        exchange.memory = memory;
     }
 }
 

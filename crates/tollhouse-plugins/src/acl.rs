@@ -177,14 +177,14 @@ mod tests {
 
     fn sent(conf: &Value, labels: &[(&str, &str)], who: Option<&str>) -> Outcome {
         let labels = labels.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-        let mut harness = Harness::of::<Acl>(conf).plain_consumer(Consumer {
+        let mut harness = Harness::new::<Acl>(conf).plain_consumer(Consumer {
             username: "jack".into(),
             group_id: None,
             custom_id: None,
             labels: labels.collect(),
             has_plugins: false,
         });
-        harness.run_as(&mut FakeExchange::of("GET / HTTP/1.1\n\n", 0), who)
+        harness.run_as(&mut FakeExchange::parse("GET / HTTP/1.1\n\n", 0), who)
     }
 
     #[test]

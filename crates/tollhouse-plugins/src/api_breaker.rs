@@ -156,7 +156,7 @@ impl Plugin for ApiBreaker {
     const NAME: &'static str = "api-breaker";
     const PRIORITY: i32 = 1005;
     const CATEGORY: Category = Category::Traffic;
-    const PHASES: Phases = Phases::ACCESS.and(Phases::LOG);
+    const PHASES: Phases = Phases::ACCESS.union(Phases::LOG);
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {
@@ -267,7 +267,7 @@ mod tests {
 
     /// Sends a request to a node that answers `status`; tells the plugin's status, or 0.
     fn ask(harness: &mut Harness, path: &str, status: u16) -> u16 {
-        let mut exchange = FakeExchange::of(&format!("GET {path} HTTP/1.1\n\n"), harness.now_ms);
+        let mut exchange = FakeExchange::parse(&format!("GET {path} HTTP/1.1\n\n"), harness.now_ms);
         let outcome = harness.run(&mut exchange);
         let upstream_status = outcome.passes().then_some(status);
         harness.log(&mut exchange, Transfer { upstream_status, ..Transfer::default() });
@@ -278,7 +278,7 @@ mod tests {
         let mut conf = json!({"break_response_code": 599, "unhealthy": {"failures": 2},
             "healthy": {"successes": 2}});
         conf.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-        Harness::of::<ApiBreaker>(&conf)
+        Harness::new::<ApiBreaker>(&conf)
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod tests {
     fn answers_of_the_gateway_do_not_count() {
         let mut harness = harness(&json!({}));
         for _ in 0..3 {
-            let mut exchange = FakeExchange::of("GET /a HTTP/1.1\n\n", harness.now_ms);
+            let mut exchange = FakeExchange::parse("GET /a HTTP/1.1\n\n", harness.now_ms);
             assert!(harness.run(&mut exchange).passes());
             harness.log(&mut exchange, Transfer { status: 500, ..Transfer::default() });
         }

@@ -72,7 +72,7 @@ impl Plugin for BasicAuth {
     type Config = Config;
 
     fn consumer() -> Option<ConsumerSpec> {
-        Some(ConsumerSpec::of::<Login>())
+        Some(ConsumerSpec::new::<Login>())
     }
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
@@ -134,7 +134,7 @@ mod tests {
 
     fn harness(conf: Value) -> Harness {
         let login = json!({"username": "foo", "password": "bar"});
-        Harness::of::<BasicAuth>(&conf).consumer::<BasicAuth>("jack", &login)
+        Harness::new::<BasicAuth>(&conf).consumer::<BasicAuth>("jack", &login)
     }
 
     fn request(authorization: &str) -> String {
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_login_has_both_parts() {
-        let plugin = tollhouse_plugin::PluginType::of::<BasicAuth>();
+        let plugin = tollhouse_plugin::PluginType::new::<BasicAuth>();
         let refusal = plugin.identify(&json!({"username": "foo"})).err();
         assert_eq!(refusal.as_deref(), Some("property \"password\" is required"));
         let shown = format!("{:?}", Login { username: "u".into(), password: SecretText::default() });

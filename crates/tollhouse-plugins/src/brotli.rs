@@ -173,7 +173,7 @@ mod tests {
 
     fn respond(conf: &Value, accept: &str, head: &str, body: &[&str]) -> Reply {
         let request = format!("GET / HTTP/1.1\nAccept-Encoding: {accept}\n\n");
-        Harness::of::<Brotli>(conf).respond(&mut FakeExchange::of(&request, 0), head, body)
+        Harness::new::<Brotli>(conf).respond(&mut FakeExchange::parse(&request, 0), head, body)
     }
 
     const PAGE: &str = "200\nContent-Type: text/html";

@@ -76,7 +76,7 @@ mod tests {
             (json!({"max_body_size": 0}), sent(6), 0, &unlimited),
             (json!({}), sent(6), 0, ""),
         ] {
-            let outcome = Harness::of::<ClientControl>(&conf).request(&request);
+            let outcome = Harness::new::<ClientControl>(&conf).request(&request);
             assert_eq!((outcome.status(), &*outcome.edits), (status, edits), "{conf} {request}");
         }
     }

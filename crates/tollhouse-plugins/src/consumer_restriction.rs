@@ -202,10 +202,10 @@ mod tests {
     }
 
     fn sent(conf: &Value, method: &str, who: Option<&str>) -> Outcome {
-        let harness = Harness::of::<ConsumerRestriction>(conf);
+        let harness = Harness::new::<ConsumerRestriction>(conf);
         let harness = harness.plain_consumer(consumer("jack", Some("crew")));
         let mut harness = harness.plain_consumer(consumer("rose", None));
-        let mut exchange = FakeExchange::of(&format!("{method} / HTTP/1.1\n\n"), 0)
+        let mut exchange = FakeExchange::parse(&format!("{method} / HTTP/1.1\n\n"), 0)
             .with_variable("route_id", "r1")
             .with_variable("service_id", "");
         harness.run_as(&mut exchange, who)

@@ -155,7 +155,7 @@ impl Plugin for Cors {
     const NAME: &'static str = "cors";
     const PRIORITY: i32 = 4000;
     const CATEGORY: Category = Category::Security;
-    const PHASES: Phases = Phases::REWRITE.and(Phases::RESPONSE);
+    const PHASES: Phases = Phases::REWRITE.union(Phases::RESPONSE);
     type Config = Config;
 
     fn metadata() -> Option<MetadataSpec> {

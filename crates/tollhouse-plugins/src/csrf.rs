@@ -62,7 +62,7 @@ impl Plugin for Csrf {
     const NAME: &'static str = "csrf";
     const PRIORITY: i32 = 2980;
     const CATEGORY: Category = Category::Security;
-    const PHASES: Phases = Phases::ACCESS.and(Phases::RESPONSE);
+    const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE);
     const ENCRYPTED: &'static [&'static str] = &["key"];
     type Config = Config;
 
@@ -159,7 +159,7 @@ mod tests {
                            yI6NzIwMH0=";
 
     fn harness(conf: Value) -> Harness {
-        Harness::of::<Csrf>(&conf)
+        Harness::new::<Csrf>(&conf)
     }
 
     fn sent(harness: &mut Harness, method: &str, header: &str, cookie: &str) -> Outcome {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn issued(harness: &mut Harness) -> String {
-        let mut exchange = FakeExchange::of("GET / HTTP/1.1\n\n", harness.now_ms);
+        let mut exchange = FakeExchange::parse("GET / HTTP/1.1\n\n", harness.now_ms);
         let reply = harness.respond(&mut exchange, "200\nSet-Cookie: a=b", &["x"]);
         let cookies = reply.headers.iter().filter(|(name, _)| name == "Set-Cookie");
         let [(_, first), (_, own)] = &cookies.collect::<Vec<_>>()[..] else { panic!("two cookies") };

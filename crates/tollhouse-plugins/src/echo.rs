@@ -125,10 +125,10 @@ mod tests {
             (json!({"body": ""}), ""),
             (json!({"after_body": "!"}), "hello world!"),
         ] {
-            let mut exchange = FakeExchange::of("GET / HTTP/1.1\n\n", 0);
+            let mut exchange = FakeExchange::parse("GET / HTTP/1.1\n\n", 0);
             let head = "200\nContent-Length: 11\nETag: \"a\"";
             let pieces = ["hello ", "world"];
-            let reply = Harness::of::<Echo>(&conf).respond(&mut exchange, head, &pieces);
+            let reply = Harness::new::<Echo>(&conf).respond(&mut exchange, head, &pieces);
             assert_eq!(reply.body, expected, "{conf}");
             assert_eq!((reply.header("content-length"), reply.header("etag")), (None, None));
         }
@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn headers_are_set() {
         let conf = json!({"body": "x", "headers": {"X-A": "2", "X-N": 3, "X-O": {}}});
-        let mut exchange = FakeExchange::of("GET / HTTP/1.1\n\n", 0);
-        let reply = Harness::of::<Echo>(&conf).respond(&mut exchange, "200\nX-A: 1", &[]);
+        let mut exchange = FakeExchange::parse("GET / HTTP/1.1\n\n", 0);
+        let reply = Harness::new::<Echo>(&conf).respond(&mut exchange, "200\nX-A: 1", &[]);
         let expected = [("X-A", "2"), ("X-N", "3")].map(|(n, v)| (n.into(), v.into()));
         assert_eq!(reply.headers, expected);
     }

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     fn run(conf: &Value, request: &str) -> tollhouse_plugin::testing::Outcome {
-        Harness::of::<FaultInjection>(conf).request(request)
+        Harness::new::<FaultInjection>(conf).request(request)
     }
 
     #[test]
@@ -285,8 +285,8 @@ mod tests {
                 true,
             ),
         ] {
-            let mut exchange = FakeExchange::of(form, 0);
-            let outcome = Harness::of::<FaultInjection>(&conf).run(&mut exchange);
+            let mut exchange = FakeExchange::parse(form, 0);
+            let outcome = Harness::new::<FaultInjection>(&conf).run(&mut exchange);
             assert_eq!((outcome.body(), exchange.body_was_read), (body, was_read), "{conf}");
         }
     }
@@ -297,9 +297,9 @@ mod tests {
             [(0, 0, 0), (100, 99, 500), (30, 29, 500), (30, 30, 0), (30, 129, 500)]
         {
             let conf = json!({"abort": {"http_status": 500, "percentage": percentage}});
-            let mut exchange = FakeExchange::of("GET / HTTP/1.1\n\n", 0);
+            let mut exchange = FakeExchange::parse("GET / HTTP/1.1\n\n", 0);
             exchange.random = random;
-            let outcome = Harness::of::<FaultInjection>(&conf).run(&mut exchange);
+            let outcome = Harness::new::<FaultInjection>(&conf).run(&mut exchange);
             assert_eq!(outcome.status(), status, "{percentage} {random}");
         }
     }

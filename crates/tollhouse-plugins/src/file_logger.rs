@@ -80,7 +80,7 @@ impl Plugin for FileLogger {
     }
 
     fn metadata() -> Option<MetadataSpec> {
-        Some(MetadataSpec::of::<Metadata>())
+        Some(MetadataSpec::new::<Metadata>())
     }
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn log(harness: &mut Harness, request: &str) {
-        let mut exchange = FakeExchange::of(request, 0);
+        let mut exchange = FakeExchange::parse(request, 0);
         assert!(harness.run(&mut exchange).passes());
         harness.respond(&mut exchange, "200", &["hello"]);
         let transfer = Transfer { status: 200, route_id: "1", ..Transfer::default() };
@@ -151,7 +151,7 @@ mod tests {
         let path = dir.path().join("file.log");
         let conf = json!({"path": path, "log_format": {"uri": "$uri", "body": "$resp_body"},
             "include_resp_body": true});
-        let mut harness = Harness::of::<FileLogger>(&conf);
+        let mut harness = Harness::new::<FileLogger>(&conf);
         log(&mut harness, "GET /1 HTTP/1.1\n\n");
         log(&mut harness, "GET /2 HTTP/1.1\n\n");
         let entry = |uri| json!({"uri": uri, "body": "hello", "route_id": "1"});
@@ -164,7 +164,7 @@ mod tests {
         let path = dir.path().join("file.log");
         let conf = json!({"path": path, "log_format": {"uri": "$request_uri"},
             "match": [[["arg_name", "==", "jack"]], [["arg_name", "==", "rose"]]]});
-        let mut harness = Harness::of::<FileLogger>(&conf);
+        let mut harness = Harness::new::<FileLogger>(&conf);
         for name in ["jack", "jim", "rose"] {
             log(&mut harness, &format!("GET /?name={name} HTTP/1.1\n\n"));
         }
@@ -178,7 +178,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("meta.log");
         let services = Arc::new(Services::new("APISIX/3.18.0"));
-        let catalogue = Catalogue::new([PluginType::of::<FileLogger>()]);
+        let catalogue = Catalogue::new([PluginType::new::<FileLogger>()]);
         let metadata = json!({"path": path});
         let handler =
             configure_among::<FileLogger>(&json!({}), &services, &catalogue, Some(&metadata));

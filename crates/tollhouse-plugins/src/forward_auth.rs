@@ -331,7 +331,7 @@ mod tests {
             }),
         );
         let request = "PUT /hello?b=1 HTTP/1.1\nHost: a.com:9080\nX-One: 1\nX-Two: 2\n\nbody";
-        assert!(Harness::of::<ForwardAuth>(&conf).request(request).passes());
+        assert!(Harness::new::<ForwardAuth>(&conf).request(request).passes());
         let asked = server.next_request();
         assert!(asked.starts_with("GET /auth?x=1 HTTP/1.1\r\n"), "{asked}");
         for (name, value) in [
@@ -362,7 +362,7 @@ mod tests {
             }),
         );
         let request = "GET / HTTP/1.1\nAuthorization: ok\nX-User-ID: other\nX-Spoofed: 1\n\n";
-        let outcome = Harness::of::<ForwardAuth>(&conf).request(request);
+        let outcome = Harness::new::<ForwardAuth>(&conf).request(request);
         assert!(outcome.passes());
         assert_eq!(outcome.edits, "+X-User-ID: i-am-user\n-X-Spoofed\n");
     }
@@ -371,7 +371,7 @@ mod tests {
     fn no_is_the_services_own_answer() {
         let server = service();
         let fields = json!({"request_headers": ["Authorization"], "client_headers": ["Location"]});
-        let mut harness = Harness::of::<ForwardAuth>(&conf(&server, fields));
+        let mut harness = Harness::new::<ForwardAuth>(&conf(&server, fields));
         let outcome = harness.request("GET / HTTP/1.1\nAuthorization: teapot\n\n");
         assert_eq!((outcome.status(), outcome.body()), (418, "no tea"));
         assert_eq!(outcome.header("location"), Some("http://a.com"));
@@ -383,7 +383,7 @@ mod tests {
     fn post_forwards_the_body_with_its_encoding() {
         let server = TestServer::ok();
         let conf = conf(&server, json!({"request_method": "POST", "max_req_body_size": 5}));
-        let mut harness = Harness::of::<ForwardAuth>(&conf);
+        let mut harness = Harness::new::<ForwardAuth>(&conf);
         let request = "PUT / HTTP/1.1\nContent-Encoding: gzip\nContent-Length: 5\n\nhello";
         assert!(harness.request(request).passes());
         let asked = server.next_request();
@@ -402,7 +402,7 @@ mod tests {
             (json!({"uri": uri, "allow_degradation": true}), 0),
             (json!({"uri": "no address"}), 403),
         ] {
-            let outcome = Harness::of::<ForwardAuth>(&conf).request("GET / HTTP/1.1\n\n");
+            let outcome = Harness::new::<ForwardAuth>(&conf).request("GET / HTTP/1.1\n\n");
             assert_eq!((outcome.status(), outcome.body()), (status, ""), "{conf}");
         }
     }

@@ -198,7 +198,7 @@ mod tests {
 
     fn respond(conf: &Value, accept: &str, head: &str, body: &[&str]) -> Reply {
         let request = format!("GET / HTTP/1.1\nAccept-Encoding: {accept}\n\n");
-        Harness::of::<Gzip>(conf).respond(&mut FakeExchange::of(&request, 0), head, body)
+        Harness::new::<Gzip>(conf).respond(&mut FakeExchange::parse(&request, 0), head, body)
     }
 
     const PAGE: &str = "200\nContent-Type: text/html; charset=utf-8";
@@ -245,9 +245,9 @@ mod tests {
 
     #[test]
     fn what_plugins_of_lower_priority_make_of_the_body_is_compressed_too() {
-        let exchange = FakeExchange::of("GET / HTTP/1.1\nAccept-Encoding: gzip\n\n", 0);
+        let exchange = FakeExchange::parse("GET / HTTP/1.1\nAccept-Encoding: gzip\n\n", 0);
         let (mut edits, mut filters) = (tollhouse_plugin::HeaderEdits::default(), Vec::new());
-        let mut shelf = tollhouse_plugin::Shelf::default();
+        let mut memory = tollhouse_plugin::Memory::default();
         let facts = tollhouse_plugin::response::ResponseFacts {
             status: 200,
             source: tollhouse_plugin::response::Source::Upstream,
@@ -256,10 +256,10 @@ mod tests {
             client_is_http11: true,
         };
         let mut cx =
-            ResponseContext::new(&exchange, &Page, &mut edits, &mut filters, &mut shelf, facts);
-        Harness::of::<Gzip>(&json!({})).handler.response(&mut cx);
+            ResponseContext::new(&exchange, &Page, &mut edits, &mut filters, &mut memory, facts);
+        Harness::new::<Gzip>(&json!({})).handler.response(&mut cx);
         let echo = json!({"before_body": "<", "after_body": ">"});
-        Harness::of::<crate::echo::Echo>(&echo).handler.response(&mut cx);
+        Harness::new::<crate::echo::Echo>(&echo).handler.response(&mut cx);
         assert_eq!(cx.header("Content-Encoding"), Some(&b"gzip"[..]));
         let mut body = b"hello".to_vec();
         for (_, filter) in &mut filters {
@@ -309,8 +309,8 @@ mod tests {
             ("GET / HTTP/1.0\nAccept-Encoding: gzip\n\n", json!({"http_version": 1.0}), true),
             ("HEAD / HTTP/1.1\nAccept-Encoding: gzip\n\n", json!({}), false),
         ] {
-            let mut exchange = FakeExchange::of(request, 0);
-            let reply = Harness::of::<Gzip>(&conf).respond(&mut exchange, PAGE, &["hello"]);
+            let mut exchange = FakeExchange::parse(request, 0);
+            let reply = Harness::new::<Gzip>(&conf).respond(&mut exchange, PAGE, &["hello"]);
             assert_eq!(reply.header("content-encoding").is_some(), expected, "{request}");
         }
     }

@@ -175,7 +175,7 @@ impl Plugin for HmacAuth {
     }
 
     fn consumer() -> Option<ConsumerSpec> {
-        Some(ConsumerSpec::of::<SigningKey>())
+        Some(ConsumerSpec::new::<SigningKey>())
     }
 
     fn compile(mut config: Config, _scope: &Scope<'_>) -> Result<Self, String> {

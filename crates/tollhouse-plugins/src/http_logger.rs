@@ -104,7 +104,7 @@ impl Plugin for HttpLogger {
     }
 
     fn metadata() -> Option<MetadataSpec> {
-        Some(MetadataSpec::of::<BatchMetadata>())
+        Some(MetadataSpec::new::<BatchMetadata>())
     }
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {

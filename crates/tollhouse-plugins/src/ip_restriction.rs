@@ -99,8 +99,8 @@ mod tests {
     use super::*;
 
     fn status(conf: &Value, address: &str) -> u16 {
-        let mut exchange = FakeExchange::of("GET / HTTP/1.1\n\n", 0).from(address);
-        Harness::of::<IpRestriction>(conf).run(&mut exchange).status()
+        let mut exchange = FakeExchange::parse("GET / HTTP/1.1\n\n", 0).from(address);
+        Harness::new::<IpRestriction>(conf).run(&mut exchange).status()
     }
 
     #[test]
@@ -129,11 +129,11 @@ mod tests {
 
     #[test]
     fn a_refusal_says_so_in_the_words_of_the_conf() {
-        let mut harness = Harness::of::<IpRestriction>(&json!({"blacklist": ["127.0.0.1"]}));
+        let mut harness = Harness::new::<IpRestriction>(&json!({"blacklist": ["127.0.0.1"]}));
         let body = "{\"message\":\"Your IP address is not allowed\"}\n";
         assert_eq!(harness.request("GET / HTTP/1.1\n\n").body(), body);
         let conf = json!({"blacklist": ["127.0.0.1"], "message": "no"});
-        let outcome = Harness::of::<IpRestriction>(&conf).request("GET / HTTP/1.1\n\n");
+        let outcome = Harness::new::<IpRestriction>(&conf).request("GET / HTTP/1.1\n\n");
         assert_eq!(outcome.body(), "{\"message\":\"no\"}\n");
     }
 

@@ -228,7 +228,7 @@ impl Plugin for JwtAuth {
     }
 
     fn consumer() -> Option<ConsumerSpec> {
-        Some(ConsumerSpec::of::<TokenKey>())
+        Some(ConsumerSpec::new::<TokenKey>())
     }
 
     fn compile(mut config: Config, _scope: &Scope<'_>) -> Result<Self, String> {

@@ -90,7 +90,7 @@ impl Plugin for KeyAuth {
     type Config = Config;
 
     fn consumer() -> Option<ConsumerSpec> {
-        Some(ConsumerSpec::of::<Key>())
+        Some(ConsumerSpec::new::<Key>())
     }
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     fn harness(conf: serde_json::Value) -> Harness {
-        Harness::of::<KeyAuth>(&conf).consumer::<KeyAuth>("jack", &json!({"key": "auth-one"}))
+        Harness::new::<KeyAuth>(&conf).consumer::<KeyAuth>("jack", &json!({"key": "auth-one"}))
     }
 
     #[test]

@@ -16,7 +16,7 @@ macro_rules! plugins {
 
         /// All plugins.
         pub fn catalogue() -> Catalogue {
-            Catalogue::new([$(PluginType::of::<$module::$plugin>()),*])
+            Catalogue::new([$(PluginType::new::<$module::$plugin>()),*])
         }
 
         /// The manual page of each plugin: its name, and its module's source.

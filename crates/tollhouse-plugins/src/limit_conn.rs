@@ -152,7 +152,7 @@ impl Plugin for LimitConn {
     const NAME: &'static str = "limit-conn";
     const PRIORITY: i32 = 1003;
     const CATEGORY: Category = Category::Traffic;
-    const PHASES: Phases = Phases::ACCESS.and(Phases::LOG);
+    const PHASES: Phases = Phases::ACCESS.union(Phases::LOG);
     const ENCRYPTED: &'static [&'static str] = &["redis_password"];
     type Config = Config;
 

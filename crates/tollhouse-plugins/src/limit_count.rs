@@ -208,7 +208,7 @@ impl Plugin for LimitCount {
     const PRIORITY: i32 = 1002;
     const VERSION: f32 = 0.5;
     const CATEGORY: Category = Category::Traffic;
-    const PHASES: Phases = Phases::ACCESS.and(Phases::RESPONSE);
+    const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE);
     const ENCRYPTED: &'static [&'static str] = &["redis_password", "sentinel_password"];
     type Config = Config;
 
@@ -223,7 +223,7 @@ impl Plugin for LimitCount {
     }
 
     fn metadata() -> Option<MetadataSpec> {
-        Some(MetadataSpec::of::<Metadata>())
+        Some(MetadataSpec::new::<Metadata>())
     }
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {

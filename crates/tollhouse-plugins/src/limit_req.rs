@@ -291,7 +291,7 @@ mod tests {
     /// Statuses of three requests that come at once, one a second later, and one much later, with
     /// the milliseconds that those that pass wait.
     fn run(conf: &Value) -> Vec<String> {
-        let mut harness = Harness::of::<LimitReq>(conf);
+        let mut harness = Harness::new::<LimitReq>(conf);
         let began = harness.now_ms;
         let times_ms = [0, 0, 0, 1000, 1000, 60_000];
         let outcomes = times_ms.map(|time_ms| {
@@ -333,17 +333,17 @@ mod tests {
     fn when_redis_is_down_the_conf_decides() {
         let down = json!({"policy": "redis", "redis_host": "127.0.0.1", "redis_port": free_port()});
         let mut conf = conf(&down);
-        let outcome = Harness::of::<LimitReq>(&conf).request(GET);
+        let outcome = Harness::new::<LimitReq>(&conf).request(GET);
         assert_eq!((outcome.status(), outcome.body()), (500, ""));
         conf["allow_degradation"] = json!(true);
-        assert!(Harness::of::<LimitReq>(&conf).request(GET).passes());
+        assert!(Harness::new::<LimitReq>(&conf).request(GET).passes());
     }
 
     #[test]
     fn each_key_has_a_bucket_of_its_own() {
         let conf = conf(&json!({"burst": 0, "key": "$http_x_a $remote_addr",
             "key_type": "var_combination", "rejected_msg": "slowly"}));
-        let mut harness = Harness::of::<LimitReq>(&conf);
+        let mut harness = Harness::new::<LimitReq>(&conf);
         for key in ["a", "b"] {
             let request = format!("GET / HTTP/1.1\nX-A: {key}\n\n");
             assert!(harness.request(&request).passes());

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     fn run(conf: &Value) -> Outcome {
-        Harness::of::<Mocking>(conf).request("GET /hello?name=jack HTTP/1.1\n\n")
+        Harness::new::<Mocking>(conf).request("GET /hello?name=jack HTTP/1.1\n\n")
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn the_body_is_read_where_it_is_asked_for() {
         let conf = json!({"response_example": "hello $post_arg_name"});
-        let outcome = Harness::of::<Mocking>(&conf).request("POST / HTTP/1.1\n\nname=jack");
+        let outcome = Harness::new::<Mocking>(&conf).request("POST / HTTP/1.1\n\nname=jack");
         assert_eq!(outcome.body(), "hello jack");
     }
 

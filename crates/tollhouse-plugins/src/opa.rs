@@ -320,11 +320,11 @@ mod tests {
     fn the_policy_sees_the_request() {
         let server = agent("{\"allow\":true}");
         let shown = json!({"with_route": true, "with_service": true, "with_consumer": true});
-        let mut harness = Harness::of::<Opa>(&conf(&server, shown))
+        let mut harness = Harness::new::<Opa>(&conf(&server, shown))
             .consumer::<KeyAuth>("jack", &json!({"key": "one"}));
         let request = "GET /a?x=1&y&x=2 HTTP/1.1\nHost: A.com:9080\nX-A: 1\nX-A: 2\n\n";
         let mut request =
-            FakeExchange::of(request, 1_700_000_000_000).with_variable("route_id", "r1");
+            FakeExchange::parse(request, 1_700_000_000_000).with_variable("route_id", "r1");
         assert!(harness.run_as(&mut request, Some("jack")).passes());
         let asked = server.next_request();
         assert!(asked.starts_with("POST /v1/data/example HTTP/1.1\r\n"), "{asked}");
@@ -359,7 +359,7 @@ mod tests {
         ] {
             let server = agent(result);
             let fields = json!({"send_headers_upstream": ["user", "X-N", "X-Foo"]});
-            let mut harness = Harness::of::<Opa>(&conf(&server, fields));
+            let mut harness = Harness::new::<Opa>(&conf(&server, fields));
             let outcome = harness.request("GET / HTTP/1.1\nX-Foo: spoofed\n\n");
             assert!(outcome.passes());
             assert_eq!(outcome.edits, edits);
@@ -377,7 +377,7 @@ mod tests {
             ("false", 503, ""),
         ] {
             let server = agent(result);
-            let outcome = Harness::of::<Opa>(&conf(&server, json!({}))).request("GET / HTTP/1.1\n\n");
+            let outcome = Harness::new::<Opa>(&conf(&server, json!({}))).request("GET / HTTP/1.1\n\n");
             assert_eq!((outcome.status(), outcome.body()), (status, body), "{result}");
             let expected = result.contains("abcd").then_some("abcd");
             assert_eq!(outcome.header("test"), expected, "{result}");
@@ -387,10 +387,10 @@ mod tests {
     #[test]
     fn without_a_decision_nothing_passes() {
         let broken = TestServer::start(|_| reply(200, "", "not JSON"));
-        let mut harness = Harness::of::<Opa>(&conf(&broken, json!({})));
+        let mut harness = Harness::new::<Opa>(&conf(&broken, json!({})));
         assert_eq!(harness.request("GET / HTTP/1.1\n\n").status(), 503);
         let host = format!("http://127.0.0.1:{}", closed_port());
-        let mut harness = Harness::of::<Opa>(&json!({"host": host, "policy": "example"}));
+        let mut harness = Harness::new::<Opa>(&json!({"host": host, "policy": "example"}));
         assert_eq!(harness.request("GET / HTTP/1.1\n\n").status(), 403);
     }
 

@@ -52,8 +52,8 @@ mod tests {
     #[test]
     fn answers_pass_as_they_are() {
         for conf in [json!({}), json!({"disable_proxy_buffering": true})] {
-            let mut harness = Harness::of::<ProxyBuffering>(&conf);
-            let mut exchange = FakeExchange::of("GET / HTTP/1.1\n\n", 0);
+            let mut harness = Harness::new::<ProxyBuffering>(&conf);
+            let mut exchange = FakeExchange::parse("GET / HTTP/1.1\n\n", 0);
             assert!(harness.run(&mut exchange).passes());
             let reply = harness.respond(&mut exchange, "200\nContent-Length: 2", &["a", "b"]);
             assert_eq!((reply.body.as_str(), reply.header("content-length")), ("ab", Some("2")));

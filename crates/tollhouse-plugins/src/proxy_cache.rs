@@ -198,7 +198,7 @@ impl Plugin for ProxyCache {
     const PRIORITY: i32 = 1085;
     const VERSION: f32 = 0.2;
     const CATEGORY: Category = Category::Traffic;
-    const PHASES: Phases = Phases::ACCESS.and(Phases::RESPONSE);
+    const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE);
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

@@ -55,8 +55,8 @@ mod tests {
     #[test]
     fn requests_pass_and_their_bodies_are_not_kept() {
         for conf in [json!({}), json!({"request_buffering": false})] {
-            let mut exchange = FakeExchange::of("POST / HTTP/1.1\n\nbody", 0);
-            let outcome = Harness::of::<ProxyControl>(&conf).run(&mut exchange);
+            let mut exchange = FakeExchange::parse("POST / HTTP/1.1\n\nbody", 0);
+            let outcome = Harness::new::<ProxyControl>(&conf).run(&mut exchange);
             assert!(outcome.passes() && !exchange.body_was_read);
             assert_eq!(outcome.edits, "");
         }

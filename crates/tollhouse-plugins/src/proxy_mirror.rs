@@ -263,7 +263,7 @@ impl ProxyMirror {
 mod tests {
     use serde_json::json;
     use tollhouse_plugin::testing::{FakeExchange, Harness, configure};
-    use tollhouse_plugin::{NoConsumers, Shelf};
+    use tollhouse_plugin::{Memory, NoConsumers};
 
     use super::*;
     use crate::shared::test_server::{TestServer, body, header};
@@ -279,8 +279,8 @@ mod tests {
             .expect("a runtime");
         runtime.block_on(async {
             for request in requests {
-                let mut shelf = Shelf::default();
-                let mut cx = RequestContext::new(request, &NoConsumers, &mut shelf);
+                let mut memory = Memory::default();
+                let mut cx = RequestContext::new(request, &NoConsumers, &mut memory);
                 let flow = match handler.before_proxy(&mut cx) {
                     Step::Wait(future) => future.await,
                     _ => Flow::Continue,
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn the_copy_is_the_request_as_the_node_gets_it() {
         let server = TestServer::ok();
-        let mut request = FakeExchange::of(
+        let mut request = FakeExchange::parse(
             "POST /a?b=c HTTP/1.1\nHost: a.com\nContent-Length: 5\nX-A: 1\nX-Gone: 1\n\nhello",
             0,
         );
@@ -326,7 +326,7 @@ mod tests {
             let server = TestServer::ok();
             let mut conf = fields;
             conf["host"] = json!(server.url(""));
-            let request = FakeExchange::of("GET /a?b=c HTTP/1.1\n\n", 0);
+            let request = FakeExchange::parse("GET /a?b=c HTTP/1.1\n\n", 0);
             mirror(&conf, &mut [request], || {
                 let copy = server.next_request();
                 assert!(copy.starts_with(expected), "{copy}");
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_rewritten_request_is_copied_as_rewritten() {
         let server = TestServer::ok();
-        let mut request = FakeExchange::of("GET /a HTTP/1.1\n\n", 0);
+        let mut request = FakeExchange::parse("GET /a HTTP/1.1\n\n", 0);
         request.edits.set_upstream_uri(b"/new?x=1");
         request.edits.method = Some("PUT");
         request.edits.host = Some(b"b.com".to_vec());
@@ -352,7 +352,7 @@ mod tests {
     fn a_sample_is_copied() {
         let server = TestServer::ok();
         let mut requests: Vec<FakeExchange> = (0..4)
-            .map(|n| FakeExchange::of(&format!("GET /{n} HTTP/1.1\n\n"), 0))
+            .map(|n| FakeExchange::parse(&format!("GET /{n} HTTP/1.1\n\n"), 0))
             .collect();
         // Below, at and above a half; the largest number there is.
         for (request, random) in requests.iter_mut().zip([1 << 63, u64::MAX, 0, 1 << 62]) {

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn edits(conf: &Value, request: &str) -> String {
-        Harness::of::<RealIp>(conf).request(request).edits
+        Harness::new::<RealIp>(conf).request(request).edits
     }
 
     #[test]

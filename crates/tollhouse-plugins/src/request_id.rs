@@ -105,7 +105,7 @@ impl Plugin for RequestId {
     const NAME: &'static str = "request-id";
     const PRIORITY: i32 = 12015;
     const CATEGORY: Category = Category::Traffic;
-    const PHASES: Phases = Phases::REWRITE.and(Phases::RESPONSE);
+    const PHASES: Phases = Phases::REWRITE.union(Phases::RESPONSE);
     type Config = Config;
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
@@ -164,8 +164,8 @@ mod tests {
 
     /// The id that the node gets, and the one that the client gets.
     fn ids(conf: &Value, lines: &str, node: &str) -> (String, Option<String>) {
-        let mut harness = Harness::of::<RequestId>(conf);
-        let mut exchange = FakeExchange::of(&format!("GET / HTTP/1.1\n{lines}\n"), 0);
+        let mut harness = Harness::new::<RequestId>(conf);
+        let mut exchange = FakeExchange::parse(&format!("GET / HTTP/1.1\n{lines}\n"), 0);
         let edits = harness.run(&mut exchange).edits;
         let reply = harness.respond(&mut exchange, node, &[]);
         let name = conf["header_name"].as_str().unwrap_or("X-Request-Id");
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_schema_shows_all_defaults() {
-        let fields = tollhouse_plugin::PluginType::of::<RequestId>().schema()["properties"].clone();
+        let fields = tollhouse_plugin::PluginType::new::<RequestId>().schema()["properties"].clone();
         assert_eq!(fields["algorithm"]["default"], "uuid");
         let range_id = json!({"length": default_length(), "char_set": default_char_set()});
         assert_eq!(fields["range_id"]["default"], range_id);

@@ -54,6 +54,6 @@ mod tests {
 
     #[test]
     fn requests_pass_it_by() {
-        assert!(Harness::of::<ServerInfo>(&json!({})).request("GET / HTTP/1.1\n\n").passes());
+        assert!(Harness::new::<ServerInfo>(&json!({})).request("GET / HTTP/1.1\n\n").passes());
     }
 }

@@ -297,7 +297,7 @@ mod tests {
 
     /// Which of the plugin's upstreams each of so many requests goes to; `-` for none.
     fn spread(conf: &Value, request: &str, times: usize) -> String {
-        let mut harness = Harness::of::<TrafficSplit>(conf);
+        let mut harness = Harness::new::<TrafficSplit>(conf);
         let outcomes = (0..times).map(|_| {
             let outcome = harness.request(request);
             assert!(outcome.passes());
@@ -366,7 +366,7 @@ mod tests {
     fn its_upstreams_are_known_by_place() {
         let conf = json!({"rules": [{"weighted_upstreams": [
             {"upstream": upstream(1), "weight": 2}, {"upstream_id": "b"}, {"weight": 1}]}]});
-        let harness = Harness::of::<TrafficSplit>(&conf);
+        let harness = Harness::new::<TrafficSplit>(&conf);
         let upstreams = harness.handler.upstreams();
         assert!(matches!(upstreams[0], UpstreamRef::Inline(upstream) if upstream.nodes[0].port == 1));
         assert!(matches!(upstreams[1], UpstreamRef::Id(id) if id.as_str() == "b"));

@@ -125,7 +125,7 @@ mod tests {
 
     fn body(conf: &Value, lines: &str) -> String {
         let request = format!("GET / HTTP/1.1\n{lines}\n");
-        let outcome = Harness::of::<UaRestriction>(conf).request(&request);
+        let outcome = Harness::new::<UaRestriction>(conf).request(&request);
         assert_eq!(outcome.status(), if outcome.passes() { 0 } else { 403 });
         outcome.body().to_owned()
     }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn status(conf: &Value, target: &str) -> u16 {
-        Harness::of::<UriBlocker>(conf).request(&format!("GET {target} HTTP/1.1\n\n")).status()
+        Harness::new::<UriBlocker>(conf).request(&format!("GET {target} HTTP/1.1\n\n")).status()
     }
 
     #[test]
@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn a_refusal_has_the_page_or_the_words_of_the_conf() {
         let conf = json!({"block_rules": ["aa"], "rejected_code": 500});
-        let outcome = Harness::of::<UriBlocker>(&conf).request("GET /aa HTTP/1.1\n\n");
+        let outcome = Harness::new::<UriBlocker>(&conf).request("GET /aa HTTP/1.1\n\n");
         assert_eq!((outcome.status(), outcome.body()), (500, ""));
         let conf = json!({"block_rules": ["aa"], "rejected_msg": "access is not allowed"});
-        let outcome = Harness::of::<UriBlocker>(&conf).request("GET /aa HTTP/1.1\n\n");
+        let outcome = Harness::new::<UriBlocker>(&conf).request("GET /aa HTTP/1.1\n\n");
         assert_eq!(outcome.body(), "{\"error_msg\":\"access is not allowed\"}\n");
     }
 

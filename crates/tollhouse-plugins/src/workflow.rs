@@ -81,7 +81,7 @@ impl Plugin for Workflow {
     const NAME: &'static str = "workflow";
     const PRIORITY: i32 = 1006;
     const CATEGORY: Category = Category::Traffic;
-    const PHASES: Phases = Phases::ACCESS.and(Phases::RESPONSE).and(Phases::LOG);
+    const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE).union(Phases::LOG);
     // Those of the plugins that actions name.
     const ENCRYPTED: &'static [&'static str] =
         &["rules.actions.redis_password", "rules.actions.sentinel_password"];
@@ -155,7 +155,7 @@ impl Workflow {
     /// The plugin that a request went through, if it takes part in `phase`.
     fn plugin(&self, performed: Option<usize>, phase: Phases) -> Option<&SharedHandler> {
         match &self.rules[performed?].action {
-            Some(Action::Plugin(plugin)) if plugin.phases().has(phase) => Some(plugin),
+            Some(Action::Plugin(plugin)) if plugin.phases().intersects(phase) => Some(plugin),
             _ => None,
         }
     }
@@ -230,7 +230,7 @@ mod tests {
 
     fn configured(conf: &Value) -> Result<Harness, String> {
         let services = Arc::new(Services::new("test"));
-        let types = [PluginType::of::<LimitCount>(), PluginType::of::<LimitConn>()];
+        let types = [PluginType::new::<LimitCount>(), PluginType::new::<LimitConn>()];
         let catalogue = Catalogue::new(types);
         let handler = configure_among::<Workflow>(conf, &services, &catalogue, None)?;
         Ok(Harness::with(handler, services))
@@ -265,7 +265,7 @@ mod tests {
             {"actions": [limit]},
         ]});
         let mut harness = configured(&conf).expect("the conf is good");
-        let mut exchange = FakeExchange::of("GET /a HTTP/1.1\n\n", harness.now_ms);
+        let mut exchange = FakeExchange::parse("GET /a HTTP/1.1\n\n", harness.now_ms);
         assert!(harness.run(&mut exchange).passes());
         let reply = harness.respond(&mut exchange, "200", &[]);
         assert_eq!(reply.header("X-RateLimit-Remaining"), Some("0"));
@@ -278,7 +278,7 @@ mod tests {
         let conf = json!({"rules": [{"actions": [["limit-conn", {"conn": 1, "burst": 0,
             "default_conn_delay": 0.1, "key": "remote_addr"}]]}]});
         let mut harness = configured(&conf).expect("the conf is good");
-        let mut first = FakeExchange::of("GET / HTTP/1.1\n\n", harness.now_ms);
+        let mut first = FakeExchange::parse("GET / HTTP/1.1\n\n", harness.now_ms);
         assert!(harness.run(&mut first).passes());
         assert_eq!(status(&mut harness, "/"), 503);
         harness.log(&mut first, Transfer::default());

@@ -11,7 +11,7 @@ use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Id, Kind, Problem};
 use tollhouse_plugin::sealing::{self, PrivateKeys};
-use tollhouse_plugin::{Catalogue, judge};
+use tollhouse_plugin::{Catalogue, validation};
 use tollhouse_proxy::Change;
 use tollhouse_store::{Entry, Event, Store, StoreError, Watch};
 
@@ -158,7 +158,7 @@ impl Stored {
         let (catalogue, keyring) = (&self.parts.catalogue, &self.parts.keyring);
         let unopened = sealing::unseal(kind, &mut value, catalogue, keyring, PrivateKeys::Opened);
         match unopened.into_iter().next() {
-            Some(unopened) => Err(judge::unopened(format!("{path}.{}", unopened.field))),
+            Some(unopened) => Err(validation::unopened(format!("{path}.{}", unopened.field))),
             None => Ok(value),
         }
     }

@@ -8,8 +8,8 @@ use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, qu
 
 use crate::edits::RequestEdits;
 use crate::exchange::{BodyError, Exchange, LocalFuture, Moment};
+use crate::memory::Memory;
 use crate::response::ResponseHead;
-use crate::shelf::Shelf;
 
 /// A request made of text.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct FakeExchange {
     /// Variables that only the data plane knows, such as `route_id`.
     pub variables: Vec<(String, String)>,
     /// What plugins left for later phases.
-    pub shelf: Shelf,
+    pub memory: Memory,
     /// Virtual time.
     pub now_ms: u64,
     /// How long plugins waited.
@@ -48,7 +48,7 @@ pub struct FakeExchange {
 
 impl FakeExchange {
     /// Reads `GET /a HTTP/1.1\nName: value\n\nbody`; `Host: test.com` is added where absent.
-    pub fn of(text: &str, now_ms: u64) -> Self {
+    pub fn parse(text: &str, now_ms: u64) -> Self {
         let text = text.replace("\r\n", "\n");
         let (head, body) = text.split_once("\n\n").unwrap_or((&text, ""));
         let mut lines = head.lines();
@@ -71,7 +71,7 @@ impl FakeExchange {
             is_http11: version == "HTTP/1.1",
             edits: RequestEdits::default(),
             variables: Vec::new(),
-            shelf: Shelf::default(),
+            memory: Memory::default(),
             now_ms,
             slept: Duration::ZERO,
             random: 0x9E37_79B9_7F4A_7C15,
@@ -255,7 +255,7 @@ pub(super) struct FakeHead {
 
 impl FakeHead {
     /// Reads `200\nName: value`.
-    pub fn of(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let mut lines = text.lines();
         let status = lines.next().and_then(|line| line.trim().parse().ok()).unwrap_or(200);
         Self { status, headers: lines.filter_map(header_line).collect() }

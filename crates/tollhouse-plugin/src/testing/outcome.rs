@@ -68,7 +68,7 @@ impl Reply {
         Some(&found.1)
     }
 
-    pub(super) fn of(answer: &Answer<'_>) -> Self {
+    pub(super) fn from_answer(answer: &Answer<'_>) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let headers = answer.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
         let left_out = match &answer.body {
@@ -91,7 +91,7 @@ impl Reply {
         Self { status: answer.status, headers, body: text(&bytes), bytes, shared }
     }
 
-    pub(super) fn of_head(
+    pub(super) fn from_head(
         status: u16,
         head: &FakeHead,
         edits: &HeaderEdits,

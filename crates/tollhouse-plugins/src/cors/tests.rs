@@ -10,14 +10,14 @@ use super::*;
 const NODE: &str = "200\nContent-Type: text/plain\nVary: Via";
 
 fn reply(harness: &mut Harness, lines: &str) -> Reply {
-    let mut exchange = FakeExchange::of(&format!("GET /hello HTTP/1.1\n{lines}\n"), 0);
+    let mut exchange = FakeExchange::parse(&format!("GET /hello HTTP/1.1\n{lines}\n"), 0);
     assert!(harness.run(&mut exchange).passes());
     harness.respond(&mut exchange, NODE, &["hello"])
 }
 
 /// The lines that the plugin adds, without the longest part of their names.
 fn added(conf: &Value, lines: &str) -> String {
-    shown(&reply(&mut Harness::of::<Cors>(conf), lines))
+    shown(&reply(&mut Harness::new::<Cors>(conf), lines))
 }
 
 fn shown(reply: &Reply) -> String {
@@ -37,8 +37,8 @@ fn everything_is_allowed_by_default() {
 
 #[test]
 fn a_preflight_is_answered_at_once_and_told_the_same() {
-    let mut harness = Harness::of::<Cors>(&json!({}));
-    let mut exchange = FakeExchange::of("OPTIONS /hello HTTP/1.1\nOrigin: http://a.com\n\n", 0);
+    let mut harness = Harness::new::<Cors>(&json!({}));
+    let mut exchange = FakeExchange::parse("OPTIONS /hello HTTP/1.1\nOrigin: http://a.com\n\n", 0);
     let outcome = harness.run(&mut exchange);
     assert_eq!((outcome.status(), outcome.body()), (200, ""));
     let reply = harness.respond(&mut exchange, "200", &[]);
@@ -116,7 +116,7 @@ fn lists_of_the_metadata_come_first() {
         "one": "https://domain.com",
         "two": "https://sub.domain.com,https://sub2.domain.com",
     }});
-    let catalogue = Catalogue::new([PluginType::of::<Cors>()]);
+    let catalogue = Catalogue::new([PluginType::new::<Cors>()]);
     catalogue.get("cors").unwrap().check_metadata(&metadata).unwrap();
     let services = Arc::new(Services::new("APISIX/3.18.0"));
     for (local, origin, is_allowed) in [
@@ -154,15 +154,15 @@ fn timings_are_allowed_by_the_same_rules() {
         (matching.clone(), "http://x.domain.com", Some("http://x.domain.com")),
         (matching, "http://x.com", None),
     ] {
-        let reply = reply(&mut Harness::of::<Cors>(&conf), &format!("Origin: {origin}\n"));
+        let reply = reply(&mut Harness::new::<Cors>(&conf), &format!("Origin: {origin}\n"));
         assert_eq!(reply.header("timing-allow-origin"), expected, "{conf} {origin}");
     }
 }
 
 #[test]
 fn what_a_node_says_is_overridden() {
-    let mut harness = Harness::of::<Cors>(&json!({"max_age": 7}));
-    let mut exchange = FakeExchange::of("GET / HTTP/1.1\nOrigin: http://a.com\n\n", 0);
+    let mut harness = Harness::new::<Cors>(&json!({"max_age": 7}));
+    let mut exchange = FakeExchange::parse("GET / HTTP/1.1\nOrigin: http://a.com\n\n", 0);
     let node = "200\nAccess-Control-Allow-Origin: http://b.com\nAccess-Control-Max-Age: 10";
     let reply = harness.respond(&mut exchange, node, &[]);
     let expected = "Allow-Origin: *\nAllow-Methods: *\nMax-Age: 7\nAllow-Headers: *\n";
@@ -205,5 +205,5 @@ fn bad_confs_are_refused() {
         assert_eq!(Harness::refusal::<Cors>(&conf), expected, "{conf}");
     }
     let metadata = json!({"allow_origins": {"one": "a.com"}});
-    assert!(PluginType::of::<Cors>().check_metadata(&metadata).is_err());
+    assert!(PluginType::new::<Cors>().check_metadata(&metadata).is_err());
 }

@@ -10,7 +10,7 @@ const DATE: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
 
 fn harness(conf: &Value) -> Harness {
     let key = json!({"key_id": "my-key", "secret_key": "my-secret"});
-    Harness::of::<HmacAuth>(conf).consumer::<HmacAuth>("jack", &key)
+    Harness::new::<HmacAuth>(conf).consumer::<HmacAuth>("jack", &key)
 }
 
 fn signature(algorithm: Algorithm, text: &str) -> String {
@@ -230,7 +230,7 @@ fn bad_confs_are_refused() {
         let refusal = Harness::refusal::<HmacAuth>(&conf);
         assert!(refusal.ends_with(inner), "{refusal}");
     }
-    let plugin = tollhouse_plugin::PluginType::of::<HmacAuth>();
+    let plugin = tollhouse_plugin::PluginType::new::<HmacAuth>();
     let refusal = plugin.identify(&json!({"key_id": "a", "secret_key": "x".repeat(257)})).err();
     let expected = "property \"secret_key\" validation failed: \
                     string too long, expected at most 256, got 257";

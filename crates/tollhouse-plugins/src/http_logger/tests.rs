@@ -26,7 +26,7 @@ impl Logger {
         let services = Arc::new(services);
         let mut conf = json!({"uri": server.url("/log?a=b"), "batch_max_size": 1});
         conf.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let catalogue = Catalogue::new([PluginType::of::<HttpLogger>()]);
+        let catalogue = Catalogue::new([PluginType::new::<HttpLogger>()]);
         let handler = configure_among::<HttpLogger>(&conf, &services, &catalogue, metadata);
         let harness = Harness::with(handler.expect("the conf is good"), services);
         Self { harness, server, _runtime: runtime }
@@ -34,7 +34,7 @@ impl Logger {
 
     /// Logs one exchange.
     fn log(&mut self, request: &str) {
-        let mut exchange = FakeExchange::of(request, 0);
+        let mut exchange = FakeExchange::parse(request, 0);
         assert!(self.harness.run(&mut exchange).passes());
         let head = "200\nContent-Type: text/plain\nX-A: 1\nX-A: 2";
         self.harness.respond(&mut exchange, head, &["hello ", "world"]);
@@ -201,7 +201,7 @@ fn bad_confs_are_refused() {
         let refusal = Harness::refusal::<HttpLogger>(&conf);
         assert!(refusal.ends_with(inner), "{refusal}");
     }
-    let kind = PluginType::of::<HttpLogger>();
+    let kind = PluginType::new::<HttpLogger>();
     assert!(kind.check_metadata(&json!({"log_format": {"a": "$b"}})).is_ok());
     assert!(kind.check_metadata(&json!({"log_format": "text"})).is_err());
 }

@@ -13,7 +13,7 @@ const NOW: i64 = 1_700_000_000;
 
 fn harness(conf: &Value) -> Harness {
     let key = json!({"key": "my-key", "secret": "my-secret"});
-    Harness::of::<JwtAuth>(conf).consumer::<JwtAuth>("jack", &key)
+    Harness::new::<JwtAuth>(conf).consumer::<JwtAuth>("jack", &key)
 }
 
 fn encoded(value: &Value) -> String {
@@ -181,7 +181,7 @@ fn the_grace_period_forgives_a_wrong_clock() {
         (json!({"key": "my-key", "nbf": NOW + 10}), true),
         (json!({"key": "my-key", "nbf": NOW + 11}), false),
     ] {
-        let mut harness = Harness::of::<JwtAuth>(&json!({})).consumer::<JwtAuth>("jack", &key);
+        let mut harness = Harness::new::<JwtAuth>(&json!({})).consumer::<JwtAuth>("jack", &key);
         let request = format!("GET / HTTP/1.1\nAuthorization: {}\n\n", token(&claims));
         assert_eq!(harness.request(&request).passes(), passes, "{claims}");
     }
@@ -203,7 +203,7 @@ fn tokens_of_another_implementation_are_verified_by_every_algorithm() {
             "key": "my-key", "algorithm": algorithm, "public_key": file(&format!("{key}.pem")),
         });
         let send = |token: &str| {
-            let harness = Harness::of::<JwtAuth>(&json!({}));
+            let harness = Harness::new::<JwtAuth>(&json!({}));
             let request = format!("GET / HTTP/1.1\nAuthorization: {token}\n\n");
             harness.consumer::<JwtAuth>("jack", &conf).request(&request)
         };
@@ -231,7 +231,7 @@ fn every_shared_secret_algorithm_is_verified() {
                 format!("{}.{}", encoded(&json!({"alg": name})), encoded(&json!({"key": "my-key"})));
             let signature = hmac::sign(&hmac::Key::new(mac, b"my-secret"), text.as_bytes());
             let token = format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature));
-            let harness = Harness::of::<JwtAuth>(&json!({}));
+            let harness = Harness::new::<JwtAuth>(&json!({}));
             let mut harness = harness.consumer::<JwtAuth>("jack", &conf);
             let request = format!("GET /?jwt={token} HTTP/1.1\n\n");
             assert!(harness.request(&request).passes(), "{name} {secret}");
@@ -261,7 +261,7 @@ fn hidden_tokens_do_not_reach_the_node_whoever_passes() {
 
 #[test]
 fn bad_keys_of_consumers_are_refused() {
-    let plugin = PluginType::of::<JwtAuth>();
+    let plugin = PluginType::new::<JwtAuth>();
     let no_branch = "failed to validate dependent schema for \"algorithm\": \
                      value should match only one schema, but matches none";
     for (conf, expected) in [

@@ -19,7 +19,7 @@ fn conf(extra: &Value) -> Value {
 
 /// Starts a request; tells its status, or `+` with the milliseconds it waited.
 fn start(harness: &mut Harness, text: &str) -> (FakeExchange, String) {
-    let mut exchange = FakeExchange::of(text, harness.now_ms);
+    let mut exchange = FakeExchange::parse(text, harness.now_ms);
     let outcome = harness.run(&mut exchange);
     let shown = match outcome.status() {
         0 => format!("+{}", outcome.slept.as_millis()),
@@ -30,7 +30,7 @@ fn start(harness: &mut Harness, text: &str) -> (FakeExchange, String) {
 
 #[test]
 fn so_many_are_under_way_some_wait_the_rest_is_turned_away() {
-    let mut harness = Harness::of::<LimitConn>(&conf(&json!({})));
+    let mut harness = Harness::new::<LimitConn>(&conf(&json!({})));
     let (mut first, shown) = start(&mut harness, GET);
     assert_eq!(shown, "+0");
     let (second, shown) = start(&mut harness, GET);
@@ -49,7 +49,7 @@ fn the_time_that_requests_take_is_learned() {
         (json!({}), "+300"),
         (json!({"only_use_default_delay": true}), "+100"),
     ] {
-        let mut harness = Harness::of::<LimitConn>(&conf(&extra));
+        let mut harness = Harness::new::<LimitConn>(&conf(&extra));
         let (mut first, _) = start(&mut harness, GET);
         let transfer = Transfer {
             is_upstream_answer: true,
@@ -64,7 +64,7 @@ fn the_time_that_requests_take_is_learned() {
 
 #[test]
 fn waits_grow_with_the_number_under_way() {
-    let mut harness = Harness::of::<LimitConn>(&conf(&json!({"conn": 2, "burst": 4})));
+    let mut harness = Harness::new::<LimitConn>(&conf(&json!({"conn": 2, "burst": 4})));
     let started: Vec<_> = (0..7).map(|_| start(&mut harness, GET)).collect();
     let shown: Vec<_> = started.iter().map(|(_, shown)| shown.as_str()).collect();
     assert_eq!(shown, ["+0", "+0", "+100", "+100", "+200", "+200", "503"]);
@@ -74,7 +74,7 @@ fn waits_grow_with_the_number_under_way() {
 fn limits_may_come_with_the_request() {
     let conf = conf(&json!({"conn": "${http_x_conn ?? 1}", "burst": "$http_x_burst",
         "rejected_msg": "full"}));
-    let mut harness = Harness::of::<LimitConn>(&conf);
+    let mut harness = Harness::new::<LimitConn>(&conf);
     let request = "GET / HTTP/1.1\nX-Conn: 2\nX-Burst: 0\n\n";
     let started: Vec<_> = (0..3).map(|_| start(&mut harness, request)).collect();
     let shown: Vec<_> = started.iter().map(|(_, shown)| shown.as_str()).collect();
@@ -89,7 +89,7 @@ fn every_rule_that_applies_is_counted() {
         {"conn": 2, "burst": 0, "key": "${http_x_user}"},
         {"conn": 1, "burst": 0, "key": "${http_x_project}"},
     ]});
-    let mut harness = Harness::of::<LimitConn>(&conf);
+    let mut harness = Harness::new::<LimitConn>(&conf);
     let both = "GET / HTTP/1.1\nX-User: a\nX-Project: b\n\n";
     let (first, shown) = start(&mut harness, both);
     assert_eq!(shown, "+0");
@@ -124,7 +124,7 @@ fn a_rule_that_the_request_makes_no_limit_of_is_skipped() {
         // No rule is left: there is nothing to count by, and the request does not pass unseen.
         (rules("${http_x_conn}", "0"), "X-User: a\n", ["500", "500"]),
     ] {
-        let mut harness = Harness::of::<LimitConn>(&conf);
+        let mut harness = Harness::new::<LimitConn>(&conf);
         let request = format!("GET / HTTP/1.1\n{head}\n");
         let started: Vec<_> = (0..2).map(|_| start(&mut harness, &request)).collect();
         let shown: Vec<_> = started.iter().map(|(_, shown)| shown.as_str()).collect();
@@ -133,7 +133,7 @@ fn a_rule_that_the_request_makes_no_limit_of_is_skipped() {
     let mut conf = rules("${http_x_conn}", "0");
     conf["allow_degradation"] = json!(true);
     let request = "GET / HTTP/1.1\nX-User: a\n\n";
-    assert!(Harness::of::<LimitConn>(&conf).request(request).passes());
+    assert!(Harness::new::<LimitConn>(&conf).request(request).passes());
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_rule_is_skipped_where_its_limit_would_stand_in_the_body_too() {
         {"conn": 1, "burst": 0, "key": "${http_x_project}"},
     ]});
     for (body, expected) in [("", ["+0", "503"]), ("conn=x", ["+0", "503"]), ("conn=9", ["+0", "503"])] {
-        let mut harness = Harness::of::<LimitConn>(&conf);
+        let mut harness = Harness::new::<LimitConn>(&conf);
         let request = format!("POST / HTTP/1.1\nX-User: a\nX-Project: b\n\n{body}");
         let started: Vec<_> = (0..2).map(|_| start(&mut harness, &request)).collect();
         let shown: Vec<_> = started.iter().map(|(_, shown)| shown.as_str()).collect();
@@ -168,10 +168,10 @@ fn redis_counts_what_is_under_way_at_all_gateways() {
     let Some(server) = RedisServer::start(&[]) else { return };
     let conf = conf(&json!({"policy": "redis", "redis_host": "127.0.0.1",
         "redis_port": server.port, "burst": 0, "key_ttl": 7}));
-    let mut harness = Harness::of::<LimitConn>(&conf);
-    let mut first = FakeExchange::of(GET, harness.now_ms);
+    let mut harness = Harness::new::<LimitConn>(&conf);
+    let mut first = FakeExchange::parse(GET, harness.now_ms);
     assert!(harness.run(&mut first).passes());
-    assert_eq!(Harness::of::<LimitConn>(&conf).request(GET).status(), 503);
+    assert_eq!(Harness::new::<LimitConn>(&conf).request(GET).status(), 503);
     let keys = server.ask(&["keys", "*"]);
     assert!(keys.starts_with("plugin-limit-conn:routes/1:"), "{keys}");
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -186,16 +186,16 @@ fn redis_counts_what_is_under_way_at_all_gateways() {
     });
     // A connection whose runtime rests would never answer.
     drop(runtime);
-    assert!(Harness::of::<LimitConn>(&conf).request(GET).passes());
+    assert!(Harness::new::<LimitConn>(&conf).request(GET).passes());
 }
 
 #[test]
 fn when_redis_is_down_the_conf_decides() {
     let down = json!({"policy": "redis", "redis_host": "127.0.0.1", "redis_port": free_port()});
     let mut conf = conf(&down);
-    assert_eq!(Harness::of::<LimitConn>(&conf).request(GET).status(), 500);
+    assert_eq!(Harness::new::<LimitConn>(&conf).request(GET).status(), 500);
     conf["allow_degradation"] = json!(true);
-    assert!(Harness::of::<LimitConn>(&conf).request(GET).passes());
+    assert!(Harness::new::<LimitConn>(&conf).request(GET).passes());
 }
 
 #[test]

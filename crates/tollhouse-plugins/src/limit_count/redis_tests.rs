@@ -22,9 +22,9 @@ fn conf(port: u16, extra: Value) -> Value {
 fn gateways_count_together() {
     let Some(server) = RedisServer::start(&[]) else { return };
     let conf = conf(server.port, json!({}));
-    let mut first = Harness::of::<LimitCount>(&conf);
-    let mut second = Harness::of::<LimitCount>(&conf);
-    let mut exchange = FakeExchange::of(GET, first.now_ms);
+    let mut first = Harness::new::<LimitCount>(&conf);
+    let mut second = Harness::new::<LimitCount>(&conf);
+    let mut exchange = FakeExchange::parse(GET, first.now_ms);
     assert!(first.run(&mut exchange).passes());
     let reply = first.respond(&mut exchange, "200", &[]);
     assert_eq!(reply.header("X-RateLimit-Remaining"), Some("2"));
@@ -46,7 +46,7 @@ fn a_sliding_window_weighs_the_one_before() {
     let Some(server) = RedisServer::start(&[]) else { return };
     let conf =
         conf(server.port, json!({"count": 4, "time_window": 10, "window_type": "sliding"}));
-    let mut harness = Harness::of::<LimitCount>(&conf);
+    let mut harness = Harness::new::<LimitCount>(&conf);
     harness.now_ms = 1_700_000_005_000;
     let statuses = |harness: &mut Harness, times: usize| -> Vec<u16> {
         (0..times).map(|_| harness.request(GET).status()).collect()
@@ -64,7 +64,7 @@ fn clusters_count_too() {
     let conf = json!({"count": 2, "time_window": 60, "policy": "redis-cluster",
         "redis_cluster_nodes": [format!("127.0.0.1:{}", nodes[0].port)],
         "redis_cluster_name": "c", "key": "http_x_key"});
-    let mut harness = Harness::of::<LimitCount>(&conf);
+    let mut harness = Harness::new::<LimitCount>(&conf);
     for key in ["a", "b", "c", "d"] {
         let request = format!("GET / HTTP/1.1\nX-Key: {key}\n\n");
         let statuses = [0; 3].map(|_| harness.request(&request).status());
@@ -75,18 +75,18 @@ fn clusters_count_too() {
 #[test]
 fn when_redis_is_down_the_conf_decides() {
     let port = free_port();
-    let outcome = Harness::of::<LimitCount>(&conf(port, json!({}))).request(GET);
+    let outcome = Harness::new::<LimitCount>(&conf(port, json!({}))).request(GET);
     assert_eq!(outcome.status(), 500);
     assert_eq!(outcome.body(), "{\"error_msg\":\"failed to limit count\"}\n");
     let conf = conf(port, json!({"allow_degradation": true}));
-    assert!(Harness::of::<LimitCount>(&conf).request(GET).passes());
+    assert!(Harness::new::<LimitCount>(&conf).request(GET).passes());
 }
 
 #[test]
 fn with_an_interval_requests_are_counted_here_while_redis_is_away() {
     for window_type in ["fixed", "sliding"] {
         let extra = json!({"sync_interval": 1, "window_type": window_type});
-        let mut harness = Harness::of::<LimitCount>(&conf(free_port(), extra));
+        let mut harness = Harness::new::<LimitCount>(&conf(free_port(), extra));
         let statuses = [0; 4].map(|_| harness.request(GET).status());
         assert_eq!(statuses, [0, 0, 0, 503], "{window_type}");
     }

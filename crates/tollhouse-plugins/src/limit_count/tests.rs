@@ -11,12 +11,12 @@ use super::*;
 const GET: &str = "GET /hello HTTP/1.1\n\n";
 
 fn harness(conf: Value) -> Harness {
-    Harness::of::<LimitCount>(&conf)
+    Harness::new::<LimitCount>(&conf)
 }
 
 /// Sends a request, and an answer if it passes; tells the status and the quota headers.
 fn pass(harness: &mut Harness, text: &str) -> (Outcome, Option<Reply>) {
-    let mut exchange = FakeExchange::of(text, harness.now_ms);
+    let mut exchange = FakeExchange::parse(text, harness.now_ms);
     let outcome = harness.run(&mut exchange);
     let reply = outcome.passes().then(|| harness.respond(&mut exchange, "200", &["ok"]));
     (outcome, reply)
@@ -122,7 +122,7 @@ fn limits_may_come_with_the_request() {
     }
     let mut conf = conf;
     conf["allow_degradation"] = json!(true);
-    assert!(Harness::of::<LimitCount>(&conf).request(GET).passes());
+    assert!(Harness::new::<LimitCount>(&conf).request(GET).passes());
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn configured(
 ) -> Result<tollhouse_plugin::handler::SharedHandler, String> {
     let catalogue = Catalogue::empty();
     let scope = Scope { owner, conf, metadata: None, catalogue: &catalogue, services };
-    PluginType::of::<LimitCount>().compile(conf, &scope)
+    PluginType::new::<LimitCount>().compile(conf, &scope)
 }
 
 #[test]

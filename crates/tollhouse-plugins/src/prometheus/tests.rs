@@ -24,7 +24,7 @@ const TRANSFER: Transfer<'static> = Transfer {
 };
 
 fn exchange() -> FakeExchange {
-    FakeExchange::of("GET /a?who=me HTTP/1.1\n\n", 0)
+    FakeExchange::parse("GET /a?who=me HTTP/1.1\n\n", 0)
         .with_variable("matched_uri", "/*")
         .with_variable("matched_host", "test.com")
         .with_variable("route_name", "front")
@@ -40,7 +40,7 @@ fn services(attributes: Value) -> Arc<Services> {
 /// The page after these exchanges.
 fn page(conf: Value, attributes: Value, metadata: Value, transfers: &[Transfer<'_>]) -> String {
     let services = services(attributes);
-    let among = Catalogue::new([PluginType::of::<Prometheus>()]);
+    let among = Catalogue::new([PluginType::new::<Prometheus>()]);
     let handler = configure_among::<Prometheus>(&conf, &services, &among, Some(&metadata))
         .expect("the conf is good");
     let mut harness = Harness::with(handler, Arc::clone(&services));
@@ -108,10 +108,10 @@ fn names_are_preferred_where_there_are_any() {
     assert!(bandwidth.contains("route=\"front\",service=\"shop\""), "{bandwidth}");
 
     let services = services(json!({}));
-    let among = Catalogue::new([PluginType::of::<Prometheus>()]);
+    let among = Catalogue::new([PluginType::new::<Prometheus>()]);
     let conf = json!({"prefer_name": true});
     let handler = configure_among::<Prometheus>(&conf, &services, &among, None).expect("good");
-    let mut nameless = FakeExchange::of("GET / HTTP/1.1\n\n", 0);
+    let mut nameless = FakeExchange::parse("GET / HTTP/1.1\n\n", 0);
     let mut harness = Harness::with(handler, Arc::clone(&services));
     harness.log(&mut nameless, TRANSFER);
     let page = traffic(&services).render(&ProcessFacts::default(), 0);
@@ -130,7 +130,7 @@ fn disabled_labels_are_empty() {
 
 #[test]
 fn metadata_names_labels_that_can_be_disabled() {
-    let plugin = PluginType::of::<Prometheus>();
+    let plugin = PluginType::new::<Prometheus>();
     let refusal = |labels: Value| {
         plugin.check_metadata(&json!({"disabled_labels": labels})).err().unwrap_or_default()
     };

@@ -33,7 +33,7 @@ fn exchange_as(
     body: &str,
     consumer: Option<&str>,
 ) -> Reply {
-    let mut request = FakeExchange::of(request, harness.now_ms);
+    let mut request = FakeExchange::parse(request, harness.now_ms);
     let outcome: Outcome = harness.run_as(&mut request, consumer);
     match outcome.answer {
         Some(answer) => answer,
@@ -413,5 +413,5 @@ fn bad_confs_are_refused() {
         let refusal = Harness::refusal::<ProxyCache>(&conf);
         assert!(refusal.ends_with(inner), "{refusal}");
     }
-    assert_eq!(PluginType::of::<ProxyCache>().schema()["properties"]["cache_ttl"]["default"], 300);
+    assert_eq!(PluginType::new::<ProxyCache>().schema()["properties"]["cache_ttl"]["default"], 300);
 }

@@ -6,7 +6,7 @@ use super::*;
 
 fn edits(conf: Value, target: &str) -> String {
     let request = format!("GET {target} HTTP/1.1\nX-Old: 1\n\n");
-    let outcome = Harness::of::<ProxyRewrite>(&conf).request(&request);
+    let outcome = Harness::new::<ProxyRewrite>(&conf).request(&request);
     assert!(outcome.passes(), "{conf}: {outcome:?}");
     outcome.edits
 }
@@ -63,7 +63,7 @@ fn the_real_uri_is_left_as_sent() {
 #[test]
 fn the_body_is_read_where_a_variable_is_in_it() {
     for conf in [json!({"headers": {"X-A": "$post_arg_a"}}), json!({"uri": "/$post_arg_a"})] {
-        let outcome = Harness::of::<ProxyRewrite>(&conf).request("POST / HTTP/1.1\n\na=b");
+        let outcome = Harness::new::<ProxyRewrite>(&conf).request("POST / HTTP/1.1\n\na=b");
         assert!(["+X-A: b\n", "uri /b\n"].contains(&outcome.edits.as_str()), "{outcome:?}");
     }
 }
@@ -105,7 +105,7 @@ fn values_may_name_groups() {
 fn a_pattern_without_end_is_answered_by_500() {
     let conf = json!({"regex_uri": ["(a*)*(?<!c)\\1x", "/"]});
     let request = format!("GET /{} HTTP/1.1\n\n", "a".repeat(64));
-    let outcome = Harness::of::<ProxyRewrite>(&conf).request(&request);
+    let outcome = Harness::new::<ProxyRewrite>(&conf).request(&request);
     assert_eq!(outcome.status(), 500);
     assert!(outcome.body().starts_with("{\"error_msg\":\"failed to match the uri /aaa"));
 }

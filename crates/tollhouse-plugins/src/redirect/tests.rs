@@ -8,7 +8,7 @@ use tollhouse_plugin::testing::{FakeExchange, Harness, configure};
 use super::*;
 
 fn location(conf: Value, request: &str) -> (u16, String) {
-    let outcome = Harness::of::<Redirect>(&conf).request(request);
+    let outcome = Harness::new::<Redirect>(&conf).request(request);
     (outcome.status(), outcome.header("location").unwrap_or("none").to_owned())
 }
 
@@ -32,9 +32,9 @@ fn the_uri_is_made_of_variables() {
 
 #[test]
 fn the_body_is_read_where_a_variable_is_in_it() {
-    let mut exchange = FakeExchange::of("POST / HTTP/1.1\n\na=b", 0);
+    let mut exchange = FakeExchange::parse("POST / HTTP/1.1\n\na=b", 0);
     let conf = json!({"uri": "/x/$post_arg_a"});
-    let outcome = Harness::of::<Redirect>(&conf).run(&mut exchange);
+    let outcome = Harness::new::<Redirect>(&conf).run(&mut exchange);
     assert_eq!(outcome.header("location"), Some("/x/b"));
     assert!(exchange.body_was_read);
 }
@@ -42,11 +42,11 @@ fn the_body_is_read_where_a_variable_is_in_it() {
 #[test]
 fn the_answer_has_a_page() {
     let conf = json!({"uri": "/a", "ret_code": 301});
-    let outcome = Harness::of::<Redirect>(&conf).request("GET / HTTP/1.1\n\n");
+    let outcome = Harness::new::<Redirect>(&conf).request("GET / HTTP/1.1\n\n");
     assert!(outcome.body().contains("<h1>301 Moved Permanently</h1>"));
     assert_eq!(outcome.header("content-type"), Some("text/html; charset=utf-8"));
     let conf = json!({"uri": "/a", "ret_code": 201});
-    let outcome = Harness::of::<Redirect>(&conf).request("GET / HTTP/1.1\n\n");
+    let outcome = Harness::new::<Redirect>(&conf).request("GET / HTTP/1.1\n\n");
     assert_eq!((outcome.status(), outcome.body()), (201, ""));
     assert_eq!(outcome.header("location"), Some("/a"));
 }
@@ -56,7 +56,7 @@ fn a_pattern_is_for_the_path_alone() {
     let conf = json!({"regex_uri": ["^/test/(.*)/(.*)", "http://x/$2/$1"]});
     let found = location(conf.clone(), "GET /test/a/b?c HTTP/1.1\n\n");
     assert_eq!(found, (302, "http://x/b/a".into()));
-    let outcome = Harness::of::<Redirect>(&conf).request("GET /other HTTP/1.1\n\n");
+    let outcome = Harness::new::<Redirect>(&conf).request("GET /other HTTP/1.1\n\n");
     assert!(outcome.passes());
     let conf = json!({"regex_uri": ["(a*)*(?<!c)\\1x", "/"]});
     let request = format!("GET /{} HTTP/1.1\n\n", "a".repeat(64));
@@ -72,11 +72,11 @@ fn a_decoded_path_leads_to_no_other_site() {
         ("/x/\u{1}\u{7f}b", "/%01%7Fb"),
         ("/x/é&c", "/é&c"),
     ] {
-        let mut exchange = FakeExchange::of("GET / HTTP/1.1\n\n", 0);
+        let mut exchange = FakeExchange::parse("GET / HTTP/1.1\n\n", 0);
         exchange.target = path.into();
-        let outcome = Harness::of::<Redirect>(&conf).run(&mut exchange);
+        let outcome = Harness::new::<Redirect>(&conf).run(&mut exchange);
         assert_eq!(outcome.header("location"), Some(expected), "{path:?}");
-        let outcome = Harness::of::<Redirect>(&json!({"uri": "${uri}"})).run(&mut exchange);
+        let outcome = Harness::new::<Redirect>(&json!({"uri": "${uri}"})).run(&mut exchange);
         let whole = format!("/x{expected}");
         assert_eq!(outcome.header("location"), Some(whole.as_str()), "{path:?}");
     }
@@ -85,8 +85,8 @@ fn a_decoded_path_leads_to_no_other_site() {
 #[test]
 fn clients_are_sent_to_tls_with_the_address_that_they_sent() {
     let conf = json!({"http_to_https": true});
-    let mut exchange = FakeExchange::of("GET /a HTTP/1.1\n\n", 0).sent_as("/./%61?b=%20");
-    let outcome = Harness::of::<Redirect>(&conf).run(&mut exchange);
+    let mut exchange = FakeExchange::parse("GET /a HTTP/1.1\n\n", 0).sent_as("/./%61?b=%20");
+    let outcome = Harness::new::<Redirect>(&conf).run(&mut exchange);
     assert_eq!(outcome.header("location"), Some("https://test.com/./%61?b=%20"));
 }
 
@@ -124,9 +124,9 @@ fn plain_requests_are_sent_to_tls() {
         let (status, location) = location(conf.clone(), request);
         assert_eq!((status, location.as_str()), expected, "{request}");
     }
-    let mut secure = FakeExchange::of("GET / HTTP/1.1\n\n", 0);
+    let mut secure = FakeExchange::parse("GET / HTTP/1.1\n\n", 0);
     secure.is_tls = true;
-    assert!(Harness::of::<Redirect>(&conf).run(&mut secure).passes());
+    assert!(Harness::new::<Redirect>(&conf).run(&mut secure).passes());
     assert_eq!(location(json!({"http_to_https": false}), "GET / HTTP/1.1\n\n").0, 0);
 }
 

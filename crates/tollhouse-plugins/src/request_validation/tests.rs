@@ -17,7 +17,7 @@ fn body_conf() -> Value {
 
 fn post(conf: &Value, head: &str, body: &str) -> Outcome {
     let request = format!("POST / HTTP/1.1\n{head}\n\n{body}");
-    Harness::of::<RequestValidation>(conf).request(&request)
+    Harness::new::<RequestValidation>(conf).request(&request)
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn a_request_that_names_two_content_types_is_refused_before_its_body_is_read() {
         "Content-Type: application/json\nContent-Type: application/json".to_owned(),
         "Content-Type: application/json\nContent-Type:".to_owned(),
     ] {
-        let mut harness = Harness::of::<RequestValidation>(&body_conf());
+        let mut harness = Harness::new::<RequestValidation>(&body_conf());
         let text = format!("POST / HTTP/1.1\n{head}\n\n{{\"id\": 1}}");
-        let mut request = FakeExchange::of(&text, harness.now_ms);
+        let mut request = FakeExchange::parse(&text, harness.now_ms);
         let outcome = harness.run(&mut request);
         let refusal = (outcome.status(), outcome.body());
         assert_eq!(refusal, (400, "more than one Content-Type"), "{head}");

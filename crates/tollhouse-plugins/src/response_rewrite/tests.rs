@@ -9,8 +9,8 @@ use super::*;
 const HEAD: &str = "200\nContent-Type: text/plain\nContent-Length: 11\nETag: \"a\"\nX-A: 1";
 
 fn respond(conf: &Value, head: &str, body: &[&str]) -> Reply {
-    let mut exchange = FakeExchange::of("GET /hello?a=b HTTP/1.1\n\n", 0);
-    Harness::of::<ResponseRewrite>(conf).respond(&mut exchange, head, body)
+    let mut exchange = FakeExchange::parse("GET /hello?a=b HTTP/1.1\n\n", 0);
+    Harness::new::<ResponseRewrite>(conf).respond(&mut exchange, head, body)
 }
 
 #[test]

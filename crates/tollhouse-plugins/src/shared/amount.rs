@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn amounts_resolve_to_whole_numbers_within_bounds() {
-        let request = FakeExchange::of("GET / HTTP/1.1\nX-A: 7\nX-B: many\nX-C: 0\n\n", 0);
+        let request = FakeExchange::parse("GET / HTTP/1.1\nX-A: 7\nX-B: many\nX-C: 0\n\n", 0);
         for (conf, expected) in [
             (json!(3), Ok(3)),
             (json!("3"), Ok(3)),

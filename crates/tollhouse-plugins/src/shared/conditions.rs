@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn one_of_them_must_hold() {
-        let request = FakeExchange::of("GET /?a=1 HTTP/1.1\n\n", 0);
+        let request = FakeExchange::parse("GET /?a=1 HTTP/1.1\n\n", 0);
         for (list, holds) in [
             (json!([]), false),
             (json!([[]]), true),

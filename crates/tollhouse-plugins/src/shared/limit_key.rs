@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn keys_are_what_the_request_has_or_its_address() {
-        let request = FakeExchange::of("GET / HTTP/1.1\nX-A: 1\n\n", 0);
+        let request = FakeExchange::parse("GET / HTTP/1.1\nX-A: 1\n\n", 0);
         for (kind, text, expected) in [
             (KeyType::Var, "http_x_a", "1"),
             (KeyType::Var, "http_x_b", "127.0.0.1"),
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_rule_applies_where_the_request_has_something_of_its_key() {
-        let request = FakeExchange::of("GET / HTTP/1.1\nX-A: 1\n\n", 0);
+        let request = FakeExchange::parse("GET / HTTP/1.1\nX-A: 1\n\n", 0);
         for (text, expected) in [
             ("${http_x_a}", Some("1")),
             ("${http_x_b}", None),

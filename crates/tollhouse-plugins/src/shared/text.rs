@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn only_texts_with_variables_are_rendered() {
-        let request = FakeExchange::of("GET /a HTTP/1.1\n\n", 0);
+        let request = FakeExchange::parse("GET /a HTTP/1.1\n\n", 0);
         let table = [
             ("", "", true),
             ("plain {}", "plain {}", true),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tollhouse_model as model;
 use tollhouse_model::{Id, PluginSet, Problems};
-use tollhouse_plugin::{Consumer, Credential, judge};
+use tollhouse_plugin::{Consumer, Credential, validation};
 
 use super::plugins::Plugins;
 use super::secrets::Fields;
@@ -185,7 +185,7 @@ fn found_by(
                 key: Key { plugin: plugin.name, key: identified.key.into_bytes().into() },
                 identity: identified.identity,
             }),
-            Err(error) => problems.push(judge::refused(plugin.name, path, &error)),
+            Err(error) => problems.push(validation::refused(plugin.name, path, &error)),
         }
     }
     (!problems.has_errors()).then_some(found)

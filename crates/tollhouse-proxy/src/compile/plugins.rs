@@ -13,10 +13,8 @@ use serde_json::Value;
 use tollhouse_model::problem::Severity;
 use tollhouse_model::{Id, Kind, PluginConf, PluginSet, Problem, Problems};
 use tollhouse_plugin::handler::SharedHandler;
-use tollhouse_plugin::judge::Role;
-use tollhouse_plugin::{
-    Catalogue, Category, PluginType, Scope, Services, UpstreamRef, absent, judge,
-};
+use tollhouse_plugin::validation::{self, Role};
+use tollhouse_plugin::{Catalogue, Category, PluginType, Scope, Services, UpstreamRef, absent};
 
 use super::secrets;
 use super::upstreams::{Slots, Upstreams};
@@ -154,7 +152,7 @@ impl Plugins {
         let scope = Scope { conf: &resolved, ..scope };
         let handler = plugin
             .compile(&resolved, &scope)
-            .map_err(|error| judge::refused(name, path, &error))?;
+            .map_err(|error| validation::refused(name, path, &error))?;
         let upstreams = place.upstreams_of(&owner, name, &handler);
         Ok(PluginStep {
             name: name.into(),

@@ -13,7 +13,7 @@ use tollhouse_model::{
     PluginSet, Problem, Problems, Route, Service, Upstream,
 };
 
-use tollhouse_plugin::judge;
+use tollhouse_plugin::validation;
 
 use super::plugins::{Fallback, Place};
 use super::{Compiler, Touched, kind_without_effect};
@@ -29,7 +29,7 @@ impl Compiler {
         path: &str,
         touched: &mut Touched,
     ) -> Problems {
-        if let Some(problem) = judge::unopened_beside_plugins(value, path) {
+        if let Some(problem) = validation::unopened_beside_plugins(value, path) {
             return Problems::from_iter([problem]);
         }
         match kind {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollhouse_model::encryption;
 use tollhouse_model::secret::{NoAnswer, SecretSource, Unanswered, has_references, resolve_in};
 use tollhouse_model::{Problem, Problems};
-use tollhouse_plugin::{Category, PluginType, judge};
+use tollhouse_plugin::{Category, PluginType, validation};
 
 /// Which fields of a conf are secrets.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ pub(super) fn resolve<'c>(
     problems: &mut Problems,
 ) -> Result<Cow<'c, Value>, Problem> {
     if let Some(field) = encryption::sealed_field(conf) {
-        return Err(judge::unopened(format!("{path}.{field}")));
+        return Err(validation::unopened(format!("{path}.{field}")));
     }
     if !has_references(conf) {
         return Ok(Cow::Borrowed(conf));

@@ -47,7 +47,7 @@ macro_rules! idle_plugins {
         })*
 
         fn test_catalogue() -> Catalogue {
-            Catalogue::new([$(PluginType::of::<$plugin>(),)* PluginType::of::<KeyAuth>()])
+            Catalogue::new([$(PluginType::new::<$plugin>(),)* PluginType::new::<KeyAuth>()])
         }
     };
 }

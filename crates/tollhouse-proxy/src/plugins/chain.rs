@@ -109,7 +109,7 @@ impl Chain {
         }
         // Stable: equal priorities stay in the order of their names within a set.
         steps.sort_by_key(|step| std::cmp::Reverse(step.priority));
-        let phases = steps.iter().fold(Phases::NONE, |all, step| all.and(step.phases));
+        let phases = steps.iter().fold(Phases::NONE, |all, step| all.union(step.phases));
         let filters_read_body = steps.iter().any(|step| step.filter_reads_body());
         Self { steps, off, phases, filters_read_body }
     }
@@ -197,7 +197,7 @@ impl<'s> Chains<'s> {
             route,
             merged: Vec::new(),
             is_merged: false,
-            phases: globals.phases.and(phases),
+            phases: globals.phases.union(phases),
             verdicts: RefCell::default(),
         })
     }
@@ -216,7 +216,7 @@ impl<'s> Chains<'s> {
     /// Whether any plugin takes part in `phase`.
     #[inline]
     pub(crate) fn has(&self, phase: Phases) -> bool {
-        self.phases.has(phase)
+        self.phases.intersects(phase)
     }
 
     /// Whether any filter needs the request's body.
@@ -287,7 +287,7 @@ impl<'s> Chains<'s> {
         self.merged.sort_by_key(|step| std::cmp::Reverse(step.priority));
         self.is_merged = true;
         let phases = self.merged.iter().map(|step| step.phases);
-        self.phases = phases.fold(self.globals.phases, Phases::and);
+        self.phases = phases.fold(self.globals.phases, Phases::union);
     }
 
     /// Whether `step` came with the consumer.

@@ -40,7 +40,7 @@ pub(crate) fn run(lent: &mut Lent<'_>, chains: &Chains<'_>) {
         let mut cx = LogContext::new(lent, &mut shelf, transfer);
         let mut index = 0;
         while let Some(step) = chains.step(index) {
-            if step.phases.has(Phases::LOG) && chains.runs(step, index, cx.variables()) {
+            if step.phases.intersects(Phases::LOG) && chains.runs(step, index, cx.variables()) {
                 cx.enter(step.instance());
                 step.handler.log(&mut cx);
             }

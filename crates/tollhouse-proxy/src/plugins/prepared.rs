@@ -128,8 +128,7 @@ mod tests {
     fn a_shared_body_is_sent_from_where_it_lies_and_let_go_afterwards() {
         let cached = Bytes::from(vec![b'x'; 100_000]);
         let mut prepared = Prepared::default();
-        let answer =
-            Answer { body: AnswerBody::Shared(cached.clone()), ..Answer::status(200) };
+        let answer = Answer { body: AnswerBody::Shared(cached.clone()), ..Answer::status(200) };
         prepared.fill(&answer, None);
         drop(answer);
         assert_eq!(prepared.bytes().as_ptr(), cached.as_ptr());

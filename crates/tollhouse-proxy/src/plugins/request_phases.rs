@@ -115,7 +115,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
                     return Ok(true);
                 }
             }
-            let is_due = step.phases.has(phase)
+            let is_due = step.phases.intersects(phase)
                 && chains.runs(step, index, self.cx.variables())
                 && (who == Who::All || (chains.is_new(step) && !step.is_auth));
             if is_due && step.is_unavailable {

@@ -24,7 +24,7 @@ pub(crate) fn run(
         let mut cx = ResponseContext::new(lent, head, &mut edits, &mut filters, &mut shelf, facts);
         let mut index = 0;
         while let Some(step) = chains.step(index) {
-            let takes_part = step.phases.has(Phases::RESPONSE);
+            let takes_part = step.phases.intersects(Phases::RESPONSE);
             if takes_part && chains.runs(step, index, &cx.variables()) {
                 cx.enter(step.instance());
                 step.handler.response(&mut cx);

@@ -1,6 +1,6 @@
 //! What a request with plugins needs besides; reused from request to request.
 
-use tollhouse_plugin::{BodyFilter, Effect, HeaderEdits, RequestEdits, Shelf};
+use tollhouse_plugin::{BodyFilter, Effect, HeaderEdits, Memory, RequestEdits};
 use tollhouse_telemetry::ErrorCode;
 
 use super::prepared::Prepared;
@@ -20,7 +20,7 @@ pub struct PluginWork {
     /// What happens to the response's body.
     pub(crate) filters: Filters,
     /// What plugins leave for later phases.
-    pub(crate) shelf: Shelf,
+    pub(crate) shelf: Memory,
     /// Why the request cannot go on, whatever plugins make of it.
     pub(crate) refused: Option<ErrorCode>,
     /// Who asks.

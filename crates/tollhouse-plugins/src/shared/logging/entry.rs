@@ -37,7 +37,7 @@ struct Seen {
 
 impl Entries {
     /// The phases that entries need.
-    pub(crate) const PHASES: Phases = Phases::ACCESS.and(Phases::RESPONSE).and(Phases::LOG);
+    pub(crate) const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE).union(Phases::LOG);
 
     /// As a conf says, and metadata where the conf does not.
     pub(crate) fn compile(

@@ -8,7 +8,7 @@ use tollhouse_model::{
     Consumer, ConsumerGroup, Credential, GlobalRule, Kind, PluginConfig, PluginSet, Problems,
     Route, Service, Upstream,
 };
-use tollhouse_plugin::judge::{self, Role, Surroundings};
+use tollhouse_plugin::validation::{self, ObjectPlugins, Role, Surroundings};
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_proxy::compile::kind_without_effect;
 
@@ -89,7 +89,7 @@ fn judge_item(item: &Item, references: &References, services: &Arc<Services>) ->
         Err(problem) => return Problems::from_iter([problem]),
     };
     let (id, path) = (item.id.clone(), item.path.as_str());
-    if let Some(problem) = judge::unopened_beside_plugins(&value, path) {
+    if let Some(problem) = validation::unopened_beside_plugins(&value, path) {
         return Problems::from_iter([problem]);
     }
     let judged = |plugins: &PluginSet, role| judged(plugins, role, item, (references, services));
@@ -167,5 +167,6 @@ fn judged(
     let surroundings =
         Surroundings { catalogue: &CATALOGUE, services, metadata: references.metadata() };
     let owner = format!("{}/{}", item.kind, item.id);
-    judge::judge(plugins, role, (&owner, &item.path), surroundings)
+    let object = ObjectPlugins { plugins, role, owner: &owner, path: &item.path };
+    validation::validate(object, surroundings)
 }

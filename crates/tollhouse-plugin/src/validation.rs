@@ -19,7 +19,20 @@ pub enum Role {
     Identity,
 }
 
-/// What plugins are judged among.
+/// The plugins of an object, and which object that is.
+#[derive(Debug, Clone, Copy)]
+pub struct ObjectPlugins<'a> {
+    /// The plugins.
+    pub plugins: &'a PluginSet,
+    /// What confs of auth plugins say in that object.
+    pub role: Role,
+    /// The object: `routes/1`, `consumers/jack`.
+    pub owner: &'a str,
+    /// Where it stands in its document: `routes[0]`.
+    pub path: &'a str,
+}
+
+/// What the plugins of an object are validated among.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
     /// All plugins.
@@ -30,13 +43,9 @@ pub struct Surroundings<'a> {
     pub metadata: &'a BTreeMap<String, Value>,
 }
 
-/// Judges every plugin of an object that is not switched off.
-pub fn judge(
-    plugins: &PluginSet,
-    role: Role,
-    (owner, path): (&str, &str),
-    surroundings: Surroundings<'_>,
-) -> Problems {
+/// What is wrong with the plugins of an object that are not switched off.
+pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Problems {
+    let ObjectPlugins { plugins, role, owner, path } = object;
     let Surroundings { catalogue, services, metadata } = surroundings;
     let mut problems = Problems::new();
     for (name, conf) in plugins.iter().filter(|(_, conf)| !conf.meta.disable) {

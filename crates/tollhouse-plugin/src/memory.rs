@@ -7,17 +7,17 @@ use std::any::Any;
 
 /// Values by the instance that left them.
 #[derive(Default)]
-pub struct Shelf {
+pub struct Memory {
     entries: Vec<(usize, Box<dyn Any>)>,
 }
 
-impl std::fmt::Debug for Shelf {
+impl std::fmt::Debug for Memory {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Shelf({})", self.entries.len())
+        write!(out, "Memory({})", self.entries.len())
     }
 }
 
-impl Shelf {
+impl Memory {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.entries.clear();

@@ -34,7 +34,7 @@ impl Plugin for ProxyBuffering {
     const NAME: &'static str = "proxy-buffering";
     const PRIORITY: i32 = 21991;
     const CATEGORY: Category = Category::Traffic;
-    const PHASES: Phases = Phases::REWRITE;
+    const PHASES: Phases = Phases::NONE;
     type Config = Config;
 
     fn compile(_config: Config, _scope: &Scope<'_>) -> Result<Self, String> {

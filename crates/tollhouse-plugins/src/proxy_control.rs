@@ -37,7 +37,7 @@ impl Plugin for ProxyControl {
     const NAME: &'static str = "proxy-control";
     const PRIORITY: i32 = 21990;
     const CATEGORY: Category = Category::Traffic;
-    const PHASES: Phases = Phases::REWRITE;
+    const PHASES: Phases = Phases::NONE;
     type Config = Config;
 
     fn compile(_config: Config, _scope: &Scope<'_>) -> Result<Self, String> {

@@ -10,9 +10,11 @@ mod checks;
 pub(crate) mod discovery;
 mod nodes;
 mod parse;
+mod policy;
 pub(crate) mod warm_up;
 
 pub use nodes::parse_address;
+pub use policy::Policy;
 
 /// An upstream, validated. Source of the fields: the APISIX Admin API's upstream schema.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,20 +122,23 @@ pub struct WarmUp {
     pub startup_grace: Duration,
 }
 
-/// How a node is chosen.
+/// How a node is chosen, and by which key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Balance {
-    /// Weighted, interleaved.
-    RoundRobin,
-    /// Consistent hashing over a ring.
-    ConsistentHash(HashOn),
-    /// Fewest requests under way, by weight.
-    LeastConnections,
-    /// Power of two choices over a moving average of the response time.
-    Ewma,
+pub struct Balance {
+    /// How.
+    pub policy: Policy,
+    /// What is hashed; there for policies that hash a key, and for no others.
+    pub hash_on: Option<HashOn>,
 }
 
-/// What consistent hashing hashes; an absent value falls back to the client's address.
+impl From<Policy> for Balance {
+    /// A policy that needs no key.
+    fn from(policy: Policy) -> Self {
+        Self { policy, hash_on: None }
+    }
+}
+
+/// What policies with a key hash; an absent value falls back to the client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HashOn {
     /// A variable by its name, such as `remote_addr` or `arg_user`.

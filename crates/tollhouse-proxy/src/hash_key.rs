@@ -18,8 +18,7 @@ pub enum HashKey {
 impl HashKey {
     /// What `balance` hashes; `None` for a balance that does not hash.
     pub fn compile(balance: &Balance) -> Option<HashKey> {
-        let Balance::ConsistentHash(hash_on) = balance else { return None };
-        Some(match hash_on {
+        Some(match balance.hash_on.as_ref()? {
             HashOn::Variable(name) => HashKey::Variable(Variable::parse(name)),
             HashOn::Header(name) => HashKey::Variable(Variable::parse(&format!("http_{name}"))),
             HashOn::Cookie(name) => HashKey::Variable(Variable::Cookie(name.clone())),

@@ -1,4 +1,5 @@
-//! Policies: how one of several nodes is chosen. One file and one variant each.
+//! Policies: how one of several nodes is chosen. A file here each, and a row in the table of policies
+//! of `tollhouse-model`, from which the dispatch below is made.
 //!
 //! A `Table` covers the members of one priority group; it is immutable but for its counters and
 //! is narrowed, not changed, when nodes become unhealthy. Picking does not allocate or lock.
@@ -10,40 +11,10 @@ pub(crate) mod least_connections;
 pub(crate) mod round_robin;
 mod strides;
 
-use tollhouse_model::upstream::Balance;
+use tollhouse_model::upstream::Policy;
 
 use crate::node::Node;
 use crate::pick::{PickRequest, Tried};
-
-use consistent_hash::HashTable;
-use ewma::EwmaTable;
-use least_connections::LeastConnectionsTable;
-use round_robin::Schedule;
-
-/// How a node is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    /// Weighted, interleaved.
-    RoundRobin,
-    /// A ring of hashes.
-    ConsistentHash,
-    /// Fewest requests under way, by weight.
-    LeastConnections,
-    /// The faster of two by chance.
-    Ewma,
-}
-
-impl Policy {
-    /// The policy of a document; what is hashed is the caller's business.
-    pub fn of(balance: &Balance) -> Self {
-        match balance {
-            Balance::RoundRobin => Self::RoundRobin,
-            Balance::ConsistentHash(_) => Self::ConsistentHash,
-            Balance::LeastConnections => Self::LeastConnections,
-            Balance::Ewma => Self::Ewma,
-        }
-    }
-}
 
 /// A node that takes part, by its number and its weight, which is not 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,48 +30,79 @@ pub(crate) struct Choice<'a> {
     pub(crate) nodes: &'a [Node],
 }
 
-/// The members of one priority group, prepared for picking.
-#[derive(Debug)]
-pub(crate) enum Table {
-    RoundRobin(Schedule),
-    ConsistentHash(HashTable),
-    LeastConnections(LeastConnectionsTable),
-    Ewma(EwmaTable),
-}
+/// The members of one priority group, prepared for picking by one policy.
+pub(crate) trait PolicyTable: Sized {
+    /// What nodes keep count of for the sake of it.
+    const NEEDS: Needs = Needs { requests_under_way: false, response_time: false };
 
-impl Table {
     /// A table over these members of `nodes`.
-    pub(crate) fn new(policy: Policy, members: &[Member], nodes: &[Node]) -> Self {
-        match policy {
-            Policy::RoundRobin => Self::RoundRobin(Schedule::new(members)),
-            Policy::ConsistentHash => Self::ConsistentHash(HashTable::new(members, nodes)),
-            Policy::LeastConnections => Self::LeastConnections(LeastConnectionsTable::new(members)),
-            Policy::Ewma => Self::Ewma(EwmaTable::new(members)),
-        }
-    }
+    fn new(members: &[Member], nodes: &[Node]) -> Self;
 
-    /// The same table for fewer members; cursors and rings are shared with it.
-    pub(crate) fn narrowed(&self, members: &[Member]) -> Self {
-        match self {
-            Self::RoundRobin(table) => Self::RoundRobin(table.narrowed(members)),
-            Self::ConsistentHash(table) => Self::ConsistentHash(table.narrowed(members)),
-            Self::LeastConnections(_) => {
-                Self::LeastConnections(LeastConnectionsTable::new(members))
-            }
-            Self::Ewma(_) => Self::Ewma(EwmaTable::new(members)),
-        }
+    /// The same table for fewer members, which shares with it what must not begin anew.
+    fn narrowed(&self, members: &[Member], nodes: &[Node]) -> Self {
+        Self::new(members, nodes)
     }
 
     /// A member that has not been tried.
-    pub(crate) fn pick(&self, choice: &Choice<'_>) -> Option<u32> {
-        match self {
-            Self::RoundRobin(table) => table.pick(choice.tried),
-            Self::ConsistentHash(table) => table.pick(choice),
-            Self::LeastConnections(table) => table.pick(choice),
-            Self::Ewma(table) => table.pick(choice),
-        }
-    }
+    fn pick(&self, choice: &Choice<'_>) -> Option<u32>;
 }
+
+/// What nodes keep count of for a policy; each costs every request that they serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Needs {
+    pub(crate) requests_under_way: bool,
+    pub(crate) response_time: bool,
+}
+
+/// Makes an enum of the tables of all policies, and hands each call to the one that is there.
+macro_rules! tables {
+    ($(
+        $(#[$doc:meta])*
+        $policy:ident $name:literal {
+            hashes_key: $hashes_key:literal, slow_start: $slow_start:literal,
+            table: $module:ident::$table:ident
+        }
+    )+) => {
+        /// The members of one priority group, prepared for picking.
+        #[derive(Debug)]
+        pub(crate) enum Table {
+            $($policy($module::$table),)+
+        }
+
+        impl Table {
+            /// A table over these members of `nodes`.
+            pub(crate) fn new(policy: Policy, members: &[Member], nodes: &[Node]) -> Self {
+                match policy {
+                    $(Policy::$policy => Self::$policy(PolicyTable::new(members, nodes)),)+
+                }
+            }
+
+            /// The same table for fewer members; cursors and rings are shared with it.
+            pub(crate) fn narrowed(&self, members: &[Member], nodes: &[Node]) -> Self {
+                match self {
+                    $(Self::$policy(table) => Self::$policy(table.narrowed(members, nodes)),)+
+                }
+            }
+
+            /// A member that has not been tried.
+            #[inline]
+            pub(crate) fn pick(&self, choice: &Choice<'_>) -> Option<u32> {
+                match self {
+                    $(Self::$policy(table) => table.pick(choice),)+
+                }
+            }
+        }
+
+        /// What nodes keep count of for the sake of a policy.
+        pub(crate) fn needs(policy: Policy) -> Needs {
+            match policy {
+                $(Policy::$policy => <$module::$table as PolicyTable>::NEEDS,)+
+            }
+        }
+    };
+}
+
+tollhouse_model::balancing_policies!(tables);
 
 /// A "random" number that stands for the first of any list.
 pub(crate) const FIRST: u64 = 0;

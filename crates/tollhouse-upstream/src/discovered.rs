@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, watch};
-use tollhouse_model::upstream::{Checks, Discovery, Node, Scheme, WarmUp};
+use tollhouse_model::upstream::{Checks, Discovery, Node, Policy, Scheme, WarmUp};
 use tollhouse_net::resolve::{Question, Record, Resolution, ResolvedName, Resolver};
 
-use crate::balance::Policy;
 use crate::node_set::{NodeSet, Recipe};
 
 /// A node as whoever keeps the set tells it.

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
-use tollhouse_model::upstream::{self, Checks, Thresholds, WarmUp};
+use tollhouse_model::upstream::{self, Checks, Policy, Thresholds, WarmUp};
 use tollhouse_net::resolve::Resolver;
 
-use crate::balance::{Choice, Member, Policy, Table};
+use crate::balance::{self, Choice, Member, Needs, Table};
 use crate::health::cell::Shift;
 use crate::health::state::Signal;
 use crate::node::{Located, Node, Vitals};
@@ -36,8 +36,8 @@ pub(crate) struct Recipe {
 #[derive(Debug)]
 pub(crate) struct NodeSet {
     recipe: Recipe,
-    /// The recipe's, but for a single node, which nobody need count or measure.
-    policy: Policy,
+    /// What nodes keep count of for the policy: nothing for a single node, which is no choice.
+    needs: Needs,
     nodes: Box<[Node]>,
     /// Tells this set from all others of the process.
     revision: u64,
@@ -100,7 +100,7 @@ impl NodeSet {
         let tables = groups.iter().map(|group| Arc::clone(&group.all)).collect();
         let set = Self {
             recipe,
-            policy,
+            needs: balance::needs(policy),
             nodes,
             revision: REVISIONS.fetch_add(1, Ordering::Relaxed),
             groups,
@@ -130,8 +130,8 @@ impl NodeSet {
     }
 
     #[inline]
-    pub(crate) fn policy(&self) -> Policy {
-        self.policy
+    pub(crate) fn needs(&self) -> Needs {
+        self.needs
     }
 
     #[inline]
@@ -258,9 +258,8 @@ impl NodeSet {
         if for_want_of_healthy && !self.serving.load().for_want_of_healthy {
             tracing::warn!(nodes = self.nodes.len(), "no node is healthy: all of them serve");
         }
-        let table = |(group, members): (&Group, Vec<Member>)| match none_serves {
-            true => Arc::clone(&group.all),
-            false => group.table(&members),
+        let table = |(group, members): (&Group, Vec<Member>)| {
+            if none_serves { Arc::clone(&group.all) } else { group.table(&members, &self.nodes) }
         };
         let tables = self.groups.iter().zip(members).map(table).collect();
         self.serving.store(Arc::new(Serving { flips, for_want_of_healthy, tables }));
@@ -324,11 +323,11 @@ impl Group {
         members
     }
 
-    fn table(&self, members: &[Member]) -> Arc<Table> {
+    fn table(&self, members: &[Member], nodes: &[Node]) -> Arc<Table> {
         if *members == *self.members {
             return Arc::clone(&self.all);
         }
-        Arc::new(self.all.narrowed(members))
+        Arc::new(self.all.narrowed(members, nodes))
     }
 }
 

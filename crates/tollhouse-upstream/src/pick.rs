@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::balance::Policy;
 use crate::node::Node;
 use crate::node_set::NodeSet;
 
@@ -94,7 +93,7 @@ impl SetRef<'_> {
 impl<'a> Picked<'a> {
     #[inline]
     pub(crate) fn new(set: SetRef<'a>, index: NodeIndex, address: SocketAddr) -> Self {
-        if set.get().policy() == Policy::LeastConnections {
+        if set.get().needs().requests_under_way {
             let node = &set.get().nodes()[index.as_usize()];
             node.vitals().active.fetch_add(1, Ordering::Relaxed);
         }
@@ -127,7 +126,7 @@ impl<'a> Picked<'a> {
 impl Drop for Picked<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.set.get().policy() == Policy::LeastConnections {
+        if self.set.get().needs().requests_under_way {
             self.node().vitals().active.fetch_sub(1, Ordering::Relaxed);
         }
     }

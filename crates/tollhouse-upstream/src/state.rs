@@ -13,7 +13,6 @@ use tollhouse_model::Upstream;
 use tollhouse_model::upstream::{CheckKind, Checks, Discovery, PassHost, WarmUp};
 use tollhouse_net::resolve::{Resolution, Resolver};
 
-use crate::balance::Policy;
 use crate::discovered::{Discovered, PublishedNode, Terms};
 use crate::health::state::Signal;
 use crate::node::Node;
@@ -60,7 +59,7 @@ impl UpstreamState {
     ) -> Arc<Self> {
         let ledger = previous.map(|previous| previous.ledger.clone()).unwrap_or_default();
         let checks = shared_checks(conf, previous);
-        let policy = Policy::of(&conf.balance);
+        let policy = conf.balance.policy;
         let flips = Arc::clone(&ledger.flips);
         let members = match &conf.discovery {
             None => {
@@ -174,8 +173,8 @@ impl UpstreamState {
     /// Tells how an attempt ended: moves the average of the response time and the passive checks.
     /// `now_ms` is of the same clock as that of picks.
     pub fn report(&self, picked: &Picked<'_>, outcome: Outcome, now_ms: u64) {
-        if let (Policy::Ewma, Outcome::Answered { response_time, .. }) =
-            (picked.set().policy(), outcome)
+        if picked.set().needs().response_time
+            && let Outcome::Answered { response_time, .. } = outcome
         {
             picked.node().vitals().response_time.observe(response_time, now_ms);
         }

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 use super::Schema;
+use crate::upstream::Policy;
 
 mod rules;
 
@@ -51,6 +52,9 @@ pub fn core_names() -> impl Iterator<Item = &'static str> {
 
 const SHARED: &str = include_str!("../../schemas/shared.json");
 
+/// What stands in the shared definitions for the names of all balancing policies.
+const POLICY_NAMES: &str = "{policies}";
+
 /// What a reference to a shared definition begins with.
 const SHARED_PREFIX: &str = "shared.json#/";
 
@@ -77,7 +81,7 @@ static CORE: LazyLock<Vec<CoreSchema>> = LazyLock::new(|| {
     let parse = |text: &str| -> Value {
         serde_json::from_str(text).expect("the documents in the binary are JSON")
     };
-    let shared = parse(SHARED);
+    let shared = parse(&SHARED.replace(POLICY_NAMES, &Policy::list_names()));
     let load = |(name, text): &(&'static str, &str)| {
         let document = complete(&parse(text), &shared);
         let schema = Schema::compile(&document).expect("the documents in the binary are schemas");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Balance, HashOn};
+use super::{Balance, HashOn, Policy};
 use crate::reader::{Fields, Reader};
 
 pub(crate) const VARIABLE_PATTERN: &str = "^((uri|server_name|server_addr|request_uri|remote_port|remote_addr\
@@ -26,14 +26,6 @@ pub(crate) const NAME_PATTERN: &str = "^[a-zA-Z0-9-_]+$";
 const FALLBACK_VARIABLE: &str = "remote_addr";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    RoundRobin,
-    ConsistentHash,
-    LeastConnections,
-    Ewma,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Variable,
     Header,
@@ -43,7 +35,7 @@ enum Source {
 }
 
 pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Balance {
-    let kind = reader.optional(fields, "type", read_kind);
+    let policy = reader.optional(fields, "type", read_policy).unwrap_or(Policy::DEFAULT);
     let source = reader.optional(fields, "hash_on", |reader, value| {
         reader.one_of(
             value,
@@ -56,31 +48,24 @@ pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Balance {
             ],
         )
     });
-    match kind.unwrap_or(Kind::RoundRobin) {
-        Kind::RoundRobin => Balance::RoundRobin,
-        Kind::LeastConnections => Balance::LeastConnections,
-        Kind::Ewma => Balance::Ewma,
-        Kind::ConsistentHash => {
-            let hash_on = read_hash_on(reader, fields, source.unwrap_or(Source::Variable));
-            // A key that is wrong has been reported; the upstream does not serve.
-            hash_on.map_or(Balance::RoundRobin, Balance::ConsistentHash)
-        }
+    if !policy.hashes_key() {
+        return Balance::from(policy);
+    }
+    match read_hash_on(reader, fields, source.unwrap_or(Source::Variable)) {
+        Some(hash_on) => Balance { policy, hash_on: Some(hash_on) },
+        // A key that is wrong has been reported; the upstream does not serve.
+        None => Balance::from(Policy::DEFAULT),
     }
 }
 
 /// A type of somebody's own making is taken, as by APISIX, where it names a file of theirs.
-fn read_kind(reader: &mut Reader<'_>, value: &Value) -> Option<Kind> {
-    Some(match reader.text(value)? {
-        "roundrobin" => Kind::RoundRobin,
-        "chash" => Kind::ConsistentHash,
-        "least_conn" => Kind::LeastConnections,
-        "ewma" => Kind::Ewma,
-        _ => {
-            let reason = "has no effect: nodes take turns, as with roundrobin";
-            reader.warning(value, reason, "use roundrobin, chash, least_conn or ewma");
-            Kind::RoundRobin
-        }
-    })
+fn read_policy(reader: &mut Reader<'_>, value: &Value) -> Option<Policy> {
+    let policy = Policy::from_name(reader.text(value)?);
+    if policy.is_none() {
+        let reason = "has no effect: nodes take turns, as with roundrobin";
+        reader.warning(value, reason, &format!("use {}", Policy::list_names()));
+    }
+    policy
 }
 
 fn read_hash_on(reader: &mut Reader<'_>, fields: &Fields, source: Source) -> Option<HashOn> {

@@ -103,7 +103,7 @@ fn wrong_nodes_are_refused() {
 #[test]
 fn a_small_upstream_has_the_documented_defaults() {
     let upstream = good(&json!({"nodes": {}}));
-    assert_eq!(upstream.balance, Balance::RoundRobin);
+    assert_eq!(upstream.balance, Balance::from(Policy::RoundRobin));
     assert_eq!(upstream.scheme, Scheme::Http);
     assert_eq!(upstream.retries, None);
     assert_eq!(upstream.retry_timeout, None);
@@ -115,7 +115,7 @@ fn a_small_upstream_has_the_documented_defaults() {
 
 #[test]
 fn hashing_reads_its_key_by_its_source() {
-    let hash = |hash: HashOn| Balance::ConsistentHash(hash);
+    let hash = |hash_on: HashOn| Balance { policy: Policy::ConsistentHash, hash_on: Some(hash_on) };
     let table = [
         (json!({"key": "arg_user-id"}), hash(HashOn::Variable("arg_user-id".into()))),
         (json!({"hash_on": "vars", "key": "uri"}), hash(HashOn::Variable("uri".into()))),
@@ -407,7 +407,7 @@ fn wrong_slow_starts_are_refused() {
         (json!({"warmup": [1]}), "wrong type: expected number, got array"),
         (
             json!({"warmup": 1, "type": "chash", "key": "uri"}),
-            "warmup is only supported by the roundrobin upstream type; least_conn takes it here",
+            "warmup is only supported by the roundrobin upstream type; here it works",
         ),
         (json!({"warmup": 1, "discovery_args": {"warmup": 2}}), "slow start is said twice"),
     ] {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tollhouse_stdx::duration;
 
-use super::WarmUp;
+use super::{Policy, WarmUp};
 use crate::limits::SECONDS_MAX;
 use crate::reader::{Fields, Reader, Unknown};
 
@@ -48,9 +48,6 @@ const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// In how many steps a short window is passed.
 const STEPS: u32 = 50;
-
-/// Policies that weights mean something to, and whose tables are cheap to make.
-const POLICIES: [&str; 2] = ["roundrobin", "least_conn"];
 
 /// Where slow start may be said.
 struct Place<'v> {
@@ -94,10 +91,13 @@ pub(crate) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Option<WarmUp> {
 }
 
 fn check_policy(reader: &mut Reader<'_>, fields: &Fields, name: &str) {
-    let policy = fields.get("type").and_then(Value::as_str).unwrap_or("roundrobin");
-    if !POLICIES.contains(&policy) {
+    let written = fields.get("type").and_then(Value::as_str);
+    let policy = written.map_or(Some(Policy::DEFAULT), Policy::from_name);
+    if !policy.is_some_and(Policy::has_slow_start) {
         let reason = format!("{name} is only supported by the roundrobin upstream type");
-        reader.error_unquoted(reason, "least_conn takes it here too");
+        let supporting = Policy::ALL.iter().filter(|policy| policy.has_slow_start());
+        let names: Vec<&str> = supporting.map(|policy| policy.name()).collect();
+        reader.error_unquoted(reason, &format!("here it works with {}", names.join(" and ")));
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Choice, Member, common_divisor};
+use super::{Choice, Member, PolicyTable, common_divisor};
 use crate::node::Node;
 
 /// Points of a member for each unit of its weight over the common divisor.
@@ -32,8 +32,8 @@ struct Point {
     index: u32,
 }
 
-impl HashTable {
-    pub(crate) fn new(members: &[Member], nodes: &[Node]) -> Self {
+impl PolicyTable for HashTable {
+    fn new(members: &[Member], nodes: &[Node]) -> Self {
         let hosts = |index: u32| {
             let node = &nodes[index as usize];
             (node.host(), node.port())
@@ -41,20 +41,11 @@ impl HashTable {
         Self::over(ring(members, hosts), members)
     }
 
-    pub(crate) fn narrowed(&self, members: &[Member]) -> Self {
+    fn narrowed(&self, members: &[Member], _nodes: &[Node]) -> Self {
         Self::over(Arc::clone(&self.ring), members)
     }
 
-    fn over(ring: Arc<[Point]>, members: &[Member]) -> Self {
-        let words = members.iter().map(|m| m.index as usize / 64 + 1).max().unwrap_or(0);
-        let mut eligible = vec![0; words];
-        for member in members {
-            eligible[member.index as usize / 64] |= 1 << (member.index % 64);
-        }
-        Self { ring, eligible: eligible.into() }
-    }
-
-    pub(crate) fn pick(&self, choice: &Choice<'_>) -> Option<u32> {
+    fn pick(&self, choice: &Choice<'_>) -> Option<u32> {
         if self.eligible.is_empty() {
             // Spares the walk over the whole ring.
             return None;
@@ -71,6 +62,17 @@ impl HashTable {
             word >> (point.index % 64) & 1 == 1 && !choice.tried.contains(point.index)
         };
         after.iter().chain(before).find(free).map(|point| point.index)
+    }
+}
+
+impl HashTable {
+    fn over(ring: Arc<[Point]>, members: &[Member]) -> Self {
+        let words = members.iter().map(|m| m.index as usize / 64 + 1).max().unwrap_or(0);
+        let mut eligible = vec![0; words];
+        for member in members {
+            eligible[member.index as usize / 64] |= 1 << (member.index % 64);
+        }
+        Self { ring, eligible: eligible.into() }
     }
 }
 
@@ -151,7 +153,8 @@ mod tests {
     fn only_the_keys_of_a_lost_member_move() {
         let full = table(&[1, 1, 1, 1]);
         let before = all(&full);
-        for after in [all(&full.narrowed(&members(&[1, 0, 1, 1]))), all(&table(&[1, 0, 1, 1]))] {
+        for after in [all(&full.narrowed(&members(&[1, 0, 1, 1]), &[])), all(&table(&[1, 0, 1, 1]))]
+        {
             for (was, is) in before.iter().zip(&after) {
                 assert!(was == is || *was == 1, "{was} moved to {is}");
             }
@@ -174,6 +177,6 @@ mod tests {
     #[test]
     fn without_members_there_is_no_pick() {
         assert_eq!(pick(&table(&[0, 0]), 1, &Tried::new()), None);
-        assert_eq!(pick(&table(&[1, 1]).narrowed(&[]), 1, &Tried::new()), None);
+        assert_eq!(pick(&table(&[1, 1]).narrowed(&[], &[]), 1, &Tried::new()), None);
     }
 }

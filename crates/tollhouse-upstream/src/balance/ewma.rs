@@ -7,7 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Choice, Member, below};
+use super::{Choice, Member, Needs, PolicyTable, below};
+use crate::node::Node;
 
 /// How fast the average fades: after this long a sample counts 37 %.
 const DECAY_MS: f32 = 10_000.0;
@@ -68,17 +69,21 @@ fn faded(bits: u64, now_ms: u64) -> Option<(f32, f32)> {
 #[derive(Debug)]
 pub(crate) struct EwmaTable(Box<[u32]>);
 
-impl EwmaTable {
-    pub(crate) fn new(members: &[Member]) -> Self {
+impl PolicyTable for EwmaTable {
+    const NEEDS: Needs = Needs { requests_under_way: false, response_time: true };
+
+    fn new(members: &[Member], _nodes: &[Node]) -> Self {
         Self(members.iter().map(|member| member.index).collect())
     }
 
-    pub(crate) fn pick(&self, choice: &Choice<'_>) -> Option<u32> {
+    fn pick(&self, choice: &Choice<'_>) -> Option<u32> {
         let now_ms = choice.request.now_ms;
         let score = |index: u32| choice.nodes[index as usize].vitals().response_time.score(now_ms);
         self.pick_by(choice, score)
     }
+}
 
+impl EwmaTable {
     fn pick_by(&self, choice: &Choice<'_>, score: impl Fn(u32) -> f32) -> Option<u32> {
         let count = self.0.len();
         let start = below(choice.request.random, count);
@@ -110,7 +115,7 @@ mod tests {
     use crate::pick::{NodeIndex, Tried};
 
     fn shares(scores: &[f32], tried: &Tried) -> Vec<f64> {
-        let table = EwmaTable::new(&members(&vec![1; scores.len()]));
+        let table = EwmaTable::new(&members(&vec![1; scores.len()]), &[]);
         let mut random = Random::seeded(11);
         let mut hits = vec![0.0; scores.len()];
         for _ in 0..10_000 {

@@ -5,23 +5,28 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Choice, Member, below};
+use super::{Choice, Member, Needs, PolicyTable, below};
+use crate::node::Node;
 
-/// See the module.
+/// The members of one group.
 #[derive(Debug)]
 pub(crate) struct LeastConnectionsTable(Box<[Member]>);
 
-impl LeastConnectionsTable {
-    pub(crate) fn new(members: &[Member]) -> Self {
+impl PolicyTable for LeastConnectionsTable {
+    const NEEDS: Needs = Needs { requests_under_way: true, response_time: false };
+
+    fn new(members: &[Member], _nodes: &[Node]) -> Self {
         Self(members.into())
     }
 
-    pub(crate) fn pick(&self, choice: &Choice<'_>) -> Option<u32> {
+    fn pick(&self, choice: &Choice<'_>) -> Option<u32> {
         let active =
             |index: u32| choice.nodes[index as usize].vitals().active.load(Ordering::Relaxed);
         self.pick_by(choice, active)
     }
+}
 
+impl LeastConnectionsTable {
     /// The first of the least, counted from a place by chance: an idle upstream would send
     /// everything to its first node otherwise.
     fn pick_by(&self, choice: &Choice<'_>, active: impl Fn(u32) -> u32) -> Option<u32> {
@@ -57,7 +62,7 @@ mod tests {
         let mut marks = Tried::new();
         tried.iter().for_each(|&index| marks.insert_index(1, NodeIndex(index)));
         let choice = Choice { request: &request(random), tried: &marks, nodes: &[] };
-        let table = LeastConnectionsTable::new(&members(weights));
+        let table = LeastConnectionsTable::new(&members(weights), &[]);
         table.pick_by(&choice, |index| active[index as usize])
     }
 

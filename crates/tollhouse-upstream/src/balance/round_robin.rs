@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::strides::Strides;
-use super::{Member, common_divisor};
+use super::{Choice, Member, PolicyTable, common_divisor};
+use crate::node::Node;
 use crate::pick::Tried;
 
 /// Slots of a schedule: 64 KiB. Greater sums of weights go in strides.
 pub(crate) const SCHEDULE_SLOTS_MAX: u64 = 16_384;
 
-/// See the module.
+/// Whose turn it is among the members of one group.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     turns: Turns,
@@ -32,17 +33,24 @@ enum Turns {
     Strides(Strides),
 }
 
-impl Schedule {
-    pub(crate) fn new(members: &[Member]) -> Self {
+impl PolicyTable for Schedule {
+    fn new(members: &[Member], _nodes: &[Node]) -> Self {
         Self { turns: turns(members), cursor: Arc::default() }
     }
 
-    pub(crate) fn narrowed(&self, members: &[Member]) -> Self {
+    fn narrowed(&self, members: &[Member], _nodes: &[Node]) -> Self {
         Self { turns: turns(members), cursor: Arc::clone(&self.cursor) }
     }
 
     #[inline]
-    pub(crate) fn pick(&self, tried: &Tried) -> Option<u32> {
+    fn pick(&self, choice: &Choice<'_>) -> Option<u32> {
+        self.pick_untried(choice.tried)
+    }
+}
+
+impl Schedule {
+    #[inline]
+    fn pick_untried(&self, tried: &Tried) -> Option<u32> {
         let slots = match &self.turns {
             Turns::Slots(slots) => slots,
             Turns::Strides(strides) => return self.pick_in_strides(strides, tried),
@@ -126,9 +134,9 @@ mod tests {
     use crate::pick::NodeIndex;
 
     fn run(weights: &[u32], picks: usize) -> String {
-        let schedule = Schedule::new(&members(weights));
+        let schedule = Schedule::new(&members(weights), &[]);
         let letter = |index: u32| char::from(b'A' + u8::try_from(index).unwrap());
-        (0..picks).filter_map(|_| schedule.pick(&Tried::new()).map(letter)).collect()
+        (0..picks).filter_map(|_| schedule.pick_untried(&Tried::new()).map(letter)).collect()
     }
 
     #[test]
@@ -150,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_schedule_is_small_whatever_the_weights() {
-        let of_each = |weights: &[u32]| match Schedule::new(&members(weights)).turns {
+        let of_each = |weights: &[u32]| match Schedule::new(&members(weights), &[]).turns {
             Turns::Slots(slots) => slots.len(),
             Turns::Strides(strides) => strides.members().count(),
         };
@@ -170,20 +178,20 @@ mod tests {
 
     #[test]
     fn great_weights_are_exact_over_a_cycle_and_nobody_starves() {
-        let schedule = Schedule::new(&members(&[65_535, 1, 32_000]));
+        let schedule = Schedule::new(&members(&[65_535, 1, 32_000]), &[]);
         let mut hits = [0; 3];
         for _ in 0..97_536 {
-            hits[schedule.pick(&Tried::new()).unwrap() as usize] += 1;
+            hits[schedule.pick_untried(&Tried::new()).unwrap() as usize] += 1;
         }
         assert_eq!(hits, [65_535, 1, 32_000]);
     }
 
     #[test]
     fn second_attempts_in_strides_end_when_all_are_tried() {
-        let schedule = Schedule::new(&members(&[u32::MAX, 1, 0, 1]));
+        let schedule = Schedule::new(&members(&[u32::MAX, 1, 0, 1]), &[]);
         let mut tried = Tried::new();
         let mut seen = Vec::new();
-        while let Some(index) = schedule.pick(&tried) {
+        while let Some(index) = schedule.pick_untried(&tried) {
             tried.insert_index(1, NodeIndex(index));
             seen.push(index);
         }
@@ -193,29 +201,29 @@ mod tests {
 
     #[test]
     fn tried_members_are_skipped_and_the_rest_shares_their_turns() {
-        let schedule = Schedule::new(&members(&[1, 1, 1]));
+        let schedule = Schedule::new(&members(&[1, 1, 1]), &[]);
         let mut tried = Tried::new();
         tried.insert_index(1, NodeIndex(0));
         let mut hits = [0; 3];
         for _ in 0..300 {
             // As in requests that fail on the first node: one pick, then a second one.
-            match schedule.pick(&Tried::new()).unwrap() {
-                0 => hits[schedule.pick(&tried).unwrap() as usize] += 1,
+            match schedule.pick_untried(&Tried::new()).unwrap() {
+                0 => hits[schedule.pick_untried(&tried).unwrap() as usize] += 1,
                 other => hits[other as usize] += 1,
             }
         }
         assert_eq!(hits, [0, 150, 150]);
         tried.insert_index(1, NodeIndex(1));
         tried.insert_index(1, NodeIndex(2));
-        assert_eq!(schedule.pick(&tried), None);
+        assert_eq!(schedule.pick_untried(&tried), None);
     }
 
     #[test]
     fn a_narrowed_schedule_goes_on_where_the_round_stood() {
-        let schedule = Schedule::new(&members(&[1, 1, 1]));
-        assert_eq!(schedule.pick(&Tried::new()), Some(0));
-        let narrowed = schedule.narrowed(&members(&[1, 0, 1]));
-        assert_eq!(narrowed.pick(&Tried::new()), Some(2));
-        assert_eq!(schedule.pick(&Tried::new()), Some(2));
+        let schedule = Schedule::new(&members(&[1, 1, 1]), &[]);
+        assert_eq!(schedule.pick_untried(&Tried::new()), Some(0));
+        let narrowed = schedule.narrowed(&members(&[1, 0, 1]), &[]);
+        assert_eq!(narrowed.pick_untried(&Tried::new()), Some(2));
+        assert_eq!(schedule.pick_untried(&Tried::new()), Some(2));
     }
 }

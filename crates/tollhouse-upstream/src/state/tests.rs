@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::runtime::Handle;
 use tollhouse_model::upstream::{
-    Balance, HashOn, Node, PassiveCheck, RegistryService, Scheme, Thresholds,
+    Balance, HashOn, Node, PassiveCheck, Policy, RegistryService, Scheme, Thresholds,
 };
 use tollhouse_net::resolve::{
     Answer, Lookup, Question, Record, ResolveError, ResolverSettings, Source,
@@ -54,7 +54,7 @@ pub(crate) fn upstream(nodes: &[(&str, u32)]) -> Upstream {
         id: None,
         nodes: nodes.iter().map(node).collect(),
         discovery: None,
-        balance: Balance::RoundRobin,
+        balance: Policy::RoundRobin.into(),
         warm_up: None,
         scheme: Scheme::Http,
         retries: None,
@@ -172,10 +172,10 @@ async fn a_request_tries_every_node_once_and_lower_priorities_last() {
     let mut conf = upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1), ("10.0.0.3:80", 1)]);
     conf.nodes[0].priority = -1;
     for balance in [
-        Balance::RoundRobin,
-        Balance::ConsistentHash(HashOn::Consumer),
-        Balance::LeastConnections,
-        Balance::Ewma,
+        Policy::RoundRobin.into(),
+        Balance { policy: Policy::ConsistentHash, hash_on: Some(HashOn::Consumer) },
+        Policy::LeastConnections.into(),
+        Policy::Ewma.into(),
     ] {
         conf.balance = balance;
         let mut seen = attempts(&build(&conf));
@@ -251,7 +251,7 @@ async fn a_change_of_an_unrelated_field_shares_everything() {
 #[tokio::test]
 async fn least_connections_counts_while_a_pick_lives_and_across_changes() {
     let mut conf = upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1)]);
-    conf.balance = Balance::LeastConnections;
+    conf.balance = Policy::LeastConnections.into();
     let state = build(&conf);
     let Pick::Node(held) = pick(&state, &Tried::new()) else { panic!("no node") };
     assert_eq!(held.node().host(), "10.0.0.1");
@@ -267,7 +267,7 @@ async fn least_connections_counts_while_a_pick_lives_and_across_changes() {
 #[tokio::test]
 async fn ewma_prefers_the_faster_node() {
     let mut conf = upstream(&[("10.0.0.1:80", 1), ("10.0.0.2:80", 1)]);
-    conf.balance = Balance::Ewma;
+    conf.balance = Policy::Ewma.into();
     let state = build(&conf);
     for random in [0, u64::MAX] {
         let request = PickRequest { random, ..request(WhenUnresolved::Skip) };
@@ -408,7 +408,7 @@ async fn published_nodes_replace_the_last_ones_and_keep_what_is_known() {
     assert!(hosts(&state, 6).contains(&"10.0.0.3".to_owned()));
 
     // Another policy, the same service: its nodes stay.
-    let ewma = Upstream { balance: Balance::Ewma, ..conf };
+    let ewma = Upstream { balance: Policy::Ewma.into(), ..conf };
     let after = UpstreamState::build(&ewma, "routes/1", Some(&state), &resolver(&[]));
     assert_eq!(after.node_count(), 3);
     assert!(!hosts(&after, 6).contains(&"10.0.0.1".to_owned()));

@@ -10,7 +10,7 @@ use crate::expr::Expr;
 use crate::problem::Severity;
 use crate::reader::{Fields, Reader};
 use crate::schema::text::quoted;
-use crate::upstream::{balance, discovery, parse_address, warm_up};
+use crate::upstream::{Policy, balance, discovery, parse_address, warm_up};
 use crate::{Problem, Problems};
 
 /// What stands before a fault that a schema found.
@@ -94,7 +94,7 @@ fn check_upstream(upstream: &Value) -> Result<(), String> {
     if text("pass_host") == Some("rewrite") && text("upstream_host").is_none_or(str::is_empty) {
         return Err("`upstream_host` can't be empty when `pass_host` is `rewrite`".to_owned());
     }
-    if text("type") == Some("chash") {
+    if text("type").and_then(Policy::from_name).is_some_and(Policy::hashes_key) {
         check_hash_key(fields)?;
     }
     check_read(|reader| {

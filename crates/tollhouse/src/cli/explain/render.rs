@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tollhouse_model::Upstream;
-use tollhouse_model::upstream::{Balance, Discovery, HashOn, Node, PassHost, Scheme, WarmUp};
+use tollhouse_model::upstream::{Discovery, HashOn, Node, PassHost, Scheme, WarmUp};
 use tollhouse_proxy::plugins::PluginStep;
 use tollhouse_proxy::snapshot::{Reference, RouteEntry, UpstreamEntry};
 use tollhouse_router::Loss;
@@ -238,19 +238,16 @@ fn scheme(scheme: Scheme) -> &'static str {
 }
 
 fn balance(conf: &Upstream) -> String {
-    let hashed = match &conf.balance {
-        Balance::RoundRobin => return "roundrobin".to_owned(),
-        Balance::LeastConnections => return "least_conn".to_owned(),
-        Balance::Ewma => return "ewma".to_owned(),
-        Balance::ConsistentHash(hash_on) => match hash_on {
-            HashOn::Variable(name) => format!("variable {name}"),
-            HashOn::Header(name) => format!("header {name}"),
-            HashOn::Cookie(name) => format!("cookie {name}"),
-            HashOn::Consumer => "the consumer".to_owned(),
-            HashOn::Combination(template) => lossy(template.as_bytes()),
-        },
+    let name = conf.balance.policy.name();
+    let key = match &conf.balance.hash_on {
+        None => return name.to_owned(),
+        Some(HashOn::Variable(name)) => format!("variable {name}"),
+        Some(HashOn::Header(name)) => format!("header {name}"),
+        Some(HashOn::Cookie(name)) => format!("cookie {name}"),
+        Some(HashOn::Consumer) => "the consumer".to_owned(),
+        Some(HashOn::Combination(template)) => lossy(template.as_bytes()),
     };
-    format!("chash on {hashed}")
+    format!("{name} on {key}")
 }
 
 fn retries(conf: &Upstream) -> String {

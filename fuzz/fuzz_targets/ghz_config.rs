@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use tollhouse_load::spelling::ghz::parse_config;
+use tollhouse_dialects::ghz::parse_config;
 
 fuzz_target!(|text: &str| {
     // Files that a configuration names are opened; nothing here is to depend on this machine's.

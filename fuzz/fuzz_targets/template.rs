@@ -2,8 +2,8 @@
 //! stands for itself.
 #![no_main]
 
+use go_template::{Method, Template, Variables};
 use libfuzzer_sys::fuzz_target;
-use tollhouse_load::template::{Method, Template, Variables};
 use tollhouse_stdx::Random;
 
 /// What one rendering adds at most, with room for the last piece.

@@ -1,4 +1,5 @@
-//! Files that a case names: read whole, never more than a bound, with a word on what is wrong.
+//! Files that a case names, read whole and never more than a bound, and files that results go to; with a word
+//! on what is wrong.
 
 use std::fs::File;
 use std::io::Read;
@@ -34,6 +35,33 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, BenchError> {
     String::from_utf8(read_bytes(path, bytes_max)?).map_err(|cause| BenchError::File {
         path: path.to_owned(),
         why: format!("is not UTF-8 from byte {} on", cause.utf8_error().valid_up_to()),
+    })
+}
+
+/// Refuses a file that cannot be written, before hours are spent on what goes into it.
+///
+/// # Errors
+/// It is a folder, or its folder is not there.
+pub fn check_writable(path: &Path) -> Result<(), BenchError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let why = if path.is_dir() {
+        "is a folder; write the name of a file"
+    } else if folder.is_some_and(|folder| !folder.is_dir()) {
+        "cannot be written: its folder is not there"
+    } else {
+        return Ok(());
+    };
+    Err(BenchError::File { path: path.to_owned(), why: why.into() })
+}
+
+/// Writes a file.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_text(path: &Path, text: &str) -> Result<(), BenchError> {
+    std::fs::write(path, text).map_err(|error| BenchError::File {
+        path: path.to_owned(),
+        why: format!("cannot be written: {error}"),
     })
 }
 

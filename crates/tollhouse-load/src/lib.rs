@@ -1,5 +1,4 @@
-//! The load generator: one engine, the mock upstreams it is tried against, the suites that reproduce
-//! published reports, and the reports it writes.
+//! The load generator: one engine, the suites that reproduce published reports, and the reports it writes.
 //!
 //! A [`case::Case`] says what to do, a [`result::CaseResult`] is what was seen, a
 //! [`report::Report`] is the file that holds all of a session. Of the gateway it uses only the codec, the
@@ -8,17 +7,14 @@
 #![forbid(unsafe_code)]
 
 pub mod case;
-pub mod clock;
 pub mod connect;
 pub mod connections;
 pub mod distribution;
 pub mod error;
 pub mod failure;
-mod file;
-mod golang;
+pub mod file;
 pub mod honesty;
 pub mod live;
-pub mod mock;
 pub mod pace;
 pub mod pacer;
 pub mod plan;
@@ -32,11 +28,9 @@ pub mod result;
 pub mod run;
 pub mod schedule;
 pub mod session;
-pub mod spelling;
 pub mod suite;
 pub mod target;
-pub mod template;
-pub mod text;
+mod text;
 #[cfg(test)]
 mod theory;
 pub mod worker;

@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Poll, Waker};
 
-use crate::clock::{Clock, PreciseTimer};
+use tollhouse_net::clock::{Clock, PreciseTimer};
 
 /// The timer is never set for sooner than this: setting it, being woken and looking costs some
 /// microseconds, which at high rates would be the generator's main work. Requests go late by this much at

@@ -122,7 +122,7 @@ impl Plan {
                 (duration, _) => {
                     let length = load.warm_up + duration.unwrap_or(Load::DURATION_DEFAULT);
                     whole += length * self.repeat.max(1);
-                    crate::text::format_duration(length)
+                    tollhouse_stdx::fine_duration::format(length)
                 }
             };
             let case = &planned.case;

@@ -1,12 +1,10 @@
 //! The file that holds a session of measurements: results, their environment, what was published
 //! about the same thing, and the warnings. Versioned JSON; HTML, text and comparisons are made of it.
 
-pub mod ab;
 pub mod compare;
 pub mod csv;
 mod environment;
 pub mod figure;
-pub mod ghz;
 pub mod hgrm;
 pub mod html;
 pub mod paint;
@@ -14,8 +12,6 @@ pub mod prometheus;
 mod spread;
 mod store;
 pub mod text;
-pub mod wrk;
-pub mod wrk2;
 
 use std::collections::BTreeMap;
 

@@ -13,7 +13,6 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::case::{AtEnd, Case, Protocol as Name};
-use crate::clock::Clock;
 use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
 use crate::preflight;
@@ -28,6 +27,7 @@ use crate::result::{CaseResult, Counts, Interval};
 use crate::schedule::Schedule;
 use crate::target::{Endpoint, Target};
 use crate::worker::{Setup, Worker};
+use tollhouse_net::clock::Clock;
 
 use follow::Follower;
 
@@ -203,7 +203,7 @@ fn try_target<P: Protocol>(
         let mut lane = protocol.lane(&worker, 0);
         let limit = tokio::time::timeout(case.load.timeout, lane.open());
         Ok(limit.await.unwrap_or_else(|_| {
-            let text = crate::text::format_duration(case.load.timeout);
+            let text = tollhouse_stdx::fine_duration::format(case.load.timeout);
             Err(Failure::new(FailureClass::Timeout, format!("no connection within {text}")))
         }))
     })?;

@@ -154,7 +154,7 @@ fn order(plan: &Plan) -> Vec<(&PlannedCase, u32)> {
 mod tests {
     use super::*;
     use crate::case::Case;
-    use crate::mock::{Behaviour, Mock};
+    use tollhouse_mock::{Behaviour, Mock};
 
     fn names(plan: &str) -> Vec<String> {
         let plan = Plan::parse(plan).expect("a plan");

@@ -13,13 +13,13 @@ use std::time::Duration;
 use tollhouse_stdx::{Random, Timer, Wheel};
 
 use crate::case::Occupancy;
-use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 use crate::pace::Pace;
 use crate::pacer::Pacer;
 use crate::protocol::{Lane, Marks, Reply};
 use crate::record::{Finished, Record, Tally};
 use crate::schedule::{Phase, Schedule, Turn};
+use tollhouse_net::clock::Clock;
 
 /// How often time-outs are looked at; they are seconds.
 pub const TICK: Duration = Duration::from_millis(100);
@@ -237,7 +237,7 @@ impl Worker {
         };
         outcome.unwrap_or_else(|| {
             lane.abandon();
-            let text = crate::text::format_duration(self.timeout);
+            let text = tollhouse_stdx::fine_duration::format(self.timeout);
             Err(Failure::new(FailureClass::Timeout, format!("no whole answer within {text}")))
         })
     }

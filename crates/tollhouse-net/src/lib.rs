@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accept;
+pub mod clock;
 pub mod connect;
 pub mod handover;
 pub mod listen;

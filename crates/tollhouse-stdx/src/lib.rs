@@ -13,6 +13,7 @@ pub mod control_bytes;
 pub mod cow_map;
 pub mod duration;
 pub mod edit_distance;
+pub mod fine_duration;
 pub mod header_name;
 pub mod log_limit;
 pub mod priority;

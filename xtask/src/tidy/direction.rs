@@ -11,9 +11,12 @@ const LAYERS: &[&[&str]] = &[
     &["model"],
     &["config", "store", "router", "telemetry", "plugin"],
     &["net", "http", "upstream", "registry"],
-    &["plugins", "proxy", "polaris", "admin", "load"],
+    &["plugins", "proxy", "polaris", "admin", "go-template", "mock", "load", "dialects"],
     &["control"],
 ];
+
+/// Crates without our name that could stand in another tree.
+const STANDALONE: &[&str] = &["go-template"];
 
 /// The binary, above every layer.
 const BINARY: &str = "tollhouse";
@@ -43,8 +46,14 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// All of the product that the load generator may use, so that it cannot flatter us.
-const LOAD_USES: &[&str] = &["tollhouse-stdx", "tollhouse-net", "tollhouse-http"];
+/// All of ours that these crates may use, and why no more.
+const USES: &[(&str, &[&str], &str)] = &[
+    ("go-template", &["tollhouse-stdx"], "templates know nothing of us"),
+    ("mock", &["tollhouse-stdx", "tollhouse-net", "tollhouse-http"], MEASURES),
+    ("load", &["tollhouse-stdx", "tollhouse-net", "tollhouse-http", "go-template"], MEASURES),
+    ("dialects", &["tollhouse-stdx", "tollhouse-load", "go-template"], MEASURES),
+];
+const MEASURES: &str = "what measures shares nothing with the gateway that could flatter it";
 
 /// A member of the workspace and what it depends on.
 pub(crate) struct Package {
@@ -117,7 +126,7 @@ fn refusal(user: &str, dependency: &Dependency) -> Option<&'static str> {
     if used == TESTKIT {
         return Some("the test kit never ships");
     }
-    let noun = user.strip_prefix("tollhouse-").unwrap_or_default();
+    let noun = user.strip_prefix("tollhouse-").unwrap_or(user);
     let absence = ABSENCES.iter().find(|(name, absent, _)| *name == noun && absent.contains(&used));
     if let Some((_, _, why)) = absence {
         return Some(why);
@@ -125,8 +134,10 @@ fn refusal(user: &str, dependency: &Dependency) -> Option<&'static str> {
     if !is_ours(used) {
         return None;
     }
-    if noun == "load" && !LOAD_USES.contains(&used) {
-        return Some("the load generator shares nothing with the gateway that could flatter it");
+    if let Some((_, allowed, why)) = USES.iter().find(|(name, ..)| *name == noun)
+        && !allowed.contains(&used)
+    {
+        return Some(why);
     }
     match (rank(user), rank(used)) {
         _ if user == TESTKIT => None,
@@ -141,7 +152,7 @@ fn refusal(user: &str, dependency: &Dependency) -> Option<&'static str> {
 }
 
 fn is_ours(name: &str) -> bool {
-    name == BINARY || name.starts_with("tollhouse-")
+    name == BINARY || name.starts_with("tollhouse-") || STANDALONE.contains(&name)
 }
 
 /// Position in the order from the ground up; none for a crate without a place.
@@ -150,7 +161,8 @@ fn rank(name: &str) -> Option<usize> {
     if name == BINARY {
         return Some(order.count());
     }
-    let noun = name.strip_prefix("tollhouse-")?;
+    let standalone = STANDALONE.contains(&name).then_some(name);
+    let noun = name.strip_prefix("tollhouse-").or(standalone)?;
     order.into_iter().position(|other| *other == noun)
 }
 
@@ -195,6 +207,14 @@ mod tests {
             ("tollhouse-admin", "tollhouse-control", 1),
             ("tollhouse-load", "tollhouse-router", 1),
             ("tollhouse-load", "tollhouse-http", 0),
+            ("tollhouse-load", "tollhouse-dialects", 1),
+            ("tollhouse-dialects", "tollhouse-load", 0),
+            ("tollhouse-dialects", "tollhouse-mock", 1),
+            ("tollhouse-mock", "tollhouse-load", 1),
+            ("go-template", "tollhouse-net", 1),
+            ("go-template", "serde", 0),
+            ("tollhouse-load", "go-template", 0),
+            ("tollhouse-model", "go-template", 1),
             ("tollhouse-router", "tokio", 1),
             ("tollhouse-net", "tokio", 0),
             ("tollhouse-unplaced", "serde", 1),

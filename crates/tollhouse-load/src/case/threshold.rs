@@ -114,7 +114,7 @@ fn parse_bound(metric: Metric, text: &str) -> Result<f64, String> {
     };
     match metric {
         Metric::Percentile(_) | Metric::Mean | Metric::Max => {
-            Ok(crate::text::parse_duration(text)?.as_nanos() as f64)
+            Ok(tollhouse_stdx::fine_duration::parse(text)?.as_nanos() as f64)
         }
         Metric::FailureRate => match text.strip_suffix('%') {
             Some(percent) => Ok(number(percent.trim())? / 100.0),
@@ -211,7 +211,7 @@ impl fmt::Display for Threshold {
 }
 
 fn time(nanoseconds: f64) -> String {
-    crate::text::format_duration(Duration::from_nanos(nanoseconds as u64))
+    tollhouse_stdx::fine_duration::format(Duration::from_nanos(nanoseconds as u64))
 }
 
 #[cfg(test)]

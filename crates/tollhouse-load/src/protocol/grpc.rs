@@ -30,8 +30,8 @@ use crate::failure::{Failure, FailureClass};
 use crate::protocol::check::Judge;
 use crate::protocol::{Lane, Marks, Protocol, Reply, Ticket};
 use crate::target::Target;
-use crate::template::{Method, Variables};
 use crate::worker::Worker;
+use go_template::{Method, Variables};
 
 use super::http2::channel::{Channel, Place};
 use answer::{AnswerError, End, Status, Until, receive, with_code};

@@ -12,12 +12,12 @@ use tokio::task::{JoinSet, LocalSet};
 
 use super::{Shared, share_of, system, waits_at_end};
 use crate::case::Load;
-use crate::clock::PreciseTimer;
 use crate::distribution::histogram;
 use crate::error::BenchError;
 use crate::protocol::{Lane, Protocol};
 use crate::record::{Record, Tally};
 use crate::worker::{Setup, TICK, Worker, drive};
+use tollhouse_net::clock::PreciseTimer;
 
 /// Connections that one worker opens at the same time: below the shortest listen queues in use (128),
 /// which would drop the rest for a second.

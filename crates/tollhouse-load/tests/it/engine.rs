@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tollhouse_load::case::{Case, Checks, Load, Occupancy, Stairs};
 use tollhouse_load::error::BenchError;
-use tollhouse_load::mock::{Behaviour, Body, Latency, Mock, Share};
 use tollhouse_load::pace::Pace;
 use tollhouse_load::result::{CaseResult, End};
 use tollhouse_load::run::{Settings, run};
+use tollhouse_mock::{Behaviour, Body, Latency, Mock, Share};
 
 fn mock(behaviour: Behaviour) -> Mock {
     Mock::start(Behaviour { workers: 1, ..behaviour }).expect("mock")

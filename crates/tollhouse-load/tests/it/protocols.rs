@@ -9,9 +9,9 @@ mod server;
 
 use tollhouse_load::case::Case;
 use tollhouse_load::error::BenchError;
-use tollhouse_load::mock::{Behaviour, Mock};
 use tollhouse_load::result::CaseResult;
 use tollhouse_load::run::{self, Settings};
+use tollhouse_mock::{Behaviour, Mock};
 
 fn mock(behaviour: Behaviour) -> Mock {
     Mock::start(Behaviour { workers: 1, ..behaviour }).expect("mock")

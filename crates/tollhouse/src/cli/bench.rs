@@ -6,10 +6,9 @@
 //!
 //! A command is added by its file, a variant of [`BenchCommand`] and a line in [`carry_out`].
 
-mod ab;
 mod compare;
 mod connections;
-mod ghz;
+mod dialect;
 mod grpc;
 mod http;
 mod interrupt;
@@ -20,14 +19,13 @@ mod output;
 mod progress;
 mod report;
 mod run;
-mod spelled;
 mod suite;
 mod tls;
-mod wrk;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use tollhouse_dialects::{ab, ghz, wrk, wrk2};
 use tollhouse_load::error::BenchError;
 use tollhouse_load::report::paint::Paint;
 
@@ -89,8 +87,8 @@ enum BenchCommand {
     Tcp(Box<message::TcpArguments>),
     /// Open connections and hold them: how many, and what each costs at both ends.
     Connections(Box<connections::ConnectionsArguments>),
-    /// gRPC calls, in the spelling of ghz: its options, configuration files and output.
-    Ghz(ghz::GhzArguments),
+    /// Take ghz's options and configuration files, and print what ghz prints.
+    Ghz(dialect::DialectArguments),
     /// The cases of a plan file.
     Run(run::RunArguments),
     /// A published report, measured again: shenyu, ngxway, api7, polaris, connections.
@@ -100,11 +98,11 @@ enum BenchCommand {
     /// Two results beside each other: what became faster, what slower, what cannot be told.
     Compare(compare::CompareArguments),
     /// Take wrk's options and print what wrk prints.
-    Wrk(wrk::WrkArguments),
+    Wrk(dialect::DialectArguments),
     /// Take wrk2's options and print what wrk2 prints: a fixed rate, latency from the planned start.
-    Wrk2(wrk::WrkArguments),
+    Wrk2(dialect::DialectArguments),
     /// Take ab's options and print what ab prints.
-    Ab(ab::AbArguments),
+    Ab(dialect::DialectArguments),
 }
 
 /// Carries the command out. What keeps it from measuring is one line on standard error and exit code
@@ -126,7 +124,7 @@ pub fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
 fn carry_out(command: &BenchCommand) -> Result<ExitCode, BenchError> {
     match command {
         BenchCommand::Grpc(arguments) => grpc::run(arguments),
-        BenchCommand::Ghz(arguments) => ghz::run(arguments),
+        BenchCommand::Ghz(arguments) => dialect::run(ghz::run, arguments),
         BenchCommand::Http(arguments) => http::run(arguments),
         BenchCommand::Run(arguments) => run::run(arguments),
         BenchCommand::Connections(arguments) => connections::run(arguments),
@@ -135,9 +133,9 @@ fn carry_out(command: &BenchCommand) -> Result<ExitCode, BenchError> {
         BenchCommand::Suite(arguments) => suite::run(arguments),
         BenchCommand::Report(arguments) => report::run(arguments),
         BenchCommand::Compare(arguments) => compare::run(arguments),
-        BenchCommand::Wrk(arguments) => wrk::wrk(arguments),
-        BenchCommand::Wrk2(arguments) => wrk::wrk2(arguments),
-        BenchCommand::Ab(arguments) => ab::run(arguments),
+        BenchCommand::Wrk(arguments) => dialect::run(wrk::run, arguments),
+        BenchCommand::Wrk2(arguments) => dialect::run(wrk2::run, arguments),
+        BenchCommand::Ab(arguments) => dialect::run(ab::run, arguments),
     }
 }
 

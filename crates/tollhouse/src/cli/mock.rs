@@ -1,6 +1,6 @@
 //! `tollhouse mock`: a mock upstream on the command line.
 //!
-//! Here are the arguments and what is printed; what a mock does is `tollhouse_load::mock`.
+//! Here are the arguments and what is printed; what a mock does is `tollhouse_mock`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,12 +8,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tollhouse_load::error::BenchError;
-use tollhouse_load::mock::{
-    Behaviour, Body, GrpcAnswer, Mock, Shape, Share, Stall, Statuses, Tls, Totals,
-};
 use tollhouse_load::preflight;
-use tollhouse_load::text::parse_duration;
+use tollhouse_mock::{
+    Behaviour, Body, GrpcAnswer, Mock, MockError, Shape, Share, Stall, Statuses, Tls, Totals,
+};
+use tollhouse_stdx::fine_duration;
 
 use super::bench::NOT_MEASURED;
 use tollhouse_control::signals::{Request, Signals};
@@ -52,7 +51,7 @@ pub struct MockArguments {
 
 /// A time with its unit: who writes `20` here seldom means twenty seconds.
 fn parse_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text)?;
+    let time = fine_duration::parse(text)?;
     let is_bare = text.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if is_bare && !time.is_zero() {
         return Err(format!("`{text}` has no unit; write {text}ms or {text}s"));
@@ -183,7 +182,7 @@ pub fn run(arguments: &MockArguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn start(arguments: &MockArguments) -> Result<Mock, BenchError> {
+fn start(arguments: &MockArguments) -> Result<Mock, MockError> {
     let behaviour = behaviour(arguments)?;
     let allowed = preflight::raise_descriptors(arguments.connections + DESCRIPTORS_BESIDE);
     if arguments.connections > allowed.saturating_sub(DESCRIPTORS_BESIDE) {
@@ -248,7 +247,7 @@ fn counted(count: u64, what: &str) -> String {
 }
 
 /// The behaviour that the arguments describe.
-fn behaviour(arguments: &MockArguments) -> Result<Behaviour, BenchError> {
+fn behaviour(arguments: &MockArguments) -> Result<Behaviour, MockError> {
     let mut behaviour = match arguments.preset {
         None => Behaviour::default(),
         Some(Preset::Shenyu) => Behaviour::shenyu(),
@@ -277,7 +276,7 @@ impl LatencyArguments {
 }
 
 impl AnswerArguments {
-    fn apply(&self, behaviour: &mut Behaviour) -> Result<(), BenchError> {
+    fn apply(&self, behaviour: &mut Behaviour) -> Result<(), MockError> {
         set(&mut behaviour.statuses, self.status.clone());
         set(&mut behaviour.error_rate, self.error_rate);
         set(&mut behaviour.reset_rate, self.reset_rate);

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tollhouse_load::mock::{Behaviour, Mock};
 use tollhouse_load::report::{self, Report};
 use tollhouse_load::result::End;
+use tollhouse_mock::{Behaviour, Mock};
 use tollhouse_testkit::program::{Ran, run, run_well};
 
 fn bench(words: &[&str]) -> Command {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use tollhouse_load::mock::{Behaviour, Mock};
+use tollhouse_mock::{Behaviour, Mock};
 use tollhouse_testkit::program::{run, run_well};
 
 const PROTO: &str = "syntax = \"proto3\"; package v1;\n\
@@ -26,7 +26,8 @@ fn mock() -> Mock {
 /// A folder with the published heartbeat configuration, its `.proto` file beside it.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let published = include_str!("../../../tollhouse-load/testdata/ghz/heartbeat_instance.json");
+    let published =
+        include_str!("../../../tollhouse-dialects/testdata/ghz/heartbeat_instance.json");
     std::fs::write(folder.path().join("heartbeat_instance.json"), published).expect("written");
     std::fs::write(folder.path().join("grpcapi.proto"), PROTO).expect("written");
     folder

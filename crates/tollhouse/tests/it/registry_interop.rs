@@ -23,10 +23,13 @@ const IN_FLIGHT: usize = 50;
 
 /// The published files, comments and all.
 const FILES: [(&str, &str); 4] = [
-    ("register", include_str!("../../../tollhouse-load/testdata/ghz/register_instance.json")),
-    ("heartbeat", include_str!("../../../tollhouse-load/testdata/ghz/heartbeat_instance.json")),
-    ("discover", include_str!("../../../tollhouse-load/testdata/ghz/discover_instance.json")),
-    ("deregister", include_str!("../../../tollhouse-load/testdata/ghz/deregister_instance.json")),
+    ("register", include_str!("../../../tollhouse-dialects/testdata/ghz/register_instance.json")),
+    ("heartbeat", include_str!("../../../tollhouse-dialects/testdata/ghz/heartbeat_instance.json")),
+    ("discover", include_str!("../../../tollhouse-dialects/testdata/ghz/discover_instance.json")),
+    (
+        "deregister",
+        include_str!("../../../tollhouse-dialects/testdata/ghz/deregister_instance.json"),
+    ),
 ];
 
 /// The service that the published files register instances of.

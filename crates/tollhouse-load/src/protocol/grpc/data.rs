@@ -12,7 +12,7 @@ use super::frame::{Encoding, frame};
 use super::message::{Fill, Message, MessageError, Templates, compile};
 use crate::case::{GrpcCall, GrpcData};
 use crate::error::BenchError;
-use crate::template::{Template, Variables};
+use go_template::{Template, Variables};
 
 /// The messages of a case, by turns.
 pub(super) struct Data {
@@ -155,7 +155,7 @@ fn json_source(
 impl TextSource {
     /// Fills the text in once.
     fn sample(&self) -> Result<(), DataError> {
-        let method = crate::template::Method::default();
+        let method = go_template::Method::default();
         let mut random = Random::seeded(0);
         let variables = Variables::now("sample", 0, &method, &mut random);
         let text = &mut String::new();

@@ -14,7 +14,7 @@ pub(super) use compile::{Templates, compile};
 use prost::encoding::encode_varint;
 use tollhouse_stdx::Random;
 
-use crate::template::{Template, Variables};
+use go_template::{Template, Variables};
 use scalar::{Input, Scalar};
 
 /// A compiled message.

@@ -13,7 +13,7 @@ use super::message::{Fill, Templates};
 use crate::case::{Case, GrpcCall};
 use crate::error::BenchError;
 use crate::protocol::request::USER_AGENT as GENERATOR;
-use crate::template::Template;
+use go_template::Template;
 
 /// Names that belong to the protocol.
 const RESERVED: [&str; 4] = ["content-type", "te", "host", "connection"];

@@ -6,7 +6,7 @@ use super::{CONTENT_LENGTH, Parts};
 use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
 use crate::protocol::Ticket;
-use crate::template::{Method, Template, TemplateError, Variables};
+use go_template::{Method, Template, TemplateError, Variables};
 
 /// The templates of one request.
 #[derive(Debug)]

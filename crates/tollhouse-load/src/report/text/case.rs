@@ -10,7 +10,7 @@ use crate::connections;
 use crate::distribution::Distribution;
 use crate::pace::Pace;
 use crate::result::{CaseResult, End, ProcessSeries};
-use crate::text::format_duration;
+use tollhouse_stdx::fine_duration;
 
 /// The percentiles in the rows of the table.
 const ROWS: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -86,7 +86,7 @@ fn measured(result: &CaseResult) -> Option<String> {
     let mut text = format!("measured {}", figure::time(result.elapsed_ns as f64));
     let warm_up = result.case.as_ref().map_or(Duration::ZERO, |case| case.load.warm_up);
     if !warm_up.is_zero() {
-        text.push_str(&format!(" after {} of warm-up", format_duration(warm_up)));
+        text.push_str(&format!(" after {} of warm-up", fine_duration::format(warm_up)));
     }
     if result.end == End::Interrupted {
         text.push_str(", then interrupted");
@@ -103,7 +103,7 @@ fn first_bound(result: &CaseResult) -> Option<String> {
     Some(if result.counts.completed >= requests {
         format!("the bound of {}", plural(requests, "request"))
     } else {
-        format!("the bound of {}", format_duration(duration))
+        format!("the bound of {}", fine_duration::format(duration))
     })
 }
 

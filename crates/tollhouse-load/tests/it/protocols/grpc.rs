@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollhouse_load::case::{Case, GrpcCall, GrpcData};
-use tollhouse_load::mock::{Behaviour, Grpc, GrpcAnswer, Tls};
+use tollhouse_mock::{Behaviour, Grpc, GrpcAnswer, Tls};
 
 use super::server::{Call, Plan, Server};
 use super::{few, measure, mock, try_run};
@@ -111,7 +111,7 @@ fn a_server_stream_is_read_to_its_end_or_cut_off() {
 
 #[test]
 fn a_stream_that_does_not_end_is_cut_off_after_its_time() {
-    let latency = tollhouse_load::mock::Latency::fixed(Duration::from_secs(60));
+    let latency = tollhouse_mock::Latency::fixed(Duration::from_secs(60));
     let mock = mock(Behaviour { latency, ..Behaviour::default() });
     let mut case = kinds(mock.address(), "ServerStream", "{}");
     case.load.requests = Some(2);

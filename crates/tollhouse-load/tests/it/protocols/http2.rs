@@ -1,7 +1,7 @@
 //! HTTP/2: streams on shared connections, TLS, GOAWAY, resets, what is no HTTP/2.
 
 use tollhouse_load::case::Body as CaseBody;
-use tollhouse_load::mock::{Behaviour, Body, Tls};
+use tollhouse_mock::{Behaviour, Body, Tls};
 
 use super::server::{Plan, Server, http1_server};
 use super::{few, measure, mock, try_run};

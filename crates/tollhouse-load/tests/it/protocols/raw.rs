@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
-use tollhouse_load::mock::{Behaviour, Tls};
+use tollhouse_mock::{Behaviour, Tls};
 
 use super::{few, measure, mock, try_run};
 

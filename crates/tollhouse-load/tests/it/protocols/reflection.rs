@@ -139,7 +139,7 @@ fn a_server_that_cannot_be_asked_is_named() {
     let error = try_run(&case).expect_err("no such service").to_string();
     assert!(error.contains("its reflection says NotFound"), "{error}");
     // A server that echoes what it is asked, whatever it is.
-    let mock = mock(tollhouse_load::mock::Behaviour::default());
+    let mock = mock(tollhouse_mock::Behaviour::default());
     let mut case = heartbeat(&other);
     case.target = format!("grpc://{}", mock.address());
     let error = try_run(&case).expect_err("an echo is no answer").to_string();

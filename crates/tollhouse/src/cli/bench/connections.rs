@@ -190,7 +190,7 @@ fn lines(lines: &[String]) -> String {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    tollhouse_load::text::parse_duration(text)
+    tollhouse_stdx::fine_duration::parse(text)
 }
 
 /// Shows how it goes on standard error: one line that is written over, or a line now and then.

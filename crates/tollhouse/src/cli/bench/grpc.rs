@@ -8,7 +8,7 @@ use clap::Args;
 use tollhouse_load::case::{Case, GrpcCall, GrpcData, Protocol};
 use tollhouse_load::error::BenchError;
 use tollhouse_load::plan::Plan;
-use tollhouse_load::text::parse_duration;
+use tollhouse_stdx::fine_duration;
 
 use super::load::LoadArguments;
 use super::measure::measure;
@@ -62,10 +62,10 @@ struct CallArguments {
     #[arg(long, value_name = "NAME")]
     authority: Option<String>,
     /// How long to wait between messages of a stream.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = fine_duration::parse)]
     stream_interval: Option<Duration>,
     /// Cancel a streaming call after this long.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = fine_duration::parse)]
     stream_duration: Option<Duration>,
     /// End a streaming call after so many messages.
     #[arg(long, value_name = "COUNT")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tollhouse_load::case::{AtEnd, Load};
 use tollhouse_load::pace::{Burst, Pace, Ramp, Steps};
-use tollhouse_load::text::parse_duration;
+use tollhouse_stdx::fine_duration;
 
 /// The warm-up of a load that time ends, when nothing is said: connections are open and caches filled
 /// after it. A number of requests has none, so that exactly so many are sent.
@@ -28,13 +28,13 @@ pub struct LoadArguments {
     #[arg(short = 'n', long, value_name = "COUNT")]
     requests: Option<u64>,
     /// How long is measured [default: 10s, unless --requests is given].
-    #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = fine_duration::parse)]
     duration: Option<Duration>,
     /// Load before anything is recorded [default: 1s, and none for --requests].
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = fine_duration::parse)]
     warm_up: Option<Duration>,
     /// The longest a request may take before it has failed.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = fine_duration::parse)]
     timeout: Duration,
     /// Open a new connection for every request.
     #[arg(long)]
@@ -67,7 +67,7 @@ struct PaceArguments {
     #[arg(long, value_name = "COUNT:TIME", value_parser = parse_burst)]
     burst: Option<Burst>,
     /// A pause after each answer.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = fine_duration::parse)]
     think: Option<Duration>,
 }
 
@@ -144,12 +144,12 @@ fn parse_steps(text: &str) -> Result<Steps, String> {
         None => parse_rate(&step)?,
     };
     let (start, end) = (parse_rate(&start)?, parse_rate(&end)?);
-    Ok(Steps { start, step, end, every: parse_duration(&every)? })
+    Ok(Steps { start, step, end, every: fine_duration::parse(&every)? })
 }
 
 fn parse_ramp(text: &str) -> Result<Ramp, String> {
     let [from, to, over] = parts(text, "FROM:TO:TIME, such as 0:5000:1m")?;
-    Ok(Ramp { from: parse_rate(&from)?, to: parse_rate(&to)?, over: parse_duration(&over)? })
+    Ok(Ramp { from: parse_rate(&from)?, to: parse_rate(&to)?, over: fine_duration::parse(&over)? })
 }
 
 fn parse_burst(text: &str) -> Result<Burst, String> {
@@ -157,7 +157,7 @@ fn parse_burst(text: &str) -> Result<Burst, String> {
     let [requests, every] = parts(text, shape)?;
     let requests =
         requests.parse().map_err(|_| format!("`{requests}` is no count; write {shape}"))?;
-    Ok(Burst { requests, every: parse_duration(&every)? })
+    Ok(Burst { requests, every: fine_duration::parse(&every)? })
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! What a command does with what it measured: files, text, how much is said on the way.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tollhouse_load::case::Threshold;
 use tollhouse_load::error::BenchError;
+use tollhouse_load::file;
 use tollhouse_load::plan::{Plan, REPEAT_MAX};
 use tollhouse_load::report::{self, Report, csv, hgrm, html, prometheus};
 use tollhouse_load::resource::Watched;
@@ -114,7 +114,7 @@ impl OutputArguments {
     /// The first file whose folder is not there.
     pub fn check(&self) -> Result<(), BenchError> {
         let files = [&self.json, &self.html, &self.hgrm, &self.csv, &self.prometheus];
-        files.into_iter().flatten().try_for_each(|path| check_writable(path))
+        files.into_iter().flatten().try_for_each(|path| file::check_writable(path))
     }
 
     /// Writes every file that was asked for.
@@ -126,38 +126,22 @@ impl OutputArguments {
             report::save(report, path)?;
         }
         if let Some(path) = &self.html {
-            write(path, &html::render(report))?;
+            file::write_text(path, &html::render(report))?;
         }
         if let Some(path) = &self.csv {
-            write(path, &csv::text(report))?;
+            file::write_text(path, &csv::text(report))?;
         }
         if let Some(path) = &self.prometheus {
-            write(path, &prometheus::text(report))?;
+            file::write_text(path, &prometheus::text(report))?;
         }
         if let Some(path) = &self.hgrm {
             for (index, result) in report.results.iter().enumerate() {
                 let text = hgrm::text(result.headline());
-                write(&numbered(path, index, report.results.len()), &text)?;
+                file::write_text(&numbered(path, index, report.results.len()), &text)?;
             }
         }
         Ok(())
     }
-}
-
-/// Refuses a file that cannot be written.
-///
-/// # Errors
-/// It is a folder, or its folder is not there.
-pub(super) fn check_writable(path: &Path) -> Result<(), BenchError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let why = if path.is_dir() {
-        "is a folder; write the name of a file"
-    } else if folder.is_some_and(|folder| !folder.is_dir()) {
-        "cannot be written: its folder is not there"
-    } else {
-        return Ok(());
-    };
-    Err(BenchError::File { path: path.to_owned(), why: why.into() })
 }
 
 /// The file of one of several cases: `page.hgrm`, or `page-1.hgrm`, `page-2.hgrm`, ….
@@ -172,17 +156,6 @@ fn numbered(path: &Path, index: usize, count: usize) -> PathBuf {
         name.push(extension);
     }
     path.with_file_name(name)
-}
-
-/// Writes a file.
-///
-/// # Errors
-/// It cannot be written.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), BenchError> {
-    fs::write(path, text).map_err(|error| BenchError::File {
-        path: path.to_owned(),
-        why: format!("cannot be written: {error}"),
-    })
 }
 
 #[cfg(test)]

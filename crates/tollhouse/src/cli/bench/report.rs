@@ -90,7 +90,10 @@ pub fn run(arguments: &ReportArguments) -> Result<ExitCode, BenchError> {
     if format == Format::Json {
         report::save(&report, path)?;
     } else {
-        super::output::write(path, &written(&report, format, arguments.full, Paint::Plain))?;
+        tollhouse_load::file::write_text(
+            path,
+            &written(&report, format, arguments.full, Paint::Plain),
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use prost_reflect::prost::Message as _;
 
 use super::*;
 use crate::protocol::grpc::testing::pool;
-use crate::template::Method;
+use go_template::Method;
 
 fn method() -> MethodDescriptor {
     let service = pool("kinds.proto").get_service_by_name("kinds.v1.Kinds").expect("service");

@@ -12,7 +12,7 @@ use super::scalar::{Input, Scalar};
 use super::well_known::{self, Form};
 use super::{Message, MessageError, Piece, Value, Zero, put_field};
 use crate::case::GrpcCall;
-use crate::template::{Functions, Template};
+use go_template::{Functions, Template};
 
 /// What `{{…}}` in texts means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::protocol::grpc::testing::{descriptor, testdata};
-use crate::template::{Functions, Method, Variables};
+use go_template::{Functions, Method, Variables};
 
 fn encoded(json: &Json, descriptor: &MessageDescriptor) -> Result<Vec<u8>, String> {
     let message = compile(json, descriptor, Templates::Filled(Functions::All));

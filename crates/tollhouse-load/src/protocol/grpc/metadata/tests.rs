@@ -5,7 +5,7 @@ use serde_json::json;
 use tollhouse_stdx::Random;
 
 use super::*;
-use crate::template::{Method, Variables};
+use go_template::{Method, Variables};
 
 fn filled(metadata: Json, number: u64) -> Result<HeaderMap, String> {
     let call = GrpcCall { metadata: Some(metadata), ..GrpcCall::default() };

@@ -1,0 +1,53 @@
+//! `tollhouse bench ab`: measures as ab does, prints what ab prints, writes the files that it writes.
+
+use tollhouse_load::error::BenchError;
+use tollhouse_load::file;
+
+use super::options::parse;
+use super::output::{self, Heartbeat};
+use crate::{Asked, Process};
+
+/// Carries out a command line, the tool's name not included.
+///
+/// # Errors
+/// The command line is not understood, nothing could be measured, or a file cannot be written.
+pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchError> {
+    let command = match parse(arguments)? {
+        Asked::Run(command) => command,
+        Asked::Print(text) => return process.print(&text),
+    };
+    for path in command.csv.iter().chain(&command.gnuplot) {
+        file::check_writable(path)?;
+    }
+    process.print(&output::opening(&command))?;
+    let mut heartbeat = Heartbeat::of(&command);
+    let result = process.measure(&command.case, |progress, process| {
+        if progress.last_failure.is_some_and(|failure| command.ends_on(failure)) {
+            process.stop.stop();
+        }
+        match &mut heartbeat {
+            Some(heartbeat) => process.print_error(&heartbeat.due(progress.counts.completed)),
+            None => Ok(()),
+        }
+    })?;
+    if let Some(heartbeat) = &mut heartbeat {
+        process.print_error(&heartbeat.end(result.counts.completed))?;
+    }
+    command.accept(&result)?;
+    process.print(&output::text(&command, &result))?;
+    if let Some(path) = &command.csv {
+        file::write_text(path, &output::csv(&result))?;
+    }
+    if let Some(path) = &command.gnuplot {
+        let (kept, completed) = (result.samples.len() as u64, result.counts.completed);
+        if kept < completed {
+            let path = path.display();
+            process.remark(&format!("{path}: the first {kept} of {completed} requests"))?;
+        }
+        file::write_text(path, &output::gnuplot(&result))?;
+    }
+    if command.sheet.confidence {
+        process.print_doubts(result)?;
+    }
+    Ok(())
+}

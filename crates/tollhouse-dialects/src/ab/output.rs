@@ -1,0 +1,97 @@
+//! A result as ab prints it, line by line, so that scripts that read ab's output read this: text or HTML
+//! tables, percentiles as CSV, requests as columns for gnuplot, and the lines about progress.
+
+mod files;
+mod html;
+mod summary;
+mod times;
+
+use crate::ab::options::AbCommand;
+use tollhouse_load::result::CaseResult;
+
+pub use files::{csv, gnuplot};
+
+use summary::Summary;
+use times::Times;
+
+/// From so many requests on there are lines about progress.
+const PROGRESS_FROM: u64 = 151;
+/// Lines about progress in a run, and the fewest requests from one to the next.
+const PROGRESS_LINES: u64 = 10;
+const PROGRESS_STEP_MIN: u64 = 100;
+
+/// What is printed before the run.
+pub fn opening(command: &AbCommand) -> String {
+    if command.sheet.html.is_some() {
+        return String::new();
+    }
+    let through =
+        command.proxy.as_ref().map_or_else(String::new, |proxy| format!(" [through {proxy}]"));
+    let host = &command.address.host;
+    let end = if has_progress(command) { "\n" } else { "..." };
+    format!("{}\n\nBenchmarking {host}{through} (be patient){end}", banner())
+}
+
+/// What is printed after it.
+pub fn text(command: &AbCommand, result: &CaseResult) -> String {
+    let summary = Summary::of(command, result);
+    let times = Times::of(result);
+    if let Some(attributes) = &command.sheet.html {
+        return html::text(attributes, &banner(), &summary, &times);
+    }
+    let mut out = String::new();
+    if !has_progress(command) {
+        out.push_str("..done\n");
+    }
+    out.push_str("\n\n");
+    out.push_str(&summary.text());
+    if times.count() > 0 {
+        let confidence = command.sheet.confidence;
+        out.push_str(&if confidence { times.table() } else { times.short_table() });
+    }
+    if command.sheet.percentiles && times.count() > 1 {
+        out.push_str(&times.percentiles());
+    }
+    out
+}
+
+fn banner() -> String {
+    format!("This is tollhouse bench ab, Version {}, as ApacheBench 2.3", env!("CARGO_PKG_VERSION"))
+}
+
+fn has_progress(command: &AbCommand) -> bool {
+    command.sheet.progress && command.requests >= PROGRESS_FROM
+}
+
+/// The lines about progress, which belong on standard error.
+#[derive(Debug)]
+pub struct Heartbeat {
+    step: u64,
+    next: u64,
+}
+
+impl Heartbeat {
+    /// For a command; `None` when it asks for none.
+    pub fn of(command: &AbCommand) -> Option<Self> {
+        let step = (command.requests / PROGRESS_LINES).max(PROGRESS_STEP_MIN);
+        has_progress(command).then_some(Self { step, next: step })
+    }
+
+    /// The lines that are due when so many requests are done.
+    pub fn due(&mut self, completed: u64) -> String {
+        let mut out = String::new();
+        while self.next <= completed {
+            out.push_str(&format!("Completed {} requests\n", self.next));
+            self.next += self.step;
+        }
+        out
+    }
+
+    /// The line at the end.
+    pub fn end(&mut self, completed: u64) -> String {
+        self.due(completed) + &format!("Finished {completed} requests\n")
+    }
+}
+
+#[cfg(test)]
+mod tests;

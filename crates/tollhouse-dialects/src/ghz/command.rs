@@ -1,0 +1,54 @@
+//! `tollhouse bench ghz`: measures as ghz does, and prints what ghz prints. What ghz would do differently, and
+//! doubts about the figures, go to standard error.
+
+use tollhouse_load::error::BenchError;
+use tollhouse_load::file;
+use tollhouse_load::plan::Plan;
+use tollhouse_load::report::{Report, html};
+use tollhouse_load::session::{self, Options};
+
+use super::{Format, GhzOptions, output, parse};
+use crate::{Asked, Process};
+
+/// Carries out a command line, the tool's name not included.
+///
+/// # Errors
+/// The command line is not understood, nothing could be measured, or the output cannot be written.
+pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchError> {
+    let command = match parse(arguments)? {
+        Asked::Run(command) => command,
+        Asked::Print(text) => return process.print(&text),
+    };
+    if let Some(path) = &command.options.output {
+        file::check_writable(path)?;
+    }
+    for note in &command.notes {
+        process.remark(note)?;
+    }
+    let options = Options {
+        command: process.command_line.clone(),
+        stop: process.stop.clone(),
+        ..Options::default()
+    };
+    let session = session::run(&Plan::of(command.case), &options, &mut |_| ())?;
+    let text = text(&session.report, &command.options);
+    match &command.options.output {
+        Some(path) => file::write_text(path, &text)?,
+        None => process.print(&text)?,
+    }
+    for result in session.report.results {
+        if let Some(remark) = output::remark(&result) {
+            process.remark(&remark)?;
+        }
+        process.print_doubts(result)?;
+    }
+    session.failed.map_or(Ok(()), Err)
+}
+
+fn text(report: &Report, options: &GhzOptions) -> String {
+    match (options.format, report.results.first()) {
+        (Format::Html, _) => html::render(report),
+        (_, Some(result)) => output::text(result, options),
+        (_, None) => String::new(),
+    }
+}

@@ -1,0 +1,218 @@
+//! Values by key, with where they come from, and the getters that turn them into what they mean.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::quantity;
+use tollhouse_load::error::BenchError;
+
+/// Where a value was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    /// On the command line.
+    Flag,
+    /// In a file.
+    File(PathBuf),
+}
+
+/// Values by key.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    values: BTreeMap<&'static str, (Value, Source)>,
+    /// The file that was read.
+    file: Option<PathBuf>,
+}
+
+impl Settings {
+    /// No values yet, of a file.
+    pub(super) fn of_file(path: PathBuf) -> Self {
+        Self { values: BTreeMap::new(), file: Some(path) }
+    }
+
+    /// Whether a file was read: ghz has other defaults then.
+    pub(super) fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    pub(super) fn set(&mut self, key: &'static str, value: Value, source: Source) {
+        self.values.insert(key, (value, source));
+    }
+
+    /// Takes over the values of another, which win.
+    pub(super) fn merge(&mut self, other: Settings) {
+        self.values.extend(other.values);
+    }
+
+    /// Whether a key has a value.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.value(key).is_some()
+    }
+
+    fn value(&self, key: &str) -> Option<&Value> {
+        self.values.get(key).map(|(value, _)| value).filter(|value| !value.is_null())
+    }
+
+    /// An error about a key, told where it was written.
+    pub(super) fn error(&self, key: &str, why: impl std::fmt::Display) -> BenchError {
+        match self.values.get(key).map(|(_, source)| source) {
+            Some(Source::File(path)) => {
+                BenchError::File { path: path.clone(), why: format!("{key}: {why}") }
+            }
+            Some(Source::Flag) if key == "host" => {
+                BenchError::Case { key: "ghz: host".into(), why: why.to_string() }
+            }
+            Some(Source::Flag) => {
+                BenchError::Case { key: format!("ghz: --{key}"), why: why.to_string() }
+            }
+            None => BenchError::Case { key: format!("ghz: {key}"), why: why.to_string() },
+        }
+    }
+
+    /// A text without the spaces around it; an empty one is none.
+    pub(super) fn text(&self, key: &str) -> Result<Option<String>, BenchError> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let text = scalar(value).ok_or_else(|| self.error(key, "must be a text"))?;
+        let text = text.trim();
+        Ok((!text.is_empty()).then(|| text.to_owned()))
+    }
+
+    pub(super) fn toggle(&self, key: &str) -> Result<bool, BenchError> {
+        match self.value(key) {
+            None => Ok(false),
+            Some(Value::Bool(is_on)) => Ok(*is_on),
+            Some(Value::String(text)) if text == "true" || text == "1" => Ok(true),
+            Some(Value::String(text)) if text == "false" || text == "0" => Ok(false),
+            Some(other) => Err(self.error(key, format!("{other} is neither true nor false"))),
+        }
+    }
+
+    /// A whole number from 0, also when written as a text.
+    pub(super) fn count(&self, key: &str) -> Result<Option<u64>, BenchError> {
+        let Some(number) = self.signed(key)? else { return Ok(None) };
+        let count = u64::try_from(number);
+        count.map(Some).map_err(|_| self.error(key, format!("{number} is below 0")))
+    }
+
+    /// A whole number, also when written as a text.
+    pub(super) fn signed(&self, key: &str) -> Result<Option<i64>, BenchError> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let number = match value {
+            Value::Number(number) => {
+                let fraction = number.as_f64().filter(|value| value.fract() == 0.0);
+                number.as_i64().or(fraction.map(|value| value as i64))
+            }
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        let in_range = number.filter(|number| number.unsigned_abs() <= quantity::COUNT_MAX);
+        match in_range {
+            Some(number) => Ok(Some(number)),
+            None => Err(self.error(key, format!("{value} is no whole number of up to 9 digits"))),
+        }
+    }
+
+    /// A time; a number, in a file, is nanoseconds.
+    pub(super) fn time(&self, key: &str) -> Result<Option<Duration>, BenchError> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let time = match value {
+            Value::Number(number) => number
+                .as_u64()
+                .map(Duration::from_nanos)
+                .ok_or_else(|| format!("{number} is no number of nanoseconds")),
+            Value::String(text) => quantity::time(text.trim()),
+            other => Err(format!("{other} is no time such as 10s")),
+        };
+        time.map(Some).map_err(|why| self.error(key, why))
+    }
+
+    /// A time that is not 0.
+    pub(super) fn time_above_zero(&self, key: &str) -> Result<Option<Duration>, BenchError> {
+        Ok(self.time(key)?.filter(|time| !time.is_zero()))
+    }
+
+    /// A number of bytes such as `10MB`.
+    pub(super) fn bytes(&self, key: &str) -> Result<Option<u64>, BenchError> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        quantity::bytes(&text).map(Some).map_err(|why| self.error(key, why))
+    }
+
+    /// A list of texts, or one text with commas.
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, BenchError> {
+        match self.value(key) {
+            None => Ok(Vec::new()),
+            Some(Value::String(text)) if text.trim().is_empty() => Ok(Vec::new()),
+            Some(Value::String(text)) => Ok(text.split(',').map(|part| part.to_owned()).collect()),
+            Some(Value::Array(items)) => items
+                .iter()
+                .map(|item| scalar(item).ok_or_else(|| self.error(key, "must hold texts only")))
+                .collect(),
+            Some(_) => Err(self.error(key, "must be a list of texts")),
+        }
+    }
+
+    /// Texts by name.
+    pub(super) fn texts_by_name(
+        &self,
+        key: &str,
+    ) -> Result<Option<BTreeMap<String, String>>, BenchError> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let map = value.as_object().ok_or_else(|| {
+            self.error(key, "must be an object of texts, such as {\"name\": \"value\"}")
+        })?;
+        let mut texts = BTreeMap::new();
+        for (name, value) in map {
+            let text = scalar(value)
+                .ok_or_else(|| self.error(key, format!("`{name}` must be a text, not {value}")))?;
+            texts.insert(name.clone(), text);
+        }
+        Ok(Some(texts))
+    }
+
+    /// Anything.
+    pub(super) fn any(&self, key: &str) -> Option<&Value> {
+        self.value(key)
+    }
+
+    /// One of the words that a key may have, in any letter case.
+    pub(super) fn word(
+        &self,
+        key: &str,
+        known: &[&'static str],
+    ) -> Result<Option<&'static str>, BenchError> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        let found = known.iter().find(|word| word.eq_ignore_ascii_case(&text));
+        found
+            .map(|word| Some(*word))
+            .ok_or_else(|| self.error(key, format!("`{text}` is none of {}", known.join(", "))))
+    }
+
+    /// What ghz can do and this cannot: refused where leaving it out would surprise, noted otherwise.
+    pub(super) fn refuse_unsupported(&self, notes: &mut Vec<String>) -> Result<(), BenchError> {
+        if self.text("debug")?.is_some() {
+            return Err(self.error("debug", "requests are not logged one by one; leave it out"));
+        }
+        // Connections take turns over the addresses of a name, whichever of these is asked for.
+        self.word("lb-strategy", &["round_robin", "pick_first"])?;
+        if self.bytes("max-send-message-size")?.is_some() {
+            notes.push("max-send-message-size is not enforced: what the data holds is sent".into());
+        }
+        // Without a meaning under load: connecting counts into the time-out of a request, and a
+        // connection that carries requests all the time needs no pings.
+        self.time("connect-timeout")?;
+        self.time("keepalive")?;
+        Ok(())
+    }
+}
+
+/// A text, or a number or truth value as a text.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(is_true) => Some(is_true.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}

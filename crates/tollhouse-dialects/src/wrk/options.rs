@@ -1,0 +1,309 @@
+//! The command lines of wrk and wrk2.
+//!
+//! Both are read alike; wrk2 adds a rate, and with it an open loop. Scripts are read by
+//! [`script`](super::script), as far as they only say what to send.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::getopt::{self, Grammar, Line, Order};
+use crate::{Asked, set_header};
+use tollhouse_load::case::{Case, Load};
+use tollhouse_load::error::BenchError;
+use tollhouse_load::pace::Pace;
+
+use super::script::Script;
+
+/// Which of the two is spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// wrk: a closed loop.
+    Wrk,
+    /// wrk2: a rate, and latency from the instant at which a request was planned.
+    Wrk2,
+}
+
+/// What one of them was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WrkCommand {
+    /// What to measure.
+    pub case: Case,
+    /// The URL as written.
+    pub url: String,
+    /// Threads, as asked.
+    pub threads: u64,
+    /// Connections, as asked; the case has the same number for each thread, so it may have fewer.
+    pub connections: u64,
+    /// How long, as asked, wrk2's calibration included.
+    pub duration: Duration,
+    /// Which distributions are printed.
+    pub shown: Shown,
+}
+
+/// Which distributions are printed beside the summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shown {
+    /// None.
+    Summary,
+    /// The one that the tool reports.
+    Latency,
+    /// With the one that leaves out how late requests were sent.
+    Both,
+}
+
+/// How long a request may take when nothing is said.
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(2);
+/// wrk2 spends so long on calibration and forgets what it saw meanwhile.
+const CALIBRATION: Duration = Duration::from_secs(10);
+/// Units of counts and of times, each with its factor.
+const METRIC: [(&str, u64); 5] = [
+    ("k", 1_000),
+    ("m", 1_000_000),
+    ("g", 1_000_000_000),
+    ("t", 1_000_000_000_000),
+    ("p", 1_000_000_000_000_000),
+];
+const TIME: [(&str, u64); 3] = [("s", 1), ("m", 60), ("h", 3_600)];
+/// The longest time and the most connections taken: beyond, products overflow long after sense ends.
+const VALUE_MAX: u64 = 1_000_000_000;
+
+const WRK: Grammar = Grammar {
+    tool: "wrk",
+    flags: "Lvh",
+    valued: "cdtsHT",
+    long: &[
+        ("connections", 'c'),
+        ("duration", 'd'),
+        ("threads", 't'),
+        ("script", 's'),
+        ("header", 'H'),
+        ("latency", 'L'),
+        ("timeout", 'T'),
+        ("help", 'h'),
+        ("version", 'v'),
+    ],
+    order: Order::Anywhere,
+};
+
+const WRK2: Grammar = Grammar {
+    tool: "wrk2",
+    flags: "LUBvh",
+    valued: "cdtsHTR",
+    long: &[
+        ("connections", 'c'),
+        ("duration", 'd'),
+        ("threads", 't'),
+        ("script", 's'),
+        ("header", 'H'),
+        ("latency", 'L'),
+        ("u_latency", 'U'),
+        ("batch_latency", 'B'),
+        ("timeout", 'T'),
+        ("rate", 'R'),
+        ("help", 'h'),
+        ("version", 'v'),
+    ],
+    order: Order::Anywhere,
+};
+
+/// Reads a command line, the tool's name not included.
+///
+/// # Errors
+/// What the tool would have refused too, and what is not supported here with the reason.
+pub fn parse(tool: Tool, arguments: &[String]) -> Result<Asked<WrkCommand>, BenchError> {
+    let grammar = match tool {
+        Tool::Wrk => &WRK,
+        Tool::Wrk2 => &WRK2,
+    };
+    let refuse = |why: String| BenchError::Case { key: grammar.tool.into(), why };
+    let line = getopt::parse(grammar, arguments).map_err(refuse)?;
+    let has = |letter| line.options.iter().any(|(option, _)| *option == letter);
+    if has('h') {
+        return Ok(Asked::Print(usage(tool)));
+    }
+    if has('v') && line.operands.is_empty() {
+        return Ok(Asked::Print(format!(
+            "{} options, read by tollhouse {}\n",
+            grammar.tool,
+            env!("CARGO_PKG_VERSION")
+        )));
+    }
+    let values = Values::of(&line).map_err(refuse)?;
+    let url = target(&line).map_err(refuse)?;
+    values.check(tool).map_err(refuse)?;
+    Ok(Asked::Run(values.into_command(tool, url)?))
+}
+
+/// The values of a command line, wrk's defaults where it says nothing.
+struct Values {
+    connections: u64,
+    threads: u64,
+    duration_seconds: u64,
+    timeout: Duration,
+    rate: Option<u64>,
+    headers: Vec<(String, String)>,
+    script: Option<String>,
+    shown: Shown,
+}
+
+impl Values {
+    fn of(line: &Line) -> Result<Self, String> {
+        let mut values = Self {
+            connections: 10,
+            threads: 2,
+            duration_seconds: 10,
+            timeout: TIMEOUT_DEFAULT,
+            rate: None,
+            headers: Vec::new(),
+            script: None,
+            shown: Shown::Summary,
+        };
+        for (letter, value) in &line.options {
+            values.take(*letter, value)?;
+        }
+        Ok(values)
+    }
+
+    fn take(&mut self, letter: char, value: &str) -> Result<(), String> {
+        match letter {
+            'c' => self.connections = scaled("connections", value, &METRIC)?,
+            't' => self.threads = scaled("threads", value, &METRIC)?,
+            'd' => self.duration_seconds = scaled("duration", value, &TIME)?,
+            'T' => self.timeout = Duration::from_secs(scaled("timeout", value, &TIME)?),
+            'R' => self.rate = Some(scaled("rate", value, &METRIC)?),
+            's' => self.script = Some(value.to_owned()),
+            'H' => self.take_header(value)?,
+            'L' => self.shown = self.shown.max(Shown::Latency),
+            'U' => self.shown = Shown::Both,
+            // `-v` beside a URL prints nothing more here. `-B` times whole batches of pipelined
+            // requests; nothing is pipelined, so that each request is its own batch.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_header(&mut self, text: &str) -> Result<(), String> {
+        let (name, value) =
+            text.split_once(':').ok_or_else(|| format!("header `{text}` has no colon"))?;
+        set_header(&mut self.headers, name.trim(), value.trim().to_owned());
+        Ok(())
+    }
+
+    fn check(&self, tool: Tool) -> Result<(), String> {
+        if self.threads == 0 || self.duration_seconds == 0 {
+            return Err("threads and duration must be above 0".into());
+        }
+        if self.timeout.is_zero() {
+            return Err("timeout must be above 0".into());
+        }
+        if self.connections < self.threads {
+            return Err("number of connections must be >= threads".into());
+        }
+        if tool == Tool::Wrk2 && self.rate.unwrap_or(0) == 0 {
+            return Err("Throughput MUST be specified with the --rate or -R option".into());
+        }
+        Ok(())
+    }
+
+    fn into_command(self, tool: Tool, url: String) -> Result<WrkCommand, BenchError> {
+        let duration = Duration::from_secs(self.duration_seconds);
+        let warm_up = match tool {
+            Tool::Wrk2 if duration > CALIBRATION => CALIBRATION,
+            _ => Duration::ZERO,
+        };
+        let per_thread = self.connections / self.threads;
+        let mut case = Case::new(url.clone());
+        case.name = format!("{} connections", per_thread * self.threads);
+        case.load = Load {
+            connections: usize::try_from(per_thread * self.threads).unwrap_or(usize::MAX),
+            workers: usize::try_from(self.threads).ok(),
+            pace: self.rate.map_or(Pace::Closed, |rate| Pace::Rate(rate as f64)),
+            duration: Some(duration - warm_up),
+            warm_up,
+            timeout: self.timeout,
+            ..Load::default()
+        };
+        // Neither looks at certificates, and both count answers of any status as requests.
+        case.tls.insecure = url.starts_with("https:");
+        case.checks.any_status = true;
+        case.http.headers = self.headers;
+        if let Some(path) = &self.script {
+            let headers = std::mem::take(&mut case.http.headers);
+            Script::read(Path::new(path), headers)?.apply(&mut case);
+        }
+        // Neither says who asks: an empty value takes the generator's own line away.
+        let headers = &mut case.http.headers;
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
+            headers.push(("User-Agent".to_owned(), String::new()));
+        }
+        Ok(WrkCommand {
+            case,
+            url,
+            threads: self.threads,
+            connections: self.connections,
+            duration,
+            shown: self.shown,
+        })
+    }
+}
+
+fn target(line: &Line) -> Result<String, String> {
+    let (url, more) = match line.operands.as_slice() {
+        [] => return Err("a URL is missing, such as http://127.0.0.1:9080/".into()),
+        [url, more @ ..] => (url, more),
+    };
+    if let Some(argument) = more.first() {
+        return Err(format!(
+            "`{argument}`: arguments for a script are not supported; write what is sent in a plan file"
+        ));
+    }
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    if !matches!(scheme, Some("http" | "https")) {
+        return Err(format!("invalid URL: {url}"));
+    }
+    Ok(url.clone())
+}
+
+/// A whole number with an optional unit, whose letter case does not matter.
+fn scaled(name: &str, text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let known = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    let scale = if unit.is_empty() { Some(1) } else { known.map(|(_, scale)| *scale) };
+    let value = number.parse::<u64>().ok().zip(scale).and_then(|(n, scale)| n.checked_mul(scale));
+    value.filter(|value| *value <= VALUE_MAX).ok_or_else(|| {
+        let units: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+        format!(
+            "{name} `{text}` is no whole number up to {VALUE_MAX} with a unit of {}",
+            units.join(", ")
+        )
+    })
+}
+
+/// The list of options.
+pub fn usage(tool: Tool) -> String {
+    let (name, more) = match tool {
+        Tool::Wrk => ("wrk", "    -L, --latency          Print the distribution of times\n"),
+        Tool::Wrk2 => (
+            "wrk2",
+            "    -R, --rate        <N>  Requests a second over all connections; required\n    \
+             -L, --latency          Print the distribution of latency, from the planned start\n    \
+             -U, --u_latency        Print the one from the actual start as well\n    \
+             -B, --batch_latency    Time batches; each request is a batch of its own here\n",
+        ),
+    };
+    format!(
+        "Usage: tollhouse bench {name} <options> <url>\n  Options:\n    \
+         -c, --connections <N>  Connections to keep open (10)\n    \
+         -d, --duration    <T>  How long (10s)\n    \
+         -t, --threads     <N>  Threads (2)\n    \
+         -s, --script      <S>  A Lua script that only says what to send\n    \
+         -H, --header      <H>  Add a header; may be repeated\n{more}    \
+         -T, --timeout     <T>  The longest a request may take (2s)\n    \
+         -v, --version          Print the version\n\n  \
+         Numbers may have a unit (1k, 1M, 1G), times too (2s, 2m, 2h).\n"
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+//! `tollhouse bench wrk2`: measures as wrk2 does, and prints what wrk2 prints.
+
+use tollhouse_load::error::BenchError;
+
+use super::output;
+use crate::wrk::options::{Tool, parse};
+use crate::wrk::output::heading;
+use crate::{Asked, Process};
+
+/// Carries out a command line, the tool's name not included.
+///
+/// # Errors
+/// The command line is not understood, or nothing could be measured.
+pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchError> {
+    let command = match parse(Tool::Wrk2, arguments)? {
+        Asked::Run(command) => command,
+        Asked::Print(text) => return process.print(&text),
+    };
+    process.print(&heading(&command))?;
+    let mut is_calibrated = false;
+    let result = process.measure(&command.case, |progress, process| {
+        let mean = progress.warm_up_mean.filter(|_| !progress.is_warming_up && !is_calibrated);
+        is_calibrated |= mean.is_some();
+        mean.map_or(Ok(()), |mean| process.print(&output::calibration(command.threads, mean)))
+    })?;
+    process.print(&output::text(&result, command.shown))?;
+    process.print_doubts(result)
+}

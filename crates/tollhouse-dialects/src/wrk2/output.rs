@@ -1,0 +1,128 @@
+//! A result as wrk2 prints it: wrk's table with latency from the planned start, and under `--latency`
+//! the HdrHistogram spectrum that plotters read.
+
+use std::time::Duration;
+
+use crate::wrk::options::Shown;
+use crate::wrk::output::{microseconds, padded, table, totals};
+use tollhouse_load::distribution::Distribution;
+use tollhouse_load::report::hgrm;
+use tollhouse_load::result::CaseResult;
+use tollhouse_load::worker::TICK;
+
+/// What the short list under the table has.
+const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0];
+/// What separates the spectrum from what follows.
+const RULER: &str = "----------------------------------------------------------\n";
+
+/// The lines about calibration, one for each thread. There is one warm-up for all of them, so they say
+/// the same.
+pub fn calibration(threads: u64, mean: Duration) -> String {
+    let line = format!(
+        "  Thread calibration: mean lat.: {:.3}ms, rate sampling interval: {}ms\n",
+        mean.as_secs_f64() * 1e3,
+        TICK.as_millis()
+    );
+    line.repeat(usize::try_from(threads).unwrap_or(usize::MAX).min(LINES_MAX))
+}
+
+/// Lines about calibration, at most: threads beyond have nothing else to say.
+const LINES_MAX: usize = 1_024;
+
+/// What is printed after the run.
+pub fn text(result: &CaseResult, shown: Shown) -> String {
+    let latency = result.headline();
+    let mut out = table(latency, &result.worker_rates);
+    if shown >= Shown::Latency {
+        out.push_str(&spectrum(latency, "Recorded Latency"));
+    }
+    if shown == Shown::Both {
+        let about = "Uncorrected Latency (measured without taking delayed starts into account)";
+        out.push('\n');
+        out.push_str(&spectrum(&result.response_time, about));
+    }
+    out.push_str(&totals(result));
+    out
+}
+
+fn spectrum(times: &Distribution, about: &str) -> String {
+    let mut out = format!("  Latency Distribution (HdrHistogram - {about})\n");
+    for percent in PERCENTILES {
+        let value_ns = times.percentile_ns(percent).unwrap_or(0);
+        let value = padded(&microseconds(value_ns as f64 / 1e3), 10);
+        out.push_str(&format!("{percent:7.3}%{value}\n"));
+    }
+    out.push_str("\n  Detailed Percentile spectrum:\n");
+    out.push_str(&hgrm::text(times));
+    out.push_str(RULER);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollhouse_load::result::Counts;
+
+    /// A run that was recorded, and what was printed of it then; wrk2's columns are checked by eye.
+    #[test]
+    fn a_recorded_run_is_printed_as_it_was() {
+        let recorded = include_str!("../../testdata/wrk/rate.json");
+        let result: CaseResult = serde_json::from_str(recorded).expect("a result");
+        let expected = include_str!("../../testdata/wrk/rate.wrk2.txt");
+        assert_eq!(text(&result, Shown::Both), expected);
+        let expected = include_str!("../../testdata/wrk/rate.wrk.txt");
+        assert_eq!(crate::wrk::output::text(&result, Shown::Latency), expected);
+    }
+
+    fn recorded(values_us: impl IntoIterator<Item = u64>) -> Distribution {
+        let mut histogram = tollhouse_load::distribution::histogram();
+        for value in values_us {
+            histogram.record(value * 1_000).expect("in range");
+        }
+        Distribution::of(&histogram)
+    }
+
+    fn result() -> CaseResult {
+        CaseResult {
+            elapsed_ns: 20_000_000_000,
+            concurrency: 100,
+            open_loop: true,
+            counts: Counts {
+                completed: 1_000,
+                succeeded: 1_000,
+                statuses: [("200".to_owned(), 1_000)].into(),
+                received_bytes: 3_000_000,
+                ..Counts::default()
+            },
+            latency: Some(recorded((1..=1_000).map(|n| n * 10))),
+            response_time: recorded((1..=1_000).map(|n| n * 5)),
+            ..CaseResult::default()
+        }
+    }
+
+    #[test]
+    fn latency_is_from_the_planned_start() {
+        let text = text(&result(), Shown::Both);
+        let halves: Vec<&str> = text.lines().filter(|line| line.starts_with(" 50.000%")).collect();
+        assert_eq!(halves, [" 50.000%    5.00ms", " 50.000%    2.50ms"]);
+        assert!(text.contains("(HdrHistogram - Recorded Latency)\n"), "{text}");
+        assert!(text.contains("\n\n  Latency Distribution (HdrHistogram - Uncorrected"), "{text}");
+        assert_eq!(text.matches("  Detailed Percentile spectrum:\n       Value ").count(), 2);
+        assert_eq!(text.matches(RULER).count(), 2);
+        assert!(text.ends_with("Requests/sec:     50.00\nTransfer/sec:    146.48KB\n"), "{text}");
+    }
+
+    #[test]
+    fn the_summary_has_no_spectrum() {
+        let text = text(&result(), Shown::Summary);
+        assert!(!text.contains("spectrum"), "{text}");
+        assert!(text.starts_with("  Thread Stats   Avg"), "{text}");
+    }
+
+    #[test]
+    fn each_thread_has_its_line_about_calibration() {
+        let lines = calibration(2, Duration::from_micros(1_234));
+        let line = "  Thread calibration: mean lat.: 1.234ms, rate sampling interval: 100ms";
+        assert_eq!(lines.lines().collect::<Vec<_>>(), [line, line]);
+    }
+}

@@ -2,12 +2,10 @@
 //! it, so that what reads theirs reads ours.
 
 pub mod date;
-mod json;
+pub mod json;
 
 use std::fmt::Write;
 use std::time::Duration;
-
-pub use json::{compact, indented};
 
 /// Appends a number as `%v` shows it: the shortest digits that read back, with an exponent below 0.0001
 /// and from a million on.

@@ -4,29 +4,20 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
+use serde_json::ser::Formatter;
 
-/// In one line.
-pub fn compact(value: &impl Serialize) -> String {
-    written(value, CompactFormatter)
-}
-
-/// With two spaces a level.
-pub fn indented(value: &impl Serialize) -> String {
-    written(value, PrettyFormatter::new())
-}
-
-fn written(value: &impl Serialize, layout: impl Formatter) -> String {
+/// A value in one line.
+pub fn to_text(value: &impl Serialize) -> String {
     let mut bytes = Vec::new();
-    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Go(layout));
+    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Go);
     value.serialize(&mut serializer).expect("plain data has text keys, and memory takes any text");
     String::from_utf8(bytes).expect("JSON is text")
 }
 
-/// A layout with Go's spelling of texts and numbers.
-struct Go<F>(F);
+/// The compact layout, with texts and numbers as Go writes them.
+struct Go;
 
-impl<F: Formatter> Formatter for Go<F> {
+impl Formatter for Go {
     fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
         const PLAIN: std::ops::Range<f64> = 1e-6..1e21;
         if value == 0.0 || PLAIN.contains(&value.abs()) {
@@ -56,50 +47,6 @@ impl<F: Formatter> Formatter for Go<F> {
         }
         writer.write_all(rest.as_bytes())
     }
-
-    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_array(writer)
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_array(writer)
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        self.0.begin_array_value(writer, first)
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_array_value(writer)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_object(writer)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_object(writer)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        self.0.begin_object_key(writer, first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(writer)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_object_value(writer)
-    }
 }
 
 #[cfg(test)]
@@ -109,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_and_numbers_are_spelled_as_in_go() {
+    fn texts_and_numbers_are_written_as_in_go() {
         for (value, expected) in [
             (json!("<a>&\u{2028}\"\n"), r#""\u003ca\u003e\u0026\u2028\"\n""#),
             (json!(20.0), "20"),
@@ -118,8 +65,7 @@ mod tests {
             (json!(1e21), "1e+21"),
             (json!({"a": [1, {}], "b": []}), r#"{"a":[1,{}],"b":[]}"#),
         ] {
-            assert_eq!(compact(&value), expected);
+            assert_eq!(to_text(&value), expected);
         }
-        assert_eq!(indented(&json!({"a": [1]})), "{\n  \"a\": [\n    1\n  ]\n}");
     }
 }

@@ -1,4 +1,4 @@
-//! `tollhouse bench ab`: measures as ab does, prints what ab prints, writes the files that it writes.
+//! `tollhouse bench ab`: measures as ab does, prints what ab prints, and writes its file of percentiles.
 
 use tollhouse_load::error::BenchError;
 use tollhouse_load::file;
@@ -16,7 +16,7 @@ pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchE
         Asked::Run(command) => command,
         Asked::Print(text) => return process.print(&text),
     };
-    for path in command.csv.iter().chain(&command.gnuplot) {
+    if let Some(path) = &command.csv {
         file::check_writable(path)?;
     }
     process.print(&output::opening(&command))?;
@@ -37,14 +37,6 @@ pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchE
     process.print(&output::text(&command, &result))?;
     if let Some(path) = &command.csv {
         file::write_text(path, &output::csv(&result))?;
-    }
-    if let Some(path) = &command.gnuplot {
-        let (kept, completed) = (result.samples.len() as u64, result.counts.completed);
-        if kept < completed {
-            let path = path.display();
-            process.remark(&format!("{path}: the first {kept} of {completed} requests"))?;
-        }
-        file::write_text(path, &output::gnuplot(&result))?;
     }
     if command.sheet.confidence {
         process.print_doubts(result)?;

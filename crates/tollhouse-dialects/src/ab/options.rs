@@ -35,8 +35,6 @@ pub struct AbCommand {
     pub sheet: Sheet,
     /// Where the percentiles go as CSV.
     pub csv: Option<PathBuf>,
-    /// Where every request goes, as columns for gnuplot.
-    pub gnuplot: Option<PathBuf>,
     /// What happens when an answer cannot be received.
     pub on_receive_error: OnReceiveError,
 }
@@ -83,8 +81,6 @@ pub enum OnReceiveError {
 /// How a result is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sheet {
-    /// As HTML tables with these attributes.
-    pub html: Option<HtmlAttributes>,
     /// The table of percentiles.
     pub percentiles: bool,
     /// Standard deviation, median, and warnings about them.
@@ -95,23 +91,6 @@ pub struct Sheet {
     pub variable_length: bool,
     /// Whether requests have a body.
     pub sends_body: bool,
-}
-
-/// Attributes of the elements of HTML tables.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HtmlAttributes {
-    /// Of `table`.
-    pub table: String,
-    /// Of `tr`.
-    pub row: String,
-    /// Of `th` and `td`.
-    pub cell: String,
-}
-
-impl Default for HtmlAttributes {
-    fn default() -> Self {
-        Self { table: String::new(), row: String::new(), cell: "bgcolor=white".into() }
-    }
 }
 
 /// What `-t` means for the number of requests, unless `-n` follows it.
@@ -183,7 +162,6 @@ struct Values {
     certificate: Option<PathBuf>,
     sheet: Sheet,
     csv: Option<PathBuf>,
-    gnuplot: Option<PathBuf>,
     on_receive_error: OnReceiveError,
 }
 
@@ -203,7 +181,6 @@ impl Default for Values {
             proxy: None,
             certificate: None,
             sheet: Sheet {
-                html: None,
                 percentiles: true,
                 confidence: true,
                 progress: true,
@@ -211,7 +188,6 @@ impl Default for Values {
                 sends_body: false,
             },
             csv: None,
-            gnuplot: None,
             on_receive_error: OnReceiveError::End,
         }
     }
@@ -223,11 +199,9 @@ impl Values {
             'n' | 'c' | 't' | 's' => self.take_number(letter, value)?,
             'p' | 'u' | 'i' | 'm' => self.take_method(letter, value)?,
             'C' | 'A' | 'P' | 'H' => self.take_header(letter, value)?,
-            'w' | 'x' | 'y' | 'z' => self.take_html(letter, value),
             'T' => self.content_type = Some(value.to_owned()),
             'X' => self.proxy = Some(value.to_owned()),
             'E' => self.certificate = Some(value.into()),
-            'g' => self.gnuplot = Some(value.into()),
             'e' => self.csv = Some(value.into()),
             'k' => self.keep_alive = true,
             'd' => self.sheet.percentiles = false,
@@ -305,16 +279,6 @@ impl Values {
         Ok(())
     }
 
-    fn take_html(&mut self, letter: char, value: &str) {
-        let html = self.sheet.html.get_or_insert_default();
-        match letter {
-            'x' => value.clone_into(&mut html.table),
-            'y' => value.clone_into(&mut html.row),
-            'z' => value.clone_into(&mut html.cell),
-            _ => {}
-        }
-    }
-
     fn into_command(self, address: Address) -> Result<AbCommand, String> {
         let mut case = Case::new(address.url());
         case.name = format!("{} requests, {} at a time", self.requests, self.concurrency);
@@ -350,7 +314,6 @@ impl Values {
             concurrency: self.concurrency,
             sheet: self.sheet,
             csv: self.csv,
-            gnuplot: self.gnuplot,
             on_receive_error: self.on_receive_error,
         })
     }
@@ -407,6 +370,14 @@ fn unsupported(letter: char, value: &str) -> Result<(), String> {
         'I' => "the name of the server is part of every TLS handshake here",
         'Z' => "cipher suites are chosen by rustls, none of them weak",
         'f' => "TLS 1.2 and 1.3 are offered, and the server chooses",
+        'g' => {
+            "requests are not written one by one; `tollhouse bench http --json FILE` keeps their \
+             distribution, and -e writes percentiles"
+        }
+        'w' | 'x' | 'y' | 'z' => {
+            "HTML tables are not printed; leave it out for text, or write a page with `tollhouse bench \
+             http --html FILE`"
+        }
         _ => "is not supported",
     };
     Err(format!("-{letter}: {why}"))
@@ -434,16 +405,13 @@ Options are:
     -E file         Client certificate and key (PEM)
     -l              Documents of different length are no failures
     -r              Count what cannot be received instead of ending
-    -g file         Write every request as columns for gnuplot
     -e file         Write percentiles as CSV
-    -w              Print HTML tables
-    -x -y -z attr   Attributes of table, tr and td, for -w
     -d              No table of percentiles
     -S              No standard deviation, median and warnings
     -q              No progress
     -V              Print the version
     -h              Print this list
-Not supported, each with its reason when used: -b -B -f (but ALL) -I -v (above 1) -Z.
+Not supported, each with its reason when used: -b -B -f (but ALL) -g -I -v (above 1) -w -x -y -z -Z.
 ";
 
 #[cfg(test)]

@@ -1,15 +1,11 @@
-//! A result as ab prints it, line by line, so that scripts that read ab's output read this: text or HTML
-//! tables, percentiles as CSV, requests as columns for gnuplot, and the lines about progress.
+//! A result as ab prints it, line by line, so that scripts that read ab's output read this: the text,
+//! percentiles as CSV, and the lines about progress.
 
-mod files;
-mod html;
 mod summary;
 mod times;
 
 use crate::ab::options::AbCommand;
 use tollhouse_load::result::CaseResult;
-
-pub use files::{csv, gnuplot};
 
 use summary::Summary;
 use times::Times;
@@ -22,9 +18,6 @@ const PROGRESS_STEP_MIN: u64 = 100;
 
 /// What is printed before the run.
 pub fn opening(command: &AbCommand) -> String {
-    if command.sheet.html.is_some() {
-        return String::new();
-    }
     let through =
         command.proxy.as_ref().map_or_else(String::new, |proxy| format!(" [through {proxy}]"));
     let host = &command.address.host;
@@ -36,9 +29,6 @@ pub fn opening(command: &AbCommand) -> String {
 pub fn text(command: &AbCommand, result: &CaseResult) -> String {
     let summary = Summary::of(command, result);
     let times = Times::of(result);
-    if let Some(attributes) = &command.sheet.html {
-        return html::text(attributes, &banner(), &summary, &times);
-    }
     let mut out = String::new();
     if !has_progress(command) {
         out.push_str("..done\n");
@@ -51,6 +41,16 @@ pub fn text(command: &AbCommand, result: &CaseResult) -> String {
     }
     if command.sheet.percentiles && times.count() > 1 {
         out.push_str(&times.percentiles());
+    }
+    out
+}
+
+/// Percentages from 0 to 100, each with the milliseconds within which so many were served.
+pub fn csv(result: &CaseResult) -> String {
+    let times = Times::of(result);
+    let mut out = String::from("Percentage served,Time in ms\n");
+    for percent in 0..=100 {
+        out.push_str(&format!("{percent},{:.3}\n", times.percentile_ns(percent) / 1e6));
     }
     out
 }

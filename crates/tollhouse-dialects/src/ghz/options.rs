@@ -29,33 +29,33 @@ pub enum Format {
     Csv,
     /// JSON in one line.
     Json,
-    /// JSON for people.
-    Pretty,
     /// Our own page.
     Html,
-    /// One point of InfluxDB's line protocol.
-    InfluxSummary,
-    /// A point a request.
-    InfluxDetails,
     /// The text exposition of Prometheus.
     Prometheus,
 }
 
-const FORMATS: [(&str, Format); 8] = [
+const FORMATS: [(&str, Format); 5] = [
     ("summary", Format::Summary),
     ("csv", Format::Csv),
     ("json", Format::Json),
-    ("pretty", Format::Pretty),
     ("html", Format::Html),
-    ("influx-summary", Format::InfluxSummary),
-    ("influx-details", Format::InfluxDetails),
     ("prometheus", Format::Prometheus),
 ];
+
+/// Formats of ghz that are not written, and what to do instead.
+const REFUSED_FORMATS: [(&str, &str); 3] = [
+    ("pretty", "write `json`, and lay it out with `jq .`"),
+    ("influx-summary", INSTEAD_OF_INFLUX),
+    ("influx-details", INSTEAD_OF_INFLUX),
+];
+const INSTEAD_OF_INFLUX: &str =
+    "write `prometheus` or `json`, which the collectors of InfluxDB read";
 
 impl Format {
     /// Whether single requests appear in it.
     pub fn lists_requests(self) -> bool {
-        matches!(self, Format::Csv | Format::Json | Format::Pretty | Format::InfluxDetails)
+        matches!(self, Format::Csv | Format::Json)
     }
 }
 
@@ -212,6 +212,10 @@ fn is_zero(number: &u64) -> bool {
 
 /// The format asked for.
 pub(super) fn format(settings: &Settings) -> Result<Format, BenchError> {
+    let asked = settings.text("format")?.unwrap_or_default().to_ascii_lowercase();
+    if let Some((_, instead)) = REFUSED_FORMATS.iter().find(|(name, _)| *name == asked) {
+        return Err(settings.error("format", format!("`{asked}` is not written; {instead}")));
+    }
     let names = FORMATS.map(|(name, _)| name);
     let name = settings.word("format", &names)?;
     let found = FORMATS.iter().find(|(known, _)| Some(*known) == name);

@@ -4,7 +4,6 @@
 //! for. What a stalled server hides that way is in our own reports, which count from the intended start.
 
 mod figures;
-mod influx;
 mod json;
 mod prometheus;
 mod summary;
@@ -22,10 +21,7 @@ pub fn text(result: &CaseResult, options: &GhzOptions) -> String {
     match options.format {
         Format::Summary | Format::Html => summary::text(&figures),
         Format::Csv => summary::csv(&figures),
-        Format::Json => go_template::golang::compact(&json::Report::of(&figures)),
-        Format::Pretty => go_template::golang::indented(&json::Report::of(&figures)),
-        Format::InfluxSummary => influx::summary(&figures),
-        Format::InfluxDetails => influx::details(&figures),
+        Format::Json => go_template::golang::json::to_text(&json::Report::of(&figures)),
         Format::Prometheus => prometheus::text(&figures),
     }
 }

@@ -218,6 +218,11 @@ fn what_is_wrong_on_the_line_is_named() {
         ("--call p.S.M -d 5 h:1", "--data: must be an object"),
         ("--call p.S.M -d [] h:1", "--data: must be an object, or a list"),
         ("--call p.S.M -O xml h:1", "--format: `xml` is none of summary, csv"),
+        ("--call p.S.M -O pretty h:1", "--format: `pretty` is not written; write `json`"),
+        (
+            "--call p.S.M -O influx-summary h:1",
+            "`influx-summary` is not written; write `prometheus`",
+        ),
         ("--call p.S.M --proto a.txt h:1", "--proto: must be a file whose name ends with .proto"),
         ("--call p.S.M --load-schedule curve h:1", "`curve` is none of const, step, line"),
         ("--call p.S.M --load-schedule line h:1", "load-start: must be above 0"),

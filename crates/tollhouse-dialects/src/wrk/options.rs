@@ -229,7 +229,7 @@ impl Values {
         case.http.headers = self.headers;
         if let Some(path) = &self.script {
             let headers = std::mem::take(&mut case.http.headers);
-            Script::read(Path::new(path), headers)?.apply(&mut case);
+            Script::open(Path::new(path), headers)?.apply(&mut case);
         }
         // Neither says who asks: an empty value takes the generator's own line away.
         let headers = &mut case.http.headers;
@@ -297,7 +297,7 @@ pub fn usage(tool: Tool) -> String {
          -c, --connections <N>  Connections to keep open (10)\n    \
          -d, --duration    <T>  How long (10s)\n    \
          -t, --threads     <N>  Threads (2)\n    \
-         -s, --script      <S>  A Lua script that only says what to send\n    \
+         -s, --script      <S>  A script that sets wrk.method, wrk.path, wrk.body, wrk.headers\n    \
          -H, --header      <H>  Add a header; may be repeated\n{more}    \
          -T, --timeout     <T>  The longest a request may take (2s)\n    \
          -v, --version          Print the version\n\n  \

@@ -1,57 +1,81 @@
-//! wrk's scripts, as far as they only say what is sent: assignments to `wrk.method`, `wrk.path`,
-//! `wrk.body` and `wrk.headers`, local names, strings put together, files read whole, and a `request`
-//! that always returns the same `wrk.format(…)`.
-//!
-//! Such scripts are most of those in use. Anything else is code that would have to run for each request;
-//! it is refused with its line, and a plan file can say what it meant.
+//! wrk's scripts, as far as they say what is sent: `wrk.method`, `wrk.path`, `wrk.body` and
+//! `wrk.headers["Name"]`, each set to a string. No Lua runs here: anything else is refused with its line.
 
-mod lexer;
-mod reader;
-
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tollhouse_load::case::{Body, Case};
 use tollhouse_load::error::BenchError;
+use tollhouse_load::file;
+
+use crate::set_header;
 
 /// What a script says is sent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Script {
-    /// The method, when the script names one.
-    pub method: Option<String>,
-    /// The path, when the script names one.
-    pub path: Option<String>,
+    method: Option<String>,
+    path: Option<String>,
     /// All header lines, those of the command line included.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: Option<Body>,
+    headers: Vec<(String, String)>,
+    body: Option<String>,
 }
 
 /// The longest script read; those that only say what is sent are far below, bodies included.
 const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+const WHAT_IS_SUPPORTED: &str = "a script may set wrk.method, wrk.path, wrk.body and wrk.headers[\"Name\"] to \
+     strings, no Lua runs; write other requests in a plan file and use `tollhouse bench run PLAN.yaml`";
+
 impl Script {
-    /// Reads a script. `headers` are those of the command line, which a script sees and may replace.
+    /// Reads a script. `headers` are those of the command line, which a script may replace.
     ///
     /// # Errors
     /// The first line that does more than say what is sent, or that the file cannot be read.
-    pub fn read(path: &Path, headers: Vec<(String, String)>) -> Result<Self, BenchError> {
-        let error = |why: String| BenchError::File { path: path.to_owned(), why };
-        let length = std::fs::metadata(path).map_err(|why| error(why.to_string()))?.len();
-        if length > SCRIPT_BYTES_MAX {
-            return Err(error(format!("is {length} bytes long; {SCRIPT_BYTES_MAX} are the most")));
-        }
-        let text = std::fs::read_to_string(path).map_err(|why| error(why.to_string()))?;
-        Self::parse(&text, headers).map_err(error)
+    pub fn open(path: &Path, headers: Vec<(String, String)>) -> Result<Self, BenchError> {
+        let text = file::read_text(path, SCRIPT_BYTES_MAX)?;
+        Self::parse(&text, headers).map_err(|why| BenchError::File { path: path.to_owned(), why })
     }
 
     fn parse(text: &str, headers: Vec<(String, String)>) -> Result<Self, String> {
-        reader::read(text, headers).map_err(|problem| {
-            format!(
-                "line {}: {}; only scripts that say what is sent are understood, without running \
-                 Lua: write the requests in a plan file and use `tollhouse bench run PLAN.yaml`",
-                problem.line, problem.why
-            )
-        })
+        // A first line for the shell is allowed.
+        let start = if text.starts_with('#') { text.find('\n').unwrap_or(text.len()) } else { 0 };
+        let mut cursor = Cursor { text, at: start };
+        let mut script = Self { headers, ..Self::default() };
+        while cursor.skip_blank().is_some() {
+            script.assignment(&mut cursor).map_err(|why| {
+                let line = 1 + text[..cursor.at].matches('\n').count();
+                format!("line {line}: {why}; {WHAT_IS_SUPPORTED}")
+            })?;
+        }
+        Ok(script)
+    }
+
+    /// `wrk.name = "…"`, `wrk.headers["Name"] = "…"`, `wrk.headers.Name = "…"`.
+    fn assignment(&mut self, cursor: &mut Cursor<'_>) -> Result<(), String> {
+        if cursor.passes(";") {
+            return Ok(());
+        }
+        let first = cursor.name();
+        if first != "wrk" {
+            return Err(cursor.unsupported(first));
+        }
+        let field = cursor.key()?;
+        let header = if field == "headers" { Some(cursor.key()?) } else { None };
+        if !cursor.passes("=") {
+            return Err(cursor.unsupported(""));
+        }
+        let mut value = cursor.string()?;
+        while cursor.passes("..") {
+            value.push_str(&cursor.string()?);
+        }
+        match (field.as_str(), header) {
+            ("headers", Some(name)) => set_header(&mut self.headers, &name, value),
+            ("method", _) => self.method = Some(value),
+            ("body", _) => self.body = Some(value),
+            ("path", _) if value.starts_with('/') => self.path = Some(value),
+            ("path", _) => return Err(format!("wrk.path is `{value}`; a path begins with `/`")),
+            _ => return Err(format!("`wrk.{field}` is not supported")),
+        }
+        Ok(())
     }
 
     /// Lets a case send it.
@@ -66,44 +90,126 @@ impl Script {
             case.target.push_str(&path);
         }
         case.http.headers = self.headers;
-        case.http.body = self.body;
+        case.http.body = self.body.map(Body::Text);
     }
 }
 
-/// What is not understood, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Problem {
-    line: usize,
-    why: String,
+/// A place in a script.
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
 }
 
-impl Problem {
-    fn new(line: usize, why: impl Into<String>) -> Self {
-        Self { line, why: why.into() }
+impl<'a> Cursor<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
     }
-}
 
-/// What an expression is.
-#[derive(Debug, Clone, PartialEq)]
-enum Value {
-    Nil,
-    Text(String),
-    Table(Vec<(String, String)>),
-    /// An open file.
-    File(PathBuf),
-    /// All that is in a file.
-    Content(PathBuf),
-}
-
-impl Value {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Nil => "nil",
-            Self::Text(_) => "a string",
-            Self::Table(_) => "a table",
-            Self::File(_) => "a file",
-            Self::Content(_) => "the content of a file",
+    /// Passes blanks and comments; the letter that comes next, if any.
+    fn skip_blank(&mut self) -> Option<char> {
+        loop {
+            let rest = self.rest().trim_start();
+            self.at = self.text.len() - rest.len();
+            let Some(comment) = rest.strip_prefix("--") else { return rest.chars().next() };
+            let length = match long_string(comment) {
+                Some((_, length)) => length,
+                None => comment.find('\n').unwrap_or(comment.len()),
+            };
+            self.at += 2 + length;
         }
+    }
+
+    /// Passes a sign if it comes next.
+    fn passes(&mut self, sign: &str) -> bool {
+        self.skip_blank();
+        let is_next = self.rest().starts_with(sign);
+        self.at += if is_next { sign.len() } else { 0 };
+        is_next
+    }
+
+    /// The name that comes next; empty when none does.
+    fn name(&mut self) -> &'a str {
+        self.skip_blank();
+        let rest = self.rest();
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let (name, _) = rest.split_at(rest.find(|letter| !is_part(letter)).unwrap_or(rest.len()));
+        self.at += name.len();
+        name
+    }
+
+    /// `.name` or `["name"]`.
+    fn key(&mut self) -> Result<String, String> {
+        if self.passes(".") {
+            return Ok(self.name().to_owned());
+        }
+        if !self.passes("[") {
+            return Err(self.unsupported(""));
+        }
+        let key = self.string()?;
+        if self.passes("]") { Ok(key) } else { Err(self.unsupported("")) }
+    }
+
+    /// A string in quotes or long brackets.
+    fn string(&mut self) -> Result<String, String> {
+        let quote = match self.skip_blank() {
+            Some(quote @ ('"' | '\'')) => quote,
+            Some('[') => {
+                let (text, length) = long_string(self.rest()).ok_or("`[[` without `]]`")?;
+                self.at += length;
+                return Ok(text.to_owned());
+            }
+            _ => return Err(self.unsupported("")),
+        };
+        let rest = &self.rest()[1..];
+        let mut text = String::new();
+        let mut letters = rest.char_indices();
+        while let Some((at, letter)) = letters.next() {
+            match letter {
+                '\\' => text.push(escaped(letters.next().map(|(_, letter)| letter))?),
+                '\n' => break,
+                letter if letter == quote => {
+                    self.at += 1 + at + 1;
+                    return Ok(text);
+                }
+                letter => text.push(letter),
+            }
+        }
+        Err("a string without its end".into())
+    }
+
+    /// Says what is not understood: the name that was read, or whatever comes next.
+    fn unsupported(&mut self, name: &str) -> String {
+        let next = if name.is_empty() { self.name() } else { name };
+        match (next, self.rest().chars().next()) {
+            ("", None) => "the script ends too early".into(),
+            ("", Some(letter)) => format!("`{letter}` is not supported here"),
+            (name, _) => format!("`{name}` is not supported here"),
+        }
+    }
+}
+
+/// The text of `[[…]]` or `[=[…]=]`, and the length of the whole; none when there is no such string.
+fn long_string(text: &str) -> Option<(&str, usize)> {
+    let inner = text.strip_prefix('[')?;
+    let level = inner.bytes().take_while(|byte| *byte == b'=').count();
+    let inner = inner[level..].strip_prefix('[')?;
+    let close = format!("]{}]", "=".repeat(level));
+    let end = inner.find(&close)?;
+    let content = inner[..end].trim_start_matches('\r');
+    Some((
+        content.strip_prefix('\n').unwrap_or(content),
+        text.len() - inner.len() + end + close.len(),
+    ))
+}
+
+fn escaped(letter: Option<char>) -> Result<char, String> {
+    match letter {
+        Some('n' | '\n') => Ok('\n'),
+        Some('r') => Ok('\r'),
+        Some('t') => Ok('\t'),
+        Some(letter @ ('\\' | '"' | '\'' | '/')) => Ok(letter),
+        Some(letter) => Err(format!("the escape `\\{letter}` is not supported")),
+        None => Err("a string without its end".into()),
     }
 }
 

@@ -110,13 +110,9 @@ fn a_proxy_is_told_the_whole_url() {
 
 #[test]
 fn printing_is_as_asked() {
-    let sheet = command("-dSql -x border=1 -z b h/").sheet;
+    let sheet = command("-dSql h/").sheet;
     assert!(!sheet.percentiles && !sheet.confidence && !sheet.progress && sheet.variable_length);
-    let html = sheet.html.expect("HTML");
-    assert_eq!((html.table.as_str(), html.row.as_str(), html.cell.as_str()), ("border=1", "", "b"));
-    let files = command("-e a.csv -g b.tsv h/");
-    assert_eq!(files.csv, Some("a.csv".into()));
-    assert_eq!(files.gnuplot, Some("b.tsv".into()));
+    assert_eq!(command("-e a.csv h/").csv, Some("a.csv".into()));
     assert!(matches!(ask("-h"), Ok(Asked::Print(text)) if text.starts_with("Usage")));
     assert!(matches!(ask("-V"), Ok(Asked::Print(_))));
 }
@@ -133,6 +129,12 @@ fn what_ab_refuses_is_refused_in_its_words() {
         ("http://:80/", "invalid URL"),
         ("-n 5 -c 10 h/", "Cannot use concurrency level greater than total number of requests"),
         ("-n 0 h/", "Invalid number of requests"),
+        (
+            "-g b.tsv h/",
+            "-g: requests are not written one by one; `tollhouse bench http --json FILE`",
+        ),
+        ("-w h/", "-w: HTML tables are not printed; leave it out for text"),
+        ("-x border=1 h/", "-x: HTML tables are not printed"),
         ("-n 10k h/", "Invalid number of requests: 10k"),
         ("-c 20001 -n 30000 h/", "Invalid Concurrency 20001 [Range 1..20000]"),
         ("-c 0 h/", "Invalid Concurrency"),

@@ -1,5 +1,4 @@
-//! The block of figures above the table of times, as names with values; the text and the HTML lay the
-//! same ones out.
+//! The block of figures above the table of times, as names with values.
 
 use crate::ab::options::AbCommand;
 use tollhouse_load::failure::FailureClass;
@@ -18,26 +17,14 @@ impl<'a> Summary<'a> {
     }
 
     /// The value of the server's `Server` line, up to its first blank.
-    pub(super) fn server_software(&self) -> &'a str {
+    fn server_software(&self) -> &'a str {
         let head = self.result.first_head.iter();
         let server = head.filter(|(name, _)| name.eq_ignore_ascii_case("server")).map(|(_, v)| v);
         server.flat_map(|value| value.split_whitespace()).next().unwrap_or_default()
     }
 
-    pub(super) fn command(&self) -> &'a AbCommand {
-        self.command
-    }
-
-    pub(super) fn result(&self) -> &'a CaseResult {
-        self.result
-    }
-
-    pub(super) fn seconds(&self) -> f64 {
-        self.seconds
-    }
-
     /// The length of the document, which varies when it may.
-    pub(super) fn document_length(&self) -> String {
+    fn document_length(&self) -> String {
         if self.command.sheet.variable_length {
             return "Variable".into();
         }
@@ -45,7 +32,7 @@ impl<'a> Summary<'a> {
     }
 
     /// Connect, receive, length and exceptions.
-    pub(super) fn failures(&self) -> [u64; 4] {
+    fn failures(&self) -> [u64; 4] {
         use FailureClass::{Check, Closed, Connect, Malformed, Reset, Status, Timeout, Tls};
         let of = |classes: &[FailureClass]| -> u64 {
             let counts =
@@ -55,28 +42,28 @@ impl<'a> Summary<'a> {
         [of(&[Connect]), of(&[Reset, Closed, Timeout]), of(&[Check, Status]), of(&[Tls, Malformed])]
     }
 
-    pub(super) fn write_errors(&self) -> u64 {
+    fn write_errors(&self) -> u64 {
         self.result.counts.failures.get(FailureClass::Write.as_str()).copied().unwrap_or(0)
     }
 
-    pub(super) fn non_2xx(&self) -> u64 {
+    fn non_2xx(&self) -> u64 {
         let statuses = self.result.counts.statuses.iter();
         statuses.filter(|(status, _)| !status.starts_with('2')).map(|(_, count)| count).sum()
     }
 
     /// Requests whose connection could be, or was, used again.
-    pub(super) fn kept_alive(&self) -> u64 {
+    fn kept_alive(&self) -> u64 {
         let counts = &self.result.counts;
         // ab counts the first request of a connection as well when the server agreed to keep it.
         let first = counts.connections_opened.min(self.result.concurrency);
         if counts.reused == 0 { 0 } else { (counts.reused + first).min(counts.completed) }
     }
 
-    pub(super) fn per_second(&self, amount: u64) -> f64 {
+    fn per_second(&self, amount: u64) -> f64 {
         if self.seconds > 0.0 { amount as f64 / self.seconds } else { 0.0 }
     }
 
-    pub(super) fn kilobytes_per_second(&self, bytes: u64) -> f64 {
+    fn kilobytes_per_second(&self, bytes: u64) -> f64 {
         self.per_second(bytes) / 1024.0
     }
 

@@ -133,22 +133,6 @@ fn a_body_that_is_sent_has_its_lines() {
 }
 
 #[test]
-fn tables_have_the_attributes_that_are_given() {
-    let text = text(&command("-n 100 -k -x A -y B -z C http://h/?a&b"), &result());
-    assert!(text.starts_with("<p>\n This is tollhouse"), "{text}");
-    let first = "<table A>\n<tr B><th colspan=2 C>Server Software:</th>\
-                 <td colspan=2 C>nginx/1.22.1</td></tr>\n";
-    assert!(text.contains(first), "{text}");
-    assert!(text.contains("<td colspan=2 C>/?a&amp;b</td>"), "{text}");
-    let last =
-        "<tr B><th C>Total:</th><td C>    3</td><td C>   51</td><td C>  100</td></tr>\n</table>\n";
-    assert!(text.ends_with(last), "{text}");
-    assert!(
-        super::text(&command("-w h/"), &result()).contains("<tr ><th colspan=2 bgcolor=white>")
-    );
-}
-
-#[test]
 fn means_far_from_their_medians_are_doubted() {
     assert!(!text(&command("-n 100 h/"), &result()).contains("NOT reliable"));
     let mut result = result();
@@ -198,13 +182,4 @@ fn percentiles_go_to_a_csv_file() {
     assert_eq!(lines.len(), 102);
     assert_eq!((lines[0], lines[1]), ("Percentage served,Time in ms", "0,3.000"));
     assert_eq!((lines[51], lines[101]), ("50,51.000", "100,100.000"));
-}
-
-#[test]
-fn requests_go_to_columns_for_gnuplot() {
-    let text = gnuplot(&result());
-    let mut lines = text.lines();
-    assert_eq!(lines.next(), Some("starttime\tseconds\tctime\tdtime\tttime\twait"));
-    assert_eq!(lines.next(), Some("Sat Nov 21 11:01:51 2026\t1795258911\t2\t1\t3\t1"));
-    assert_eq!(text.lines().last(), Some("Sat Nov 21 11:01:51 2026\t1795258911\t0\t100\t100\t50"));
 }

@@ -10,12 +10,12 @@ const PERCENTILES: [u64; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
 
 /// Minimum, mean, deviation, median and maximum in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Row {
-    pub(super) min: f64,
-    pub(super) mean: f64,
-    pub(super) stdev: f64,
-    pub(super) median: f64,
-    pub(super) max: f64,
+struct Row {
+    min: f64,
+    mean: f64,
+    stdev: f64,
+    median: f64,
+    max: f64,
 }
 
 /// The rows of the table, and what a percentile is looked up in.
@@ -98,7 +98,7 @@ impl Times {
         }
     }
 
-    pub(super) fn rows(&self) -> [(&'static str, Row); 4] {
+    fn rows(&self) -> [(&'static str, Row); 4] {
         [
             ("Connect:", self.connect),
             ("Processing:", self.processing),
@@ -210,11 +210,11 @@ impl Row {
 }
 
 /// From the beginning of its connection, if it opened one, to the last byte.
-pub(super) fn total_ns(sample: &Sample) -> u64 {
+fn total_ns(sample: &Sample) -> u64 {
     sample.connect_ns + sample.response_ns
 }
 
 /// Whole milliseconds, rounded.
-pub(super) fn ms(nanoseconds: f64) -> u64 {
+fn ms(nanoseconds: f64) -> u64 {
     (nanoseconds / 1e6).round() as u64
 }

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use tollhouse_load::protocol::grpc::status::Code;
+
 use crate::ghz::GhzOptions;
 use go_template::golang::date;
 use tollhouse_load::failure::FailureClass;
@@ -15,26 +17,6 @@ const PERCENTILES: [u32; 7] = [10, 25, 50, 75, 90, 95, 99];
 const STEPS: usize = 10;
 const NANOSECONDS: f64 = 1e9;
 
-/// Names of gRPC's status codes, as Go calls them.
-const CODES: [&str; 17] = [
-    "OK",
-    "Canceled",
-    "Unknown",
-    "InvalidArgument",
-    "DeadlineExceeded",
-    "NotFound",
-    "AlreadyExists",
-    "PermissionDenied",
-    "ResourceExhausted",
-    "FailedPrecondition",
-    "Aborted",
-    "OutOfRange",
-    "Unimplemented",
-    "Internal",
-    "Unavailable",
-    "DataLoss",
-    "Unauthenticated",
-];
 const DEADLINE_EXCEEDED: u16 = 4;
 const INTERNAL: u16 = 13;
 const UNAVAILABLE: u16 = 14;
@@ -226,7 +208,8 @@ fn code_of(class: FailureClass) -> u16 {
 }
 
 fn code_name(code: u16) -> &'static str {
-    CODES.get(usize::from(code)).copied().unwrap_or("Unknown")
+    let name = u8::try_from(code).ok().and_then(|code| Code(code).known_name());
+    name.unwrap_or("Unknown")
 }
 
 fn end_reason(result: &CaseResult) -> &'static str {

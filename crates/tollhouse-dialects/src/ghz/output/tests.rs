@@ -8,13 +8,10 @@ use crate::ghz::parse_config;
 use tollhouse_load::failure::FailureClass;
 use tollhouse_load::result::{Counts, Sample};
 
-const FORMATS: [(&str, Format); 7] = [
+const FORMATS: [(&str, Format); 4] = [
     ("summary", Format::Summary),
     ("csv", Format::Csv),
     ("json", Format::Json),
-    ("pretty", Format::Pretty),
-    ("influx-summary", Format::InfluxSummary),
-    ("influx-details", Format::InfluxDetails),
     ("prometheus", Format::Prometheus),
 ];
 const MESSAGE: &str = "rpc error: code = Unavailable desc = <down>, \"now\"";

@@ -47,10 +47,12 @@ impl Code {
 
     /// Its name; `Code(n)` for numbers that have none.
     pub fn name(self) -> String {
-        match NAMES.get(usize::from(self.0)) {
-            Some(name) => (*name).to_owned(),
-            None => format!("Code({})", self.0),
-        }
+        self.known_name().map_or_else(|| format!("Code({})", self.0), ToOwned::to_owned)
+    }
+
+    /// Its name, if the specification gives it one.
+    pub fn known_name(self) -> Option<&'static str> {
+        NAMES.get(usize::from(self.0)).copied()
     }
 
     /// What an HTTP answer without a gRPC status means (the mapping of the gRPC specification).

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::instance::Metadata;
 use crate::revision::Revision;
+use crate::service::NO_OWNER;
 
 /// The namespace of services that give none.
 pub const DEFAULT: &str = "default";
@@ -37,6 +38,14 @@ pub struct Namespace {
 }
 
 impl Namespace {
+    /// Whether it came into being with a service and nobody has written anything about it.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.comment.is_empty()
+            && self.owners == NO_OWNER
+            && self.metadata.is_empty()
+            && self.export_to.is_empty()
+    }
+
     /// Whether it belongs to the registry itself and stays.
     pub fn is_built_in(&self) -> bool {
         [DEFAULT, SYSTEM].contains(&&*self.name)

@@ -58,7 +58,7 @@ pub struct ServiceDetails {
 
 impl Service {
     /// Whether it came into being with an instance and nobody has written anything about it.
-    pub(crate) fn is_written_by_nobody(&self) -> bool {
+    pub(crate) fn is_unwritten(&self) -> bool {
         let untouched = ServiceDetails { owners: NO_OWNER.to_owned(), ..ServiceDetails::default() };
         self.metadata.is_empty() && self.details == untouched
     }

@@ -139,7 +139,8 @@ keys! {
         "Deletes instances that have stayed unhealthy for so long; none are where this is not set.";
     registry.delete_empty_services_after: OptionalTime,
         "Deletes services that came into being with an instance, of which nobody has written anything, \
-         once they have been without instances and aliases for so long; none are where this is not set.";
+         once they have been without instances and aliases for so long; then their namespaces, where \
+         nothing else is in them, and their contracts. None are where this is not set.";
     encryption.keyring: Keys,
         "Keys that secrets in the store are sealed with: the first seals, all open. Where \
          none is given, one is generated at the first run and kept in `data_dir/keyring`.";

@@ -1,14 +1,18 @@
 //! Clearing away what nobody has needed for long, where that is switched on: instances that stay
-//! unhealthy, and services that came into being with an instance and have none any more.
+//! unhealthy, services that came into being with an instance and have none any more, and then their
+//! namespaces and contracts. Strangers may fill all of these tables to their bounds; this empties them.
 
+use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::clock::milliseconds;
 use crate::command::Command;
 use crate::key::ServiceKey;
 use crate::limits::{CLEAN_UP_INTERVAL, COMMANDS_BATCHED_MAX, HEALTH_TICK};
+use crate::rule::RuleKind;
 use crate::state::State;
 
 /// What is deleted, and after how long; `None` keeps it, as Polaris does unless told otherwise.
@@ -16,7 +20,8 @@ use crate::state::State;
 pub struct CleanUp {
     /// Instances that have not become healthy again.
     pub unhealthy_after: Option<Duration>,
-    /// Services without instances and aliases of which nobody has written anything.
+    /// Services without instances and aliases of which nobody has written anything, namespaces without
+    /// services and rules of which nobody has, and contracts of services that are not there.
     pub empty_services_after: Option<Duration>,
 }
 
@@ -25,14 +30,41 @@ pub struct CleanUp {
 pub(super) struct Cleaner {
     what: CleanUp,
     due_at_ms: u64,
-    /// Empty services, since when each was seen to be.
-    empty_since_ms: HashMap<ServiceKey, u64>,
+    services: Unneeded<ServiceKey>,
+    namespaces: Unneeded<Arc<str>>,
+    contracts: Unneeded<Arc<str>>,
+}
+
+/// What is not needed, and since when each was seen not to be. Forgotten as soon as it is needed again.
+#[derive(Debug)]
+struct Unneeded<K> {
+    since_ms: HashMap<K, u64>,
+}
+
+impl<K: Eq + Hash + Clone> Unneeded<K> {
+    fn new() -> Self {
+        Self { since_ms: HashMap::new() }
+    }
+
+    /// Takes in what is not needed now; what of it has not been for so long.
+    fn long(&mut self, now: impl Iterator<Item = K>, now_ms: u64, after: Duration) -> Vec<K> {
+        let before = std::mem::take(&mut self.since_ms);
+        let since = |key: K| {
+            let since_ms = before.get(&key).copied().unwrap_or(now_ms);
+            (key, since_ms)
+        };
+        self.since_ms = now.map(since).collect();
+        let is_due = |since_ms: u64| since_ms.saturating_add(milliseconds(after)) <= now_ms;
+        let due = self.since_ms.iter().filter(|(_, since_ms)| is_due(**since_ms));
+        due.map(|(key, _)| key.clone()).collect()
+    }
 }
 
 impl Cleaner {
     pub(super) fn new(what: CleanUp, now_ms: u64) -> Self {
         let due_at_ms = now_ms + milliseconds(CLEAN_UP_INTERVAL);
-        Self { what, due_at_ms, empty_since_ms: HashMap::new() }
+        let (services, namespaces, contracts) = (Unneeded::new(), Unneeded::new(), Unneeded::new());
+        Self { what, due_at_ms, services, namespaces, contracts }
     }
 
     /// When it is looked next what is to be deleted; `None` where nothing ever is.
@@ -62,18 +94,42 @@ impl Cleaner {
     }
 
     fn long_empty(&mut self, state: &State, now_ms: u64, after: Duration) -> Vec<Command> {
-        let before = std::mem::take(&mut self.empty_since_ms);
-        for view in state.services().filter(|view| view.counts.total == 0) {
-            let service = &view.service;
-            if service.is_written_by_nobody() && !state.has_aliases(&service.key) {
-                let since_ms = before.get(&service.key).copied().unwrap_or(now_ms);
-                self.empty_since_ms.insert(service.key.clone(), since_ms);
-            }
-        }
-        let is_due = |since_ms: u64| since_ms.saturating_add(milliseconds(after)) <= now_ms;
-        let due = self.empty_since_ms.iter().filter(|(_, since_ms)| is_due(**since_ms));
-        due.map(|(key, _)| Command::DeleteService(key.clone())).collect()
+        let services = self.services.long(empty_services(state), now_ms, after);
+        let namespaces = self.namespaces.long(empty_namespaces(state), now_ms, after);
+        let contracts = self.contracts.long(orphaned_contracts(state), now_ms, after);
+        let commands = services.into_iter().map(Command::DeleteService);
+        let commands = commands.chain(contracts.into_iter().map(Command::DeleteContract));
+        commands.chain(namespaces.into_iter().map(Command::DeleteNamespace)).collect()
     }
+}
+
+fn empty_services(state: &State) -> impl Iterator<Item = ServiceKey> {
+    let empty = state.services().filter(|view| view.counts.total == 0).map(|view| &view.service);
+    let unneeded =
+        empty.filter(|service| service.is_unwritten() && !state.has_aliases(&service.key));
+    unneeded.map(|service| service.key.clone())
+}
+
+fn empty_namespaces(state: &State) -> impl Iterator<Item = Arc<str>> {
+    let with_rules: HashSet<&str> = RuleKind::ALL
+        .iter()
+        .flat_map(|kind| state.rules(*kind))
+        .map(|rule| &*rule.namespace)
+        .collect();
+    let empty = state.namespaces().filter(|view| view.services.is_empty() && view.aliases == 0);
+    let unneeded = empty.map(|view| &view.namespace).filter(move |namespace| {
+        namespace.is_unwritten()
+            && !namespace.is_built_in()
+            && !with_rules.contains(&*namespace.name)
+    });
+    unneeded.map(|namespace| Arc::clone(&namespace.name))
+}
+
+/// Contracts may be reported before the first instance is registered, so that they too have their time.
+fn orphaned_contracts(state: &State) -> impl Iterator<Item = Arc<str>> {
+    let orphaned =
+        state.contracts().filter(|contract| state.resolve(contract.service.borrowed()).is_none());
+    orphaned.map(|contract| Arc::clone(&contract.id))
 }
 
 /// Who has been unhealthy for so long: health is checked, and nothing has changed since.

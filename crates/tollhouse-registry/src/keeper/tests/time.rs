@@ -2,6 +2,8 @@
 
 use super::refused::{Mood, Moody};
 use super::*;
+use crate::command::{NamespaceChange, NewRule};
+use crate::rule::RuleKind;
 
 /// Another keeper over the same store, as after a restart.
 async fn again(store: &Arc<Moody>) -> Running {
@@ -164,6 +166,60 @@ async fn what_nobody_needs_any_more_is_deleted_where_that_is_wished() {
         let totals = running.registry.state().totals();
         let left = (totals.instances.total, totals.services);
         assert_eq!(left, (instances_left, services_left), "{clean_up:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_and_contracts_go_after_the_services_that_they_came_with() {
+    let minute = Some(Duration::from_secs(60));
+    let clean_up = CleanUp { unhealthy_after: minute, empty_services_after: minute };
+    for (clean_up, namespaces_left, contracts_left) in
+        [(CleanUp::default(), 7, 3), (clean_up, 5, 1)]
+    {
+        let running = Running::cleaning(memory(), clean_up).await;
+        let submit = async |command| drop(running.registry.submit(command).await.expect("good"));
+        let contract = |namespace: &str, name: &str| {
+            let id = format!("{namespace}/{name}").into();
+            let service = ServiceKey::new(namespace, name);
+            let [kind, protocol, version] = ["", "", ""].map(Into::into);
+            let body = bytes::Bytes::from_static(b"{}");
+            Command::PutContract(Box::new(NewContract {
+                id,
+                service,
+                kind,
+                protocol,
+                version,
+                body,
+            }))
+        };
+        for (id, namespace) in [("alive", "used"), ("dead", "left"), ("gone", "ruled")] {
+            let instance = NewInstance { namespace: namespace.into(), ..new(id, Some(9)) };
+            submit(Command::Register(Box::new(instance))).await;
+        }
+        submit(contract("used", "svc")).await;
+        submit(contract("left", "svc")).await;
+        submit(contract("nowhere", "never-there")).await;
+        let written = NamespaceChange { comment: Some("ours".to_owned()), ..Default::default() };
+        submit(Command::CreateNamespace("written".into(), written)).await;
+        submit(Command::CreateNamespace("made-up".into(), NamespaceChange::default())).await;
+        let rule = NewRule {
+            kind: RuleKind::Routing,
+            id: "".into(),
+            name: "rule".into(),
+            namespace: "ruled".into(),
+            targets: Vec::new(),
+            priority: 0,
+            enabled: true,
+            body: bytes::Bytes::new(),
+        };
+        submit(Command::CreateRule(Box::new(rule))).await;
+        for _ in 0..80 {
+            running.registry.heartbeat("alive");
+            running.pass(Duration::from_secs(5)).await;
+        }
+        let totals = running.registry.state().totals();
+        let left = (totals.namespaces, totals.contracts);
+        assert_eq!(left, (namespaces_left, contracts_left), "{clean_up:?}");
     }
 }
 

@@ -240,11 +240,14 @@ impl RunningRegistry {
 
     /// What of it has died, if anything has: the rest is then to be stopped and started anew.
     pub fn death(&self) -> Option<String> {
+        // First: a keeper that dies lets go of the store, and its writer ends for that.
+        if self.keeper.is_finished() || self.handle.serving().has_changed().is_err() {
+            return Some("the registry's keeper has ended".to_owned());
+        }
         if self.writes.is_over() {
             return Some("the thread that writes the registry's store has ended".to_owned());
         }
-        let mut threads = std::iter::once(&self.keeper).chain(&self.servers);
-        let ended = threads.find(|thread| thread.is_finished())?;
+        let ended = self.servers.iter().find(|thread| thread.is_finished())?;
         Some(format!("the thread {} has ended", ended.thread().name().unwrap_or_default()))
     }
 
@@ -324,7 +327,69 @@ fn new_secrets(bootstrap: &Bootstrap, secrets: RegistrySecrets) -> Vec<(String, 
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_config::bootstrap::Workers;
+    use tollhouse_registry::{Command, Refusal};
+
     use super::*;
+
+    /// A registry on ports of the kernel's choice, with one thread for gRPC.
+    async fn started(folder: &std::path::Path) -> RunningRegistry {
+        let mut bootstrap = Bootstrap { data_dir: folder.to_owned(), ..Bootstrap::default() };
+        bootstrap.registry.workers = Workers::Count(1);
+        let any_port = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+        bootstrap.listen.registry_grpc = any_port.clone();
+        bootstrap.listen.registry_http = any_port;
+        let descriptors = Descriptors::share(1_024, &bootstrap);
+        let running = start(&bootstrap, &descriptors, Predecessor::None).await;
+        running.expect("it starts").expect("it is asked for")
+    }
+
+    async fn death(running: &RunningRegistry) -> String {
+        loop {
+            if let Some(death) = running.death() {
+                return death;
+            }
+            // The thread ends by itself; the test's own limit of time bounds the wait.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn the_death_of_each_part_is_named_and_what_is_left_can_be_stopped() {
+        for part in ["keeper", "listeners", "writer"] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let mut running = started(folder.path()).await;
+            assert_eq!(running.death(), None);
+            let mut serving = running.handle.serving();
+            let expected: &[&str] = match part {
+                "keeper" => {
+                    running.stop_keeping.send_replace(true);
+                    let _ = serving.wait_for(|is_serving| !is_serving).await;
+                    assert!(serving.has_changed().is_err(), "nobody says that it serves");
+                    let refused = running.handle.submit(Command::Deregister("a".into())).await;
+                    assert_eq!(refused.err(), Some(Refusal::Closed));
+                    &["the registry's keeper has ended"]
+                }
+                "listeners" => {
+                    running.stop_serving.send_replace(true);
+                    // Whichever ends first.
+                    &["the thread registry-0 has ended", "the thread registry-http has ended"]
+                }
+                _ => {
+                    let closed = tollhouse_store::open(&Location::Memory).expect("memory opens");
+                    let revision = closed.revision().await.expect("readable");
+                    running.writes = closed.watch(revision).await.expect("watched");
+                    drop(closed);
+                    &["the thread that writes the registry's store has ended"]
+                }
+            };
+            let death = death(&running).await;
+            assert!(expected.contains(&&*death), "{part}: {death}");
+            running.stop().await;
+            // All of it has let go: another one has the store at once.
+            started(folder.path()).await.stop().await;
+        }
+    }
 
     #[test]
     fn a_registry_is_asked_for_where_its_addresses_are_named() {

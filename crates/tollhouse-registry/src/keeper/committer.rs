@@ -20,9 +20,10 @@ use crate::registry::Shared;
 /// See the module.
 pub(super) struct Committer {
     shared: Arc<Shared>,
-    store: Arc<dyn Store>,
-    /// Whether the store took the last commit: a disk that stays full is logged once.
+    /// Whether the store took the last commit: a disk that stays full is logged once. Dropped before the
+    /// store is let go of, so that whoever sees the store close can tell that the keeper has died.
     is_serving: watch::Sender<bool>,
+    store: Arc<dyn Store>,
     /// When a store that refuses is tried again.
     probe_at_ms: u64,
 }

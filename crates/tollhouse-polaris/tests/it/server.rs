@@ -15,6 +15,7 @@ pub struct Server {
     /// What it counted.
     pub counts: Arc<Counts>,
     stop: watch::Sender<bool>,
+    leap: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -23,8 +24,9 @@ pub struct Server {
 pub enum Clock {
     /// As on the wall.
     Real,
-    /// Whenever there is nothing to do, to the next timer.
-    Leaping,
+    /// The same until [`Server::leap`]; then, whenever there is nothing to do, to the next timer. Until
+    /// what clients sent has arrived there is nothing to do either, so that they say when.
+    LeapsWhenAsked,
 }
 
 impl Server {
@@ -43,16 +45,30 @@ impl Server {
         let address = listener.local_addr().expect("bound");
         let counts = Arc::clone(&options.counts);
         let (stop, stopped) = watch::channel(false);
+        let (leap, mut leaps) = watch::channel(false);
         let thread = std::thread::spawn(move || {
             let runtime = Builder::new_current_thread()
                 .enable_all()
-                .start_paused(clock == Clock::Leaping)
                 .build_local(Default::default())
                 .expect("a runtime");
-            let serving = async { serve(vec![listener], services(), options, stopped).await };
+            let serving = async {
+                if clock == Clock::LeapsWhenAsked {
+                    tokio::task::spawn_local(async move {
+                        if leaps.wait_for(|leaps| *leaps).await.is_ok() {
+                            tokio::time::pause();
+                        }
+                    });
+                }
+                serve(vec![listener], services(), options, stopped).await
+            };
             runtime.block_on(serving).expect("served");
         });
-        Self { address, counts, stop, thread: Some(thread) }
+        Self { address, counts, stop, leap, thread: Some(thread) }
+    }
+
+    /// Lets its time leap from here on.
+    pub fn leap(&self) {
+        self.leap.send(true).expect("it runs");
     }
 
     /// Tells it to stop and does not wait.

@@ -262,17 +262,12 @@ fn connections_have_a_bound() {
 fn a_flood_of_resets_ends_its_connection_and_no_other() {
     use std::io::{Read, Write};
     let server = start();
-    let mut flood = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    let mut flood = PREFACE.to_vec();
     // `:method: POST`, `:scheme: http`, `:path: /`, from the static table.
     let fields = [0x83, 0x86, 0x84];
     for number in 0..20_000_u32 {
-        let stream = (2 * number + 1).to_be_bytes();
-        flood.extend_from_slice(&[0, 0, 3, 1, 4]);
-        flood.extend_from_slice(&stream);
-        flood.extend_from_slice(&fields);
-        flood.extend_from_slice(&[0, 0, 4, 3, 0]);
-        flood.extend_from_slice(&stream);
-        flood.extend_from_slice(&[0, 0, 0, 8]);
+        flood.extend_from_slice(&frame(HEADERS, 4, 2 * number + 1, &fields));
+        flood.extend_from_slice(&frame(RST_STREAM, 0, 2 * number + 1, &[0, 0, 0, 8]));
     }
     let mut socket = std::net::TcpStream::connect(server.address).expect("somebody listens");
     let mut reading = socket.try_clone().expect("a live socket");
@@ -288,6 +283,52 @@ fn a_flood_of_resets_ends_its_connection_and_no_other() {
     });
 }
 
+#[test]
+fn a_client_that_opens_more_calls_than_it_may_is_refused_those_and_no_other_client_notices() {
+    use std::io::{Read, Write};
+    let server = start();
+    let mut flood = PREFACE.to_vec();
+    // `:method: POST`, `:scheme: http`, a path and a content type as clients of gRPC send them.
+    let mut fields = vec![0x83, 0x86, 0x04, 16];
+    fields.extend_from_slice(b"/test.Test/Never");
+    fields.extend_from_slice(&[0x0f, 0x10, 16]);
+    fields.extend_from_slice(b"application/grpc");
+    let allowed = tollhouse_polaris::grpc::limits::STREAMS_MAX;
+    let beyond = 900;
+    for number in 0..allowed {
+        flood.extend_from_slice(&frame(HEADERS, 4, 2 * number + 1, &fields));
+        flood.extend_from_slice(&frame(DATA, 1, 2 * number + 1, &framed(b"x")));
+    }
+    // Heads alone: what follows a refused one counts as a mistake of its own.
+    for number in allowed..allowed + beyond {
+        flood.extend_from_slice(&frame(HEADERS, 4, 2 * number + 1, &fields));
+    }
+    let mut socket = std::net::TcpStream::connect(server.address).expect("somebody listens");
+    let mut reading = socket.try_clone().expect("a live socket");
+    let writing = std::thread::spawn(move || socket.write_all(&flood).map(|()| socket));
+    // Every call beyond the bound is refused, and none within it.
+    let mut refused = 0;
+    while refused < beyond {
+        let mut head = [0; 9];
+        reading.read_exact(&mut head).expect("the connection stays");
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let mut body = vec![0; length];
+        reading.read_exact(&mut body).expect("whole frames");
+        assert_ne!(head[3], GOAWAY, "{body:?}");
+        if head[3] == RST_STREAM {
+            assert_eq!(body, [0, 0, 0, 7], "REFUSED_STREAM: the client may try again");
+            refused += 1;
+        }
+    }
+    run(async {
+        let other = Client::connect(server.address).await;
+        assert_eq!(other.unary("/test.Test/Echo", b"x").await.code, Some(0));
+    });
+    assert_eq!(server.counts.calls.get(), u64::from(allowed) + 1);
+    drop((writing.join().expect("no panic").expect("all was taken"), reading));
+    wait_for("the end of the flood", || (server.counts.connections_ended.get() == 2).then_some(()));
+}
+
 /// Services without a method, for servers that are only connected to.
 fn none() -> Services {
     Services::new()
@@ -296,30 +337,54 @@ fn none() -> Services {
 #[test]
 fn silent_connections_are_asked_and_then_ended() {
     use std::io::{Read, Write};
-    let listener = listener();
-    let mut spoken = std::net::TcpStream::connect(listener.local_addr().expect("bound"));
-    let spoken = spoken.as_mut().expect("the kernel queues it");
-    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    spoken.write_all(preface).expect("the kernel takes it");
-    let mut mute = std::net::TcpStream::connect(listener.local_addr().expect("bound"));
-    let mute = mute.as_mut().expect("the kernel queues it");
-    let server = Server::start_with(none, Options::default(), listener, Clock::Leaping);
+    let server = Server::start_with(none, Options::default(), listener(), Clock::LeapsWhenAsked);
+    let connect = || std::net::TcpStream::connect(server.address).expect("somebody listens");
+    let (mut spoken, mut mute) = (connect(), connect());
+    spoken.write_all(PREFACE).expect("the kernel takes it");
+    // Before time leaps, the server has both connections and has heard what one of them says: it answers
+    // the settings with its own and an acknowledgement.
     let mut seen = Vec::new();
+    while !frames_with_flags(&seen).contains(&(SETTINGS, 1)) {
+        let mut more = [0; 1_024];
+        let count = spoken.read(&mut more).expect("it answers");
+        assert_ne!(count, 0, "it goes on");
+        seen.extend_from_slice(&more[..count]);
+    }
+    wait_for("both connections", || (server.counts.connections.get() == 2).then_some(()));
+    server.leap();
     spoken.read_to_end(&mut seen).expect("ended by the server");
-    let pings = frames(&seen).iter().filter(|kind| **kind == 6).count();
-    assert_eq!(pings, 1, "{:?}", frames(&seen));
-    seen.clear();
-    mute.read_to_end(&mut seen).expect("ended by the server");
+    let kinds = frames_with_flags(&seen);
+    let pings = kinds.iter().filter(|(kind, _)| *kind == PING).count();
+    assert_eq!(pings, 1, "{kinds:?}");
+    let mut nothing = Vec::new();
+    mute.read_to_end(&mut nothing).expect("ended by the server");
     assert_eq!(server.counts.handshakes_failed.get(), 1);
 }
 
-/// The types of frames.
-fn frames(mut bytes: &[u8]) -> Vec<u8> {
+/// What a client of HTTP/2 begins with: the preface, and settings that say nothing.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// Types of frames (RFC 9113 §6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+
+fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
+    let [_, length @ ..] = u32::try_from(body.len()).expect("short").to_be_bytes();
+    [&length[..], &[kind, flags], &stream.to_be_bytes(), body].concat()
+}
+
+/// The types and flags of frames, as far as they are whole.
+fn frames_with_flags(mut bytes: &[u8]) -> Vec<(u8, u8)> {
     let mut kinds = Vec::new();
     while let Some((head, rest)) = bytes.split_first_chunk::<9>() {
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-        kinds.push(head[3]);
-        bytes = &rest[length..];
+        let Some(rest) = rest.get(length..) else { break };
+        kinds.push((head[3], head[4]));
+        bytes = rest;
     }
     kinds
 }

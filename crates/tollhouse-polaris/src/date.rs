@@ -14,7 +14,7 @@ pub(crate) struct DateText([u8; DATE_BYTES]);
 
 impl DateText {
     /// The text of a second of Unix time.
-    pub(crate) fn of(unix_seconds: u64) -> Self {
+    pub(crate) fn from_unix_seconds(unix_seconds: u64) -> Self {
         let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
         let iso = CivilTime::from_unix_seconds(seconds).iso_date();
         let mut text = [0; DATE_BYTES];
@@ -38,7 +38,7 @@ mod tests {
         for (seconds, expected) in
             [(0, "1970-01-01 00:00:00"), (784_111_777, "1994-11-06 08:49:37")]
         {
-            assert_eq!(DateText::of(seconds).as_str(), expected);
+            assert_eq!(DateText::from_unix_seconds(seconds).as_str(), expected);
         }
     }
 }

@@ -30,7 +30,7 @@ const NAME_CHARS_MAX: usize = 64;
 pub fn read_rule(kind: RuleKind, message: &[u8]) -> Result<NewRule, Code> {
     let layout = layout_of(kind);
     let parts = Parts::read(layout, message).map_err(|_| Code::ParseException)?;
-    let read = targets::of(kind, message)?;
+    let read = targets::read(kind, message)?;
     if parts.name.chars().nth(NAME_CHARS_MAX).is_some()
         || layout.is_name_required && parts.name.is_empty()
     {
@@ -94,10 +94,10 @@ pub fn rule_message(rule: &Rule) -> &Bytes {
             Texts::Plain => put_text(&mut out, layout.revision, &rule.revision.to_string()),
             Texts::Wrapped => put_revision(&mut out, layout.revision, &rule.revision.digits()),
         }
-        put(&mut out, layout.created, DateText::of(rule.created_at).as_str());
-        put(&mut out, layout.modified, DateText::of(rule.modified_at).as_str());
+        put(&mut out, layout.created, DateText::from_unix_seconds(rule.created_at).as_str());
+        put(&mut out, layout.modified, DateText::from_unix_seconds(rule.modified_at).as_str());
         if let Some(number) = layout.enabled_at.filter(|_| rule.enabled_at != 0) {
-            put(&mut out, number, DateText::of(rule.enabled_at).as_str());
+            put(&mut out, number, DateText::from_unix_seconds(rule.enabled_at).as_str());
         }
         match layout.switch {
             Switch::None => {}
@@ -131,7 +131,7 @@ impl Parts {
         // What is not switched off is on where the switch says "off", and off where it says "on".
         let enabled = matches!(layout.switch, Switch::None | Switch::WrappedOff(_));
         let mut parts = Self { enabled, ..Self::default() };
-        for field in Fields::of(message) {
+        for field in Fields::new(message) {
             let field = field?;
             if !parts.take_server_field(layout, &field)? {
                 parts.take_field(layout, &field)?;
@@ -194,7 +194,7 @@ impl Layout {
             Texts::Plain => bytes,
             Texts::Wrapped => {
                 let mut text: &[u8] = &[];
-                for field in Fields::of(bytes) {
+                for field in Fields::new(bytes) {
                     let field = field?;
                     if let (1, Value::Bytes(bytes)) = (field.number, field.value) {
                         text = bytes;
@@ -210,7 +210,7 @@ impl Layout {
 /// The number in a wrapper; 0 if the field holds something else.
 fn wrapped_number(value: Value<'_>) -> Result<u64, WireError> {
     let mut number = 0;
-    for field in Fields::of(value.bytes().unwrap_or_default()) {
+    for field in Fields::new(value.bytes().unwrap_or_default()) {
         let field = field?;
         if let (1, Value::Varint(value)) = (field.number, field.value) {
             number = value;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tollhouse_stdx::LogLimit;
 
-/// How often it is told that connections are refused, or cannot be accepted.
-pub(crate) const TELL_INTERVAL: Duration = Duration::from_secs(10);
+/// How often it is logged that connections are refused, or cannot be accepted.
+pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The places of one listener. Clones share them.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ impl Slots {
     /// others when it goes wild.
     pub fn new(max: usize) -> Self {
         let per_client_max = max.div_ceil(4) * 3;
-        let refusals = LogLimit::new(TELL_INTERVAL);
+        let refusals = LogLimit::new(LOG_INTERVAL);
         let taken = Taken { count: 0, by_client: HashMap::new(), refusals };
         Self(Arc::new(Places { max, per_client_max, taken: Mutex::new(taken) }))
     }
@@ -52,17 +52,17 @@ impl Slots {
     pub fn take(&self, address: IpAddr) -> Option<Slot> {
         let client = client_of(address);
         let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_client = taken.by_client.get(&client).copied().unwrap_or(0);
-        if taken.count >= self.0.max || of_client >= self.0.per_client_max {
-            if let Some(untold) = taken.refusals.admit(Instant::now()) {
+        let client_count = taken.by_client.get(&client).copied().unwrap_or(0);
+        if taken.count >= self.0.max || client_count >= self.0.per_client_max {
+            if let Some(suppressed) = taken.refusals.admit(Instant::now()) {
                 let (max, open) = (self.0.max, taken.count);
-                tracing::warn!(%address, of_client, open, max, untold,
+                tracing::warn!(%address, client_count, open, max, suppressed,
                     "too many connections of registry clients; further ones are closed");
             }
             return None;
         }
         taken.count += 1;
-        taken.by_client.insert(client, of_client + 1);
+        taken.by_client.insert(client, client_count + 1);
         Some(Slot { places: Arc::clone(&self.0), client })
     }
 }

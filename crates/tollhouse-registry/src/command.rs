@@ -1,4 +1,4 @@
-//! Commands: everything that changes the registry, and what comes of each.
+//! Commands: everything that changes the registry, and the outcome of each.
 //!
 //! A change has `None` where a field stays as it is.
 
@@ -19,7 +19,7 @@ use crate::service::{Service, ServiceDetails};
 pub enum Command {
     /// Registers an instance, or replaces the one of its id; creates namespace and service as needed.
     Register(Box<NewInstance>),
-    /// Removes an instance; one that is not there is no error.
+    /// Removes an instance; one that is not there has been removed already.
     Deregister(Arc<str>),
     /// Changes an instance that is there.
     UpdateInstance(Arc<str>, Box<InstanceChange>),

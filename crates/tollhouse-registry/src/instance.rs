@@ -51,7 +51,7 @@ pub struct Instance {
     pub modified_at: u64,
     /// Changes with every change.
     pub revision: Revision,
-    /// While unhealthy for want of heartbeats: the second of the last one, 0 if there was none.
+    /// While unhealthy because it fell silent: the second of its last heartbeat, 0 if there was none.
     pub expired_after_beat: Option<u64>,
     /// Fields of a newer protocol, as they came.
     pub unknown: Bytes,

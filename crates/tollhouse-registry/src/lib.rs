@@ -1,7 +1,7 @@
 //! The registry core: namespaces, services, aliases, instances with their health, governance rules.
 //!
-//! [`State`] is everything at one version, a value: `apply` takes a [`Command`] and says what came of
-//! it. No IO, no clock of its own, no wire protocol. The [`Keeper`] owns the newest version: it applies
+//! [`State`] is everything at one version, a value: `apply` takes a [`Command`] and gives its
+//! outcome. No IO, no clock of its own, no wire protocol. The [`Keeper`] owns the newest version: it applies
 //! commands in groups, has the store make them durable, publishes, answers, and turns what the timer
 //! wheel says into changes of health. [`Registry`] is the handle that everybody else holds: it submits
 //! commands, takes heartbeats, and reads published versions without a lock.

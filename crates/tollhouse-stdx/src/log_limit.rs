@@ -1,4 +1,4 @@
-//! Lets something be told once in a while, however often it happens, and counts what was not told.
+//! Lets something be logged once in a while, however often it happens, and counts what was not.
 //!
 //! One thread; the caller brings the time.
 
@@ -9,25 +9,25 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct LogLimit {
     interval: Duration,
-    told_at: Cell<Option<Instant>>,
-    untold: Cell<u64>,
+    logged_at: Cell<Option<Instant>>,
+    suppressed: Cell<u64>,
 }
 
 impl LogLimit {
     /// Lets through one in each interval.
     pub const fn new(interval: Duration) -> Self {
-        Self { interval, told_at: Cell::new(None), untold: Cell::new(0) }
+        Self { interval, logged_at: Cell::new(None), suppressed: Cell::new(0) }
     }
 
-    /// Whether what happens now is to be told, and how often it has happened untold since the last.
+    /// Whether what happens now is to be logged; if so, how often it was not since the last time.
     pub fn admit(&self, now: Instant) -> Option<u64> {
-        let rests = self.told_at.get().is_some_and(|at| now.duration_since(at) < self.interval);
+        let rests = self.logged_at.get().is_some_and(|at| now.duration_since(at) < self.interval);
         if rests {
-            self.untold.set(self.untold.get().saturating_add(1));
+            self.suppressed.set(self.suppressed.get().saturating_add(1));
             return None;
         }
-        self.told_at.set(Some(now));
-        Some(self.untold.replace(0))
+        self.logged_at.set(Some(now));
+        Some(self.suppressed.replace(0))
     }
 }
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_in_an_interval_is_told_with_the_number_of_those_before() {
+    fn one_in_an_interval_is_logged_with_the_number_of_those_before() {
         let limit = LogLimit::new(Duration::from_secs(1));
         let start = Instant::now();
         let at = |ms| limit.admit(start + Duration::from_millis(ms));

@@ -19,7 +19,7 @@ impl Dialect {
     /// answered and not remembered.
     ///
     /// # Errors
-    /// The message is no `Client`.
+    /// The message cannot be decoded as `Client`.
     pub fn report_client(
         &self,
         caller: &Caller<'_>,
@@ -41,19 +41,19 @@ impl Dialect {
 /// The fields that are shown of a client, copied: the message may be a view into a buffer of many
 /// others, and the rest of it is nobody's business.
 fn remembered(message: &[u8]) -> Bytes {
-    let fields = Fields::of(message).filter_map(Result::ok);
-    let shown = fields.filter(|field| SHOWN.contains(&field.number));
+    let fields = Fields::new(message).filter_map(Result::ok);
+    let remembered = fields.filter(|field| SHOWN.contains(&field.number));
     let mut out = Vec::new();
-    shown.for_each(|field| out.extend_from_slice(&message[field.start..field.end]));
+    remembered.for_each(|field| out.extend_from_slice(&message[field.start..field.end]));
     out.into_boxed_slice().into()
 }
 
 fn client_id(message: &[u8]) -> Result<Option<&str>, Undecodable> {
     let mut id = None;
-    for field in Fields::of(message) {
+    for field in Fields::new(message) {
         let field = field?;
         if let (ID, Value::Bytes(wrapper)) = (field.number, field.value) {
-            for inner in Fields::of(wrapper) {
+            for inner in Fields::new(wrapper) {
                 let inner = inner?;
                 if let (1, Value::Bytes(bytes)) = (inner.number, inner.value) {
                     id = Some(text(bytes)?);

@@ -17,7 +17,7 @@ impl Dialect {
     /// `ReportServiceContract`: a version of a service has these interfaces.
     ///
     /// # Errors
-    /// The message is no `ServiceContract`.
+    /// The message cannot be decoded as `ServiceContract`.
     pub async fn report_contract(
         &self,
         caller: &Caller<'_>,
@@ -48,7 +48,7 @@ impl Dialect {
     /// `GetServiceContract`: the contract of an id, or of a version of a service.
     ///
     /// # Errors
-    /// The message is no `ServiceContract`.
+    /// The message cannot be decoded as `ServiceContract`.
     pub fn get_contract(
         &self,
         caller: &Caller<'_>,
@@ -104,8 +104,8 @@ fn found(contract: &Contract) -> Replied {
         out.extend_from_slice(&contract.body);
         put_text(out, 1, &contract.id);
         put_text(out, 7, &contract.revision.to_string());
-        put_text(out, 10, DateText::of(contract.created_at).as_str());
-        put_text(out, 11, DateText::of(contract.modified_at).as_str());
+        put_text(out, 10, DateText::from_unix_seconds(contract.created_at).as_str());
+        put_text(out, 11, DateText::from_unix_seconds(contract.modified_at).as_str());
     });
     Replied::made(code, out)
 }

@@ -44,7 +44,7 @@ impl Dialect {
     /// Answers a question.
     ///
     /// # Errors
-    /// The message is no `DiscoverRequest`.
+    /// The message cannot be decoded as `DiscoverRequest`.
     pub fn discover(
         &self,
         caller: &Caller<'_>,
@@ -61,7 +61,7 @@ impl Dialect {
     }
 
     fn answer(&self, request: DiscoverRequest<'_>, filter: HealthFilter) -> Replied {
-        let Some(kind) = Kind::of(request.kind) else {
+        let Some(kind) = Kind::from_number(request.kind) else {
             return refused(&request, Code::InvalidDiscoverResource);
         };
         // Clients probe so for the types that are known.

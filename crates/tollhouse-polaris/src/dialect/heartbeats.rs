@@ -20,7 +20,7 @@ impl Dialect {
     /// `BatchHeartbeat`: many instances are well. The answer is empty, whoever they are.
     ///
     /// # Errors
-    /// The message is no `HeartbeatsRequest`, or the caller is not let in.
+    /// The message cannot be decoded as `HeartbeatsRequest`, or the caller is not let in.
     pub fn batch_heartbeat(
         &self,
         caller: &Caller<'_>,
@@ -42,7 +42,7 @@ impl Dialect {
     /// `BatchGetHeartbeat`: when instances were last well.
     ///
     /// # Errors
-    /// The message is no `GetHeartbeatsRequest`, or the caller is not let in.
+    /// The message cannot be decoded as `GetHeartbeatsRequest`, or the caller is not let in.
     pub fn batch_get_heartbeat(
         &self,
         caller: &Caller<'_>,
@@ -64,7 +64,7 @@ impl Dialect {
     /// `BatchDelHeartbeat`: heartbeats of ids that are not registered are forgotten.
     ///
     /// # Errors
-    /// The message is no `DelHeartbeatsRequest`.
+    /// The message cannot be decoded as `DelHeartbeatsRequest`.
     pub fn batch_delete_heartbeat(
         &self,
         caller: &Caller<'_>,
@@ -101,7 +101,7 @@ fn ids(message: &[u8]) -> impl Iterator<Item = Result<&str, Undecodable>> {
 
 /// The items of a request that is a list.
 fn items(message: &[u8]) -> impl Iterator<Item = Result<&[u8], Undecodable>> {
-    let items = Fields::of(message).filter_map(|field| match field {
+    let items = Fields::new(message).filter_map(|field| match field {
         Err(error) => Some(Err(error.into())),
         Ok(field) if field.number == ITEMS => field.value.bytes().map(Ok),
         Ok(_) => None,
@@ -115,7 +115,7 @@ fn items(message: &[u8]) -> impl Iterator<Item = Result<&[u8], Undecodable>> {
 /// The id that a heartbeat of a batch is of; `None` when it names nobody.
 fn beating_id(item: &[u8]) -> Result<Option<String>, Undecodable> {
     let mut request = InstanceRequest { port: Some(0), ..InstanceRequest::default() };
-    for field in Fields::of(item) {
+    for field in Fields::new(item) {
         let field = field?;
         match (field.number, field.value) {
             (1, Value::Bytes(bytes)) => request.id = given(bytes)?,

@@ -19,7 +19,7 @@ impl Dialect {
     /// `RegisterInstance`: an instance comes, or says what it is by now.
     ///
     /// # Errors
-    /// The message is no `Instance`.
+    /// The message cannot be decoded as `Instance`.
     pub async fn register(
         &self,
         caller: &Caller<'_>,
@@ -48,7 +48,7 @@ impl Dialect {
     /// `DeregisterInstance`: an instance goes; one that is not there went before.
     ///
     /// # Errors
-    /// The message is no `Instance`.
+    /// The message cannot be decoded as `Instance`.
     pub async fn deregister(
         &self,
         caller: &Caller<'_>,
@@ -74,7 +74,7 @@ impl Dialect {
     /// `Heartbeat`: an instance is well.
     ///
     /// # Errors
-    /// The message is no `Instance`.
+    /// The message cannot be decoded as `Instance`.
     pub fn heartbeat(&self, caller: &Caller<'_>, message: &[u8]) -> Result<Replied, Undecodable> {
         let timed = self.meter.start(Method::Heartbeat);
         let request = InstanceRequest::parse(message)?;

@@ -21,7 +21,7 @@ use super::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, MESSAGE_BYTES_
 use super::presence::{Presence, Roster};
 use super::service::Services;
 use super::stopping::Stopping;
-use crate::slots::{Slots, TELL_INTERVAL};
+use crate::slots::{LOG_INTERVAL, Slots};
 
 /// What can be chosen about a server; the rest is in [`super::limits`].
 #[derive(Debug, Clone)]
@@ -127,7 +127,7 @@ fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> {
 
 /// Accepts for ever.
 async fn accept(server: &Rc<Server>, listeners: &[TcpListener]) {
-    let failures = LogLimit::new(TELL_INTERVAL);
+    let failures = LogLimit::new(LOG_INTERVAL);
     // Whose turn it is: a busy listener must not keep the others from being heard.
     let mut turn = 0;
     loop {
@@ -145,8 +145,8 @@ async fn accept(server: &Rc<Server>, listeners: &[TcpListener]) {
             Err(error) if is_of_the_client(&error) => {}
             Err(error) => {
                 server.counts.accept_failures.add_one();
-                if let Some(untold) = failures.admit(std::time::Instant::now()) {
-                    tracing::warn!(%error, untold, "cannot accept connections of registry clients");
+                if let Some(suppressed) = failures.admit(std::time::Instant::now()) {
+                    tracing::warn!(%error, suppressed, "cannot accept connections of registry clients");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }

@@ -78,7 +78,7 @@ impl ClientCall {
 /// Answers a client's call.
 pub(super) async fn call(api: HttpApi, call: ClientCall, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let language = Language::of(&head);
+    let language = Language::of_request(&head);
     let failed = |failure: &Failure| Reply::failure(call.response(), failure).print(language);
     let body = json_body(&api.capacity, &head.headers, body, CLIENT_BYTES_MAX).await;
     let body = match body {
@@ -91,7 +91,7 @@ pub(super) async fn call(api: HttpApi, call: ClientCall, request: Request) -> Re
         Err(failure) => return failed(&failure),
     };
     let caller = Caller { token: token(&head.headers) };
-    let asked = Asked::of(call, &message);
+    let asked = Asked::parse(call, &message);
     match call.answer(&api.dialect, &caller, message).await {
         Ok(replied) => send(&api, call, asked, replied, language).await,
         Err(_) => failed(&Code::ParseException.into()),
@@ -141,7 +141,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(call: ClientCall, message: &[u8]) -> Option<Self> {
+    fn parse(call: ClientCall, message: &[u8]) -> Option<Self> {
         let request =
             (call == ClientCall::Discover).then(|| DiscoverRequest::parse(message).ok())??;
         Some(Self {
@@ -155,11 +155,11 @@ impl Asked {
     /// what it tells. None where it bears no revision.
     fn name_of(self, answer: &Answer) -> Option<Name> {
         // The head of an answer is in its first piece, whatever the others are.
-        let service = Fields::of(&answer.first).flatten().find_map(|field| match field.value {
+        let service = Fields::new(&answer.first).flatten().find_map(|field| match field.value {
             Value::Bytes(service) if field.number == discover::SERVICE => Some(service),
             _ => None,
         })?;
-        Fields::of(service).flatten().find(|field| field.number == REVISION)?;
+        Fields::new(service).flatten().find(|field| field.number == REVISION)?;
         let mut digest = Context::new(&SHA256);
         digest.update(&self.kind.to_le_bytes());
         digest.update(&self.direction.to_le_bytes());

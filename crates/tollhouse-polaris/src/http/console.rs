@@ -97,13 +97,13 @@ fn any_of(name: &str, message: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Makes what is answered for an item of what came of it; none sends the item back.
+/// Makes the answer about an item of its outcome; none sends the item back.
 type Echo = fn(&Outcome) -> Option<Vec<u8>>;
 
 /// What is to be done for an item: commands, all of them, and what is answered.
 pub(super) struct Plan {
     commands: Vec<Command>,
-    /// Makes the answer of what came of the last command; none sends the item back.
+    /// Makes the answer of the outcome of the last command; none sends the item back.
     echo: Option<Echo>,
     /// What is answered when there is nothing to do.
     idle: Code,
@@ -111,21 +111,21 @@ pub(super) struct Plan {
 
 impl Plan {
     /// One command; the item comes back as it was sent.
-    pub(super) fn of(command: Command) -> Self {
-        Self::of_all(vec![command])
+    pub(super) fn command(command: Command) -> Self {
+        Self::commands(vec![command])
     }
 
     /// Several commands; the item comes back as it was sent.
-    pub(super) fn of_all(commands: Vec<Command>) -> Self {
+    pub(super) fn commands(commands: Vec<Command>) -> Self {
         Self { commands, echo: None, idle: Code::ExecuteSuccess }
     }
 
     /// Nothing: the registry is as the item wants it.
     pub(super) fn nothing_changes() -> Self {
-        Self { idle: Code::NoNeedUpdate, ..Self::of_all(Vec::new()) }
+        Self { idle: Code::NoNeedUpdate, ..Self::commands(Vec::new()) }
     }
 
-    /// Answers with something made of what came of the last command.
+    /// Answers with something made of the outcome of the last command.
     pub(super) fn answering(self, echo: Echo) -> Self {
         Self { echo: Some(echo), ..self }
     }
@@ -160,7 +160,7 @@ pub(super) struct Get {
 /// Answers a call that writes.
 pub(super) async fn write(api: HttpApi, call: &'static Write, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let language = Language::of(&head);
+    let language = Language::of_request(&head);
     let reply = match taken(&api, &head, body).await {
         Ok(body) => write_items(&api, call, &body.bytes).await,
         Err(NoBody::Refused(response)) => return response,
@@ -177,7 +177,7 @@ pub(super) async fn write_one(
     request: Request,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let language = Language::of(&head);
+    let language = Language::of_request(&head);
     let reply = match taken(&api, &head, body).await {
         Ok(body) => write_item(&api, call, &body.bytes).await,
         Err(NoBody::Refused(response)) => return response,
@@ -230,7 +230,7 @@ async fn write_items(api: &HttpApi, call: &'static Write, body: &Bytes) -> Resul
     Ok(batch_reply(call, &together::all(running.collect()).await))
 }
 
-/// What becomes of an item: what is planned, or why there is no plan.
+/// The answer about an item: of what is planned, or why there is no plan.
 async fn carried_out(
     api: &HttpApi,
     call: &Write,
@@ -243,7 +243,7 @@ async fn carried_out(
     }
 }
 
-/// What became of one item.
+/// The outcome of one item.
 struct ItemAnswer {
     failure: Failure,
     echo: Vec<u8>,
@@ -357,10 +357,10 @@ fn page_of<T, K: Ord>(
 ) -> Result<Found, Failure> {
     let page = query.page()?;
     found.sort_by_cached_key(key);
-    let shown = page.of(&found);
+    let on_page = page.slice(&found);
     let mut fields = Vec::new();
-    for item in shown {
+    for item in on_page {
         put_nested(&mut fields, number, |out| put(out, item));
     }
-    Ok(Found { amount: found.len(), size: shown.len(), fields })
+    Ok(Found { amount: found.len(), size: on_page.len(), fields })
 }

@@ -29,8 +29,8 @@ impl<S> Patient<S> {
         Self { stream, stall: None, taken_bytes: 0 }
     }
 
-    /// What came of writing, unless the client has used up the patience.
-    fn judged(
+    /// The outcome of a write; an error, where the client has used up the patience.
+    fn check_stall(
         &mut self,
         written: Poll<io::Result<usize>>,
         cx: &mut Context<'_>,
@@ -39,7 +39,7 @@ impl<S> Patient<S> {
             Poll::Ready(Ok(count)) => {
                 self.taken_bytes += count;
                 if self.taken_bytes >= PROGRESS_BYTES {
-                    self.content();
+                    self.reset_stall();
                 }
                 Poll::Ready(Ok(count))
             }
@@ -52,7 +52,7 @@ impl<S> Patient<S> {
         }
     }
 
-    fn content(&mut self) {
+    fn reset_stall(&mut self) {
         self.stall = None;
         self.taken_bytes = 0;
     }
@@ -75,7 +75,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.judged(written, cx)
+        self.check_stall(written, cx)
     }
 
     fn poll_write_vectored(
@@ -84,7 +84,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
-        self.judged(written, cx)
+        self.check_stall(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -94,7 +94,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         // Asked for when all that there was is written.
-        self.content();
+        self.reset_stall();
         Poll::Ready(Ok(()))
     }
 

@@ -120,7 +120,7 @@ impl Query {
 
 impl Page {
     /// The part of `items` that is on it.
-    pub(super) fn of<T>(self, items: &[T]) -> &[T] {
+    pub(super) fn slice<T>(self, items: &[T]) -> &[T] {
         let from = self.offset.min(items.len());
         let to = from.saturating_add(self.limit).min(items.len());
         &items[from..to]
@@ -222,9 +222,9 @@ mod tests {
             assert_eq!(page, expected, "{text}");
         }
         let items = [1, 2, 3];
-        assert_eq!(Page { offset: 1, limit: 1 }.of(&items), [2]);
-        assert_eq!(Page { offset: 2, limit: usize::MAX }.of(&items), [3]);
-        assert!(Page { offset: 9, limit: 1 }.of(&items).is_empty());
+        assert_eq!(Page { offset: 1, limit: 1 }.slice(&items), [2]);
+        assert_eq!(Page { offset: 2, limit: usize::MAX }.slice(&items), [3]);
+        assert!(Page { offset: 9, limit: 1 }.slice(&items).is_empty());
     }
 
     #[test]

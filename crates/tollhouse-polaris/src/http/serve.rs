@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tollhouse_stdx::LogLimit;
 
 use super::patience::Patient;
-use crate::slots::{Slots, TELL_INTERVAL};
+use crate::slots::{LOG_INTERVAL, Slots};
 
 /// How long the head of a request may take, and how long a connection may idle between two.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
@@ -45,14 +45,14 @@ pub async fn serve(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
-    let failures = LogLimit::new(TELL_INTERVAL);
+    let failures = LogLimit::new(LOG_INTERVAL);
     let stopping = stop.clone();
-    let mut told = pin!(async move {
+    let mut stopped = pin!(async move {
         let _ = stop.wait_for(|is_over| *is_over).await;
     });
     loop {
         tokio::select! {
-            () = &mut told => break,
+            () = &mut stopped => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
@@ -66,8 +66,8 @@ pub async fn serve(
                     }
                 }
                 Err(error) => {
-                    if let Some(untold) = failures.admit(std::time::Instant::now()) {
-                        tracing::warn!(%error, untold, "the registry's HTTP listener cannot accept");
+                    if let Some(suppressed) = failures.admit(std::time::Instant::now()) {
+                        tracing::warn!(%error, suppressed, "the registry's HTTP listener cannot accept");
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
@@ -99,12 +99,12 @@ async fn connection(
     });
     let stream = TokioIo::new(Patient::new(stream));
     let mut connection = pin!(builder.serve_connection(stream, service));
-    let told = async move {
+    let stopped = async move {
         let _ = stopping.wait_for(|is_over| *is_over).await;
     };
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        () = told => {
+        () = stopped => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -93,7 +93,7 @@ impl Printer<'_> {
 
     /// The fields of a message without its braces.
     fn fields(&mut self, descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<(), PrintError> {
-        let mut written: Vec<Field<'_>> = Fields::of(bytes).collect::<Result<_, WireError>>()?;
+        let mut written: Vec<Field<'_>> = Fields::new(bytes).collect::<Result<_, WireError>>()?;
         written.sort_by_key(|field| field.number);
         let newer = newer_fields(descriptor.full_name());
         let mut is_first = true;
@@ -160,7 +160,7 @@ impl Printer<'_> {
                 continue;
             };
             let (mut key, mut value) = ("", None);
-            for field in Fields::of(bytes) {
+            for field in Fields::new(bytes) {
                 match field? {
                     Field { number: 1, value: Value::Bytes(bytes), .. } => key = text_of(bytes)?,
                     Field { number: 2, value: found, .. } if suits(&value_kind, &found) => {
@@ -233,7 +233,7 @@ impl Printer<'_> {
             self.out.push_str("null");
             return Ok(());
         };
-        let found: Vec<Field<'_>> = Fields::of(bytes)
+        let found: Vec<Field<'_>> = Fields::new(bytes)
             .filter(|read| !matches!(read, Ok(read) if read.number != 1))
             .collect::<Result<_, WireError>>()?;
         self.field(&field, &found)
@@ -242,7 +242,7 @@ impl Printer<'_> {
     /// A message of a type that is named beside it.
     fn any(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
         let (mut url, mut body): (&str, &[u8]) = ("", &[]);
-        for field in Fields::of(bytes) {
+        for field in Fields::new(bytes) {
             match field? {
                 Field { number: 1, value: Value::Bytes(bytes), .. } => url = text_of(bytes)?,
                 Field { number: 2, value: Value::Bytes(bytes), .. } => body = bytes,
@@ -278,7 +278,7 @@ impl Printer<'_> {
     /// Seconds with as many decimals as are needed, in steps of three.
     fn duration(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
         let (mut seconds, mut nanoseconds) = (0_i64, 0_i32);
-        for field in Fields::of(bytes) {
+        for field in Fields::new(bytes) {
             match field? {
                 Field { number: 1, value: Value::Varint(number), .. } => seconds = number as i64,
                 Field { number: 2, value: Value::Varint(number), .. } => {

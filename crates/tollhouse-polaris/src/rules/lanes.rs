@@ -17,7 +17,7 @@ const GROUP_NAME: u32 = 3;
 /// The fields of a group, with what its lanes left out. What is added stands behind what was sent.
 pub(super) fn completed(group: &[u8], group_name: &str) -> Result<Vec<u8>, WireError> {
     let mut out = Vec::with_capacity(group.len());
-    for field in Fields::of(group) {
+    for field in Fields::new(group) {
         match field? {
             Field { number: RULES, value: Value::Bytes(rule), .. } => {
                 put_message(&mut out, RULES, &completed_rule(rule, group_name)?);
@@ -30,7 +30,7 @@ pub(super) fn completed(group: &[u8], group_name: &str) -> Result<Vec<u8>, WireE
 
 fn completed_rule(rule: &[u8], group_name: &str) -> Result<Vec<u8>, WireError> {
     let (mut has_id, mut has_group_name, mut name): (bool, bool, &[u8]) = (false, false, &[]);
-    for field in Fields::of(rule) {
+    for field in Fields::new(rule) {
         let field = field?;
         let Value::Bytes(bytes) = field.value else { continue };
         match field.number {

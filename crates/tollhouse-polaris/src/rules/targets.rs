@@ -8,7 +8,7 @@ use prost::Message;
 use tollhouse_registry::{RuleKind, ServiceKey};
 
 /// Reads a rule as far as its services.
-pub(super) fn of(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
+pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
     let mut kind = kind;
     let targets = match kind {
         RuleKind::RoutingV1 => {
@@ -64,8 +64,8 @@ fn decode<M: Message + Default>(message: &[u8]) -> Result<M, Code> {
 
 /// A message inside of an `Any`, if it is of the type it should be.
 fn unpack<M: Message + Default>(any: &prost_types::Any, name: &str) -> Option<Result<M, Code>> {
-    let given = any.type_url.rsplit('/').next().unwrap_or_default();
-    (given == name).then(|| decode(&any.value))
+    let found = any.type_url.rsplit('/').next().unwrap_or_default();
+    (found == name).then(|| decode(&any.value))
 }
 
 fn kind_of_policy(rule: &v1::RouteRule) -> Result<RuleKind, Code> {

@@ -106,7 +106,7 @@ fn what_this_edition_does_not_know_of_a_rule_survives() {
     crate::wire::write::put_text(&mut message, 900, "new");
     let new = read_rule(RuleKind::RateLimit, &message).expect("good");
     let back = rule_message(&stored(new)).clone();
-    let kept = Fields::of(&back)
+    let kept = Fields::new(&back)
         .filter_map(Result::ok)
         .any(|field| (field.number, field.value) == (900, Value::Bytes(b"new")));
     assert!(kept);

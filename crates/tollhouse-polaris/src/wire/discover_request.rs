@@ -44,7 +44,7 @@ impl<'a> DiscoverRequest<'a> {
     /// Reads a message.
     pub fn parse(message: &'a [u8]) -> Result<Self, WireError> {
         let mut request = Self::default();
-        for field in Fields::of(message) {
+        for field in Fields::new(message) {
             let field = field?;
             match (field.number, field.value) {
                 (1, Value::Varint(kind)) => request.kind = kind as i32,
@@ -64,7 +64,7 @@ impl<'a> ServiceRequest<'a> {
     /// Reads a `v1.Service` as far as it is a question.
     pub fn parse(raw: &'a [u8]) -> Result<Self, WireError> {
         let mut service = Self { raw, ..Self::default() };
-        for field in Fields::of(raw) {
+        for field in Fields::new(raw) {
             let field = field?;
             let Value::Bytes(bytes) = field.value else {
                 continue;
@@ -82,7 +82,7 @@ impl<'a> ServiceRequest<'a> {
 
 fn read_filter(filter: &[u8], only_healthy: &mut Option<bool>) -> Result<(), WireError> {
     let value = only_healthy.get_or_insert(false);
-    for field in Fields::of(filter) {
+    for field in Fields::new(filter) {
         let field = field?;
         if let (1, Value::Varint(number)) = (field.number, field.value) {
             *value = number != 0;

@@ -65,8 +65,8 @@ pub fn put_instance(out: &mut Vec<u8>, instance: &Instance, reader: Reader) {
         }
     }
     put_given(out, 15, &instance.logic_set);
-    put_text_value(out, 16, DateText::of(instance.created_at).as_str());
-    put_text_value(out, 17, DateText::of(instance.modified_at).as_str());
+    put_text_value(out, 16, DateText::from_unix_seconds(instance.created_at).as_str());
+    put_text_value(out, 17, DateText::from_unix_seconds(instance.modified_at).as_str());
     put_revision(out, 18, &instance.revision.digits());
     if instance.ttl_seconds.is_some() {
         put_flag_value(out, 20, true);

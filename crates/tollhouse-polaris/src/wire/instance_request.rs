@@ -84,7 +84,7 @@ impl<'a> InstanceRequest<'a> {
     /// Reads a message.
     pub fn parse(raw: &'a [u8]) -> Result<Self, WireError> {
         let mut request = Self { raw, ..Self::default() };
-        for field in Fields::of(raw) {
+        for field in Fields::new(raw) {
             request.take(field?)?;
         }
         sort_labels(&mut request.metadata);
@@ -144,7 +144,7 @@ impl<'a> InstanceRequest<'a> {
 
     fn take_label(&mut self, entry: &'a [u8]) -> Result<(), WireError> {
         let (mut key, mut value) = ("", "");
-        for field in Fields::of(entry) {
+        for field in Fields::new(entry) {
             let field = field?;
             match (field.number, field.value) {
                 (1, Value::Bytes(bytes)) => key = wrapper::text(bytes)?,
@@ -174,13 +174,13 @@ impl<'a> InstanceRequest<'a> {
 
 impl HealthCheckRequest {
     fn take(&mut self, message: &[u8]) -> Result<(), WireError> {
-        for field in Fields::of(message) {
+        for field in Fields::new(message) {
             let field = field?;
             match (field.number, field.value) {
                 (1, Value::Varint(kind)) => self.kind = kind as i32,
                 (2, Value::Bytes(heartbeat)) => {
                     let ttl_s = self.heartbeat_ttl_s.get_or_insert_default();
-                    for field in Fields::of(heartbeat) {
+                    for field in Fields::new(heartbeat) {
                         let field = field?;
                         if let (1, Value::Bytes(bytes)) = (field.number, field.value) {
                             wrapper::number(bytes, ttl_s)?;
@@ -196,7 +196,7 @@ impl HealthCheckRequest {
 
 impl<'a> LocationRequest<'a> {
     fn take(&mut self, message: &'a [u8]) -> Result<(), WireError> {
-        for field in Fields::of(message) {
+        for field in Fields::new(message) {
             let field = field?;
             let Value::Bytes(bytes) = field.value else {
                 continue;

@@ -85,7 +85,7 @@ const VARINT_BYTES_MAX: usize = 10;
 
 impl<'a> Fields<'a> {
     /// The fields of `message`.
-    pub fn of(message: &'a [u8]) -> Self {
+    pub fn new(message: &'a [u8]) -> Self {
         Self { message, position: 0 }
     }
 
@@ -161,13 +161,13 @@ mod tests {
     use super::*;
 
     fn scan(message: &[u8]) -> Result<Vec<(u32, Value<'_>)>, WireError> {
-        Fields::of(message).map(|field| field.map(|field| (field.number, field.value))).collect()
+        Fields::new(message).map(|field| field.map(|field| (field.number, field.value))).collect()
     }
 
     #[test]
     fn fields_are_read_in_order_with_their_place() {
         let message = [0x08, 0x96, 0x01, 0x12, 0x02, b'h', b'i', 0x1d, 1, 0, 0, 0];
-        let fields: Vec<Field<'_>> = Fields::of(&message).map(Result::unwrap).collect();
+        let fields: Vec<Field<'_>> = Fields::new(&message).map(Result::unwrap).collect();
         assert_eq!(
             fields,
             [
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn nothing_is_read_after_an_error() {
-        let mut fields = Fields::of(&[0x0b, 0x08, 0x01]);
+        let mut fields = Fields::new(&[0x0b, 0x08, 0x01]);
         assert_eq!(fields.next(), Some(Err(WireError::WireType(3))));
         assert_eq!(fields.next(), None);
     }

@@ -34,8 +34,8 @@ pub fn put_console_service(out: &mut Vec<u8>, service: &Service, counts: Counts)
     put_listed_service(out, service);
     put_text_value(out, 4, &service.details.ports);
     put_details(out, service);
-    put_text_value(out, 13, DateText::of(service.created_at).as_str());
-    put_text_value(out, 14, DateText::of(service.modified_at).as_str());
+    put_text_value(out, 13, DateText::from_unix_seconds(service.created_at).as_str());
+    put_text_value(out, 14, DateText::from_unix_seconds(service.modified_at).as_str());
     put_revision(out, 15, &service.revision.digits());
     put_text_value(out, 16, &service.details.platform_id);
     put_number_value(out, 17, counts.total);
@@ -59,8 +59,8 @@ fn put_namespace_fields(out: &mut Vec<u8>, namespace: &Namespace) {
     put_text_value(out, 1, &namespace.name);
     put_text_value(out, 2, &namespace.comment);
     put_text_value(out, 3, &namespace.owners);
-    put_text_value(out, 5, DateText::of(namespace.created_at).as_str());
-    put_text_value(out, 6, DateText::of(namespace.modified_at).as_str());
+    put_text_value(out, 5, DateText::from_unix_seconds(namespace.created_at).as_str());
+    put_text_value(out, 6, DateText::from_unix_seconds(namespace.modified_at).as_str());
     put_text_value(out, 12, &namespace.name);
     put_flag_value(out, 15, true);
     for other in &namespace.export_to {
@@ -77,8 +77,8 @@ pub fn put_alias(out: &mut Vec<u8>, alias: &Alias) {
     put_text_value(out, 4, &alias.key.namespace);
     put_text_value(out, 6, &alias.owners);
     put_text_value(out, 7, &alias.comment);
-    put_text_value(out, 9, DateText::of(alias.created_at).as_str());
-    put_text_value(out, 10, DateText::of(alias.modified_at).as_str());
+    put_text_value(out, 9, DateText::from_unix_seconds(alias.created_at).as_str());
+    put_text_value(out, 10, DateText::from_unix_seconds(alias.modified_at).as_str());
     put_text_value(out, 11, &alias.id);
     put_flag_value(out, 12, true);
     put_flag_value(out, 13, true);

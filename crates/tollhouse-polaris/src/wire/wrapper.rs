@@ -17,7 +17,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, WireError> {
 /// A `StringValue`.
 pub(super) fn string<'a>(wrapper: &'a [u8], slot: &mut Option<&'a str>) -> Result<(), WireError> {
     let mut value = slot.unwrap_or("");
-    for field in Fields::of(wrapper) {
+    for field in Fields::new(wrapper) {
         let field = field?;
         if let (VALUE, Value::Bytes(bytes)) = (field.number, field.value) {
             value = text(bytes)?;
@@ -30,7 +30,7 @@ pub(super) fn string<'a>(wrapper: &'a [u8], slot: &mut Option<&'a str>) -> Resul
 /// A `UInt32Value`; a longer number loses its upper half, as in every implementation.
 pub(super) fn number(wrapper: &[u8], slot: &mut Option<u32>) -> Result<(), WireError> {
     let mut value = slot.unwrap_or(0);
-    for field in Fields::of(wrapper) {
+    for field in Fields::new(wrapper) {
         let field = field?;
         if let (VALUE, Value::Varint(number)) = (field.number, field.value) {
             value = number as u32;
@@ -43,7 +43,7 @@ pub(super) fn number(wrapper: &[u8], slot: &mut Option<u32>) -> Result<(), WireE
 /// A `BoolValue`.
 pub(super) fn boolean(wrapper: &[u8], slot: &mut Option<bool>) -> Result<(), WireError> {
     let mut value = slot.unwrap_or(false);
-    for field in Fields::of(wrapper) {
+    for field in Fields::new(wrapper) {
         let field = field?;
         if let (VALUE, Value::Varint(number)) = (field.number, field.value) {
             value = number != 0;

@@ -167,7 +167,7 @@ mod tests {
             let mut out = vec![0x08, 1];
             put_nested(&mut out, 2, |out| out.extend((0..length).map(|byte| byte as u8)));
             put_number(&mut out, 3, 7);
-            let fields: Vec<_> = Fields::of(&out).map(|field| field.unwrap().value).collect();
+            let fields: Vec<_> = Fields::new(&out).map(|field| field.unwrap().value).collect();
             let body: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
             assert_eq!(fields, [Value::Varint(1), Value::Bytes(&body), Value::Varint(7)]);
         }

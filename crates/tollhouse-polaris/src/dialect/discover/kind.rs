@@ -15,7 +15,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// What a number stands for; `None` where the protocol has no such type.
-    pub(super) fn of(number: i32) -> Option<Self> {
+    pub(super) fn from_number(number: i32) -> Option<Self> {
         Some(match number {
             1 => Self::Instances,
             // Clusters, which no client asks for.

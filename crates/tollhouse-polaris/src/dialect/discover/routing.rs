@@ -39,8 +39,8 @@ pub(super) fn answer(
     let revision = old.revision.with(new.revision);
     let is_empty = old.rules.is_empty() && new.rules.is_empty();
     let digits = revision.digits();
-    let shown: &[u8] = if is_empty { NO_ROUTING_REVISION.as_bytes() } else { &digits };
-    if question.has(shown) {
+    let revision_text: &[u8] = if is_empty { NO_ROUTING_REVISION.as_bytes() } else { &digits };
+    if question.has(revision_text) {
         return question.unchanged();
     }
     let mut out = question.begin((!is_empty).then_some(revision));
@@ -52,7 +52,7 @@ pub(super) fn answer(
         put_routes(out, &routes, |nearness| nearness != Nearness::Named);
         put_text_value(out, 1, name.name);
         put_text_value(out, 2, name.namespace);
-        put_text_value(out, 7, std::str::from_utf8(shown).unwrap_or_default());
+        put_text_value(out, 7, std::str::from_utf8(revision_text).unwrap_or_default());
     });
     put_nested(&mut out, discover::ALIAS_FOR, |out| {
         put_text_value(out, 1, target.name);
@@ -73,7 +73,7 @@ fn put_routes(out: &mut Vec<u8>, routes: &Routes, takes: impl Fn(Nearness) -> bo
 
 fn put_old(out: &mut Vec<u8>, rule: &Rule) {
     let message = rule_message(rule);
-    for field in Fields::of(message).flatten().filter(|it| TAKEN_OVER.contains(&it.number)) {
+    for field in Fields::new(message).flatten().filter(|it| TAKEN_OVER.contains(&it.number)) {
         out.extend_from_slice(&message[field.start..field.end]);
     }
 }

@@ -62,7 +62,7 @@ fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     if state.resolve(alias.key.borrowed()).is_some() {
         return Err(Code::ExistedResource.into());
     }
-    Ok(Plan::of(Command::CreateAlias(Box::new(alias))).answering(as_it_stands))
+    Ok(Plan::command(Command::CreateAlias(Box::new(alias))).answering(as_it_stands))
 }
 
 fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
@@ -70,24 +70,24 @@ fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     if state.alias(alias.key.borrowed()).is_none() {
         return Err(Code::NotFoundServiceAlias.into());
     }
-    let given = decode(item)?;
+    let sent = decode(item)?;
     // What the item does not speak of stays.
     let change = AliasChange {
         target: Some(alias.target),
-        comment: given.comment,
-        owners: given.owners,
-        metadata: (!given.metadata.is_empty()).then(|| labels_of(&given.metadata)),
+        comment: sent.comment,
+        owners: sent.owners,
+        metadata: (!sent.metadata.is_empty()).then(|| labels_of(&sent.metadata)),
     };
-    Ok(Plan::of(Command::UpdateAlias(alias.key, Box::new(change))).answering(as_it_stands))
+    Ok(Plan::command(Command::UpdateAlias(alias.key, Box::new(change))).answering(as_it_stands))
 }
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let key = key_of(&decode(item)?)?;
     // What is gone already was deleted well.
     if state.alias(key.borrowed()).is_none() {
-        return Ok(Plan::of_all(Vec::new()));
+        return Ok(Plan::commands(Vec::new()));
     }
-    Ok(Plan::of(Command::DeleteAlias(key)))
+    Ok(Plan::command(Command::DeleteAlias(key)))
 }
 
 fn as_it_stands(outcome: &Outcome) -> Option<Vec<u8>> {

@@ -19,9 +19,9 @@ pub(in crate::http) static LIST: List =
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let contract = v1::ServiceContract::decode(item).map_err(|_| Code::ParseException)?;
     match state.contract(&contract.id) {
-        Some(known) => Ok(Plan::of(Command::DeleteContract(Arc::clone(&known.id)))),
+        Some(known) => Ok(Plan::command(Command::DeleteContract(Arc::clone(&known.id)))),
         // What is gone already was deleted well.
-        None => Ok(Plan::of_all(Vec::new())),
+        None => Ok(Plan::commands(Vec::new())),
     }
 }
 

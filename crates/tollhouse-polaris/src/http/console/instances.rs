@@ -142,7 +142,7 @@ fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     if state.instance(&new.id).is_some() {
         return Err(Code::ExistedResource.into());
     }
-    Ok(Plan::of(Command::Register(Box::new(new))).answering(identity))
+    Ok(Plan::command(Command::Register(Box::new(new))).answering(identity))
 }
 
 fn identity(outcome: &Outcome) -> Option<Vec<u8>> {
@@ -161,7 +161,7 @@ fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let id = id_of(&request)?;
     let instance = state.instance(&id).ok_or(Code::NotFoundInstance)?;
     let id = Arc::clone(&instance.id);
-    Ok(Plan::of(Command::UpdateInstance(id, Box::new(change_of(&request)))))
+    Ok(Plan::command(Command::UpdateInstance(id, Box::new(change_of(&request)))))
 }
 
 /// Everything that the item speaks of.
@@ -184,7 +184,7 @@ fn change_of(request: &InstanceRequest<'_>) -> InstanceChange {
 
 fn plan_delete(_: &State, item: &[u8]) -> Result<Plan, Failure> {
     let id = id_of(&read(item)?)?;
-    Ok(Plan::of(Command::Deregister(id.into())))
+    Ok(Plan::command(Command::Deregister(id.into())))
 }
 
 /// All instances of the service and the host that an item names, whatever their ports.
@@ -206,7 +206,7 @@ fn instances_of_host<'a>(
 fn plan_delete_host(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let request = read(item)?;
     let found = instances_of_host(state, &request)?;
-    Ok(Plan::of_all(found.map(|i| Command::Deregister(Arc::clone(&i.id))).collect()))
+    Ok(Plan::commands(found.map(|i| Command::Deregister(Arc::clone(&i.id))).collect()))
 }
 
 fn plan_isolate_host(state: &State, item: &[u8]) -> Result<Plan, Failure> {
@@ -227,7 +227,7 @@ fn plan_isolate_host(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     if commands.is_empty() {
         return Ok(Plan::nothing_changes());
     }
-    Ok(Plan::of_all(commands))
+    Ok(Plan::commands(commands))
 }
 
 /// What an instance must be like to be shown.
@@ -241,7 +241,7 @@ struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    fn of(query: &'a Query) -> Result<Self, Failure> {
+    fn parse(query: &'a Query) -> Result<Self, Failure> {
         if !query.has_filters() {
             return Err(Code::EmptyQueryParameter.into());
         }
@@ -297,7 +297,7 @@ impl<'a> Filter<'a> {
 }
 
 fn find(state: &State, query: &Query) -> Result<Found, Failure> {
-    let filter = Filter::of(query)?;
+    let filter = Filter::parse(query)?;
     let shows_beats = query.flag("show_last_heartbeat")?.unwrap_or(false);
     let page = query.page()?;
     let mut found = InstancePage::new(page.offset, page.limit);

@@ -52,22 +52,22 @@ fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
         return Err(Code::ExistedResource.into());
     }
     let change = change_of(&namespace);
-    Ok(Plan::of(Command::CreateNamespace(name.into(), change)).answering(with_token))
+    Ok(Plan::command(Command::CreateNamespace(name.into(), change)).answering(with_token))
 }
 
 fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let namespace = read(item)?;
     let name = known(state, &namespace)?;
-    Ok(Plan::of(Command::UpdateNamespace(name.into(), change_of(&namespace))))
+    Ok(Plan::command(Command::UpdateNamespace(name.into(), change_of(&namespace))))
 }
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let namespace = read(item)?;
     // What is gone already was deleted well.
     let Ok(name) = known(state, &namespace) else {
-        return Ok(Plan::of_all(Vec::new()));
+        return Ok(Plan::commands(Vec::new()));
     };
-    Ok(Plan::of(Command::DeleteNamespace(name.into())))
+    Ok(Plan::command(Command::DeleteNamespace(name.into())))
 }
 
 fn plan_token(state: &State, item: &[u8]) -> Result<Plan, Failure> {
@@ -75,7 +75,7 @@ fn plan_token(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let name = known(state, &namespace)?;
     let token = Some(random_digits::<TOKEN_BYTES>());
     let change = NamespaceChange { token, ..NamespaceChange::default() };
-    Ok(Plan::of(Command::UpdateNamespace(name.into(), change)).answering(with_token))
+    Ok(Plan::command(Command::UpdateNamespace(name.into(), change)).answering(with_token))
 }
 
 fn known<'a>(state: &State, namespace: &'a v1::Namespace) -> Result<&'a str, Failure> {

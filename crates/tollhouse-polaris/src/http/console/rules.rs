@@ -116,27 +116,27 @@ fn plan_create(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failu
     if !rule.id.is_empty() && known(kind, state, &rule.id).is_ok() {
         return Err(Code::ExistedResource.into());
     }
-    Ok(Plan::of(Command::CreateRule(Box::new(rule))).answering(echo_of))
+    Ok(Plan::command(Command::CreateRule(Box::new(rule))).answering(echo_of))
 }
 
 fn plan_update(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let rule = read_rule(kind, item)?;
     let before = known(kind, state, &rule.id)?;
     if before.kind == rule.kind {
-        return Ok(Plan::of(Command::UpdateRule(Box::new(rule))).answering(echo_of));
+        return Ok(Plan::command(Command::UpdateRule(Box::new(rule))).answering(echo_of));
     }
     // It was routing nearby and is not any more, or the other way round.
     let delete = Command::DeleteRule(before.kind, Arc::clone(&before.id));
-    Ok(Plan::of_all(vec![delete, Command::CreateRule(Box::new(rule))]).answering(echo_of))
+    Ok(Plan::commands(vec![delete, Command::CreateRule(Box::new(rule))]).answering(echo_of))
 }
 
 fn plan_delete(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let id = id_in(kind, item)?;
     match known(kind, state, &id) {
-        Ok(rule) => Ok(Plan::of(Command::DeleteRule(rule.kind, Arc::clone(&rule.id)))),
+        Ok(rule) => Ok(Plan::command(Command::DeleteRule(rule.kind, Arc::clone(&rule.id)))),
         Err(failure) if failure.code == layout_of(kind).bad_id => Err(failure),
         // What is gone already was deleted well.
-        Err(_) => Ok(Plan::of_all(Vec::new())),
+        Err(_) => Ok(Plan::commands(Vec::new())),
     }
 }
 
@@ -144,7 +144,7 @@ fn plan_enable(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failu
     let enabled = rule_is_enabled(kind, item)?;
     let before = known(kind, state, &id_in(kind, item)?)?;
     let enable = Command::EnableRule(before.kind, Arc::clone(&before.id), enabled);
-    Ok(Plan::of(enable).answering(echo_of))
+    Ok(Plan::command(enable).answering(echo_of))
 }
 
 /// The id that an item names; of a rule without one, that of its service.

@@ -102,20 +102,20 @@ fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let mut change = change_of(service);
     // Who creates a service by hand and names no owner wants none.
     change.details.owners.get_or_insert_default();
-    Ok(Plan::of(Command::CreateService(key, Box::new(change))).answering(with_token))
+    Ok(Plan::command(Command::CreateService(key, Box::new(change))).answering(with_token))
 }
 
 fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let (key, service) = read(item)?;
     known(state, key.borrowed())?;
-    Ok(Plan::of(Command::UpdateService(key, Box::new(change_of(service)))))
+    Ok(Plan::command(Command::UpdateService(key, Box::new(change_of(service)))))
 }
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let (key, _) = read(item)?;
     // What is gone already was deleted well.
     if state.service(key.borrowed()).is_none() {
-        return Ok(Plan::of_all(Vec::new()));
+        return Ok(Plan::commands(Vec::new()));
     }
     // Rules that are for this service alone would be left without anybody to obey them.
     for (kind, code) in OWN_RULES {
@@ -124,7 +124,7 @@ fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
             return Err(code.into());
         }
     }
-    Ok(Plan::of(Command::DeleteService(key)))
+    Ok(Plan::command(Command::DeleteService(key)))
 }
 
 fn plan_token(state: &State, item: &[u8]) -> Result<Plan, Failure> {
@@ -132,7 +132,7 @@ fn plan_token(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     known(state, key.borrowed())?;
     let token = Some(random_digits::<TOKEN_BYTES>());
     let change = ServiceChange { token, ..ServiceChange::default() };
-    Ok(Plan::of(Command::UpdateService(key, Box::new(change))).answering(with_token))
+    Ok(Plan::command(Command::UpdateService(key, Box::new(change))).answering(with_token))
 }
 
 fn known<'a>(state: &'a State, key: ServiceRef<'_>) -> Result<&'a Arc<ServiceView>, Failure> {
@@ -192,7 +192,7 @@ struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    fn of(query: &'a Query) -> Result<Self, Failure> {
+    fn parse(query: &'a Query) -> Result<Self, Failure> {
         Ok(Self {
             query,
             labels: query.labels("keys", "values")?,
@@ -238,7 +238,7 @@ pub(super) fn has_labels(labels: &Metadata, wanted: &[(&str, &str)]) -> bool {
 }
 
 fn find(state: &State, query: &Query) -> Result<Found, Failure> {
-    let filter = Filter::of(query)?;
+    let filter = Filter::parse(query)?;
     let found: Vec<_> = state.services().filter(|view| filter.allows(view)).collect();
     page_of(
         query,

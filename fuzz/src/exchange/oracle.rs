@@ -29,6 +29,9 @@ pub fn findings(
     findings
 }
 
+/// Empty lines before a request that are never refused: four, as the parser has it.
+const EMPTY_BYTES_MAX: usize = 4 * b"\r\n".len();
+
 /// The requests that a client's bytes are, read strictly.
 struct Asked {
     methods: Vec<Vec<u8>>,
@@ -41,7 +44,10 @@ impl Asked {
         let mut asked = Self { methods: Vec::new(), has_rest: false };
         let mut rest = sent;
         while !rest.is_empty() {
-            rest = &rest[RequestHead::leading_empty_bytes(rest)..];
+            let empty = RequestHead::leading_empty_bytes(rest);
+            // More of them than are skipped in one piece may be refused, as they may be in several.
+            asked.has_rest |= empty > EMPTY_BYTES_MAX;
+            rest = &rest[empty..];
             if rest.is_empty() {
                 break;
             }

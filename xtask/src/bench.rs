@@ -4,7 +4,6 @@
 //! This file reads the arguments and orders the work; each piece has a file below `bench/`.
 
 mod admin;
-mod api7;
 mod body_bomb;
 mod budget;
 mod cases;

@@ -1,5 +1,5 @@
-//! Suites: the published reports, measured again with one command. Each starts what it needs on loopback,
-//! measures, is judged by the rules of honesty, and stops everything it started.
+//! Suites: the published reports, measured again with one command, and what a proxied request costs. Each starts
+//! what it needs on loopback, measures, is judged by the rules of honesty, and stops everything it started.
 //!
 //! A suite is a file that sets a [`stage`] and writes a plan; measuring is [`session`]'s work. The gateway
 //! is a process like its peers, so that nothing is shared with what measures it.
@@ -12,6 +12,7 @@ mod ngxway;
 mod peer;
 mod polaris;
 mod program;
+mod proxy;
 mod shenyu;
 mod stage;
 
@@ -44,12 +45,20 @@ pub enum Suite {
     Polaris,
     /// c1000k: connections opened and held.
     Connections,
+    /// Nobody's report: what a proxied request costs, by size of the answer and number of connections.
+    Proxy,
 }
 
 impl Suite {
     /// All of them.
-    pub const ALL: [Suite; 5] =
-        [Suite::Shenyu, Suite::Ngxway, Suite::Api7, Suite::Polaris, Suite::Connections];
+    pub const ALL: [Suite; 6] = [
+        Suite::Shenyu,
+        Suite::Ngxway,
+        Suite::Api7,
+        Suite::Polaris,
+        Suite::Connections,
+        Suite::Proxy,
+    ];
 
     /// The word on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -59,6 +68,7 @@ impl Suite {
             Suite::Api7 => "api7",
             Suite::Polaris => "polaris",
             Suite::Connections => "connections",
+            Suite::Proxy => "proxy",
         }
     }
 }
@@ -143,6 +153,7 @@ pub fn run(
         Suite::Ngxway => ngxway::run(options, &mut look),
         Suite::Api7 => api7::run(options, &mut look),
         Suite::Polaris => polaris::run(options, &mut look),
+        Suite::Proxy => proxy::run(options, &mut look),
         Suite::Connections => connections::run(options, &mut |subject, progress| {
             observe(Look::Connections(subject, progress));
         }),

@@ -57,18 +57,10 @@ pub(crate) const BOMB_MEMORY: Budget = Budget::at_most(3.0, 1.5);
 pub(crate) const BOMB_WAIT_MS: Budget = Budget::at_most(5.0, 1.0);
 pub(crate) const INSTRUCTIONS_PER_REQUEST: Budget = Budget::at_most(12_000.0, 9_000.0);
 pub(crate) const INSTRUCTIONS_WITH_PLUGINS: Budget = Budget::at_most(18_000.0, 13_000.0);
-pub(crate) const CPU_OF_TWO_PLUGINS: Budget = Budget::at_most(1.08, 1.04);
-pub(crate) const CPU_OF_MOCKING: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const ADMIN_WRITES_PER_SECOND: Budget = Budget::at_least(2_000.0, 4_000.0);
 pub(crate) const GENERATOR_CPU_AGAINST_WRK: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const GENERATOR_CPU_AGAINST_GHZ: Budget = Budget::at_most(0.5, 0.25);
 pub(crate) const WRITE_VISIBLE_MS: Budget = Budget::at_most(20.0, 5.0);
-/// Registering and deregistering, against Polaris.
-pub(crate) const REGISTER_CPU: Budget = Budget::at_most(0.15, 0.08);
-/// Discovering, against Polaris.
-pub(crate) const DISCOVER_CPU: Budget = Budget::at_most(0.25, 0.12);
-/// Heartbeats, against Polaris.
-pub(crate) const HEARTBEAT_CPU: Budget = Budget::at_most(0.6, 0.4);
 /// One durable call at a time, the forced write included.
 pub(crate) const DURABLE_CALL_US: Budget = Budget::at_most(2_000.0, 1_000.0);
 pub(crate) const CHANGE_SEEN_MS: Budget = Budget::at_most(10.0, 1.0);

@@ -5,7 +5,7 @@ use super::budget::{self, Budget, Figure};
 use super::measure::{self, Concurrent, Contender, Row};
 use super::peer::{Peer, Proxy};
 use super::report::CaseResult;
-use super::{Plan, admin, api7, body_bomb, churn, generator, idle, origin, registry, start};
+use super::{Plan, admin, body_bomb, churn, generator, idle, origin, registry, start};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::path::Path;
@@ -17,25 +17,19 @@ pub(crate) enum Case {
     Plain,
     /// 1 to 100,000 routes, a random one each request.
     Routes,
-    /// Answers of 1 KB to 1 MB.
-    Bodies,
-    /// 1 to 1,000 connections.
-    Connections,
     /// 50 route changes a second among 10,000.
     Churn,
     /// 12,000 connections that do nothing.
     Idle,
     /// From the start of the process to the first answer, with 10,000 routes.
     Start,
-    /// Rate limits, keys and mocked answers, the scenarios of API7 Gateway's published benchmark.
-    Api7,
     /// Writes through the Admin API, and how soon they serve.
     Admin,
     /// What a request costs the load generator, beside wrk, ab, h2load and ghz.
     Load,
     /// One body of 60 MB of JSON: its memory, and how long others wait beside it.
     BodyBomb,
-    /// The registry: the calls of Polaris' published report, convergence, a storm of heartbeats.
+    /// The registry: one durable call at a time, convergence, a storm of heartbeats.
     Registry,
 }
 
@@ -47,8 +41,6 @@ const CONCURRENT_CONNECTIONS: usize = 32;
 pub(crate) const BODY_BYTES: usize = 2048;
 
 const ROUTE_COUNTS: [usize; 4] = [1, 100, 10_000, 100_000];
-const BODY_SIZES: [usize; 4] = [1 << 10, 16 << 10, 100 << 10, 1 << 20];
-const CONNECTION_COUNTS: [usize; 5] = [1, 16, 64, 256, 1000];
 
 impl Case {
     /// All of them.
@@ -61,12 +53,9 @@ impl Case {
         match self {
             Self::Plain => "plain",
             Self::Routes => "routes",
-            Self::Bodies => "bodies",
-            Self::Connections => "connections",
             Self::Churn => "churn",
             Self::Idle => "idle",
             Self::Start => "start",
-            Self::Api7 => "api7",
             Self::Admin => "admin",
             Self::Load => "load",
             Self::BodyBomb => "body-bomb",
@@ -79,12 +68,9 @@ impl Case {
         match self {
             Self::Plain => plain(plan),
             Self::Routes => routes(plan),
-            Self::Bodies => bodies(plan),
-            Self::Connections => connections(plan),
             Self::Churn => churn::run(plan),
             Self::Idle => idle::run(plan),
             Self::Start => start::run(plan),
-            Self::Api7 => api7::run(plan),
             Self::Admin => admin::run(plan),
             Self::Load => generator::run(plan),
             Self::BodyBomb => body_bomb::run(plan),
@@ -96,35 +82,9 @@ impl Case {
 fn plain(plan: &Plan) -> Result<CaseResult> {
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     let proxies = start_all(plan, origin.port, 1)?;
-    let measured = measure::concurrently(plan, &contenders(&proxies, CONCURRENT_CONNECTIONS, ""))?;
-    let figures = concurrent_ratios(&measured);
+    let measured = measure::concurrently(plan, &contenders(&proxies))?;
+    let figures = ratios(&measured);
     Ok(CaseResult::new(Case::Plain.name(), measured.rows, figures))
-}
-
-fn bodies(plan: &Plan) -> Result<CaseResult> {
-    let (mut rows, mut figures) = (Vec::new(), Vec::new());
-    for size in BODY_SIZES {
-        let origin = origin::start(&plan.cores, size)?;
-        let proxies = start_all(plan, origin.port, 1)?;
-        let suffix = format!(", {} KiB", size >> 10);
-        let measured = measure::in_rounds(plan, &contenders(&proxies, CONNECTIONS, &suffix))?;
-        figures.extend(ratios(&measured, &suffix).into_iter().map(without_budget));
-        rows.extend(measured);
-    }
-    Ok(CaseResult::new(Case::Bodies.name(), rows, figures))
-}
-
-fn connections(plan: &Plan) -> Result<CaseResult> {
-    let origin = origin::start(&plan.cores, BODY_BYTES)?;
-    let proxies = start_all(plan, origin.port, 1)?;
-    let (mut rows, mut figures) = (Vec::new(), Vec::new());
-    for count in CONNECTION_COUNTS {
-        let suffix = format!(", {count} connections");
-        let measured = measure::in_rounds(plan, &contenders(&proxies, count, &suffix))?;
-        figures.extend(ratios(&measured, &suffix).into_iter().map(without_budget));
-        rows.extend(measured);
-    }
-    Ok(CaseResult::new(Case::Connections.name(), rows, figures))
 }
 
 /// The counts of one peer are measured side by side, because they are what is compared.
@@ -193,13 +153,13 @@ fn start_all(plan: &Plan, origin_port: u16, routes: usize) -> Result<Vec<Proxy>>
     able.map(|peer| peer.start(&plan.cores, &plan.binary, origin_port, routes)).collect()
 }
 
-fn contenders<'a>(proxies: &'a [Proxy], connections: usize, suffix: &str) -> Vec<Contender<'a>> {
-    let contender = |proxy: &'a Proxy| Contender {
-        label: format!("{}{suffix}", proxy.peer.name()),
+fn contenders(proxies: &[Proxy]) -> Vec<Contender<'_>> {
+    let contender = |proxy| Contender {
+        label: Proxy::name(proxy).to_owned(),
         proxy,
         path: FIRST_ROUTE,
         script: None::<&Path>,
-        connections,
+        connections: CONCURRENT_CONNECTIONS,
     };
     proxies.iter().map(contender).collect()
 }
@@ -207,22 +167,8 @@ fn contenders<'a>(proxies: &'a [Proxy], connections: usize, suffix: &str) -> Vec
 /// `route_path(0)`, as a constant.
 const FIRST_ROUTE: &str = "/r/0";
 
-/// CPU a request of ours over that of each other.
-fn ratios(rows: &[Row], suffix: &str) -> Vec<Figure> {
-    let cpu_of = |peer: Peer| {
-        let label = format!("{}{suffix}", peer.name());
-        rows.iter().find(|row| row.label == label).map(|row| row.cpu_us_per_request)
-    };
-    let Some(ours) = cpu_of(Peer::Tollhouse) else { return Vec::new() };
-    let figure = |(peer, budget): (Peer, Budget)| {
-        let what = format!("CPU against {}{suffix}", peer.name());
-        Some(Figure::judged(what, ours / cpu_of(peer)?, budget))
-    };
-    OTHERS.into_iter().filter_map(figure).collect()
-}
-
-/// The same where every round holds all of them.
-fn concurrent_ratios(measured: &Concurrent) -> Vec<Figure> {
+/// CPU a request of ours over that of each other, round by round.
+fn ratios(measured: &Concurrent) -> Vec<Figure> {
     let figure = |(peer, budget): (Peer, Budget)| {
         let ratio = measured.ratio(Peer::Tollhouse.name(), peer.name())?;
         Some(Figure::judged(format!("CPU against {}", peer.name()), ratio, budget))
@@ -237,11 +183,6 @@ const OTHERS: [(Peer, Budget); 3] = [
     (Peer::HaproxyTcp, budget::CPU_AGAINST_HAPROXY_TCP),
 ];
 
-/// The budgets hold for the plain case only.
-fn without_budget(figure: Figure) -> Figure {
-    Figure { budget: None, ..figure }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,24 +193,10 @@ mod tests {
             label: label.to_owned(),
             requests_per_second: 1.0,
             p50_us: 1.0,
-            p95_us: None,
             p99_us: 1.0,
             cpu_us_per_request,
             errors: 0,
         }
-    }
-
-    #[test]
-    fn ratios_are_ours_over_theirs() {
-        let rows = [row("tollhouse", 9.0), row("nginx", 12.0), row("haproxy-tcp", 10.0)];
-        let figures = ratios(&rows, "");
-        let values: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
-        assert_eq!(values, [0.75, 0.9]);
-    }
-
-    #[test]
-    fn without_ours_there_is_no_ratio() {
-        assert!(ratios(&[row("nginx", 12.0)], "").is_empty());
     }
 
     #[test]

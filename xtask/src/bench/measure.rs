@@ -28,8 +28,6 @@ pub(crate) struct Row {
     pub(crate) label: String,
     pub(crate) requests_per_second: f64,
     pub(crate) p50_us: f64,
-    /// Only where the load tells it.
-    pub(crate) p95_us: Option<f64>,
     pub(crate) p99_us: f64,
     pub(crate) cpu_us_per_request: f64,
     /// The sum, not the median: one lost request is one too many.
@@ -42,31 +40,15 @@ pub(crate) struct Sample {
     cpu_us_per_request: f64,
 }
 
-/// How often a contender gets its turn, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Turns {
-    pub(crate) count: usize,
-    pub(crate) duration: Duration,
-}
-
 /// Measures all contenders in turn, round after round.
 pub(crate) fn in_rounds(plan: &Plan, contenders: &[Contender<'_>]) -> Result<Vec<Row>> {
-    in_turns(plan, contenders, Turns { count: plan.rounds, duration: plan.round })
-}
-
-/// The same with turns of the caller's own.
-pub(crate) fn in_turns(
-    plan: &Plan,
-    contenders: &[Contender<'_>],
-    turns: Turns,
-) -> Result<Vec<Row>> {
     let mut samples: Vec<Vec<Sample>> = contenders.iter().map(|_| Vec::new()).collect();
     for contender in contenders {
         contender.turn(&plan.cores, WARM_UP)?;
     }
-    for _ in 0..turns.count {
+    for _ in 0..plan.rounds {
         for (contender, kept) in contenders.iter().zip(&mut samples) {
-            kept.push(contender.turn(&plan.cores, turns.duration)?);
+            kept.push(contender.turn(&plan.cores, plan.round)?);
         }
     }
     let rows = contenders.iter().zip(&samples);
@@ -149,12 +131,10 @@ impl Row {
     /// The medians of a contender's samples.
     pub(crate) fn of(label: &str, samples: &[Sample]) -> Self {
         let median_of = |value: fn(&Sample) -> f64| median(samples.iter().map(value).collect());
-        let p95s: Option<Vec<f64>> = samples.iter().map(|sample| sample.outcome.p95_us).collect();
         Self {
             label: label.to_owned(),
             requests_per_second: median_of(|sample| sample.outcome.requests_per_second),
             p50_us: median_of(|sample| sample.outcome.p50_us),
-            p95_us: p95s.map(median),
             p99_us: median_of(|sample| sample.outcome.p99_us),
             cpu_us_per_request: median_of(|sample| sample.cpu_us_per_request),
             errors: samples.iter().map(|sample| sample.outcome.errors).sum(),
@@ -167,7 +147,6 @@ impl Row {
             "label": self.label,
             "requests_per_second": self.requests_per_second,
             "p50_us": self.p50_us,
-            "p95_us": self.p95_us,
             "p99_us": self.p99_us,
             "cpu_us_per_request": self.cpu_us_per_request,
             "errors": self.errors,
@@ -191,14 +170,8 @@ mod tests {
     use super::*;
 
     fn sample(p99_us: f64, errors: u64) -> Sample {
-        let outcome = Outcome {
-            requests: 1,
-            requests_per_second: 1.0,
-            p50_us: 1.0,
-            p95_us: None,
-            p99_us,
-            errors,
-        };
+        let outcome =
+            Outcome { requests: 1, requests_per_second: 1.0, p50_us: 1.0, p99_us, errors };
         Sample { outcome, cpu_us_per_request: p99_us / 10.0 }
     }
 

@@ -1,8 +1,7 @@
 //! The proxies that are compared, each with the configuration an operator in a hurry for speed would
 //! write: one worker, kept connections on both sides, no access log.
 
-use super::client::get_request;
-use super::gateway::{Bootstrap, Origin, route_path, routes_json};
+use super::gateway::{Bootstrap, route_path, routes_json};
 use super::machine::{Cores, first_line};
 use super::process::{self, Running, free_port};
 use crate::shell;
@@ -32,6 +31,13 @@ pub(crate) struct Proxy {
     pub(crate) running: Running,
     /// From the start of the process to the first answered request.
     pub(crate) start_time: Duration,
+}
+
+impl Proxy {
+    /// The peer's name.
+    pub(crate) fn name(&self) -> &'static str {
+        self.peer.name()
+    }
 }
 
 impl Peer {
@@ -86,7 +92,7 @@ impl Peer {
         }
     }
 
-    /// Starts it with the routes `/r/0`, `/r/1`, … to one origin, and waits for its first answer.
+    /// Starts it with the routes `/r/0`, `/r/1`, … to one origin, and waits for the first answer of the last.
     pub(crate) fn start(
         self,
         cores: &Cores,
@@ -94,87 +100,37 @@ impl Peer {
         origin_port: u16,
         routes: usize,
     ) -> Result<Proxy> {
-        self.start_with(cores, binary, &Setup::plain(origin_port, routes))
-    }
-
-    /// Starts it as the setup says, and waits for the first answer of its last route.
-    pub(crate) fn start_with(
-        self,
-        cores: &Cores,
-        binary: &Path,
-        setup: &Setup<'_>,
-    ) -> Result<Proxy> {
         let folder = process::fresh_folder()?;
         let port = free_port()?;
-        let on_cores = |program: &str| match setup.workers {
-            1 => cores.on_proxy_core(program),
-            _ => cores.on_both_cores(program),
-        };
         let command = match self {
             Self::Tollhouse => {
-                setup.write_tollhouse(folder.path(), port)?;
-                let mut command = on_cores(&binary.display().to_string());
+                let resources = routes_json(origin_port, routes);
+                Bootstrap::of_resources(port, &resources).write(folder.path())?;
+                let mut command = cores.on_proxy_core(&binary.display().to_string());
                 command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
                 command
             }
             Self::Nginx => {
-                let text = nginx_configuration(port, setup);
+                let text = nginx_configuration(port, origin_port, routes);
                 std::fs::write(folder.path().join("nginx.conf"), text)?;
-                nginx_command(on_cores("nginx"), folder.path())
+                nginx_command(cores.on_proxy_core("nginx"), folder.path())
             }
             Self::Haproxy | Self::HaproxyTcp => {
-                let paths = (0..setup.routes).map(|n| format!("{}\n", route_path(n)));
+                let paths = (0..routes).map(|n| format!("{}\n", route_path(n)));
                 std::fs::write(folder.path().join("paths"), paths.collect::<String>())?;
                 let mode = if self == Self::Haproxy { HAPROXY_HTTP } else { HAPROXY_TCP };
-                let text = haproxy_configuration(port, setup, mode);
+                let text = haproxy_configuration(port, origin_port, mode);
                 std::fs::write(folder.path().join("haproxy.cfg"), text)?;
-                let mut command = on_cores("haproxy");
+                let mut command = cores.on_proxy_core("haproxy");
                 command.args(["-db", "-f"]).arg(folder.path().join("haproxy.cfg"));
                 command
             }
         };
         let mut running = Running::start(command, folder)?;
-        let probe = get_request(&route_path(setup.routes - 1), setup.probe_lines);
         let start_time = running
-            .wait_until_it_answers_to(port, &probe)
-            .with_context(|| format!("{} with {} routes", self.name(), setup.routes))?;
+            .wait_until_it_answers(port, &route_path(routes - 1))
+            .with_context(|| format!("{} with {routes} routes", self.name()))?;
         Ok(Proxy { peer: self, port, running, start_time })
-    }
-}
-
-/// What a proxy is started with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Setup<'a> {
-    pub(crate) origin_port: u16,
-    /// At least one.
-    pub(crate) routes: usize,
-    /// With one, the proxy has a core of its own; with more, it shares both with the load.
-    pub(crate) workers: usize,
-    /// What Tollhouse gets instead of routes without plugins.
-    pub(crate) resources: Option<&'a str>,
-    /// What nginx answers by itself instead of asking the origin.
-    pub(crate) own_answer: Option<&'a str>,
-    /// Header lines without which the last route answers something other than 200.
-    pub(crate) probe_lines: &'a str,
-}
-
-impl Setup<'_> {
-    /// Routes to an origin, nothing else.
-    pub(crate) fn plain(origin_port: u16, routes: usize) -> Self {
-        Self { origin_port, routes, workers: 1, resources: None, own_answer: None, probe_lines: "" }
-    }
-
-    fn write_tollhouse(&self, folder: &Path, port: u16) -> Result<()> {
-        let plain;
-        let resources = match self.resources {
-            Some(resources) => resources,
-            None => {
-                plain = routes_json(self.origin_port, self.routes);
-                &plain
-            }
-        };
-        let origin = Origin::Resources(resources);
-        Bootstrap { port, workers: self.workers, origin, access_log: "off" }.write(folder)
     }
 }
 
@@ -194,19 +150,14 @@ pub(crate) fn nginx_command(mut command: Command, folder: &Path) -> Command {
     command
 }
 
-fn nginx_configuration(port: u16, setup: &Setup<'_>) -> String {
-    let Setup { origin_port, routes, workers, .. } = setup;
-    let action = match setup.own_answer {
-        Some(body) => format!("default_type text/plain; return 200 \"{body}\";"),
-        None => "proxy_pass http://origin;".to_owned(),
-    };
+fn nginx_configuration(port: u16, origin_port: u16, routes: usize) -> String {
     let mut locations = String::new();
-    for number in 0..*routes {
+    for number in 0..routes {
         let path = route_path(number);
-        locations.push_str(&format!("location = {path} {{ {action} }}\n"));
+        locations.push_str(&format!("location = {path} {{ proxy_pass http://origin; }}\n"));
     }
     format!(
-        "daemon off; worker_processes {workers}; worker_rlimit_nofile 65536; pid nginx.pid;\n\
+        "daemon off; worker_processes 1; worker_rlimit_nofile 65536; pid nginx.pid;\n\
          error_log stderr crit;\n\
          events {{ worker_connections 40000; }}\n\
          http {{\n\
@@ -229,10 +180,9 @@ const HAPROXY_HTTP: &str =
 const HAPROXY_TCP: &str = "mode tcp";
 
 /// HAProxy counts two open files a connection beforehand; idle ones never need the second.
-fn haproxy_configuration(port: u16, setup: &Setup<'_>, mode: &str) -> String {
-    let Setup { origin_port, workers, .. } = setup;
+fn haproxy_configuration(port: u16, origin_port: u16, mode: &str) -> String {
     format!(
-        "global\n  nbthread {workers}\n  maxconn 16000\n  no strict-limits\n\
+        "global\n  nbthread 1\n  maxconn 16000\n  no strict-limits\n\
          defaults\n  timeout connect 10s\n  timeout client 600s\n  timeout server 600s\n\
          listen bench\n  bind 127.0.0.1:{port} backlog 4096\n  {mode}\n  \
          server origin 127.0.0.1:{origin_port}\n"
@@ -245,17 +195,9 @@ mod tests {
 
     #[test]
     fn nginx_gets_one_location_a_route() {
-        let text = nginx_configuration(80, &Setup::plain(81, 100));
+        let text = nginx_configuration(80, 81, 100);
         assert_eq!(text.matches("location = ").count(), 100);
         assert_eq!(text.matches('{').count(), text.matches('}').count());
-    }
-
-    #[test]
-    fn nginx_answers_by_itself_when_told() {
-        let setup = Setup { own_answer: Some("mocked"), workers: 2, ..Setup::plain(81, 1) };
-        let text = nginx_configuration(80, &setup);
-        assert!(text.contains("return 200 \"mocked\";") && !text.contains("proxy_pass"), "{text}");
-        assert!(text.contains("worker_processes 2;"), "{text}");
     }
 
     #[test]

@@ -162,16 +162,12 @@ fn rows_table(rows: &[Value]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let has_p95 = rows.iter().any(|row| row["p95_us"].is_number());
-    let (p95_title, p95_line) = if has_p95 { (" p95 µs |", "---|") } else { ("", "") };
-    let mut text = format!(
-        "| | CPU µs/request | requests/s | p50 µs |{p95_title} p99 µs | errors |\n\
-         |---|---|---|---|{p95_line}---|---|\n"
+    let mut text = String::from(
+        "| | CPU µs/request | requests/s | p50 µs | p99 µs | errors |\n|---|---|---|---|---|---|\n",
     );
     for row in rows {
-        let p95 = if has_p95 { format!(" {:.0} |", number(&row["p95_us"])) } else { String::new() };
         text.push_str(&format!(
-            "| {} | {:.2} | {:.0} | {:.0} |{p95} {:.0} | {} |\n",
+            "| {} | {:.2} | {:.0} | {:.0} | {:.0} | {} |\n",
             row["label"].as_str().unwrap_or_default(),
             number(&row["cpu_us_per_request"]),
             number(&row["requests_per_second"]),
@@ -241,7 +237,6 @@ mod tests {
             label: "nginx".to_owned(),
             requests_per_second: 50_000.4,
             p50_us: 900.0,
-            p95_us: None,
             p99_us: 2100.0,
             cpu_us_per_request: 12.345,
             errors: 0,
@@ -258,17 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn a_column_and_tables_appear_where_there_is_something_in_them() {
+    fn a_table_of_its_own_follows_the_figures() {
         let mut result = result();
-        assert!(!result.to_markdown().contains("p95"));
-        result.rows[0].p95_us = Some(1500.0);
         result.tables.push(Table {
             caption: "Beside others".to_owned(),
             columns: vec!["what", "ratio"],
             cells: vec![vec![json!("a"), json!(1.2345)], vec![json!("b"), Value::Null]],
         });
         let text = result.to_markdown();
-        assert!(text.contains("| nginx | 12.35 | 50000 | 900 | 1500 | 2100 | 0 |"), "{text}");
         assert!(text.contains("Beside others\n\n| what | ratio |\n|---|---|\n"), "{text}");
         assert!(text.contains("| a | 1.234 |\n| b |  |\n"), "{text}");
     }

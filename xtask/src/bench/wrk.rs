@@ -11,24 +11,17 @@ pub(crate) struct Load<'a> {
     pub(crate) port: u16,
     pub(crate) path: &'a str,
     pub(crate) connections: usize,
-    /// A script that makes the requests; `path` is unused then. What it prints as
-    /// [`P95_LINE`] is read.
+    /// A script that makes the requests; `path` is unused then.
     pub(crate) script: Option<&'a Path>,
     pub(crate) duration: Duration,
 }
 
-/// How the line begins in which a script says the 95th percentile in microseconds, which wrk does
-/// not print by itself.
-pub(crate) const P95_LINE: &str = "p95 us:";
-
-/// What came of it.
+/// What wrk measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) requests: u64,
     pub(crate) requests_per_second: f64,
     pub(crate) p50_us: f64,
-    /// Only where a script printed it.
-    pub(crate) p95_us: Option<f64>,
     pub(crate) p99_us: f64,
     /// Connections that failed, answers that timed out, and answers other than 2xx and 3xx.
     pub(crate) errors: u64,
@@ -69,7 +62,6 @@ pub(crate) fn parse(text: &str) -> Option<Outcome> {
         requests,
         requests_per_second: value_after("Requests/sec:")?.parse().ok()?,
         p50_us: micros(value_after("50%")?)?,
-        p95_us: value_after(P95_LINE).and_then(|value| value.parse().ok()),
         p99_us: micros(value_after("99%")?)?,
         errors: socket_errors + bad_answers,
     })
@@ -114,13 +106,10 @@ mod tests {
             requests: 131_072,
             requests_per_second: 65_536.5,
             p50_us: 812.0,
-            p95_us: None,
             p99_us: 2500.0,
             errors: 11,
         };
         assert_eq!(parse(OUTPUT), Some(expected));
-        let with_p95 = format!("{OUTPUT}{P95_LINE} 1400\n");
-        assert_eq!(parse(&with_p95), Some(Outcome { p95_us: Some(1400.0), ..expected }));
     }
 
     #[test]

@@ -91,7 +91,7 @@ enum BenchCommand {
     Ghz(dialect::DialectArguments),
     /// The cases of a plan file.
     Run(run::RunArguments),
-    /// A published report, measured again: shenyu, ngxway, api7, polaris, connections.
+    /// A published report, measured again: shenyu, ngxway, api7, polaris, connections; or proxy.
     Suite(suite::SuiteArguments),
     /// Print a result again: as text, as a page, or for another program.
     Report(report::ReportArguments),

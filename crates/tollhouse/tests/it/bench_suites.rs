@@ -106,6 +106,18 @@ fn the_suite_of_connections_holds_them_to_a_server_and_to_the_gateway() {
 }
 
 #[test]
+fn the_suite_of_proxies_measures_every_size_directly_and_through_the_gateway() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let report = glance(&["proxy"], folder.path());
+    assert_eq!(subjects(&report), BTreeSet::from(["direct", "tollhouse"]));
+    let names: BTreeSet<&str> = report.results.iter().map(|it| it.name.as_str()).collect();
+    let expected = ["1 KiB, 64 connections", "2 KiB, 1 connection", "2 KiB, 64 connections"];
+    assert_eq!(names, BTreeSet::from(expected));
+    assert!(report.results.iter().all(|result| result.counts.failed == 0));
+    check_nothing_is_left(&report);
+}
+
+#[test]
 fn what_a_suite_lacks_is_one_line_and_exit_code_2() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (words, part) in [

@@ -3,7 +3,6 @@
 
 use super::server::{DONE, Registry};
 use crate::bench::Plan;
-use crate::bench::measure::median;
 use crate::bench::process;
 use crate::shell;
 use anyhow::{Context, Result, bail};
@@ -31,26 +30,18 @@ pub(super) struct Load {
     /// Calls a second; as fast as they are answered where none is given.
     pub(super) rate: Option<f64>,
     pub(super) end: End,
-    /// The code that every answer must have; none is looked at where there is none, which spares the
-    /// generator the decoding.
-    pub(super) code: Option<u64>,
 }
 
 /// What a run found. Times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) calls: f64,
-    pub(super) calls_per_second: f64,
     pub(super) seconds: f64,
-    pub(super) mean: f64,
     pub(super) p50: f64,
     pub(super) p99: f64,
     pub(super) max: f64,
     /// CPU of the registry a call, user and kernel.
     pub(super) server_cpu: f64,
-    /// CPU of the generator a call.
-    pub(super) generator_cpu: f64,
-    pub(super) errors: f64,
 }
 
 impl Load {
@@ -59,12 +50,7 @@ impl Load {
         const CONNECTIONS: u64 = 8;
         let connections = CONNECTIONS.min(in_flight);
         let streams = in_flight / connections;
-        Self { method, message, connections, streams, rate: None, end, code: None }
-    }
-
-    /// The same, with every answer looked at.
-    pub(super) fn checked(self) -> Self {
-        Self { code: Some(DONE), ..self }
+        Self { method, message, connections, streams, rate: None, end }
     }
 
     /// Runs it.
@@ -75,20 +61,19 @@ impl Load {
         let result = folder.path().join("result.json");
         let mut command = plan.cores.on_load_core(&plan.binary.display().to_string());
         command.args(["bench", "run"]).arg(&file).args(["--quiet", "--json"]).arg(&result);
-        let before = (registry.cpu_time()?, process::waited_cpu_time()?);
+        let before = registry.cpu_time()?;
         let output = command.current_dir(folder.path()).output()?;
-        let server = registry.cpu_time()?.saturating_sub(before.0);
-        let generator = process::waited_cpu_time()?.saturating_sub(before.1);
+        let server = registry.cpu_time()?.saturating_sub(before);
         let text = std::fs::read_to_string(&result).with_context(|| {
             let printed = String::from_utf8_lossy(&output.stderr);
             format!("{} was not measured:\n{printed}", self.method)
         })?;
         let report: Value = serde_json::from_str(&text)?;
-        let sample = Sample::read(&report, server, generator);
+        let sample = Sample::read(&report, server);
         let sample = sample.with_context(|| format!("a result of another shape:\n{text:.2000}"))?;
-        if sample.errors > 0.0 {
-            let messages = &report["results"][0]["counts"]["messages"];
-            bail!("{}: {} calls failed: {messages}", self.method, sample.errors);
+        let counts = &report["results"][0]["counts"];
+        if counts["failed"].as_f64() != Some(0.0) {
+            bail!("{}: {} calls failed: {}", self.method, counts["failed"], counts["messages"]);
         }
         Ok(sample)
     }
@@ -106,7 +91,7 @@ impl Load {
         if let Some(rate) = self.rate {
             load["pace"] = json!({ "rate": rate });
         }
-        let mut case = json!({
+        let case = json!({
             "name": self.method,
             "target": format!("grpc://127.0.0.1:{port}"),
             "load": load,
@@ -115,16 +100,14 @@ impl Load {
                 "proto": shell::workspace_root().join(PROTO),
                 "data": { "json": self.message },
             },
+            "checks": { "body_json": ["/code", DONE] },
         });
-        if let Some(code) = self.code {
-            case["checks"] = json!({ "body_json": ["/code", code] });
-        }
         json!({ "name": self.method, "cases": [case] })
     }
 }
 
 impl Sample {
-    fn read(report: &Value, server: Duration, generator: Duration) -> Option<Self> {
+    fn read(report: &Value, server: Duration) -> Option<Self> {
         let result = &report["results"][0];
         let calls = result["counts"]["completed"].as_f64()?;
         let times = &result["response_time"];
@@ -135,33 +118,12 @@ impl Sample {
         };
         Some(Self {
             calls,
-            calls_per_second: result["rate"].as_f64()?,
             seconds: result["elapsed_ns"].as_f64()? / 1e9,
-            mean: times["mean_ns"].as_f64()? / 1e3,
             p50: percentile(50.0)?,
             p99: percentile(99.0)?,
             max: times["max_ns"].as_f64()? / 1e3,
             server_cpu: server.as_secs_f64() * 1e6 / calls,
-            generator_cpu: generator.as_secs_f64() * 1e6 / calls,
-            errors: result["counts"]["failed"].as_f64()?,
         })
-    }
-
-    /// The median of each figure.
-    pub(super) fn median_of(samples: &[Self]) -> Self {
-        let of = |pick: fn(&Self) -> f64| median(samples.iter().map(pick).collect());
-        Self {
-            calls: of(|sample| sample.calls),
-            calls_per_second: of(|sample| sample.calls_per_second),
-            seconds: of(|sample| sample.seconds),
-            mean: of(|sample| sample.mean),
-            p50: of(|sample| sample.p50),
-            p99: of(|sample| sample.p99),
-            max: of(|sample| sample.max),
-            server_cpu: of(|sample| sample.server_cpu),
-            generator_cpu: of(|sample| sample.generator_cpu),
-            errors: of(|sample| sample.errors),
-        }
     }
 }
 
@@ -172,23 +134,23 @@ mod tests {
     #[test]
     fn a_result_is_read_and_what_it_took_is_divided() {
         let report = json!({ "results": [{
-            "elapsed_ns": 2e9, "rate": 500.0,
-            "counts": { "completed": 1000, "failed": 0 },
+            "elapsed_ns": 2e9,
+            "counts": { "completed": 1000 },
             "response_time": {
-                "mean_ns": 1500.0, "max_ns": 9000, "percentiles": [[50.0, 1000], [99.0, 4000]],
+                "max_ns": 9000, "percentiles": [[50.0, 1000], [99.0, 4000]],
             },
         }]});
-        let (server, generator) = (Duration::from_millis(20), Duration::from_millis(5));
-        let sample = Sample::read(&report, server, generator).unwrap();
-        assert_eq!((sample.server_cpu, sample.generator_cpu), (20.0, 5.0));
+        let server = Duration::from_millis(20);
+        let sample = Sample::read(&report, server).unwrap();
+        assert_eq!(sample.server_cpu, 20.0);
         assert_eq!((sample.p50, sample.p99, sample.max), (1.0, 4.0, 9.0));
         assert_eq!(sample.seconds, 2.0);
-        assert!(Sample::read(&json!({}), server, generator).is_none());
+        assert!(Sample::read(&json!({}), server).is_none());
     }
 
     #[test]
     fn a_load_is_a_plan_of_one_case() {
-        let load = Load::closed("Heartbeat", json!({ "id": "a" }), 64, End::Calls(9)).checked();
+        let load = Load::closed("Heartbeat", json!({ "id": "a" }), 64, End::Calls(9));
         let case = &load.plan(8091)["cases"][0];
         assert_eq!(case["target"], "grpc://127.0.0.1:8091");
         assert_eq!(case["load"]["connections"], 8);

@@ -26,12 +26,12 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
         if plan.is_quick { (QUICK_INSTANCES, QUICK_STORM) } else { (INSTANCES, STORM) };
     let registry = Registry::start(plan, &json!({}))?;
     let register = Load::closed("RegisterInstance", instance(instances), 64, End::Calls(instances));
-    register.checked().run(plan, &registry)?;
+    register.run(plan, &registry)?;
     let beats = Load {
         rate: Some(instances as f64 / BEAT_SECONDS as f64),
         ..Load::closed("Heartbeat", beat(instances), 64, End::After(storm))
     };
-    let sample = beats.checked().run(plan, &registry)?;
+    let sample = beats.run(plan, &registry)?;
     let memory = registry.memory_mib()?;
     look_for_silence(&registry, instances)?;
     let of_a_core = sample.server_cpu * sample.calls / 1e6 / sample.seconds;

@@ -18,6 +18,7 @@ Suites:
   api7         key-auth and limit-count, 1 and 100 routes and consumers, one worker
   polaris      register, heartbeat, discover, deregister over gRPC; here, or at --target
   connections  connections opened and held, and what one costs
+  proxy        answers of 1 KiB to 1 MiB, 1 to 1,000 connections: what a proxied request costs
 
 Examples:
   tollhouse bench suite shenyu --quick                     two minutes: shenyu.json, shenyu.html
@@ -32,7 +33,7 @@ did not; 2 nothing could be measured.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SuiteArguments {
-    /// Which: shenyu, ngxway, api7, polaris or connections.
+    /// Which: shenyu, ngxway, api7, polaris, connections or proxy.
     #[arg(value_name = "NAME")]
     suite: Suite,
     /// Minutes: to see that it works, and about where the figures lie.

@@ -1,0 +1,115 @@
+//! What a proxied request costs, about which nothing was published: answers of 1 KiB to 1 MiB over 64
+//! connections, and answers of 2 KiB over 1 to 1,000, directly and through each gateway, in a closed loop.
+
+use serde_json::json;
+
+use super::stage::{Server, Stage, request};
+use super::{Beat, Length, MOMENT, Options, gateway::Resources, measure, peer::Upstream, seconds};
+use crate::case::{Case, Threshold};
+use crate::error::BenchError;
+use crate::plan::{DIRECT, Plan, PlannedCase};
+use crate::session::{self, Event, Session};
+
+const PATH: &str = "/";
+/// An answer of an API.
+const BODY_BYTES: u64 = 2 << 10;
+/// Answers from a short one to one that no buffer holds whole.
+const OTHER_BODY_BYTES: [u64; 4] = [1 << 10, 16 << 10, 100 << 10, 1 << 20];
+/// Connections where their number is not what varies.
+const CONNECTIONS: usize = 64;
+const OTHER_CONNECTIONS: [usize; 4] = [1, 16, 256, 1_000];
+
+fn beat(length: Length) -> Beat {
+    match length {
+        Length::Glance => Beat { warm_up: seconds(0), duration: MOMENT, repeat: 1 },
+        Length::Quick => Beat { warm_up: seconds(1), duration: seconds(3), repeat: 1 },
+        Length::Standard => Beat { warm_up: seconds(1), duration: seconds(5), repeat: 3 },
+        Length::Full => Beat { warm_up: seconds(2), duration: seconds(20), repeat: 3 },
+    }
+}
+
+pub(super) fn run(
+    options: &Options,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Session, BenchError> {
+    let mut counts = [&[CONNECTIONS][..], &OTHER_CONNECTIONS].concat();
+    let mut sizes = OTHER_BODY_BYTES.to_vec();
+    if options.length == Length::Glance {
+        counts.truncate(2);
+        sizes.truncate(1);
+    }
+    let mut session = run_size(options, BODY_BYTES, &counts, observe)?;
+    // What is saved on the way is the first stage's; the whole is saved in the end.
+    let rest = session::Options { save: None, ..options.session.clone() };
+    let rest = Options { session: rest, ..options.clone() };
+    for body_bytes in sizes {
+        if session.failed.is_some() || options.session.stop.is_stopped() {
+            break;
+        }
+        let next = run_size(&rest, body_bytes, &[CONNECTIONS], observe)?;
+        session.report.results.extend(next.report.results);
+        session.failed = next.failed;
+    }
+    Ok(session)
+}
+
+/// Measures answers of one size: a mock answers with one body, so that each size has a stage of its own.
+fn run_size(
+    options: &Options,
+    body_bytes: u64,
+    counts: &[usize],
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Session, BenchError> {
+    let mut stage = Stage::new(options, usize::MAX)?;
+    let upstream = stage.mock(&["--body-bytes", &body_bytes.to_string()], PATH)?;
+    let resources = Resources::default().route("/*", upstream.port, &json!({}));
+    let gateway = stage.gateway("tollhouse", &resources, &request(PATH, ""))?;
+    let mut subjects = vec![(DIRECT, upstream.clone()), ("tollhouse", gateway)];
+    for peer in &options.peers {
+        let server = stage.peer(*peer, &Upstream { port: upstream.port, path: PATH })?;
+        subjects.push((peer.name(), server));
+    }
+    let beat = beat(options.length);
+    let mut cases = Vec::new();
+    for connections in counts {
+        let planned = |(subject, server): &(&str, Server)| {
+            planned(subject, server, &upstream, (body_bytes, *connections), beat)
+        };
+        cases.extend(subjects.iter().map(planned));
+    }
+    let plan = Plan {
+        name: "What a proxied request costs".into(),
+        about: format!(
+            "Answers of 1 KiB to 1 MiB over {CONNECTIONS} connections, and of 2 KiB over 1 to 1,000, directly \
+             and through each gateway, in a closed loop. {}",
+            stage.sentence()
+        ),
+        repeat: beat.repeat,
+        cases,
+        ..Plan::default()
+    };
+    measure(&stage, &plan, options, observe)
+}
+
+fn planned(
+    subject: &str,
+    server: &Server,
+    upstream: &Server,
+    (body_bytes, connections): (u64, usize),
+    beat: Beat,
+) -> PlannedCase {
+    let mut case = Case::new(server.url(PATH));
+    let plural = if connections == 1 { "" } else { "s" };
+    case.name = format!("{} KiB, {connections} connection{plural}", body_bytes >> 10);
+    case.load.connections = connections;
+    case.load.duration = Some(beat.duration);
+    case.load.warm_up = beat.warm_up;
+    case.checks.status = vec![200];
+    case.checks.body_bytes = Some(body_bytes);
+    case.thresholds = Vec::from_iter("failure_rate < 0.1%".parse::<Threshold>());
+    let mut watch = vec![upstream.watched.clone()];
+    if subject != DIRECT {
+        watch.push(server.watched.clone());
+    }
+    PlannedCase { subject: subject.to_owned(), case, watch }
+}

@@ -1,0 +1,38 @@
+//! The two calls that write, by one client that waits for each answer.
+
+use super::generator::{End, Load};
+use super::server::{NAMESPACE, Registry};
+use crate::bench::Plan;
+use crate::bench::admin::disk_write_us;
+use crate::bench::budget::{self, Figure};
+use anyhow::Result;
+use serde_json::json;
+
+const CALLS: u64 = 1_000;
+const QUICK_CALLS: u64 = 200;
+const SERVICE: &str = "durable";
+
+/// Measures both, beside what a forced write to the same disk takes.
+pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
+    let registry = Registry::start(plan, &json!({}))?;
+    let disk = disk_write_us(registry.data())?;
+    let mut figures = vec![Figure::free("one forced write to this disk, µs", disk)];
+    let calls = if plan.is_quick { QUICK_CALLS } else { CALLS };
+    let id = "durable-{{.RequestNumber}}";
+    let register = json!({
+        "id": id, "service": SERVICE, "namespace": NAMESPACE,
+        "host": "10.0.0.1", "port": "{{add 1000 .RequestNumber}}",
+    });
+    let deregister = json!({ "id": id, "service": SERVICE, "namespace": NAMESPACE });
+    for (name, method, message) in [
+        ("register", "RegisterInstance", register),
+        ("deregister", "DeregisterInstance", deregister),
+    ] {
+        let load = Load::closed(method, message, 1, End::Calls(calls));
+        let sample = load.run(plan, &registry)?;
+        let title = |what| format!("{name} by one client, durable, {what}, µs");
+        figures.push(Figure::judged(title("p50"), sample.p50, budget::DURABLE_CALL_US));
+        figures.push(Figure::free(title("p99"), sample.p99));
+    }
+    Ok(figures)
+}

@@ -236,7 +236,7 @@ fn number(rest: &str) -> Result<(Token, usize), String> {
         Some(value) => Token::Integer(value),
         None => match digits.parse::<f64>().ok().filter(|value| value.is_finite()) {
             Some(value) if radix.is_none() => Token::Float(value),
-            _ => return Err(format!("`{written}` is no number")),
+            _ => return Err(format!("`{written}` is not a number")),
         },
     };
     Ok((token, written.len()))
@@ -257,7 +257,7 @@ fn quoted(rest: &str, quote: char) -> Result<(Token, usize), String> {
     let mut letters = text.chars();
     match (letters.next(), letters.next()) {
         (Some(letter), None) => Ok((Token::Integer(i64::from(u32::from(letter))), end)),
-        _ => Err(format!("'{inside}' is no single character; texts stand in double quotes")),
+        _ => Err(format!("'{inside}' is not a single character; texts stand in double quotes")),
     }
 }
 
@@ -284,9 +284,11 @@ fn unescaped(text: &str) -> Result<String, String> {
                 let code: String = letters.by_ref().take(digits).collect();
                 let value = u32::from_str_radix(&code, 16).ok().filter(|_| code.len() == digits);
                 let character = value.and_then(char::from_u32);
-                out.push(character.ok_or_else(|| format!("\\{escape}{code} is no character"))?);
+                out.push(character.ok_or_else(|| format!("\\{escape}{code} is not a character"))?);
             }
-            other => return Err(format!("\\{other} is no escape; a backslash is written \\\\")),
+            other => {
+                return Err(format!("\\{other} is not an escape; a backslash is written \\\\"));
+            }
         }
     }
     Ok(out)

@@ -70,6 +70,16 @@ pub struct Tally {
     pub warm_up_ns: u64,
 }
 
+impl Tally {
+    /// Adds what another interval counted.
+    pub fn add(&mut self, other: &Self) {
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.received_bytes += other.received_bytes;
+        self.warm_up_ns = self.warm_up_ns.saturating_add(other.warm_up_ns);
+    }
+}
+
 /// A worker's record of the measured phase.
 #[derive(Debug)]
 pub struct Record {

@@ -36,7 +36,11 @@ const INTERVAL_MIN: Duration = Duration::from_millis(200);
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// A short run is still drawn with about so many points.
 const INTERVALS_WANTED: u32 = 40;
-/// What a run is told beside its case.
+/// Events of a worker that may wait for the coordinator: some seconds of intervals, during which a terminal
+/// stands still. What does not fit is added to the next interval.
+const EVENTS_PER_WORKER_MAX: usize = 16;
+
+/// What a run needs beside its case.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Processes to watch; the generator itself is always watched.
@@ -140,8 +144,8 @@ fn run_over<P: Protocol>(
     let watched: Vec<Watched> =
         std::iter::once(Watched::own()).chain(settings.watch.iter().cloned()).collect();
     let sampler = Sampler::start(&watched, SAMPLE_EVERY.min(shared.interval))?;
-    let (events, inbox) = mpsc::channel();
     let workers = workers_of(case);
+    let (events, inbox) = mpsc::sync_channel(workers * EVENTS_PER_WORKER_MAX);
     let begin = tokio::sync::watch::Sender::new(false);
     let mut threads = Vec::new();
     for index in 0..workers {

@@ -79,7 +79,7 @@ impl FromStr for Suite {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|suite| suite.name() == text);
         let names = Self::ALL.map(Self::name).join(", ");
-        found.ok_or_else(|| format!("`{text}` is no suite; the suites are {names}"))
+        found.ok_or_else(|| format!("`{text}` is not a suite; the suites are {names}"))
     }
 }
 

@@ -146,7 +146,7 @@ fn split_authority(authority: &str) -> Result<(&str, Option<u16>), String> {
     }
     let port = port.map(|port| {
         let number = port.parse::<u16>().ok().filter(|number| *number > 0);
-        number.ok_or_else(|| format!("`{port}` is no port; write 1 to 65535"))
+        number.ok_or_else(|| format!("`{port}` is not a port; write 1 to 65535"))
     });
     Ok((host, port.transpose()?))
 }
@@ -205,8 +205,8 @@ mod tests {
             ("", "is empty"),
             ("ftp://h/", "scheme `ftp`"),
             ("http://", "no host"),
-            ("http://h:0/", "no port"),
-            ("http://h:99999/", "no port"),
+            ("http://h:0/", "not a port"),
+            ("http://h:99999/", "not a port"),
             ("tcp://h", "has no port"),
             ("http://[::1/", "without"),
             ("http://h/a b", "space"),

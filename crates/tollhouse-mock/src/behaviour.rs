@@ -217,7 +217,7 @@ const FRAMING_NAMES: [&str; 5] =
 fn check_header(name: &str, value: &str) -> Result<(), MockError> {
     let wrong = |why: String| Err(MockError::Setting { key: "header".into(), why });
     if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
-        return wrong(format!("`{name}` is no header name; write Name:Value"));
+        return wrong(format!("`{name}` is not a header name; write Name:Value"));
     }
     if http::HeaderValue::from_str(value).is_err() {
         return wrong(format!("the value of `{name}` has control characters in it"));

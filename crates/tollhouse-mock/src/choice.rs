@@ -39,7 +39,7 @@ impl FromStr for Share {
         let value = number.trim().parse::<f64>().ok().map(|value| value / whole);
         match value.filter(|value| (0.0..=1.0).contains(value)) {
             Some(value) => Ok(Self(value)),
-            None => Err(format!("`{text}` is no share; write 1% or 0.01")),
+            None => Err(format!("`{text}` is not a share; write 1% or 0.01")),
         }
     }
 }
@@ -96,7 +96,7 @@ impl FromStr for Statuses {
             let (status, weight) = part.trim().split_once('=').unwrap_or((part.trim(), "1"));
             let status = status.trim().parse().ok().filter(|status| (200..=599).contains(status));
             let status = status.ok_or_else(|| {
-                format!("`{part}` is no status; write 200, or 200=95,503=5 for a mixture")
+                format!("`{part}` is not a status; write 200, or 200=95,503=5 for a mixture")
             })?;
             let weight = weight.trim().trim_end_matches('%').parse::<u16>();
             let weight = weight.ok().filter(|weight| *weight > 0);

@@ -95,9 +95,16 @@ fn parse_key(pem: &str) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| TlsError::Key(error.to_string()))
 }
 
-/// Checks signatures, but takes any certificate.
+/// Takes any certificate, but checks that the peer has its key: for what is told not to verify.
 #[derive(Debug)]
-struct AcceptAny(Arc<CryptoProvider>);
+pub struct AcceptAny(Arc<CryptoProvider>);
+
+impl AcceptAny {
+    /// With the signature algorithms of a provider.
+    pub fn new(provider: Arc<CryptoProvider>) -> Self {
+        Self(provider)
+    }
+}
 
 impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(

@@ -272,7 +272,7 @@ pub(super) fn b64enc<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v
 
 pub(super) fn b64dec<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let bytes = BASE64.decode(values[0].to_text().as_bytes()).map_err(|error| error.to_string())?;
-    made(String::from_utf8(bytes).map_err(|_| "what is encoded there is no text")?)
+    made(String::from_utf8(bytes).map_err(|_| "what is encoded there is not text")?)
 }
 
 /// Ends the rendering with a message of the template's author.

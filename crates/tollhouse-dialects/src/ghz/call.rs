@@ -80,12 +80,12 @@ fn place(host: &str) -> Result<Place, String> {
         Some((scheme @ ("http" | "https" | "grpc" | "grpcs" | "xds"), rest))
             if rest.starts_with("//") =>
         {
-            return Err(format!("`{scheme}://` is no part of it; write host:port"));
+            return Err(format!("`{scheme}://` is not part of it; write host:port"));
         }
         _ => host.to_owned(),
     };
     if address.is_empty() || address.contains(['/', ',', ' ']) {
-        return Err(format!("`{host}` is no host:port"));
+        return Err(format!("`{host}` is not host:port"));
     }
     let after_bracket = address.rsplit_once(']').map_or(address.as_str(), |(_, rest)| rest);
     if after_bracket.contains(':') {

@@ -42,17 +42,17 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, BenchError> {
 
 fn json(text: &str) -> Result<Value, String> {
     let plain = without_comments(text);
-    serde_json::from_str(&plain).map_err(|error| format!("is no JSON: {error}"))
+    serde_json::from_str(&plain).map_err(|error| format!("is not JSON: {error}"))
 }
 
 fn toml(text: &str) -> Result<Value, String> {
     let value = ::toml::from_str::<::toml::Table>(text)
-        .map_err(|error| format!("is no TOML: {}", error.message()))?;
+        .map_err(|error| format!("is not TOML: {}", error.message()))?;
     serde_json::to_value(value).map_err(|error| format!("cannot be read: {error}"))
 }
 
 fn yaml(text: &str) -> Result<Value, String> {
-    serde_saphyr::from_str::<Value>(text).map_err(|error| format!("is no YAML: {error}"))
+    serde_saphyr::from_str::<Value>(text).map_err(|error| format!("is not YAML: {error}"))
 }
 
 /// Comments, and commas with nothing after them, as spaces: places in the text stay the same.

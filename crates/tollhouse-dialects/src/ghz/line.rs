@@ -135,7 +135,7 @@ fn from_text(key: &Key, text: String) -> Result<Value, BenchError> {
         Kind::Data if text.trim() == "@" => Ok(Value::from("@")),
         Kind::Data | Kind::TextsByName if text.trim().is_empty() => Ok(Value::Null),
         Kind::Data | Kind::TextsByName => serde_json::from_str(&text)
-            .map_err(|error| refused(format!("--{} is no JSON: {error}", key.name))),
+            .map_err(|error| refused(format!("--{} is not JSON: {error}", key.name))),
         _ => Ok(Value::from(text)),
     }
 }

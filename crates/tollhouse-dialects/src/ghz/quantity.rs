@@ -37,7 +37,8 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     if text == "0" || text.is_empty() {
         return Ok(Duration::ZERO);
     }
-    let wrong = || format!("`{text}` is no time; write it with units, such as 300ms, 10s, 1m30s");
+    let wrong =
+        || format!("`{text}` is not a time; write it with units, such as 300ms, 10s, 1m30s");
     let mut nanoseconds = 0.0;
     let mut rest = text;
     while !rest.is_empty() {
@@ -59,7 +60,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 
 /// A size such as `4194304`, `10MB`, `4 MiB`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size, such as 4194304, 10MB or 4MiB");
+    let wrong = || format!("`{text}` is not a size, such as 4194304, 10MB or 4MiB");
     let end =
         text.find(|letter: char| !(letter.is_ascii_digit() || letter == '.' || letter == ','));
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));

@@ -110,7 +110,9 @@ impl Settings {
         let in_range = number.filter(|number| number.unsigned_abs() <= quantity::COUNT_MAX);
         match in_range {
             Some(number) => Ok(Some(number)),
-            None => Err(self.error(key, format!("{value} is no whole number of up to 9 digits"))),
+            None => {
+                Err(self.error(key, format!("{value} is not a whole number of up to 9 digits")))
+            }
         }
     }
 
@@ -121,9 +123,9 @@ impl Settings {
             Value::Number(number) => number
                 .as_u64()
                 .map(Duration::from_nanos)
-                .ok_or_else(|| format!("{number} is no number of nanoseconds")),
+                .ok_or_else(|| format!("{number} is not a number of nanoseconds")),
             Value::String(text) => quantity::time(text.trim()),
-            other => Err(format!("{other} is no time such as 10s")),
+            other => Err(format!("{other} is not a time such as 10s")),
         };
         time.map(Some).map_err(|why| self.error(key, why))
     }

@@ -274,7 +274,7 @@ fn scaled(name: &str, text: &str, units: &[(&str, u64)]) -> Result<u64, String> 
     value.filter(|value| *value <= VALUE_MAX).ok_or_else(|| {
         let units: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
         format!(
-            "{name} `{text}` is no whole number up to {VALUE_MAX} with a unit of {}",
+            "{name} `{text}` is not a whole number up to {VALUE_MAX} with a unit of {}",
             units.join(", ")
         )
     })

@@ -56,7 +56,7 @@ pub struct Threshold {
 /// Why a text is no condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no threshold: {why}; write FIGURE SIGN BOUND, such as `p99 < 50ms`, `mean <= 20ms`, \
+    "`{text}` is not a threshold: {why}; write FIGURE SIGN BOUND, such as `p99 < 50ms`, `mean <= 20ms`, \
      `failure_rate < 1%`, `goodput > 20000`"
 )]
 pub struct ThresholdError {
@@ -101,7 +101,7 @@ fn parse_metric(name: &str) -> Result<Metric, String> {
             let percent = name.strip_prefix('p').and_then(|percent| percent.parse::<f64>().ok());
             match percent {
                 Some(percent) if (0.0..=100.0).contains(&percent) => Metric::Percentile(percent),
-                _ => return Err(format!("`{name}` is no figure of a result")),
+                _ => return Err(format!("`{name}` is not a figure of a result")),
             }
         }
     })
@@ -110,7 +110,7 @@ fn parse_metric(name: &str) -> Result<Metric, String> {
 fn parse_bound(metric: Metric, text: &str) -> Result<f64, String> {
     let number = |text: &str| {
         let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
-        value.ok_or_else(|| format!("`{text}` is no number"))
+        value.ok_or_else(|| format!("`{text}` is not a number"))
     };
     match metric {
         Metric::Percentile(_) | Metric::Mean | Metric::Max => {
@@ -132,7 +132,7 @@ impl Threshold {
     pub fn judge(&self, result: &CaseResult) -> Result<(), String> {
         let seen = self.metric.of(result).filter(|seen| !seen.is_nan());
         let Some(seen) = seen else {
-            return Err(format!("{self}: nothing was measured that tells"));
+            return Err(format!("{self}: was not measured"));
         };
         let is_met = match self.comparison {
             Comparison::Less => seen < self.bound,
@@ -240,7 +240,7 @@ mod tests {
             ("p99 < 61.3ms", Err("p99 < 61300us: 61.30ms")),
             ("p99 <= 61.3ms", Ok(())),
             ("p50 < 20ms", Ok(())),
-            ("p75 < 1s", Err("p75 < 1s: nothing was measured that tells")),
+            ("p75 < 1s", Err("p75 < 1s: was not measured")),
             ("mean < 20ms", Err("mean < 20ms: 22.09ms")),
             ("max < 1s", Err("max < 1s: 1.043s")),
             ("goodput >= 20000", Ok(())),

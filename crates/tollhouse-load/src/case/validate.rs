@@ -48,11 +48,15 @@ impl Case {
             }
             (Some(call), Protocol::Grpc) => {
                 if !call.call.trim_start_matches('/').contains(['.', '/']) {
-                    let why = format!("`{}` is no call; write package.Service.Method", call.call);
+                    let why =
+                        format!("`{}` is not a method; write package.Service.Method", call.call);
                     return Err(("grpc.call", why));
                 }
                 if call.proto.is_some() && call.protoset.is_some() {
-                    return Err(("grpc.protoset", "is given beside grpc.proto; write one".into()));
+                    return Err((
+                        "grpc.protoset",
+                        "is given together with grpc.proto; write one".into(),
+                    ));
                 }
             }
             (Some(_), _) => {
@@ -118,12 +122,12 @@ impl HttpRequest {
         if !is_token(&self.method) {
             return Err((
                 "http.method",
-                format!("`{}` is no method; write GET, POST, …", self.method),
+                format!("`{}` is not a method; write GET, POST, …", self.method),
             ));
         }
         for (name, value) in &self.headers {
             if !is_token(name) {
-                return Err(("http.headers", format!("`{name}` is no header name")));
+                return Err(("http.headers", format!("`{name}` is not a header name")));
             }
             if value.bytes().any(|byte| (byte < b' ' && byte != b'\t') || byte == 0x7f) {
                 let why = format!("the value of {name} has a control character in it");
@@ -131,7 +135,7 @@ impl HttpRequest {
             }
         }
         if !self.urls.is_empty() && self.urls_file.is_some() {
-            return Err(("http.urls_file", "is given beside http.urls; write one".into()));
+            return Err(("http.urls_file", "is given together with http.urls; write one".into()));
         }
         if !self.urls.is_empty() && self.urls.iter().all(|entry| entry.weight == 0) {
             return Err(("http.urls", "every weight is 0; write at least one above it".into()));
@@ -151,7 +155,10 @@ impl Checks {
         };
         if let Some(status) = self.status.iter().find(|status| !statuses.contains(status)) {
             let (from, to) = (statuses.start(), statuses.end());
-            return Err(("checks.status", format!("{status} is no status; write {from} to {to}")));
+            return Err((
+                "checks.status",
+                format!("{status} is not a status; write {from} to {to}"),
+            ));
         }
         if let Some(Err(error)) = self.body_matches.as_deref().map(regex::bytes::Regex::new) {
             // The last line says what is wrong; those before it draw where.
@@ -161,8 +168,10 @@ impl Checks {
         }
         match &self.body_json {
             Some((pointer, _)) if !pointer.is_empty() && !pointer.starts_with('/') => {
-                let why =
-                    format!("`{pointer}` is no JSON pointer; write /{}", pointer.replace('.', "/"));
+                let why = format!(
+                    "`{pointer}` is not a JSON pointer; write /{}",
+                    pointer.replace('.', "/")
+                );
                 Err(("checks.body_json", why))
             }
             _ => Ok(()),
@@ -236,7 +245,7 @@ mod tests {
     fn parts_of_another_protocol_are_named() {
         let call = |call: &str| Some(GrpcCall { call: call.into(), ..GrpcCall::default() });
         check("grpc://h", |_| (), "grpc: is missing");
-        check("grpc://h", |case| case.grpc = call("Method"), "grpc.call: `Method` is no call");
+        check("grpc://h", |case| case.grpc = call("Method"), "grpc.call: `Method` is not a method");
         check("ws://h", |case| case.grpc = call("a.B.C"), "grpc: is given");
         check("ws://h", |case| case.http.method = "PUT".into(), "http: is given");
         check("http://h", |case| case.message = "x".into(), "message: is for ws://");
@@ -265,7 +274,7 @@ mod tests {
         check(
             http,
             |case| case.checks.body_json = json,
-            "checks.body_json: `a.b` is no JSON pointer; write /a/b",
+            "checks.body_json: `a.b` is not a JSON pointer; write /a/b",
         );
     }
 }

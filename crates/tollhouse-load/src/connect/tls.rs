@@ -4,11 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tollhouse_net::tls::AcceptAny;
 
 use crate::case::TlsOptions;
 use crate::error::BenchError;
@@ -39,7 +38,7 @@ impl Session {
             .with_safe_default_protocol_versions()
             .map_err(|error| BenchError::Machine(format!("TLS cannot be set up: {error}")))?;
         let builder = if options.insecure {
-            let verifier = Arc::new(AcceptAny(provider));
+            let verifier = Arc::new(AcceptAny::new(provider));
             builder.dangerous().with_custom_certificate_verifier(verifier)
         } else {
             builder.with_root_certificates(roots(options)?)
@@ -91,45 +90,4 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, BenchError> {
 
 fn bad_file(path: &Path, why: impl ToString) -> BenchError {
     BenchError::File { path: path.to_owned(), why: why.to_string() }
-}
-
-/// Checks signatures, but takes any certificate.
-#[derive(Debug)]
-struct AcceptAny(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AcceptAny {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -54,12 +54,12 @@ fn busy_connections(result: &CaseResult, concurrency: f64, findings: &mut Findin
     let meaning = match (busy < concurrency, result.counts.failed) {
         (true, 0) => format!(
             "{} of them are unaccounted for. Count failures, look for connections that stalled in a \
-             listen queue, and quote none of these times until they are found",
+             listen queue, and do not quote these times until they are found",
             figure::percent(off),
         ),
         (true, failed) => format!(
-            "{} of them are unaccounted for; {} failed requests kept connections busy and are in no \
-             time. Remove the failures and measure again",
+            "{} of them are unaccounted for; {} failed requests kept connections busy and are \
+             excluded from the times. Remove the failures and measure again",
             figure::percent(off),
             figure::count(failed),
         ),

@@ -74,7 +74,7 @@ fn environment(report: &Report, findings: &mut Findings) {
             "environment",
             Severity::Note,
             format!(
-                "Not recorded: {}. Nobody can repeat the measurement without; publish them with it.",
+                "Not recorded: {}. The measurement cannot be repeated without them; publish them with it.",
                 missing.join(", "),
             ),
         );
@@ -110,7 +110,7 @@ fn unknown(session: &Session<'_>, findings: &mut Findings) {
         "unknown",
         Severity::Note,
         format!(
-            "These figures are a table's. It does not give: {}. What these would tell could not be checked.",
+            "These figures come from a table, which leaves out: {}. What depends on them could not be checked.",
             missing.join(", "),
         ),
     );

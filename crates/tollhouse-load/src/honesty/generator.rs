@@ -47,7 +47,7 @@ pub(super) fn busy(session: &Session<'_>, findings: &mut Findings) {
         (
             apart,
             "ran on one machine, on cores of their own: memory and kernel are still shared",
-            "Separate machines tell more.",
+            "Separate machines give clearer figures.",
         ),
     ] {
         if !titles.is_empty() {

@@ -80,7 +80,7 @@ pub(super) fn repetitions(session: &Session<'_>, findings: &mut Findings) {
         "repetitions",
         severity,
         format!(
-            "Fewer than {RUNS_MIN} runs ({}): nobody knows how much of a figure is chance.{ranking} Measure \
+            "Fewer than {RUNS_MIN} runs ({}): how much of a figure is chance is unknown.{ranking} Measure \
              every case {RUNS_MIN} times (--repeat {RUNS_MIN}) and quote median and range.",
             session.called(&few),
         ),

@@ -24,8 +24,8 @@ pub(super) fn closed_loop(session: &Session<'_>, findings: &mut Findings) {
             "closed-loop",
             Severity::Note,
             format!(
-                "Closed loop ({}): a slow answer delays the requests behind it, and nobody counts their \
-                 wait. These times are response times at saturation, not latency; for latency ask for a \
+                "Closed loop ({}): a slow answer delays the requests behind it, and their wait is not \
+                 counted. These times are response times at saturation, not latency; for latency ask for a \
                  fixed rate below the maximum (--rate).",
                 session.called(&closed),
             ),

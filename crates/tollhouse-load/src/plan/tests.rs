@@ -143,7 +143,9 @@ fn what_is_wrong_is_told_with_line_column_and_key() {
 fn a_threshold_that_is_none_names_its_place() {
     let why = Plan::parse("cases:\n- target: h\n  thresholds: ['p99 = 5ms']").expect_err("no sign");
     assert!(
-        why.starts_with("line 3, column 16: cases[0].thresholds[0]: `p99 = 5ms` is no threshold"),
+        why.starts_with(
+            "line 3, column 16: cases[0].thresholds[0]: `p99 = 5ms` is not a threshold"
+        ),
         "{why}"
     );
 }

@@ -94,7 +94,7 @@ impl Judge {
         }
         let (pointer, expected) = self.checks.body_json.as_ref()?;
         let Ok(document) = serde_json::from_slice::<serde_json::Value>(body) else {
-            return Some("body is no JSON".into());
+            return Some("the body is not JSON".into());
         };
         match document.pointer(pointer) {
             Some(value) if value == expected => None,

@@ -167,7 +167,7 @@ impl Parts {
         }
         for (name, value) in &self.headers {
             if !is_token(name) {
-                let why = format!("`{}` is no header name", name.escape_debug());
+                let why = format!("`{}` is not a header name", name.escape_debug());
                 return Err(("http.headers", why));
             }
             if value.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
@@ -196,7 +196,7 @@ fn prepare_entry(
 ) -> Result<Entry, BenchError> {
     let method = listed.method.clone().unwrap_or_else(|| case.http.method.clone());
     if !is_token(&method) {
-        let why = format!("`{}` is no method", method.escape_debug());
+        let why = format!("`{}` is not a method", method.escape_debug());
         return Err(BenchError::Case { key: "http.method".into(), why });
     }
     let headers = headers_of(case, target, &method, body);

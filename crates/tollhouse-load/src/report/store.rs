@@ -35,7 +35,7 @@ fn inflated(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     flate2::read::GzDecoder::new(&bytes[..])
         .take(REPORT_BYTES_MAX)
         .read_to_end(&mut inflated)
-        .map_err(|cause| format!("is no whole gzip file: {cause}"))?;
+        .map_err(|cause| format!("is not a whole gzip file: {cause}"))?;
     Ok(inflated)
 }
 
@@ -47,16 +47,16 @@ struct Head {
 
 fn parse(bytes: &[u8]) -> Result<Report, String> {
     let hint = "name a file that `tollhouse bench … --json FILE` wrote";
-    let head: Head =
-        serde_json::from_slice(bytes).map_err(|cause| format!("is no report ({cause}); {hint}"))?;
+    let head: Head = serde_json::from_slice(bytes)
+        .map_err(|cause| format!("is not a report ({cause}); {hint}"))?;
     match head.schema.as_deref() {
         Some(SCHEMA) => {}
         Some(other) => {
             return Err(format!("is of the schema `{other}`; this version reads `{SCHEMA}`"));
         }
-        None => return Err(format!("is no report: it has no `schema`; {hint}")),
+        None => return Err(format!("is not a report: it has no `schema`; {hint}")),
     }
-    serde_json::from_slice(bytes).map_err(|cause| format!("is no whole report: {cause}"))
+    serde_json::from_slice(bytes).map_err(|cause| format!("is not a whole report: {cause}"))
 }
 
 /// Writes a report beside its place and then moves it there, so that a reader, or a run that is killed,
@@ -102,16 +102,16 @@ mod tests {
         let half = packed[..packed.len() / 2].to_vec();
         assert_eq!(parse(&inflated(packed).expect("whole")).expect("a report"), Report::default());
         let error = inflated(half).expect_err("the rest is missing");
-        assert!(error.contains("no whole gzip file"), "{error}");
+        assert!(error.contains("not a whole gzip file"), "{error}");
     }
 
     #[test]
     fn what_is_no_report_is_named() {
         for (text, part) in [
-            ("", "is no report"),
+            ("", "is not a report"),
             ("{}", "no `schema`"),
             (r#"{"schema":"tollhouse.bench/9"}"#, "this version reads"),
-            (r#"{"schema":"tollhouse.bench/1","results":[1]}"#, "no whole report"),
+            (r#"{"schema":"tollhouse.bench/1","results":[1]}"#, "not a whole report"),
         ] {
             let error = parse(text.as_bytes()).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");

@@ -10,6 +10,7 @@ use super::figure;
 use super::paint::Paint;
 use super::{Report, Severity, Spread, Warning};
 use crate::distribution::Distribution;
+use crate::plan::DIRECT;
 use crate::result::{CaseResult, End};
 
 pub use case::render as render_case;
@@ -75,6 +76,7 @@ fn overview(results: &[CaseResult], paint: Paint) -> Vec<String> {
     rows.extend(results.iter().map(row));
     let mut lines = table::columns(&rows, 2);
     lines.extend(spreads(results));
+    lines.extend(against_peers(results, paint));
     let ends = results.iter().filter(|result| result.end == End::Interrupted);
     lines.extend(ends.map(|result| format!("  {} was interrupted.", name(result))));
     let mut missed = Vec::new();
@@ -176,12 +178,50 @@ fn known(nanoseconds: f64) -> String {
     if nanoseconds > 0.0 { figure::time(nanoseconds) } else { figure::NONE.into() }
 }
 
-/// CPU seconds of the target and its upstreams for 1000 successful requests.
+/// CPU seconds of the target for 1000 successful requests. What its upstream used is no cost of the target.
 fn cpu_per_thousand(result: &CaseResult) -> Option<String> {
-    let served = result.processes.iter().filter(|process| process.role != "generator");
-    let seconds: f64 = served.map(crate::result::ProcessSeries::cpu_seconds).sum();
-    let requests = result.counts.succeeded;
+    let target = result.processes.iter().find(|process| process.role == "target")?;
+    let (seconds, requests) = (target.cpu_seconds(), result.counts.succeeded);
     (seconds > 0.0 && requests > 0).then(|| format!("{:.3}", seconds * 1e3 / requests as f64))
+}
+
+/// The subject that peers are compared with.
+const OURS: &str = "tollhouse";
+
+/// Goodput of ours over that of each peer, a line a case that both have.
+fn against_peers(results: &[CaseResult], paint: Paint) -> Vec<String> {
+    let goodput = |subject: &str, name: &str| {
+        let runs = results.iter().filter(|run| run.subject == subject && run.name == name);
+        Spread::of(runs.map(|run| run.goodput)).filter(|spread| spread.median > 0.0)
+    };
+    let mut names: Vec<&str> = Vec::new();
+    let mut peers: Vec<&str> = Vec::new();
+    for result in results {
+        let (subject, name) = (result.subject.as_str(), result.name.as_str());
+        if subject == OURS && !names.contains(&name) {
+            names.push(name);
+        }
+        // Subjects such as `tollhouse, cached` are ours too, and a baseline is no peer.
+        let is_peer = !subject.is_empty() && !subject.starts_with(OURS) && subject != DIRECT;
+        if is_peer && !peers.contains(&subject) {
+            peers.push(subject);
+        }
+    }
+    let line = |name: &&str| {
+        let ours = goodput(OURS, name)?;
+        let ratios = peers.iter().filter_map(|peer| {
+            let ratio = ours.median / goodput(peer, name)?.median;
+            Some(format!("{ratio:.2} × {peer}"))
+        });
+        let ratios: Vec<String> = ratios.collect();
+        (!ratios.is_empty()).then(|| format!("  {name}: {}", ratios.join(", ")))
+    };
+    let lines: Vec<String> = names.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    let heading = paint.strong("Goodput against peers (above 1: Tollhouse answers more)");
+    [String::new(), heading].into_iter().chain(lines).collect()
 }
 
 /// The warnings, the gravest first.

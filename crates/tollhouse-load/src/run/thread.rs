@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, TrySendError};
 
 use hdrhistogram::Histogram;
 use tokio::runtime::{Builder, Runtime};
@@ -50,6 +51,18 @@ pub(super) struct WorkerInterval {
     pub(super) failure: Option<crate::failure::Failure>,
 }
 
+impl WorkerInterval {
+    /// Takes over what an earlier interval counted.
+    fn add(&mut self, earlier: &Self) {
+        // Histograms of the same bounds add up.
+        let _ = self.times.add(&earlier.times);
+        self.tally.add(&earlier.tally);
+        if self.failure.is_none() {
+            self.failure.clone_from(&earlier.failure);
+        }
+    }
+}
+
 /// What a worker has at its end.
 pub(super) struct WorkerEnd {
     pub(super) record: Record,
@@ -64,7 +77,7 @@ pub(super) struct WorkerEnd {
 pub(super) struct Place {
     pub(super) index: usize,
     pub(super) workers: usize,
-    pub(super) events: mpsc::Sender<Event>,
+    pub(super) events: mpsc::SyncSender<Event>,
     pub(super) begin: watch::Receiver<bool>,
 }
 
@@ -212,7 +225,9 @@ async fn tick<P>(
 /// Counts ticks and intervals of a worker.
 struct Ticks {
     worker: Rc<Worker>,
-    events: mpsc::Sender<Event>,
+    events: mpsc::SyncSender<Event>,
+    /// An interval for which there was no room.
+    held: Option<WorkerInterval>,
     schedule: Arc<crate::schedule::Schedule>,
     ticks_per_interval: u64,
     phase: usize,
@@ -225,11 +240,12 @@ struct Ticks {
 }
 
 impl Ticks {
-    fn new<P>(worker: Rc<Worker>, shared: &Shared<P>, events: mpsc::Sender<Event>) -> Self {
+    fn new<P>(worker: Rc<Worker>, shared: &Shared<P>, events: mpsc::SyncSender<Event>) -> Self {
         let ticks_per_interval = (shared.interval.as_millis() / TICK.as_millis()).max(1);
         Self {
             worker,
             events,
+            held: None,
             schedule: Arc::clone(&shared.schedule),
             ticks_per_interval: u64::try_from(ticks_per_interval).unwrap_or(1),
             phase: 0,
@@ -288,7 +304,7 @@ impl Ticks {
             (times, std::mem::take(&mut record.tally))
         };
         self.counted = 0;
-        let interval = WorkerInterval {
+        let mut interval = WorkerInterval {
             index: self.published,
             at_ns: now_ns.saturating_sub(self.phase().start_ns()),
             is_warm_up,
@@ -299,7 +315,22 @@ impl Ticks {
             failure: self.worker.take_last_failure(),
         };
         self.published += 1;
-        // Nobody listens any more when another worker has failed.
+        match self.held.take() {
+            Some(held) if held.is_warm_up == interval.is_warm_up => interval.add(&held),
+            Some(held) => self.send(held),
+            None => {}
+        }
+        // A worker never waits for the coordinator while it carries load.
+        if let Err(TrySendError::Full(Event::Interval(interval))) =
+            self.events.try_send(Event::Interval(interval))
+        {
+            self.held = Some(interval);
+        }
+    }
+
+    /// Waits until there is room.
+    fn send(&self, interval: WorkerInterval) {
+        // Fails only when another worker has failed and the coordinator has gone.
         let _ = self.events.send(Event::Interval(interval));
     }
 
@@ -308,6 +339,9 @@ impl Ticks {
         self.phase = self.schedule.phases().len() - 1;
         if self.worker.record().borrow().tally.completed > 0 {
             self.publish(self.worker.now_ns());
+        }
+        if let Some(held) = self.held.take() {
+            self.send(held);
         }
     }
 

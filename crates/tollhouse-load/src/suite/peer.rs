@@ -114,6 +114,6 @@ impl FromStr for Peer {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|peer| peer.name() == text);
-        found.ok_or_else(|| format!("`{text}` is no peer; the peers are nginx and haproxy"))
+        found.ok_or_else(|| format!("`{text}` is not a peer; the peers are nginx and haproxy"))
     }
 }

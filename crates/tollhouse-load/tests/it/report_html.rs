@@ -46,8 +46,8 @@ fn sections_stand_in_the_order_in_which_they_are_needed() {
     let expected = [
         "Before you quote a number",
         "Results",
-        "Beside the upstream asked directly",
-        "Beside the others",
+        "Compared with the upstream asked directly",
+        "Compared with the others",
         "Over the load",
         "Percentile spectrum",
         "Over time",

@@ -129,6 +129,26 @@ fn what_cannot_be_measured_is_one_line_and_exit_code_2() {
 }
 
 #[test]
+fn a_status_that_is_no_success_is_said_once_and_with_the_option_that_takes_it() {
+    let statuses = "429".parse().expect("a status");
+    let mock = Mock::start(Behaviour { statuses, ..Behaviour::default() }).expect("a port");
+    let ran = run(&mut bench(&["http", &url(mock.address()), "-n", "20", "-c", "2", "--quiet"]));
+    check_refused(&ran, "cannot be measured: status 429; ");
+    assert_eq!(ran.text.matches("status 429").count(), 1, "{}", ran.text);
+    assert!(ran.text.contains("--expect-status"), "{}", ran.text);
+}
+
+#[test]
+fn of_two_bounds_the_one_that_ended_the_run_is_printed() {
+    let mock = mock();
+    let words =
+        ["http", &url(mock.address()), "-n", "10", "-d", "10m", "--warm-up", "0s", "-c", "1"];
+    let text = run_well(&mut bench(&words));
+    assert!(text.contains(", then the bound of 10 requests was reached"), "{text}");
+    assert_eq!(mock.requests(), 10, "{text}");
+}
+
+#[test]
 fn a_plan_is_measured_and_judged() {
     let mock = mock();
     let folder = folder();

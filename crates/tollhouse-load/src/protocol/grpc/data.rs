@@ -104,7 +104,7 @@ impl TextSource {
     fn fill(&self, fill: &mut Fill<'_, '_>) -> Result<Vec<Vec<u8>>, DataError> {
         let text = fill.render(&self.template)?;
         let json: Json = serde_json::from_str(text)
-            .map_err(|error| format!("the filled-in text is no JSON: {error}"))?;
+            .map_err(|error| format!("the filled-in text is not JSON: {error}"))?;
         let compiled = compile_all(&json, &self.descriptor, Templates::AsWritten)?;
         let bytes = |message: &Message| message.as_static().unwrap_or_default().to_vec();
         Ok(compiled.iter().map(bytes).collect())
@@ -132,7 +132,7 @@ fn json_source(
 ) -> Result<Source, String> {
     let templates = Templates::of(call);
     let descriptor = method.input();
-    let json = serde_json::from_str::<Json>(text).map_err(|error| format!("is no JSON: {error}"));
+    let json = serde_json::from_str::<Json>(text).map_err(|error| format!("is not JSON: {error}"));
     let is_json = json.is_ok();
     let first = match json.and_then(|json| compile_all(&json, &descriptor, templates)) {
         Ok(messages) => return Ok(source_of(messages, encoding)),
@@ -204,7 +204,7 @@ fn binary_source(
     {
         Some(parts) => parts,
         None => {
-            let wrong = |why| error(format!("is no {}: {why}", method.input().full_name()));
+            let wrong = |why| error(format!("is not a {}: {why}", method.input().full_name()));
             is_message(&bytes).map_err(wrong)?;
             vec![bytes.as_slice()]
         }

@@ -142,7 +142,7 @@ fn name(key: &str) -> Result<HeaderName, String> {
     if is_reserved {
         return Err(format!("`{key}` belongs to the protocol and cannot be metadata"));
     }
-    HeaderName::from_bytes(lower.as_bytes()).map_err(|_| format!("`{key}` is no name of a header"))
+    HeaderName::from_bytes(lower.as_bytes()).map_err(|_| format!("`{key}` is not a header name"))
 }
 
 /// Names that end in `-bin` hold bytes: base64 with or without padding, which travels without.
@@ -150,7 +150,7 @@ fn value(name: &HeaderName, text: &str) -> Result<HeaderValue, String> {
     if name.as_str().ends_with("-bin") {
         let unpadded = text.trim_end_matches('=');
         let bytes = STANDARD_NO_PAD.decode(unpadded);
-        bytes.map_err(|error| format!("the value of `{name}` is no base64: {error}"))?;
+        bytes.map_err(|error| format!("the value of `{name}` is not base64: {error}"))?;
         return HeaderValue::from_str(unpadded).map_err(|error| error.to_string());
     }
     let is_sendable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));

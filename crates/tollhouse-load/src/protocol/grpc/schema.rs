@@ -53,7 +53,7 @@ fn protoset(path: &Path) -> Result<DescriptorPool, BenchError> {
     let error = |why: String| BenchError::File { path: path.to_owned(), why };
     let bytes = std::fs::read(path).map_err(|io| error(io.to_string()))?;
     let set = FileDescriptorSet::decode(bytes.as_slice())
-        .map_err(|wrong| error(format!("is no protoset: {wrong}")))?;
+        .map_err(|wrong| error(format!("is not a protoset: {wrong}")))?;
     let files = set.file.into_iter().map(|file| (file.name().to_owned(), file)).collect();
     pool_of(files).map_err(|why| error(format!("{why}; make it with --include_imports")))
 }

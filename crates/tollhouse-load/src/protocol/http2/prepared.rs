@@ -125,7 +125,7 @@ fn headers_of(parts: &Parts) -> Result<HeaderMap, Problem> {
     let mut headers = HeaderMap::with_capacity(parts.headers.len());
     for (name, value) in &parts.headers {
         let key = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| ("http.headers", format!("`{name}` is no header name")))?;
+            .map_err(|_| ("http.headers", format!("`{name}` is not a header name")))?;
         if CONNECTION_HEADERS.contains(&key.as_str()) {
             continue;
         }

@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<UrlEntry>, String> {
             [] => 1,
             [weight] => weight
                 .parse()
-                .map_err(|_| format!("line {}: `{weight}` is no weight", index + 1))?,
+                .map_err(|_| format!("line {}: `{weight}` is not a weight", index + 1))?,
             _ => return Err(format!("line {}: too many words", index + 1)),
         };
         if entries.len() == ENTRIES_MAX {
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn a_bad_list_is_named_by_its_line() {
         for (list, part) in
-            [("/a\nb c d", "line 2"), ("/a x", "no weight"), ("# only", "no request")]
+            [("/a\nb c d", "line 2"), ("/a x", "not a weight"), ("# only", "no request")]
         {
             assert!(parse(list).is_err_and(|error| error.contains(part)), "{list}");
         }

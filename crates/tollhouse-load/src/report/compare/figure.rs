@@ -19,7 +19,7 @@ pub enum Figure {
     Mean,
     /// A percentile of the same.
     Percentile(f64),
-    /// CPU seconds of the target and its upstream for 1000 requests.
+    /// CPU seconds of the target for 1000 requests.
     TargetCpu,
     /// The same of the generator.
     GeneratorCpu,
@@ -99,10 +99,10 @@ impl Figure {
             }
             Figure::Mean => (run.headline().mean_ns > 0.0).then_some(run.headline().mean_ns),
             Figure::Percentile(percent) => percentile(run.headline(), percent),
-            Figure::TargetCpu => cpu_per_1000(run, |process| process.role != GENERATOR),
+            Figure::TargetCpu => cpu_per_1000(run, |process| process.role == TARGET),
             Figure::GeneratorCpu => cpu_per_1000(run, |process| process.role == GENERATOR),
             Figure::TargetMemory => {
-                let target = run.processes.iter().find(|process| process.role == "target")?;
+                let target = run.processes.iter().find(|process| process.role == TARGET)?;
                 (target.rss_bytes_max > 0).then_some(target.rss_bytes_max as f64)
             }
         }
@@ -128,6 +128,8 @@ impl Figure {
     }
 }
 
+/// The role of the process that is measured.
+const TARGET: &str = "target";
 /// The role of the process that makes the load.
 const GENERATOR: &str = "generator";
 

@@ -27,11 +27,16 @@ pub fn text(comparison: &Comparison) -> String {
     if comparison.cases.is_empty() {
         out.push_str("\nNo case is in both reports: subject and name must be the same.\n");
     }
-    if has_too_few_runs(comparison) {
+    if has(comparison, Verdict::Overlapping) {
+        out.push_str(
+            "\noverlap: the ranges of the runs overlap, so the difference may be chance.\n",
+        );
+    }
+    if has(comparison, Verdict::TooFewRuns) {
         line(
             &mut out,
             format_args!(
-                "\nA difference is told from {RUNS_MIN} runs on each side; measure with --repeat \
+                "\ntoo few runs: ranking needs {RUNS_MIN} runs on each side; measure with --repeat \
                  {RUNS_MIN}."
             ),
         );
@@ -70,8 +75,8 @@ fn row(compared: &FigureComparison) -> [String; 5] {
     let verdict = match compared.verdict {
         Verdict::Better => "better",
         Verdict::Worse => "WORSE",
-        Verdict::Overlapping => "no difference can be told: the ranges overlap",
-        Verdict::TooFewRuns => "no difference can be told: too few runs",
+        Verdict::Overlapping => "overlap",
+        Verdict::TooFewRuns => "too few runs",
     };
     [
         compared.figure.name(),
@@ -108,9 +113,9 @@ fn differences(out: &mut String, differences: &[Difference]) {
     }
 }
 
-fn has_too_few_runs(comparison: &Comparison) -> bool {
+fn has(comparison: &Comparison, verdict: Verdict) -> bool {
     let mut figures = comparison.cases.iter().flat_map(|case| &case.figures);
-    figures.any(|figure| figure.verdict == Verdict::TooFewRuns)
+    figures.any(|figure| figure.verdict == verdict)
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {

@@ -28,7 +28,9 @@ pub(super) fn baseline_of<'r, 'a>(rows: &'r [Row<'a>], row: &Row<'_>) -> Option<
         return None;
     }
     let mut baselines = rows.iter().filter(|row| row.subject == BASELINE);
-    let same_name = baselines.clone().find(|baseline| baseline.name == row.name);
+    // A rate that was asked for says nothing beside the most that the upstream can do.
+    let is_alike = |baseline: &&Row<'_>| baseline.first().open_loop == row.first().open_loop;
+    let same_name = baselines.clone().filter(is_alike).find(|baseline| baseline.name == row.name);
     same_name.or_else(|| baselines.find(|baseline| is_same_load(baseline, row)))
 }
 
@@ -87,7 +89,7 @@ pub(super) fn write_added(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'
         groups,
     };
     html.open("section", &[("aria-labelledby", "added")]);
-    html.heading("h2", "added", "Beside the upstream asked directly");
+    html.heading("h2", "added", "Compared with the upstream asked directly");
     table::write(html, &table);
     if is_closed {
         html.element(
@@ -122,7 +124,7 @@ fn added(row: &Row<'_>, baseline: &Row<'_>) -> Line {
     cells.push(difference(row.mean_ns(), baseline.mean_ns()));
     let facts = match row.name == baseline.name {
         true => vec![row.times_are().to_owned()],
-        false => vec![row.times_are().to_owned(), format!("beside {}", baseline.name)],
+        false => vec![row.times_are().to_owned(), format!("compared with {}", baseline.name)],
     };
     Line { name: row.name.to_owned(), facts, cells, ..Line::default() }
 }
@@ -150,20 +152,24 @@ pub(super) fn write_peers(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'
             ..Group::default()
         })
     };
-    let peers = gateways.iter().filter(|subject| *subject != ours);
+    // `tollhouse, cached` and `tollhouse, 60 % of its rate` are ours too: other cases, not peers.
+    let is_ours = |subject: &str| {
+        subject.strip_prefix(*ours).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+    };
+    let peers = gateways.iter().filter(|subject| !is_ours(subject));
     let groups: Vec<Group> = peers.filter_map(group).collect();
     if groups.is_empty() {
         return;
     }
     html.open("section", &[("aria-labelledby", "peers")]);
-    html.heading("h2", "peers", "Beside the others");
+    html.heading("h2", "peers", "Compared with the others");
     table::write(html, &peers_table(groups));
     html.element(
         "p",
         &[("class", "foot")],
-        "Medians of the runs, one divided by the other. ▲ better and ▼ worse stand only where each side \
-         has three runs or more and they lie apart; ≈ where they overlap, so that no difference can be \
-         told. Without a sign there were too few runs to rank.",
+        "Medians of the runs, one divided by the other. ▲ better and ▼ worse appear only where each side \
+         has three runs or more and their ranges do not overlap; ≈ where they overlap, so that the \
+         difference may be chance. Without a sign there were too few runs to rank.",
     );
     html.close("section");
 }

@@ -54,7 +54,7 @@ pub(super) fn write_schedule(html: &mut Html, rows: &[Row<'_>], palette: &Palett
     }
     let pair = "From the intended start; below it from sending, which hides what waited";
     let table = Table {
-        caption: "Latency from the intended start beside the time from sending",
+        caption: "Latency from the intended start, and the time from sending",
         first_head: "Case",
         headings: vec![("Schedule", 5), ("Latency, below it the time from sending", 5)],
         heads: vec![

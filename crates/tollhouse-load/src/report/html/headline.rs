@@ -92,6 +92,10 @@ fn facts(row: &Row<'_>) -> Vec<String> {
 
 /// The row whose goodput lies above that of every other, runs and all; none when that cannot be told.
 fn highest(rows: &[&Row<'_>]) -> Option<usize> {
+    // In an open loop the rate is what was asked for.
+    if rows.iter().any(|row| row.first().open_loop) {
+        return None;
+    }
     let spreads: Vec<Spread> = rows.iter().map(|row| row.goodput()).collect::<Option<_>>()?;
     let is_highest = |place: usize| {
         let others = spreads.iter().enumerate().filter(|(other, _)| *other != place);

@@ -16,7 +16,7 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     html.open("section", &[("class", "cards"), ("aria-label", "Summary")]);
     for subject in subjects(rows) {
         let of_subject: Vec<&Row<'_>> = rows.iter().filter(|row| row.subject == subject).collect();
-        let Some(best) = best_of(&of_subject) else { continue };
+        let Some(best) = best_of(&of_subject, rows) else { continue };
         html.raw("\n").open("article", &[("class", "card")]);
         html.open("h2", &[]).open("i", &[("class", palette.class_of(subject))]).close("i");
         html.text(if subject.is_empty() { best.name } else { subject }).close("h2");
@@ -35,10 +35,19 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     html.close("section");
 }
 
-/// The row with the highest throughput.
-fn best_of<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
+/// The row with the highest throughput; of the cases that every subject has, where there are such, so that
+/// cards side by side speak of the same load.
+fn best_of<'r, 'a>(rows: &[&'r Row<'a>], all: &[Row<'_>]) -> Option<&'r Row<'a>> {
     let median = |row: &Row<'_>| row.throughput().map_or(0.0, |spread| spread.median);
-    rows.iter().copied().max_by(|one, other| median(one).total_cmp(&median(other)))
+    let best = |rows: &mut dyn Iterator<Item = &'r Row<'a>>| {
+        rows.max_by(|one, other| median(one).total_cmp(&median(other)))
+    };
+    let has = |subject: &str, name: &str| {
+        all.iter().any(|row| row.subject == subject && row.name == name)
+    };
+    let is_shared = |row: &&Row<'_>| subjects(all).iter().all(|other| has(other, row.name));
+    let shared = best(&mut rows.iter().copied().filter(is_shared));
+    shared.or_else(|| best(&mut rows.iter().copied()))
 }
 
 fn what_counts(row: &Row<'_>) -> &'static str {
@@ -65,7 +74,7 @@ fn write_facts(html: &mut Html, facts: &Facts) {
 fn sentence(of_subject: &[&Row<'_>], best: &Row<'_>) -> String {
     let among = match of_subject.len() {
         1 => format!("In {}", quoted(best.name)),
-        cases => format!("The most of {cases} cases, in {}", quoted(best.name)),
+        cases => format!("One of {cases} cases, {}", quoted(best.name)),
     };
     let asked = best.first().intended_rate;
     let asked = asked
@@ -92,7 +101,7 @@ fn quoted(name: &str) -> String {
 fn failures(of_subject: &[&Row<'_>]) -> String {
     let counted: Vec<_> = of_subject.iter().filter(|row| row.failed_share().is_some()).collect();
     if counted.is_empty() {
-        return "Nobody counted failures.".to_owned();
+        return "Failures were not counted.".to_owned();
     }
     let sum =
         |figure: fn(&CaseResult) -> u64| counted.iter().map(|row| row.sum(figure)).sum::<u64>();
@@ -102,7 +111,7 @@ fn failures(of_subject: &[&Row<'_>]) -> String {
         0 => format!("None of the {all} requests failed."),
         failed => {
             let share = figure::percent(failed as f64 / completed as f64);
-            format!("Of all {all} requests {} failed ({share}).", figure::count(failed))
+            format!("Of {all} requests {} failed ({share}).", figure::count(failed))
         }
     }
 }
@@ -145,8 +154,8 @@ fn beside_baseline(all: &[Row<'_>], best: &Row<'_>) -> Option<Facts> {
         }
     }
     let heading = match row.name == best.name {
-        true => "Beside direct".to_owned(),
-        false => format!("Beside direct, {}", quoted(row.name)),
+        true => "Compared with direct".to_owned(),
+        false => format!("Compared with direct, {}", quoted(row.name)),
     };
     Some(Facts { heading, figures })
 }

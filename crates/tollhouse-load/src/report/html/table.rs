@@ -110,7 +110,7 @@ impl Mark {
             Mark::Highest => ("highest", "▲ highest", ""),
             Mark::Better => ("mark better", "▲", "better"),
             Mark::Worse => ("mark worse", "▼", "worse"),
-            Mark::Equal => ("mark", "≈", "no difference can be told"),
+            Mark::Equal => ("mark", "≈", "the ranges of the runs overlap"),
             Mark::Unranked => ("mark", "", ""),
         }
     }

@@ -83,7 +83,12 @@ fn measured(result: &CaseResult) -> Option<String> {
     if result.elapsed_ns == 0 {
         return None;
     }
-    let mut text = format!("measured {}", figure::time(result.elapsed_ns as f64));
+    // Tenths of a second say enough of a length that was waited for, and nothing of a shorter one.
+    let elapsed = match Duration::from_nanos(result.elapsed_ns) {
+        elapsed if elapsed < Duration::from_secs(1) => figure::time(result.elapsed_ns as f64),
+        elapsed => figure::seconds(elapsed),
+    };
+    let mut text = format!("measured {elapsed}");
     let warm_up = result.case.as_ref().map_or(Duration::ZERO, |case| case.load.warm_up);
     if !warm_up.is_zero() {
         text.push_str(&format!(" after {} of warm-up", fine_duration::format(warm_up)));
@@ -145,9 +150,9 @@ fn headline(result: &CaseResult, paint: Paint) -> Vec<String> {
         ));
     }
     if counts.connections_opened > 0 {
-        let opened = figure::count(counts.connections_opened);
-        let reused = figure::count(counts.reused);
-        lines.push(format!("  opened      {opened} connections; {reused} requests reused one"));
+        let opened = plural(counts.connections_opened, "connection");
+        let reused = plural(counts.reused, "request");
+        lines.push(format!("  opened      {opened}; {reused} reused one"));
     }
     lines
 }

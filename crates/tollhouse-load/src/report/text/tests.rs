@@ -120,6 +120,59 @@ fn an_empty_report_says_so() {
 }
 
 #[test]
+fn the_rate_that_was_asked_for_is_printed_not_what_a_short_run_planned() {
+    let mut case = Case::new("http://127.0.0.1:1");
+    case.load.pace = crate::pace::Pace::Rate(500.0);
+    let result = CaseResult { case: Some(case), intended_rate: Some(500.2), ..open() };
+    let text = render_case(&result, Paint::Plain).join("\n");
+    assert!(text.contains("open loop at 500.0/s") || text.contains("open loop at 500/s"), "{text}");
+}
+
+#[test]
+fn one_of_something_is_singular_and_lengths_have_few_digits() {
+    let counts = Counts { connections_opened: 1, reused: 1, ..closed().counts };
+    let result = CaseResult { elapsed_ns: 8_000_000_000, concurrency: 1, counts, ..closed() };
+    let text = render_case(&result, Paint::Plain).join("\n");
+    for part in
+        ["closed loop, 1 connection,", "1 connection; 1 request reused one", "measured 8.0 s "]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn what_the_upstream_used_is_no_cost_of_the_target() {
+    let mut result = closed();
+    let upstream =
+        ProcessSeries { role: "upstream".into(), user_seconds: 9.0, ..ProcessSeries::default() };
+    result.processes.push(upstream);
+    assert_eq!(cpu_per_thousand(&result).as_deref(), Some("1.001"));
+}
+
+#[test]
+fn a_suite_with_peers_says_how_much_more_it_answers_than_each() {
+    let of =
+        |subject: &str, goodput: f64| CaseResult { subject: subject.into(), goodput, ..closed() };
+    let results = vec![
+        of("direct", 400.0),
+        of("tollhouse", 120.0),
+        of("tollhouse, cached", 300.0),
+        of("nginx", 100.0),
+        of("haproxy", 150.0),
+    ];
+    let text = render(&report(results), Paint::Plain);
+    assert!(text.contains("\n  600 connections: 1.20 × nginx, 0.80 × haproxy\n"), "{text}");
+    assert_eq!(text.matches(" × ").count() - text.matches("/s × ").count(), 2, "{text}");
+}
+
+#[test]
+fn no_line_of_a_warning_is_wider_than_a_terminal() {
+    let text = render(&report(vec![closed()]), Paint::Plain);
+    let warnings = text.split("Warnings").nth(1).expect("there are warnings");
+    assert!(warnings.lines().all(|line| line.chars().count() <= WIDTH), "{warnings}");
+}
+
+#[test]
 fn of_two_bounds_the_one_that_ended_it_is_told() {
     let bounded = |requests: u64| {
         let mut case = Case::new("http://127.0.0.1:1");

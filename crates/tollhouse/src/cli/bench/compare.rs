@@ -58,7 +58,9 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
     let percent = number.ok().filter(|percent| percent.is_finite() && *percent >= 0.0);
-    percent.map(|percent| percent / 100.0).ok_or_else(|| format!("`{text}` is no share; write 5%"))
+    percent
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("`{text}` is not a share; write 5%"))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub struct LoadArguments {
     /// Threads; by default one a core.
     #[arg(short = 't', long, value_name = "COUNT")]
     workers: Option<usize>,
-    /// How many requests are measured.
+    /// How many requests are measured; with --duration, whichever bound is reached first ends it.
     #[arg(short = 'n', long, value_name = "COUNT")]
     requests: Option<u64>,
     /// How long is measured [default: 10s, unless --requests is given].
@@ -129,7 +129,9 @@ fn parse_rate(text: &str) -> Result<f64, String> {
         },
     };
     let value = number.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-    value.map(|value| value * unit).ok_or_else(|| format!("`{text}` is no rate; write 500 or 20k"))
+    value
+        .map(|value| value * unit)
+        .ok_or_else(|| format!("`{text}` is not a rate; write 500 or 20k"))
 }
 
 fn parts<const COUNT: usize>(text: &str, shape: &str) -> Result<[String; COUNT], String> {
@@ -156,7 +158,7 @@ fn parse_burst(text: &str) -> Result<Burst, String> {
     let shape = "COUNT:TIME, such as 500:1s";
     let [requests, every] = parts(text, shape)?;
     let requests =
-        requests.parse().map_err(|_| format!("`{requests}` is no count; write {shape}"))?;
+        requests.parse().map_err(|_| format!("`{requests}` is not a count; write {shape}"))?;
     Ok(Burst { requests, every: fine_duration::parse(&every)? })
 }
 

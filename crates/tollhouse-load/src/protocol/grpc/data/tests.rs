@@ -69,7 +69,7 @@ fn templates_can_be_switched_off() {
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
     for (text, parts) in [
-        ("{", ["grpc.data: is no JSON", "line 1"]),
+        ("{", ["grpc.data: is not JSON", "line 1"]),
         (r#"{"int33": 1}"#, ["grpc.data: `int33`", "did you mean"]),
         (r#"[{}, {"int32": "a"}]"#, ["message 2: `int32`", "not \"a\""]),
         (r#"{"int32": {{.Nothing}}}"#, ["grpc.data: template", "Nothing"]),
@@ -101,5 +101,5 @@ fn files_hold_json_or_encoded_messages() {
     fs::write(&path, delimited.concat()).expect("write");
     assert_eq!(messages(&binary).expect("messages").len(), 2);
     fs::write(&path, [0xff, 0xff, 0xff]).expect("write");
-    assert!(messages(&binary).expect_err("nothing").contains("is no kinds.v1.Everything"));
+    assert!(messages(&binary).expect_err("nothing").contains("is not a kinds.v1.Everything"));
 }

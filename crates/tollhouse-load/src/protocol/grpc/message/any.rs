@@ -31,7 +31,7 @@ impl Compiler {
         };
         let name = url.rsplit('/').next().unwrap_or(url);
         let Some(descriptor) = pool.get_message_by_name(name) else {
-            return Err(self.error(format!("@type names `{name}`, which is no known message")));
+            return Err(self.error(format!("@type names `{name}`, which is not a known message")));
         };
         let pieces = match well_known::form(&descriptor) {
             Form::Fields => {

@@ -203,7 +203,7 @@ fn text<'a>(input: Input<'a>, what: &str) -> Result<&'a str, String> {
 fn bytes(input: Input<'_>) -> Result<Vec<u8>, String> {
     let text = text(input, "a text of base64")?;
     let engine = if text.contains(['-', '_']) { BASE64_URL } else { BASE64 };
-    engine.decode(text).map_err(|error| format!("is no base64: {error}"))
+    engine.decode(text).map_err(|error| format!("is not base64: {error}"))
 }
 
 /// A value's name, or any number.

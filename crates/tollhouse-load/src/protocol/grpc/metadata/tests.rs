@@ -53,14 +53,14 @@ fn a_list_of_objects_takes_turns() {
 #[test]
 fn bytes_are_base64_and_travel_without_padding() {
     assert_eq!(filled(json!({"k-bin": "AAE="}), 0).expect("headers")["k-bin"], "AAE");
-    assert!(filled(json!({"k-bin": "?"}), 0).expect_err("no base64").contains("no base64"));
+    assert!(filled(json!({"k-bin": "?"}), 0).expect_err("no base64").contains("not base64"));
 }
 
 #[test]
 fn what_cannot_be_sent_is_named() {
     for (metadata, part) in [
         (json!("text"), "takes an object of texts"),
-        (json!({"a b": "c"}), "`a b` is no name"),
+        (json!({"a b": "c"}), "`a b` is not a header name"),
         (json!({"grpc-status": "0"}), "belongs to the protocol"),
         (json!({"Host": "h"}), "belongs to the protocol"),
         (json!({"k": "é"}), "a name that ends in -bin"),

@@ -76,7 +76,7 @@ fn a_protoset_may_leave_the_files_of_google_out() {
     let pool = pool_of_files(&call).expect("pool").expect("a file is named");
     assert!(pool.get_service_by_name("v1.PolarisGRPC").is_some());
     fs::write(&path, b"\xff\xff").expect("write");
-    assert!(pool_of_files(&call).expect_err("no set").to_string().contains("is no protoset"));
+    assert!(pool_of_files(&call).expect_err("no set").to_string().contains("is not a protoset"));
 }
 
 #[test]

@@ -86,7 +86,7 @@ pub fn sources(text: &str) -> Result<Sources, String> {
     let address = |part: &str| part.trim().parse().map_err(|_| part.trim().to_owned());
     let addresses: Result<Vec<_>, String> = text.split(',').map(address).collect();
     addresses.map(Sources::Addresses).map_err(|part| {
-        format!("{part:?} is no address; write a number, or addresses with commas between")
+        format!("{part:?} is not an address; write a number, or addresses with commas between")
     })
 }
 

@@ -12,8 +12,8 @@ use tollhouse_store::{Store, StoreError};
 use crate::auth;
 use crate::call::Call;
 use crate::dispatch;
-use crate::index::Index;
 use crate::index::facts::Facts;
+use crate::index::{Index, OWN_KEYS};
 use crate::options::{Mode, Options};
 use crate::registry::RegistryPart;
 use crate::reply::{Reply, WireResponse};
@@ -107,5 +107,10 @@ impl Admin {
     /// The key of a path: `/apisix/routes/1` of `routes/1`.
     pub(crate) fn key_of(&self, path: &str) -> String {
         format!("{}/{path}", self.parts.options.key_prefix)
+    }
+
+    /// The key that changes whenever something is written that names the object of this path.
+    pub(crate) fn guard_key(&self, path: &str) -> String {
+        self.key_of(&format!("{OWN_KEYS}guard/{path}"))
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
 use tollhouse_model::Kind;
+use tollhouse_store::LeaseId;
 
 use crate::api::Admin;
 use crate::body;
@@ -16,8 +17,10 @@ use crate::encrypt;
 use crate::object::{Fields, id_text, type_name};
 use crate::reply::Reply;
 use crate::resource::{Candidate, Layout, ReferenceCheck, Resource, Verb, consumers};
+use guards::Guards;
 
 mod delete;
+mod guards;
 mod patch;
 mod read;
 mod write;
@@ -42,7 +45,7 @@ pub(crate) struct Request<'a> {
 pub(crate) async fn run(admin: &Admin, request: Request<'_>) -> Result<Reply, Reply> {
     let resource = request.resource;
     let value = body::decode(&request.body)?;
-    let ttl = ttl_of(request.call)?;
+    request.ttl()?;
     match request.call.method {
         Method::POST if !resource.has(Verb::Post) => return Err(unsupported("POST", resource)),
         Method::PATCH if !resource.has(Verb::Patch) => return Err(unsupported("PATCH", resource)),
@@ -50,9 +53,9 @@ pub(crate) async fn run(admin: &Admin, request: Request<'_>) -> Result<Reply, Re
     }
     match request.call.method {
         Method::GET => read::run(admin, &request).await,
-        Method::PUT => write::put(admin, &request, value, ttl).await,
-        Method::POST => write::post(admin, &request, value, ttl).await,
-        Method::PATCH => patch::run(admin, &request, value, ttl).await,
+        Method::PUT => write::put(admin, &request, value).await,
+        Method::POST => write::post(admin, &request, value).await,
+        Method::PATCH => patch::run(admin, &request, value).await,
         Method::DELETE => delete::run(admin, &request).await,
         _ => Err(Reply::page(StatusCode::NOT_FOUND)),
     }
@@ -61,19 +64,6 @@ pub(crate) async fn run(admin: &Admin, request: Request<'_>) -> Result<Reply, Re
 fn unsupported(method: &str, resource: &Resource) -> Reply {
     let text = format!("not supported `{method}` method for {}", resource.kind);
     Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text)
-}
-
-/// `?ttl=`, in seconds; one of zero or less means none.
-fn ttl_of(call: &Call) -> Result<Option<Duration>, Reply> {
-    let Some(text) = call.arguments.get("ttl") else { return Ok(None) };
-    let seconds: f64 = text
-        .trim()
-        .parse()
-        .ok()
-        .filter(|seconds: &f64| seconds.is_finite())
-        .ok_or_else(|| Reply::bad("invalid argument ttl: should be a number"))?;
-    let ttl = Duration::try_from_secs_f64(seconds).ok();
-    Ok(ttl.filter(|ttl| !ttl.is_zero()))
 }
 
 impl Request<'_> {
@@ -108,6 +98,27 @@ impl Request<'_> {
         })
     }
 
+    /// `?ttl=`, in seconds; one of zero or less means none.
+    fn ttl(&self) -> Result<Option<Duration>, Reply> {
+        let Some(text) = self.call.arguments.get("ttl") else { return Ok(None) };
+        let seconds: f64 = text
+            .trim()
+            .parse()
+            .ok()
+            .filter(|seconds: &f64| seconds.is_finite())
+            .ok_or_else(|| Reply::bad("invalid argument ttl: should be a number"))?;
+        let ttl = Duration::try_from_secs_f64(seconds).ok();
+        Ok(ttl.filter(|ttl| !ttl.is_zero()))
+    }
+
+    /// A lease that ends when the object is to end, if it is.
+    async fn lease(&self, admin: &Admin) -> Result<Option<LeaseId>, Reply> {
+        match self.ttl()? {
+            Some(ttl) => Ok(Some(admin.parts.store.grant(ttl).await?)),
+            None => Ok(None),
+        }
+    }
+
     /// What an object of that id says its id is.
     fn id_value(&self, id: &str) -> String {
         match (self.resource.layout, &self.parent) {
@@ -133,10 +144,10 @@ fn fields_of(value: Value) -> Result<Fields, Reply> {
 
 /// Finds the id of an object in path and body, and writes it into the object. It stays as the body
 /// has it where the path has none.
-fn settle_id(request: &Request<'_>, fields: &mut Fields) -> Result<String, Reply> {
+fn resolve_id(request: &Request<'_>, fields: &mut Fields) -> Result<String, Reply> {
     if !request.resource.has_id_field() {
         let id = match request.resource.layout {
-            Layout::Username => settle_username(request, fields)?,
+            Layout::Username => resolve_username(request, fields)?,
             _ => request.id.clone().ok_or_else(|| request.missing_id())?,
         };
         return Ok(id);
@@ -158,7 +169,8 @@ fn settle_id(request: &Request<'_>, fields: &mut Fields) -> Result<String, Reply
         // A child's and a secret's path ends where its id would stand.
         (None, Some(written)) if request.resource.layout != Layout::Manager => {
             match id_text(&written) {
-                Some(id) if is_safe_id(&id) => Ok(id),
+                Some(id) if leads_elsewhere(&id) => Err(Reply::bad(UNREACHABLE_ID)),
+                Some(id) if !id.is_empty() && !id.contains('/') => Ok(id),
                 // The schema says what an id is.
                 _ => Ok("-".to_owned()),
             }
@@ -167,12 +179,17 @@ fn settle_id(request: &Request<'_>, fields: &mut Fields) -> Result<String, Reply
     }
 }
 
-/// Whether an id can be part of a key.
-fn is_safe_id(id: &str) -> bool {
-    !id.is_empty() && !id.contains('/')
+/// What an id that no path leads to is refused with: the words for one that does not match its schema.
+const UNREACHABLE_ID: &str = "invalid configuration: property \"id\" validation failed: object matches none \
+                              of the required";
+
+/// Whether a path that ends with this id means another place (RFC 3986 §5.2.4): the object could be written
+/// and listed, and never be read or deleted.
+fn leads_elsewhere(id: &str) -> bool {
+    matches!(id, "." | "..")
 }
 
-fn settle_username(request: &Request<'_>, fields: &Fields) -> Result<String, Reply> {
+fn resolve_username(request: &Request<'_>, fields: &Fields) -> Result<String, Reply> {
     let written = fields.get("username").and_then(Value::as_str);
     match (&request.id, written) {
         (Some(id), Some(written)) if id != written => Err(Reply::bad("wrong username")),
@@ -182,24 +199,35 @@ fn settle_username(request: &Request<'_>, fields: &Fields) -> Result<String, Rep
     }
 }
 
-/// Judges an object against its resource and all that is known of others.
-fn judge(admin: &Admin, resource: &Resource, path: &str, value: &Value) -> Result<(), Reply> {
+/// Validates an object against its resource and all that is known of others.
+///
+/// # Errors
+/// What is wrong with it.
+fn validate(
+    admin: &Admin,
+    resource: &Resource,
+    path: &str,
+    value: &Value,
+) -> Result<Guards, Reply> {
     let known = admin.index.known();
     let parts = &admin.parts;
     let references = ReferenceCheck::On;
     let candidate = Candidate { path, value, known: &known, parts, references };
-    resource.judge(&candidate)?;
-    if resource.holds_identities() { consumers::check_unique(&candidate) } else { Ok(()) }
+    resource.validate(&candidate)?;
+    if resource.holds_identities() {
+        consumers::check_unique(&candidate)?;
+    }
+    Ok(Guards::of_write(admin, resource, &candidate))
 }
 
 /// The value as a write is answered: as it is stored. Keepers of secrets are answered as they were
 /// sent, since other gateways keep them so, and clients compare.
-fn answered(request: &Request<'_>, sent: Value, stored: Value) -> Value {
+fn value_of_answer(request: &Request<'_>, sent: Value, stored: Value) -> Value {
     if request.resource.object_kind() == Some(Kind::Secret) { sent } else { stored }
 }
 
 /// The value as it is stored: what must not lie open is sealed.
-fn sealed(admin: &Admin, resource: &Resource, mut value: Value) -> Value {
+fn seal(admin: &Admin, resource: &Resource, mut value: Value) -> Value {
     encrypt::seal(resource, &mut value, &admin.parts);
     value
 }
@@ -212,7 +240,7 @@ fn now_s() -> i64 {
 
 /// Refuses an object that says it lies below another one than the path says; writes the right one
 /// into those that say it.
-fn settle_parent(request: &Request<'_>, fields: &mut Fields) -> Result<(), Reply> {
+fn resolve_parent(request: &Request<'_>, fields: &mut Fields) -> Result<(), Reply> {
     let (Some(field), Some(parent)) = (request.resource.parent_field(), &request.parent) else {
         return Ok(());
     };

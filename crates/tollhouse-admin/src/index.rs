@@ -6,9 +6,12 @@
 //! this process at least. Each question costs a look-up, however many objects there are.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollhouse_store::{Changes, Entry, Event, Listing, Revision, Store, StoreError, Watch};
+use tollhouse_store::{
+    Changes, Entry, Event, Listing, Lost, Revision, Store, StoreError, Watch, WatchEvent,
+};
 
 use crate::limits::OBJECTS_PER_TURN;
 use crate::references::Place;
@@ -28,17 +31,18 @@ pub(crate) struct Index {
     /// `/apisix/`.
     prefix: String,
     inspect: Box<Inspect>,
-    followed: Mutex<Followed>,
-}
-
-struct Followed {
-    known: Known,
-    watch: Watch,
+    /// Whoever holds it lets the index catch up.
+    watch: tokio::sync::Mutex<Watch>,
+    known: Mutex<Known>,
+    /// The newest commit of this process.
+    expected: AtomicU64,
 }
 
 /// What is known of all objects.
 #[derive(Default)]
 pub(crate) struct Known {
+    /// Up to where the store's commits are known.
+    revision: Revision,
     objects: HashMap<Box<str>, Object>,
     collections: Collections,
     users: HashMap<Box<str>, BTreeSet<User>>,
@@ -71,6 +75,9 @@ const RANKS: [&str; 8] = [
 /// The collection of global rules.
 const GLOBAL_RULES: &str = "global_rules/";
 
+/// What the gateway itself keeps under the prefix, which are no objects.
+pub(crate) const OWN_KEYS: &str = "tollhouse/";
+
 impl Index {
     /// Of all that the store holds under the prefix.
     pub(crate) async fn open(
@@ -78,70 +85,68 @@ impl Index {
         prefix: String,
         inspect: Box<Inspect>,
     ) -> Result<Self, StoreError> {
-        let followed = read_all(&*store, &prefix, &*inspect).await?;
-        Ok(Self { store, prefix, inspect, followed: Mutex::new(followed) })
+        let known = read_all(&*store, &prefix, &*inspect).await?;
+        let watch = tokio::sync::Mutex::new(store.watch(&prefix, known.revision));
+        let expected = AtomicU64::new(known.revision.0);
+        Ok(Self { store, prefix, inspect, watch, known: Mutex::new(known), expected })
     }
 
-    /// What is known now, this process's own commits included.
+    /// Notes a commit of this process: who looks from now on wants to see it.
+    pub(crate) fn expect(&self, revision: Revision) {
+        self.expected.fetch_max(revision.0, Ordering::AcqRel);
+    }
+
+    /// Makes known what was committed, this process's own commits included.
     pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
+        let expected = Revision(self.expected.load(Ordering::Acquire));
+        let mut watch = self.watch.lock().await;
         loop {
-            match self.follow() {
-                Err(StoreError::Compacted { .. }) => {
-                    let followed = read_all(&*self.store, &self.prefix, &*self.inspect).await?;
-                    *self.lock() = followed;
+            let event = match watch.try_next() {
+                Some(event) => event,
+                None if watch.revision() >= expected => return Ok(()),
+                None => watch.next().await,
+            };
+            match event {
+                WatchEvent::Commit(changes) => {
+                    self.lock().apply(&changes, &self.prefix, &*self.inspect);
                 }
-                done => return done,
+                WatchEvent::Progress(revision) => self.lock().revision = revision,
+                // What is known stands, and reads go on for as long as the store answers them.
+                WatchEvent::Lost(Lost::Closed) => return Ok(()),
+                WatchEvent::Lost(Lost::Compacted { .. } | Lost::Unavailable { .. }) => {
+                    let known = read_all(&*self.store, &self.prefix, &*self.inspect).await?;
+                    *watch = self.store.watch(&self.prefix, known.revision);
+                    *self.lock() = known;
+                }
             }
         }
     }
 
-    /// What was known when it last caught up.
-    pub(crate) fn known(&self) -> KnownGuard<'_> {
-        KnownGuard(self.lock())
+    /// What was known when it last caught up. Not to be held while waiting.
+    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+        self.lock()
     }
 
-    fn follow(&self) -> Result<(), StoreError> {
-        let mut followed = self.lock();
-        while let Some(changes) = followed.watch.try_next()? {
-            followed.known.apply(&changes, &self.prefix, &*self.inspect);
-        }
-        Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Followed> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A look at what is known; not to be held while waiting.
-pub(crate) struct KnownGuard<'i>(MutexGuard<'i, Followed>);
-
-impl std::ops::Deref for KnownGuard<'_> {
-    type Target = Known;
-
-    fn deref(&self) -> &Known {
-        &self.0.known
-    }
-}
-
-async fn read_all(
-    store: &dyn Store,
-    prefix: &str,
-    inspect: &Inspect,
-) -> Result<Followed, StoreError> {
+async fn read_all(store: &dyn Store, prefix: &str, inspect: &Inspect) -> Result<Known, StoreError> {
     let Listing { revision, entries } = store.list(prefix).await?;
-    let mut known = Known::default();
+    let mut known = Known { revision, ..Known::default() };
     for chunk in entries.chunks(OBJECTS_PER_TURN) {
         for entry in chunk {
             known.put(entry, prefix, inspect);
         }
         tokio::task::yield_now().await;
     }
-    Ok(Followed { known, watch: store.watch(revision).await? })
+    Ok(known)
 }
 
 impl Known {
     fn apply(&mut self, changes: &Changes, prefix: &str, inspect: &Inspect) {
+        self.revision = changes.revision;
         for event in &changes.events {
             match event {
                 Event::Put(entry) => self.put(entry, prefix, inspect),
@@ -156,6 +161,9 @@ impl Known {
 
     fn put(&mut self, entry: &Entry, prefix: &str, inspect: &Inspect) {
         let Some(path) = entry.key.strip_prefix(prefix) else { return };
+        if path.starts_with(OWN_KEYS) {
+            return;
+        }
         self.remove(path);
         self.insert(path, inspect(path, &entry.value), entry.create_revision);
     }
@@ -190,6 +198,11 @@ impl Known {
         for plugin in &facts.rule_plugins {
             take(&mut self.rules, plugin, &path);
         }
+    }
+
+    /// Up to where the store's commits are known.
+    pub(crate) fn revision(&self) -> Revision {
+        self.revision
     }
 
     /// Whether there is an object of this path.

@@ -37,3 +37,7 @@ pub const ARGUMENTS_MAX: usize = 100;
 /// Deepest object that a patch may make, in levels: below what JSON text may have when it is read
 /// back.
 pub const DEPTH_MAX: usize = 100;
+
+/// How often a write is checked anew when others come between its check and its commit. Who loses that often
+/// meets a flood, and had better wait.
+pub const ATTEMPTS_MAX: usize = 5;

@@ -34,6 +34,10 @@ const FIELDS: [(&str, &str); 4] = [
     ("group_id", "consumer_groups"),
 ];
 
+/// The collections whose objects others name.
+pub(crate) const COLLECTIONS: [&str; 6] =
+    ["upstreams", "services", "plugin_configs", "consumer_groups", "stream_routes", "protos"];
+
 /// All objects that `value` names, some perhaps twice.
 pub(crate) fn of(value: &Value) -> Vec<Reference> {
     let mut found = Vec::new();

@@ -90,14 +90,14 @@ impl Reply {
         Self::refusal(StatusCode::BAD_REQUEST, text)
     }
 
+    /// 503 with `{"error_msg": …}`.
+    pub(crate) fn unavailable(text: impl Into<String>) -> Self {
+        Self::refusal(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+
     /// There is no such object.
     pub(crate) fn key_not_found() -> Self {
         Self::json(StatusCode::NOT_FOUND, &json!({"message": "Key not found"}))
-    }
-
-    /// The store did not do it.
-    pub(crate) fn of_store(error: &StoreError) -> Self {
-        Self::refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
     }
 
     /// The status.
@@ -139,6 +139,6 @@ impl Reply {
 
 impl From<StoreError> for Reply {
     fn from(error: StoreError) -> Self {
-        Self::of_store(&error)
+        Self::unavailable(error.to_string())
     }
 }

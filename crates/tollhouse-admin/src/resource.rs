@@ -154,8 +154,8 @@ impl Resource {
         !varies && schema::core(self.schema).is_some()
     }
 
-    /// Judges an object in full: schema, rules, plugins, references.
-    pub(crate) fn judge(&self, candidate: &Candidate<'_>) -> Result<(), Reply> {
+    /// Validates an object in full: schema, rules, plugins, references.
+    pub(crate) fn validate(&self, candidate: &Candidate<'_>) -> Result<(), Reply> {
         if self.has_one_schema() {
             check_shape(self.schema, candidate.value)?;
         }
@@ -173,7 +173,7 @@ impl Resource {
     }
 }
 
-/// Judges by a core schema and the rules of the noun.
+/// Validates by a core schema and the rules of the noun.
 pub(crate) fn check_shape(name: &str, value: &Value) -> Result<(), Reply> {
     schema::check_core(name, value).map_err(Reply::bad)
 }

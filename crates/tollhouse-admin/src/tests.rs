@@ -22,11 +22,13 @@ mod encryption;
 mod listing;
 mod objects;
 mod patches;
+mod races;
 mod references;
 mod registry;
 mod resources;
 mod schemas;
 mod serving;
+mod wrapper;
 
 /// A key of each role.
 const ADMIN: &str = "edd1c9f034335f136f87ad84b625c8f1";

@@ -182,7 +182,7 @@ fn check_item(admin: &Admin, known: &Known, list: &str, item: &Value) -> Result<
     let references = ReferenceCheck::Off;
     let candidate =
         Candidate { path: &path, value: &value, known, parts: &admin.parts, references };
-    resource.judge(&candidate).map_err(|refusal| refusal.error_text())
+    resource.validate(&candidate).map_err(|refusal| refusal.error_text())
 }
 
 /// The resource that an item is of, and its path.

@@ -1,17 +1,21 @@
 //! Many operations on the store in as few transactions as its limits allow.
 
-use tollhouse_store::limits::{OPERATIONS_MAX, TRANSACTION_BYTES_MAX};
-use tollhouse_store::{Operation, Transaction};
+use tollhouse_store::{Limits, Operation, Transaction};
 
 /// Operations in transactions of a size that the store takes.
-#[derive(Default)]
 pub struct Batches {
+    limits: Limits,
     whole: Vec<Transaction>,
     current: Transaction,
     current_bytes: usize,
 }
 
 impl Batches {
+    /// None yet, for a store with these limits.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, whole: Vec::new(), current: Transaction::new(), current_bytes: 0 }
+    }
+
     /// Adds one, behind those before it.
     pub fn add(&mut self, operation: Operation) {
         let bytes = match &operation {
@@ -19,8 +23,8 @@ impl Batches {
             Operation::Delete { key } => key.len(),
             Operation::DeletePrefix { prefix } => prefix.len(),
         };
-        let is_full = self.current.operations.len() == OPERATIONS_MAX
-            || self.current_bytes + bytes > TRANSACTION_BYTES_MAX;
+        let is_full = self.current.operations.len() == self.limits.operations_max
+            || self.current_bytes + bytes > self.limits.transaction_bytes_max;
         if is_full {
             self.whole.push(std::mem::take(&mut self.current));
             self.current_bytes = 0;
@@ -44,21 +48,18 @@ mod tests {
 
     #[test]
     fn transactions_are_as_large_as_the_store_takes_them() {
-        let put = |bytes: usize| Operation::Put {
-            key: "k".into(),
-            value: vec![b'v'; bytes].into(),
-            ttl: None,
-        };
+        let put = |bytes: usize| Operation::put("k", vec![b'v'; bytes]);
+        let limits = Limits { operations_max: 100, ..Limits::EMBEDDED };
         let counts = |operations: Vec<Operation>| {
-            let mut batches = Batches::default();
+            let mut batches = Batches::new(limits);
             operations.into_iter().for_each(|operation| batches.add(operation));
             let whole = batches.finish();
             whole.iter().map(|it| it.operations.len()).collect::<Vec<_>>()
         };
         let mebibyte = 1024 * 1024;
         assert_eq!(counts(vec![]), Vec::<usize>::new());
-        assert_eq!(counts(vec![put(1); OPERATIONS_MAX]), [OPERATIONS_MAX]);
-        assert_eq!(counts(vec![put(1); OPERATIONS_MAX + 1]), [OPERATIONS_MAX, 1]);
+        assert_eq!(counts(vec![put(1); 100]), [100]);
+        assert_eq!(counts(vec![put(1); 101]), [100, 1]);
         assert_eq!(counts(vec![put(mebibyte); 64]), [63, 1]);
     }
 }

@@ -108,7 +108,8 @@ pub async fn start(
         ..Default::default()
     };
     let store = open_store(&location, &kept, predecessor).await.context("the registry's store")?;
-    let writes = store.watch(store.revision().await?).await.context("the registry's store")?;
+    let newest = store.revision().await.context("the registry's store")?;
+    let writes = store.watch("", newest);
     let options = Options {
         mass_expiry_threshold: bootstrap.registry.mass_expiry_threshold,
         memory_max: bootstrap.registry.memory_max,
@@ -378,7 +379,7 @@ mod tests {
                 _ => {
                     let closed = tollhouse_store::open(&Location::Memory).expect("memory opens");
                     let revision = closed.revision().await.expect("readable");
-                    running.writes = closed.watch(revision).await.expect("watched");
+                    running.writes = closed.watch("", revision);
                     drop(closed);
                     &["the thread that writes the registry's store has ended"]
                 }

@@ -2,6 +2,8 @@
 //!
 //! Values are JSON, so that a person can read a backup.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use serde::Serialize;
 use tollhouse_store::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -30,10 +32,12 @@ pub(crate) struct Record {
     value: Vec<u8>,
 }
 
-/// Writes in the order in which they were made; a later one of the same key wins.
+/// What is to be written: of each key the last that was, since a store takes one change of a key at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     transaction: Transaction,
+    /// Where in the transaction a key stands.
+    places: HashMap<Box<str>, usize>,
     bytes: usize,
 }
 
@@ -79,7 +83,7 @@ impl Record {
 }
 
 impl Journal {
-    /// Bytes of keys and values in it.
+    /// Bytes of keys and values in it, those that others have replaced included.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -96,8 +100,8 @@ impl Journal {
 
     pub(crate) fn put(&mut self, Record { key, value }: Record) {
         self.bytes += key.len() + value.len();
-        let put = Operation::Put { key: key.into(), value: value.into(), ttl: None };
-        self.transaction.operations.push(put);
+        let key: Box<str> = key.into();
+        self.note(key.clone(), Operation::put(key, value));
     }
 
     pub(crate) fn delete_instance(&mut self, id: &str) {
@@ -126,7 +130,19 @@ impl Journal {
 
     fn delete(&mut self, key: String) {
         self.bytes += key.len();
-        self.transaction.operations.push(Operation::Delete { key: key.into() });
+        let key: Box<str> = key.into();
+        self.note(key.clone(), Operation::delete(key));
+    }
+
+    fn note(&mut self, key: Box<str>, operation: Operation) {
+        let operations = &mut self.transaction.operations;
+        match self.places.get(&key) {
+            Some(place) => operations[*place] = operation,
+            None => {
+                self.places.insert(key, operations.len());
+                operations.push(operation);
+            }
+        }
     }
 }
 

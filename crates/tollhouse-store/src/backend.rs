@@ -1,6 +1,8 @@
 //! The backends, one file or folder each, and the one place where a location chooses among them.
 
 mod apply;
+mod history;
+mod leases;
 mod memory;
 mod sqlite;
 #[cfg(test)]
@@ -89,7 +91,7 @@ pub fn read_directory(directory: &Path, prefix: &str) -> Result<Listing, StoreEr
 
 /// Copies the store of a data directory, as of one revision, to a file that must not exist yet,
 /// whether or not another process has it open. As `store.db` in an empty data directory, the copy
-/// opens as a store. Every 16 MiB the progress is told.
+/// opens as a store. Every 16 MiB `progress` is called.
 ///
 /// # Errors
 ///

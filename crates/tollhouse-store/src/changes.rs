@@ -7,7 +7,7 @@ use crate::entry::{Entry, Revision};
 pub enum Event {
     /// The key was created or its value replaced; this is the entry now.
     Put(Entry),
-    /// The key was removed, by a transaction or by the end of its ttl.
+    /// The key was removed, by a transaction or by the end of its lease.
     Delete {
         /// The key.
         key: Box<str>,
@@ -48,5 +48,12 @@ impl Changes {
     /// Bytes of keys and values in all events.
     pub(crate) fn bytes(&self) -> usize {
         self.events.iter().map(Event::bytes).sum()
+    }
+
+    /// What of it lies under a prefix; none when nothing does.
+    pub(crate) fn under(&self, prefix: &str) -> Option<Self> {
+        let events = self.events.iter().filter(|event| event.key().starts_with(prefix)).cloned();
+        let events: Vec<Event> = events.collect();
+        (!events.is_empty()).then_some(Self { revision: self.revision, events })
     }
 }

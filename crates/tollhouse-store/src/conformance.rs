@@ -1,62 +1,89 @@
 //! The suite that every backend must pass: what a store does, whatever holds its entries.
 //!
-//! A backend's test calls [`run`] with a function that opens an empty store on a given clock. Each
-//! case gets a store of its own. What only some backends do (last over a restart, make a backup) is
-//! tested beside them.
+//! A backend's test calls [`run`] with a function that opens an empty store. Each case gets a store of its
+//! own. Nothing here knows which numbers revisions have, only that they rise; what only some backends do
+//! (last over a restart, make a backup) is tested beside them.
 
 mod expiry;
+mod leases;
 mod transactions;
 mod values;
 mod watching;
 
-use crate::clock::{Clock, ManualClock};
+use crate::changes::Changes;
 use crate::entry::{Entry, Revision};
 use crate::error::StoreError;
+use crate::lease::LeaseId;
 use crate::store::{BoxFuture, Store};
 use crate::transaction::{Committed, Transaction};
+use crate::watch::{Lost, Watch, WatchEvent};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
-/// Where the clock of a case stands first, in milliseconds of Unix time.
-pub const START_MS: u64 = 1_800_000_000_000;
+/// A store under test, and the ways to do to it what the trait cannot.
+pub trait Subject: Send + Sync {
+    /// The store, which was empty when it was opened.
+    fn store(&self) -> &Arc<dyn Store>;
 
-/// An empty store and its clock.
-struct Fixture {
-    store: Arc<dyn Store>,
-    clock: Arc<ManualClock>,
+    /// Lets time pass, as far as the store knows.
+    fn pass(&self, time: Duration) -> BoxFuture<'_, ()>;
+
+    /// Has the store forget which commits were made so far, though not what they did.
+    fn compact(&self) -> BoxFuture<'_, ()>;
 }
 
 type Case = fn(Fixture) -> BoxFuture<'static, ()>;
+
+/// A store and what a case does with it.
+struct Fixture {
+    subject: Box<dyn Subject>,
+}
 
 /// Runs all cases, one after the other.
 ///
 /// # Panics
 ///
 /// When the backend does not do what a store must.
-pub async fn run(open: &(dyn Fn(Clock) -> Arc<dyn Store> + Sync)) {
-    for case in [values::CASES, transactions::CASES, watching::CASES, expiry::CASES].concat() {
-        let clock = ManualClock::at_ms(START_MS);
-        let store = open(Clock::Manual(Arc::clone(&clock)));
-        case(Fixture { store, clock }).await;
+pub async fn run(open: &(dyn Fn() -> Box<dyn Subject> + Sync)) {
+    let groups =
+        [values::CASES, transactions::CASES, watching::CASES, expiry::CASES, leases::CASES];
+    for case in groups.concat() {
+        case(Fixture { subject: open() }).await;
     }
 }
 
 impl Fixture {
+    fn store(&self) -> &dyn Store {
+        &**self.subject.store()
+    }
+
     async fn commit(&self, transaction: Transaction) -> Committed {
-        self.store.commit(transaction).await.expect("the transaction is done")
+        self.store().commit(transaction).await.expect("the transaction is done")
     }
 
     async fn refused(&self, transaction: Transaction) -> StoreError {
-        self.store.commit(transaction).await.expect_err("the transaction is refused")
+        self.store().commit(transaction).await.expect_err("the transaction is refused")
     }
 
     async fn put(&self, key: &str, value: &str) -> Revision {
         self.commit(put(key, value)).await.revision
     }
 
+    async fn grant(&self, seconds: u64) -> LeaseId {
+        self.store().grant(Duration::from_secs(seconds)).await.expect("there is room for it")
+    }
+
+    /// Puts a key under a lease of its own.
+    async fn put_for(&self, seconds: u64, key: &str) -> LeaseId {
+        let lease = self.grant(seconds).await;
+        self.commit(Transaction::new().put_under(lease, key, "v")).await;
+        lease
+    }
+
     async fn get(&self, key: &str) -> Option<Entry> {
-        self.store.get(key).await.expect("the store reads")
+        self.store().get(key).await.expect("the store reads")
     }
 
     async fn value(&self, key: &str) -> Option<String> {
@@ -64,17 +91,47 @@ impl Fixture {
     }
 
     async fn keys(&self, prefix: &str) -> Vec<String> {
-        let listing = self.store.list(prefix).await.expect("the store lists");
+        let listing = self.store().list(prefix).await.expect("the store lists");
         listing.entries.into_iter().map(|entry| entry.key.into()).collect()
     }
 
     async fn revision(&self) -> Revision {
-        self.store.revision().await.expect("the store knows its revision")
+        self.store().revision().await.expect("the store knows its revision")
+    }
+
+    /// A watch of everything from now on.
+    async fn watch(&self) -> Watch {
+        let revision = self.revision().await;
+        self.store().watch("", revision)
+    }
+
+    async fn pass(&self, seconds: u64) {
+        self.subject.pass(Duration::from_secs(seconds)).await;
     }
 }
 
 fn put(key: &str, value: &str) -> Transaction {
     Transaction::new().put(key, value.to_owned())
+}
+
+/// The next commit of a watch.
+async fn next(watch: &mut Watch) -> Changes {
+    loop {
+        match watch.next().await {
+            WatchEvent::Commit(changes) => return changes,
+            WatchEvent::Progress(_) => {}
+            WatchEvent::Lost(lost) => panic!("{lost}"),
+        }
+    }
+}
+
+/// How a watch ends, whatever it still has to say before.
+async fn end(watch: &mut Watch) -> Lost {
+    loop {
+        if let WatchEvent::Lost(lost) = watch.next().await {
+            return lost;
+        }
+    }
 }
 
 /// Polls futures side by side until all have ended; results in the order of the futures.

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use std::fmt;
 
-/// The number of a commit. Revisions of one store rise by one a commit and are never used again.
+/// The number of a commit. Revisions of one store rise with every commit, perhaps by more than one, and are
+/// never used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -11,7 +12,7 @@ impl Revision {
     /// The revision of a store that nothing was ever written to.
     pub const ZERO: Self = Self(0);
 
-    /// The revision after this one.
+    /// The next number: that of the next commit in stores that count nothing else.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)

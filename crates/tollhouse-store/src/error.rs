@@ -1,9 +1,22 @@
 //! What can go wrong with a store. Each variant names its cause, the place, and what to do about it,
 //! in words that read after "failed to …:".
 
-use crate::entry::Revision;
+use crate::lease::LeaseId;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// What an error says about what happened: whoever retries must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Nothing was changed, and the same request is refused again: it has to be made anew.
+    Refused,
+    /// Nothing was changed, or could be read: the same request may succeed once the store works again.
+    Unavailable,
+    /// Nobody knows whether the change was made: read before you repeat it.
+    Unknown,
+    /// Nothing was changed: whoever asked has lost the right to, and must stop.
+    Fenced,
+}
 
 /// Why a store did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,18 +40,17 @@ pub enum StoreError {
     /// A key has no bytes.
     #[error("the key is empty; give it at least one character")]
     EmptyKey,
-    /// The watcher asked for commits that are no longer kept, or that this store never made.
-    #[error(
-        "commits after revision {after} are not kept (the store has those after {oldest} up to \
-         {newest}); list again and watch from there"
-    )]
-    Compacted {
-        /// The revision after which commits were asked for.
-        after: Revision,
-        /// The revision after which commits are kept.
-        oldest: Revision,
-        /// The newest revision.
-        newest: Revision,
+    /// A transaction changes a key twice, by itself or by its prefix; nothing was changed.
+    #[error("{key} is changed twice in one transaction; leave the last change of it only")]
+    ChangedTwice {
+        /// The key.
+        key: Box<str>,
+    },
+    /// The lease has ended; nothing was changed.
+    #[error("lease {lease} has ended; stop what it was for, and take a new one")]
+    Fenced {
+        /// The lease.
+        lease: LeaseId,
     },
     /// Another process has the store open.
     #[error(
@@ -147,12 +159,49 @@ pub enum StoreError {
         /// What the system said.
         reason: String,
     },
+    /// The disk failed a commit before this one. What such a disk says later cannot be believed, so that
+    /// nothing more is written until the store is opened anew, which reads back what is really there.
+    #[error(
+        "nothing more is written to {} since the disk did not confirm a change ({reason}); look at \
+         the disk, then restart", path.display()
+    )]
+    Stopped {
+        /// The store's file.
+        path: PathBuf,
+        /// What the system said of the change that it did not confirm.
+        reason: String,
+    },
     /// The store was closed while the request was under way.
     #[error("the store is closed; the process is ending")]
     Closed,
 }
 
 impl StoreError {
+    /// What it says about what happened.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Conflict { .. }
+            | Self::TooLarge { .. }
+            | Self::EmptyKey
+            | Self::ChangedTwice { .. } => ErrorKind::Refused,
+            Self::Fenced { .. } => ErrorKind::Fenced,
+            Self::Unconfirmed { .. } => ErrorKind::Unknown,
+            Self::InUse { .. }
+            | Self::ReadOnly { .. }
+            | Self::Full { .. }
+            | Self::Corrupt { .. }
+            | Self::NewerVersion { .. }
+            | Self::Foreign { .. }
+            | Self::Missing { .. }
+            | Self::Unreadable { .. }
+            | Self::FileExists { .. }
+            | Self::Io { .. }
+            | Self::Stopped { .. }
+            | Self::Closed => ErrorKind::Unavailable,
+        }
+    }
+
     /// What an error of the file system at this path means.
     pub(crate) fn from_io(path: &Path, error: &io::Error) -> Self {
         let path = path.to_owned();

@@ -1,10 +1,12 @@
 //! The configuration store: revisioned keys and values, committed in transactions, watched.
 //!
-//! [`Store`] is the trait, [`open`] gives one. The semantics are etcd's: every commit gets one
-//! revision that all of its operations share, a watcher sees whole commits in order, and a ttl ends
-//! in a commit of its own. Backends live under `backend/`, one file or folder each, and all pass the
-//! suite in `conformance`. Values are bytes here: what they mean is the business of those who write
-//! them.
+//! [`Store`] is the trait, [`open`] gives one. The semantics are etcd's, no more and no less: every commit
+//! gets one revision that all of its operations share, a watcher sees what lies under its prefix in whole
+//! commits and in order, and what a lease holds ends in a commit of its own. Backends live under `backend/`,
+//! one file or folder each, and all pass the suite in `conformance`. What only a store in a file has (its
+//! lock, its backup, the room it keeps on the disk) is no part of the trait: it is given to [`open_with`],
+//! or asked of [`backup_directory`]. Values are bytes here: what they mean is the business of those who
+//! write them.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +18,7 @@ mod clock;
 pub mod conformance;
 mod entry;
 mod error;
+mod lease;
 pub mod limits;
 mod store;
 mod transaction;
@@ -27,7 +30,9 @@ pub use backend::{
 pub use changes::{Changes, Event};
 pub use clock::{Clock, ManualClock};
 pub use entry::{Entry, Listing, Revision};
-pub use error::StoreError;
+pub use error::{ErrorKind, StoreError};
+pub use lease::LeaseId;
+pub use limits::Limits;
 pub use store::{BoxFuture, Store};
 pub use transaction::{Committed, Condition, Operation, Transaction};
-pub use watch::Watch;
+pub use watch::{Lost, Watch, WatchEvent, WatchSource};

@@ -3,6 +3,30 @@
 
 use std::time::Duration;
 
+/// What a store takes. Engines differ by orders of magnitude, so whoever makes large transactions asks
+/// [`Store::limits`](crate::Store::limits) instead of assuming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest key, in bytes.
+    pub key_bytes_max: usize,
+    /// Largest value, in bytes.
+    pub value_bytes_max: usize,
+    /// Most operations, and most conditions, of one transaction.
+    pub operations_max: usize,
+    /// Most bytes of keys and values in one transaction.
+    pub transaction_bytes_max: usize,
+}
+
+impl Limits {
+    /// Of stores inside of this process.
+    pub const EMBEDDED: Self = Self {
+        key_bytes_max: KEY_BYTES_MAX,
+        value_bytes_max: VALUE_BYTES_MAX,
+        operations_max: OPERATIONS_MAX,
+        transaction_bytes_max: TRANSACTION_BYTES_MAX,
+    };
+}
+
 /// Longest key, in bytes. The longest that the Admin API makes (two identifiers of 64 bytes and a
 /// namespace) is below 300; an index page holds a few keys of this size.
 pub const KEY_BYTES_MAX: usize = 4 * 1024;
@@ -26,6 +50,9 @@ pub const HISTORY_COMMITS_MAX: usize = 16 * 1024;
 /// Bytes of keys and values that the commits kept for watchers may hold; what is older goes first.
 /// The newest commit is kept whatever its size.
 pub const HISTORY_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Most leases that are held at a time: one for each entry that ends by itself, which are few.
+pub const LEASES_MAX: usize = 64 * 1024;
 
 /// Most entries that one expiry commit removes; the rest follow in the next, so that ordinary
 /// commits come between.

@@ -2,10 +2,12 @@
 
 use crate::entry::{Entry, Listing, Revision};
 use crate::error::StoreError;
+use crate::lease::LeaseId;
+use crate::limits::Limits;
 use crate::transaction::{Committed, Transaction};
 use crate::watch::Watch;
-use std::path::Path;
 use std::pin::Pin;
+use std::time::Duration;
 
 /// A future on the heap that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -13,8 +15,12 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Keys and values under one rising revision, as etcd has them.
 ///
 /// No method blocks the thread that polls it. A future that is dropped before it ends takes nothing
-/// back: its commit may still happen.
+/// back: its commit may still happen. What an error says about what happened is its
+/// [`kind`](StoreError::kind).
 pub trait Store: Send + Sync {
+    /// What one transaction may hold.
+    fn limits(&self) -> Limits;
+
     /// The entry of a key, if there is one.
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>>;
 
@@ -28,27 +34,29 @@ pub trait Store: Send + Sync {
         prefix: &'a str,
         after: &'a str,
         entries_max: usize,
-    ) -> BoxFuture<'a, Result<Listing, StoreError>> {
-        Box::pin(async move {
-            let mut listing = self.list(prefix).await?;
-            listing.entries.retain(|entry| *entry.key > *after);
-            listing.entries.truncate(entries_max);
-            Ok(listing)
-        })
-    }
+    ) -> BoxFuture<'a, Result<Listing, StoreError>>;
 
     /// Does the whole transaction, or nothing of it. What is answered is durable, seen by every later
     /// read, and on its way to the watchers.
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>>;
 
-    /// Commits *after* this revision, beginning with those already made. Pass the revision of a
-    /// [`Listing`] to see all that came after it.
-    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>>;
-
-    /// Writes a copy of the store, as of one revision, to a file that must not exist yet, while
-    /// reads and commits go on. As `store.db` in an empty data directory, the copy opens as a store.
-    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), StoreError>>;
+    /// What commits *after* this revision do under a prefix, beginning with those already made. Pass the
+    /// revision of a [`Listing`] to see all that came after it.
+    fn watch(&self, prefix: &str, after: Revision) -> Watch;
 
     /// The revision of the newest commit.
     fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>>;
+
+    /// A lease that ends after this time, unless it is renewed.
+    fn grant(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StoreError>>;
+
+    /// Renews a lease: it lasts for its whole time from now, and so does what was put under it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Fenced`] when it has ended already: its holder must stop doing what it was for.
+    fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Ends a lease, and what was put under it with it. One that has ended already is no error.
+    fn revoke(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>>;
 }

@@ -4,22 +4,24 @@
 
 use crate::entry::{Entry, Revision};
 use crate::error::StoreError;
-use crate::limits::{KEY_BYTES_MAX, OPERATIONS_MAX, TRANSACTION_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::lease::LeaseId;
+use crate::limits::Limits;
 use bytes::Bytes;
+use std::collections::BTreeSet;
 use std::fmt;
-use std::time::Duration;
+use std::ops::Bound;
 
 /// A change to one key, or to all under a prefix.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Creates the key or replaces its value; a ttl that it had ends with the old value.
+    /// Creates the key or replaces its value; a lease that it was under holds it no longer.
     Put {
         /// The key.
         key: Box<str>,
         /// The value.
         value: Bytes,
-        /// How long the entry lives; for ever when absent.
-        ttl: Option<Duration>,
+        /// The lease that the entry ends with; it stays for ever when absent.
+        lease: Option<LeaseId>,
     },
     /// Removes the key, if it is there.
     Delete {
@@ -34,6 +36,18 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Creates a key or replaces its value, for ever.
+    #[must_use]
+    pub fn put(key: impl Into<Box<str>>, value: impl Into<Bytes>) -> Self {
+        Self::Put { key: key.into(), value: value.into(), lease: None }
+    }
+
+    /// Removes a key.
+    #[must_use]
+    pub fn delete(key: impl Into<Box<str>>) -> Self {
+        Self::Delete { key: key.into() }
+    }
+
     fn key(&self) -> &str {
         match self {
             Self::Put { key, .. } | Self::Delete { key } => key,
@@ -53,11 +67,11 @@ impl Operation {
 impl fmt::Debug for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Put { key, value, ttl } => f
+            Self::Put { key, value, lease } => f
                 .debug_struct("Put")
                 .field("key", key)
                 .field("value", &format_args!("*** ({} bytes)", value.len()))
-                .field("ttl", ttl)
+                .field("lease", lease)
                 .finish(),
             Self::Delete { key } => f.debug_struct("Delete").field("key", key).finish(),
             Self::DeletePrefix { prefix } => {
@@ -67,7 +81,7 @@ impl fmt::Debug for Operation {
     }
 }
 
-/// What must hold for a transaction to be done. All conditions are judged before any operation.
+/// What must hold for a transaction to be done. All conditions are evaluated before any operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// There is no entry of this key.
@@ -87,14 +101,31 @@ pub enum Condition {
         /// The revision of the commit.
         revision: Revision,
     },
+    /// No later commit than this one has put the value of this key; there may be no entry of it. A
+    /// removal leaves no trace, and goes unnoticed.
+    UnchangedSince {
+        /// The key.
+        key: Box<str>,
+        /// The revision of the commit.
+        revision: Revision,
+    },
+    /// This lease has not ended. Where it has, the refusal is [`StoreError::Fenced`].
+    LeaseHeld {
+        /// The lease.
+        lease: LeaseId,
+    },
 }
 
 impl Condition {
-    /// The key that is judged.
+    /// The key that is looked at, if it is about one.
     #[must_use]
-    pub fn key(&self) -> &str {
+    pub fn key(&self) -> Option<&str> {
         match self {
-            Self::Absent { key } | Self::Exists { key } | Self::ModifiedAt { key, .. } => key,
+            Self::Absent { key }
+            | Self::Exists { key }
+            | Self::ModifiedAt { key, .. }
+            | Self::UnchangedSince { key, .. } => Some(key),
+            Self::LeaseHeld { .. } => None,
         }
     }
 
@@ -106,16 +137,21 @@ impl Condition {
             Self::ModifiedAt { revision, .. } => {
                 current.is_some_and(|entry| entry.mod_revision == *revision)
             }
+            Self::UnchangedSince { revision, .. } => {
+                current.is_none_or(|entry| entry.mod_revision <= *revision)
+            }
+            // It is about no entry.
+            Self::LeaseHeld { .. } => true,
         }
     }
 }
 
-/// Operations that are done together, in their order, or not at all.
+/// Operations that are done together, or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     /// What must hold.
     pub conditions: Vec<Condition>,
-    /// What is then done; a later operation sees the earlier ones.
+    /// What is then done. No key may be changed by two of them, as in engines that do them all at once.
     pub operations: Vec<Operation>,
 }
 
@@ -129,13 +165,18 @@ impl Transaction {
     /// Also creates a key or replaces its value.
     #[must_use]
     pub fn put(self, key: impl Into<Box<str>>, value: impl Into<Bytes>) -> Self {
-        self.then(Operation::Put { key: key.into(), value: value.into(), ttl: None })
+        self.then(Operation::put(key, value))
     }
 
-    /// Also creates a key or replaces its value; the entry ends after the ttl.
+    /// Also creates a key or replaces its value; the entry ends with the lease.
     #[must_use]
-    pub fn put_for(self, ttl: Duration, key: impl Into<Box<str>>, value: impl Into<Bytes>) -> Self {
-        self.then(Operation::Put { key: key.into(), value: value.into(), ttl: Some(ttl) })
+    pub fn put_under(
+        self,
+        lease: LeaseId,
+        key: impl Into<Box<str>>,
+        value: impl Into<Bytes>,
+    ) -> Self {
+        self.then(Operation::Put { key: key.into(), value: value.into(), lease: Some(lease) })
     }
 
     /// Also removes a key.
@@ -175,6 +216,18 @@ impl Transaction {
         self.when(Condition::ModifiedAt { key: key.into(), revision })
     }
 
+    /// Only if no later commit than this one has put the value of this key.
+    #[must_use]
+    pub fn when_unchanged_since(self, key: impl Into<Box<str>>, revision: Revision) -> Self {
+        self.when(Condition::UnchangedSince { key: key.into(), revision })
+    }
+
+    /// Only while this lease is held.
+    #[must_use]
+    pub fn while_held(self, lease: LeaseId) -> Self {
+        self.when(Condition::LeaseHeld { lease })
+    }
+
     /// Only if this holds too.
     #[must_use]
     pub fn when(mut self, condition: Condition) -> Self {
@@ -192,39 +245,79 @@ impl Transaction {
 
     /// Bytes of all keys and values.
     pub(crate) fn bytes(&self) -> usize {
-        let conditions: usize = self.conditions.iter().map(|c| c.key().len()).sum();
+        let keys = self.conditions.iter().filter_map(Condition::key);
+        let conditions: usize = keys.map(str::len).sum();
         let operations: usize =
             self.operations.iter().map(|o| o.key().len() + o.value_bytes()).sum();
         conditions + operations
     }
 
-    /// Checks the limits; a backend does this before anything else.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
-        at_most("the number of operations", self.operations.len(), OPERATIONS_MAX)?;
-        at_most("the number of conditions", self.conditions.len(), OPERATIONS_MAX)?;
-        at_most("the transaction in bytes", self.bytes(), TRANSACTION_BYTES_MAX)?;
-        for condition in &self.conditions {
-            check_key(condition.key())?;
+    /// Checks the limits, and that no key is changed twice; a backend does this before anything else.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn check(&self, limits: &Limits) -> Result<(), StoreError> {
+        at_most("the number of operations", self.operations.len(), limits.operations_max)?;
+        at_most("the number of conditions", self.conditions.len(), limits.operations_max)?;
+        at_most("the transaction in bytes", self.bytes(), limits.transaction_bytes_max)?;
+        for key in self.conditions.iter().filter_map(Condition::key) {
+            check_key(key, limits)?;
         }
         for operation in &self.operations {
             match operation {
                 // An empty prefix means all keys; an empty key means nothing.
                 Operation::DeletePrefix { prefix } => {
-                    at_most("the prefix in bytes", prefix.len(), KEY_BYTES_MAX)?;
+                    at_most("the prefix in bytes", prefix.len(), limits.key_bytes_max)?;
                 }
-                Operation::Put { key, .. } | Operation::Delete { key } => check_key(key)?,
+                Operation::Put { key, .. } | Operation::Delete { key } => check_key(key, limits)?,
             }
-            at_most("the value in bytes", operation.value_bytes(), VALUE_BYTES_MAX)?;
+            at_most("the value in bytes", operation.value_bytes(), limits.value_bytes_max)?;
+        }
+        self.check_changed_once()
+    }
+
+    fn check_changed_once(&self) -> Result<(), StoreError> {
+        // Most transactions change one key, and need no set to know it.
+        if self.operations.len() < 2 {
+            return Ok(());
+        }
+        let mut keys = BTreeSet::new();
+        let mut prefixes = Vec::new();
+        for operation in &self.operations {
+            match operation {
+                Operation::DeletePrefix { prefix } => prefixes.push(&**prefix),
+                Operation::Put { key, .. } | Operation::Delete { key } => {
+                    if !keys.insert(&**key) {
+                        return Err(StoreError::ChangedTwice { key: key.clone() });
+                    }
+                }
+            }
+        }
+        prefixes.sort_unstable();
+        let twice = |key: &str| Err(StoreError::ChangedTwice { key: key.into() });
+        for pair in prefixes.windows(2) {
+            // In this order a prefix stands right before what begins with it.
+            if pair[1].starts_with(pair[0]) {
+                return twice(pair[1]);
+            }
+        }
+        for prefix in prefixes {
+            let from = (Bound::Included(prefix), Bound::Unbounded);
+            if let Some(key) = keys.range::<str, _>(from).next().filter(|it| it.starts_with(prefix))
+            {
+                return twice(key);
+            }
         }
         Ok(())
     }
 }
 
-fn check_key(key: &str) -> Result<(), StoreError> {
+fn check_key(key: &str, limits: &Limits) -> Result<(), StoreError> {
     if key.is_empty() {
         return Err(StoreError::EmptyKey);
     }
-    at_most("the key in bytes", key.len(), KEY_BYTES_MAX)
+    at_most("the key in bytes", key.len(), limits.key_bytes_max)
 }
 
 fn at_most(what: &'static str, actual: usize, max: usize) -> Result<(), StoreError> {
@@ -248,6 +341,7 @@ pub struct Committed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{KEY_BYTES_MAX, OPERATIONS_MAX, TRANSACTION_BYTES_MAX, VALUE_BYTES_MAX};
 
     #[test]
     fn what_passes_a_limit_is_refused() {
@@ -286,7 +380,27 @@ mod tests {
             ),
         ];
         for (number, (transaction, expected)) in cases.into_iter().enumerate() {
-            assert_eq!(transaction.check().err(), expected, "case {number}");
+            let refused = transaction.check(&Limits::EMBEDDED).err();
+            assert_eq!(refused, expected, "case {number}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_changed_once() {
+        let new = Transaction::new;
+        let cases = [
+            (new().put("a", "1").put("b", "2").delete("c").delete_prefix("d/"), None),
+            (new().put("a", "1").put("a", "2"), Some("a")),
+            (new().delete("a").put("b", "1").put("a", "2"), Some("a")),
+            (new().delete_prefix("a/").put("a/1", "2"), Some("a/1")),
+            (new().put("a/1", "2").delete_prefix("a/").put("a", "1"), Some("a/1")),
+            (new().delete("a").delete_prefix("a/").put("a0", "1"), None),
+            (new().delete_prefix("a/").delete_prefix("a/b/"), Some("a/b/")),
+            (new().delete_prefix("").delete_prefix("b"), Some("b")),
+        ];
+        for (transaction, key) in cases {
+            let expected = key.map(|key| StoreError::ChangedTwice { key: key.into() });
+            assert_eq!(transaction.check(&Limits::EMBEDDED).err(), expected, "{transaction:?}");
         }
     }
 
@@ -301,7 +415,7 @@ mod tests {
         let transaction = (0..count).fold(Transaction::new(), |transaction, number| {
             transaction.put(format!("{number}"), value.clone())
         });
-        assert!(matches!(transaction.check(), Err(StoreError::TooLarge { .. })));
+        assert!(matches!(transaction.check(&Limits::EMBEDDED), Err(StoreError::TooLarge { .. })));
     }
 
     #[test]

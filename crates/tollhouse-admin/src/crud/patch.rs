@@ -1,12 +1,11 @@
-//! PATCH: parts of an object change, and the whole is judged anew. Who was faster wins.
+//! PATCH: parts of an object change, and the whole is checked anew. Where two change one object at once, the
+//! second is refused, since it has not seen what the first one made of it.
 
-use std::time::Duration;
-
-use hyper::StatusCode;
 use serde_json::Value;
-use tollhouse_store::{Operation, StoreError, Transaction};
+use tollhouse_store::{Operation, Transaction};
 
-use super::{Request, answered, fields_of, judge, now_s, sealed, settle_id};
+use super::guards::{Attempt, Attempts};
+use super::{Request, fields_of, now_s, resolve_id, seal, validate, value_of_answer};
 use crate::api::Admin;
 use crate::encrypt;
 use crate::patch;
@@ -17,12 +16,46 @@ pub(super) async fn run(
     admin: &Admin,
     request: &Request<'_>,
     change: Option<Value>,
-    ttl: Option<Duration>,
 ) -> Result<Reply, Reply> {
     let path = request.path()?;
     let change = change.ok_or_else(|| Reply::bad("missing new configuration"))?;
+    check_change(request, &change)?;
+    let key = admin.key_of(&path);
+    let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
+    let mut value: Value = serde_json::from_slice(&entry.value)
+        .map_err(|error| Reply::unavailable(error.to_string()))?;
+    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+    let mut value = changed(request, value, change)?;
+    // The change may say what an answer has shown.
+    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+    let stored = seal(admin, request.resource, value.clone());
+    let mut lease = None;
+    let mut attempts = Attempts::default();
+    loop {
+        attempts.begin(admin).await?;
+        let guards = validate(admin, request.resource, &path, &value)?;
+        if attempts.is_first() {
+            lease = request.lease(admin).await?;
+        }
+        let put =
+            Operation::Put { key: key.as_str().into(), value: stored.to_string().into(), lease };
+        let transaction =
+            Transaction::new().when_modified_at(key.as_str(), entry.mod_revision).then(put);
+        match attempts.commit(admin, guards.add_to(transaction)).await? {
+            Attempt::Committed(_) => break,
+            Attempt::Changed(changed) if *changed == *key => {
+                return Err(Reply::unavailable("value changed before overwritten"));
+            }
+            Attempt::Changed(_) => {}
+        }
+    }
+    let value = value_of_answer(request, value, stored);
+    Ok(shape::written(admin.parts.options.api_version, Written::Patched, &key, value))
+}
+
+fn check_change(request: &Request<'_>, change: &Value) -> Result<(), Reply> {
     let is_whole = request.sub_path.is_empty();
-    if is_whole && !change.is_object() && change != Value::Array(Vec::new()) {
+    if is_whole && !change.is_object() && *change != Value::Array(Vec::new()) {
         return Err(Reply::bad("invalid configuration"));
     }
     if let Some(field) = request.resource.parent_field()
@@ -30,33 +63,7 @@ pub(super) async fn run(
     {
         return Err(Reply::bad(format!("{field} can not be patched")));
     }
-    admin.index.catch_up().await?;
-    let key = admin.key_of(&path);
-    let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
-    let mut value: Value = serde_json::from_slice(&entry.value)
-        .map_err(|error| Reply::refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
-    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
-    let mut value = changed(request, value, change)?;
-    // The change may say what an answer has shown.
-    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
-    judge(admin, request.resource, &path, &value)?;
-    let stored = sealed(admin, request.resource, value.clone());
-    let put = Operation::Put { key: key.as_str().into(), value: stored.to_string().into(), ttl };
-    let transaction = Transaction::new().when_modified_at(key.as_str(), entry.mod_revision);
-    match admin.parts.store.commit(transaction.then(put)).await {
-        Ok(_) => {}
-        Err(StoreError::Conflict { .. }) => {
-            let text = "value changed before overwritten";
-            return Err(Reply::refusal(StatusCode::SERVICE_UNAVAILABLE, text));
-        }
-        Err(error) => return Err(error.into()),
-    }
-    Ok(shape::written(
-        admin.parts.options.api_version,
-        Written::Patched,
-        &key,
-        answered(request, value, stored),
-    ))
+    Ok(())
 }
 
 /// The object with its change, id and times.
@@ -74,7 +81,7 @@ fn changed(request: &Request<'_>, mut value: Value, change: Value) -> Result<Val
         return Err(Reply::bad("invalid configuration: the object is nested too deep"));
     }
     let mut fields = fields_of(value)?;
-    settle_id(request, &mut fields)?;
+    resolve_id(request, &mut fields)?;
     let now = now_s();
     if !fields.contains_key("create_time") {
         fields.insert("create_time".into(), now.into());

@@ -1,12 +1,12 @@
 //! PUT and POST: an object is written whole.
 
-use std::time::Duration;
-
 use serde_json::Value;
-use tollhouse_store::{Committed, Operation, Transaction};
+use tollhouse_store::{LeaseId, Operation, Transaction};
 
+use super::guards::{Attempt, Attempts};
 use super::{
-    Request, answered, check_parent, fields_of, judge, now_s, sealed, settle_id, settle_parent,
+    Request, check_parent, fields_of, now_s, resolve_id, resolve_parent, seal, validate,
+    value_of_answer,
 };
 use crate::api::Admin;
 use crate::encrypt;
@@ -27,9 +27,7 @@ pub(super) async fn put(
     admin: &Admin,
     request: &Request<'_>,
     value: Option<Value>,
-    ttl: Option<Duration>,
 ) -> Result<Reply, Reply> {
-    admin.index.catch_up().await?;
     if request.id.is_none() && !request.resource.has_id_field() && value.is_none() {
         return Err(missing_configurations(request));
     }
@@ -38,25 +36,37 @@ pub(super) async fn put(
         _ => return Err(missing_configurations(request)),
     };
     check_times(&fields)?;
-    let id = settle_id(request, &mut fields)?;
-    settle_parent(request, &mut fields)?;
-    check_parent(admin, request)?;
+    let id = resolve_id(request, &mut fields)?;
+    resolve_parent(request, &mut fields)?;
     let path = request.path_of(&id);
+    let key = admin.key_of(&path);
     let mut value = Value::Object(fields);
-    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
-    judge(admin, request.resource, &path, &value)?;
-    let created = admin.index.known().facts(&path).and_then(|facts| facts.create_time);
-    stamp(&mut value, created);
-    let stored = sealed(admin, request.resource, value.clone());
-    let committed = commit(admin, &path, &stored, ttl).await?;
+    let mut lease = None;
+    let mut attempts = Attempts::default();
+    let (committed, stored) = loop {
+        attempts.begin(admin).await?;
+        check_parent(admin, request)?;
+        if attempts.is_first() {
+            encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+        }
+        let guards = validate(admin, request.resource, &path, &value)?;
+        let created = admin.index.known().facts(&path).and_then(|facts| facts.create_time);
+        stamp(&mut value, created);
+        let stored = seal(admin, request.resource, value.clone());
+        if attempts.is_first() {
+            lease = request.lease(admin).await?;
+        }
+        let put =
+            Operation::Put { key: key.as_str().into(), value: stored.to_string().into(), lease };
+        let transaction = guards.add_to(Transaction::new().then(put));
+        if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
+            break (committed, stored);
+        }
+    };
     let was_there = committed.previous.first().is_some_and(Option::is_some);
     let written = if was_there { Written::Replaced } else { Written::Created };
-    Ok(shape::written(
-        admin.parts.options.api_version,
-        written,
-        &admin.key_of(&path),
-        answered(request, value, stored),
-    ))
+    let value = value_of_answer(request, value, stored);
+    Ok(shape::written(admin.parts.options.api_version, written, &key, value))
 }
 
 /// What is missing first where there is no body: a plugin's name goes before what it is told.
@@ -72,9 +82,7 @@ pub(super) async fn post(
     admin: &Admin,
     request: &Request<'_>,
     value: Option<Value>,
-    ttl: Option<Duration>,
 ) -> Result<Reply, Reply> {
-    admin.index.catch_up().await?;
     let mut fields = match value {
         Some(value) if !value.is_null() => fields_of(value)?,
         _ => return Err(Reply::bad("missing configurations")),
@@ -85,39 +93,50 @@ pub(super) async fn post(
         return Err(Reply::bad(format!("wrong {kind} id, do not need it")));
     }
     fields.shift_remove("id");
-    settle_parent(request, &mut fields)?;
-    check_parent(admin, request)?;
+    resolve_parent(request, &mut fields)?;
     let mut value = Value::Object(fields);
-    encrypt::open_written(request.resource, &mut value, &admin.parts)?;
-    judge(admin, request.resource, &request.path_of(""), &value)?;
-    let counted = Transaction::new().put(admin.key_of(COUNTER), "1");
-    let number = admin.parts.store.commit(counted).await?.revision.0;
-    let id = format!("{number:020}");
-    if let Some(fields) = value.as_object_mut() {
-        fields.insert("id".into(), id.as_str().into());
+    let mut numbered: Option<(String, Option<LeaseId>)> = None;
+    let mut attempts = Attempts::default();
+    loop {
+        attempts.begin(admin).await?;
+        check_parent(admin, request)?;
+        if attempts.is_first() {
+            encrypt::open_written(request.resource, &mut value, &admin.parts)?;
+        }
+        let checked_id = numbered.as_ref().map_or("", |(id, _)| id);
+        let guards = validate(admin, request.resource, &request.path_of(checked_id), &value)?;
+        // A refused object takes no number, and one that is checked anew keeps its own.
+        let (id, lease) = match numbered.take() {
+            Some(numbered) => numbered,
+            None => (next_id(admin).await?, request.lease(admin).await?),
+        };
+        let key = admin.key_of(&request.path_of(&id));
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("id".into(), id.as_str().into());
+        }
+        stamp(&mut value, None);
+        let stored = seal(admin, request.resource, value.clone());
+        let put =
+            Operation::Put { key: key.as_str().into(), value: stored.to_string().into(), lease };
+        let transaction = guards.add_to(Transaction::new().then(put));
+        if let Attempt::Committed(_) = attempts.commit(admin, transaction).await? {
+            let value = value_of_answer(request, value, stored);
+            return Ok(shape::written(
+                admin.parts.options.api_version,
+                Written::Posted,
+                &key,
+                value,
+            ));
+        }
+        numbered = Some((id, lease));
     }
-    stamp(&mut value, None);
-    let stored = sealed(admin, request.resource, value.clone());
-    let path = request.path_of(&id);
-    commit(admin, &path, &stored, ttl).await?;
-    let key = admin.key_of(&path);
-    Ok(shape::written(
-        admin.parts.options.api_version,
-        Written::Posted,
-        &key,
-        answered(request, value, stored),
-    ))
 }
 
-async fn commit(
-    admin: &Admin,
-    path: &str,
-    value: &Value,
-    ttl: Option<Duration>,
-) -> Result<Committed, Reply> {
-    let put =
-        Operation::Put { key: admin.key_of(path).into(), value: value.to_string().into(), ttl };
-    Ok(admin.parts.store.commit(Transaction::new().then(put)).await?)
+/// The revision of a commit that is made for its number.
+async fn next_id(admin: &Admin) -> Result<String, Reply> {
+    let counted = Transaction::new().put(admin.key_of(COUNTER), "1");
+    let number = admin.parts.store.commit(counted).await?.revision.0;
+    Ok(format!("{number:020}"))
 }
 
 fn check_times(fields: &Fields) -> Result<(), Reply> {

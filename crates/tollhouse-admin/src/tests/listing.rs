@@ -1,12 +1,10 @@
 //! Lists: their order, pages and filters, and what they cost.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tollhouse_store::{
-    BoxFuture, Committed, Entry, Listing, Revision, StoreError, Transaction, Watch,
-};
+use tollhouse_store::Transaction;
 
+use super::wrapper::{Wrapped, Wrapper};
 use super::*;
 
 async fn many(count: usize) -> Fixture {
@@ -118,31 +116,17 @@ impl Counting {
     }
 }
 
-impl Store for Counting {
-    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+impl Wrapper for Counting {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn before_get(&self) {
         self.gets.fetch_add(1, Ordering::Relaxed);
-        self.inner.get(key)
     }
 
-    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
+    fn before_list(&self) {
         self.lists.fetch_add(1, Ordering::Relaxed);
-        self.inner.list(prefix)
-    }
-
-    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
-        self.inner.commit(transaction)
-    }
-
-    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
-        self.inner.watch(after)
-    }
-
-    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.backup(file)
-    }
-
-    fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        self.inner.revision()
     }
 }
 
@@ -156,7 +140,7 @@ async fn a_page_reads_its_own_objects_and_no_more() {
         inner.commit(put).await.expect("memory takes it");
     }
     let store = Arc::new(Counting { inner, lists: AtomicUsize::new(0), gets: AtomicUsize::new(0) });
-    let fixture = Fixture::over(Arc::clone(&store) as Arc<dyn Store>, options()).await;
+    let fixture = Fixture::over(Arc::new(Wrapped(Arc::clone(&store))), options()).await;
     assert_eq!(store.reads(), (1, 0), "the index is built of one reading");
     for (query, first, shown, total) in [
         ("page=1&page_size=10", "n0", 10, 3_000),

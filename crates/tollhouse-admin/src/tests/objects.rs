@@ -62,6 +62,7 @@ async fn ids_come_from_path_or_body() {
         value["id"] = id;
         value
     };
+    let unreachable = "invalid configuration: property \"id\" validation failed: object matches none of the required";
     let table = [
         ("/routes", with(json!("a")), Ok(("/apisix/routes/a", json!("a")))),
         ("/routes", with(json!(7)), Ok(("/apisix/routes/7", json!(7)))),
@@ -77,6 +78,10 @@ async fn ids_come_from_path_or_body() {
         ("/global_rules", json!({"plugins": {}}), Err("missing global rule id")),
         ("/stream_routes", json!({}), Err("missing stream route id")),
         ("/protos", json!({"content": "x"}), Err("missing proto id")),
+        ("/routes", with(json!(".")), Err(unreachable)),
+        ("/routes", with(json!("..")), Err(unreachable)),
+        ("/upstreams", json!({"id": "..", "nodes": {}}), Err(unreachable)),
+        ("/routes", with(json!("...")), Ok(("/apisix/routes/...", json!("...")))),
     ];
     for (path, value, expected) in table {
         let answer = fixture.put(path, &value).await;

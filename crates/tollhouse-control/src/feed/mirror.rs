@@ -10,11 +10,9 @@ use tollhouse_config::store_keys::store_key;
 use tollhouse_model::Kind;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::{Catalogue, sealing};
-use tollhouse_store::limits::OPERATIONS_MAX;
-use tollhouse_store::{Operation, Store, StoreError, Transaction};
+use tollhouse_store::{Operation, Store, StoreError};
 
-/// Operations of one transaction: far below what the store takes in bytes for objects of any usual size.
-const CHUNK: usize = OPERATIONS_MAX / 20;
+use crate::batches::Batches;
 
 /// See the module.
 pub struct Mirror {
@@ -47,7 +45,7 @@ impl Mirror {
         let held = self.store.list(&format!("{}/", self.prefix)).await?;
         let mut gone: hashbrown::HashMap<_, _> =
             held.entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
-        let mut operations = Vec::new();
+        let mut batches = Batches::new(self.store.limits());
         for (kind, known) in Kind::ALL
             .into_iter()
             .flat_map(|kind| document.of_kind(kind).into_iter().map(move |known| (kind, known)))
@@ -55,13 +53,11 @@ impl Mirror {
             let key = store_key(&self.prefix, kind, &known.id);
             let Some(value) = self.object(kind, &known.text, known.id.as_str()) else { continue };
             if gone.remove(key.as_str()).is_none_or(|before| before != value) {
-                let (key, value) = (key.into(), value.into());
-                operations.push(Operation::Put { key, value, ttl: None });
+                batches.add(Operation::put(key, value));
             }
         }
-        operations.extend(gone.into_keys().map(|key| Operation::Delete { key }));
-        for chunk in operations.chunks(CHUNK) {
-            let transaction = Transaction { operations: chunk.to_vec(), ..Transaction::new() };
+        gone.into_keys().for_each(|key| batches.add(Operation::delete(key)));
+        for transaction in batches.finish() {
             self.store.commit(transaction).await?;
         }
         Ok(())

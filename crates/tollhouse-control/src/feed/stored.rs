@@ -13,7 +13,7 @@ use tollhouse_model::{Id, Kind, Problem};
 use tollhouse_plugin::sealing::{self, PrivateKeys};
 use tollhouse_plugin::{Catalogue, validation};
 use tollhouse_proxy::Change;
-use tollhouse_store::{Entry, Event, Store, StoreError, Watch};
+use tollhouse_store::{Entry, Event, Lost, Store, StoreError, Watch, WatchEvent};
 
 use crate::backoff::Backoff;
 use crate::metrics::ModifyIndexes;
@@ -50,6 +50,8 @@ pub struct Stored {
     parts: StoredParts,
     prefix: String,
     watch: Watch,
+    /// How long to wait before everything is read again, where that was in vain the last time.
+    backoff: Option<Backoff>,
 }
 
 impl Stored {
@@ -58,9 +60,10 @@ impl Stored {
     /// # Errors
     /// The store cannot be read.
     pub async fn open(parts: StoredParts, prefix: &str) -> Result<(Self, Vec<Change>), StoreError> {
-        let listing = parts.store.list(&format!("{prefix}/")).await?;
-        let watch = parts.store.watch(listing.revision).await?;
-        let stored = Self { parts, prefix: prefix.to_owned(), watch };
+        let folder = format!("{prefix}/");
+        let listing = parts.store.list(&folder).await?;
+        let watch = parts.store.watch(&folder, listing.revision);
+        let stored = Self { parts, prefix: prefix.to_owned(), watch, backoff: None };
         let changes = listing.entries.into_iter().filter_map(|entry| stored.put(entry)).collect();
         Ok((stored, changes))
     }
@@ -78,8 +81,8 @@ impl Stored {
         loop {
             let batch = match self.next().await {
                 Ok(changes) => Batch::Changes(changes),
-                Err(StoreError::Closed) => return,
-                Err(error) => match self.start_over(error).await {
+                Err(Lost::Closed) => return,
+                Err(lost) => match self.start_over(lost).await {
                     Some(everything) => Batch::Everything(everything),
                     None => return,
                 },
@@ -91,27 +94,40 @@ impl Stored {
     }
 
     /// The next changes; waits for them.
-    async fn next(&mut self) -> Result<Vec<Change>, StoreError> {
-        let mut batch = self.watch.next().await?.events;
+    async fn next(&mut self) -> Result<Vec<Change>, Lost> {
+        let mut batch = loop {
+            match self.watch.next().await {
+                WatchEvent::Commit(changes) => {
+                    self.backoff = None;
+                    break changes.events;
+                }
+                WatchEvent::Progress(_) => self.backoff = None,
+                WatchEvent::Lost(lost) => return Err(lost),
+            }
+        };
         while batch.len() < CHANGES_BATCHED_MAX {
             match self.watch.try_next() {
-                Ok(Some(changes)) => batch.extend(changes.events),
-                // An error comes again at the next look.
-                Ok(None) | Err(_) => break,
+                Some(WatchEvent::Commit(changes)) => batch.extend(changes.events),
+                Some(WatchEvent::Progress(_)) => {}
+                // What is lost stays so, and is met again at the next look.
+                Some(WatchEvent::Lost(_)) | None => break,
             }
         }
         Ok(batch.into_iter().filter_map(|event| self.change(event)).collect())
     }
 
     /// Reads everything again, for as long as that takes; `None` when the store is closed.
-    async fn start_over(&mut self, reason: StoreError) -> Option<Vec<Change>> {
-        let mut backoff = Backoff::default();
-        let mut reason = reason;
+    async fn start_over(&mut self, lost: Lost) -> Option<Vec<Change>> {
+        match lost {
+            // No failure: more has changed than is kept.
+            Lost::Compacted { .. } => tracing::info!(reason = %lost, "the store is read anew"),
+            Lost::Unavailable { .. } | Lost::Closed => self.parts.vitals.down(Part::Store, &lost),
+        }
         loop {
-            match reason {
-                // No failure: more has changed than is kept. But twice in a row it is one.
-                StoreError::Compacted { .. } => tracing::info!(%reason, "the store is read anew"),
-                _ => self.parts.vitals.down(Part::Store, &reason),
+            match &mut self.backoff {
+                // A gap costs no wait; one right behind it does.
+                None => self.backoff = Some(Backoff::default()),
+                Some(backoff) => tokio::time::sleep(backoff.next_wait()).await,
             }
             match self.list_and_watch().await {
                 Ok(everything) => {
@@ -119,15 +135,15 @@ impl Stored {
                     return Some(everything);
                 }
                 Err(StoreError::Closed) => return None,
-                Err(error) => reason = error,
+                Err(error) => self.parts.vitals.down(Part::Store, &error),
             }
-            tokio::time::sleep(backoff.next_wait()).await;
         }
     }
 
     async fn list_and_watch(&mut self) -> Result<Vec<Change>, StoreError> {
-        let listing = self.parts.store.list(&format!("{}/", self.prefix)).await?;
-        self.watch = self.parts.store.watch(listing.revision).await?;
+        let folder = format!("{}/", self.prefix);
+        let listing = self.parts.store.list(&folder).await?;
+        self.watch = self.parts.store.watch(&folder, listing.revision);
         Ok(listing.entries.into_iter().filter_map(|entry| self.put(entry)).collect())
     }
 

@@ -68,11 +68,7 @@ async fn nothing_is_told_before_there_is_anything() {
 async fn objects_of_a_store_come_with_its_revisions() {
     let introspection = introspection();
     let store = tollhouse_store::open(&Location::Memory).expect("a store");
-    let put = |key: &str, value: Value| Operation::Put {
-        key: key.into(),
-        value: value.to_string().into(),
-        ttl: None,
-    };
+    let put = |key: &str, value: Value| Operation::put(key, value.to_string());
     for (key, value) in [
         ("/p/routes/1", json!({"id": "1", "uri": "/1"})),
         ("/p/routes/2", json!({"id": "2", "uri": "/2"})),

@@ -136,7 +136,7 @@ fn look_through(
         if sealing.changed > 0 {
             found.stale += sealing.changed;
             let key = entry.key.clone();
-            found.writes.push(Operation::Put { key, value: value.to_string().into(), ttl: None });
+            found.writes.push(Operation::Put { key, value: value.to_string().into(), lease: None });
         }
     }
     found
@@ -150,7 +150,7 @@ async fn seal_anew(
     writes: Vec<Operation>,
 ) -> anyhow::Result<()> {
     write_record(store, &united(keyring, known)).await?;
-    let mut batches = Batches::default();
+    let mut batches = Batches::new(store.limits());
     writes.into_iter().for_each(|write| batches.add(write));
     for transaction in batches.finish() {
         store.commit(transaction).await.context("failed to seal the store's secrets anew")?;
@@ -191,7 +191,7 @@ async fn read_record(store: &dyn Store) -> anyhow::Result<Option<Value>> {
 }
 
 async fn write_record(store: &dyn Store, record: &Value) -> anyhow::Result<()> {
-    let put = Operation::Put { key: RECORD.into(), value: record.to_string().into(), ttl: None };
+    let put = Operation::put(RECORD, record.to_string());
     let transaction = tollhouse_store::Transaction::new().then(put);
     store.commit(transaction).await.context("failed to note what the store's keys are called")?;
     Ok(())

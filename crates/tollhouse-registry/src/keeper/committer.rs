@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tollhouse_store::{Committed, Operation, Store, StoreError, Transaction};
+use tollhouse_store::{Committed, ErrorKind, Store, StoreError, Transaction};
 
 use super::applier::{Applier, Durable};
 use super::group::{Applied, Group};
@@ -29,7 +29,7 @@ pub(super) struct Committer {
 }
 
 /// The key that a store is tried with; nothing stays under it.
-const PROBE_KEY: &str = "/probe";
+pub(super) const PROBE_KEY: &str = "/probe";
 
 /// Bytes that a store is tried with: more than a usual registration and than the file has room for that
 /// other deletions left.
@@ -48,12 +48,10 @@ enum Reason {
 
 impl From<&StoreError> for Reason {
     fn from(error: &StoreError) -> Self {
-        match error {
-            StoreError::Full { .. } => Self::NoRoom,
-            StoreError::TooLarge { .. } | StoreError::EmptyKey | StoreError::Conflict { .. } => {
-                Self::Contents
-            }
-            _ => Self::Store,
+        match (error, error.kind()) {
+            (StoreError::Full { .. }, _) => Self::NoRoom,
+            (_, ErrorKind::Refused) => Self::Contents,
+            (_, ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Fenced) => Self::Store,
         }
     }
 }
@@ -167,19 +165,18 @@ impl Committer {
         (!*self.is_serving.borrow()).then_some(self.probe_at_ms)
     }
 
-    /// Tries a store that refuses: takes it a write of usual size, back again within the same commit.
+    /// Tries a store that refuses with a write of usual size, and takes back what it wrote.
     pub(super) async fn probe(&mut self, health: &mut HealthOwner) {
         let now_ms = self.shared.clock.now_ms();
         if self.probe_due_ms().is_none_or(|due_ms| now_ms < due_ms) {
             return;
         }
         self.probe_at_ms = now_ms + milliseconds(STORE_PROBE_INTERVAL);
-        let value = vec![0; PROBE_BYTES].into();
-        let put = Operation::Put { key: PROBE_KEY.into(), value, ttl: None };
-        let delete = Operation::Delete { key: PROBE_KEY.into() };
-        let transaction = Transaction { operations: vec![put, delete], ..Transaction::default() };
-        // What it says was noted.
-        let _ = self.write(transaction, health).await;
+        let put = Transaction::new().put(PROBE_KEY, vec![0; PROBE_BYTES]);
+        if self.write(put, health).await.is_ok() {
+            // What it says was noted; what stays is taken back by the next.
+            let _ = self.write(Transaction::new().delete(PROBE_KEY), health).await;
+        }
     }
 
     /// Notes, and logs once, that the store has begun to refuse commits, or takes them again. A commit that

@@ -3,6 +3,7 @@
 
 use tollhouse_store::{Store, StoreError};
 
+use super::committer::PROBE_KEY;
 use crate::clock::Clock;
 use crate::state::State;
 use crate::state::load::{LOADED, Unreadable};
@@ -48,6 +49,8 @@ async fn log_unknown(store: &dyn Store) -> Result<(), StoreError> {
         match LOADED.iter().find(|prefix| entry.key.starts_with(**prefix)) {
             // `0` comes after the slash that ends each prefix.
             Some(prefix) => after = format!("{}0", prefix.trim_end_matches('/')),
+            // A probe that a killed process could not take back.
+            None if *entry.key == *PROBE_KEY => after = entry.key.into(),
             None => {
                 log(&Unreadable {
                     key: entry.key.clone(),

@@ -3,10 +3,12 @@
 //! A backend gives the [`Table`]; conditions, revisions, previous entries and events come from here.
 //! Durability, order and the way back after a failure are the backend's.
 
+use super::leases::Leases;
 use crate::changes::{Changes, Event};
 use crate::clock::to_ms;
 use crate::entry::{Entry, Revision};
 use crate::error::StoreError;
+use crate::lease::LeaseId;
 use crate::transaction::{Committed, Condition, Operation, Transaction};
 use bytes::Bytes;
 use std::time::Duration;
@@ -29,42 +31,60 @@ pub(crate) struct Applied {
     pub(crate) committed: Committed,
     /// What watchers learn; none when nothing changed, and then no revision was made.
     pub(crate) changes: Option<Changes>,
+    /// What was put under leases.
+    pub(crate) leased: Vec<(Box<str>, LeaseId)>,
 }
 
-/// Applies a transaction that comes after the commit of `newest`. After an error the table may hold
-/// a part of it, unless the error is a conflict.
+/// What transactions are applied by, beside the table.
+pub(crate) struct Terms<'a> {
+    /// The leases there are.
+    pub(crate) leases: &'a Leases,
+    /// The revision of the commit before.
+    pub(crate) newest: Revision,
+    /// The time.
+    pub(crate) now_ms: u64,
+}
+
+/// Applies a transaction. After an error the table may hold a part of it, unless the error is a conflict.
 pub(crate) fn apply(
     table: &mut impl Table,
     transaction: Transaction,
-    newest: Revision,
-    now_ms: u64,
+    terms: &Terms<'_>,
 ) -> Result<Applied, StoreError> {
-    check_conditions(table, &transaction.conditions)?;
+    check_conditions(table, &transaction.conditions, terms)?;
+    let newest = terms.newest;
     let mut step = Step {
         table,
+        terms,
         revision: newest.next(),
-        now_ms,
         events: Vec::with_capacity(transaction.operations.len()),
+        leased: Vec::new(),
         removed: 0,
     };
     let mut previous = Vec::with_capacity(transaction.operations.len());
     for operation in transaction.operations {
         previous.push(step.run(operation)?);
     }
-    let Step { revision, events, removed, .. } = step;
-    if events.is_empty() {
-        let committed = Committed { revision: newest, previous, removed };
-        return Ok(Applied { committed, changes: None });
-    }
-    let committed = Committed { revision, previous, removed };
-    Ok(Applied { committed, changes: Some(Changes { revision, events }) })
+    let Step { revision, events, leased, removed, .. } = step;
+    let has_changed = !events.is_empty();
+    let committed =
+        Committed { revision: if has_changed { revision } else { newest }, previous, removed };
+    let changes = has_changed.then_some(Changes { revision, events });
+    Ok(Applied { committed, changes, leased })
 }
 
-fn check_conditions(table: &mut impl Table, conditions: &[Condition]) -> Result<(), StoreError> {
+fn check_conditions(
+    table: &mut impl Table,
+    conditions: &[Condition],
+    terms: &Terms<'_>,
+) -> Result<(), StoreError> {
     for condition in conditions {
-        let current = table.get(condition.key())?;
-        if !condition.holds(current.as_ref()) {
-            return Err(StoreError::Conflict { key: condition.key().into() });
+        if let Condition::LeaseHeld { lease } = condition {
+            terms.leases.expiry_ms(*lease, terms.now_ms)?;
+        }
+        let Some(key) = condition.key() else { continue };
+        if !condition.holds(table.get(key)?.as_ref()) {
+            return Err(StoreError::Conflict { key: key.into() });
         }
     }
     Ok(())
@@ -73,9 +93,10 @@ fn check_conditions(table: &mut impl Table, conditions: &[Condition]) -> Result<
 /// A transaction under way.
 struct Step<'a, T> {
     table: &'a mut T,
+    terms: &'a Terms<'a>,
     revision: Revision,
-    now_ms: u64,
     events: Vec<Event>,
+    leased: Vec<(Box<str>, LeaseId)>,
     removed: usize,
 }
 
@@ -83,7 +104,7 @@ impl<T: Table> Step<'_, T> {
     /// Does one operation and returns what stood at its key.
     fn run(&mut self, operation: Operation) -> Result<Option<Entry>, StoreError> {
         match operation {
-            Operation::Put { key, value, ttl } => self.put(key, value, ttl),
+            Operation::Put { key, value, lease } => self.put(key, value, lease),
             Operation::Delete { key } => self.delete(key),
             Operation::DeletePrefix { prefix } => {
                 let keys = self.table.remove_prefix(&prefix)?;
@@ -99,17 +120,20 @@ impl<T: Table> Step<'_, T> {
         &mut self,
         key: Box<str>,
         value: Bytes,
-        ttl: Option<Duration>,
+        lease: Option<LeaseId>,
     ) -> Result<Option<Entry>, StoreError> {
+        let expiry = |lease| self.terms.leases.expiry_ms(lease, self.terms.now_ms);
+        let expires_at_ms = lease.map(expiry).transpose()?;
         let previous = self.table.get(&key)?;
         let entry = Entry {
             key,
             value,
             create_revision: previous.as_ref().map_or(self.revision, |old| old.create_revision),
             mod_revision: self.revision,
-            expires_at_ms: ttl.map(|ttl| expiry_after(self.now_ms, ttl)),
+            expires_at_ms,
         };
         self.table.put(&entry)?;
+        self.leased.extend(lease.map(|lease| (entry.key.clone(), lease)));
         self.events.push(Event::Put(entry));
         Ok(previous)
     }
@@ -127,12 +151,12 @@ impl<T: Table> Step<'_, T> {
 
 /// When something ends that lives for `ttl` from now; no later than the last time that a signed
 /// number of 64 bits holds, since that is what files keep.
-fn expiry_after(now_ms: u64, ttl: Duration) -> u64 {
+pub(crate) fn expiry_after(now_ms: u64, ttl: Duration) -> u64 {
     now_ms.saturating_add(to_ms(ttl)).min(i64::MAX.unsigned_abs())
 }
 
-/// The transaction that removes what has expired.
-pub(crate) fn expiry_of(keys: Vec<Box<str>>) -> Transaction {
+/// The transaction that removes these keys, which have expired or whose lease was revoked.
+pub(crate) fn removal(keys: Vec<Box<str>>) -> Transaction {
     let operations = keys.into_iter().map(|key| Operation::Delete { key }).collect();
     Transaction { conditions: Vec::new(), operations }
 }

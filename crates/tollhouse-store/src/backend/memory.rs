@@ -4,14 +4,17 @@
 //! expires. How much it holds is bounded by what is put into it.
 
 use super::Options;
-use super::apply::{Applied, Table, apply, end_of_prefix, expiry_of};
+use super::apply::{Applied, Table, Terms, apply, removal};
+use super::history::History;
+use super::leases::Leases;
 use crate::clock::Clock;
 use crate::entry::{Entry, Listing, Revision};
 use crate::error::StoreError;
-use crate::limits::{EXPIRED_PER_COMMIT_MAX, EXPIRY_WAIT_MAX};
+use crate::lease::LeaseId;
+use crate::limits::{EXPIRED_PER_COMMIT_MAX, EXPIRY_WAIT_MAX, Limits};
 use crate::store::{BoxFuture, Store};
 use crate::transaction::{Committed, Transaction};
-use crate::watch::{History, Watch};
+use crate::watch::Watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::Path;
@@ -62,6 +65,10 @@ impl Drop for MemoryStore {
 }
 
 impl Store for MemoryStore {
+    fn limits(&self) -> Limits {
+        Limits::EMBEDDED
+    }
+
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
         Box::pin(async move { Ok(self.shared.lock().entries.get(key).cloned()) })
     }
@@ -74,28 +81,56 @@ impl Store for MemoryStore {
         })
     }
 
+    fn list_page<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: &'a str,
+        entries_max: usize,
+    ) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        Box::pin(async move {
+            let state = self.shared.lock();
+            let first =
+                if after < prefix { Bound::Included(prefix) } else { Bound::Excluded(after) };
+            let later = state.range(first, prefix);
+            let entries = later.take(entries_max).cloned().collect();
+            Ok(Listing { revision: state.revision, entries })
+        })
+    }
+
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
         Box::pin(async move {
-            transaction.check()?;
+            transaction.check(&Limits::EMBEDDED)?;
             let mut state = self.shared.lock();
             self.shared.expire(&mut state);
             self.shared.commit(&mut state, transaction)
         })
     }
 
-    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
-        Box::pin(async move { self.shared.history.watch(after) })
-    }
-
-    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            let listing = self.list("").await?;
-            super::sqlite::export(listing, file.to_owned()).await
-        })
+    fn watch(&self, prefix: &str, after: Revision) -> Watch {
+        self.shared.history.watch(prefix, after)
     }
 
     fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
         Box::pin(async move { Ok(self.shared.lock().revision) })
+    }
+
+    fn grant(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
+        let now_ms = self.shared.clock.now_ms();
+        Box::pin(async move { self.shared.lock().leases.grant(ttl, now_ms) })
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move { self.shared.keep_alive(&mut self.shared.lock(), lease) })
+    }
+
+    fn revoke(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut state = self.shared.lock();
+            let keys = state.leases.keys(lease);
+            self.shared.commit(&mut state, removal(keys))?;
+            state.leases.revoke(lease);
+            Ok(())
+        })
     }
 }
 
@@ -114,6 +149,7 @@ struct State {
     /// When which key expires, soonest first.
     expiries: BTreeSet<(u64, Box<str>)>,
     revision: Revision,
+    leases: Leases,
     is_closed: bool,
 }
 
@@ -132,10 +168,14 @@ impl Shared {
     /// Commits under the lock, so that watchers see commits in their order.
     fn commit(&self, state: &mut State, transaction: Transaction) -> Result<Committed, StoreError> {
         let first_expiry = state.first_expiry_ms();
-        let newest = state.revision;
-        let Applied { committed, changes } =
-            apply(state, transaction, newest, self.clock.now_ms())?;
+        // Lent out for as long as the rest of the state is the table.
+        let leases = std::mem::take(&mut state.leases);
+        let terms = Terms { leases: &leases, newest: state.revision, now_ms: self.clock.now_ms() };
+        let applied = apply(state, transaction, &terms);
+        state.leases = leases;
+        let Applied { committed, changes, leased } = applied?;
         if let Some(changes) = changes {
+            state.leases.follow(&changes, leased);
             state.revision = changes.revision;
             self.history.publish(changes);
         }
@@ -143,6 +183,19 @@ impl Shared {
             self.woken.notify_all();
         }
         Ok(committed)
+    }
+
+    fn keep_alive(&self, state: &mut State, lease: LeaseId) -> Result<(), StoreError> {
+        let (expires_at_ms, keys) = state.leases.renewal(lease, self.clock.now_ms())?;
+        for key in keys {
+            if let Some(mut entry) = state.entries.get(&key).cloned() {
+                entry.expires_at_ms = Some(expires_at_ms);
+                state.put(&entry)?;
+            }
+        }
+        state.leases.renew(lease, expires_at_ms);
+        self.woken.notify_all();
+        Ok(())
     }
 
     /// Removes what has expired by now.
@@ -155,7 +208,7 @@ impl Shared {
             if keys.is_empty() {
                 return;
             }
-            self.commit(state, expiry_of(keys)).expect("removing from memory does not fail");
+            self.commit(state, removal(keys)).expect("removing from memory does not fail");
         }
     }
 
@@ -177,9 +230,17 @@ impl Shared {
 
 impl State {
     fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Entry> {
-        let end = end_of_prefix(prefix);
-        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        self.entries.range::<str, _>((Bound::Included(prefix), end)).map(|(_, entry)| entry)
+        self.range(Bound::Included(prefix), prefix)
+    }
+
+    /// The entries from there on that lie under a prefix.
+    fn range<'a>(
+        &'a self,
+        first: Bound<&'a str>,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = &'a Entry> {
+        let later = self.entries.range::<str, _>((first, Bound::Unbounded));
+        later.map(|(_, entry)| entry).take_while(move |entry| entry.key.starts_with(prefix))
     }
 
     fn first_expiry_ms(&self) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! The store in one SQLite file of the data directory.
 //!
 //! All writes go through one thread ([`writer`]), which commits what is queued together; reads have
-//! threads of their own ([`reader`]) and see the newest commit. How the file is opened, judged and
+//! threads of their own ([`reader`]) and see the newest commit. How the file is opened, checked and
 //! locked stands in [`file`]; what is in it in [`table`]; copies of it are made in [`backup`]; [`outside`]
 //! looks at it while another process has it open.
 
@@ -9,6 +9,7 @@ mod backup;
 mod error;
 mod file;
 mod outside;
+mod queue;
 mod reader;
 mod reserve;
 mod table;
@@ -16,22 +17,24 @@ mod table;
 mod tests;
 mod writer;
 
-pub(super) use backup::export;
 pub use outside::Progress;
 pub(super) use outside::{copy, read};
 
 use super::Options;
+use super::history::History;
 use crate::entry::{Entry, Listing, Revision};
 use crate::error::StoreError;
+use crate::lease::LeaseId;
+use crate::limits::Limits;
 use crate::store::{BoxFuture, Store};
 use crate::transaction::{Committed, Transaction};
-use crate::watch::{History, Watch};
+use crate::watch::Watch;
 use file::{DirectoryLock, StoreFile};
+use queue::WriterHandle;
 use reader::Readers;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use tokio::sync::Mutex;
-use writer::WriterHandle;
+use std::time::Duration;
 
 /// A store in a file. Dropped in the order of the fields: the writer is the last to close the file,
 /// which folds the log into it; the lock goes when all is done.
@@ -39,9 +42,6 @@ pub(super) struct SqliteStore {
     history: Arc<History>,
     readers: Readers,
     writer: WriterHandle,
-    /// One backup at a time: each has a thread and a connection for as long as it takes.
-    backup: Mutex<()>,
-    path: PathBuf,
     _lock: DirectoryLock,
 }
 
@@ -55,8 +55,8 @@ impl SqliteStore {
         file::set_test_bounds(&connection, options).expect("the bounds are valid");
         let history = Arc::new(History::new(revision, options.history));
         let readers = Readers::start(&path)?;
-        let writer = WriterHandle::start(connection, path.clone(), Arc::clone(&history), options)?;
-        Ok(Self { history, readers, writer, backup: Mutex::new(()), path, _lock: lock })
+        let writer = WriterHandle::start(connection, path, Arc::clone(&history), options)?;
+        Ok(Self { history, readers, writer, _lock: lock })
     }
 }
 
@@ -67,6 +67,10 @@ impl Drop for SqliteStore {
 }
 
 impl Store for SqliteStore {
+    fn limits(&self) -> Limits {
+        Limits::EMBEDDED
+    }
+
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
         let key: Box<str> = key.into();
         Box::pin(self.readers.get(move |connection| table::get(connection, &key)))
@@ -102,18 +106,23 @@ impl Store for SqliteStore {
         Box::pin(self.writer.commit(transaction))
     }
 
-    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
-        Box::pin(async move { self.history.watch(after) })
-    }
-
-    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            let _one_at_a_time = self.backup.lock().await;
-            backup::copy(self.path.clone(), file.to_owned()).await
-        })
+    fn watch(&self, prefix: &str, after: Revision) -> Watch {
+        self.history.watch(prefix, after)
     }
 
     fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
         Box::pin(async move { Ok(self.history.newest()) })
+    }
+
+    fn grant(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
+        Box::pin(self.writer.grant(ttl))
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.writer.keep_alive(lease))
+    }
+
+    fn revoke(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.writer.revoke(lease))
     }
 }

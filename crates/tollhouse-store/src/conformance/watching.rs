@@ -1,66 +1,87 @@
 //! Watching: whole commits, in order, none left out.
 
-use super::{Case, Fixture, together};
+use super::{Case, Fixture, end, next, together};
 use crate::changes::Event;
 use crate::entry::Revision;
-use crate::error::StoreError;
-use crate::limits::{HISTORY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::store::BoxFuture;
 use crate::transaction::Transaction;
-use bytes::Bytes;
+use crate::watch::{Lost, Watch, WatchEvent};
 use std::future::poll_fn;
 use std::task::Poll;
 
 pub(super) const CASES: &[Case] = &[
     |fixture| Box::pin(commits_arrive_whole_and_in_order(fixture)),
     |fixture| Box::pin(a_watch_begins_after_its_revision(fixture)),
+    |fixture| Box::pin(a_watch_sees_its_prefix_and_how_far_it_is(fixture)),
     |fixture| Box::pin(a_waiting_watcher_is_woken(fixture)),
     |fixture| Box::pin(a_list_and_a_watch_miss_nothing(fixture)),
-    |fixture| Box::pin(who_is_too_far_behind_lists_again(fixture)),
-    |fixture| Box::pin(a_revision_to_come_is_refused(fixture)),
+    |fixture| Box::pin(who_is_too_far_behind_is_lost(fixture)),
+    |fixture| Box::pin(a_revision_to_come_is_lost(fixture)),
     |fixture| Box::pin(the_end_of_the_store_ends_the_watch(fixture)),
 ];
 
 async fn commits_arrive_whole_and_in_order(fixture: Fixture) {
-    let mut watch = fixture.store.watch(Revision::ZERO).await.expect("all is kept");
-    fixture.commit(Transaction::new().put("/r/1", "a").put("/r/2", "b").put("x", "c")).await;
+    let mut watch = fixture.watch().await;
+    let put = Transaction::new().put("/r/1", "a").put("/r/2", "b").put("x", "c");
+    let first = fixture.commit(put).await.revision;
     fixture.commit(Transaction::new().delete("gone")).await;
     fixture.refused(Transaction::new().put("y", "d").when_exists("gone")).await;
-    fixture.commit(Transaction::new().delete_prefix("/r/").put("x", "e")).await;
+    let remove = Transaction::new().delete_prefix("/r/").put("x", "e");
+    let second = fixture.commit(remove).await.revision;
 
-    let first = watch.next().await.expect("it is kept");
-    assert_eq!(first.revision, Revision(1));
-    let keys: Vec<_> = first.events.iter().map(Event::key).collect();
+    let changes = next(&mut watch).await;
+    assert_eq!(changes.revision, first);
+    let keys: Vec<_> = changes.events.iter().map(Event::key).collect();
     assert_eq!(keys, ["/r/1", "/r/2", "x"]);
-    let second = watch.next().await.expect("it is kept");
-    let revision = Revision(2);
-    assert_eq!(second.revision, revision);
+    let changes = next(&mut watch).await;
+    assert_eq!(changes.revision, second);
     let entry = fixture.get("x").await.expect("it was put");
     let expected = [
-        Event::Delete { key: "/r/1".into(), revision },
-        Event::Delete { key: "/r/2".into(), revision },
+        Event::Delete { key: "/r/1".into(), revision: second },
+        Event::Delete { key: "/r/2".into(), revision: second },
         Event::Put(entry),
     ];
-    assert_eq!(second.events, expected);
-    assert_eq!(watch.try_next(), Ok(None));
-    assert_eq!(watch.revision(), revision);
+    assert_eq!(changes.events, expected);
+    assert_eq!(watch.try_next(), None);
+    assert_eq!(watch.revision(), second);
 }
 
 async fn a_watch_begins_after_its_revision(fixture: Fixture) {
+    let mut revisions = vec![fixture.revision().await];
     for number in 1..=5 {
-        fixture.put("k", &number.to_string()).await;
+        revisions.push(fixture.put("k", &number.to_string()).await);
     }
-    for after in 0..=5 {
-        let mut watch = fixture.store.watch(Revision(after)).await.expect("all is kept");
-        for expected in after + 1..=5 {
-            assert_eq!(watch.next().await.map(|c| c.revision), Ok(Revision(expected)));
+    for (index, after) in revisions.iter().enumerate() {
+        let mut watch = fixture.store().watch("", *after);
+        for expected in &revisions[index + 1..] {
+            assert_eq!(next(&mut watch).await.revision, *expected);
         }
-        assert_eq!(watch.try_next(), Ok(None), "after {after}");
+        assert_eq!(watch.try_next(), None, "after {after}");
     }
 }
 
+async fn a_watch_sees_its_prefix_and_how_far_it_is(fixture: Fixture) {
+    let before = fixture.revision().await;
+    let mut watch = fixture.store().watch("/a/", before);
+    let mixed = Transaction::new().put("/a/1", "v").put("/b/1", "v").delete("/a/2");
+    let mixed = fixture.commit(mixed).await.revision;
+    let other = fixture.put("/b/2", "v").await;
+
+    let changes = next(&mut watch).await;
+    let keys: Vec<_> = changes.events.iter().map(Event::key).collect();
+    assert_eq!((changes.revision, keys), (mixed, vec!["/a/1"]));
+    // Somebody who wants to have seen everything up to here need not wait for a change of it.
+    assert_eq!(watch.next().await, WatchEvent::Progress(other));
+    assert_eq!(watch.revision(), other);
+    assert_eq!(watch.try_next(), None);
+
+    let mut late = fixture.store().watch("/a/", mixed);
+    let last = fixture.put("/a/3", "v").await;
+    assert_eq!(next(&mut late).await.revision, last);
+}
+
 async fn a_waiting_watcher_is_woken(fixture: Fixture) {
-    let mut watch = fixture.store.watch(Revision::ZERO).await.expect("all is kept");
+    let mut watch = fixture.watch().await;
     {
         // A future that is dropped while it waits takes nothing with it.
         let mut waiting = Box::pin(watch.next());
@@ -70,65 +91,68 @@ async fn a_waiting_watcher_is_woken(fixture: Fixture) {
         })
         .await;
     }
-    let futures: Vec<BoxFuture<'_, Revision>> = vec![
-        Box::pin(async { watch.next().await.expect("it is kept").revision }),
-        Box::pin(fixture.put("k", "v")),
-    ];
-    assert_eq!(together(futures).await, [Revision(1), Revision(1)]);
+    let futures: Vec<BoxFuture<'_, Revision>> =
+        vec![Box::pin(async { next(&mut watch).await.revision }), Box::pin(fixture.put("k", "v"))];
+    let revisions = together(futures).await;
+    assert_eq!(revisions[0], revisions[1]);
 }
 
 async fn a_list_and_a_watch_miss_nothing(fixture: Fixture) {
-    const COMMITS: u64 = 50;
-    let write: BoxFuture<'_, u64> = Box::pin(async {
+    const COMMITS: usize = 50;
+    let write: BoxFuture<'_, usize> = Box::pin(async {
         for number in 0..COMMITS {
             fixture.put(&format!("/k/{number:03}"), "v").await;
         }
         COMMITS
     });
-    let follow: BoxFuture<'_, u64> = Box::pin(async {
-        let listing = fixture.store.list("/k/").await.expect("the store lists");
-        let mut watch = fixture.store.watch(listing.revision).await.expect("it is recent");
-        let mut count = u64::try_from(listing.entries.len()).expect("it is a small number");
-        assert_eq!(Revision(count), listing.revision);
-        while count < COMMITS {
-            let changes = watch.next().await.expect("it is kept");
-            assert_eq!(changes.revision, Revision(count + 1));
-            count += 1;
+    let follow: BoxFuture<'_, usize> = Box::pin(async {
+        let listing = fixture.store().list("/k/").await.expect("the store lists");
+        let mut watch = fixture.store().watch("/k/", listing.revision);
+        let mut keys: Vec<_> = listing.entries.into_iter().map(|entry| entry.key).collect();
+        while keys.len() < COMMITS {
+            let events = next(&mut watch).await.events;
+            keys.extend(events.iter().map(|event| Box::from(event.key())));
         }
-        count
+        assert!(keys.is_sorted(), "{keys:?}");
+        keys.dedup();
+        keys.len()
     });
     assert_eq!(together(vec![write, follow]).await, [COMMITS, COMMITS]);
 }
 
-async fn who_is_too_far_behind_lists_again(fixture: Fixture) {
-    let mut slow = fixture.store.watch(Revision::ZERO).await.expect("all is kept");
-    let value = Bytes::from(vec![0; VALUE_BYTES_MAX]);
-    for _ in 0..=HISTORY_BYTES_MAX / VALUE_BYTES_MAX {
-        fixture.commit(Transaction::new().put("large", value.clone())).await;
-    }
-    let is_compacted = |error: &StoreError| matches!(error, StoreError::Compacted { .. });
-    let error = slow.next().await.expect_err("what it wants next is gone");
-    assert!(is_compacted(&error), "{error}");
-    let error = fixture.store.watch(Revision::ZERO).await.err().expect("that is gone");
-    assert!(is_compacted(&error), "{error}");
-    let listing = fixture.store.list("").await.expect("the store lists");
-    let mut again = fixture.store.watch(listing.revision).await.expect("it is recent");
-    let revision = fixture.put("k", "v").await;
-    assert_eq!(again.next().await.map(|changes| changes.revision), Ok(revision));
+fn is_compacted(lost: &Lost) -> bool {
+    matches!(lost, Lost::Compacted { .. })
 }
 
-async fn a_revision_to_come_is_refused(fixture: Fixture) {
+async fn who_is_too_far_behind_is_lost(fixture: Fixture) {
+    let before = fixture.revision().await;
+    let mut slow = fixture.store().watch("", before);
     fixture.put("k", "v").await;
-    let error = fixture.store.watch(Revision(2)).await.err();
-    let expected =
-        StoreError::Compacted { after: Revision(2), oldest: Revision(0), newest: Revision(1) };
-    assert_eq!(error, Some(expected));
+    fixture.subject.compact().await;
+    for watch in [&mut slow, &mut fixture.store().watch("", before)] {
+        for _ in 0..2 {
+            let lost = end(watch).await;
+            assert!(is_compacted(&lost), "{lost}");
+        }
+    }
+    let listing = fixture.store().list("").await.expect("the store lists");
+    let mut again = fixture.store().watch("", listing.revision);
+    let revision = fixture.put("k", "w").await;
+    assert_eq!(next(&mut again).await.revision, revision);
+}
+
+async fn a_revision_to_come_is_lost(fixture: Fixture) {
+    let newest = fixture.put("k", "v").await;
+    let lost = end(&mut fixture.store().watch("", Revision(newest.0 + 1))).await;
+    assert!(is_compacted(&lost), "{lost}");
 }
 
 async fn the_end_of_the_store_ends_the_watch(fixture: Fixture) {
-    let mut watch = fixture.store.watch(Revision::ZERO).await.expect("all is kept");
-    fixture.put("k", "v").await;
+    let mut watch: Watch = fixture.watch().await;
+    let revision = fixture.put("k", "v").await;
+    assert!(!watch.is_over());
     drop(fixture);
-    assert_eq!(watch.next().await.map(|changes| changes.revision), Ok(Revision(1)));
-    assert_eq!(watch.next().await, Err(StoreError::Closed));
+    assert!(watch.is_over());
+    assert_eq!(next(&mut watch).await.revision, revision);
+    assert_eq!(end(&mut watch).await, Lost::Closed);
 }

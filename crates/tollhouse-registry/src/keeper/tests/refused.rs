@@ -4,7 +4,8 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 use tollhouse_store::{
-    BoxFuture, Committed, Entry, Listing, Operation, Revision, StoreError, Transaction, Watch,
+    BoxFuture, Committed, Entry, LeaseId, Limits, Listing, Operation, Revision, StoreError,
+    Transaction, Watch,
 };
 
 use super::*;
@@ -69,6 +70,17 @@ impl Store for Moody {
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
         self.inner.list(prefix)
     }
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+    fn list_page<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: &'a str,
+        entries_max: usize,
+    ) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        self.inner.list_page(prefix, after, entries_max)
+    }
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
         if let Some(refusal) = self.refusal(&transaction) {
             return Box::pin(async { Err(refusal) });
@@ -81,11 +93,17 @@ impl Store for Moody {
             self.inner.commit(transaction).await
         })
     }
-    fn watch(&self, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>> {
-        self.inner.watch(after)
+    fn watch(&self, prefix: &str, after: Revision) -> Watch {
+        self.inner.watch(prefix, after)
     }
-    fn backup<'a>(&'a self, file: &'a std::path::Path) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.backup(file)
+    fn grant(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
+        self.inner.grant(ttl)
+    }
+    fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.keep_alive(lease)
+    }
+    fn revoke(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.revoke(lease)
     }
     fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
         self.inner.revision()

@@ -1,76 +1,16 @@
-//! Copies: of the file while it is in use, and of a store in memory to a file of the same format.
+//! The file that a copy of a store is written to.
 //!
 //! A copy is written beside its place under another name, flushed, and takes its place whole; it
 //! never takes the place of a file that is there.
 
 use super::error::from_sqlite;
-use super::{file, table};
-use crate::entry::Listing;
+use super::file;
 use crate::error::StoreError;
 use rusqlite::Connection;
-use rusqlite::backup::{Backup, StepResult};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::oneshot;
-
-/// Copies the store's file, as of its newest commit, on a thread and a connection that live as long as
-/// that takes: reads go on meanwhile.
-pub(super) async fn copy(source_path: PathBuf, file: PathBuf) -> Result<(), StoreError> {
-    let path = file.clone();
-    on_a_thread(&path, move || {
-        // Not judged anew: to open and close the file by hand would let go of this process' locks.
-        let source = file::connect(&source_path)?;
-        write_new(&file, |target, target_path| {
-            let backup =
-                Backup::new(&source, target).map_err(|error| from_sqlite(target_path, &error))?;
-            // All pages in one step are one snapshot; the writer goes on beside it.
-            match backup.step(-1) {
-                Ok(StepResult::Done) => Ok(()),
-                Ok(_) => Err(StoreError::InUse { path: source_path }),
-                Err(error) => Err(from_sqlite(target_path, &error)),
-            }
-        })
-    })
-    .await
-}
-
-/// Writes a listing of all entries to a file, on a thread that lives as long as that takes.
-pub(in crate::backend) async fn export(listing: Listing, file: PathBuf) -> Result<(), StoreError> {
-    let path = file.clone();
-    on_a_thread(&path, move || {
-        write_new(&file, |target, path| {
-            fill(target, &listing).map_err(|error| from_sqlite(path, &error))
-        })
-    })
-    .await
-}
-
-async fn on_a_thread(
-    path: &Path,
-    write: impl FnOnce() -> Result<(), StoreError> + Send + 'static,
-) -> Result<(), StoreError> {
-    let (reply, answer) = oneshot::channel();
-    let thread = thread::Builder::new()
-        .name("store-backup".to_owned())
-        // Nobody may be waiting any more, which is their right.
-        .spawn(move || drop(reply.send(write())))
-        .map_err(|error| StoreError::from_io(path, &error))?;
-    let written = answer.await.map_err(|_| StoreError::Closed)?;
-    thread.join().map_err(|_| StoreError::Closed)?;
-    written
-}
-
-fn fill(target: &Connection, listing: &Listing) -> rusqlite::Result<()> {
-    file::create(target, listing.revision)?;
-    target.execute_batch("BEGIN")?;
-    for entry in &listing.entries {
-        table::put(target, entry)?;
-    }
-    target.execute_batch("COMMIT")
-}
 
 /// Has a file written that must not exist yet; it appears whole or not at all.
 pub(super) fn write_new(

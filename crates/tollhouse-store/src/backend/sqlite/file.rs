@@ -149,11 +149,27 @@ impl StoreFile {
         let revision = table::revision(connection).map_err(to_error)?;
         set_durable(path, connection)?;
         connection.set_db_config(guard, false).map_err(to_error)?;
+        fold_log(path, connection)?;
         Ok(revision)
     }
 }
 
-/// Judges the version by the file's own bytes, before SQLite opens it and has to replay its log.
+/// Brings what a former process left in the log to the file, and both to the disk. The log may hold a commit
+/// that the disk never confirmed, and that only the system's memory has: whoever reads it from now on may
+/// rely on it.
+fn fold_log(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let to_error = |error| from_sqlite(path, &error);
+    // The statement that chose the log holds a lock until the next one has read something.
+    table::revision(connection).map_err(to_error)?;
+    let fold = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    match fold.map_err(to_error) {
+        // A store on a full disk opens all the same: what it holds can be read, and taken away.
+        Err(StoreError::Full { .. }) => Ok(()),
+        folded => folded,
+    }
+}
+
+/// Checks the version by the file's own bytes, before SQLite opens it and has to replay its log.
 fn check_header(path: &Path, file: &mut File) -> Result<(), StoreError> {
     let mut header = [0_u8; 72];
     match file.read_exact(&mut header) {
@@ -175,11 +191,11 @@ fn check_header(path: &Path, file: &mut File) -> Result<(), StoreError> {
         let reason = "its first bytes are not those of a store".to_owned();
         return Err(StoreError::Corrupt { path: path.to_owned(), reason });
     }
-    judge_format(path, found.into())
+    check_format_number(path, found.into())
 }
 
-/// Tells a version that this program reads from a newer one, and from one that nobody ever wrote.
-fn judge_format(path: &Path, found: i64) -> Result<(), StoreError> {
+/// Distinguishes a version that this program reads from a newer one, and from one that nobody ever wrote.
+fn check_format_number(path: &Path, found: i64) -> Result<(), StoreError> {
     let path = path.to_owned();
     match u32::try_from(found) {
         Ok(found @ ..=FORMAT) if found > 0 => Ok(()),
@@ -190,7 +206,7 @@ fn judge_format(path: &Path, found: i64) -> Result<(), StoreError> {
     }
 }
 
-/// Judges a file that is too short to hold anything: it is new, unless a log of it exists. SQLite
+/// Checks a file that is too short to hold anything: it is new, unless a log of it exists. SQLite
 /// would take it for new then too, and remove the log.
 fn check_short(path: &Path, file: &File) -> Result<(), StoreError> {
     let length = file.metadata().map_err(|error| StoreError::from_io(path, &error))?.len();
@@ -204,7 +220,7 @@ fn check_short(path: &Path, file: &File) -> Result<(), StoreError> {
     Err(StoreError::Corrupt { path: path.to_owned(), reason })
 }
 
-/// A connection for reading a store that another process may have open; it is judged as when it is
+/// A connection for reading a store that another process may have open; it is checked as when it is
 /// opened, and nothing is made where there is none.
 pub(super) fn connect_to_read(path: &Path) -> Result<Connection, StoreError> {
     let mut file = File::open(path).map_err(|error| match error.kind() {
@@ -259,7 +275,7 @@ fn check_format(path: &Path, connection: &Connection) -> Result<(), StoreError> 
     if pragma(connection, "application_id").map_err(to_error)? != i64::from(APPLICATION_ID) {
         return Err(StoreError::Foreign { path });
     }
-    judge_format(&path, pragma(connection, "user_version").map_err(to_error)?)
+    check_format_number(&path, pragma(connection, "user_version").map_err(to_error)?)
 }
 
 /// Checks the structure of the whole file, if it is small enough to do so while a gateway starts.

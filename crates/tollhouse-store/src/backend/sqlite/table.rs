@@ -42,6 +42,7 @@ const KEYS: &str = "SELECT key FROM entries WHERE key >= ?1 AND key < ?2 ORDER B
 const REMOVE_PREFIX: &str = "DELETE FROM entries WHERE key >= ?1 AND key < ?2";
 const EXPIRED: &str = "SELECT key FROM entries
     WHERE expires_at_ms IS NOT NULL AND expires_at_ms <= ?1 ORDER BY expires_at_ms LIMIT ?2";
+const SET_EXPIRY: &str = "UPDATE entries SET expires_at_ms = ?2 WHERE key = ?1";
 const FIRST_EXPIRY: &str = "SELECT min(expires_at_ms) FROM entries WHERE expires_at_ms IS NOT NULL";
 const REVISION: &str = "SELECT value FROM meta WHERE name = 'revision'";
 const SET_REVISION: &str = "UPDATE meta SET value = ?1 WHERE name = 'revision'";
@@ -101,6 +102,17 @@ pub(super) fn put(connection: &Connection, entry: &Entry) -> rusqlite::Result<()
         entry.expires_at_ms.map(to_integer),
     ];
     connection.prepare_cached(PUT)?.execute(values).map(|_| ())
+}
+
+/// Sets when entries expire; keys without an entry are left out.
+pub(super) fn set_expiry(
+    connection: &Connection,
+    keys: &[Box<str>],
+    expires_at_ms: u64,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(SET_EXPIRY)?;
+    keys.iter()
+        .try_for_each(|key| statement.execute(params![key, to_integer(expires_at_ms)]).map(|_| ()))
 }
 
 /// Up to `limit` keys whose time has come, the longest expired first.

@@ -4,13 +4,16 @@
 mod damage;
 mod killed;
 mod outside;
+#[cfg(target_os = "linux")]
+mod sync;
 
 use super::*;
 use crate::backend::{Location, open, open_with};
 use crate::clock::{Clock, ManualClock};
+use crate::error::ErrorKind;
+use crate::watch::{Lost, WatchEvent};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 use tempfile::TempDir;
 
 fn temporary() -> TempDir {
@@ -34,20 +37,25 @@ async fn what_was_committed_outlasts_the_process() {
     let expected = {
         let store = open_with(&location, &options).unwrap();
         store.commit(Transaction::new().put("k", "v").put("gone", "v")).await.unwrap();
-        let second = Duration::from_secs(1);
-        store.commit(Transaction::new().delete("gone").put_for(second, "t", "v")).await.unwrap();
+        let lease = store.grant(Duration::from_secs(1)).await.unwrap();
+        let change = Transaction::new().delete("gone").put_under(lease, "t", "v");
+        store.commit(change).await.unwrap();
         store.list("").await.unwrap()
     };
     let store = open_with(&location, &options).unwrap();
     assert_eq!(store.list("").await.unwrap(), expected);
     assert_eq!(store.revision().await, Ok(Revision(2)));
-    assert!(store.watch(Revision(1)).await.is_err(), "commits of a former process are not kept");
+    let first = store.watch("", Revision(1)).try_next();
+    let is_lost = matches!(first, Some(WatchEvent::Lost(Lost::Compacted { .. })));
+    assert!(is_lost, "commits of a former process are not kept");
     drop(store);
 
     clock.advance(Duration::from_secs(1));
     let store = open_with(&location, &options).unwrap();
-    let mut watch = store.watch(Revision(2)).await.unwrap();
-    assert_eq!(watch.next().await.unwrap().events[0].key(), "t", "it ended while nobody ran");
+    let WatchEvent::Commit(changes) = store.watch("", Revision(2)).next().await else {
+        panic!("it is recent");
+    };
+    assert_eq!(changes.events[0].key(), "t", "it ended while nobody ran");
 }
 
 #[tokio::test]
@@ -113,9 +121,10 @@ async fn a_full_disk_refuses_a_write_and_keeps_the_rest() {
     assert!(matches!(large, Err(StoreError::Full { .. })), "{large:?}");
     assert_eq!(small.unwrap().revision, Revision(written + 1));
 
-    let mut watch = store.watch(Revision(written)).await.unwrap();
-    assert_eq!(watch.next().await.unwrap().events.len(), 2);
-    assert_eq!(watch.try_next(), Ok(None), "nobody hears of what was refused");
+    let mut watch = store.watch("", Revision(written));
+    let WatchEvent::Commit(changes) = watch.next().await else { panic!("it is recent") };
+    assert_eq!(changes.events.len(), 2);
+    assert_eq!(watch.try_next(), None, "nobody hears of what was refused");
     drop(store);
     let store = open_in(directory.path()).unwrap();
     let keys = store.list("").await.unwrap().entries.len();

@@ -5,127 +5,30 @@
 //! the disk do watchers and authors learn of it.
 
 use super::error::from_sqlite;
+use super::queue::{Command, Group, LeaseAction, LeaseRequest, Request};
 use super::reserve::Reserve;
 use super::table::{self, Rows};
 use crate::backend::Options;
-use crate::backend::apply::{Applied, apply, expiry_of};
+use crate::backend::apply::{Applied, Terms, apply, removal};
+use crate::backend::history::History;
+use crate::backend::leases::Leases;
 use crate::clock::Clock;
 use crate::entry::Revision;
 use crate::error::StoreError;
-use crate::limits::{EXPIRED_PER_COMMIT_MAX, EXPIRY_WAIT_MAX, OPERATIONS_MAX};
+use crate::lease::LeaseId;
+use crate::limits::{EXPIRED_PER_COMMIT_MAX, EXPIRY_WAIT_MAX};
 use crate::transaction::{Committed, Transaction};
-use crate::watch::History;
 use rusqlite::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-
-/// KiB of transactions that wait for the disk, all together: two of the largest there may be.
-const QUEUED_KIB_MAX: usize = 128 * 1024;
-
-/// What a transaction counts for at least in that sum, in KiB, so that their number is bounded too.
-const QUEUED_KIB_MIN: usize = 64;
-
-/// Most transactions that can be queued, and the room of the channel; a few places more, for those
-/// that only wake or end the thread.
-const QUEUED_MAX: usize = QUEUED_KIB_MAX / QUEUED_KIB_MIN + 16;
-
-/// A group takes no further transaction once it has this many operations, so that its first author
-/// does not wait for the work of everybody behind.
-const GROUP_OPERATIONS_MAX: usize = OPERATIONS_MAX;
 
 /// How long to wait after entries could not be expired (the disk is full), before trying again.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
-/// What the thread is told.
-enum Command {
-    Commit(Request),
-    /// The time has jumped.
-    Wake,
-    Close,
-}
-
-struct Request {
-    transaction: Transaction,
-    reply: oneshot::Sender<Result<Committed, StoreError>>,
-    /// Its share of what may be queued.
-    share: OwnedSemaphorePermit,
-}
-
-/// The writing thread, from outside.
-pub(super) struct WriterHandle {
-    commands: SyncSender<Command>,
-    shares: Arc<Semaphore>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl WriterHandle {
-    /// Starts the thread.
-    pub(super) fn start(
-        connection: Connection,
-        path: PathBuf,
-        history: Arc<History>,
-        options: &Options,
-    ) -> Result<Self, StoreError> {
-        let (commands, receiver) = sync_channel(QUEUED_MAX);
-        let waker = commands.clone();
-        // A full queue wakes the thread just as well. Only a clock that is moved by hand does this.
-        options.clock.on_jump(move || drop(waker.try_send(Command::Wake)));
-        let newest = history.newest();
-        let clock = options.clock.clone();
-        let reserve = Reserve::beside(&path, options.reserve_bytes);
-        let mut writer = Writer {
-            connection,
-            path,
-            commands: receiver,
-            history,
-            clock,
-            newest,
-            expiry_ms: None,
-            reserve,
-        };
-        writer.look_for_expiry()?;
-        let path = writer.path.clone();
-        let thread = thread::Builder::new()
-            .name("store-writer".to_owned())
-            .spawn(move || writer.run())
-            .map_err(|error| StoreError::from_io(&path, &error))?;
-        let shares = Arc::new(Semaphore::new(QUEUED_KIB_MAX));
-        Ok(Self { commands, shares, thread: Some(thread) })
-    }
-
-    /// Queues a transaction and waits until it is on the disk, or refused.
-    pub(super) async fn commit(&self, transaction: Transaction) -> Result<Committed, StoreError> {
-        transaction.check()?;
-        let kib = (transaction.bytes() / 1024).clamp(QUEUED_KIB_MIN, QUEUED_KIB_MAX);
-        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
-        let shares = Arc::clone(&self.shares);
-        let share = shares.acquire_many_owned(kib).await.map_err(|_| StoreError::Closed)?;
-        let (reply, answer) = oneshot::channel();
-        let request = Request { transaction, reply, share };
-        // There is room for as many transactions as shares are given out.
-        self.commands.try_send(Command::Commit(request)).map_err(|_| StoreError::Closed)?;
-        answer.await.map_err(|_| StoreError::Closed)?
-    }
-}
-
-impl Drop for WriterHandle {
-    fn drop(&mut self) {
-        // What is queued is still committed: it stands before this command. An error means that the
-        // thread has ended already.
-        let _ = self.commands.send(Command::Close);
-        if let Some(thread) = self.thread.take() {
-            // A panic of that thread has been reported by it; there is nothing to add here.
-            let _ = thread.join();
-        }
-    }
-}
-
 /// The writing thread, from inside.
-struct Writer {
+pub(super) struct Writer {
     connection: Connection,
     path: PathBuf,
     commands: Receiver<Command>,
@@ -135,34 +38,10 @@ struct Writer {
     newest: Revision,
     /// When to look for expired entries next.
     expiry_ms: Option<u64>,
+    leases: Leases,
     reserve: Reserve,
-}
-
-/// Transactions that are committed together.
-#[derive(Default)]
-struct Group {
-    requests: Vec<Request>,
-    operations: usize,
-    is_last: bool,
-}
-
-impl Group {
-    fn is_full(&self) -> bool {
-        self.is_last || self.operations >= GROUP_OPERATIONS_MAX
-    }
-
-    fn add(&mut self, command: Command) {
-        match command {
-            Command::Commit(request) => {
-                let transaction = &request.transaction;
-                // A transaction without operations costs its place in the queue at least.
-                self.operations += 1 + transaction.operations.len() + transaction.conditions.len();
-                self.requests.push(request);
-            }
-            Command::Wake => {}
-            Command::Close => self.is_last = true,
-        }
-    }
+    /// What every further write is refused with, once the disk has failed one.
+    stopped: Option<StoreError>,
 }
 
 /// However the thread ends, watchers learn that nothing more comes.
@@ -173,13 +52,38 @@ impl Drop for Writer {
 }
 
 impl Writer {
-    fn run(mut self) {
+    /// A writer that takes commands from there, and publishes to that history.
+    pub(super) fn new(
+        connection: Connection,
+        path: PathBuf,
+        (commands, history): (Receiver<Command>, Arc<History>),
+        options: &Options,
+    ) -> Result<Self, StoreError> {
+        let mut writer = Self {
+            connection,
+            clock: options.clock.clone(),
+            newest: history.newest(),
+            expiry_ms: None,
+            leases: Leases::default(),
+            reserve: Reserve::beside(&path, options.reserve_bytes),
+            stopped: None,
+            path,
+            commands,
+            history,
+        };
+        writer.look_for_expiry()?;
+        Ok(writer)
+    }
+
+    /// Does what is asked until it is told to end.
+    pub(super) fn run(mut self) {
         self.reserve.keep();
         loop {
             let group = self.next_group();
             if self.expiry_ms.is_some_and(|at_ms| at_ms <= self.clock.now_ms()) {
                 self.expire();
             }
+            group.leases.into_iter().for_each(|request| self.change_lease(request));
             if !group.requests.is_empty() {
                 self.commit_group(group.requests);
             }
@@ -219,14 +123,49 @@ impl Writer {
         let now_ms = self.clock.now_ms();
         let keys = table::expired(&self.connection, now_ms, EXPIRED_PER_COMMIT_MAX);
         let keys = keys.map_err(|error| from_sqlite(&self.path, &error));
-        let done = keys.and_then(|keys| self.commit_alone(expiry_of(keys)));
+        let done = keys.and_then(|keys| self.commit_alone(removal(keys)));
         if done.and_then(|_| self.look_for_expiry()).is_err() {
             let retry_ms = u64::try_from(EXPIRY_RETRY.as_millis()).unwrap_or(u64::MAX);
             self.expiry_ms = Some(now_ms.saturating_add(retry_ms));
         }
     }
 
-    /// Commits a group and tells each author how it went.
+    fn change_lease(&mut self, request: LeaseRequest) {
+        let LeaseRequest { action, reply, share } = request;
+        let changed = match action {
+            LeaseAction::Grant(ttl) => self.leases.grant(ttl, self.clock.now_ms()),
+            LeaseAction::KeepAlive(lease) => self.keep_alive(lease).map(|()| lease),
+            LeaseAction::Revoke(lease) => self.revoke(lease).map(|()| lease),
+        };
+        drop(share);
+        // Whoever asked may have gone away.
+        let _ = reply.send(changed);
+    }
+
+    /// Moves the end of a lease, and that of what was put under it.
+    fn keep_alive(&mut self, lease: LeaseId) -> Result<(), StoreError> {
+        let (expires_at_ms, keys) = self.leases.renewal(lease, self.clock.now_ms())?;
+        if !keys.is_empty() {
+            self.in_transaction(|writer| {
+                let moved = table::set_expiry(&writer.connection, &keys, expires_at_ms);
+                moved.map_err(|error| from_sqlite(&writer.path, &error))
+            })?;
+            self.look_for_expiry()?;
+        }
+        self.leases.renew(lease, expires_at_ms);
+        Ok(())
+    }
+
+    fn revoke(&mut self, lease: LeaseId) -> Result<(), StoreError> {
+        let keys = self.leases.keys(lease);
+        if !keys.is_empty() {
+            self.commit_alone(removal(keys))?;
+        }
+        self.leases.revoke(lease);
+        Ok(())
+    }
+
+    /// Commits a group and answers each author.
     fn commit_group(&mut self, requests: Vec<Request>) {
         let mut transactions = Vec::with_capacity(requests.len());
         let mut authors = Vec::with_capacity(requests.len());
@@ -248,8 +187,13 @@ impl Writer {
         if transactions.len() > 1 {
             match self.try_group(transactions.clone()) {
                 Ok(outcomes) => return self.publish(outcomes),
-                // Each would wait for the lock as long again, and those behind them longer still.
-                Err(error @ StoreError::InUse { .. }) => {
+                // After a lock each would wait as long again, and those behind them longer still; a
+                // disk that failed a flush may call the next one done though nothing was written.
+                Err(
+                    error @ (StoreError::InUse { .. }
+                    | StoreError::Unconfirmed { .. }
+                    | StoreError::Stopped { .. }),
+                ) => {
                     return transactions.iter().map(|_| Err(error.clone())).collect();
                 }
                 Err(_) => {}
@@ -284,13 +228,14 @@ impl Writer {
         self.publish(outcomes).pop().expect("one transaction has one outcome")
     }
 
-    /// Tells the watchers of what is on the disk now, and returns what the authors are told.
+    /// Publishes what is on the disk now, and returns the answers of the authors.
     fn publish(
         &mut self,
         outcomes: Vec<Result<Applied, StoreError>>,
     ) -> Vec<Result<Committed, StoreError>> {
-        let mut publish = |Applied { committed, changes }: Applied| {
+        let mut publish = |Applied { committed, changes, leased }: Applied| {
             if let Some(changes) = changes {
+                self.leases.follow(&changes, leased);
                 self.newest = changes.revision;
                 self.history.publish(changes);
             }
@@ -302,15 +247,34 @@ impl Writer {
     /// Runs transactions and brings them to the disk together. After an error the file is as before,
     /// unless the error says that the disk did not confirm.
     fn try_group(
-        &self,
+        &mut self,
         transactions: Vec<Transaction>,
     ) -> Result<Vec<Result<Applied, StoreError>>, StoreError> {
+        self.in_transaction(|writer| writer.run_all(transactions))
+    }
+
+    /// Does something in one transaction of the file. Once the disk has failed to confirm one, no other
+    /// begins: a later flush may succeed though the system has thrown the earlier pages away.
+    fn in_transaction<T>(
+        &mut self,
+        run: impl FnOnce(&Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if let Some(stopped) = &self.stopped {
+            return Err(stopped.clone());
+        }
         self.execute("BEGIN IMMEDIATE")?;
-        let outcomes = self.run_all(transactions);
-        if outcomes.is_err() && !self.connection.is_autocommit() {
+        let done =
+            run(self).and_then(|done| self.execute("COMMIT").map(|()| done).map_err(unconfirmed));
+        let Err(error) = done else { return done };
+        if let StoreError::Unconfirmed { path, reason } = &error {
+            self.stopped = Some(StoreError::Stopped { path: path.clone(), reason: reason.clone() });
+            // Whoever follows the store learns that it has to be opened anew.
+            self.history.close();
+        }
+        if !self.connection.is_autocommit() {
             self.execute("ROLLBACK")?;
         }
-        outcomes
+        Err(error)
     }
 
     fn run_all(
@@ -330,7 +294,6 @@ impl Writer {
             table::set_revision(&self.connection, newest)
                 .map_err(|error| from_sqlite(&self.path, &error))?;
         }
-        self.execute("COMMIT").map_err(unconfirmed)?;
         Ok(outcomes)
     }
 
@@ -343,7 +306,8 @@ impl Writer {
     ) -> Result<Result<Applied, StoreError>, StoreError> {
         self.execute("SAVEPOINT one")?;
         let mut rows = Rows { connection: &self.connection, path: &self.path };
-        let outcome = apply(&mut rows, transaction, newest, self.clock.now_ms());
+        let terms = Terms { leases: &self.leases, newest, now_ms: self.clock.now_ms() };
+        let outcome = apply(&mut rows, transaction, &terms);
         if let Err(error) = &outcome {
             // Some failures make SQLite give up the whole transaction, with all others in it.
             if self.connection.is_autocommit() {

@@ -130,7 +130,7 @@ impl OwnStore {
     /// As few transactions as the store's limits allow: one, but for very large documents.
     fn apply(&self, changes: &[Change]) -> anyhow::Result<()> {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let mut batches = Batches::default();
+        let mut batches = Batches::new(self.store.limits());
         for change in changes {
             batches.add(self.operation(change, now_s));
         }
@@ -161,7 +161,7 @@ impl OwnStore {
             &tollhouse_control::plugins::catalogue(),
             &self.keyring,
         );
-        Operation::Put { key, value: value.to_string().into(), ttl: None }
+        Operation::Put { key, value: value.to_string().into(), lease: None }
     }
 }
 

@@ -5,6 +5,7 @@
 use super::*;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use tollhouse_stdx::Random;
 

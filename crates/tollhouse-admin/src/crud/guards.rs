@@ -1,0 +1,152 @@
+//! What a write was checked against, made part of its commit: between the check and the commit another write
+//! may take away what this one names, or begin to name what this one takes away.
+//!
+//! Every object that can be named has a guard, a key of its own that is put with each object that names it. A
+//! write asks of the store that what it names is there; a deletion, that nobody has put the guard since the
+//! index looked. Whichever commits second is refused by the store, and checked anew.
+
+use std::collections::BTreeSet;
+
+use tollhouse_model::Kind;
+use tollhouse_store::{Committed, Condition, Operation, StoreError, Transaction};
+
+use super::Request;
+use crate::api::Admin;
+use crate::index::Known;
+use crate::limits::ATTEMPTS_MAX;
+use crate::references;
+use crate::reply::Reply;
+use crate::resource::{self, Candidate, Layout, Resource};
+
+/// What guards hold: gateways that share the store take a key without a value for one that was deleted.
+const GUARD_VALUE: &str = "{}";
+
+/// Longest path of an object that can be named, in bytes: a collection and an id of 64.
+const PATH_BYTES_MAX: usize = 128;
+
+/// Conditions of a commit, and the guards that it changes.
+#[derive(Debug, Default)]
+pub(super) struct Guards {
+    conditions: Vec<Condition>,
+    operations: Vec<Operation>,
+}
+
+impl Guards {
+    /// Of an object that is written: what it names stays, and who wants to delete that learns of it.
+    pub(super) fn of_write(admin: &Admin, resource: &Resource, object: &Candidate<'_>) -> Self {
+        let mut guards = Self::default();
+        let named: BTreeSet<String> =
+            references::of(object.value).into_iter().map(|found| found.target).collect();
+        // A plugin that is switched off may name anything; no object has a path of such a length.
+        for target in named.into_iter().filter(|target| target.len() <= PATH_BYTES_MAX) {
+            // What is not there and may be named all the same can come and go as it likes.
+            if object.known.exists(&target) {
+                guards.conditions.push(Condition::Exists { key: admin.key_of(&target).into() });
+            }
+            guards.put(admin, &target);
+        }
+        if let Some(above) = above(resource, object.path) {
+            guards.conditions.push(Condition::Exists { key: admin.key_of(above).into() });
+        }
+        if let Some(scope) = exclusive_scope(resource, object.path) {
+            guards.unchanged(admin, scope, object.known);
+            guards.put(admin, scope);
+        }
+        guards
+    }
+
+    /// Of an object that is deleted: nobody has begun to name it, nor made it anew.
+    pub(super) fn of_deletion(admin: &Admin, path: &str, known: &Known) -> Self {
+        let mut guards = Self::default();
+        let key = admin.key_of(path).into();
+        guards.conditions.push(Condition::UnchangedSince { key, revision: known.revision() });
+        guards.unchanged(admin, path, known);
+        guards
+    }
+
+    /// The transaction with these.
+    pub(super) fn add_to(self, mut transaction: Transaction) -> Transaction {
+        transaction.conditions.extend(self.conditions);
+        transaction.operations.extend(self.operations);
+        transaction
+    }
+
+    fn unchanged(&mut self, admin: &Admin, path: &str, known: &Known) {
+        let (key, revision) = (admin.guard_key(path).into(), known.revision());
+        self.conditions.push(Condition::UnchangedSince { key, revision });
+    }
+
+    fn put(&mut self, admin: &Admin, path: &str) {
+        self.operations.push(Operation::put(admin.guard_key(path), GUARD_VALUE));
+    }
+}
+
+/// The object that one lies below, which must be there.
+fn above<'p>(resource: &Resource, path: &'p str) -> Option<&'p str> {
+    let Layout::Child(_) = resource.layout else { return None };
+    let (collection, _) = path.rsplit_once('/')?;
+    collection.rsplit_once('/').map(|(above, _)| above)
+}
+
+/// Where no two objects may hold the same: the writes there are checked one after the other. There are few.
+fn exclusive_scope<'p>(resource: &Resource, path: &'p str) -> Option<&'p str> {
+    let is_exclusive = resource.object_kind() == Some(Kind::GlobalRule)
+        || resource.name == resource::graphql_cost_decorations::RESOURCE.name;
+    path.rsplit_once('/').filter(|_| is_exclusive).map(|(collection, _)| collection)
+}
+
+/// The tries of one call to commit what it has checked.
+#[derive(Debug, Default)]
+pub(super) struct Attempts(usize);
+
+/// How a try ended.
+pub(super) enum Attempt {
+    /// It is done.
+    Committed(Committed),
+    /// What stands at this key is no longer what was checked; everything is to be checked anew.
+    Changed(Box<str>),
+}
+
+impl Attempts {
+    /// Begins another try, with an index that knows what was committed so far.
+    ///
+    /// # Errors
+    /// There were enough, or the store cannot be read.
+    pub(super) async fn begin(&mut self, admin: &Admin) -> Result<(), Reply> {
+        if self.0 == ATTEMPTS_MAX {
+            return Err(Reply::unavailable(
+                "what this object depends on keeps changing; try again",
+            ));
+        }
+        self.0 += 1;
+        Ok(admin.index.catch_up().await?)
+    }
+
+    /// Whether nothing was tried before.
+    pub(super) fn is_first(&self) -> bool {
+        self.0 == 1
+    }
+
+    /// Commits what was checked.
+    pub(super) async fn commit(
+        &self,
+        admin: &Admin,
+        transaction: Transaction,
+    ) -> Result<Attempt, StoreError> {
+        match admin.parts.store.commit(transaction).await {
+            Ok(committed) => {
+                admin.index.expect(committed.revision);
+                Ok(Attempt::Committed(committed))
+            }
+            Err(StoreError::Conflict { key }) => Ok(Attempt::Changed(key)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Request<'_> {
+    /// Whether objects of this resource can be in the way of another's deletion, or kept from their own.
+    pub(super) fn is_guarded(&self) -> bool {
+        references::COLLECTIONS.contains(&self.resource.name)
+    }
+}

@@ -1,0 +1,205 @@
+//! Writes that come between the check of another and its commit.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use tollhouse_store::BoxFuture;
+
+use super::wrapper::{Wrapped, Wrapper};
+use super::*;
+
+/// A store before whose commits others are made, one call of the Admin API each.
+struct Interrupted {
+    inner: Arc<dyn Store>,
+    others: Fixture,
+    calls: Mutex<VecDeque<(&'static str, String, Value)>>,
+}
+
+impl Wrapper for Interrupted {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn before_commit(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let next = self.calls.lock().expect("nobody panicked").pop_front();
+            let Some((method, path, body)) = next else { return };
+            let answer = self.others.call(method, &path, body.to_string()).await;
+            assert!(answer.status < 300, "{method} {path}: {answer:?}");
+        })
+    }
+}
+
+/// Two Admin APIs over one store: what `others` is called with comes between what is checked and what is
+/// committed by the one that is returned.
+async fn interrupted() -> (Fixture, Arc<Interrupted>) {
+    let others = Fixture::new().await;
+    let inner = Arc::clone(&others.store);
+    let store = Arc::new(Interrupted { inner, others, calls: Mutex::default() });
+    let fixture = Fixture::over(Arc::new(Wrapped(Arc::clone(&store))), options()).await;
+    (fixture, store)
+}
+
+impl Interrupted {
+    fn before_next(&self, method: &'static str, path: &str, body: Value) {
+        let call = (method, path.to_owned(), body);
+        self.calls.lock().expect("nobody panicked").push_back(call);
+    }
+
+    fn is_done(&self) -> bool {
+        self.calls.lock().expect("nobody panicked").is_empty()
+    }
+}
+
+fn nodes() -> Value {
+    json!({"nodes": {"127.0.0.1:1": 1}})
+}
+
+/// Objects that can be named, each with one that names it.
+fn named() -> Vec<(&'static str, Value, &'static str, Value, &'static str)> {
+    let naming = |field: &str| json!({"uri": "/a", field: "1"});
+    vec![
+        ("/upstreams/1", nodes(), "/routes/1", naming("upstream_id"), "upstream"),
+        ("/services/1", json!({}), "/routes/1", naming("service_id"), "service"),
+        ("/upstreams/1", nodes(), "/services/1", json!({"upstream_id": "1"}), "upstream"),
+        ("/services/1", json!({}), "/stream_routes/1", json!({"service_id": "1"}), "service"),
+        (
+            "/plugin_configs/1",
+            json!({"plugins": {}}),
+            "/routes/1",
+            json!({"uri": "/a", "plugin_config_id": "1", "plugins": {}}),
+            "plugin config",
+        ),
+        (
+            "/consumer_groups/1",
+            json!({"plugins": {}}),
+            "/consumers/jack",
+            json!({"username": "jack", "group_id": "1"}),
+            "consumer group",
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn what_is_deleted_before_the_commit_cannot_be_named() {
+    for (target, value, path, naming, noun) in named() {
+        let (fixture, store) = interrupted().await;
+        fixture.given(&[(target, value)]).await;
+        store.before_next("DELETE", target, Value::Null);
+        let answer = fixture.put(path, &naming).await;
+        let expected = format!("failed to fetch {noun} info by {noun} id [1], response code: 404");
+        assert_eq!((answer.status, answer.error()), (400, expected), "{path}");
+        assert_eq!(fixture.get(path).await.status, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_named_before_the_commit_stays() {
+    for (target, value, path, naming, _) in named() {
+        let (fixture, store) = interrupted().await;
+        fixture.given(&[(target, value)]).await;
+        store.before_next("PUT", path, naming);
+        let answer = fixture.delete(target).await;
+        assert_eq!(answer.status, 400, "{target}: {answer:?}");
+        assert!(answer.error().ends_with("is still using it now"), "{answer:?}");
+        assert_eq!(fixture.get(target).await.status, 200, "{target}");
+    }
+}
+
+#[tokio::test]
+async fn patches_and_posts_are_checked_with_their_commit_too() {
+    let (fixture, store) = interrupted().await;
+    fixture.given(&[("/upstreams/1", nodes()), ("/routes/1", route())]).await;
+    store.before_next("DELETE", "/upstreams/1", Value::Null);
+    let patch = json!({"upstream_id": "1"}).to_string();
+    let answer = fixture.call("PATCH", "/routes/1", patch).await;
+    assert_eq!(answer.status, 400, "{answer:?}");
+    assert_eq!(fixture.get("/routes/1").await.json()["value"]["upstream_id"], Value::Null);
+
+    fixture.given(&[("/upstreams/1", nodes())]).await;
+    // The first commit of a POST is that of its number.
+    store.before_next("PUT", "/routes/2", route());
+    store.before_next("DELETE", "/upstreams/1", Value::Null);
+    let post = json!({"uri": "/a", "upstream_id": "1"}).to_string();
+    let answer = fixture.call("POST", "/routes", post).await;
+    assert_eq!(answer.status, 400, "{answer:?}");
+    assert!(store.is_done());
+    assert_eq!(fixture.get("/routes").await.json()["total"], 2);
+}
+
+#[tokio::test]
+async fn a_change_of_something_else_only_costs_another_try() {
+    let (fixture, store) = interrupted().await;
+    fixture.given(&[("/upstreams/1", nodes())]).await;
+    store.before_next("PUT", "/upstreams/1", nodes());
+    assert_eq!(fixture.delete("/upstreams/1").await.status, 200, "nobody uses it");
+
+    fixture.given(&[("/upstreams/1", nodes())]).await;
+    store.before_next("PUT", "/routes/1", json!({"uri": "/a", "upstream_id": "1"}));
+    assert_eq!(fixture.delete("/upstreams/1").await.status, 400);
+    assert_eq!(fixture.delete("/routes/1").await.status, 200);
+    assert_eq!(fixture.delete("/upstreams/1").await.status, 200, "its user has gone");
+    assert!(store.is_done());
+}
+
+#[tokio::test]
+async fn a_child_needs_what_it_lies_below_until_its_commit() {
+    let (fixture, store) = interrupted().await;
+    fixture.given(&[("/consumers", json!({"username": "jack"}))]).await;
+    store.before_next("DELETE", "/consumers/jack", Value::Null);
+    let credential = json!({"plugins": {"key-auth": {"key": "k"}}});
+    let answer = fixture.put("/consumers/jack/credentials/c", &credential).await;
+    assert_eq!((answer.status, answer.error().as_str()), (404, "consumer not found"));
+}
+
+#[tokio::test]
+async fn two_global_rules_at_once_do_not_share_a_plugin() {
+    let (fixture, store) = interrupted().await;
+    let rule = || json!({"plugins": {"cors": {}}});
+    store.before_next("PUT", "/global_rules/1", rule());
+    let answer = fixture.put("/global_rules/2", &rule()).await;
+    let expected = "plugin 'cors' already exists in global rule with id '1'";
+    assert_eq!((answer.status, answer.error().as_str()), (400, expected));
+}
+
+#[tokio::test]
+async fn who_is_always_overtaken_is_sent_away() {
+    let (fixture, store) = interrupted().await;
+    fixture.given(&[("/upstreams/1", nodes())]).await;
+    for _ in 0..crate::limits::ATTEMPTS_MAX {
+        store.before_next("PUT", "/upstreams/1", nodes());
+    }
+    let answer = fixture.delete("/upstreams/1").await;
+    let expected = "what this object depends on keeps changing; try again";
+    assert_eq!((answer.status, answer.error().as_str()), (503, expected));
+    assert_eq!(fixture.delete("/upstreams/1").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_patch_of_what_was_changed_meanwhile_is_refused() {
+    let (fixture, store) = interrupted().await;
+    fixture.given(&[("/routes/1", route())]).await;
+    store.before_next("PUT", "/routes/1", route());
+    let answer = fixture.call("PATCH", "/routes/1", r#"{"name": "n"}"#).await;
+    let expected = "value changed before overwritten";
+    assert_eq!((answer.status, answer.error().as_str()), (503, expected));
+}
+
+#[tokio::test]
+async fn guards_are_no_objects() {
+    let fixture = Fixture::new().await;
+    let naming = json!({"uri": "/a", "upstream_id": "1"});
+    fixture.given(&[("/upstreams/1", nodes()), ("/routes/1", naming)]).await;
+    let keys = async || -> Vec<String> {
+        let listing = fixture.store.list("/apisix/tollhouse/").await.expect("memory lists");
+        listing.entries.into_iter().map(|entry| entry.key.into()).collect()
+    };
+    assert_eq!(keys().await, ["/apisix/tollhouse/guard/upstreams/1"]);
+    let later = Fixture::over(Arc::clone(&fixture.store), options()).await;
+    for path in ["/routes", "/upstreams"] {
+        assert_eq!(later.get(path).await.json()["total"], 1, "{path}");
+    }
+    fixture.given(&[("/routes/1", route())]).await;
+    assert_eq!(fixture.delete("/upstreams/1").await.status, 200);
+    assert!(keys().await.is_empty(), "a guard goes with what it guards");
+}

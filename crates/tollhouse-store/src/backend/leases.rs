@@ -1,0 +1,136 @@
+//! The leases of a store in this process.
+//!
+//! They live in memory only: their holders are in the same process, and end with it. What was put under a
+//! lease is kept with the time at which it ends, and so ends after a restart as well.
+
+use super::apply::expiry_after;
+use crate::changes::Changes;
+use crate::error::StoreError;
+use crate::lease::LeaseId;
+use crate::limits::LEASES_MAX;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+/// Leases, and the keys under each.
+#[derive(Default)]
+pub(super) struct Leases {
+    held: BTreeMap<LeaseId, Held>,
+    /// The lease that a key was put under.
+    by_key: HashMap<Box<str>, LeaseId>,
+    newest: u64,
+}
+
+struct Held {
+    ttl: Duration,
+    expires_at_ms: u64,
+    keys: BTreeSet<Box<str>>,
+}
+
+impl Leases {
+    /// A new lease.
+    pub(super) fn grant(&mut self, ttl: Duration, now_ms: u64) -> Result<LeaseId, StoreError> {
+        if self.held.len() == LEASES_MAX {
+            self.drop_ended(now_ms);
+        }
+        let actual = self.held.len() + 1;
+        if actual > LEASES_MAX {
+            let what = "the number of leases";
+            return Err(StoreError::TooLarge { what, actual, max: LEASES_MAX });
+        }
+        self.newest += 1;
+        let lease = LeaseId(self.newest);
+        let expires_at_ms = expiry_after(now_ms, ttl);
+        self.held.insert(lease, Held { ttl, expires_at_ms, keys: BTreeSet::new() });
+        Ok(lease)
+    }
+
+    /// When a lease ends.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub(super) fn expiry_ms(&self, lease: LeaseId, now_ms: u64) -> Result<u64, StoreError> {
+        let held = self.held.get(&lease).filter(|held| held.expires_at_ms > now_ms);
+        held.map(|held| held.expires_at_ms).ok_or(StoreError::Fenced { lease })
+    }
+
+    /// When a lease would end that is renewed now, and what was put under it.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub(super) fn renewal(
+        &self,
+        lease: LeaseId,
+        now_ms: u64,
+    ) -> Result<(u64, Vec<Box<str>>), StoreError> {
+        self.expiry_ms(lease, now_ms)?;
+        let held = self.held.get(&lease).ok_or(StoreError::Fenced { lease })?;
+        Ok((expiry_after(now_ms, held.ttl), held.keys.iter().cloned().collect()))
+    }
+
+    /// Renews a lease.
+    pub(super) fn renew(&mut self, lease: LeaseId, expires_at_ms: u64) {
+        if let Some(held) = self.held.get_mut(&lease) {
+            held.expires_at_ms = expires_at_ms;
+        }
+    }
+
+    /// What was put under a lease.
+    pub(super) fn keys(&self, lease: LeaseId) -> Vec<Box<str>> {
+        self.held.get(&lease).map_or_else(Vec::new, |held| held.keys.iter().cloned().collect())
+    }
+
+    /// Ends a lease.
+    pub(super) fn revoke(&mut self, lease: LeaseId) {
+        for key in self.held.remove(&lease).into_iter().flat_map(|held| held.keys) {
+            self.by_key.remove(&key);
+        }
+    }
+
+    /// Takes note of a commit, and of what it put under leases.
+    pub(super) fn follow(&mut self, changes: &Changes, leased: Vec<(Box<str>, LeaseId)>) {
+        // Most stores have no leases at all.
+        if self.held.is_empty() {
+            return;
+        }
+        for event in &changes.events {
+            if let Some(lease) = self.by_key.remove(event.key())
+                && let Some(held) = self.held.get_mut(&lease)
+            {
+                held.keys.remove(event.key());
+            }
+        }
+        for (key, lease) in leased {
+            if let Some(held) = self.held.get_mut(&lease) {
+                held.keys.insert(key.clone());
+                self.by_key.insert(key, lease);
+            }
+        }
+    }
+
+    /// Forgets leases that have ended; what was put under them ends by itself.
+    fn drop_ended(&mut self, now_ms: u64) {
+        let is_over = |held: &Held| held.expires_at_ms <= now_ms;
+        let over: Vec<LeaseId> =
+            self.held.iter().filter(|(_, held)| is_over(held)).map(|(lease, _)| *lease).collect();
+        over.into_iter().for_each(|lease| self.revoke(lease));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_are_bounded_and_those_that_ended_do_not_count() {
+        let mut leases = Leases::default();
+        for _ in 0..LEASES_MAX {
+            leases.grant(Duration::from_secs(1), 0).expect("there is room");
+        }
+        let refused = leases.grant(Duration::from_secs(1), 999);
+        assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
+        let next = leases.grant(Duration::from_secs(1), 1000).expect("the others have ended");
+        assert_eq!(next, LeaseId(LEASES_MAX as u64 + 1), "no number is given twice");
+    }
+}

@@ -1,0 +1,177 @@
+//! The way to the writing thread: what is asked of it, how much of that may wait, and what it takes at once.
+
+use super::writer::Writer;
+use crate::backend::Options;
+use crate::backend::history::History;
+use crate::error::StoreError;
+use crate::lease::LeaseId;
+use crate::limits::{Limits, OPERATIONS_MAX};
+use crate::transaction::{Committed, Transaction};
+use rusqlite::Connection;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// KiB of transactions that wait for the disk, all together: two of the largest there may be.
+const QUEUED_KIB_MAX: usize = 128 * 1024;
+
+/// What a transaction counts for at least in that sum, in KiB, so that their number is bounded too.
+const QUEUED_KIB_MIN: usize = 64;
+
+/// Most transactions that can be queued, and the room of the channel; a few places more, for those
+/// that only wake or end the thread.
+const QUEUED_MAX: usize = QUEUED_KIB_MAX / QUEUED_KIB_MIN + 16;
+
+/// A group takes no further transaction once it has this many operations, so that its first author
+/// does not wait for the work of everybody behind.
+const GROUP_OPERATIONS_MAX: usize = OPERATIONS_MAX;
+
+/// What is asked of the thread.
+pub(super) enum Command {
+    Commit(Request),
+    Lease(LeaseRequest),
+    /// The time has jumped.
+    Wake,
+    Close,
+}
+
+/// A transaction to be committed.
+pub(super) struct Request {
+    pub(super) transaction: Transaction,
+    pub(super) reply: oneshot::Sender<Result<Committed, StoreError>>,
+    /// Its share of what may be queued.
+    pub(super) share: OwnedSemaphorePermit,
+}
+
+/// Something to be done with a lease.
+pub(super) struct LeaseRequest {
+    pub(super) action: LeaseAction,
+    pub(super) reply: oneshot::Sender<Result<LeaseId, StoreError>>,
+    pub(super) share: OwnedSemaphorePermit,
+}
+
+/// What is to be done with a lease.
+#[derive(Clone, Copy)]
+pub(super) enum LeaseAction {
+    Grant(Duration),
+    KeepAlive(LeaseId),
+    Revoke(LeaseId),
+}
+
+/// The writing thread, from outside.
+pub(super) struct WriterHandle {
+    commands: SyncSender<Command>,
+    shares: Arc<Semaphore>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl WriterHandle {
+    /// Starts the thread.
+    pub(super) fn start(
+        connection: Connection,
+        path: PathBuf,
+        history: Arc<History>,
+        options: &Options,
+    ) -> Result<Self, StoreError> {
+        let (commands, receiver) = sync_channel(QUEUED_MAX);
+        let waker = commands.clone();
+        // A full queue wakes the thread just as well. Only a clock that is moved by hand does this.
+        options.clock.on_jump(move || drop(waker.try_send(Command::Wake)));
+        let writer = Writer::new(connection, path.clone(), (receiver, history), options)?;
+        let thread = thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|error| StoreError::from_io(&path, &error))?;
+        let shares = Arc::new(Semaphore::new(QUEUED_KIB_MAX));
+        Ok(Self { commands, shares, thread: Some(thread) })
+    }
+
+    /// Queues a transaction and waits until it is on the disk, or refused.
+    pub(super) async fn commit(&self, transaction: Transaction) -> Result<Committed, StoreError> {
+        transaction.check(&Limits::EMBEDDED)?;
+        let share = self.share(transaction.bytes() / 1024).await?;
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Commit(Request { transaction, reply, share }))?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Makes a lease.
+    pub(super) async fn grant(&self, ttl: Duration) -> Result<LeaseId, StoreError> {
+        self.lease(LeaseAction::Grant(ttl)).await
+    }
+
+    /// Renews a lease.
+    pub(super) async fn keep_alive(&self, lease: LeaseId) -> Result<(), StoreError> {
+        self.lease(LeaseAction::KeepAlive(lease)).await.map(drop)
+    }
+
+    /// Ends a lease.
+    pub(super) async fn revoke(&self, lease: LeaseId) -> Result<(), StoreError> {
+        self.lease(LeaseAction::Revoke(lease)).await.map(drop)
+    }
+
+    async fn lease(&self, action: LeaseAction) -> Result<LeaseId, StoreError> {
+        let share = self.share(0).await?;
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Lease(LeaseRequest { action, reply, share }))?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    async fn share(&self, kib: usize) -> Result<OwnedSemaphorePermit, StoreError> {
+        let kib = kib.clamp(QUEUED_KIB_MIN, QUEUED_KIB_MAX);
+        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
+        Arc::clone(&self.shares).acquire_many_owned(kib).await.map_err(|_| StoreError::Closed)
+    }
+
+    fn send(&self, command: Command) -> Result<(), StoreError> {
+        // There is room for as many commands as shares are given out.
+        self.commands.try_send(command).map_err(|_| StoreError::Closed)
+    }
+}
+
+impl Drop for WriterHandle {
+    fn drop(&mut self) {
+        // What is queued is still committed: it stands before this command. An error means that the
+        // thread has ended already.
+        let _ = self.commands.send(Command::Close);
+        if let Some(thread) = self.thread.take() {
+            // A panic of that thread has been reported by it; there is nothing to add here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What is done together.
+#[derive(Default)]
+pub(super) struct Group {
+    pub(super) requests: Vec<Request>,
+    pub(super) leases: Vec<LeaseRequest>,
+    pub(super) is_last: bool,
+    operations: usize,
+}
+
+impl Group {
+    pub(super) fn is_full(&self) -> bool {
+        self.is_last || self.operations >= GROUP_OPERATIONS_MAX
+    }
+
+    pub(super) fn add(&mut self, command: Command) {
+        match command {
+            Command::Commit(request) => {
+                let transaction = &request.transaction;
+                // A transaction without operations costs its place in the queue at least.
+                self.operations += 1 + transaction.operations.len() + transaction.conditions.len();
+                self.requests.push(request);
+            }
+            Command::Lease(request) => {
+                self.operations += 1;
+                self.leases.push(request);
+            }
+            Command::Wake => {}
+            Command::Close => self.is_last = true,
+        }
+    }
+}

@@ -1,7 +1,7 @@
-//! Judges certificates and their keys: whether they can be read, belong together, and are in date.
+//! Checks certificates and their keys: whether they can be read, belong together, and are in date.
 //!
-//! Here: what is asked of a chain, a pair, an authority. What the libraries do not tell of a
-//! certificate is read in `certificate/der.rs`, the public half of a key in `certificate/key.rs`.
+//! Here: what is asked of a chain, a pair, an authority. The public half of a key is read in
+//! `certificate/key.rs`.
 //! Whether anybody trusts a certificate is for those who connect.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,8 +10,8 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tollhouse_stdx::civil::CivilTime;
 use webpki::EndEntityCert;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
-mod der;
 mod key;
 
 /// Certificates in one text, at most: TLS libraries follow no longer chains, and a bundle of all
@@ -59,7 +59,7 @@ impl CertificateFacts {
 }
 
 /// A Unix time as `2026-11-21`.
-pub fn shown_date(unix_s: i64) -> String {
+pub fn format_date(unix_s: i64) -> String {
     let date = CivilTime::from_unix_seconds(unix_s);
     format!("{:04}-{:02}-{:02}", date.year, date.month, date.day)
 }
@@ -70,7 +70,7 @@ pub enum CertificateError {
     /// The certificate cannot be read.
     #[error("failed to parse cert: {0}")]
     Certificate(String),
-    /// The key is no PEM text, as one that was encrypted under a lost key.
+    /// The key is not PEM text, as one that was encrypted under a lost key.
     #[error("failed to decrypt previous encrypted key")]
     StillEncrypted,
     /// The key cannot be read.
@@ -87,10 +87,8 @@ pub enum CertificateError {
 /// Either cannot be read, or they do not belong together. Being out of date is none.
 pub fn check_pair(cert_pem: &str, key_pem: &str) -> Result<CertificateFacts, CertificateError> {
     let chain = read_chain(cert_pem)?;
-    let certified = der::public_key(&parse(&chain[0])?.subject_public_key_info())
-        .ok_or_else(|| unreadable("its public key cannot be read"))?
-        .to_vec();
-    if key::public_key(key_pem)? != certified {
+    let certificate = parse_fields(&chain[0])?;
+    if key::public_key(key_pem)? != *certificate.public_key().subject_public_key.data {
         return Err(CertificateError::Mismatch);
     }
     facts(&chain)
@@ -151,14 +149,22 @@ fn parse<'a>(certificate: &'a CertificateDer<'a>) -> Result<EndEntityCert<'a>, C
     EndEntityCert::try_from(certificate).map_err(|error| unreadable(&error.to_string()))
 }
 
+/// The fields that webpki, which decides what is a certificate, keeps to itself.
+fn parse_fields<'a>(
+    certificate: &'a CertificateDer<'_>,
+) -> Result<X509Certificate<'a>, CertificateError> {
+    let parsed = X509Certificate::from_der(certificate);
+    parsed.map(|(_, certificate)| certificate).map_err(|error| unreadable(&error.to_string()))
+}
+
 fn facts(chain: &[CertificateDer<'_>]) -> Result<CertificateFacts, CertificateError> {
     let own = &chain[0];
-    let (not_before_unix_s, not_after_unix_s) =
-        der::validity(own).ok_or_else(|| unreadable("its validity cannot be read"))?;
+    let fields = parse_fields(own)?;
+    let validity = fields.validity();
     Ok(CertificateFacts {
         subject_names: parse(own)?.valid_dns_names().map(str::to_owned).collect(),
-        not_before_unix_s,
-        not_after_unix_s,
+        not_before_unix_s: validity.not_before.timestamp(),
+        not_after_unix_s: validity.not_after.timestamp(),
         intermediates: chain.len() - 1,
     })
 }

@@ -1,6 +1,6 @@
 //! Keeps secrets of objects sealed at rest.
 //!
-//! What is sealed is written in the form of our own (`sealed.rs`), which tells for sure whether it
+//! What is sealed is written in the form of our own (`sealed.rs`), which shows for sure whether it
 //! opens, or in that of APISIX (`apisix.rs`), for stores that APISIX nodes share; both are read.
 //! Which fields hold secrets is said elsewhere; walking them is in `fields.rs`.
 
@@ -144,7 +144,7 @@ impl Keyring {
         self.keys.iter().map(|key| key.text.expose())
     }
 
-    /// What the keys are called, in their order. An id tells its key from any other, and says
+    /// What the keys are called, in their order. An id distinguishes its key from any other, and says
     /// nothing about it.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(|key| key.id.as_str())

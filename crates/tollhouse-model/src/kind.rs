@@ -28,7 +28,7 @@ pub enum Kind {
     Credential,
     /// A consumer group.
     ConsumerGroup,
-    /// What a plugin is told once for all its confs; its id is the plugin's name.
+    /// What applies to all confs of a plugin; its id is the plugin's name.
     PluginMetadata,
     /// A protocol-buffers definition.
     Proto,

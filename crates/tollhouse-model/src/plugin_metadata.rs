@@ -1,4 +1,4 @@
-//! Plugin metadata: what a plugin is told once for all its confs, such as a log format.
+//! Plugin metadata: what applies to all confs of a plugin, such as a log format.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::{Id, Problems};
 pub struct PluginMetadata {
     /// The plugin's name, which is the object's id.
     pub name: String,
-    /// What the plugin is told: an object, without the object's own keys.
+    /// The metadata: an object, without the object's own keys.
     pub conf: Value,
 }
 

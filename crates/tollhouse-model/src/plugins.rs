@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Problems;
 use crate::expr::Expr;
-use crate::problem::shown;
+use crate::problem::excerpt;
 use crate::reader::{Reader, Unknown};
 
 /// The `plugins` of a route, service, plugin config or global rule.
@@ -66,7 +66,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, value: &Value) -> PluginSet {
 
 fn read_conf(reader: &mut Reader<'_>, name: &str, value: &Value) -> Option<PluginConf> {
     if !value.is_object() && value.as_array().is_none_or(|items| !items.is_empty()) {
-        let reason = format!("invalid plugin conf {} for plugin [{name}]", shown(value));
+        let reason = format!("invalid plugin conf {} for plugin [{name}]", excerpt(value));
         reader.error(value, reason, "a conf is an object; {} where there is nothing to say");
         return None;
     }

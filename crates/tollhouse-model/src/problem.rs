@@ -44,7 +44,7 @@ impl Problem {
     /// The same, quoting the offending value.
     #[must_use]
     pub fn with_value(mut self, value: &Value) -> Self {
-        self.value = shown(value);
+        self.value = excerpt(value);
         self
     }
 
@@ -58,7 +58,7 @@ impl Problem {
 
 /// A value as JSON text, cut to what a problem quotes. Costs the length of the cut, not of the
 /// value.
-pub fn shown(value: &Value) -> String {
+pub fn excerpt(value: &Value) -> String {
     let mut quoted = Quoted { text: String::new(), chars_left: PROBLEM_VALUE_CHARS_MAX };
     // The only error is the one that ends a value which is too long.
     if write!(quoted, "{value}").is_err() {
@@ -184,8 +184,8 @@ mod tests {
 
     #[test]
     fn long_values_are_cut_between_characters() {
-        assert_eq!(shown(&json!({"a": [1, null, "é"]})), r#"{"a":[1,null,"é"]}"#);
-        let cut = shown(&json!("é".repeat(10_000)));
+        assert_eq!(excerpt(&json!({"a": [1, null, "é"]})), r#"{"a":[1,null,"é"]}"#);
+        let cut = excerpt(&json!("é".repeat(10_000)));
         assert_eq!(cut.chars().count(), PROBLEM_VALUE_CHARS_MAX + 1);
         assert!(cut.ends_with('…'));
     }

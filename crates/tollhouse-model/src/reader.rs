@@ -188,7 +188,7 @@ fn push_field(path: &mut String, name: &str) {
         path.push_str(name);
         return;
     }
-    let shown = crate::problem::shown(&Value::from(name));
+    let shown = crate::problem::excerpt(&Value::from(name));
     write!(path, "[{shown}]").expect("writing to a string cannot fail");
 }
 

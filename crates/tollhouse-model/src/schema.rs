@@ -1,8 +1,8 @@
-//! JSON Schema: compiled once, then values are judged by it in the words that users of APISIX's
+//! JSON Schema: compiled once, then values are checked by it in the words that users of APISIX's
 //! Admin API know.
 //!
 //! The dialect is the common part of drafts 4, 6 and 7, with references inside of one document.
-//! Here is the face of it; documents are taken apart in `compile.rs`, values are judged in
+//! Here is the face of it; documents are taken apart in `compile.rs`, values are checked in
 //! `walk.rs`, and `core.rs` holds the schemas of the objects that a configuration consists of.
 //! Expressions, certificates and references between objects are no matter of schemas.
 

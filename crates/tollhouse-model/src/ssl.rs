@@ -44,7 +44,7 @@ pub enum SslKind {
     Client,
 }
 
-/// A certificate and its key. Either may be a reference to a secret, and is then not judged yet.
+/// A certificate and its key. Either may be a reference to a secret, and is then not checked yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificatePair {
     /// The certificate and those between it and the root, PEM.

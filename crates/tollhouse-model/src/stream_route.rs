@@ -67,7 +67,7 @@ pub struct StreamProtocol {
     pub name: String,
     /// The stream route that this one specialises.
     pub superior_id: Option<Id>,
-    /// What the protocol is told: an object.
+    /// The protocol's configuration: an object.
     pub conf: Option<Value>,
     /// What logs its commands.
     pub loggers: Vec<StreamLogger>,
@@ -80,7 +80,7 @@ pub struct StreamLogger {
     pub name: Option<String>,
     /// Which commands; in the protocol's own variables.
     pub filter: Option<Vec<Value>>,
-    /// What the plugin is told: an object.
+    /// The plugin's configuration: an object.
     pub conf: Option<Value>,
 }
 

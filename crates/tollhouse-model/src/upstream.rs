@@ -71,7 +71,7 @@ pub struct Node {
 pub enum Discovery {
     /// `dns`: the records of a name.
     Dns {
-        /// The name, and the port where records tell none: `app.example:8080`.
+        /// The name, and the port where records have none: `app.example:8080`.
         service_name: String,
     },
     /// `registry`, also spelt `polaris`: the instances of a service.
@@ -259,7 +259,7 @@ pub struct ActiveCheck {
 /// Judging by the traffic itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassiveCheck {
-    /// What it judges; tcp ignores statuses.
+    /// What it looks at; tcp ignores statuses.
     pub kind: CheckKind,
     /// Outcomes that count; passive defaults 5 successes, 5 / 2 / 7 failures.
     pub thresholds: Thresholds,

@@ -87,7 +87,7 @@ impl Variable {
         }
     }
 
-    /// What is wrong with its name, where that can be told: a path into a body that is none.
+    /// What is wrong with its name, where that is known: a path into a body that is none.
     pub fn problem(&self) -> Option<String> {
         match self {
             Variable::PostJson(path) => Path::parse(path).err(),
@@ -113,7 +113,7 @@ fn prefixed(name: &str) -> Option<Variable> {
     })
 }
 
-/// What can tell a variable's value: a request, in the data plane and in `explain`.
+/// What knows a variable's value: a request, in the data plane and in `explain`.
 pub trait Lookup {
     /// The value; `None` when absent.
     fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>>;

@@ -1,6 +1,6 @@
 //! The first operation of a GraphQL document: its kind, its name, and the fields it asks for.
 //!
-//! Enough of the grammar to tell what is GraphQL from what is not; whether it fits a schema is for
+//! Enough of the grammar to know what is GraphQL and what is not; whether it fits a schema is for
 //! its server to say.
 
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The first of a document; `None` where it is no GraphQL, or begins with something else.
+    /// The first of a document; `None` where it is not GraphQL, or begins with something else.
     pub fn parse(document: &str) -> Option<Operation> {
         if document.len() > DOCUMENT_BYTES_MAX {
             return None;

@@ -40,14 +40,14 @@ pub(super) fn public_key(pem: &str) -> Result<Vec<u8>, CertificateError> {
         PrivateKeyDer::Sec1(der) => {
             elliptic(|curve| EcdsaKeyPair::from_private_key_der(curve, der.secret_sec1_der()).ok())
         }
-        PrivateKeyDer::Pkcs8(der) => of_pkcs8(der.secret_pkcs8_der()),
+        PrivateKeyDer::Pkcs8(der) => from_pkcs8(der.secret_pkcs8_der()),
         _ => None,
     };
     let known = "its kind is none of RSA (2048 bits or more), ECDSA (P-256, P-384, P-521), Ed25519";
     found.ok_or_else(|| CertificateError::Key(known.to_owned()))
 }
 
-fn of_pkcs8(der: &[u8]) -> Option<Vec<u8>> {
+fn from_pkcs8(der: &[u8]) -> Option<Vec<u8>> {
     rsa(RsaKeyPair::from_pkcs8(der))
         .or_else(|| elliptic(|curve| EcdsaKeyPair::from_pkcs8(curve, der).ok()))
         .or_else(|| {

@@ -62,8 +62,8 @@ fn a_certificate_and_its_key_belong_together_whatever_the_kind() {
         let made = make(algorithm, 2090);
         let facts = check_pair(&made.cert, &made.key).expect("they belong together");
         assert_eq!(facts.subject_names, ["a.com", "*.a.com"]);
-        assert_eq!(shown_date(facts.not_before_unix_s), "2001-02-03");
-        assert_eq!(shown_date(facts.not_after_unix_s), "2090-04-05");
+        assert_eq!(format_date(facts.not_before_unix_s), "2001-02-03");
+        assert_eq!(format_date(facts.not_after_unix_s), "2090-04-05");
         assert_eq!(facts.intermediates, 0);
         assert_eq!(check_pair(&made.cert, &other.key), Err(CertificateError::Mismatch));
         assert_eq!(check_pair(&other.cert, &made.key), Err(CertificateError::Mismatch));

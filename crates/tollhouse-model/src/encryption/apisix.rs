@@ -1,7 +1,7 @@
 //! The form that APISIX nodes write and read: AES in CBC mode, padded as PKCS #7 says, the first 16
 //! bytes of the key being the first block's vector, in base64.
 //!
-//! The form has no check of its own: it hides secrets from who reads the store, and does not tell
+//! The form has no check of its own: it hides secrets from who reads the store, and does not show
 //! whether somebody changed them, nor for sure whether a text is one.
 
 use aws_lc_rs::cipher::{
@@ -30,7 +30,7 @@ pub(super) fn encrypt(key: &[u8], text: &str) -> Result<String, Unspecified> {
     Ok(STANDARD.encode(bytes))
 }
 
-/// Decrypts; `None` where the padding is wrong, or what comes out is no text.
+/// Decrypts; `None` where the padding is wrong, or what comes out is not text.
 pub(super) fn decrypt(key: &[u8], bytes: &[u8]) -> Option<String> {
     let mut bytes = bytes.to_vec();
     let cipher = PaddedBlockDecryptingKey::cbc_pkcs7(unbound(key).ok()?).ok()?;

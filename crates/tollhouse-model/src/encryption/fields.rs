@@ -70,7 +70,7 @@ pub fn seal_fields(
     sealing
 }
 
-/// The reverse of [`seal_fields`]. What no key opens stays as it is, and is told.
+/// The reverse of [`seal_fields`]. What no key opens stays as it is, and is reported.
 pub fn open_fields(
     conf: &mut Value,
     owner: &str,

@@ -18,7 +18,7 @@ pub(super) const PREFIX: &str = "tollhouse-sealed:";
 /// The version that is written.
 const VERSION: &str = "1";
 
-/// Bytes of a key's id: enough to tell the keys of a ring apart, and a key from any other.
+/// Bytes of a key's id: enough to keep the keys of a ring apart, and a key from any other.
 const ID_BYTES: usize = 8;
 
 /// Seals with a key of the ring.

@@ -156,13 +156,13 @@ fn what_no_key_opens_stays_and_is_told() {
     let conf = json!({"key": marked, "list": [{"old": apisix(&[KEY_256]).seal("x", "")}]});
     let fields = ["key", "list.old"];
     let mut opened = conf.clone();
-    let told: Vec<_> = open_fields(&mut opened, "p", &fields, &ring(&RING))
+    let unopened: Vec<_> = open_fields(&mut opened, "p", &fields, &ring(&RING))
         .into_iter()
         .map(|it| (it.field, it.certainty))
         .collect();
     let expected =
         [("key".to_owned(), Certainty::Marked), ("list.old".to_owned(), Certainty::Likely)];
-    assert_eq!((told.as_slice(), &opened), (&expected[..], &conf));
+    assert_eq!((unopened.as_slice(), &opened), (&expected[..], &conf));
     let mut sealed = conf.clone();
     let sealing = seal_fields(&mut sealed, "p", &fields, &ring(&RING));
     assert_eq!((sealing.unopened.len(), &sealed["key"]), (1, &conf["key"]));

@@ -39,7 +39,7 @@ pub(super) enum Test {
     /// `has`: an array-valued variable holds this element.
     Holds(Right),
     Networks(Box<[IpNet]>),
-    /// A comparison that no value can pass, such as `>` with text that is no number.
+    /// A comparison that no value can pass, such as `>` with text that is not a number.
     Never,
 }
 

@@ -91,7 +91,7 @@ impl Piece<'_> {
 
 /// Whether two numbers are worth the same.
 pub(crate) fn numbers_equal(one: &Number, other: &Number) -> bool {
-    // Integers beyond what a float can hold are told apart.
+    // Integers beyond what a float can hold are kept apart.
     one == other || (one.as_f64() == other.as_f64() && (one.is_f64() || other.is_f64()))
 }
 

@@ -14,7 +14,7 @@ const NOTED_BYTES: usize = 64;
 /// Members of an object that are compared one by one.
 const COMPARED_MAX: usize = 8;
 
-/// What is no JSON.
+/// What is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed {
     /// The offset of the first byte that is wrong; the length of a text that ends too early.
@@ -37,7 +37,7 @@ impl<'t> Document<'t> {
     /// Checks a text.
     ///
     /// # Errors
-    /// One that is no JSON, is nested deeper than [`DEPTH_MAX`], or has 4 GiB or more.
+    /// One that is not JSON, is nested deeper than [`DEPTH_MAX`], or has 4 GiB or more.
     pub fn parse(text: &'t [u8]) -> Result<Self, Malformed> {
         let text =
             std::str::from_utf8(text).map_err(|error| Malformed { at: error.valid_up_to() })?;

@@ -43,7 +43,7 @@ impl<'d> Piece<'d> {
         }
     }
 
-    /// Where it begins in the document; tells it from all others.
+    /// Where it begins in the document; distinguishes it from all others.
     pub fn begin(&self) -> usize {
         self.at as usize
     }

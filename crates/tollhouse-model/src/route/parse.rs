@@ -91,7 +91,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> Route {
     }
 }
 
-/// What no field can judge alone.
+/// What is checked of several fields together.
 fn check_together(reader: &mut Reader<'_>, fields: &Fields) {
     match (fields.contains_key("uri"), fields.contains_key("uris")) {
         (true, true) => {

@@ -88,7 +88,7 @@ fn a_list_without_methods_leaves_the_method_open() {
 }
 
 #[test]
-fn each_field_is_judged() {
+fn each_field_is_checked() {
     let lua = "Lua is not available";
     let table = [
         (json!({"urii": "/b"}), "unknown field \"urii\""),

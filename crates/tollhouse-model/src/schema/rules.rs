@@ -24,7 +24,7 @@ pub(super) enum Node {
     Rules(Box<Rules>),
 }
 
-/// The keywords of one schema, in the order in which they are judged.
+/// The keywords of one schema, in the order in which they are checked.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     pub(super) types: Option<Types>,
@@ -160,7 +160,7 @@ pub(super) struct NumberRules {
     pub(super) multiple_of: Option<f64>,
 }
 
-/// Schemas that judge the same value once more.
+/// Schemas that check the same value once more.
 #[derive(Debug, Default)]
 pub(super) struct Combined {
     pub(super) all_of: Vec<NodeId>,
@@ -184,7 +184,7 @@ pub(super) struct Conditional {
     pub(super) otherwise: Option<Branch>,
 }
 
-/// The formats that are judged; any other name is a remark.
+/// The formats that are checked; any other name is a remark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Ipv4,

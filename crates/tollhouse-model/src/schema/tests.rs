@@ -14,7 +14,7 @@ fn verdict(document: Value, value: Value) -> String {
     }
 }
 
-/// A value and its text are judged alike, and get the same defaults.
+/// A value and its text are checked alike, and get the same defaults.
 fn assert_same_as_text(schema: &Schema, value: &Value) {
     let text = value.to_string();
     let document = crate::json::Document::parse(text.as_bytes()).expect("it is JSON");
@@ -112,7 +112,7 @@ fn texts_and_numbers_have_bounds() {
 }
 
 #[test]
-fn objects_are_judged_property_by_property() {
+fn objects_are_checked_property_by_property() {
     let two = json!({
         "type": "object",
         "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
@@ -175,7 +175,7 @@ fn objects_are_judged_property_by_property() {
 }
 
 #[test]
-fn lists_are_judged_item_by_item() {
+fn lists_are_checked_item_by_item() {
     check_all([
         (
             json!({"items": {"type": "string"}}),

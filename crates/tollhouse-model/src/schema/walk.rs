@@ -1,9 +1,9 @@
 //! Judges a value by a compiled schema, filling in defaults on the way.
 //!
-//! Keywords are judged in the order in which the schema library that users of APISIX know judges
+//! Keywords are checked in the order in which the schema library that users of APISIX know checks
 //! them, so that of several faults the same one is reported; properties go in the order of the
 //! document. Defaults of an object stand before its `allOf`, `anyOf`, `oneOf`, `if` and `not` are
-//! judged, as they do there. Objects, lists and the combining keywords have files of their own.
+//! checked, as they do there. Objects, lists and the combining keywords have files of their own.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -44,7 +44,7 @@ enum Voice {
     Silent,
 }
 
-/// One value being judged.
+/// One value being checked.
 pub(super) struct Walk<'s> {
     nodes: &'s [Node],
     subject: Subject,

@@ -36,7 +36,7 @@ const GCP_TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 const GCP_ENTRIES_URI: &str = "https://secretmanager.googleapis.com/v1";
 const GCP_SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 
-/// How a URI is judged in APISIX; what it asks is that there be a scheme and a host.
+/// How a URI is checked in APISIX; what it asks is that there be a scheme and a host.
 const URI_PATTERN: &str = r"^[^\/]+:\/\/([\da-zA-Z.-]+|\[[\da-fA-F:]+\])(:\d+)?";
 
 impl Secret {

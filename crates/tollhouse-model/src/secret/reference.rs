@@ -98,7 +98,7 @@ impl fmt::Display for SecretRef {
     }
 }
 
-/// Whether a text is meant as a reference, be it whole or not: such a text is not judged as the
+/// Whether a text is meant as a reference, be it whole or not: such a text is not checked as the
 /// value it stands for.
 pub fn is_reference(text: &str) -> bool {
     text.starts_with(KEEPER_PREFIX) || after_environment_prefix(text).is_some()

@@ -78,7 +78,7 @@ pub enum NoAnswer {
     Empty,
 }
 
-/// Replaces the references within `value` by what `source` knows; tells of those that came to no
+/// Replaces the references within `value` by what `source` knows; reports those that came to no
 /// value.
 pub fn resolve_in(value: &mut Value, source: Option<&dyn SecretSource>) -> Vec<Unanswered> {
     let mut unanswered = Vec::new();
@@ -181,7 +181,7 @@ mod tests {
             })
         );
         unanswered.sort_by(|one, other| one.field.cmp(&other.field));
-        let told: Vec<_> = unanswered
+        let reported: Vec<_> = unanswered
             .iter()
             .map(|it| (it.field.as_str(), it.reference.as_str(), it.answer))
             .collect();
@@ -192,7 +192,7 @@ mod tests {
             ("list.none", "$ENV://NO", NoAnswer::Unknown),
             ("missing", "$env://MISSING", NoAnswer::Unknown),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         let mut conf = json!({"key": "$env://KEY"});
         assert_eq!(resolve_in(&mut conf, None).len(), 1, "nobody answers");
     }

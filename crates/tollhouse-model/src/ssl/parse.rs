@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use super::{CertificatePair, ClientVerification, Ssl, SslKind, TlsVersion};
-use crate::certificate::{self, CertificateError, CertificateFacts, Validity, shown_date};
+use crate::certificate::{self, CertificateError, CertificateFacts, Validity, format_date};
 use crate::expr::Expr;
 use crate::limits::{CERTIFICATE_CHARS, PRIVATE_KEY_CHARS};
 use crate::reader::{Fields, Reader, Unknown};
@@ -32,7 +32,7 @@ const FIELDS: [&str; 16] = [
 ];
 
 /// Further pairs beside the first, at most: there are only so many types of keys, and each costs
-/// a signature's worth of work to judge.
+/// a signature's worth of work to check.
 const FURTHER_PAIRS_MAX: usize = 16;
 
 /// Certificates between a client's own and the root, at most: what TLS libraries follow.
@@ -90,7 +90,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields, now: SystemTime) -> Op
     })
 }
 
-/// What no field can judge alone.
+/// What is checked of several fields together.
 fn check_together(reader: &mut Reader<'_>, fields: &Fields, kind: SslKind) {
     let has = |name: &str| fields.contains_key(name);
     let paired = has("cert") && has("key");
@@ -117,7 +117,7 @@ fn read_pairs(
     let certs =
         reader.optional(fields, "certs", |reader, value| read_list(reader, value, read_cert));
     let keys = reader.optional(fields, "keys", |reader, value| read_list(reader, value, read_key));
-    // What is no list has been reported where it stands.
+    // What is not a list has been reported where it stands.
     let count = |name| fields.get(name).map_or(Some(0), |value| value.as_array().map(Vec::len));
     if let (Some(certs), Some(keys)) = (count("certs"), count("keys"))
         && certs != keys
@@ -128,20 +128,20 @@ fn read_pairs(
     }
     let first = cert.zip(key).map(|(cert, key)| CertificatePair { cert, key });
     if let Some(pair) = &first {
-        judge(reader, pair, "cert", "", now);
+        check_pair(reader, pair, "cert", "", now);
     }
     let further = certs.unwrap_or_default().into_iter().zip(keys.unwrap_or_default());
     let further: Vec<_> = further.map(|(cert, key)| CertificatePair { cert, key }).collect();
     for (index, pair) in further.iter().enumerate() {
         let prefix = format!("failed to handle cert-key pair[{}]: ", index + 1);
-        judge(reader, pair, &format!("certs[{index}]"), &prefix, now);
+        check_pair(reader, pair, &format!("certs[{index}]"), &prefix, now);
     }
     Some(std::iter::once(first?).chain(further).collect())
 }
 
 /// Whether a certificate and its key can be read, belong together and are in date. What only
-/// refers to a secret is judged when that is known.
-fn judge(
+/// refers to a secret is checked when that is known.
+fn check_pair(
     reader: &mut Reader<'_>,
     pair: &CertificatePair,
     field: &str,
@@ -173,9 +173,9 @@ fn out_of_date(facts: &CertificateFacts, path: &str, now: SystemTime) -> Option<
     let reason = match facts.validity(now) {
         Validity::Valid => return None,
         Validity::NotYet => {
-            format!("not valid before {}", shown_date(facts.not_before_unix_s))
+            format!("not valid before {}", format_date(facts.not_before_unix_s))
         }
-        Validity::Expired => format!("expired on {}", shown_date(facts.not_after_unix_s)),
+        Validity::Expired => format!("expired on {}", format_date(facts.not_after_unix_s)),
     };
     let hint = "clients that verify it will refuse the connection";
     Some(Problem::warning(path, reason).with_hint(hint))
@@ -262,7 +262,7 @@ fn read_ca(reader: &mut Reader<'_>, value: &Value) -> Option<String> {
     Some(ca)
 }
 
-/// A pattern for paths; judged as the one of a route's condition is.
+/// A pattern for paths; checked as the one of a route's condition is.
 fn read_pattern(reader: &mut Reader<'_>, value: &Value) -> Option<String> {
     let text = reader.text(value)?;
     let mut problems = Problems::new();

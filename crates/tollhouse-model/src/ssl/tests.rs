@@ -94,7 +94,7 @@ fn keys_are_never_shown() {
 }
 
 #[test]
-fn what_refers_to_a_secret_is_judged_later() {
+fn what_refers_to_a_secret_is_checked_later() {
     let made = usual();
     let table = [
         ("$secret://vault/1/ssl/cert", "$env://KEY", ""),

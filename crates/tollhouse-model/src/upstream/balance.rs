@@ -88,7 +88,7 @@ fn read_hash_on(reader: &mut Reader<'_>, fields: &Fields, source: Source) -> Opt
             Some(HashOn::Variable(name.to_owned()))
         }
         Source::Header => {
-            // The web server's variable for a header cannot tell `_` from `-`; neither can we.
+            // The web server's variable for a header cannot distinguish `_` from `-`; neither can we.
             let name = key(reader, fields, NAME_PATTERN, name_is_valid)?;
             Some(HashOn::Header(name.to_ascii_lowercase().replace('_', "-")))
         }

@@ -68,7 +68,7 @@ fn read_host(reader: &mut Reader<'_>, value: &Value) -> Option<(String, Option<u
     if host.parse::<std::net::Ipv6Addr>().is_ok() {
         return Some((host.to_owned(), None));
     }
-    // What is no address is a name that nobody resolves, as in APISIX.
+    // What is not an address is a name that nobody resolves, as in APISIX.
     Some(parse_address(host).unwrap_or_else(|_| (host.to_owned(), None)))
 }
 

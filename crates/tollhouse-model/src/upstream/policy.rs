@@ -44,7 +44,7 @@ macro_rules! policies {
         }
 
         impl Policy {
-            /// All of them, in the order in which people are told.
+            /// All of them, in the order in which people see them.
             pub const ALL: &'static [Policy] = &[$(Policy::$policy),+];
 
             /// Its name in documents.

@@ -136,7 +136,7 @@ fn hashing_reads_its_key_by_its_source() {
 }
 
 #[test]
-fn each_field_is_judged() {
+fn each_field_is_checked() {
     let none = "matches none of the enum values";
     let table = [
         (json!({"type": "random"}), "type: has no effect: nodes take turns"),

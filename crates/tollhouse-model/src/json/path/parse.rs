@@ -34,10 +34,8 @@ impl<'t> Parser<'t> {
     fn further(&mut self, segments: &mut Vec<Segment>) -> Result<(), String> {
         loop {
             if self.takes("..") {
-                let segment = match self.takes("[") {
-                    true => self.bracket(true)?,
-                    false => self.name_or_any(true)?,
-                };
+                let segment =
+                    if self.takes("[") { self.bracket(true)? } else { self.name_or_any(true)? };
                 segments.push(segment);
             } else if self.takes(".[") || self.takes("[") {
                 segments.push(self.bracket(false)?);
@@ -70,10 +68,7 @@ impl<'t> Parser<'t> {
         while self.takes(",") {
             selectors.push(self.selector()?);
         }
-        match self.takes("]") {
-            true => Ok(Segment { descends, selectors }),
-            false => Err(self.unexpected()),
-        }
+        if self.takes("]") { Ok(Segment { descends, selectors }) } else { Err(self.unexpected()) }
     }
 
     fn selector(&mut self) -> Result<Selector, String> {

@@ -214,7 +214,8 @@ fn check_extras() -> Vec<Value> {
     checks.into_iter().map(|checks| json!({"checks": checks})).collect()
 }
 
-fn route_extras() -> Vec<Value> {
+/// What a route may say of the line of a request and its host.
+fn route_match_extras() -> Vec<Value> {
     vec![
         json!({}),
         json!({"uri": null}),
@@ -244,6 +245,12 @@ fn route_extras() -> Vec<Value> {
         json!({"hosts": []}),
         json!({"hosts": ["a", "a"]}),
         json!({"host": "a", "hosts": ["b"]}),
+    ]
+}
+
+/// What a route may say of addresses and variables.
+fn route_condition_extras() -> Vec<Value> {
+    vec![
         json!({"remote_addr": "10.0.0.1"}),
         json!({"remote_addr": "10.0.0.0/8"}),
         json!({"remote_addr": "10.0.0.0/33"}),
@@ -262,6 +269,12 @@ fn route_extras() -> Vec<Value> {
         json!({"vars": [[]]}),
         json!({"vars": [["arg_a", "~~", "("]]}),
         json!({"vars": "arg_a"}),
+    ]
+}
+
+/// What a route may say of what happens to its requests.
+fn route_action_extras() -> Vec<Value> {
+    vec![
         json!({"filter_func": "function(vars) return true end"}),
         json!({"filter_func": "return true"}),
         json!({"script": "return { 1, 2, 3 }", "upstream_id": null}),
@@ -323,7 +336,10 @@ fn check_agreement(name: &str, is_read: fn(&Value) -> bool, objects: &[Value]) {
 #[test]
 fn routes_pass_where_they_can_be_read() {
     let base = json!({"uri": "/a", "upstream_id": 1});
-    let mut objects = with_each(&base, &route_extras());
+    let mut objects = with_each(
+        &base,
+        &[route_match_extras(), route_condition_extras(), route_action_extras()].concat(),
+    );
     objects.extend(with_each(&base, &common()));
     objects.extend(inline(&base));
     check_agreement("route", route_is_read, &objects);
@@ -357,12 +373,12 @@ fn upstream_differences() -> Vec<(Value, LetThroughBy, &'static str)> {
     let (schema, reader) = (LetThroughBy::Schema, LetThroughBy::Reader);
     let pair = json!({"client_cert": "x".repeat(128), "client_key": "x".repeat(64)});
     vec![
-        (json!({"scheme": "grpc"}), schema, "what is spoken is judged where it is served"),
-        (json!({"scheme": "udp"}), schema, "what is spoken is judged where it is served"),
+        (json!({"scheme": "grpc"}), schema, "what is spoken is checked where it is served"),
+        (json!({"scheme": "udp"}), schema, "what is spoken is checked where it is served"),
         (
             json!({"nodes": null, "service_name": "a", "discovery_type": "nacos"}),
             schema,
-            "kinds of discovery are judged where they are served",
+            "kinds of discovery are checked where they are served",
         ),
         (json!({"tls": {"client_cert_id": "1"}}), schema, "ssl objects are looked up elsewhere"),
         (json!({ "tls": pair }), schema, "certificates are looked at elsewhere"),
@@ -378,12 +394,12 @@ fn upstream_differences() -> Vec<(Value, LetThroughBy, &'static str)> {
         (
             json!({"checks": {"active": {"http_path": "/a b"}}}),
             schema,
-            "request lines are judged by the reader",
+            "request lines are checked by the reader",
         ),
         (
             json!({"checks": {"active": {"req_headers": ["no header line"]}}}),
             schema,
-            "header lines are judged by the reader",
+            "header lines are checked by the reader",
         ),
         (json!({"id": "2"}), schema, "the key of an object is known to its caller"),
         (json!({"retries": "$env://N"}), schema, "secrets are known later"),
@@ -401,11 +417,11 @@ fn upstream_differences() -> Vec<(Value, LetThroughBy, &'static str)> {
 fn route_differences() -> Vec<(Value, LetThroughBy, &'static str)> {
     let (schema, reader) = (LetThroughBy::Schema, LetThroughBy::Reader);
     vec![
-        (json!({"plugins": {"cors": 1}}), schema, "confs are judged with their plugins"),
+        (json!({"plugins": {"cors": 1}}), schema, "confs are checked with their plugins"),
         (
             json!({"plugins": {"cors": {"_meta": {"disabled": true}}}}),
             schema,
-            "confs are judged with their plugins",
+            "confs are checked with their plugins",
         ),
         (json!({"priority": "$env://P"}), schema, "secrets are known later"),
         (json!({"priority": 1e300}), schema, "a limit of the reader"),

@@ -218,7 +218,7 @@ fn upstreams_are_refused_in_the_known_words() {
     ]);
 }
 
-/// Objects that a schema alone judges.
+/// Objects that a schema alone checks.
 fn check_shapes(table: impl IntoIterator<Item = (&'static str, Value, &'static str)>) {
     for (name, value, expected) in table {
         let shown = format!("{name} {value}");

@@ -73,9 +73,8 @@ impl<'s> Walk<'s> {
             return self.refuse(|| "check contains: empty array is invalid".to_owned());
         }
         // A walk over items ends with the first that is refused: here, with the first good one.
-        let search = value.each_item(&mut |_, item| match self.would_apply(branch, item) {
-            true => Err(String::new()),
-            false => Ok(()),
+        let search = value.each_item(&mut |_, item| {
+            if self.would_apply(branch, item) { Err(String::new()) } else { Ok(()) }
         });
         match search {
             Err(_) => Ok(()),

@@ -8,7 +8,7 @@ use super::Verdict;
 use crate::json::Kind;
 use crate::schema::equal::{equal, first_repeated};
 
-/// A value that is judged, and that defaults are filled into.
+/// A value that is checked, and that defaults are filled into.
 ///
 /// A list without items is an object without members as well: the two look alike to Lua, and
 /// clients that speak to it write either. It becomes an object with the first member that it gets.

@@ -135,10 +135,7 @@ impl<'s> Walk<'s> {
                     });
                 }
             }
-            match described {
-                true => Ok(()),
-                false => self.check_additional(&rules.additional, name, field),
-            }
+            if described { Ok(()) } else { self.check_additional(&rules.additional, name, field) }
         })
     }
 
@@ -161,7 +158,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// `propertyNames`: each name is judged as a text.
+    /// `propertyNames`: each name is checked as a text.
     pub(super) fn check_names<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {
         value.each_member(&mut |name, _| {
             self.check(node, &mut Value::from(name)).or_else(|inner| {

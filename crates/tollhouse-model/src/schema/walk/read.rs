@@ -1,4 +1,4 @@
-//! A value that stands in a text, judged where it stands: what is filled in is noted beside it.
+//! A value that stands in a text, checked where it stands: what is filled in is noted beside it.
 
 use std::borrow::Cow;
 use std::cell::RefCell;

@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use serde_json::Value;
 use tollhouse_model::Kind;
 use tollhouse_model::encryption::Keyring;
-use tollhouse_model::problem::shown;
+use tollhouse_model::problem::excerpt;
 use tollhouse_plugin::sealing;
 
 use super::plan::{Change, Plan, changed_fields};
@@ -92,13 +92,13 @@ fn add_change(text: &mut String, change: &Change, colours: Colours, keyring: &Ke
         let name = path.join(".");
         match (at(&before, &path), at(&after, &path)) {
             (Some(old), Some(new)) => {
-                writeln!(text, "    {name}: {} → {}", shown(old), shown(new)).expect(STRING);
+                writeln!(text, "    {name}: {} → {}", excerpt(old), excerpt(new)).expect(STRING);
             }
             (None, Some(new)) => {
-                writeln!(text, "    {} {name}: {}", colours.sign('+'), shown(new)).expect(STRING);
+                writeln!(text, "    {} {name}: {}", colours.sign('+'), excerpt(new)).expect(STRING);
             }
             (Some(old), None) => {
-                writeln!(text, "    {} {name}: {}", colours.sign('-'), shown(old)).expect(STRING);
+                writeln!(text, "    {} {name}: {}", colours.sign('-'), excerpt(old)).expect(STRING);
             }
             (None, None) => {}
         }

@@ -70,3 +70,9 @@ impl fmt::Debug for ManualClock {
 pub(crate) fn to_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// When something ends that lives for `ttl` from now; no later than the last time that a signed
+/// number of 64 bits holds, since that is what files keep.
+pub(crate) fn expiry_after(now_ms: u64, ttl: Duration) -> u64 {
+    now_ms.saturating_add(to_ms(ttl)).min(i64::MAX.unsigned_abs())
+}

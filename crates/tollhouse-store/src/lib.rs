@@ -18,21 +18,23 @@ mod clock;
 pub mod conformance;
 mod entry;
 mod error;
+mod future;
 mod lease;
 pub mod limits;
+mod options;
 mod store;
 mod transaction;
 mod watch;
 
-pub use backend::{
-    HistoryKept, Location, Options, Progress, backup_directory, open, open_with, read_directory,
-};
+pub use backend::{Progress, backup_directory, open, open_with, read_directory};
 pub use changes::{Changes, Event};
 pub use clock::{Clock, ManualClock};
 pub use entry::{Entry, Listing, Revision};
 pub use error::{ErrorKind, StoreError};
+pub use future::BoxFuture;
 pub use lease::LeaseId;
 pub use limits::Limits;
-pub use store::{BoxFuture, Store};
+pub use options::{HistoryKept, Location, Options};
+pub use store::Store;
 pub use transaction::{Committed, Condition, Operation, Transaction};
 pub use watch::{Lost, Watch, WatchEvent, WatchSource};

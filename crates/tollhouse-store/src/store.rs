@@ -2,15 +2,12 @@
 
 use crate::entry::{Entry, Listing, Revision};
 use crate::error::StoreError;
+use crate::future::BoxFuture;
 use crate::lease::LeaseId;
 use crate::limits::Limits;
 use crate::transaction::{Committed, Transaction};
 use crate::watch::Watch;
-use std::pin::Pin;
 use std::time::Duration;
-
-/// A future on the heap that may move between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Keys and values under one rising revision, as etcd has them.
 ///

@@ -5,7 +5,7 @@
 
 use crate::changes::Changes;
 use crate::entry::Revision;
-use crate::store::BoxFuture;
+use crate::future::BoxFuture;
 
 /// What a watcher receives.
 #[derive(Clone, Debug, PartialEq, Eq)]

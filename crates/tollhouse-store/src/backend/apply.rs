@@ -5,13 +5,11 @@
 
 use super::leases::Leases;
 use crate::changes::{Changes, Event};
-use crate::clock::to_ms;
 use crate::entry::{Entry, Revision};
 use crate::error::StoreError;
 use crate::lease::LeaseId;
 use crate::transaction::{Committed, Condition, Operation, Transaction};
 use bytes::Bytes;
-use std::time::Duration;
 
 /// Entries by key.
 pub(crate) trait Table {
@@ -147,12 +145,6 @@ impl<T: Table> Step<'_, T> {
         }
         Ok(previous)
     }
-}
-
-/// When something ends that lives for `ttl` from now; no later than the last time that a signed
-/// number of 64 bits holds, since that is what files keep.
-pub(crate) fn expiry_after(now_ms: u64, ttl: Duration) -> u64 {
-    now_ms.saturating_add(to_ms(ttl)).min(i64::MAX.unsigned_abs())
 }
 
 /// The transaction that removes these keys, which have expired or whose lease was revoked.

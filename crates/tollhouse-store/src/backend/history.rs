@@ -3,12 +3,12 @@
 //! A watcher is a position in the common history, not a queue of its own: it costs a few bytes, and a
 //! slow one holds nobody up. When what it would read next has been dropped, it is lost and learns so.
 
-use super::HistoryKept;
 use crate::changes::Changes;
 use crate::entry::Revision;
 use crate::error::StoreError;
+use crate::future::BoxFuture;
 use crate::limits::{HISTORY_BYTES_MAX, HISTORY_COMMITS_MAX};
-use crate::store::BoxFuture;
+use crate::options::HistoryKept;
 use crate::watch::{Lost, Watch, WatchEvent, WatchSource};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,8 +3,8 @@
 //! They live in memory only: their holders are in the same process, and end with it. What was put under a
 //! lease is kept with the time at which it ends, and so ends after a restart as well.
 
-use super::apply::expiry_after;
 use crate::changes::Changes;
+use crate::clock::expiry_after;
 use crate::error::StoreError;
 use crate::lease::LeaseId;
 use crate::limits::LEASES_MAX;

@@ -3,16 +3,17 @@
 //! Commits happen at once, under a lock that is held for the commit only; one thread waits for what
 //! expires. How much it holds is bounded by what is put into it.
 
-use super::Options;
 use super::apply::{Applied, Table, Terms, apply, removal};
 use super::history::History;
 use super::leases::Leases;
 use crate::clock::Clock;
 use crate::entry::{Entry, Listing, Revision};
 use crate::error::StoreError;
+use crate::future::BoxFuture;
 use crate::lease::LeaseId;
 use crate::limits::{EXPIRED_PER_COMMIT_MAX, EXPIRY_WAIT_MAX, Limits};
-use crate::store::{BoxFuture, Store};
+use crate::options::Options;
+use crate::store::Store;
 use crate::transaction::{Committed, Transaction};
 use crate::watch::Watch;
 use std::collections::{BTreeMap, BTreeSet};

@@ -20,13 +20,14 @@ mod writer;
 pub use outside::Progress;
 pub(super) use outside::{copy, read};
 
-use super::Options;
 use super::history::History;
 use crate::entry::{Entry, Listing, Revision};
 use crate::error::StoreError;
+use crate::future::BoxFuture;
 use crate::lease::LeaseId;
 use crate::limits::Limits;
-use crate::store::{BoxFuture, Store};
+use crate::options::Options;
+use crate::store::Store;
 use crate::transaction::{Committed, Transaction};
 use crate::watch::Watch;
 use file::{DirectoryLock, StoreFile};

@@ -1,11 +1,11 @@
 //! All backends against the common suite, and backups of the one that lies in a file.
 
 use super::*;
-use crate::clock::ManualClock;
+use crate::clock::{Clock, ManualClock};
 use crate::conformance::{self, Subject};
 use crate::entry::Revision;
+use crate::future::BoxFuture;
 use crate::limits::{HISTORY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::store::BoxFuture;
 use crate::transaction::Transaction;
 use std::fs;
 use std::time::Duration;

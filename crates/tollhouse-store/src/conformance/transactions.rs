@@ -3,7 +3,7 @@
 use super::{Case, Fixture, put, together};
 use crate::entry::Revision;
 use crate::error::{ErrorKind, StoreError};
-use crate::store::BoxFuture;
+use crate::future::BoxFuture;
 use crate::transaction::Transaction;
 
 /// How many authors commit side by side.

@@ -3,7 +3,7 @@
 use super::{Case, Fixture, end, next, together};
 use crate::changes::Event;
 use crate::entry::Revision;
-use crate::store::BoxFuture;
+use crate::future::BoxFuture;
 use crate::transaction::Transaction;
 use crate::watch::{Lost, Watch, WatchEvent};
 use std::future::poll_fn;

@@ -326,7 +326,7 @@ pub(super) fn create_private(path: &Path) -> Result<File, StoreError> {
 #[cfg(test)]
 pub(super) fn set_test_bounds(
     connection: &Connection,
-    options: &crate::backend::Options,
+    options: &crate::options::Options,
 ) -> rusqlite::Result<()> {
     if let Some(pages) = options.pages_max {
         connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))?;

@@ -1,11 +1,11 @@
 //! The way to the writing thread: what is asked of it, how much of that may wait, and what it takes at once.
 
 use super::writer::Writer;
-use crate::backend::Options;
 use crate::backend::history::History;
 use crate::error::StoreError;
 use crate::lease::LeaseId;
 use crate::limits::{Limits, OPERATIONS_MAX};
+use crate::options::Options;
 use crate::transaction::{Committed, Transaction};
 use rusqlite::Connection;
 use std::path::PathBuf;

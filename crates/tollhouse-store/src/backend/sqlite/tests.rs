@@ -8,9 +8,10 @@ mod outside;
 mod sync;
 
 use super::*;
-use crate::backend::{Location, open, open_with};
+use crate::backend::{open, open_with};
 use crate::clock::{Clock, ManualClock};
 use crate::error::ErrorKind;
+use crate::options::Location;
 use crate::watch::{Lost, WatchEvent};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

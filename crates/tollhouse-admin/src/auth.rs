@@ -46,7 +46,7 @@ pub(crate) fn check_key(options: &Options, call: &Call) -> Result<(), Reply> {
     if options.key_check == KeyCheck::Off {
         return Ok(());
     }
-    judge(&options.keys, call).map(drop).map_err(|description| {
+    authorise(&options.keys, call).map(drop).map_err(|description| {
         let body = json!({"error_msg": "failed to check token", "description": description});
         Reply::json(StatusCode::UNAUTHORIZED, &body)
     })
@@ -56,11 +56,11 @@ pub(crate) fn check_key(options: &Options, call: &Call) -> Result<(), Reply> {
 pub(crate) fn role(options: &Options, call: &Call) -> Role {
     match options.key_check {
         KeyCheck::Off => Role::Admin,
-        KeyCheck::Required => judge(&options.keys, call).unwrap_or(Role::Viewer),
+        KeyCheck::Required => authorise(&options.keys, call).unwrap_or(Role::Viewer),
     }
 }
 
-fn judge(keys: &[AdminKey], call: &Call) -> Result<Role, &'static str> {
+fn authorise(keys: &[AdminKey], call: &Call) -> Result<Role, &'static str> {
     let presented = presented(call).ok_or("missing apikey")?;
     // Every key is compared in full: how long it takes says nothing about any of them.
     let mut found = None;

@@ -56,7 +56,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<Option<Value>, Reply> {
     }
 }
 
-/// A body that is no document, given back so that its sender recognises it.
+/// A body that is not a document, given back so that its sender recognises it.
 pub(crate) fn undecodable(reason: &str, body: &[u8]) -> Reply {
     let echo = &body[..body.len().min(ECHO_BYTES_MAX)];
     let text = format!("invalid request body: {reason}");

@@ -10,10 +10,10 @@ use hyper::header::{
 };
 use hyper::{Method, StatusCode};
 
-use crate::api::Admin;
 use crate::auth;
 use crate::body;
 use crate::call::Call;
+use crate::context::Admin;
 use crate::crud;
 use crate::limits::{BODY_BYTES_MAX, DOCUMENT_BYTES_MAX};
 use crate::openapi;
@@ -23,6 +23,7 @@ use crate::registry;
 use crate::reply::{Reply, WireResponse};
 use crate::resource::{self, Layout, Resource};
 use crate::schema_api;
+use crate::standalone;
 use crate::validate;
 
 /// Where the Admin API begins.
@@ -79,8 +80,8 @@ where
     if call.method == Method::HEAD && segments.is_empty() {
         return Ok(Reply::bare(StatusCode::OK));
     }
-    if let Some(standalone) = &admin.standalone {
-        return standalone.answer(admin, call, &segments, body).await;
+    if let Some(document) = &admin.document {
+        return standalone::answer(admin, document, call, (&segments, body)).await;
     }
     if segments.is_empty() || !METHODS.contains(&call.method) {
         return Err(not_registered());

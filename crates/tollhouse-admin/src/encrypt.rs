@@ -6,7 +6,7 @@ use tollhouse_model::Kind;
 use tollhouse_model::encryption::{Certainty, SSL_FIELDS, Unopened};
 use tollhouse_plugin::sealing::{self, PrivateKeys};
 
-use crate::api::Parts;
+use crate::context::Parts;
 use crate::options::Role;
 use crate::reply::Reply;
 use crate::resource::Resource;
@@ -31,7 +31,7 @@ pub(crate) fn open_written(
     let unopened =
         sealing::unseal(kind, value, &parts.catalogue, &parts.keyring, PrivateKeys::Opened);
     let marked = |it: &Unopened| it.certainty == Certainty::Marked;
-    // Certificates are judged with their keys, in words of their own.
+    // Certificates are checked with their keys, in words of their own.
     match unopened.into_iter().find(marked).filter(|_| !resource.holds_private_keys()) {
         Some(Unopened { field, .. }) => {
             Err(Reply::bad(format!("failed to open the sealed value of \"{field}\"")))

@@ -20,7 +20,7 @@ pub(crate) mod collections;
 pub(crate) mod facts;
 
 use self::collections::{Collections, Creation};
-use self::facts::{Facts, Identity};
+use self::facts::{Facts, GLOBAL_RULES, Identity};
 
 /// Makes facts of a value; the path is without the key prefix: `routes/1`.
 pub(crate) type Inspect = dyn Fn(&str, &[u8]) -> Facts + Send + Sync;
@@ -71,9 +71,6 @@ const RANKS: [&str; 8] = [
     "global_rules",
     "upstreams",
 ];
-
-/// The collection of global rules.
-const GLOBAL_RULES: &str = "global_rules/";
 
 /// What the gateway itself keeps under the prefix, which are no objects.
 pub(crate) const OWN_KEYS: &str = "tollhouse/";

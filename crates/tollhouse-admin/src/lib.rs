@@ -2,7 +2,7 @@
 //! the configuration store.
 //!
 //! [`AdminApi`] answers requests, [`serve`] puts it behind a listener. What a data plane makes of the
-//! objects is no matter of this crate: it follows the store. Objects of the service registry live in
+//! objects is not known in this crate: the data plane follows the store. Objects of the service registry live in
 //! that registry, and have paths of their own.
 
 #![forbid(unsafe_code)]
@@ -12,8 +12,10 @@ mod arguments;
 mod auth;
 mod body;
 mod call;
+mod context;
 mod crud;
 mod dispatch;
+mod document;
 mod encrypt;
 mod host;
 mod index;
@@ -37,14 +39,15 @@ mod standalone;
 mod validate;
 mod yaml;
 
-pub use api::{AdminApi, Parts};
+pub use api::AdminApi;
+pub use context::Parts;
+pub use document::{Document, DocumentSink};
 pub use options::{
     AdminKey, ApiVersion, Cors, KeyCheck, Mode, Options, Role, ServerToken, StreamMode,
 };
 pub use plugins_api::{Subsystem, plugin_documents};
-pub use registry::{RegistryDialect, RegistryListeners, RegistryPart};
+pub use registry::part::{RegistryDialect, RegistryListeners, RegistryPart};
 pub use serve::{ServeError, TlsConfig, serve};
-pub use standalone::{Document, DocumentSink};
 
 /// The OpenAPI document of the Admin API, as `GET /apisix/admin/openapi.json` gives it.
 pub fn openapi_document() -> serde_json::Value {

@@ -269,8 +269,8 @@ fn add_further(paths: &mut Map<String, Value>) {
         ("/apisix/admin/plugins/reload", "put", "reload_plugins", "Load plugins anew"),
         ("/apisix/admin/plugins/{id}", "get", "read_plugin", "The schema of a plugin"),
         ("/apisix/admin/schema/{id}", "get", "read_schema", "The schema of a kind of objects"),
-        ("/apisix/admin/schema/validate/{id}", "post", "validate_one", "Judge an object"),
-        ("/apisix/admin/configs/validate", "post", "validate_all", "Judge a document"),
+        ("/apisix/admin/schema/validate/{id}", "post", "validate_one", "Validate an object"),
+        ("/apisix/admin/configs/validate", "post", "validate_all", "Validate a document"),
         ("/apisix/admin/openapi.json", "get", "read_openapi", "This document"),
     ];
     for (path, method, identifier, summary) in further {

@@ -1,4 +1,4 @@
-//! What an Admin API is told once: keys, who may call, and which dialect to speak. Reading these
+//! What an Admin API is given once: keys, who may call, and which dialect to speak. Reading these
 //! from a file is the business of `tollhouse-config`.
 
 use std::fmt;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::standalone::DocumentSink;
+use crate::document::DocumentSink;
 
-/// What an Admin API is told once.
+/// What an Admin API is given once.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// What the keys of all objects begin with, such as `/apisix`.
@@ -91,7 +91,7 @@ pub enum Cors {
     Off,
 }
 
-/// What `Server` says: `APISIX/<version>`, or `APISIX` for those who do not tell versions.
+/// What `Server` says: `APISIX/<version>`, or `APISIX` for those who give no version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerToken(pub String);
 

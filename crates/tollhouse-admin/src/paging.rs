@@ -116,7 +116,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, Reply> {
         return Err(Reply::bad(format!("pattern is longer than {PATTERN_BYTES_MAX} bytes")));
     }
     let built = RegexBuilder::new(pattern).backtrack_limit(BACKTRACKS_MAX).build();
-    // What is no pattern is looked for as it stands.
+    // What does not compile is looked for as it stands.
     built
         .or_else(|_| Regex::new(&fancy_regex::escape(pattern)))
         .map_err(|error| Reply::bad(format!("invalid pattern: {error}")))

@@ -1,4 +1,4 @@
-//! The `plugins` of objects: each conf is judged by its plugin, in APISIX's words.
+//! The `plugins` of objects: each conf is checked by its plugin, in APISIX's words.
 
 use std::sync::OnceLock;
 
@@ -10,24 +10,13 @@ use tollhouse_model::schema::Schema;
 use tollhouse_plugin::{Catalogue, Scope};
 
 use crate::object::Fields;
-use crate::resource::Candidate;
+use crate::resource::definition::{Candidate, Owner};
 
-/// Whose plugins they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// An object that requests match.
-    Route,
-    /// A consumer or credential: auth plugins say who that is.
-    Consumer,
-    /// A stream route.
-    Stream,
-}
-
-/// Judges all confs of an object.
+/// Checks all confs of an object.
 pub(crate) fn check(confs: &Fields, owner: Owner, object: &Candidate<'_>) -> Result<(), String> {
     confs.iter().try_for_each(|(name, conf)| {
         check_one(name, conf, owner, object).map_err(|error| match owner {
-            Owner::Stream => of_stream(name, &error),
+            Owner::Stream => worded_for_stream(name, &error),
             Owner::Route | Owner::Consumer => error,
         })
     })
@@ -99,7 +88,7 @@ fn refused(name: &str, error: &str) -> String {
 }
 
 /// The same refusal as stream routes word it.
-fn of_stream(name: &str, error: &str) -> String {
+fn worded_for_stream(name: &str, error: &str) -> String {
     let start = refused(name, "");
     match error.strip_prefix(&start) {
         Some(reason) => {

@@ -4,8 +4,8 @@ use hyper::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use tollhouse_plugin::{Catalogue, PluginType};
 
-use crate::api::Admin;
 use crate::arguments::Arguments;
+use crate::context::Admin;
 use crate::plugin_confs::meta_document;
 use crate::reply::Reply;
 

@@ -39,7 +39,7 @@ pub(crate) const COLLECTIONS: [&str; 6] =
     ["upstreams", "services", "plugin_configs", "consumer_groups", "stream_routes", "protos"];
 
 /// All objects that `value` names, some perhaps twice.
-pub(crate) fn of(value: &Value) -> Vec<Reference> {
+pub(crate) fn find(value: &Value) -> Vec<Reference> {
     let mut found = Vec::new();
     let mut add = |collection: &str, id: Option<String>, place: Place| {
         found.extend(id.map(|id| Reference { target: format!("{collection}/{id}"), place }));
@@ -90,7 +90,7 @@ mod tests {
             },
         });
         let found: Vec<(String, Place)> =
-            of(&value).into_iter().map(|found| (found.target, found.place)).collect();
+            find(&value).into_iter().map(|found| (found.target, found.place)).collect();
         let expected = [
             ("upstreams/1", Place::Field),
             ("services/s", Place::Field),
@@ -99,6 +99,6 @@ mod tests {
             ("protos/3", Place::Field),
         ];
         assert_eq!(found, expected.map(|(target, place)| (target.to_owned(), place)));
-        assert!(of(&json!({"plugins": [], "upstream_id": null})).is_empty());
+        assert!(find(&json!({"plugins": [], "upstream_id": null})).is_empty());
     }
 }

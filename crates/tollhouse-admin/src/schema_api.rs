@@ -27,12 +27,12 @@ pub(crate) fn validate(name: &str, body: &[u8]) -> Result<Reply, Reply> {
         Reply::refusal(StatusCode::NOT_FOUND, text)
     })?;
     match body::decode(body)? {
-        Some(value) => judge(core.schema(), &value),
+        Some(value) => validate_with(core.schema(), &value),
         None => Err(Reply::bad("wrong type: expected object, got nil")),
     }
 }
 
-fn judge(schema: &Schema, value: &Value) -> Result<Reply, Reply> {
+fn validate_with(schema: &Schema, value: &Value) -> Result<Reply, Reply> {
     match schema.validate(value) {
         Ok(()) => Ok(Reply::empty(StatusCode::OK)),
         Err(error) => Err(Reply::bad(error)),

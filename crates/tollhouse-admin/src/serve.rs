@@ -23,7 +23,7 @@ use crate::api::AdminApi;
 use crate::host;
 use crate::limits::{CONNECTIONS_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX};
 
-/// How long requests under way may take once the listener is told to stop.
+/// How long requests under way may take once the listener has to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Why a listener cannot speak TLS.
@@ -153,12 +153,12 @@ where
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let told = async move {
+    let stopped = async move {
         let _ = stopping.wait_for(|stopping| *stopping).await;
     };
     let done = tokio::select! {
         done = &mut connection => done,
-        () = told => {
+        () = stopped => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -1,4 +1,4 @@
-//! Tests over the whole: calls go in as clients send them, answers are judged as clients see them.
+//! Tests over the whole: calls go in as clients send them, answers are checked as clients see them.
 //! One file a part of the API; here is what they share.
 
 use std::net::SocketAddr;
@@ -82,10 +82,10 @@ impl Fixture {
     }
 
     async fn over(store: Arc<dyn Store>, options: Options) -> Self {
-        Self::of(store, options, None).await
+        Self::with_registry(store, options, None).await
     }
 
-    async fn of(
+    async fn with_registry(
         store: Arc<dyn Store>,
         options: Options,
         registry: Option<crate::RegistryPart>,

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use tollhouse_model::schema;
 use tollhouse_store::Revision;
 
-use crate::api::Admin;
 use crate::body;
 use crate::call::Call;
+use crate::context::Admin;
 use crate::index::Known;
 use crate::index::facts::Facts;
 use crate::limits::OBJECTS_PER_TURN;
@@ -151,7 +151,7 @@ fn repeated(list: &str, item: &Value, seen: &mut HashSet<String>) -> Option<Stri
     (!seen.insert(format!("{noun} {id}"))).then_some(text)
 }
 
-/// What the document tells plugins, which confs in it are judged by.
+/// The metadata of plugins in the document, by which confs in it are checked.
 fn metadata_of(document: &Fields) -> Known {
     let mut known = Known::default();
     let items = document.get("plugin_metadata").and_then(Value::as_array);
@@ -177,12 +177,12 @@ fn check_item(admin: &Admin, known: &Known, list: &str, item: &Value) -> Result<
     let id = id_of(item, "id").unwrap_or_default();
     let (resource, path) = located(list, &id, item);
     let Some(resource) = resource else { return Ok(()) };
-    settle(resource, &id, &mut fields);
+    adjust_id(resource, &id, &mut fields);
     let value = Value::Object(fields);
     let references = ReferenceCheck::Off;
     let candidate =
         Candidate { path: &path, value: &value, known, parts: &admin.parts, references };
-    resource.validate(&candidate).map_err(|refusal| refusal.error_text())
+    resource::validate(resource, &candidate).map_err(|refusal| refusal.error_text())
 }
 
 /// The resource that an item is of, and its path.
@@ -196,7 +196,7 @@ fn located(list: &str, id: &str, item: &Value) -> (Option<&'static Resource>, St
 }
 
 /// Gives an item's id the form that its resource knows.
-fn settle(resource: &Resource, id: &str, fields: &mut Fields) {
+fn adjust_id(resource: &Resource, id: &str, fields: &mut Fields) {
     match resource.layout {
         // Their names are their ids; documents may number them all the same.
         Layout::Username | Layout::PluginName => {
@@ -210,7 +210,7 @@ fn settle(resource: &Resource, id: &str, fields: &mut Fields) {
     }
 }
 
-/// Entries of the list of plugins are judged one by one.
+/// Entries of the list of plugins are checked one by one.
 fn check_plugin_name(item: &Value) -> Result<(), String> {
     let core = schema::core("plugins").ok_or("not found schema: plugins")?;
     let list = Value::Array(vec![item.clone()]);

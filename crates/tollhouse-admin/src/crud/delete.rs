@@ -2,9 +2,9 @@
 
 use tollhouse_store::{Committed, Transaction};
 
-use super::Request;
 use super::guards::{Attempt, Attempts, Guards};
-use crate::api::Admin;
+use super::request::Request;
+use crate::context::Admin;
 use crate::reply::Reply;
 use crate::resource::{self, Layout};
 use crate::shape;
@@ -30,7 +30,7 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
             if let Some(reason) = (request.resource.guard)(path, &known) {
                 return Err(Reply::bad(reason));
             }
-            transaction = Guards::of_deletion(admin, path, &known).add_to(transaction);
+            transaction = Guards::for_deletion(admin, path, &known).add_to(transaction);
         }
         if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
             return Ok(committed);

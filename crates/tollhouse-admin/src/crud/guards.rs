@@ -7,16 +7,14 @@
 
 use std::collections::BTreeSet;
 
-use tollhouse_model::Kind;
 use tollhouse_store::{Committed, Condition, Operation, StoreError, Transaction};
 
-use super::Request;
-use crate::api::Admin;
+use crate::context::Admin;
 use crate::index::Known;
 use crate::limits::ATTEMPTS_MAX;
 use crate::references;
 use crate::reply::Reply;
-use crate::resource::{self, Candidate, Layout, Resource};
+use crate::resource::{Candidate, Layout, Resource};
 
 /// What guards hold: gateways that share the store take a key without a value for one that was deleted.
 const GUARD_VALUE: &str = "{}";
@@ -33,10 +31,10 @@ pub(super) struct Guards {
 
 impl Guards {
     /// Of an object that is written: what it names stays, and who wants to delete that learns of it.
-    pub(super) fn of_write(admin: &Admin, resource: &Resource, object: &Candidate<'_>) -> Self {
+    pub(super) fn for_write(admin: &Admin, resource: &Resource, object: &Candidate<'_>) -> Self {
         let mut guards = Self::default();
         let named: BTreeSet<String> =
-            references::of(object.value).into_iter().map(|found| found.target).collect();
+            references::find(object.value).into_iter().map(|found| found.target).collect();
         // A plugin that is switched off may name anything; no object has a path of such a length.
         for target in named.into_iter().filter(|target| target.len() <= PATH_BYTES_MAX) {
             // What is not there and may be named all the same can come and go as it likes.
@@ -56,7 +54,7 @@ impl Guards {
     }
 
     /// Of an object that is deleted: nobody has begun to name it, nor made it anew.
-    pub(super) fn of_deletion(admin: &Admin, path: &str, known: &Known) -> Self {
+    pub(super) fn for_deletion(admin: &Admin, path: &str, known: &Known) -> Self {
         let mut guards = Self::default();
         let key = admin.key_of(path).into();
         guards.conditions.push(Condition::UnchangedSince { key, revision: known.revision() });
@@ -90,9 +88,7 @@ fn above<'p>(resource: &Resource, path: &'p str) -> Option<&'p str> {
 
 /// Where no two objects may hold the same: the writes there are checked one after the other. There are few.
 fn exclusive_scope<'p>(resource: &Resource, path: &'p str) -> Option<&'p str> {
-    let is_exclusive = resource.object_kind() == Some(Kind::GlobalRule)
-        || resource.name == resource::graphql_cost_decorations::RESOURCE.name;
-    path.rsplit_once('/').filter(|_| is_exclusive).map(|(collection, _)| collection)
+    path.rsplit_once('/').filter(|_| resource.is_exclusive()).map(|(collection, _)| collection)
 }
 
 /// The tries of one call to commit what it has checked.
@@ -141,12 +137,5 @@ impl Attempts {
             Err(StoreError::Conflict { key }) => Ok(Attempt::Changed(key)),
             Err(error) => Err(error),
         }
-    }
-}
-
-impl Request<'_> {
-    /// Whether objects of this resource can be in the way of another's deletion, or kept from their own.
-    pub(super) fn is_guarded(&self) -> bool {
-        references::COLLECTIONS.contains(&self.resource.name)
     }
 }

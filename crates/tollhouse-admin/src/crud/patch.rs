@@ -4,9 +4,10 @@
 use serde_json::Value;
 use tollhouse_store::{Operation, Transaction};
 
+use super::checks::{now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
-use super::{Request, fields_of, now_s, resolve_id, seal, validate, value_of_answer};
-use crate::api::Admin;
+use super::request::{Request, fields_of, resolve_id};
+use crate::context::Admin;
 use crate::encrypt;
 use crate::patch;
 use crate::reply::Reply;

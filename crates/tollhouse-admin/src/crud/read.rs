@@ -4,9 +4,9 @@ use hyper::StatusCode;
 use serde_json::Value;
 use tollhouse_store::Entry;
 
-use super::Request;
-use crate::api::Admin;
+use super::request::Request;
 use crate::auth;
+use crate::context::Admin;
 use crate::encrypt;
 use crate::limits::OBJECTS_PER_TURN;
 use crate::options::Role;
@@ -28,7 +28,7 @@ async fn one(admin: &Admin, request: &Request<'_>, id: &str) -> Result<Reply, Re
     let key = admin.key_of(&request.path_of(id));
     let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
     let role = auth::role(&admin.parts.options, request.call);
-    let value = shown(admin, request.resource, &entry, role);
+    let value = visible_value(admin, request.resource, &entry, role);
     let body = shape::one(admin.parts.options.api_version, &entry, value);
     Ok(Reply::json(StatusCode::OK, &body))
 }
@@ -49,15 +49,15 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
     let mut list = shape::List::new(admin.parts.options.api_version, &admin.key_of(&collection));
     for chunk in entries.chunks(OBJECTS_PER_TURN) {
         for entry in chunk {
-            list.push(entry, shown(admin, request.resource, entry, role));
+            list.push(entry, visible_value(admin, request.resource, entry, role));
         }
         tokio::task::yield_now().await;
     }
     Ok(Reply::json_text(StatusCode::OK, list.finish(total)))
 }
 
-/// The value as it leaves. What is no JSON was not written here, and is shown as text.
-fn shown(admin: &Admin, resource: &Resource, entry: &Entry, role: Role) -> Value {
+/// The value as it leaves. What is not JSON was not written here, and is given as text.
+fn visible_value(admin: &Admin, resource: &Resource, entry: &Entry, role: Role) -> Value {
     let parsed = serde_json::from_slice(&entry.value);
     let mut value =
         parsed.unwrap_or_else(|_| String::from_utf8_lossy(&entry.value).into_owned().into());

@@ -3,12 +3,10 @@
 use serde_json::Value;
 use tollhouse_store::{LeaseId, Operation, Transaction};
 
+use super::checks::{check_parent, now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
-use super::{
-    Request, check_parent, fields_of, now_s, resolve_id, resolve_parent, seal, validate,
-    value_of_answer,
-};
-use crate::api::Admin;
+use super::request::{Request, fields_of, resolve_id, resolve_parent};
+use crate::context::Admin;
 use crate::encrypt;
 use crate::object::Fields;
 use crate::reply::Reply;
@@ -69,7 +67,7 @@ pub(super) async fn put(
     Ok(shape::written(admin.parts.options.api_version, written, &key, value))
 }
 
-/// What is missing first where there is no body: a plugin's name goes before what it is told.
+/// What is missing first where there is no body: a plugin's name goes before its metadata.
 fn missing_configurations(request: &Request<'_>) -> Reply {
     let names_plugin = request.resource.layout == crate::resource::Layout::PluginName;
     if names_plugin && request.id.is_none() {

@@ -4,12 +4,13 @@ use serde_json::Value;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::Catalogue;
 
-use super::GLOBAL_RULES;
 use crate::object::Fields;
 use crate::references::{self, Place};
 
 /// Where decorations of a service lie.
 const DECORATIONS: &str = "/graphql_cost_decorations";
+/// Where global rules lie.
+pub(super) const GLOBAL_RULES: &str = "global_rules/";
 /// Where metadata of plugins lies.
 const METADATA: &str = "plugin_metadata/";
 
@@ -54,7 +55,7 @@ impl Facts {
             return Self::default();
         };
         let value = Value::Object(fields);
-        let named = references::of(&value);
+        let named = references::find(&value);
         let plugins = value.get("plugins").and_then(Value::as_object);
         let decorations = path.rsplit_once('/').filter(|(above, _)| above.ends_with(DECORATIONS));
         let is_owner = path.starts_with("consumers/");
@@ -72,7 +73,7 @@ impl Facts {
             rule_plugins: names.map(|name| name.as_str().into()).collect(),
             create_time: value.get("create_time").and_then(Value::as_i64),
             is_client_certificate: value.get("type").is_some_and(|side| side == "client"),
-            listed: Listed::of(&value),
+            listed: Listed::from_value(&value),
             metadata: path.starts_with(METADATA).then_some(value),
         };
         facts.references.sort();
@@ -81,7 +82,7 @@ impl Facts {
 }
 
 impl Listed {
-    fn of(value: &Value) -> Self {
+    fn from_value(value: &Value) -> Self {
         let text = |value: &Value| value.as_str().map(Box::from);
         let uris = value.get("uris").and_then(Value::as_array).into_iter().flatten();
         let labels = value.get("labels").and_then(Value::as_object).into_iter();

@@ -5,11 +5,11 @@ use tollhouse_registry::{
     Alias, AliasChange, Command, DEFAULT_NAMESPACE, Noun, Refusal, Revision, ServiceRef,
 };
 
-use super::Request;
 use super::incoming::AliasIn;
 use super::listing::{self, Page, Pattern, reply};
 use super::outgoing::AliasOut;
 use super::refused;
+use super::request::Request;
 use crate::body;
 use crate::reply::Reply;
 
@@ -23,7 +23,7 @@ pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
             let name = ServiceRef { namespace: &namespace, name: &name };
             let alias = Box::new(alias(new.change(), name)?);
             request.submit(Command::CreateAlias(alias)).await?;
-            shown(request, name, StatusCode::CREATED)
+            reply_with(request, name, StatusCode::CREATED)
         }
         _ => Err(request.wrong_method("GET or POST")),
     }
@@ -42,29 +42,29 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
         .filter(|alias| listing::is(arguments, "target", &alias.target.name))
         .collect();
     let total = found.len();
-    let shown = page.of_sorted(found, |alias| &alias.key);
-    let list = shown.into_iter().map(|alias| AliasOut::of(alias)).collect();
+    let listed = page.of_sorted(found, |alias| &alias.key);
+    let list = listed.into_iter().map(|alias| AliasOut::from_alias(alias)).collect();
     Ok(page.reply(request, list, total))
 }
 
 pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<Reply, Reply> {
     match request.call.method {
-        Method::GET => shown(request, name, StatusCode::OK),
+        Method::GET => reply_with(request, name, StatusCode::OK),
         Method::PUT => {
             let whole = alias(read(request, name)?.change(), name)?;
             let replace = Command::UpdateAlias(name.to_key(), Box::new(change_to(&whole)));
             match request.part.registry.submit(Command::CreateAlias(Box::new(whole))).await {
-                Ok(_) => return shown(request, name, StatusCode::CREATED),
+                Ok(_) => return reply_with(request, name, StatusCode::CREATED),
                 Err(Refusal::Exists) if is_known(request, name) => {}
                 Err(refusal) => return Err(refused::reply(&refusal)),
             }
             request.submit(replace).await?;
-            shown(request, name, StatusCode::OK)
+            reply_with(request, name, StatusCode::OK)
         }
         Method::PATCH => {
             let change = Box::new(read(request, name)?.change());
             request.submit(Command::UpdateAlias(name.to_key(), change)).await?;
-            shown(request, name, StatusCode::OK)
+            reply_with(request, name, StatusCode::OK)
         }
         Method::DELETE => {
             if !is_known(request, name) {
@@ -119,8 +119,12 @@ fn not_found() -> Reply {
     refused::not_found(Noun::Alias)
 }
 
-fn shown(request: &Request<'_>, name: ServiceRef<'_>, status: StatusCode) -> Result<Reply, Reply> {
+fn reply_with(
+    request: &Request<'_>,
+    name: ServiceRef<'_>,
+    status: StatusCode,
+) -> Result<Reply, Reply> {
     let state = request.part.registry.state();
     let alias = state.alias(name).ok_or_else(not_found)?;
-    Ok(reply(status, &AliasOut::of(alias)))
+    Ok(reply(status, &AliasOut::from_alias(alias)))
 }

@@ -1,17 +1,20 @@
 //! `/registry/v1/clients`: who reported itself lately.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Request;
 use super::listing::{Page, Pattern};
+use super::request::Request;
 use crate::reply::Reply;
 
-#[derive(Serialize)]
-struct ClientOut<'a> {
+/// A client that reported itself.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct ClientOut<'a> {
     id: &'a str,
     first_seen_ms: u64,
     last_seen_ms: u64,
+    #[schemars(with = "serde_json::Map<String, Value>")]
     client: Value,
 }
 
@@ -21,8 +24,8 @@ pub(super) fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     let mut clients = request.part.registry.clients();
     clients.retain(|client| pattern.admits(&client.id));
     let total = clients.len();
-    let shown = clients.iter().enumerate().filter(|(place, _)| page.has(*place));
-    let list = shown
+    let listed = clients.iter().enumerate().filter(|(place, _)| page.has(*place));
+    let list = listed
         .map(|(_, client)| ClientOut {
             id: &client.id,
             first_seen_ms: client.first_seen_ms,

@@ -1,31 +1,22 @@
-//! The registry's objects as they come: JSON with known fields only, so that a slip of the pen is told.
+//! The registry's objects as they come: JSON with known fields only, so that a slip of the pen is refused.
 //! What is set here and not by its owner may come along and has no effect.
 
 use std::sync::Arc;
 
-use serde::de::{DeserializeOwned, IgnoredAny};
+use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
-use tollhouse_registry::limits::TTL_SECONDS_MAX;
+use tollhouse_registry::limits::{TTL_SECONDS_MAX, WEIGHT_MAX};
 use tollhouse_registry::{
     AliasChange, DetailsChange, InstanceChange, Location, Metadata, NamespaceChange, NewInstance,
     ServiceChange, ServiceDetails, ServiceKey,
 };
 
-use super::Request;
 use crate::body;
 use crate::reply::Reply;
 
-impl Request<'_> {
-    /// The body as an object of its kind.
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Reply> {
-        // Read as any JSON first: what is no JSON at all is told in the Admin API's words.
-        let value = body::decode(&self.body)?.ok_or_else(|| body::invalid("it is empty"))?;
-        serde_json::from_value(value).map_err(|error| body::invalid(&error.to_string()))
-    }
-}
-
 /// A namespace.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct NamespaceIn {
     pub(super) name: Option<Arc<str>>,
@@ -33,14 +24,19 @@ pub(super) struct NamespaceIn {
     owners: Option<String>,
     metadata: Option<Metadata>,
     export_to: Option<Vec<String>>,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "services")]
     _services: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "instances")]
     _instances: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "create_time")]
     _create_time: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "update_time")]
     _update_time: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "revision")]
     _revision: IgnoredAny,
 }
@@ -70,7 +66,7 @@ impl NamespaceIn {
 }
 
 /// A service.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ServiceIn {
     pub(super) namespace: Option<Box<str>>,
@@ -84,16 +80,22 @@ pub(super) struct ServiceIn {
     owners: Option<String>,
     platform_id: Option<String>,
     export_to: Option<Vec<String>>,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "id")]
     _id: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "instances")]
     _instances: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "mass_expiry")]
     _mass_expiry: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "create_time")]
     _create_time: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "update_time")]
     _update_time: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "revision")]
     _revision: IgnoredAny,
 }
@@ -135,7 +137,7 @@ impl ServiceIn {
 }
 
 /// The name of a service, in its two parts.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct NameIn {
     pub(super) namespace: Box<str>,
@@ -143,7 +145,7 @@ pub(super) struct NameIn {
 }
 
 /// An alias.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct AliasIn {
     pub(super) namespace: Option<Box<str>>,
@@ -152,12 +154,16 @@ pub(super) struct AliasIn {
     pub(super) comment: Option<String>,
     pub(super) owners: Option<String>,
     pub(super) metadata: Option<Metadata>,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "id")]
     _id: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "create_time")]
     _create_time: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "update_time")]
     _update_time: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "revision")]
     _revision: IgnoredAny,
 }
@@ -174,49 +180,61 @@ impl AliasIn {
     }
 }
 
+/// A rule in the JSON of the dialect's clients.
+#[derive(JsonSchema)]
+#[schemars(description = "The rule in Polaris' JSON.")]
+pub(super) struct RuleText {}
+
 /// A switch of a rule.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SwitchIn {
     pub(super) enabled: bool,
 }
 
 /// An instance.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct InstanceIn {
     pub(super) id: Option<Arc<str>>,
     pub(super) namespace: Option<Box<str>>,
     pub(super) service: Option<Box<str>>,
     pub(super) host: Option<Box<str>>,
+    #[schemars(range(max = 65_535))]
     pub(super) port: Option<u32>,
     protocol: Option<Box<str>>,
     version: Option<Box<str>>,
+    #[schemars(range(max = WEIGHT_MAX))]
     weight: Option<u32>,
     priority: Option<u32>,
     healthy: Option<bool>,
     isolated: Option<bool>,
     /// `null` is none, which is something else than nothing said.
     #[serde(deserialize_with = "said")]
+    #[schemars(range(min = 1, max = TTL_SECONDS_MAX))]
     ttl_seconds: Option<Option<u32>>,
     metadata: Option<Metadata>,
     location: Option<LocationIn>,
     logic_set: Option<Box<str>>,
     pub(super) vpc_id: Option<Box<str>>,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "last_beat")]
     _last_beat: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "create_time")]
     _create_time: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "update_time")]
     _update_time: IgnoredAny,
+    #[schemars(with = "serde_json::Value", extend("readOnly" = true))]
     #[serde(rename = "revision")]
     _revision: IgnoredAny,
 }
 
 /// Where an instance stands.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct LocationIn {
+pub(super) struct LocationIn {
     region: Box<str>,
     zone: Box<str>,
     campus: Box<str>,

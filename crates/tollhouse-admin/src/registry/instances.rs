@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use tollhouse_registry::{
     Command, DEFAULT_NAMESPACE, HeartbeatOutcome, Instance, InstancePage, Noun, Outcome,
     ServiceRef, ServiceView,
 };
 
-use super::Request;
 use super::incoming::InstanceIn;
 use super::listing::{self, Label, Page, reply};
 use super::outgoing::InstanceOut;
+use super::request::Request;
 use super::{refused, services, watch};
 use crate::arguments::Arguments;
 use crate::body;
@@ -130,7 +131,7 @@ async fn list(
         }
     }
     let (instances, total) = found.finish();
-    let list = instances.into_iter().map(|instance| InstanceOut::of(instance)).collect();
+    let list = instances.into_iter().map(|instance| InstanceOut::from_instance(instance)).collect();
     Ok(page.reply(request, list, total))
 }
 
@@ -139,7 +140,7 @@ pub(super) async fn one(request: &Request<'_>, id: &str) -> Result<Reply, Reply>
         Method::GET => {
             let found = request.part.registry.state().instance(id).cloned();
             let instance = found.ok_or_else(not_found)?;
-            Ok(reply(StatusCode::OK, &InstanceOut::of(&instance)))
+            Ok(reply(StatusCode::OK, &InstanceOut::from_instance(&instance)))
         }
         Method::PUT => {
             let new: InstanceIn = request.read()?;
@@ -157,18 +158,18 @@ pub(super) async fn one(request: &Request<'_>, id: &str) -> Result<Reply, Reply>
             let change = Box::new(new.change()?);
             match request.submit(Command::UpdateInstance(id.into(), change)).await? {
                 Some(Outcome::Instance(instance)) => {
-                    Ok(reply(StatusCode::OK, &InstanceOut::of(&instance)))
+                    Ok(reply(StatusCode::OK, &InstanceOut::from_instance(&instance)))
                 }
                 _ => {
                     let found = request.part.registry.state().instance(id).cloned();
                     let instance = found.ok_or_else(not_found)?;
-                    Ok(reply(StatusCode::OK, &InstanceOut::of(&instance)))
+                    Ok(reply(StatusCode::OK, &InstanceOut::from_instance(&instance)))
                 }
             }
         }
         Method::DELETE => match request.submit(Command::Deregister(id.into())).await? {
             Some(Outcome::Deregistered(Some(instance))) => {
-                Ok(reply(StatusCode::OK, &InstanceOut::of(&instance)))
+                Ok(reply(StatusCode::OK, &InstanceOut::from_instance(&instance)))
             }
             _ => Err(not_found()),
         },
@@ -197,7 +198,14 @@ async fn register(
         return Err(not_found());
     };
     let status = if is_known { StatusCode::OK } else { StatusCode::CREATED };
-    Ok(reply(status, &InstanceOut::of(&instance)))
+    Ok(reply(status, &InstanceOut::from_instance(&instance)))
+}
+
+/// A heartbeat that was taken.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct BeatOut<'a> {
+    id: &'a str,
+    at_ms: u64,
 }
 
 /// `POST …/heartbeat`. Unlike clients of the dialect, whoever calls here learns at once that there is
@@ -212,7 +220,7 @@ pub(super) fn heartbeat(request: &Request<'_>, id: &str) -> Result<Reply, Reply>
     match request.part.registry.heartbeat(id) {
         HeartbeatOutcome::Recorded => {
             let at_ms = request.part.registry.now_ms();
-            Ok(Reply::json(StatusCode::OK, &json!({"id": id, "at_ms": at_ms})))
+            Ok(reply(StatusCode::OK, &BeatOut { id, at_ms }))
         }
         HeartbeatOutcome::Tolerated | HeartbeatOutcome::Unknown | HeartbeatOutcome::BadId => {
             Err(not_found())

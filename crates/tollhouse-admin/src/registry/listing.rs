@@ -2,10 +2,11 @@
 
 use fancy_regex::Regex;
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tollhouse_registry::Metadata;
 
-use super::Request;
+use super::request::Request;
 use crate::arguments::Arguments;
 use crate::paging;
 use crate::reply::Reply;
@@ -14,7 +15,7 @@ use crate::reply::Reply;
 const PAGE_SIZE_DEFAULT: usize = 500;
 
 /// Most objects a page: some megabytes of text.
-const PAGE_SIZE_MAX: usize = 5_000;
+pub(super) const PAGE_SIZE_MAX: usize = 5_000;
 
 /// A page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +90,9 @@ impl Page {
     }
 }
 
-#[derive(Serialize)]
-struct List<T> {
+/// A page of a list.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct List<T> {
     list: Vec<T>,
     total: usize,
     page: usize,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use hyper::{Method, StatusCode};
 use tollhouse_registry::{Command, Noun, Refusal};
 
-use super::Request;
 use super::incoming::NamespaceIn;
 use super::listing::{Label, Page, Pattern, reply};
 use super::outgoing::NamespaceOut;
 use super::refused;
+use super::request::Request;
 use crate::body;
 use crate::reply::Reply;
 
@@ -20,7 +20,7 @@ pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
             let mut new: NamespaceIn = request.read()?;
             let name = new.name.take().ok_or_else(|| body::invalid("name is missing"))?;
             request.submit(Command::CreateNamespace(Arc::clone(&name), new.whole())).await?;
-            shown(request, &name, StatusCode::CREATED)
+            reply_with(request, &name, StatusCode::CREATED)
         }
         _ => Err(request.wrong_method("GET or POST")),
     }
@@ -37,29 +37,29 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
         .filter(|view| label.admits(&view.namespace.metadata))
         .collect();
     let total = found.len();
-    let shown = page.of_sorted(found, |view| &view.namespace.name);
-    let list = shown.into_iter().map(|view| NamespaceOut::of(view)).collect();
+    let listed = page.of_sorted(found, |view| &view.namespace.name);
+    let list = listed.into_iter().map(|view| NamespaceOut::from_view(view)).collect();
     Ok(page.reply(request, list, total))
 }
 
 pub(super) async fn one(request: &Request<'_>, name: &str) -> Result<Reply, Reply> {
     match request.call.method {
-        Method::GET => shown(request, name, StatusCode::OK),
+        Method::GET => reply_with(request, name, StatusCode::OK),
         Method::PUT => {
             let change = read(request, name)?.whole();
             let create = Command::CreateNamespace(name.into(), change.clone());
             match request.part.registry.submit(create).await {
-                Ok(_) => return shown(request, name, StatusCode::CREATED),
+                Ok(_) => return reply_with(request, name, StatusCode::CREATED),
                 Err(Refusal::Exists) => {}
                 Err(refusal) => return Err(refused::reply(&refusal)),
             }
             request.submit(Command::UpdateNamespace(name.into(), change)).await?;
-            shown(request, name, StatusCode::OK)
+            reply_with(request, name, StatusCode::OK)
         }
         Method::PATCH => {
             let change = read(request, name)?.change();
             request.submit(Command::UpdateNamespace(name.into(), change)).await?;
-            shown(request, name, StatusCode::OK)
+            reply_with(request, name, StatusCode::OK)
         }
         Method::DELETE => {
             known(request, name)?;
@@ -83,8 +83,8 @@ fn known(request: &Request<'_>, name: &str) -> Result<(), Reply> {
     if is_known { Ok(()) } else { Err(refused::not_found(Noun::Namespace)) }
 }
 
-fn shown(request: &Request<'_>, name: &str, status: StatusCode) -> Result<Reply, Reply> {
+fn reply_with(request: &Request<'_>, name: &str, status: StatusCode) -> Result<Reply, Reply> {
     let state = request.part.registry.state();
     let view = state.namespace(name).ok_or_else(|| refused::not_found(Noun::Namespace))?;
-    Ok(reply(status, &NamespaceOut::of(view)))
+    Ok(reply(status, &NamespaceOut::from_view(view)))
 }

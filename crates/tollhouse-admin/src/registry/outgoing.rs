@@ -1,14 +1,18 @@
 //! The registry's objects as they leave: borrowed from the state, written once. Tokens stay inside.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use tollhouse_registry::limits::{TTL_SECONDS_MAX, WEIGHT_MAX};
 use tollhouse_registry::{
-    Alias, Counts, Instance, Location, MassExpiry, Metadata, NamespaceView, Rule, ServiceKey,
-    ServiceView,
+    Alias, Counts, Instance, Location, MassExpiry, Metadata, NamespaceView, Rule, RuleKind,
+    ServiceKey, ServiceView,
 };
 
+use super::incoming::{LocationIn, RuleText};
+
 /// Instances as they are counted.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct Counted {
     total: u32,
     healthy: u32,
@@ -28,7 +32,7 @@ impl From<Counts> for Counted {
 }
 
 /// A namespace.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct NamespaceOut<'a> {
     name: &'a str,
     comment: &'a str,
@@ -43,7 +47,7 @@ pub(super) struct NamespaceOut<'a> {
 }
 
 impl<'a> NamespaceOut<'a> {
-    pub(super) fn of(view: &'a NamespaceView) -> Self {
+    pub(super) fn from_view(view: &'a NamespaceView) -> Self {
         let namespace = &view.namespace;
         Self {
             name: &namespace.name,
@@ -61,7 +65,7 @@ impl<'a> NamespaceOut<'a> {
 }
 
 /// A service without its instances.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct ServiceOut<'a> {
     namespace: &'a str,
     name: &'a str,
@@ -83,7 +87,7 @@ pub(super) struct ServiceOut<'a> {
 }
 
 impl<'a> ServiceOut<'a> {
-    pub(super) fn of(view: &'a ServiceView, expiry: Option<MassExpiry>) -> Self {
+    pub(super) fn from_view(view: &'a ServiceView, expiry: Option<MassExpiry>) -> Self {
         let service = &view.service;
         let details = &service.details;
         Self {
@@ -109,7 +113,7 @@ impl<'a> ServiceOut<'a> {
 }
 
 /// How many silent instances a service keeps, and since when.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct MassExpiryOut {
     since_ms: u64,
     kept: u32,
@@ -122,7 +126,7 @@ impl From<MassExpiry> for MassExpiryOut {
 }
 
 /// An instance.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct InstanceOut<'a> {
     id: &'a str,
     namespace: &'a str,
@@ -131,13 +135,16 @@ pub(super) struct InstanceOut<'a> {
     port: u16,
     protocol: &'a str,
     version: &'a str,
+    #[schemars(range(max = WEIGHT_MAX))]
     weight: u16,
     priority: u32,
     healthy: bool,
     isolated: bool,
+    #[schemars(range(min = 1, max = TTL_SECONDS_MAX))]
     ttl_seconds: Option<u8>,
     last_beat: Option<Beaten>,
     metadata: &'a Metadata,
+    #[schemars(with = "Option<LocationIn>")]
     location: Option<&'a Location>,
     logic_set: &'a str,
     vpc_id: &'a str,
@@ -147,14 +154,14 @@ pub(super) struct InstanceOut<'a> {
 }
 
 /// The heartbeats of an instance since the process started or it registered.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 struct Beaten {
     at_ms: u64,
     count: u64,
 }
 
 impl<'a> InstanceOut<'a> {
-    pub(super) fn of(instance: &'a Instance) -> Self {
+    pub(super) fn from_instance(instance: &'a Instance) -> Self {
         let beat = instance.pulse.last_heartbeat();
         Self {
             id: &instance.id,
@@ -182,20 +189,20 @@ impl<'a> InstanceOut<'a> {
 }
 
 /// The name of a service, in its two parts.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct NameOut<'a> {
     namespace: &'a str,
     name: &'a str,
 }
 
 impl<'a> NameOut<'a> {
-    pub(super) fn of(key: &'a ServiceKey) -> Self {
+    pub(super) fn from_key(key: &'a ServiceKey) -> Self {
         Self { namespace: &key.namespace, name: &key.name }
     }
 }
 
 /// An alias.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct AliasOut<'a> {
     namespace: &'a str,
     name: &'a str,
@@ -210,12 +217,12 @@ pub(super) struct AliasOut<'a> {
 }
 
 impl<'a> AliasOut<'a> {
-    pub(super) fn of(alias: &'a Alias) -> Self {
+    pub(super) fn from_alias(alias: &'a Alias) -> Self {
         Self {
             namespace: &alias.key.namespace,
             name: &alias.key.name,
             id: &alias.id,
-            target: NameOut::of(&alias.target),
+            target: NameOut::from_key(&alias.target),
             comment: &alias.comment,
             owners: &alias.owners,
             metadata: &alias.metadata,
@@ -227,8 +234,9 @@ impl<'a> AliasOut<'a> {
 }
 
 /// A rule; `rule` is what clients get, in the dialect's words.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct RuleOut<'a> {
+    #[schemars(extend("enum" = RuleKind::ALL.map(RuleKind::name)))]
     kind: &'static str,
     id: &'a str,
     name: &'a str,
@@ -239,23 +247,24 @@ pub(super) struct RuleOut<'a> {
     create_time: u64,
     update_time: u64,
     revision: String,
+    #[schemars(with = "RuleText")]
     rule: Value,
 }
 
 impl<'a> RuleOut<'a> {
-    pub(super) fn of(rule: &'a Rule, shown: Value) -> Self {
+    pub(super) fn from_rule(rule: &'a Rule, rule_text: Value) -> Self {
         Self {
             kind: rule.kind.name(),
             id: &rule.id,
             name: &rule.name,
             namespace: &rule.namespace,
-            targets: rule.targets.iter().map(NameOut::of).collect(),
+            targets: rule.targets.iter().map(NameOut::from_key).collect(),
             priority: rule.priority,
             enabled: rule.enabled,
             create_time: rule.created_at,
             update_time: rule.modified_at,
             revision: rule.revision.to_string(),
-            rule: shown,
+            rule: rule_text,
         }
     }
 }

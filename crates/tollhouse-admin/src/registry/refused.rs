@@ -1,9 +1,8 @@
 //! What the registry refuses, in statuses and words of the Admin API.
 
 use hyper::StatusCode;
-use tollhouse_registry::{Command, Noun, Outcome, Refusal};
+use tollhouse_registry::{Noun, Refusal};
 
-use super::Request;
 use crate::reply::Reply;
 
 /// The answer to what was refused.
@@ -24,17 +23,6 @@ pub(super) fn reply(refusal: &Refusal) -> Reply {
 /// There is none of it.
 pub(super) fn not_found(noun: Noun) -> Reply {
     reply(&Refusal::NotFound(noun))
-}
-
-impl Request<'_> {
-    /// Has a command done. A change that changes nothing has succeeded: `None`.
-    pub(super) async fn submit(&self, command: Command) -> Result<Option<Outcome>, Reply> {
-        match self.part.registry.submit(command).await {
-            Ok(outcome) => Ok(Some(outcome)),
-            Err(Refusal::NoChange) => Ok(None),
-            Err(refusal) => Err(reply(&refusal)),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use hyper::{Method, StatusCode};
 use tollhouse_registry::{Command, NewRule, Noun, Outcome, Refusal, Rule, RuleKind};
 
-use super::Request;
 use super::incoming::SwitchIn;
 use super::listing::{self, Page, Pattern, reply};
 use super::outgoing::RuleOut;
 use super::refused;
+use super::request::Request;
 use crate::body;
 use crate::reply::Reply;
 
@@ -43,8 +43,8 @@ pub(super) fn list(request: &Request<'_>, kinds: &[RuleKind]) -> Result<Reply, R
         .filter(|rule| concerns(rule))
         .collect();
     let total = found.len();
-    let shown = page.of_sorted(found, |rule| (rule.kind, &rule.id));
-    let list = shown.into_iter().map(|rule| out(request, rule)).collect();
+    let listed = page.of_sorted(found, |rule| (rule.kind, &rule.id));
+    let list = listed.into_iter().map(|rule| out(request, rule)).collect();
     Ok(page.reply(request, list, total))
 }
 
@@ -123,5 +123,5 @@ fn known(request: &Request<'_>, kind: RuleKind, id: &str) -> Result<Arc<Rule>, R
 }
 
 fn out<'a>(request: &Request<'_>, rule: &'a Rule) -> RuleOut<'a> {
-    RuleOut::of(rule, request.part.dialect.show_rule(rule))
+    RuleOut::from_rule(rule, request.part.dialect.show_rule(rule))
 }

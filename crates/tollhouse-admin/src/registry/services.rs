@@ -7,11 +7,11 @@ use tollhouse_registry::{
     Command, DEFAULT_NAMESPACE, MassExpiry, Noun, Refusal, ServiceRef, State,
 };
 
-use super::Request;
 use super::incoming::ServiceIn;
 use super::listing::{self, Label, Page, Pattern, reply};
 use super::outgoing::ServiceOut;
 use super::refused;
+use super::request::Request;
 use crate::body;
 use crate::reply::Reply;
 
@@ -25,7 +25,7 @@ pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
             let name = ServiceRef { namespace: &namespace, name: &name };
             let create = Command::CreateService(name.to_key(), Box::new(new.whole()));
             request.submit(create).await?;
-            shown(request, name, StatusCode::CREATED)
+            reply_with(request, name, StatusCode::CREATED)
         }
         _ => Err(request.wrong_method("GET or POST")),
     }
@@ -44,32 +44,34 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
         .collect();
     let total = found.len();
     let expiries: HashMap<_, _> = state.mass_expiries().collect();
-    let shown = page.of_sorted(found, |view| &view.service.key);
-    let shown = shown.into_iter();
-    let list = shown
-        .map(|view| ServiceOut::of(view, expiries.get(&view.service.key).map(|expiry| **expiry)))
+    let listed = page.of_sorted(found, |view| &view.service.key);
+    let listed = listed.into_iter();
+    let list = listed
+        .map(|view| {
+            ServiceOut::from_view(view, expiries.get(&view.service.key).map(|expiry| **expiry))
+        })
         .collect();
     Ok(page.reply(request, list, total))
 }
 
 pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<Reply, Reply> {
     match request.call.method {
-        Method::GET => shown(request, name, StatusCode::OK),
+        Method::GET => reply_with(request, name, StatusCode::OK),
         Method::PUT => {
             let change = Box::new(read(request, name)?.whole());
             let create = Command::CreateService(name.to_key(), change.clone());
             match request.part.registry.submit(create).await {
-                Ok(_) => return shown(request, name, StatusCode::CREATED),
+                Ok(_) => return reply_with(request, name, StatusCode::CREATED),
                 Err(Refusal::Exists) => {}
                 Err(refusal) => return Err(refused::reply(&refusal)),
             }
             request.submit(Command::UpdateService(name.to_key(), change)).await?;
-            shown(request, name, StatusCode::OK)
+            reply_with(request, name, StatusCode::OK)
         }
         Method::PATCH => {
             let change = Box::new(read(request, name)?.change());
             request.submit(Command::UpdateService(name.to_key(), change)).await?;
-            shown(request, name, StatusCode::OK)
+            reply_with(request, name, StatusCode::OK)
         }
         Method::DELETE => {
             if request.part.registry.state().service(name).is_none() {
@@ -95,10 +97,14 @@ pub(super) fn not_found() -> Reply {
     refused::not_found(Noun::Service)
 }
 
-fn shown(request: &Request<'_>, name: ServiceRef<'_>, status: StatusCode) -> Result<Reply, Reply> {
+fn reply_with(
+    request: &Request<'_>,
+    name: ServiceRef<'_>,
+    status: StatusCode,
+) -> Result<Reply, Reply> {
     let state = request.part.registry.state();
     let view = state.service(name).ok_or_else(not_found)?;
-    Ok(reply(status, &ServiceOut::of(view, expiry_of(&state, name))))
+    Ok(reply(status, &ServiceOut::from_view(view, expiry_of(&state, name))))
 }
 
 fn expiry_of(state: &State, name: ServiceRef<'_>) -> Option<MassExpiry> {

@@ -3,19 +3,21 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tollhouse_registry::{State, Statistics, Totals};
 
-use super::RegistryPart;
 use super::listing::reply;
 use super::outgoing::Counted;
+use super::part::RegistryPart;
 use crate::reply::Reply;
 
-/// Most services in mass expiry that are told by name; when there are more, the names say little.
-const MASS_EXPIRIES_TOLD_MAX: usize = 1_000;
+/// Most services in mass expiry that are named; when there are more, the names say little.
+const MASS_EXPIRIES_NAMED_MAX: usize = 1_000;
 
-#[derive(Serialize)]
-struct Status<'a> {
+/// How the registry is.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct Status<'a> {
     version: u64,
     now_ms: u64,
     started_at_ms: u64,
@@ -29,18 +31,18 @@ struct Status<'a> {
     clients: usize,
     watches: usize,
     mass_expiries: usize,
-    mass_expiry: Vec<MassExpiryOf<'a>>,
+    mass_expiry: Vec<ServiceMassExpiry<'a>>,
     counted: Counters,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Listeners {
     grpc: Vec<String>,
     http: Vec<String>,
 }
 
-#[derive(Serialize)]
-struct MassExpiryOf<'a> {
+#[derive(JsonSchema, Serialize)]
+struct ServiceMassExpiry<'a> {
     namespace: &'a str,
     service: &'a str,
     since_ms: u64,
@@ -48,7 +50,7 @@ struct MassExpiryOf<'a> {
 }
 
 /// Counted since the start.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Counters {
     expired: u64,
     recovered: u64,
@@ -61,7 +63,7 @@ struct Counters {
 }
 
 impl Counters {
-    fn of(statistics: &Statistics) -> Self {
+    fn from_statistics(statistics: &Statistics) -> Self {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Self {
             expired: load(&statistics.expired),
@@ -97,20 +99,21 @@ pub(super) fn read(part: &RegistryPart) -> Reply {
         watches: part.watches.open(),
         mass_expiries: totals.mass_expiries,
         mass_expiry: mass_expiry(&state),
-        counted: Counters::of(part.registry.statistics()),
+        counted: Counters::from_statistics(part.registry.statistics()),
     };
     reply(StatusCode::OK, &status)
 }
 
-fn mass_expiry(state: &State) -> Vec<MassExpiryOf<'_>> {
+fn mass_expiry(state: &State) -> Vec<ServiceMassExpiry<'_>> {
     let mut found: Vec<_> = state.mass_expiries().collect();
     found.sort_unstable_by_key(|(key, _)| *key);
-    let told = found.into_iter().take(MASS_EXPIRIES_TOLD_MAX);
-    told.map(|(key, expiry)| MassExpiryOf {
-        namespace: &key.namespace,
-        service: &key.name,
-        since_ms: expiry.since_ms,
-        kept: expiry.kept,
-    })
-    .collect()
+    let named = found.into_iter().take(MASS_EXPIRIES_NAMED_MAX);
+    named
+        .map(|(key, expiry)| ServiceMassExpiry {
+            namespace: &key.namespace,
+            service: &key.name,
+            since_ms: expiry.since_ms,
+            kept: expiry.kept,
+        })
+        .collect()
 }

@@ -8,7 +8,7 @@
 //! {"type":"alive"}                    after a while without changes
 //! ```
 //!
-//! Changes that follow each other faster than the client reads are told as one: what it is told always
+//! Changes that follow each other faster than the client reads are sent as one: what it is sent always
 //! leads to the newest version, and memory is bounded by one version of the service.
 
 use std::collections::HashMap;
@@ -17,12 +17,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tollhouse_registry::{Instance, Registry, Revision, ServiceKey, ServiceView};
 
-use super::Request;
 use super::outgoing::InstanceOut;
+use super::request::Request;
 use crate::reply::Reply;
 
 /// Text sent at once, in bytes; what the socket takes in one go.
@@ -31,7 +32,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Chunks that wait for the client; it is waited for then.
 const CHUNKS_WAITING_MAX: usize = 2;
 
-/// Time between two looks at a service that changes all the time: what changes faster is told together.
+/// Time between two looks at a service that changes all the time: what changes faster is sent together.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a client may take to read what waits for it: one that stalls would keep its place from others.
@@ -44,32 +45,6 @@ const LINES_AT_ONCE: usize = 256;
 /// noticed, and nothing in between takes the connection for dead.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// All watches of a registry.
-#[derive(Debug, Clone)]
-pub(crate) struct Watches {
-    free: Arc<Semaphore>,
-    most: usize,
-    /// How often all of them were ended.
-    ended: watch::Sender<u64>,
-}
-
-impl Watches {
-    /// At most so many at a time.
-    pub(super) fn new(most: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(most)), most, ended: watch::Sender::new(0) }
-    }
-
-    /// How many are open.
-    pub(super) fn open(&self) -> usize {
-        self.most - self.free.available_permits()
-    }
-
-    /// Ends all of them.
-    pub(super) fn end(&self) {
-        self.ended.send_modify(|times| *times += 1);
-    }
-}
-
 /// Opens a watch.
 pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Reply> {
     let watches = &request.part.watches;
@@ -81,7 +56,7 @@ pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Re
     let follower = Follower {
         registry: request.part.registry.clone(),
         name,
-        out: Out { lines, pending: Vec::new(), told: 0 },
+        out: Out { lines, pending: Vec::new(), sent: 0 },
         _permit: permit,
     };
     let mut ended = watches.ended.subscribe();
@@ -106,9 +81,10 @@ struct Follower {
     _permit: OwnedSemaphorePermit,
 }
 
-#[derive(Serialize)]
+/// A line of a watch.
+#[derive(JsonSchema, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-enum Line<'a> {
+pub(super) enum Line<'a> {
     Added { instance: InstanceOut<'a> },
     Changed { instance: InstanceOut<'a> },
     Removed { instance: InstanceOut<'a> },
@@ -125,14 +101,14 @@ impl Follower {
             versions.mark_unchanged();
             let view = self.look();
             if is_first || revision_of(&before) != revision_of(&view) {
-                self.out.tell_difference(before.as_deref(), view.as_deref()).await?;
+                self.out.send_difference(before.as_deref(), view.as_deref()).await?;
                 (before, is_first) = (view, false);
                 tokio::time::sleep(LOOK_PAUSE).await;
             }
             tokio::select! {
                 changed = versions.changed() => changed.map_err(|_| Gone)?,
                 () = tokio::time::sleep(ALIVE_INTERVAL) => {
-                    self.out.tell(&Line::Alive).await?;
+                    self.out.send(&Line::Alive).await?;
                     self.out.flush().await?;
                 }
                 () = self.out.lines.closed() => return Err(Gone),
@@ -156,12 +132,12 @@ struct Out {
     lines: mpsc::Sender<Bytes>,
     pending: Vec<u8>,
     /// Lines so far.
-    told: usize,
+    sent: usize,
 }
 
 impl Out {
-    /// Tells what leads from one version to another; costs what has changed.
-    async fn tell_difference(
+    /// Sends what leads from one version to another; costs what has changed.
+    async fn send_difference(
         &mut self,
         before: Option<&ServiceView>,
         after: Option<&ServiceView>,
@@ -170,30 +146,30 @@ impl Out {
         let mut known: HashMap<&str, &Arc<Instance>> = HashMap::with_capacity(old.len());
         known.extend(old.into_iter().map(|instance| (&*instance.id, instance)));
         for instance in new {
-            let shown = || InstanceOut::of(instance);
+            let instance_out = || InstanceOut::from_instance(instance);
             match known.remove(&*instance.id) {
-                None => self.tell(&Line::Added { instance: shown() }).await?,
+                None => self.send(&Line::Added { instance: instance_out() }).await?,
                 Some(before) if before.revision != instance.revision => {
-                    self.tell(&Line::Changed { instance: shown() }).await?;
+                    self.send(&Line::Changed { instance: instance_out() }).await?;
                 }
                 Some(_) => {}
             }
         }
         for removed in known.into_values() {
-            self.tell(&Line::Removed { instance: InstanceOut::of(removed) }).await?;
+            self.send(&Line::Removed { instance: InstanceOut::from_instance(removed) }).await?;
         }
         let total = after.map_or(0, |view| view.members.len() as usize);
         let revision = after.map(|view| view.revision.to_string()).unwrap_or_default();
-        self.tell(&Line::Synced { exists: after.is_some(), revision, total }).await?;
+        self.send(&Line::Synced { exists: after.is_some(), revision, total }).await?;
         self.flush().await
     }
 
-    async fn tell(&mut self, line: &Line<'_>) -> Result<(), Gone> {
+    async fn send(&mut self, line: &Line<'_>) -> Result<(), Gone> {
         // Writing to memory does not fail, and these have no maps with keys that are no text.
         serde_json::to_writer(&mut self.pending, line).map_err(|_| Gone)?;
         self.pending.push(b'\n');
-        self.told += 1;
-        if self.told.is_multiple_of(LINES_AT_ONCE) {
+        self.sent += 1;
+        if self.sent.is_multiple_of(LINES_AT_ONCE) {
             tokio::task::yield_now().await;
         }
         if self.pending.len() >= CHUNK_BYTES { self.flush().await } else { Ok(()) }

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Candidate, Layout, Resource, no_guard};
+use super::definition::{Candidate, Layout, Owner, Resource, no_guard};
 use crate::index::facts;
-use crate::plugin_confs::Owner;
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Candidate, Layout, Resource, no_guard};
-use crate::plugin_confs::{self, Owner};
+use super::definition::{Candidate, Layout, Owner, Resource, no_guard};
+use crate::plugin_confs;
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Candidate, Layout, ReferenceCheck, Resource, Verb, no_guard};
-use crate::plugin_confs::Owner;
+use super::definition::{Candidate, Layout, Owner, ReferenceCheck, Resource, Verb, no_guard};
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {

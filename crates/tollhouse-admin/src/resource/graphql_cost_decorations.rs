@@ -5,12 +5,14 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 use tollhouse_model::schema::Schema;
 
-use super::{Candidate, Layout, Resource, Verb, no_guard};
+use super::definition::{
+    Candidate, GRAPHQL_COST_DECORATIONS, Layout, Resource, SERVICE, Verb, no_guard,
+};
 use crate::index::facts;
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {
-    name: "graphql_cost_decorations",
+    name: GRAPHQL_COST_DECORATIONS,
     kind: "graphql cost decoration",
     summary: "What a field of a service's GraphQL schema costs a query.",
     schema: "graphql_cost_decoration",
@@ -20,9 +22,6 @@ pub(crate) const RESOURCE: Resource = Resource {
     check,
     guard: no_guard,
 };
-
-/// The field that says whose a decoration is.
-pub(crate) const SERVICE: &str = "service_id";
 
 /// Names of GraphQL, one inside of the other: a type, and fields below it.
 const FIELD_PATH: &str = r"^[_A-Za-z][_0-9A-Za-z]*(\.[_A-Za-z][_0-9A-Za-z]*)*$";

@@ -1,8 +1,7 @@
 //! Plugin configs: plugins that several routes have in common.
 
-use super::{Layout, Resource, Verb, no_check, user_text};
+use super::definition::{Layout, Owner, Resource, Verb, no_check, user_text};
 use crate::index::Known;
-use crate::plugin_confs::Owner;
 
 pub(crate) const RESOURCE: Resource = Resource {
     name: "plugin_configs",

@@ -1,6 +1,6 @@
 //! Plugin metadata: what a plugin is told once for all of its uses.
 
-use super::{Candidate, Layout, Resource, no_guard};
+use super::definition::{Candidate, Layout, Resource, no_guard};
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {
@@ -19,7 +19,7 @@ fn check(metadata: &Candidate<'_>) -> Result<(), Reply> {
     let name = metadata.path.rsplit('/').next().unwrap_or_default();
     let plugin = metadata.parts.catalogue.get(name);
     let plugin = plugin.ok_or_else(|| Reply::bad("invalid plugin name"))?;
-    super::check_shape("plugin_metadata", metadata.value)?;
+    super::definition::check_shape("plugin_metadata", metadata.value)?;
     plugin
         .check_metadata(metadata.value)
         .map_err(|error| Reply::bad(format!("invalid configuration: {error}")))

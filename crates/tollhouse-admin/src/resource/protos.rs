@@ -1,6 +1,6 @@
 //! Protos: definitions of gRPC services.
 
-use super::{Layout, Resource, Verb, no_check, user_text};
+use super::definition::{Layout, Resource, Verb, no_check, user_text};
 use crate::index::Known;
 
 pub(crate) const RESOURCE: Resource = Resource {

@@ -1,7 +1,6 @@
 //! Routes: which requests are meant, and what is done with them.
 
-use super::{Candidate, Layout, Resource, Verb, no_guard};
-use crate::plugin_confs::Owner;
+use super::definition::{Candidate, Layout, Owner, Resource, Verb, no_guard};
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {

@@ -2,7 +2,7 @@
 
 use tollhouse_model::schema;
 
-use super::{Candidate, Layout, Resource, Verb, no_guard};
+use super::definition::{Candidate, Layout, Resource, Verb, no_guard};
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {

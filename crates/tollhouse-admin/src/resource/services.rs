@@ -1,8 +1,7 @@
 //! Services: what several routes have in common.
 
-use super::{Candidate, Layout, Resource, Verb, user_text};
+use super::definition::{Candidate, Layout, Owner, Resource, Verb, user_text};
 use crate::index::Known;
-use crate::plugin_confs::Owner;
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {

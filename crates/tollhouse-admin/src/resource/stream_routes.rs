@@ -1,8 +1,7 @@
 //! Stream routes: which connections below HTTP are meant, and where they go.
 
-use super::{Candidate, Layout, Resource, Verb};
+use super::definition::{Candidate, Layout, Owner, Resource, Verb};
 use crate::index::Known;
-use crate::plugin_confs::Owner;
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {

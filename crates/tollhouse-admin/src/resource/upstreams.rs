@@ -1,6 +1,6 @@
 //! Upstreams: nodes, and how one of them is chosen.
 
-use super::{Candidate, Layout, Resource, Verb, user_text};
+use super::definition::{Candidate, Layout, Resource, Verb, user_text};
 use crate::index::Known;
 use crate::reply::Reply;
 

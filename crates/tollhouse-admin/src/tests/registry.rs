@@ -60,7 +60,7 @@ impl Registered {
         let (keeper, registry) = Keeper::open(memory(), settings).await.expect("it is empty");
         tokio::spawn(keeper.run(std::future::pending()));
         let part = RegistryPart::new(registry.clone(), Arc::new(PlainDialect));
-        let fixture = Fixture::of(memory(), options, Some(part.clone())).await;
+        let fixture = Fixture::with_registry(memory(), options, Some(part.clone())).await;
         Self { fixture, registry, part }
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use tollhouse_store::{Entry, StoreError};
 
-use crate::api::Admin;
+use crate::context::Admin;
 use crate::index::collections::Creation;
 use crate::limits::OBJECTS_PER_TURN;
 use crate::paging::{Filters, Slice};

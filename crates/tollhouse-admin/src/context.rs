@@ -1,0 +1,78 @@
+//! What answers every call: the parts of an Admin API, and what it knows of the store. Knows no paths.
+
+use std::sync::Arc;
+
+use hyper::header::{HeaderValue, SERVER};
+use tollhouse_model::encryption::Keyring;
+use tollhouse_plugin::{Catalogue, Services};
+use tollhouse_store::{Store, StoreError};
+
+use crate::document::CurrentDocument;
+use crate::index::facts::Facts;
+use crate::index::{Index, OWN_KEYS};
+use crate::options::{Mode, Options};
+use crate::registry::part::RegistryPart;
+use crate::reply::{Reply, WireResponse};
+
+/// What an Admin API is made of.
+pub struct Parts {
+    /// Where objects live. In [`Mode::Standalone`] one in memory, which stays empty.
+    pub store: Arc<dyn Store>,
+    /// All plugins.
+    pub catalogue: Arc<Catalogue>,
+    /// What plugins know of the process when their confs are checked.
+    pub services: Arc<Services>,
+    /// What seals secrets at rest.
+    pub keyring: Arc<Keyring>,
+    /// The service registry; without one its paths are answered 404.
+    pub registry: Option<RegistryPart>,
+    /// The rest.
+    pub options: Options,
+}
+
+/// An Admin API, without the paths that lead to it.
+pub(crate) struct Admin {
+    pub(crate) parts: Parts,
+    pub(crate) index: Index,
+    /// The one document, in [`Mode::Standalone`].
+    pub(crate) document: Option<CurrentDocument>,
+}
+
+impl Admin {
+    /// Makes it, which reads all objects of the store once.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn open(parts: Parts) -> Result<Self, StoreError> {
+        let (catalogue, keyring) = (Arc::clone(&parts.catalogue), Arc::clone(&parts.keyring));
+        let inspect =
+            move |path: &str, value: &[u8]| Facts::inspect(path, value, &catalogue, &keyring);
+        let prefix = format!("{}/", parts.options.key_prefix);
+        let index = Index::open(Arc::clone(&parts.store), prefix, Box::new(inspect)).await?;
+        let document = match &parts.options.mode {
+            Mode::Store | Mode::ReadOnly(_) => None,
+            Mode::Standalone(sink) => Some(CurrentDocument::new(Arc::clone(sink))),
+        };
+        Ok(Self { parts, index, document })
+    }
+
+    /// An answer as it goes out. Its `Server` is APISIX's whatever the gateway is called elsewhere:
+    /// clients of this API ask for the version.
+    pub(crate) fn wire(&self, reply: Reply) -> WireResponse {
+        let mut response = reply.into_wire(self.parts.services.brand);
+        if let Ok(token) = HeaderValue::from_str(&self.parts.options.server_token.0) {
+            response.headers_mut().insert(SERVER, token);
+        }
+        response
+    }
+
+    /// The key of a path: `/apisix/routes/1` of `routes/1`.
+    pub(crate) fn key_of(&self, path: &str) -> String {
+        format!("{}/{path}", self.parts.options.key_prefix)
+    }
+
+    /// The key that changes whenever something is written that names the object of this path.
+    pub(crate) fn guard_key(&self, path: &str) -> String {
+        self.key_of(&format!("{OWN_KEYS}guard/{path}"))
+    }
+}

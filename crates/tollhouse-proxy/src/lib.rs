@@ -41,6 +41,8 @@ mod serve;
 mod server_options;
 pub mod settings;
 pub mod snapshot;
+#[cfg(test)]
+mod testing;
 mod upstream_head;
 pub mod worker;
 

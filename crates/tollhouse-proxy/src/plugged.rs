@@ -106,8 +106,10 @@ async fn decide<'s>(
             Some(upstream) => upstream,
             None => {
                 let text = format!("failed to fetch upstream info by upstream id [{id}]");
+                let code = ErrorCode::PluginUpstreamNotFound;
+                work.record.code = Some(code);
                 let prepared = &mut work.plugins.prepared;
-                prepared.status = 500;
+                prepared.status = code.status();
                 prepared.kind = Kind::Text;
                 prepared.body.extend_from_slice(text.as_bytes());
                 return Ok(None);

@@ -30,7 +30,10 @@ pub(crate) async fn answer(
     work: &mut Work,
     body: &RequestPump,
 ) -> After {
-    let keep = work.head.keep_alive && body.is_received() && !worker.is_draining();
+    let keep = work.head.keep_alive
+        && body.is_received()
+        && !worker.is_draining()
+        && client.requests < worker.settings.limits.requests_per_connection;
     let note = match (keep, work.head.version) {
         (true, Version::Http11) => ConnectionNote::None,
         (true, Version::Http10) => ConnectionNote::KeepAlive,

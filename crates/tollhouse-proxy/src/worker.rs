@@ -99,7 +99,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    fn new(parts: WorkerParts) -> (Rc<Self>, Vec<TcpListener>, watch::Receiver<Phase>) {
+    pub(crate) fn new(parts: WorkerParts) -> (Rc<Self>, Vec<TcpListener>, watch::Receiver<Phase>) {
         let worker = Self {
             snapshot: SnapshotView::new(parts.snapshots),
             clock: CoarseClock::new(),

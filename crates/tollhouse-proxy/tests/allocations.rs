@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use support::{Gateway, PATIENCE, read_head, snapshot};
+use support::{Gateway, connect, read_head, snapshot};
 use tollhouse_proxy::SnapshotCell;
 
 /// Requests of each kind before counting: buffers, pools and tables have then grown.
@@ -25,6 +25,11 @@ const WARM_UP_REQUESTS: usize = 50;
 
 /// Requests of each kind that are counted.
 const COUNTED_REQUESTS: usize = 200;
+
+/// How often a kind is counted before its allocations are a failure. What a core does beside requests, once
+/// a second, may find the only connection to the node in use and free its pool's room, which the next
+/// request then allocates anew; what a request costs shows in every round.
+const ROUNDS_MAX: usize = 5;
 
 /// Allocations whose origin a failure shows.
 const TRACES_MAX: usize = 3;
@@ -144,12 +149,22 @@ fn a_warm_core_serves_without_allocating() {
     let route = json!({"uri": "/*", "upstream": {"type": "roundrobin", "nodes": {node: 1}}});
     let snapshots = Arc::new(SnapshotCell::new(snapshot(route)));
     let gateway = Gateway::start(&snapshots, || IS_COUNTED.set(true));
-    let mut client = TcpStream::connect(gateway.address).expect("the worker accepts");
-    client.set_read_timeout(Some(PATIENCE)).expect("an open socket");
+    let mut client = connect(&gateway);
 
     let cases = cases();
-    let counts: Vec<(&str, usize)> =
-        cases.iter().map(|case| (case.name, count(&mut client, case))).collect();
+    let mut requests = 0;
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for case in &cases {
+        let mut fewest = usize::MAX;
+        for _ in 0..ROUNDS_MAX {
+            fewest = fewest.min(count(&mut client, case));
+            requests += WARM_UP_REQUESTS + COUNTED_REQUESTS;
+            if fewest == 0 {
+                break;
+            }
+        }
+        counts.push((case.name, fewest));
+    }
     drop(client);
     gateway.stop();
 
@@ -157,7 +172,7 @@ fn a_warm_core_serves_without_allocating() {
     assert!(counts.iter().all(|(_, count)| *count == 0), "{counts:#?}\n{traces}");
     // All of them over one connection: the pool was at work.
     let served = origin.join().expect("the origin is well");
-    assert_eq!(served, cases.len() * (WARM_UP_REQUESTS + COUNTED_REQUESTS));
+    assert_eq!(served, requests);
 }
 
 /// Allocations of the worker over the counted requests of `case`.

@@ -139,6 +139,9 @@ codes! {
     RewriteInvalid = "rewrite_invalid", 500, Gateway,
         "The path, query or host that plugins or the upstream's configuration make of the request cannot stand in one: a path without a leading slash, or a host that is none.",
         "Look at what proxy-rewrite or pass_host put into it, the values of variables above all.";
+    PluginUpstreamNotFound = "plugin_upstream_not_found", 500, Gateway,
+        "A plugin sends the request to an upstream that does not exist.",
+        "Create the upstream, or correct the upstream_id in the plugin's conf.";
     PluginUnavailable = "plugin_unavailable", 503, Gateway,
         "The route, or what it names, has a plugin that might protect it and that cannot run.",
         "Correct the plugin's name or conf as the problem says, remove it, or name it in skip_plugins.";

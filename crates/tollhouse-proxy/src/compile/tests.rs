@@ -8,26 +8,17 @@ use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 use tollhouse_model::upstream::{KeepalivePool, Node};
 use tollhouse_model::variable::{Lookup, Variable};
-use tollhouse_net::resolve::{self, Question, ResolveError, ResolverSettings};
+use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_plugin::{Category, ConsumerIndex, Phases, Plugin, PluginType, Scope};
 use tollhouse_plugins::key_auth::KeyAuth;
-use tollhouse_router::{Captures, MatchRequest, Mode, NormalizeOptions};
+use tollhouse_router::{Captures, MatchRequest};
 
 use super::*;
-use crate::settings::{Limits, RealIp};
 use crate::snapshot::UpstreamEntry;
+use crate::testing::{NoNames, settings};
 
 mod secrets;
 mod unavailable;
-
-/// A resolver's source that knows no name; the tests need none.
-struct NoNames;
-
-impl resolve::Source for NoNames {
-    fn lookup<'a>(&'a self, _question: &'a Question) -> resolve::Lookup<'a> {
-        Box::pin(async { Err(ResolveError::Denied) })
-    }
-}
 
 /// Plugins that do nothing but stand in a chain; their priorities follow their names.
 macro_rules! idle_plugins {
@@ -71,27 +62,6 @@ struct NoVariables;
 impl Lookup for NoVariables {
     fn variable(&self, _variable: &Variable) -> Option<Cow<'_, [u8]>> {
         None
-    }
-}
-
-fn settings() -> Settings {
-    Settings {
-        router_mode: Mode::HostUri,
-        normalize: NormalizeOptions::default(),
-        limits: Limits::default(),
-        server: "tollhouse".to_owned(),
-        brand: tollhouse_plugin::Brand::default(),
-        show_upstream_status: false,
-        trusted_addresses: None,
-        real_ip: RealIp { header: "x-real-ip".to_owned(), from: Vec::new(), recursive: false },
-        upstream_keepalive: KeepalivePool {
-            size: 320,
-            idle_timeout: Duration::from_secs(60),
-            requests: 1000,
-        },
-        disable_health_checks: false,
-        resolve_timeout: Duration::from_secs(5),
-        drain_time: Duration::from_secs(1),
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Some lines are the gateway's to write: what plugins say about framing and connections does not
 //! count, and what they say about a node's `Host` and about the chain of addresses has been heard
-//! before. Edits are well-formed lines (`HeaderEdits`), so they can be appended as they stand.
+//! before. `X-Real-IP` is the client's address as the gateway knows it, whoever says another (apisix.md §3.7):
+//! a plugin that finds another client changes the address itself. Edits are well-formed lines (`HeaderEdits`), so they can be appended as they stand.
 
 use tollhouse_plugin::HeaderEdits;
 
@@ -68,6 +69,7 @@ fn is_own(name: &[u8], side: Side) -> bool {
         2 => is(b"te"),
         4 => side == Side::Request && is(b"host"),
         7 => is(b"upgrade") || is(b"trailer"),
+        9 => side == Side::Request && is(b"x-real-ip"),
         10 => is(b"connection") || is(b"keep-alive"),
         14 => is(b"content-length"),
         15 => side == Side::Request && is(b"x-forwarded-for"),
@@ -120,10 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn a_node_gets_one_host_and_one_chain_of_addresses() {
-        let head = "GET / HTTP/1.1\nHost: a\nX-Forwarded-For: 1, 2\n\n";
+    fn a_node_gets_one_host_one_client_and_one_chain_of_addresses() {
+        let head = "GET / HTTP/1.1\nHost: a\nX-Real-IP: 2\nX-Forwarded-For: 1, 2\n\n";
         let edit = |edits: &mut HeaderEdits| {
             edits.set("host", b"b");
+            edits.set("x-real-ip", b"6");
             edits.set("x-forwarded-for", b"1");
         };
         assert_eq!(edited(head, Side::Request, edit), head);

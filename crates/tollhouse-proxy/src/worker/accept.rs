@@ -151,15 +151,4 @@ impl Drop for Entry {
 }
 
 #[cfg(test)]
-mod tests {
-    /// The bytes of the future that a function returns.
-    fn future_bytes<A, B, C, F>(_function: impl Fn(A, B, C) -> F) -> usize {
-        size_of::<F>()
-    }
-
-    #[test]
-    fn a_connection_that_waits_holds_nothing_of_a_request() {
-        let bytes = future_bytes(super::connection);
-        assert!(bytes <= 768, "{bytes} bytes");
-    }
-}
+mod tests;

@@ -17,6 +17,7 @@ use tollhouse_proxy::{
 };
 use tollhouse_router::{Mode, NormalizeOptions};
 use tollhouse_telemetry::Metrics;
+use tollhouse_telemetry::access_log::CoreLog;
 
 /// No wait is longer: a worker that does not answer fails the test.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,6 +35,36 @@ pub fn read_head(stream: &mut TcpStream, head: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
+/// A connection to it.
+pub fn connect(gateway: &Gateway) -> TcpStream {
+    let client = TcpStream::connect(gateway.address).expect("the worker accepts");
+    client.set_read_timeout(Some(PATIENCE)).expect("an open socket");
+    client
+}
+
+/// What a worker may be told beside its configuration.
+pub struct Options {
+    /// What its thread does first.
+    pub begin: fn(),
+    /// Bounds of what clients may do.
+    pub limits: Limits,
+    /// Where it counts.
+    pub metrics: Arc<Metrics>,
+    /// Its end of the access log.
+    pub log: Option<CoreLog>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            begin: || {},
+            limits: Limits::default(),
+            metrics: Arc::new(Metrics::new()),
+            log: None,
+        }
+    }
+}
+
 /// One worker on a thread of its own.
 pub struct Gateway {
     /// Where it listens.
@@ -45,20 +76,25 @@ pub struct Gateway {
 impl Gateway {
     /// Serves what is published in `snapshots`; `begin` is what its thread does first.
     pub fn start(snapshots: &Arc<SnapshotCell>, begin: fn()) -> Self {
+        Self::start_with(snapshots, Options { begin, ..Options::default() })
+    }
+
+    /// The same, with more said about it.
+    pub fn start_with(snapshots: &Arc<SnapshotCell>, options: Options) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         listener.set_nonblocking(true).expect("an open socket");
         let address = listener.local_addr().expect("an address");
         let (phase, receiver) = watch::channel(Phase::Serving);
         let parts = WorkerParts {
-            settings: Arc::new(settings()),
+            settings: Arc::new(Settings { limits: options.limits, ..settings() }),
             snapshots: Arc::clone(snapshots),
             listeners: vec![listener],
             phase: receiver,
-            metrics: Arc::new(Metrics::new()),
-            log: None,
+            metrics: options.metrics,
+            log: options.log,
         };
         let thread = std::thread::spawn(move || {
-            begin();
+            (options.begin)();
             Worker::run(parts).expect("the worker runs");
         });
         Self { address, phase, thread }

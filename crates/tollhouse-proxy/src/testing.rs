@@ -1,0 +1,68 @@
+//! What tests of this crate share: settings, and a worker that nobody runs.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_net::resolve::{self, Question, ResolveError, Resolver, ResolverSettings};
+use tollhouse_plugin::{Catalogue, Services};
+use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_telemetry::Metrics;
+
+use crate::settings::{Limits, RealIp};
+use crate::{Compiler, Phase, Settings, SnapshotCell, Worker, WorkerParts};
+
+/// A resolver's source that knows no name; the tests need none.
+pub(crate) struct NoNames;
+
+impl resolve::Source for NoNames {
+    fn lookup<'a>(&'a self, _question: &'a Question) -> resolve::Lookup<'a> {
+        Box::pin(async { Err(ResolveError::Denied) })
+    }
+}
+
+/// Settings as they are by default, with nobody trusted.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        router_mode: Mode::HostUri,
+        normalize: NormalizeOptions::default(),
+        limits: Limits::default(),
+        server: "tollhouse".to_owned(),
+        brand: tollhouse_plugin::Brand::default(),
+        show_upstream_status: false,
+        trusted_addresses: None,
+        real_ip: RealIp { header: "x-real-ip".to_owned(), from: Vec::new(), recursive: false },
+        upstream_keepalive: KeepalivePool {
+            size: 320,
+            idle_timeout: Duration::from_secs(60),
+            requests: 1000,
+        },
+        disable_health_checks: false,
+        resolve_timeout: Duration::from_secs(5),
+        drain_time: Duration::from_secs(1),
+    }
+}
+
+/// A worker without routes and without housekeeping: its clock stands still between requests, so
+/// that no deadline passes.
+pub(crate) fn worker(limits: Limits) -> Rc<Worker> {
+    let settings = Settings { limits, ..settings() };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let handle = runtime.handle().clone();
+    let resolver = Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), handle);
+    let catalogue = Arc::new(Catalogue::new([]));
+    let services = Arc::new(Services::new("APISIX"));
+    let snapshot = Compiler::new(&settings, resolver, catalogue, services).apply([]);
+    let (_, phase) = watch::channel(Phase::Serving);
+    let parts = WorkerParts {
+        settings: Arc::new(settings),
+        snapshots: Arc::new(SnapshotCell::new(snapshot)),
+        listeners: Vec::new(),
+        phase,
+        metrics: Arc::new(Metrics::new()),
+        log: None,
+    };
+    Worker::new(parts).0
+}

@@ -1,0 +1,58 @@
+//! When a client's connection ends, and what the log says of answers that are the gateway's own.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use serde_json::json;
+use tollhouse_proxy::SnapshotCell;
+use tollhouse_proxy::settings::Limits;
+use tollhouse_telemetry::Metrics;
+
+use crate::support::{Gateway, Options, connect, read_head, snapshot};
+
+/// One rule for every kind of answer: a node's are tested in `crates/tollhouse/tests/it`.
+#[test]
+fn the_gateways_own_answers_count_as_requests_of_their_connection() {
+    let route = json!({"uri": "/made-up", "plugins": {"mocking": {"response_example": "{}"}}});
+    let snapshots = Arc::new(SnapshotCell::new(snapshot(route)));
+    let limits = Limits { requests_per_connection: 2, ..Limits::default() };
+    let gateway = Gateway::start_with(&snapshots, Options { limits, ..Options::default() });
+    for target in ["OPTIONS *", "GET /nowhere", "GET /made-up"] {
+        let mut client = connect(&gateway);
+        let mut answers = Vec::new();
+        for _ in 0..2 {
+            let request = format!("{target} HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.write_all(request.as_bytes()).expect("the worker reads");
+        }
+        // To the end of the stream: nothing follows the second answer.
+        client.read_to_end(&mut answers).expect("the worker closes");
+        let answers = String::from_utf8(answers).expect("text").to_ascii_lowercase();
+        assert_eq!(answers.matches("http/1.1 ").count(), 2, "{target}: {answers}");
+        assert_eq!(answers.matches("connection: close").count(), 1, "{target}: {answers}");
+    }
+    gateway.stop();
+}
+
+#[test]
+fn an_upstream_that_a_plugin_chose_and_nobody_has_is_an_error_with_a_code() {
+    let rules = json!([{"weighted_upstreams": [{"upstream_id": "none", "weight": 1}]}]);
+    let route = json!({"uri": "/*", "plugins": {"traffic-split": {"rules": rules}},
+        "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1": 1}}});
+    let snapshots = Arc::new(SnapshotCell::new(snapshot(route)));
+    let metrics = Arc::new(Metrics::new());
+    let options = Options { metrics: Arc::clone(&metrics), ..Options::default() };
+    let gateway = Gateway::start_with(&snapshots, options);
+    let mut client = connect(&gateway);
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("the worker reads");
+    let mut head = Vec::new();
+    read_head(&mut client, &mut head).expect("an answer");
+    let text = "failed to fetch upstream info by upstream id [none]";
+    let mut body = vec![0; text.len()];
+    client.read_exact(&mut body).expect("a whole answer");
+    assert!(head.starts_with(b"HTTP/1.1 500 "), "{}", String::from_utf8_lossy(&head));
+    assert_eq!(body, text.as_bytes());
+    drop(client);
+    gateway.stop();
+    let failed = "tollhouse_requests_failed_total{code=\"plugin_upstream_not_found\"} 1";
+    assert!(metrics.render().contains(failed), "{}", metrics.render());
+}

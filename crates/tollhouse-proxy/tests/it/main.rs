@@ -1,0 +1,7 @@
+//! One worker between a client and a node, over loopback sockets. Whole processes are tested in
+//! `crates/tollhouse/tests/it`; here is what needs a look inside: snapshots, counters, logs.
+
+mod connections;
+#[path = "../support/mod.rs"]
+mod support;
+mod tunnels;

@@ -72,6 +72,12 @@ impl Stream {
         }
     }
 
+    /// Whether what passes is encrypted.
+    #[inline]
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self, Stream::Tls(_))
+    }
+
     /// Whether an idle connection is still of use: open, with nothing to read. Costs no system
     /// call unless the reactor has seen something happen on the socket.
     #[inline]

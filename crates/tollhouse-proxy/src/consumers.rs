@@ -8,7 +8,7 @@ use hashbrown::Equivalent;
 use tollhouse_plugin::{Consumer, ConsumerIndex, Credential};
 use tollhouse_stdx::CowMap;
 
-use crate::plugins::Chain;
+use crate::plugins::chain::Chain;
 
 /// Consumers, their credentials, their plugins.
 #[derive(Debug, Clone, Default)]

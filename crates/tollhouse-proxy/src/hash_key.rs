@@ -28,7 +28,7 @@ impl HashKey {
     }
 
     /// The bytes to hash; the client's address where the request has no such value.
-    pub fn of<'a>(&self, request: &'a dyn Lookup) -> Cow<'a, [u8]> {
+    pub fn value<'a>(&self, request: &'a dyn Lookup) -> Cow<'a, [u8]> {
         let value = match self {
             HashKey::Variable(variable) => request.variable(variable),
             HashKey::Combination(template) => {

@@ -1,49 +1,35 @@
 //! The data plane: one thread per core takes requests from clients to nodes and answers back.
 //!
 //! Start with `pipeline.rs`, the life of a request, and `compile.rs`, the life of a change. The
-//! rest serves one of the two: `worker` is a core, `client` a connection, `forward` and `attempt`
-//! the way to a node, `respond` the way back, `exchange` the moving bytes, `rescue` every error.
+//! rest serves one of the two:
+//!
+//! - `worker` is a core and `run` its loop, `connection` a client's side;
+//! - `exchange` is one request and its answer, which `stages` work on in the pipeline's order;
+//! - `plugins` is what plugins see of it, `answer` what clients get, `transfer` the moving bytes.
 //!
 //! Nothing here reads a file, an environment variable or a store, and no lock is shared with the
 //! control side.
 
 #![forbid(unsafe_code)]
 
-mod account;
-mod attempt;
-mod buffer;
-mod client;
-mod client_address;
+mod answer;
 pub mod compile;
+mod connection;
 pub mod consumers;
-mod delivery;
 mod error;
 mod exchange;
-mod failures;
-mod forward;
 mod hash_key;
 mod head;
-mod kept;
-mod local;
-mod log;
-mod normalise;
 mod offload;
 mod pipeline;
-mod plugged;
 pub mod plugins;
-mod pool;
-mod request;
-mod request_body;
-mod rescue;
-mod respond;
-mod respond_plugged;
-mod serve;
-mod server_options;
+mod run;
 pub mod settings;
 pub mod snapshot;
+mod stages;
 #[cfg(test)]
 mod testing;
-mod upstream_head;
+mod transfer;
 pub mod worker;
 
 pub use compile::{Change, Compiler};

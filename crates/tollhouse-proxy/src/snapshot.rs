@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::variable::Variable;
-use tollhouse_model::{Route, Service, Timeouts, Upstream};
-use tollhouse_net::tls::Connector;
+use tollhouse_model::{Route, Service};
 use tollhouse_router::Router;
 use tollhouse_stdx::CowVec;
-use tollhouse_upstream::UpstreamState;
 
 use crate::consumers::Consumers;
-use crate::hash_key::HashKey;
-use crate::plugins::Chain;
+use crate::plugins::chain::Chain;
+
+pub(crate) mod upstream;
+
+pub use upstream::{NodeHost, UpstreamEntry};
 
 /// One whole revision of the configuration.
 #[derive(Debug, Clone)]
@@ -36,6 +36,14 @@ pub struct Snapshot {
     pub consumers: Consumers,
     /// The variables of the configuration that look into request bodies.
     pub body_variables: Arc<[Variable]>,
+}
+
+impl Snapshot {
+    /// The upstream object in `slot`.
+    #[inline]
+    pub(crate) fn upstream(&self, slot: u32) -> Option<&UpstreamEntry> {
+        self.upstreams.get(slot).and_then(Option::as_deref)
+    }
 }
 
 /// A route, ready to serve.
@@ -75,36 +83,6 @@ pub enum Target {
     Inline(Arc<UpstreamEntry>),
     /// An upstream object, by its slot in the snapshot.
     Slot(u32),
-}
-
-/// An upstream, ready to serve.
-#[derive(Debug)]
-pub struct UpstreamEntry {
-    /// The upstream as configured.
-    pub conf: Upstream,
-    /// Its nodes and their health; outlives this entry.
-    pub state: Arc<UpstreamState>,
-    /// Which connections its requests may share, as a number.
-    pub pool: u32,
-    /// Bounds of its keep-alive pool.
-    pub keepalive: KeepalivePool,
-    /// TLS towards https nodes.
-    pub connector: Option<Connector>,
-    /// What consistent hashing hashes.
-    pub hash_key: Option<HashKey>,
-    /// Time-outs, defaults filled in.
-    pub timeouts: Timeouts,
-    /// What `pass_host: node` makes of a node.
-    pub node_host: NodeHost,
-}
-
-/// How a node's name stands in its `Host` (apisix.md §3.7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeHost {
-    /// With the port, where that is not the scheme's own.
-    WithPort,
-    /// Without; upstreams that stand in the conf of a plugin have it so.
-    Bare,
 }
 
 /// Where snapshots are published, and where every core finds the newest.

@@ -1,11 +1,11 @@
-//! One core: its thread's state, its listeners, its clock, and how it drains.
+//! One core: the state of its thread. How it runs and drains is `run.rs`.
 //!
 //! Everything here belongs to one thread. The control side reaches it by three things only: the
 //! snapshot cell, the phase, and counters that it reads.
 
-mod accept;
-mod housekeeping;
+pub(crate) mod failures;
 mod open;
+pub(crate) mod pools;
 
 use std::cell::{Cell, RefCell};
 use std::net::TcpListener;
@@ -13,7 +13,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
 use tollhouse_stdx::random::Random;
 use tollhouse_stdx::room::Room;
@@ -22,21 +21,24 @@ use tollhouse_stdx::{CoarseClock, LogLimit};
 use tollhouse_telemetry::access_log::CoreLog;
 use tollhouse_telemetry::{CoreHandle, Metrics};
 
-use crate::buffer::BufferShelf;
-use crate::failures::Failures;
-use crate::pool::Pools;
-use crate::request::Work;
+use self::failures::Failures;
+use self::open::OpenConnections;
+use self::pools::Pools;
+use crate::connection::buffer::BufferPool;
+use crate::exchange::state::RequestState;
 use crate::settings::Settings;
 use crate::snapshot::{SnapshotCell, SnapshotView};
-pub use accept::REFUSED_OPEN_MAX;
-use open::OpenConnections;
 
-/// Works, and rooms for their futures, kept for reuse by one core; more requests than this at once on one core are rare.
-const WORKS_KEPT_MAX: usize = 1024;
+/// States of requests, and rooms for their futures, kept for reuse by one core; more requests than this at
+/// once on one core are rare.
+const STATES_KEPT_MAX: usize = 1024;
 
-/// Bytes that one request moves before the others of its core have their turn: a fraction of a
-/// millisecond.
-pub(crate) const TURN_BYTES: usize = 256 * 1024;
+/// Connections over the limit that are told so, and wait for the client to see it, at once on one
+/// core: each holds a descriptor meanwhile. More are closed without a word.
+pub const REFUSED_OPEN_MAX: usize = 64;
+
+/// How often it is logged that connections cannot be accepted.
+const ACCEPT_FAILURE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What the control side tells every core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,24 +80,24 @@ pub struct Worker {
     /// All deadlines.
     pub wheel: Wheel,
     /// Read buffers nobody uses.
-    pub shelf: BufferShelf,
+    pub(crate) buffers: BufferPool,
     /// Idle connections to nodes.
     pub pools: Pools,
     /// Counts.
     pub metrics: Rc<CoreHandle>,
     /// The access log; `None` when it is off.
     pub log: Option<CoreLog>,
-    /// Tells of requests that fail.
+    /// Reports requests that fail.
     pub(crate) failures: Failures,
-    open: OpenConnections,
+    pub(crate) open: OpenConnections,
     /// Connections over the limit that are open until their clients have seen the answer.
-    refused_open: Cell<usize>,
-    #[expect(clippy::vec_box, reason = "a work is handed to a connection without being copied")]
-    works: RefCell<Vec<Box<Work>>>,
+    pub(crate) refused_open: Cell<usize>,
+    #[expect(clippy::vec_box, reason = "a state is handed to a connection without being copied")]
+    states: RefCell<Vec<Box<RequestState>>>,
     rooms: RefCell<Vec<Room>>,
     random: RefCell<Random>,
     draining: Cell<bool>,
-    accept_failures: LogLimit,
+    pub(crate) accept_failures: LogLimit,
 }
 
 impl Worker {
@@ -104,77 +106,25 @@ impl Worker {
             snapshot: SnapshotView::new(parts.snapshots),
             clock: CoarseClock::new(),
             wheel: Wheel::new(TICK_DEFAULT),
-            shelf: BufferShelf::default(),
+            buffers: BufferPool::default(),
             pools: Pools::default(),
             metrics: Rc::new(parts.metrics.for_core()),
             log: parts.log,
             failures: Failures::default(),
             open: OpenConnections::new(parts.settings.limits.connections_per_address),
             refused_open: Cell::new(0),
-            works: RefCell::default(),
+            states: RefCell::default(),
             rooms: RefCell::default(),
             random: RefCell::new(Random::from_process_entropy()),
             draining: Cell::new(false),
-            accept_failures: LogLimit::new(accept::TELL_INTERVAL),
+            accept_failures: LogLimit::new(ACCEPT_FAILURE_INTERVAL),
             settings: parts.settings,
         };
         (Rc::new(worker), parts.listeners, parts.phase)
     }
 
-    /// Runs a core on the calling thread until it has drained.
-    ///
-    /// # Errors
-    /// When the thread's reactor cannot be made, or a listener not be registered.
-    pub fn run(parts: WorkerParts) -> std::io::Result<()> {
-        let runtime: LocalRuntime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build_local(Default::default())?;
-        let (worker, listeners, phase) = Self::new(parts);
-        runtime.block_on(worker.serve(listeners, phase))
-    }
-
-    async fn serve(
-        self: Rc<Self>,
-        listeners: Vec<TcpListener>,
-        mut phase: watch::Receiver<Phase>,
-    ) -> std::io::Result<()> {
-        let ticker = tokio::task::spawn_local(housekeeping::tick(Rc::clone(&self)));
-        let keeper = tokio::task::spawn_local(housekeeping::keep(Rc::clone(&self)));
-        let mut acceptors = Vec::new();
-        for listener in listeners {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            let accepting = accept::run(Rc::clone(&self), listener, phase.clone());
-            acceptors.push(tokio::task::spawn_local(accepting));
-        }
-        // An error means that the control side is gone, which also ends serving.
-        let _ = phase.wait_for(|phase| *phase != Phase::Serving).await;
-        self.begin_drain();
-        for acceptor in acceptors {
-            let _ = acceptor.await;
-        }
-        self.drain(phase).await;
-        ticker.abort();
-        keeper.abort();
-        crate::log::flush(&self);
-        Ok(())
-    }
-
-    /// Waits for what is under way, but not for ever.
-    async fn drain(&self, mut phase: watch::Receiver<Phase>) {
-        let cut = |reason| {
-            tracing::warn!(connections = self.open.len(), reason, "connections are cut");
-        };
-        tokio::select! {
-            biased;
-            () = self.open.none_left() => {}
-            _ = phase.wait_for(|phase| *phase == Phase::Ending) => cut("told to hurry"),
-            () = tokio::time::sleep(self.settings.drain_time) => cut("drain time is over"),
-        }
-    }
-
     /// Whoever learns of the phase first calls this: no listener closes before answers say so.
-    fn begin_drain(&self) {
+    pub(crate) fn begin_drain(&self) {
         if self.draining.replace(true) {
             return;
         }
@@ -195,25 +145,32 @@ impl Worker {
         open < self.settings.limits.descriptors_per_worker || self.pools.drop_one()
     }
 
+    /// Hands the log what the core has buffered of it.
+    pub(crate) fn flush_log(&self) {
+        if let Some(log) = &self.log {
+            log.flush();
+        }
+    }
+
     /// A random number; not for secrets.
     #[inline]
     pub fn random_u64(&self) -> u64 {
         self.random.borrow_mut().next_u64()
     }
 
-    /// Room for one request.
+    /// The state of one request, as good as new.
     #[inline]
-    pub fn take_work(&self) -> Box<Work> {
-        self.works.borrow_mut().pop().unwrap_or_default()
+    pub(crate) fn take_state(&self) -> Box<RequestState> {
+        self.states.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes the room back.
+    /// Takes the state back.
     #[inline]
-    pub fn give_work(&self, mut work: Box<Work>) {
-        work.finish();
-        let mut works = self.works.borrow_mut();
-        if works.len() < WORKS_KEPT_MAX {
-            works.push(work);
+    pub(crate) fn give_state(&self, mut state: Box<RequestState>) {
+        state.finish();
+        let mut states = self.states.borrow_mut();
+        if states.len() < STATES_KEPT_MAX {
+            states.push(state);
         }
     }
 
@@ -227,11 +184,8 @@ impl Worker {
     #[inline]
     pub(crate) fn give_room(&self, room: Room) {
         let mut rooms = self.rooms.borrow_mut();
-        if rooms.len() < WORKS_KEPT_MAX {
+        if rooms.len() < STATES_KEPT_MAX {
             rooms.push(room);
         }
     }
-
-    /// How often housekeeping looks round: pools, log, snapshot.
-    pub const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 }

@@ -45,11 +45,11 @@ pub(crate) enum Trust {
 
 /// Lines about a client that stay the same from request to request: all but the host asked for.
 #[derive(Debug)]
-pub struct Told(Lines);
+pub struct ForwardingLines(Lines);
 
-impl Told {
+impl ForwardingLines {
     /// About a client that no header of its own says anything else about.
-    pub(crate) fn of(client: &ClientFacts<'_>) -> Self {
+    pub(crate) fn new(client: &ClientFacts<'_>) -> Self {
         Self(Lines::written(|out| {
             out.field(X_REAL_IP, client.remote_address);
             out.field(X_FORWARDED_FOR, client.remote_address);
@@ -75,7 +75,7 @@ pub(crate) struct UpstreamRequest<'a> {
     /// What the gateway says about the client.
     pub client: ClientFacts<'a>,
     /// The same, written before, where it is what every request of this client gets.
-    pub told: Option<&'a Told>,
+    pub forwarding: Option<&'a ForwardingLines>,
     /// What plugins change about header lines. Here, only the chain of addresses is of interest.
     pub edits: &'a HeaderEdits,
     /// How the body is framed.
@@ -88,9 +88,9 @@ impl UpstreamRequest<'_> {
     /// Appends the head to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut out = HeadWriter::request(out, self.method, self.target, self.host);
-        match self.told {
-            Some(told) => {
-                out.lines(&told.0).field(X_FORWARDED_HOST, self.client.host);
+        match self.forwarding {
+            Some(lines) => {
+                out.lines(&lines.0).field(X_FORWARDED_HOST, self.client.host);
             }
             None => self.write_client(&mut out),
         }

@@ -107,8 +107,6 @@ pub(crate) struct LocalResponse<'a> {
     pub status: Status,
     /// `Content-Type`; empty for none.
     pub content_type: FieldValue<'a>,
-    /// Further header lines.
-    pub headers: &'a [(FieldName<'a>, FieldValue<'a>)],
     /// What is said about the body's length, also where none is sent (HEAD).
     pub framing: Framing,
     /// What this gateway adds.
@@ -124,9 +122,6 @@ impl LocalResponse<'_> {
             out.field(CONTENT_TYPE, self.content_type);
         }
         out.framing(self.framing);
-        for &(name, value) in self.headers {
-            out.field(name, value);
-        }
         out.end();
     }
 }

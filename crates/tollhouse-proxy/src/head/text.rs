@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
-use tollhouse_http::element::FieldValue;
 pub(crate) use tollhouse_http::writer::write_decimal;
 
 /// Longest text of an address: an IPv6 address with an embedded IPv4 one.
@@ -54,12 +53,6 @@ impl AddressText {
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
-    }
-
-    /// The text as it stands in a header line.
-    #[inline]
-    pub fn as_value(&self) -> FieldValue<'_> {
-        FieldValue::parse(self.as_bytes()).unwrap_or_default()
     }
 
     /// The text.

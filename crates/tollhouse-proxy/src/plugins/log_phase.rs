@@ -2,19 +2,21 @@
 
 use tollhouse_plugin::{LogContext, Phases, Transfer};
 
-use super::chain::Chains;
-use super::lent::Lent;
+use super::chains::Chains;
+use crate::exchange::Exchange;
 use crate::head::text::write_socket_address;
 
 /// Runs it. What plugins remembered is dropped afterwards, with the request.
-pub(crate) fn run(lent: &mut Lent<'_>, chains: &Chains<'_>) {
+pub(crate) fn run(exchange: &mut Exchange<'_>, chains: &Chains<'_>) {
     if !chains.has(Phases::LOG) {
         return;
     }
-    let mut shelf = std::mem::take(&mut lent.work.plugins.shelf);
+    // How long the exchange took is asked only here.
+    exchange.worker.clock.refresh();
+    let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
     {
-        let record = &lent.work.record;
-        let clock = &lent.worker.clock;
+        let record = &exchange.state.record;
+        let clock = &exchange.worker.clock;
         let mut upstream = Vec::new();
         if let Some(attempt) = record.attempts.last() {
             write_socket_address(&mut upstream, attempt.address);
@@ -25,7 +27,7 @@ pub(crate) fn run(lent: &mut Lent<'_>, chains: &Chains<'_>) {
             status: record.status,
             upstream_status: record.attempts.last().map(|attempt| attempt.status),
             is_upstream_answer: record.upstream_response_ms.is_some() && record.code.is_none(),
-            bytes_received: lent.work.head.head_bytes as u64 + lent.body.received,
+            bytes_received: exchange.state.head.head_bytes as u64 + exchange.body.received,
             bytes_sent: record.bytes_sent,
             body_bytes_sent: record.body_bytes_sent,
             started_unix_ms: clock.unix_ms().saturating_sub(request_ms),
@@ -34,10 +36,10 @@ pub(crate) fn run(lent: &mut Lent<'_>, chains: &Chains<'_>) {
             upstream: text(&upstream),
             route_id: &record.route_id,
             service_id: &record.service_id,
-            consumer: &lent.work.plugins.consumer,
+            consumer: &exchange.state.plugins.consumer,
             error_code: record.code.map(|code| code.text()),
         };
-        let mut cx = LogContext::new(lent, &mut shelf, transfer);
+        let mut cx = LogContext::new(exchange, &mut memory, transfer);
         let mut index = 0;
         while let Some(step) = chains.step(index) {
             if step.phases.intersects(Phases::LOG) && chains.runs(step, index, cx.variables()) {
@@ -47,5 +49,5 @@ pub(crate) fn run(lent: &mut Lent<'_>, chains: &Chains<'_>) {
             index += 1;
         }
     }
-    lent.work.plugins.shelf = shelf;
+    exchange.state.plugins.memory = memory;
 }

@@ -56,6 +56,13 @@ impl Prepared {
         self.place = Place::Own;
     }
 
+    /// An answer of plain text.
+    pub(crate) fn set(&mut self, status: u16, text: &[u8]) {
+        self.clear();
+        self.status = status;
+        self.set_text(text);
+    }
+
     /// The body as it is sent.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.place {

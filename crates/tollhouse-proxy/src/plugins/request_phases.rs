@@ -4,10 +4,11 @@
 use tollhouse_plugin::{Flow, Phases, RequestContext, Step};
 use tollhouse_telemetry::ErrorCode;
 
-use super::chain::{Chains, PluginStep, StepUpstream};
-use super::lent::Lent;
+use super::chain::{PluginStep, StepUpstream};
+use super::chains::Chains;
 use super::prepared::Prepared;
 use crate::error::GatewayError;
+use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
 
 /// Longest body that conditions of plugins are looked up in, in bytes.
@@ -27,19 +28,21 @@ pub(crate) enum Verdict<'s> {
 /// When the consumer's group does not exist, a plugin that may protect cannot run, or the body that a
 /// plugin has asked for is no good.
 pub(crate) async fn run<'s>(
-    lent: &mut Lent<'_>,
+    exchange: &mut Exchange<'_>,
     snapshot: &'s Snapshot,
     chains: &mut Chains<'s>,
 ) -> Result<Verdict<'s>, GatewayError> {
-    let mut shelf = std::mem::take(&mut lent.work.plugins.shelf);
-    let mut prepared = std::mem::take(&mut lent.work.plugins.prepared);
+    // Taken out for as long as plugins hold both them and the exchange.
+    let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
+    let mut prepared = std::mem::take(&mut exchange.state.plugins.prepared);
     let verdict = {
-        let cx = RequestContext::new(lent, &snapshot.consumers, &mut shelf);
+        let cx = RequestContext::new(exchange, &snapshot.consumers, &mut memory);
         Phasing { cx, prepared: &mut prepared, upstream: None }.run(snapshot, chains).await
     };
-    lent.work.plugins.shelf = shelf;
-    lent.work.plugins.prepared = prepared;
-    match lent.work.plugins.refused {
+    exchange.state.plugins.memory = memory;
+    exchange.state.plugins.prepared = prepared;
+    // Whatever plugins have made of a body that could not be read.
+    match exchange.state.plugins.refused {
         Some(code) => Err(code.into()),
         None => verdict,
     }

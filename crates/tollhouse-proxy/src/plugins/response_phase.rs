@@ -4,12 +4,12 @@ use tollhouse_http::ResponseHead as ParsedHead;
 use tollhouse_plugin::response::ResponseFacts;
 use tollhouse_plugin::{HeaderEdits, Phases, ResponseContext, ResponseHead};
 
-use super::chain::Chains;
-use super::lent::Lent;
+use super::chains::Chains;
+use crate::exchange::Exchange;
 
-/// Runs it; edits and filters are left in the work. Returns the facts with what changed.
+/// Runs it; edits and filters are left in the exchange's state. Returns the facts with what changed.
 pub(crate) fn run(
-    lent: &mut Lent<'_>,
+    exchange: &mut Exchange<'_>,
     chains: &Chains<'_>,
     head: &dyn ResponseHead,
     facts: ResponseFacts,
@@ -17,11 +17,14 @@ pub(crate) fn run(
     if !chains.has(Phases::RESPONSE) {
         return facts;
     }
-    let mut edits = std::mem::take(&mut lent.work.plugins.response_edits);
-    let mut filters = std::mem::take(&mut lent.work.plugins.filters);
-    let mut shelf = std::mem::take(&mut lent.work.plugins.shelf);
+    exchange.state.plugins.has_seen_answer = true;
+    // Taken out for as long as plugins hold both them and the exchange.
+    let mut edits = std::mem::take(&mut exchange.state.plugins.response_edits);
+    let mut filters = std::mem::take(&mut exchange.state.plugins.filters);
+    let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
     let facts = {
-        let mut cx = ResponseContext::new(lent, head, &mut edits, &mut filters, &mut shelf, facts);
+        let mut cx =
+            ResponseContext::new(exchange, head, &mut edits, &mut filters, &mut memory, facts);
         let mut index = 0;
         while let Some(step) = chains.step(index) {
             let takes_part = step.phases.intersects(Phases::RESPONSE);
@@ -33,10 +36,10 @@ pub(crate) fn run(
         }
         cx.facts()
     };
-    let plugins = &mut lent.work.plugins;
+    let plugins = &mut exchange.state.plugins;
     plugins.response_edits = edits;
     plugins.filters = filters;
-    plugins.shelf = shelf;
+    plugins.memory = memory;
     facts
 }
 
@@ -61,14 +64,14 @@ impl ResponseHead for NodeHead<'_> {
 }
 
 /// The head of an answer of the gateway's own, as plugins see it.
-pub(crate) struct OwnHead<'a> {
+pub(crate) struct PreparedHead<'a> {
     /// `Content-Type`; empty where `headers` has it, or there is none.
     pub content_type: &'a str,
     /// Header lines.
     pub headers: &'a HeaderEdits,
 }
 
-impl ResponseHead for OwnHead<'_> {
+impl ResponseHead for PreparedHead<'_> {
     fn find(&self, name: &[u8]) -> Option<&[u8]> {
         if !self.content_type.is_empty() && name.eq_ignore_ascii_case(b"content-type") {
             return Some(self.content_type.as_bytes());

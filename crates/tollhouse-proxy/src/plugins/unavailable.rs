@@ -6,8 +6,7 @@ use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Handler, LogContext, Phases, RequestContext, RunPolicy, Step, UpstreamRef};
 
-use super::PluginStep;
-use crate::plugins::chain::StepUpstream;
+use super::chain::{PluginStep, StepUpstream};
 
 /// Before all others of its object: none of them may answer what was to be protected.
 const PRIORITY: i64 = i64::MAX;

@@ -56,3 +56,25 @@ fn an_upstream_that_a_plugin_chose_and_nobody_has_is_an_error_with_a_code() {
     let failed = "tollhouse_requests_failed_total{code=\"plugin_upstream_not_found\"} 1";
     assert!(metrics.render().contains(failed), "{}", metrics.render());
 }
+
+/// Whoever answers, plugins that see the answer see the whole exchange.
+#[test]
+fn variables_have_their_values_in_answers_of_the_gateways_own() {
+    let set = json!({"X-Route": "$route_name", "X-Length": "$request_length"});
+    let route = json!({"uri": "/*", "name": "front", "plugins": {
+        "mocking": {"response_example": "{}"},
+        "response-rewrite": {"headers": {"set": set}},
+    }});
+    let snapshots = Arc::new(SnapshotCell::new(snapshot(route)));
+    let gateway = Gateway::start(&snapshots, || {});
+    let mut client = connect(&gateway);
+    let request = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
+    client.write_all(request.as_bytes()).expect("the worker reads");
+    let mut head = Vec::new();
+    read_head(&mut client, &mut head).expect("an answer");
+    let head = String::from_utf8(head).expect("text");
+    assert!(head.contains("X-Route: front\r\n"), "{head}");
+    assert!(head.contains(&format!("X-Length: {}\r\n", request.len())), "{head}");
+    drop(client);
+    gateway.stop();
+}

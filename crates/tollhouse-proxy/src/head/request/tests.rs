@@ -46,7 +46,7 @@ fn written_with(
         trust,
     };
     // What is kept from request to request must read like what is written anew.
-    let told = Told::of(&client);
+    let forwarding = ForwardingLines::new(&client);
     let is_as_always = trust == Trust::Unconfigured
         && !head.fields.has(Known::XForwardedFor)
         && !edits_chain(edits);
@@ -57,7 +57,7 @@ fn written_with(
         target: OriginForm::of_head(&head, text.as_bytes()),
         host: Authority::parse(b"node.example").expect("a host"),
         client,
-        told: is_as_always.then_some(&told),
+        forwarding: is_as_always.then_some(&forwarding),
         edits,
         framing: match head.body {
             BodyLength::Known(bytes) => Framing::Length(bytes),
@@ -439,7 +439,7 @@ proptest! {
                 port: 9080,
                 trust: Trust::Unconfigured,
             },
-            told: None,
+            forwarding: None,
             edits: &edits.headers,
             framing: Framing::Length(5),
             upgrade: false,

@@ -1,0 +1,153 @@
+//! How the body of an answer goes out: decided here alone, after plugins have spoken, for answers of
+//! nodes and of the gateway's own.
+//!
+//! A client takes an answer apart by its own request's method and the status it gets, so nothing else
+//! decides whether a body follows: not the node's status, and not the method the node was asked with.
+
+use tollhouse_http::element::Status;
+use tollhouse_http::{BodyLength, Framing, Version};
+
+use crate::exchange::Exchange;
+use crate::transfer::coding::Coding;
+
+/// An answer about to go out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing {
+    /// Whether the client asked with HEAD.
+    pub is_head: bool,
+    /// What the client speaks.
+    pub version: Version,
+    /// The status that the client gets.
+    pub status: Status,
+    /// How the body arrives.
+    pub body: BodyLength,
+    /// The length that the head declares, also where no body arrives.
+    pub declared: Option<u64>,
+    /// Whether plugins rewrite the body, so that its length is not known beforehand.
+    pub is_rewritten: bool,
+}
+
+/// How its body goes out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    /// What the head says about its length.
+    pub framing: Framing,
+    /// Whether any of it is sent.
+    pub has_body: bool,
+    /// Whether the end of the connection is the end of the body.
+    pub ends_by_close: bool,
+}
+
+impl Outgoing {
+    /// A node's answer as it goes out with `status`, as long as nobody rewrites its body.
+    #[inline]
+    pub(crate) fn from_node(cx: &Exchange<'_>, status: Status) -> Self {
+        Self {
+            is_head: cx.is_head(),
+            version: cx.state.head.version,
+            status,
+            body: cx.state.response.body,
+            declared: cx.state.response.declared_length,
+            is_rewritten: false,
+        }
+    }
+
+    /// Decides.
+    #[inline]
+    pub(crate) fn delivery(&self) -> Delivery {
+        if self.is_head || self.status.is_bodiless() {
+            let is_said = !self.status.is_lengthless() && !self.is_rewritten;
+            let length = self.declared.filter(|_| is_said);
+            let framing = length.map_or(Framing::Unsaid, Framing::Length);
+            return Delivery { framing, has_body: false, ends_by_close: false };
+        }
+        let framing = match self.body {
+            BodyLength::None if !self.is_rewritten => Framing::Length(0),
+            BodyLength::Known(bytes) if !self.is_rewritten => Framing::Length(bytes),
+            _ if self.version == Version::Http11 => Framing::Chunked,
+            _ => Framing::Unsaid,
+        };
+        Delivery { framing, has_body: true, ends_by_close: framing == Framing::Unsaid }
+    }
+}
+
+impl Delivery {
+    /// How the body is written.
+    #[inline]
+    pub(crate) fn coding(&self) -> Coding {
+        if self.framing == Framing::Chunked { Coding::Chunked } else { Coding::Plain }
+    }
+}
+
+/// The status that an answer ends with. What cannot be one, such as an interim status that a
+/// configuration or a policy server names, is an error of whoever named it.
+#[inline]
+pub(crate) fn final_status(number: u16) -> Status {
+    Status::new(number).filter(|status| status.is_final()).unwrap_or(Status::INTERNAL_ERROR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outgoing(status: u16, body: BodyLength, declared: Option<u64>) -> Outgoing {
+        let status = final_status(status);
+        let version = Version::Http11;
+        Outgoing { is_head: false, version, status, body, declared, is_rewritten: false }
+    }
+
+    /// What the head says, whether a body follows, whether the connection must close.
+    fn decided(outgoing: Outgoing) -> (Framing, bool, bool) {
+        let Delivery { framing, has_body, ends_by_close } = outgoing.delivery();
+        (framing, has_body, ends_by_close)
+    }
+
+    #[test]
+    fn a_body_is_framed_by_what_is_known_of_its_length() {
+        use Framing::{Chunked, Length, Unsaid};
+        for (body, declared, plain, rewritten, old) in [
+            (BodyLength::None, Some(0), Length(0), Chunked, (Length(0), false)),
+            (BodyLength::None, None, Length(0), Chunked, (Length(0), false)),
+            (BodyLength::Known(7), Some(7), Length(7), Chunked, (Length(7), false)),
+            (BodyLength::Chunked, None, Chunked, Chunked, (Unsaid, true)),
+            (BodyLength::UntilClose, None, Chunked, Chunked, (Unsaid, true)),
+        ] {
+            let outgoing = outgoing(200, body, declared);
+            assert_eq!(decided(outgoing), (plain, true, false), "{body:?}");
+            let filtered = Outgoing { is_rewritten: true, ..outgoing };
+            assert_eq!(decided(filtered), (rewritten, true, false), "{body:?} rewritten");
+            let to_old = Outgoing { version: Version::Http10, ..outgoing };
+            assert_eq!(decided(to_old), (old.0, true, old.1), "{body:?} to HTTP/1.0");
+        }
+    }
+
+    #[test]
+    fn no_status_and_no_method_that_allows_none_gets_a_body() {
+        use Framing::{Length, Unsaid};
+        for (status, is_head, declared, framing) in [
+            (204, false, Some(7), Unsaid),
+            (204, true, Some(7), Unsaid),
+            (304, false, Some(7), Length(7)),
+            (304, false, None, Unsaid),
+            (200, true, Some(7), Length(7)),
+            (200, true, Some(0), Length(0)),
+            (200, true, None, Unsaid),
+        ] {
+            for body in [BodyLength::None, BodyLength::Known(7), BodyLength::UntilClose] {
+                let outgoing = Outgoing { is_head, ..outgoing(status, body, declared) };
+                assert_eq!(decided(outgoing), (framing, false, false), "{status} {is_head}");
+                let filtered = Outgoing { is_rewritten: true, ..outgoing };
+                assert_eq!(decided(filtered), (Unsaid, false, false), "{status} {is_head}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_ends_with_a_final_status_of_three_digits() {
+        for (number, expected) in
+            [(200, 200), (599, 599), (999, 999), (0, 500), (100, 500), (199, 500), (1000, 500)]
+        {
+            assert_eq!(final_status(number).number(), expected);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The one place that turns an error into an answer: status, body, headers (apisix.md §3.6).
+
+use tollhouse_http::Framing;
+use tollhouse_model::Id;
+use tollhouse_plugin::HeaderEdits;
+use tollhouse_telemetry::ErrorCode;
+
+use super::delivery::final_status;
+use super::head::{self, OwnHead};
+use super::own::{self, OwnAnswer};
+use super::page;
+use crate::connection::after::After;
+use crate::error::GatewayError;
+use crate::exchange::Exchange;
+use crate::head::response::ConnectionNote;
+use crate::plugins::chains::Chains;
+use crate::transfer::pump::RequestPump;
+
+/// Answers a request that failed before anything was sent to the client; plugins see the answer.
+pub(crate) async fn answer(
+    cx: &mut Exchange<'_>,
+    chains: Option<&Chains<'_>>,
+    error: GatewayError,
+) -> After {
+    let code = error.code;
+    note(cx, code);
+    if code == ErrorCode::DownstreamGone {
+        return After::Close;
+    }
+    let (content_type, page) = page::for_code(cx.worker, code);
+    let statuses = cx.state.record.upstream_statuses();
+    let mut headers = HeaderEdits::default();
+    if !statuses.is_empty() {
+        headers.add("X-APISIX-Upstream-Status", &statuses);
+    }
+    let answer = OwnAnswer {
+        status: code.status(),
+        content_type,
+        headers: &headers,
+        body: &page,
+        declared_bytes: Some(page.len() as u64),
+        must_close: leaves_bytes_in_doubt(code),
+    };
+    own::send(cx, chains, answer).await
+}
+
+/// Answers a request whose stages have panicked, if none of them had begun to.
+pub(crate) async fn answer_panic(cx: &mut Exchange<'_>) -> After {
+    if cx.state.record.status != 0 {
+        cx.state.record.code = Some(ErrorCode::InternalPanic);
+        return After::Close;
+    }
+    // Where the body stood when the panic came, nobody knows: none of it is looked at any more.
+    let received = cx.body.received;
+    *cx.body = RequestPump::none();
+    cx.body.received = received;
+    answer(cx, None, ErrorCode::InternalPanic.into()).await
+}
+
+/// Refuses bytes that are no request: nothing in the head can be relied on.
+pub(crate) async fn refuse(cx: &mut Exchange<'_>, error: GatewayError) {
+    note(cx, error.code);
+    let (content_type, page) = page::for_code(cx.worker, error.code);
+    let none = HeaderEdits::default();
+    let head = OwnHead {
+        status: final_status(error.code.status()),
+        content_type,
+        framing: Framing::Length(page.len() as u64),
+        connection: ConnectionNote::Close,
+        edits: [&none, &none],
+    };
+    let state = &mut *cx.state;
+    head::write_own(cx.worker, &mut state.out_down, &head);
+    state.out_down.extend_from_slice(&page);
+    state.record.body_bytes_sent = page.len() as u64;
+    state.record.bytes_sent = state.out_down.len() as u64;
+    if cx.client.write_all(cx.worker, &state.out_down).await.is_err() {
+        state.record.code = Some(ErrorCode::DownstreamGone);
+    }
+}
+
+/// Prepares the answer to a request that a plugin sends to an upstream that does not exist, in APISIX's
+/// words.
+pub(crate) fn prepare_missing_upstream(cx: &mut Exchange<'_>, id: &Id) {
+    let code = ErrorCode::PluginUpstreamNotFound;
+    note(cx, code);
+    let text = format!("failed to fetch upstream info by upstream id [{id}]");
+    cx.state.plugins.prepared.set(code.status(), text.as_bytes());
+}
+
+fn note(cx: &mut Exchange<'_>, code: ErrorCode) {
+    cx.state.record.code = Some(code);
+    cx.state.record.status = code.status();
+}
+
+/// Errors about the request's own bytes leave in doubt where the next request would begin.
+fn leaves_bytes_in_doubt(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::BadFraming
+            | ErrorCode::BodyTooLarge
+            | ErrorCode::BodyReadTimeout
+            | ErrorCode::InternalPanic
+            | ErrorCode::Draining
+    )
+}

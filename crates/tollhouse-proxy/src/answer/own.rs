@@ -1,0 +1,154 @@
+//! Sends an answer of the gateway's own: a plugin's, or the page for an error.
+
+use std::borrow::Cow;
+
+use tollhouse_http::{BodyLength, Version};
+use tollhouse_plugin::response::{ResponseFacts, Source};
+use tollhouse_plugin::{Effect, HeaderEdits};
+use tollhouse_telemetry::ErrorCode;
+
+use super::delivery::{Outgoing, final_status};
+use super::head::{self, OwnHead};
+use super::{keep_alive, page};
+use crate::connection::after::After;
+use crate::exchange::Exchange;
+use crate::plugins::chains::Chains;
+use crate::plugins::prepared::Kind;
+use crate::plugins::response_phase::{self, PreparedHead};
+
+/// Longest body that is copied behind its head.
+const COPIED_BYTES_MAX: usize = 4 * 1024;
+
+/// An answer of the gateway's own.
+#[derive(Debug)]
+pub(crate) struct OwnAnswer<'a> {
+    /// The status.
+    pub status: u16,
+    /// `Content-Type`; empty where `headers` has it, or there is none.
+    pub content_type: &'a str,
+    /// Further header lines.
+    pub headers: &'a HeaderEdits,
+    /// The body.
+    pub body: &'a [u8],
+    /// Its length as the head tells it; `None` where nobody knows what HEAD leaves out.
+    pub declared_bytes: Option<u64>,
+    /// Whether the connection ends here, whatever the client asks.
+    pub must_close: bool,
+}
+
+/// Sends the answer that is prepared in the exchange's state.
+pub(crate) async fn send_prepared(cx: &mut Exchange<'_>, chains: Option<&Chains<'_>>) -> After {
+    // Taken out for as long as it is sent from.
+    let mut prepared = std::mem::take(&mut cx.state.plugins.prepared);
+    // Where only a status is given, an error gets the gateway's page.
+    let is_page = prepared.kind == Kind::Unsaid && prepared.status >= 400;
+    if is_page {
+        prepared.body = page::html(cx.worker, prepared.status);
+    }
+    let content_type = if is_page { page::HTML } else { prepared.content_type() };
+    let answer = OwnAnswer {
+        status: prepared.status,
+        content_type,
+        headers: &prepared.headers,
+        body: prepared.bytes(),
+        declared_bytes: prepared.declared_bytes(),
+        must_close: false,
+    };
+    let after = send(cx, chains, answer).await;
+    cx.state.plugins.prepared = prepared;
+    after
+}
+
+/// Sends `answer`, after plugins have seen it.
+pub(crate) async fn send(
+    cx: &mut Exchange<'_>,
+    chains: Option<&Chains<'_>>,
+    answer: OwnAnswer<'_>,
+) -> After {
+    // What has arrived of the body belongs to this request, read or not.
+    let is_framed = cx.body.admit(&mut cx.client.link.buffer).is_ok();
+    // Asked before plugins are: they see the connection's fate no more than they decide it.
+    let after = keep_alive::after(cx, answer.must_close || !is_framed);
+    // Plugins see one answer of a request: a node's that has broken before it began is not seen again.
+    let seen_by = chains.filter(|chains| chains.see_answers());
+    let (status, body) = match seen_by.filter(|_| !cx.state.plugins.has_seen_answer) {
+        Some(chains) => ask_plugins(cx, chains, &answer),
+        None => (answer.status, Cow::Borrowed(answer.body)),
+    };
+    let declared = match &body {
+        Cow::Borrowed(_) => answer.declared_bytes,
+        Cow::Owned(body) => Some(body.len() as u64),
+    };
+    let outgoing = outgoing(cx, status, body.len(), declared);
+    let delivery = outgoing.delivery();
+    let state = &mut *cx.state;
+    let head = OwnHead {
+        status: outgoing.status,
+        content_type: answer.content_type,
+        framing: delivery.framing,
+        connection: keep_alive::note(after, state.head.version),
+        edits: [answer.headers, &state.plugins.response_edits],
+    };
+    head::write_own(cx.worker, &mut state.out_down, &head);
+    let body: &[u8] = if delivery.has_body { &body } else { &[] };
+    state.record.status = outgoing.status.number();
+    state.record.body_bytes_sent = body.len() as u64;
+    state.record.bytes_sent = (state.out_down.len() + body.len()) as u64;
+    // A short body is copied behind its head, which costs less than a vector of two pieces; a long
+    // one is sent from where it is, be it held by a cache and a hundred other clients.
+    let rest = if body.len() <= COPIED_BYTES_MAX { &[] } else { body };
+    if rest.is_empty() {
+        state.out_down.extend_from_slice(body);
+    }
+    if cx.client.write_both(cx.worker, &state.out_down, rest).await.is_err() {
+        state.record.code = Some(ErrorCode::DownstreamGone);
+    }
+    after
+}
+
+/// An answer whose whole body is there, or is left out: its length, and what the head says of that.
+fn outgoing(cx: &Exchange<'_>, status: u16, bytes: usize, declared: Option<u64>) -> Outgoing {
+    let is_head = cx.is_head();
+    let filters = &cx.state.plugins.filters;
+    let bytes = bytes as u64;
+    Outgoing {
+        is_head,
+        version: cx.state.head.version,
+        status: final_status(status),
+        body: if bytes == 0 { BodyLength::None } else { BodyLength::Known(bytes) },
+        // To HEAD, the length is what GET would get, unless plugins would have had their say.
+        declared: declared.filter(|_| is_head),
+        is_rewritten: is_head && filters.iter().any(|(effect, _)| *effect == Effect::Rewrites),
+    }
+}
+
+/// Shows the answer to plugins; returns status and body as they go out.
+fn ask_plugins<'a>(
+    cx: &mut Exchange<'_>,
+    chains: &Chains<'_>,
+    answer: &OwnAnswer<'a>,
+) -> (u16, Cow<'a, [u8]>) {
+    let outgoing =
+        |cx: &Exchange<'_>, status| outgoing(cx, status, answer.body.len(), answer.declared_bytes);
+    let facts = ResponseFacts {
+        status: answer.status,
+        source: Source::Gateway,
+        has_body: outgoing(cx, answer.status).delivery().has_body,
+        content_length: answer.declared_bytes,
+        client_is_http11: cx.state.head.version == Version::Http11,
+    };
+    let head = PreparedHead { content_type: answer.content_type, headers: answer.headers };
+    cx.state.record.status = answer.status;
+    let facts = response_phase::run(cx, chains, &head, facts);
+    let mut body = Cow::Borrowed(answer.body);
+    if outgoing(cx, facts.status).delivery().has_body {
+        for (effect, filter) in &mut cx.state.plugins.filters {
+            let mut out = Vec::new();
+            filter.filter(&body, true, &mut out);
+            if *effect == Effect::Rewrites {
+                body = Cow::Owned(out);
+            }
+        }
+    }
+    (facts.status, body)
+}

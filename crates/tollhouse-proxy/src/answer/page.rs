@@ -1,0 +1,27 @@
+//! What stands in the bodies of error answers (apisix.md §3.6).
+
+use tollhouse_telemetry::ErrorCode;
+
+use crate::head::reason;
+use crate::worker::Worker;
+
+/// What a request gets that no route takes; with its line end, as APISIX sends it.
+const ROUTE_NOT_FOUND: &[u8] = b"{\"error_msg\":\"404 Route Not Found\"}\n";
+
+const TEXT: &str = "text/plain; charset=utf-8";
+/// What the gateway's pages are.
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
+
+/// Content type and body for `code`.
+pub(crate) fn for_code(worker: &Worker, code: ErrorCode) -> (&'static str, Vec<u8>) {
+    if code == ErrorCode::RouteNotFound {
+        return (TEXT, ROUTE_NOT_FOUND.to_vec());
+    }
+    (HTML, html(worker, code.status()))
+}
+
+/// The page of an error status.
+pub(crate) fn html(worker: &Worker, status: u16) -> Vec<u8> {
+    let title = format!("{status} {}", reason(status));
+    worker.settings.brand.error_page(&title).into_bytes()
+}

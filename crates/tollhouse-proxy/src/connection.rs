@@ -1,0 +1,8 @@
+//! A client's connection: its bytes and buffers, its deadline, and the requests that come over it one after
+//! another.
+
+pub(crate) mod after;
+pub(crate) mod buffer;
+pub(crate) mod client;
+pub(crate) mod link;
+pub(crate) mod serve;

@@ -1,0 +1,263 @@
+//! Read buffers, and where a core keeps those that nobody uses.
+//!
+//! A connection holds a buffer only while it has something to read into it; idle connections hold
+//! none, which keeps their memory small.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tollhouse_stdx::{ByteRoom, MemoryBudget, Reservation};
+
+use crate::offload;
+use crate::settings::TURN_BYTES;
+
+/// Bytes of an ordinary buffer: holds nearly every head, and a 2 KB answer with room to spare.
+pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
+
+/// Bytes of a buffer for long bodies: fewer system calls for a megabyte, still small enough for
+/// the second-level cache.
+pub(crate) const BODY_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Ordinary buffers kept by one core; more than this many requests under way at once
+/// on one core is rare, and 16 MiB is what it may cost.
+const ORDINARY_KEPT_MAX: usize = 1024;
+
+/// Large buffers kept: 4 MiB a core.
+const LARGE_KEPT_MAX: usize = 64;
+
+/// From here on, in bytes, another thread gives a buffer back to the system: taking apart what maps
+/// 60 MB takes milliseconds.
+const DISCARDED_BYTES_MIN: usize = 1 << 20;
+
+/// A run of bytes read and not yet consumed, with room behind it.
+#[derive(Debug)]
+pub struct Buffer {
+    bytes: ByteRoom,
+    start: usize,
+    end: usize,
+    /// What it takes of the process's budget, where it holds a whole body.
+    reservation: Option<Box<Reservation>>,
+}
+
+impl Buffer {
+    fn new(size: usize) -> Self {
+        Self { bytes: ByteRoom::new(size).unwrap_or_default(), start: 0, end: 0, reservation: None }
+    }
+
+    /// No buffer at all: what an idle connection holds. Costs no memory.
+    pub fn absent() -> Self {
+        Self { bytes: ByteRoom::default(), start: 0, end: 0, reservation: None }
+    }
+
+    /// A buffer that holds `bytes` and has no room: what remains of a head while its connection
+    /// is a tunnel.
+    pub fn holding(bytes: &[u8]) -> Self {
+        let mut buffer = Self::new(bytes.len());
+        buffer.bytes.copy_from_slice(bytes);
+        buffer.end = bytes.len();
+        buffer
+    }
+
+    /// Whether this is [`Self::absent`].
+    #[inline]
+    pub fn is_absent(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Bytes it can hold in all.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What has been read and not consumed.
+    #[inline]
+    pub fn filled(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// The same, to be changed where it stands.
+    #[inline]
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+
+    /// Takes `range` out of what is filled; what follows it moves up.
+    #[inline]
+    pub fn cut(&mut self, range: Range<usize>) {
+        let (from, to) = (self.start + range.end, self.start + range.start);
+        if from > to && from <= self.end {
+            self.bytes.copy_within(from..self.end, to);
+            self.end -= from - to;
+        }
+    }
+
+    /// Number of bytes in [`Self::filled`].
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether nothing is filled.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Room behind the filled bytes, as much as is read at a time; may be empty.
+    #[inline]
+    pub fn room(&mut self) -> &mut [u8] {
+        let end = self.bytes.len().min(self.end + TURN_BYTES);
+        &mut self.bytes[self.end..end]
+    }
+
+    /// Counts `bytes` of the room as filled.
+    #[inline]
+    pub fn add(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.bytes.len());
+    }
+
+    /// Drops `bytes` from the front.
+    #[inline]
+    pub fn consume(&mut self, bytes: usize) {
+        self.start = (self.start + bytes).min(self.end);
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+    }
+
+    /// Drops everything filled after the first `keep` bytes.
+    #[inline]
+    pub fn truncate(&mut self, keep: usize) {
+        self.end = self.end.min(self.start + keep);
+    }
+
+    /// Makes room: moves the filled bytes to the front or, when they begin there already, grows.
+    /// Returns `false` when that would pass `size_max` bytes in all.
+    pub fn make_room(&mut self, size_max: usize) -> bool {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            return true;
+        }
+        if self.bytes.len() >= size_max {
+            return false;
+        }
+        self.bytes.grow((self.bytes.len() * 2).min(size_max))
+    }
+
+    /// Makes room for a body that is kept whole: for `size` bytes in all where its length is known,
+    /// else twice as much as there is. Room that is not written to takes no memory.
+    pub fn make_body_room(&mut self, size: Option<usize>, size_max: usize) -> bool {
+        if self.start > 0 {
+            return self.make_room(size_max);
+        }
+        let size = size.unwrap_or(self.bytes.len() * 2).min(size_max);
+        size > self.bytes.len() && self.bytes.grow(size)
+    }
+
+    /// Takes what it holds of the budget; `false` where that does not fit. It is given back when the
+    /// buffer is, or has nothing left to hold.
+    pub fn reserve(&mut self, budget: &Arc<MemoryBudget>) -> bool {
+        let bytes = self.len() as u64;
+        match &mut self.reservation {
+            Some(reservation) => reservation.resize(bytes),
+            None => {
+                self.reservation = budget.take(bytes).map(Box::new);
+                self.reservation.is_some()
+            }
+        }
+    }
+}
+
+/// The buffers of one core that nobody uses right now.
+#[derive(Debug, Default)]
+pub struct BufferPool {
+    ordinary: RefCell<Vec<Buffer>>,
+    large: RefCell<Vec<Buffer>>,
+}
+
+impl BufferPool {
+    /// An empty ordinary buffer.
+    #[inline]
+    pub fn take(&self) -> Buffer {
+        self.ordinary.borrow_mut().pop().unwrap_or_else(|| Buffer::new(BUFFER_BYTES))
+    }
+
+    /// An empty buffer for long bodies.
+    pub fn take_large(&self) -> Buffer {
+        self.large.borrow_mut().pop().unwrap_or_else(|| Buffer::new(BODY_BUFFER_BYTES))
+    }
+
+    /// Takes a buffer back; one that had to grow, or that finds the pool full, is freed.
+    #[inline]
+    pub fn give(&self, mut buffer: Buffer) {
+        buffer.start = 0;
+        buffer.end = 0;
+        buffer.reservation = None;
+        let (kept, kept_max) = match buffer.bytes.len() {
+            BUFFER_BYTES => (&self.ordinary, ORDINARY_KEPT_MAX),
+            BODY_BUFFER_BYTES => (&self.large, LARGE_KEPT_MAX),
+            size if size >= DISCARDED_BYTES_MIN => return offload::discard(buffer),
+            _ => return,
+        };
+        let mut kept = kept.borrow_mut();
+        if kept.len() < kept_max {
+            kept.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_consumed_and_moved() {
+        let pool = BufferPool::default();
+        let mut buffer = pool.take();
+        buffer.room()[..5].copy_from_slice(b"abcde");
+        buffer.add(5);
+        buffer.consume(2);
+        assert_eq!(buffer.filled(), b"cde");
+        assert!(buffer.make_room(BUFFER_BYTES));
+        assert_eq!(buffer.room().len(), BUFFER_BYTES - 3);
+        buffer.truncate(1);
+        assert_eq!(buffer.filled(), b"c");
+    }
+
+    #[test]
+    fn a_run_is_taken_out_of_the_middle() {
+        let mut buffer = Buffer::holding(b"abcdefg");
+        buffer.consume(1);
+        buffer.cut(1..3);
+        assert_eq!(buffer.filled(), b"befg");
+        buffer.cut(2..4);
+        assert_eq!(buffer.filled(), b"be");
+        buffer.cut(1..1);
+        assert_eq!(buffer.filled(), b"be");
+    }
+
+    #[test]
+    fn growing_stops_at_the_bound() {
+        let mut buffer = Buffer::new(4);
+        buffer.add(4);
+        assert!(buffer.make_room(6));
+        assert_eq!(buffer.room().len(), 2);
+        buffer.add(2);
+        assert!(!buffer.make_room(6));
+    }
+
+    #[test]
+    fn a_grown_buffer_is_not_kept() {
+        let pool = BufferPool::default();
+        let mut buffer = pool.take();
+        buffer.add(BUFFER_BYTES);
+        assert!(buffer.make_room(2 * BUFFER_BYTES));
+        pool.give(buffer);
+        assert_eq!(pool.take().room().len(), BUFFER_BYTES);
+    }
+}

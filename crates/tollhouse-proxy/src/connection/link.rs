@@ -1,0 +1,62 @@
+//! A stream with its read buffer: one side of an exchange. What is read waits here until the other side has
+//! taken it: nothing is read ahead of that.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use tollhouse_net::Stream;
+
+use super::buffer::{Buffer, BufferPool};
+
+/// One side's stream and what was read from it.
+#[derive(Debug)]
+pub struct Link {
+    /// The socket.
+    pub stream: Stream,
+    /// Bytes read and not consumed; absent while idle.
+    pub buffer: Buffer,
+}
+
+impl Link {
+    /// An idle link.
+    pub fn new(stream: Stream) -> Self {
+        Self { stream, buffer: Buffer::absent() }
+    }
+
+    /// Reads once behind what the buffer holds, taking a buffer from the pool when there is none.
+    /// 0 is the end of the stream, or a buffer without room.
+    #[inline]
+    pub fn poll_fill(
+        &mut self,
+        context: &mut Context<'_>,
+        buffers: &BufferPool,
+    ) -> Poll<io::Result<usize>> {
+        if self.buffer.is_absent() {
+            self.buffer = buffers.take();
+        }
+        if self.buffer.room().is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let read = self.stream.poll_read(context, self.buffer.room());
+        if let Poll::Ready(Ok(bytes)) = &read {
+            self.buffer.add(*bytes);
+        } else {
+            // Nothing to read yet: whoever has something may use the buffer meanwhile.
+            self.release_if_empty(buffers);
+        }
+        read
+    }
+
+    /// Gives the buffer back to the pool if it is empty.
+    #[inline]
+    pub fn release_if_empty(&mut self, buffers: &BufferPool) {
+        if self.buffer.is_empty() && !self.buffer.is_absent() {
+            buffers.give(std::mem::replace(&mut self.buffer, Buffer::absent()));
+        }
+    }
+
+    /// Gives the buffer back to the pool, whatever it holds.
+    pub fn release_buffer(&mut self, buffers: &BufferPool) {
+        buffers.give(std::mem::replace(&mut self.buffer, Buffer::absent()));
+    }
+}

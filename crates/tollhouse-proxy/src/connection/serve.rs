@@ -1,0 +1,62 @@
+//! The life of a connection: request after request, until one of them says that it ends.
+
+use super::after::After;
+use super::client::{Arrival, Client};
+use crate::answer::error;
+use crate::exchange::Exchange;
+use crate::exchange::state::RequestState;
+use crate::pipeline;
+use crate::stages::account;
+use crate::transfer::pump::RequestPump;
+use crate::worker::Worker;
+
+/// Serves one connection to its end.
+pub(crate) async fn connection(worker: &Worker, client: &mut Client) {
+    client.attach().await;
+    while client.wait(worker).await == Arrival::Request {
+        let mut state = worker.take_state();
+        // What a request needs to be served lives in the core's memory and not in the connection's task:
+        // an idle connection would hold 2 KB for it.
+        let room = worker.take_room();
+        let mut served = room.occupy(|| exchange(worker, client, &mut state));
+        let after = (&mut served).await;
+        worker.give_room(served.vacate());
+        worker.give_state(state);
+        match after {
+            After::KeepAlive => {}
+            After::Close => break,
+            After::Linger => {
+                Box::pin(client.linger(worker)).await;
+                break;
+            }
+        }
+    }
+    client.link.release_buffer(&worker.buffers);
+}
+
+/// Serves one request: read the head, serve it, step over it in the buffer.
+async fn exchange(worker: &Worker, client: &mut Client, state: &mut RequestState) -> After {
+    let arrival = client.read_head(worker, &mut state.head).await;
+    state.record.started_ms = worker.clock.now_ms();
+    client.requests += 1;
+    match arrival {
+        Ok(Arrival::Request) => {}
+        Ok(Arrival::Gone) => return After::Close,
+        Err(error) => {
+            let mut body = RequestPump::none();
+            let mut cx = Exchange::new(worker, client, state, &mut body);
+            Box::pin(error::refuse(&mut cx, error)).await;
+            account::refused(&cx);
+            return After::Linger;
+        }
+    }
+    let head = &state.head;
+    let limit = worker.settings.limits.body_bytes;
+    let mut body = RequestPump::new(head.head_bytes, head.body, head.expectation, limit);
+    let after = pipeline::serve(&mut Exchange::new(worker, client, state, &mut body)).await;
+    // Only now: the log has shown bytes of the head.
+    if after == After::KeepAlive {
+        client.link.buffer.consume(body.end_in_buffer());
+    }
+    after
+}

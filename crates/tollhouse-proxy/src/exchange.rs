@@ -1,0 +1,147 @@
+//! One request and its answer, from the head that has been read to the line in the log: what stages,
+//! plugins, answers and transfers speak of.
+//!
+//! Nobody who holds one knows how its bytes travel. Whether they have a connection to themselves or share
+//! it with other requests, encrypted or not, is known in `connection::client` alone.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::connection::client::Client;
+use crate::exchange::state::RequestState;
+use crate::snapshot::RouteEntry;
+use crate::transfer::pump::RequestPump;
+use crate::worker::Worker;
+
+pub(crate) mod held_body;
+pub(crate) mod record;
+pub(crate) mod state;
+mod variables;
+
+/// See the module.
+pub(crate) struct Exchange<'e> {
+    /// The core that serves it.
+    pub worker: &'e Worker,
+    /// Who asks, and the way back there.
+    pub client: &'e mut Client,
+    /// What is known about the request, and what it leaves for log and metrics.
+    pub state: &'e mut RequestState,
+    /// The request's body on its way to a node.
+    pub body: &'e mut RequestPump,
+    /// Its route, once one is found.
+    pub route: Option<&'e Arc<RouteEntry>>,
+}
+
+impl<'e> Exchange<'e> {
+    /// A request whose head has been read.
+    #[inline]
+    pub(crate) fn new(
+        worker: &'e Worker,
+        client: &'e mut Client,
+        state: &'e mut RequestState,
+        body: &'e mut RequestPump,
+    ) -> Self {
+        Self { worker, client, state, body, route: None }
+    }
+
+    /// The same exchange on a route, which may live for less long.
+    #[inline]
+    pub(crate) fn on_route<'r>(&'r mut self, route: Option<&'r Arc<RouteEntry>>) -> Exchange<'r> {
+        Exchange {
+            worker: self.worker,
+            client: self.client,
+            state: self.state,
+            body: self.body,
+            route,
+        }
+    }
+}
+
+impl Exchange<'_> {
+    /// The request's head, and what has arrived of its body: what the spans of the head point into.
+    #[inline]
+    pub(crate) fn request_bytes(&self) -> &[u8] {
+        self.client.request_bytes()
+    }
+
+    /// The method that the client asks with.
+    #[inline]
+    pub(crate) fn client_method(&self) -> &[u8] {
+        self.state.head.method.of_buffer(self.request_bytes())
+    }
+
+    /// Whether the client asks with HEAD, which is what frames the answer that it gets.
+    #[inline]
+    pub(crate) fn is_head(&self) -> bool {
+        self.client_method() == b"HEAD"
+    }
+
+    /// Whether the request is about the server as a whole (`OPTIONS *`), so that no route can be meant.
+    #[inline]
+    pub(crate) fn asks_server(&self) -> bool {
+        self.state.head.parts.is_asterisk(self.request_bytes())
+    }
+
+    /// The path that routes are matched against.
+    #[inline]
+    pub(crate) fn matched_path(&self) -> &[u8] {
+        if self.state.path_is_rewritten {
+            return &self.state.path;
+        }
+        self.state.head.parts.path.of_buffer(self.request_bytes())
+    }
+
+    /// The query without its `?`.
+    #[inline]
+    pub(crate) fn raw_query(&self) -> Option<&[u8]> {
+        self.state.head.parts.query.map(|query| query.of_buffer(self.request_bytes()))
+    }
+
+    /// The matched path and the query behind it, for whoever decides by them (apisix.md §3.5). What
+    /// is part of the path and would be read as something else stays escaped; usually there is
+    /// nothing of the kind, and the bytes are those sent.
+    pub(crate) fn matched_uri(&self) -> Cow<'_, [u8]> {
+        let query = self.raw_query();
+        let is_as_sent =
+            !self.state.path_is_rewritten && query.is_none_or(|query| !query.is_empty());
+        if is_as_sent {
+            return self.sent_uri();
+        }
+        Cow::Owned(tollhouse_router::request_uri(self.matched_path(), query))
+    }
+
+    /// Path and query as sent, without the scheme and host of an absolute target.
+    #[inline]
+    pub(crate) fn sent_uri(&self) -> Cow<'_, [u8]> {
+        self.state.head.origin_form(self.request_bytes())
+    }
+
+    /// The client's address after real-ip processing.
+    #[inline]
+    pub(crate) fn client_address(&self) -> IpAddr {
+        let reported = self.state.reported_address.as_ref();
+        reported.map_or_else(|| self.client.peer.address.ip().to_canonical(), |(ip, _)| *ip)
+    }
+
+    /// The same as text.
+    #[inline]
+    pub(crate) fn client_address_text(&self) -> &[u8] {
+        let reported = self.state.reported_address.as_ref();
+        reported
+            .map_or_else(|| self.client.peer.address_text.as_bytes(), |(_, text)| text.as_bytes())
+    }
+
+    /// Sets the client's deadline `after` from now.
+    #[inline]
+    pub(crate) fn arm(&self, after: Duration) {
+        self.client.arm(self.worker, after);
+    }
+
+    /// Whether that deadline has passed; to be asked once everything else is pending.
+    #[inline]
+    pub(crate) fn is_late(&self) -> bool {
+        self.client.is_late(self.worker)
+    }
+}

@@ -1,0 +1,136 @@
+//! An exchange as plugins see it: what the plugin contract asks of the data plane.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tollhouse_model::variable::Lookup;
+use tollhouse_plugin::{BodyError, BodyExaminer, LocalFuture, Moment, RequestEdits};
+use tollhouse_telemetry::ErrorCode;
+
+use crate::error::GatewayError;
+use crate::exchange::Exchange;
+use crate::stages::{request_body, upstream_head};
+
+impl Exchange<'_> {
+    /// What a plugin is told of a body that could not be read. It may only say that one is too
+    /// large; anything else ends the request, whatever the plugin makes of it.
+    fn body_error(&mut self, error: GatewayError) -> BodyError {
+        if error.code == ErrorCode::BodyTooLarge {
+            return BodyError::TooLarge;
+        }
+        self.state.plugins.refused = Some(error.code);
+        BodyError::Broken
+    }
+}
+
+impl tollhouse_plugin::Exchange for Exchange<'_> {
+    fn method(&self) -> &[u8] {
+        self.client_method()
+    }
+
+    fn path(&self) -> &[u8] {
+        self.matched_path()
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        self.raw_query()
+    }
+
+    fn request_uri(&self) -> Cow<'_, [u8]> {
+        self.matched_uri()
+    }
+
+    fn real_request_uri(&self) -> Cow<'_, [u8]> {
+        self.sent_uri()
+    }
+
+    fn client_header(&self, name: &[u8]) -> Option<&[u8]> {
+        self.state.head.fields.find(name, self.request_bytes())
+    }
+
+    fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        let bytes = self.request_bytes();
+        for field in self.state.head.fields.visible() {
+            visit(field.name().of_buffer(bytes), field.value().of_buffer(bytes));
+        }
+    }
+
+    fn each_node_header(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        upstream_head::each_line(self, visit);
+    }
+
+    fn remote_address(&self) -> IpAddr {
+        self.client_address()
+    }
+
+    fn peer_address(&self) -> IpAddr {
+        self.client.peer.address.ip().to_canonical()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.client.is_encrypted()
+    }
+
+    fn edits(&self) -> &RequestEdits {
+        &self.state.plugins.edits
+    }
+
+    fn edits_mut(&mut self) -> &mut RequestEdits {
+        &mut self.state.plugins.edits
+    }
+
+    fn read_body<'a>(&'a mut self, bytes_max: u64) -> LocalFuture<'a, Result<(), BodyError>> {
+        Box::pin(async move {
+            let read = request_body::read_whole(self, bytes_max).await;
+            read.map_err(|error| self.body_error(error))
+        })
+    }
+
+    fn body(&self) -> Option<&[u8]> {
+        self.state.held_body.bytes(self.state.head.head_bytes, &self.client.link.buffer)
+    }
+
+    fn examine_body<'a>(
+        &'a mut self,
+        look: BodyExaminer,
+    ) -> LocalFuture<'a, Result<Box<dyn Any + Send>, BodyError>> {
+        Box::pin(async move {
+            let examined = request_body::examine(self, look).await;
+            examined.map_err(|error| self.body_error(error))
+        })
+    }
+
+    fn is_refused(&self) -> bool {
+        self.state.plugins.refused.is_some()
+    }
+
+    fn note_consumer(&mut self, username: &str, group: Option<&str>) {
+        let plugins = &mut self.state.plugins;
+        plugins.consumer.clear();
+        plugins.consumer.push_str(username);
+        plugins.consumer_group.clear();
+        plugins.consumer_group.push_str(group.unwrap_or_default());
+    }
+
+    fn now(&self) -> Moment {
+        let clock = &self.worker.clock;
+        Moment { monotonic_ms: clock.now_ms(), unix_ms: clock.unix_ms() }
+    }
+
+    fn random(&self) -> u64 {
+        self.worker.random_u64()
+    }
+
+    fn sleep<'a>(&'a mut self, time: Duration) -> LocalFuture<'a, ()> {
+        Box::pin(async move {
+            tokio::time::sleep(time).await;
+            self.worker.clock.refresh();
+        })
+    }
+
+    fn as_lookup(&self) -> &dyn Lookup {
+        self
+    }
+}

@@ -1,0 +1,45 @@
+//! What a core does beside requests: deadlines, idle pools, the log's buffer.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::worker::Worker;
+
+/// Turns the timer wheel; sleeps while no deadline is near.
+pub(super) async fn tick(worker: Rc<Worker>) {
+    let mut sleep = pin!(sleep(Duration::ZERO));
+    poll_fn::<(), _>(|context| {
+        worker.wheel.set_ticker(context.waker());
+        loop {
+            let now_ms = worker.clock.refresh();
+            worker.wheel.advance(now_ms);
+            let Some(wait_ms) = worker.wheel.next_tick(now_ms) else { return Poll::Pending };
+            sleep.as_mut().reset(Instant::now() + Duration::from_millis(wait_ms.max(1)));
+            if sleep.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await;
+}
+
+/// How often a core looks round: pools, log, snapshot.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Looks round once a second.
+pub(super) async fn look_round(worker: Rc<Worker>) {
+    let mut interval = tokio::time::interval(INTERVAL);
+    loop {
+        interval.tick().await;
+        let now_ms = worker.clock.refresh();
+        worker.pools.sweep(now_ms);
+        worker.metrics.upstream_connections_dead.add(worker.pools.take_found_dead());
+        worker.snapshot.refresh();
+        worker.flush_log();
+    }
+}

@@ -1,0 +1,40 @@
+//! An upstream as the data plane sees it: compiled from its object, or from where it stands in another.
+
+use std::sync::Arc;
+
+use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_model::{Timeouts, Upstream};
+use tollhouse_net::tls::Connector;
+use tollhouse_upstream::UpstreamState;
+
+use crate::hash_key::HashKey;
+
+/// An upstream, ready to serve.
+#[derive(Debug)]
+pub struct UpstreamEntry {
+    /// The upstream as configured.
+    pub conf: Upstream,
+    /// Its nodes and their health; outlives this entry.
+    pub state: Arc<UpstreamState>,
+    /// Which connections its requests may share, as a number.
+    pub pool: u32,
+    /// Bounds of its keep-alive pool.
+    pub keepalive: KeepalivePool,
+    /// TLS towards https nodes.
+    pub connector: Option<Connector>,
+    /// What consistent hashing hashes.
+    pub hash_key: Option<HashKey>,
+    /// Time-outs, defaults filled in.
+    pub timeouts: Timeouts,
+    /// What `pass_host: node` makes of a node.
+    pub node_host: NodeHost,
+}
+
+/// How a node's name stands in its `Host` (apisix.md §3.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeHost {
+    /// With the port, where that is not the scheme's own.
+    WithPort,
+    /// Without; upstreams that stand in the conf of a plugin have it so.
+    Bare,
+}

@@ -1,0 +1,18 @@
+//! The steps of a request's life, one file each, in the order in which `pipeline.rs` calls them: limits,
+//! normalise, route, plugins, forward (and `attempt`, one try of it), deliver or tunnel, account.
+//!
+//! No step calls the next.
+
+pub(crate) mod access_log;
+pub(crate) mod account;
+mod attempt;
+pub(crate) mod client_address;
+pub(crate) mod deliver;
+pub(crate) mod forward;
+pub(crate) mod limits;
+pub(crate) mod normalise;
+pub(crate) mod plugins;
+pub(crate) mod request_body;
+pub(crate) mod route;
+pub(crate) mod tunnel;
+pub(crate) mod upstream_head;

@@ -1,0 +1,358 @@
+//! One attempt: a connection to the picked node, the request up, the answer's head down.
+//!
+//! Nothing of a final answer has been sent to the client when an attempt ends, so that every failure is
+//! returned and may be tried elsewhere.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use tollhouse_http::element::Status;
+use tollhouse_http::{HeadError, Known, Version};
+use tollhouse_net::{Stream, connect};
+use tollhouse_telemetry::ErrorCode;
+use tollhouse_upstream::Picked;
+
+use super::route::Way;
+use super::upstream_head;
+use crate::connection::buffer::BUFFER_BYTES;
+use crate::connection::link::Link;
+use crate::exchange::Exchange;
+use crate::exchange::state::{RequestState, upstream_method};
+use crate::head::response::write_interim;
+use crate::settings::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD};
+use crate::transfer::pump::{PumpError, RequestPump};
+use crate::transfer::{Sides, Waiting};
+use crate::worker::pools::{PoolKey, UpstreamConnection};
+
+/// One try of one node.
+#[derive(Debug)]
+pub(crate) struct Attempt<'a> {
+    /// Where the request goes.
+    pub way: Way<'a>,
+    /// The node.
+    pub picked: &'a Picked<'a>,
+}
+
+/// A node's answer: its head has been parsed into the exchange's state, its body is still to come.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// What the body comes over; the head is at the front of its buffer.
+    pub connection: UpstreamConnection,
+    /// Where the connection goes when it is free again.
+    pub key: PoolKey,
+    /// The status, where plugins have changed it.
+    pub status: Option<Status>,
+    /// Whether plugins have seen the head.
+    pub is_seen_by_plugins: bool,
+}
+
+/// Why an attempt brought no answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AttemptError {
+    /// What is reported when no other attempt follows.
+    pub code: ErrorCode,
+    /// Whether another node may be tried: never once a non-idempotent request is on its way.
+    pub may_retry: bool,
+    /// Whether a pooled connection failed before it showed a sign of life.
+    stale: bool,
+    /// Whose failure it is.
+    pub blame: Blame,
+}
+
+/// Whose failure an attempt is: health counts what is the node's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blame {
+    /// The node's.
+    Node,
+    /// Nobody's that health could count: the gateway lacks what a connection takes, the client's
+    /// host is no name that the node serves over TLS, or a kept connection was closed by the node,
+    /// which is its right, just as the request was sent.
+    Nobody,
+}
+
+impl AttemptError {
+    /// A failure that no other node would mend.
+    fn last(code: ErrorCode) -> Self {
+        Self { code, may_retry: false, stale: false, blame: Blame::Node }
+    }
+
+    /// The node's failure, which another node may mend.
+    fn of_node(code: ErrorCode, may_retry: bool) -> Self {
+        Self { code, may_retry, stale: false, blame: Blame::Node }
+    }
+}
+
+impl Attempt<'_> {
+    /// Runs the attempt until the node has answered.
+    ///
+    /// # Errors
+    /// [`AttemptError`]; of a final answer, nothing has been sent to the client.
+    pub(crate) async fn run(&self, cx: &mut Exchange<'_>) -> Result<Answer, AttemptError> {
+        upstream_head::write(cx, self.way, self.picked).map_err(AttemptError::last)?;
+        let key = self.pool_key(cx.state);
+        let pooled = cx.worker.pools.take(&key);
+        let reused = pooled.is_some();
+        let mut connection = match pooled {
+            Some(connection) => connection,
+            None => Box::pin(self.connect(cx)).await?,
+        };
+        let mut answered = self.await_head(cx, &mut connection).await;
+        // A node may close a kept connection at any time, also while the request is on its way to it: that
+        // is neither a failure nor a reason to ask another node, as long as the request may be repeated.
+        if let Err(error) = &mut answered
+            && reused
+            && error.stale
+        {
+            error.blame = Blame::Nobody;
+            if error.may_retry && cx.body.is_replayable() {
+                cx.body.replay();
+                connection = Box::pin(self.connect(cx)).await?;
+                answered = self.await_head(cx, &mut connection).await;
+            }
+        }
+        answered?;
+        connection.requests += 1;
+        if connection.requests > 1 {
+            cx.worker.metrics.upstream_connections_reused.increment();
+        }
+        Ok(Answer { connection, key, status: None, is_seen_by_plugins: false })
+    }
+
+    fn pool_key(&self, state: &RequestState) -> PoolKey {
+        let upstream = self.way.upstream;
+        let server_name = upstream.connector.as_ref().map(|_| server_name(state).into());
+        PoolKey { address: self.picked.address(), pool: upstream.pool, server_name }
+    }
+
+    async fn connect(&self, cx: &Exchange<'_>) -> Result<UpstreamConnection, AttemptError> {
+        let worker = cx.worker;
+        if !worker.may_connect() {
+            let limit = AttemptError::last(ErrorCode::ConnectionLimit);
+            return Err(AttemptError { blame: Blame::Nobody, ..limit });
+        }
+        cx.arm(self.way.timeouts().connect);
+        let opened = {
+            let mut opening = pin!(self.open(cx.state));
+            poll_fn(|context| match opening.as_mut().poll(context) {
+                Poll::Ready(opened) => Poll::Ready(Some(opened)),
+                Poll::Pending if cx.is_late() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            })
+            .await
+        };
+        // Time has passed that nobody has counted; what follows arms deadlines of its own.
+        worker.clock.refresh();
+        let failed = |code, blame| {
+            worker.metrics.upstream_connections_failed.increment();
+            Err(AttemptError { blame, ..AttemptError::of_node(code, true) })
+        };
+        match opened {
+            Some(Ok(stream)) => Ok(UpstreamConnection::new(Link::new(stream), &worker.metrics)),
+            Some(Err(error)) => {
+                worker.failures.note(self.picked.address(), &error);
+                let is_nobodys = connect::is_no_failure_of_node(&error);
+                let blame = if is_nobodys { Blame::Nobody } else { Blame::Node };
+                failed(ErrorCode::UpstreamConnectFailed, blame)
+            }
+            None => failed(ErrorCode::UpstreamConnectTimeout, Blame::Node),
+        }
+    }
+
+    async fn open(&self, state: &RequestState) -> std::io::Result<Stream> {
+        match &self.way.upstream.connector {
+            None => connect::connect(self.picked.address()).await,
+            Some(connector) => {
+                let name = server_name(state);
+                connect::connect_tls(self.picked.address(), connector, &name).await
+            }
+        }
+    }
+
+    /// Sends the request and reads until the head of the final answer is parsed.
+    async fn await_head(
+        &self,
+        cx: &mut Exchange<'_>,
+        connection: &mut UpstreamConnection,
+    ) -> Result<(), AttemptError> {
+        cx.state.response.reset();
+        let mut interim = 0;
+        let mut reader =
+            HeadReader { attempt: self, moved: u64::MAX, send_failed: false, parsed_bytes: 0 };
+        loop {
+            poll_fn(|context| reader.poll(context, cx, connection)).await?;
+            if !cx.state.response.is_interim() {
+                return self.check_switch(cx.state, connection.link.buffer.filled());
+            }
+            interim += 1;
+            if interim > INTERIM_RESPONSES_MAX {
+                return Err(AttemptError::last(ErrorCode::UpstreamBadResponse));
+            }
+            pass_interim(cx, connection).await?;
+            cx.state.response.reset();
+            reader.parsed_bytes = 0;
+            // The client's deadline was set meanwhile; the node's begins anew.
+            reader.moved = u64::MAX;
+        }
+    }
+
+    /// A node switches protocols only when it was asked to, and to nothing else.
+    fn check_switch(&self, state: &RequestState, node: &[u8]) -> Result<(), AttemptError> {
+        let to = state.response.fields.first(Known::Upgrade).unwrap_or_default();
+        let is_meant =
+            self.way.asks_upgrade(state) && to.of_buffer(node).eq_ignore_ascii_case(b"websocket");
+        if state.response.status == 101 && !is_meant {
+            return Err(AttemptError::last(ErrorCode::UpstreamBadResponse));
+        }
+        Ok(())
+    }
+}
+
+/// The name for SNI: the host that the node is asked for.
+fn server_name(state: &RequestState) -> String {
+    let host = state.host_up.as_slice();
+    let split = tollhouse_http::authority::split(host);
+    let name = split.map_or(host, |(name, _)| name.of_buffer(host));
+    let name = String::from_utf8_lossy(name);
+    // An address stands in brackets in `Host`, and without in a name.
+    name.trim_start_matches('[').trim_end_matches(']').to_owned()
+}
+
+/// Passes an interim answer on; 100 stops here, since the gateway has sent its own.
+async fn pass_interim(
+    cx: &mut Exchange<'_>,
+    connection: &mut UpstreamConnection,
+) -> Result<(), AttemptError> {
+    let buffer = &mut connection.link.buffer;
+    let state = &mut *cx.state;
+    // HTTP/1.0 has no interim answers: such a client would take one for the answer.
+    if state.response.status != 100 && state.head.version == Version::Http11 {
+        state.out_down.clear();
+        write_interim(&mut state.out_down, &state.response, buffer.filled());
+        cx.client
+            .write_all(cx.worker, &state.out_down)
+            .await
+            .map_err(|_| AttemptError::last(ErrorCode::DownstreamGone))?;
+        state.out_down.clear();
+    }
+    buffer.consume(state.response.head_bytes);
+    Ok(())
+}
+
+/// Sends the request while it reads the answer's head: a node may answer before it has read all of the
+/// request, and stop reading it then.
+struct HeadReader<'a> {
+    attempt: &'a Attempt<'a>,
+    /// Progress of the request when the deadline was last set.
+    moved: u64,
+    /// Whether the node takes no more bytes; it may have answered before it closed.
+    send_failed: bool,
+    /// Bytes of the buffer that the parser has seen.
+    parsed_bytes: usize,
+}
+
+impl HeadReader<'_> {
+    #[inline]
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        cx: &mut Exchange<'_>,
+        connection: &mut UpstreamConnection,
+    ) -> Poll<Result<(), AttemptError>> {
+        if !cx.body.is_done() && !self.send_failed {
+            let mut sides =
+                Sides::new(&cx.worker.buffers, &mut cx.client.link, &mut connection.link);
+            match cx.body.poll_send(context, cx.state.lead(), &mut sides) {
+                Poll::Ready(Err(PumpError::Upstream)) => self.send_failed = true,
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(AttemptError::last(error.code())));
+                }
+                Poll::Ready(Ok(())) | Poll::Pending => {}
+            }
+        }
+        let link = &mut connection.link;
+        loop {
+            // Interim answers may have brought the next head along.
+            if link.buffer.len() > self.parsed_bytes {
+                self.parsed_bytes = link.buffer.len();
+                let state = &mut *cx.state;
+                let asked = cx.client.request_bytes();
+                let method = upstream_method(&state.plugins.edits, &state.head, asked);
+                let head = link.buffer.filled();
+                match state.response.parse(head, &RESPONSE_HEAD, method.as_bytes()) {
+                    Ok(true) => return Poll::Ready(Ok(())),
+                    Ok(false) => {}
+                    Err(error) => return Poll::Ready(Err(self.bad_head(cx, error))),
+                }
+                if link.buffer.room().is_empty() {
+                    link.buffer.make_room(RESPONSE_HEAD.head_bytes + BUFFER_BYTES);
+                }
+            }
+            match link.poll_fill(context, &cx.worker.buffers) {
+                Poll::Ready(Ok(read)) if read > 0 => {}
+                Poll::Ready(_) => {
+                    let silent = link.buffer.is_empty();
+                    return Poll::Ready(Err(broken(silent, cx.state, cx.body)));
+                }
+                Poll::Pending => break,
+            }
+        }
+        self.watch(cx)
+    }
+
+    /// Everything is pending: sets the deadline after progress, or finds it passed.
+    ///
+    /// There is one deadline, and whose turn it is decides how long it is. It is set anew only once bytes
+    /// have moved: a wake-up that moves nothing must not give a silent side more time.
+    fn watch(&mut self, cx: &Exchange<'_>) -> Poll<Result<(), AttemptError>> {
+        // A node that takes no more of the request still owes its answer.
+        let waiting = if self.send_failed { Waiting::UpstreamRead } else { cx.body.waiting };
+        if self.moved != cx.body.moved {
+            self.moved = cx.body.moved;
+            let timeouts = self.attempt.way.timeouts();
+            let limits = &cx.worker.settings.limits;
+            cx.arm(match waiting {
+                Waiting::UpstreamRead => timeouts.read,
+                Waiting::UpstreamWrite => timeouts.send,
+                Waiting::DownstreamRead => limits.body_read_time,
+                Waiting::DownstreamWrite => limits.send_time,
+            });
+            return Poll::Pending;
+        }
+        if !cx.is_late() {
+            return Poll::Pending;
+        }
+        // A silent node may have acted on what it got; only what may be done twice goes to another.
+        let may_retry = cx.state.is_idempotent;
+        Poll::Ready(Err(match waiting {
+            Waiting::UpstreamRead => {
+                AttemptError::of_node(ErrorCode::UpstreamReadTimeout, may_retry)
+            }
+            Waiting::UpstreamWrite => {
+                AttemptError::of_node(ErrorCode::UpstreamSendTimeout, may_retry)
+            }
+            Waiting::DownstreamRead => AttemptError::last(ErrorCode::BodyReadTimeout),
+            Waiting::DownstreamWrite => AttemptError::last(ErrorCode::DownstreamGone),
+        }))
+    }
+
+    #[cold]
+    fn bad_head(&self, cx: &Exchange<'_>, error: HeadError) -> AttemptError {
+        cx.worker.failures.note(self.attempt.picked.address(), &error);
+        let code = match error {
+            HeadError::HeadTooLong | HeadError::TooManyHeaders | HeadError::LineTooLong => {
+                ErrorCode::UpstreamResponseHeadTooLarge
+            }
+            _ => ErrorCode::UpstreamBadResponse,
+        };
+        AttemptError::of_node(code, cx.state.is_idempotent)
+    }
+}
+
+/// The node's stream ended or failed before a whole head. A request that is not idempotent goes to
+/// nobody else once any of it has been sent (RFC 9110 §9.2.2).
+#[cold]
+fn broken(silent: bool, state: &RequestState, body: &RequestPump) -> AttemptError {
+    let may_retry = state.is_idempotent || !body.has_sent();
+    AttemptError { stale: silent, ..AttemptError::of_node(ErrorCode::UpstreamReset, may_retry) }
+}

@@ -1,0 +1,200 @@
+//! Sends a node's answer to the client, and decides what becomes of both connections afterwards.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tollhouse_http::BodyLength;
+use tollhouse_plugin::Effect;
+use tollhouse_telemetry::ErrorCode;
+
+use super::attempt::Answer;
+use super::route::Way;
+use super::tunnel::Switched;
+use crate::answer::delivery::{Outgoing, final_status};
+use crate::answer::head::{self, RelayedHead};
+use crate::answer::keep_alive;
+use crate::connection::after::After;
+use crate::error::GatewayError;
+use crate::exchange::Exchange;
+use crate::head::response::Trailers;
+use crate::transfer::filtered::FilteredRelay;
+use crate::transfer::relay::{BodyRelay, ResponseRelay};
+use crate::transfer::{Sides, Waiting};
+use crate::worker::pools::UpstreamConnection;
+
+/// How far an answer has come.
+pub(crate) enum Delivered {
+    /// The client has it.
+    Answered(After),
+    /// A node has agreed to speak another protocol; the client has not been told yet.
+    Switched(Switched),
+}
+
+/// Sends head and body.
+///
+/// # Errors
+/// When the body is broken from its first byte on: nothing has been sent to the client then.
+pub(crate) async fn run(
+    cx: &mut Exchange<'_>,
+    way: Way<'_>,
+    mut answer: Answer,
+) -> Result<Delivered, GatewayError> {
+    // The answer is there: a client that still waits for an invitation to send its body gets none.
+    cx.body.withhold_continue();
+    let head = decide(cx, &answer);
+    head::write_relayed(cx, answer.connection.link.buffer.filled(), &head);
+    answer.connection.link.buffer.consume(cx.state.response.head_bytes);
+    if cx.state.response.status == 101 {
+        let idle_time = way.timeouts().read;
+        return Ok(Delivered::Switched(Switched { connection: answer.connection, idle_time }));
+    }
+    let has_body = head.delivery.has_body;
+    let sent = if has_body { cx.state.response.body } else { BodyLength::None };
+    let coding = head.delivery.coding();
+    let relayed = if has_body && !cx.state.plugins.filters.is_empty() {
+        let filters = std::mem::take(&mut cx.state.plugins.filters);
+        let mut relay = Box::new(FilteredRelay::new(sent, coding, filters));
+        Box::pin(relay_body(cx, way, &mut answer.connection, &mut *relay)).await
+    } else {
+        let mut relay = ResponseRelay::new(sent, coding, head.trailers);
+        relay_body(cx, way, &mut answer.connection, &mut relay).await
+    };
+    match relayed {
+        Ok(()) => {}
+        // A body that is broken from its first byte has kept even the head back.
+        Err(Broken { code, has_begun: false }) => return Err(code.into()),
+        Err(Broken { code, has_begun: true }) => {
+            cx.state.record.code = Some(code);
+            return Ok(Delivered::Answered(After::Close));
+        }
+    }
+    if sent == cx.state.response.body {
+        release(cx, way, answer);
+    } else {
+        // The node's body stays where it is, and nobody gets it for an answer of his.
+        answer.connection.link.release_buffer(&cx.worker.buffers);
+    }
+    Ok(Delivered::Answered(head.after))
+}
+
+/// What the head says to the client, now that plugins have spoken.
+#[inline]
+fn decide(cx: &mut Exchange<'_>, answer: &Answer) -> RelayedHead {
+    let status = answer.status.unwrap_or_else(|| final_status(cx.state.response.status));
+    if let Some(changed) = answer.status {
+        cx.state.record.status = changed.number();
+    }
+    let filters = &cx.state.plugins.filters;
+    let is_rewritten = filters.iter().any(|(effect, _)| *effect == Effect::Rewrites);
+    let delivery = Outgoing { is_rewritten, ..Outgoing::from_node(cx, status) }.delivery();
+    RelayedHead {
+        delivery,
+        after: keep_alive::after(cx, delivery.ends_by_close),
+        // Plugins have seen the head only, and may have taken out of it what comes again here.
+        trailers: if answer.is_seen_by_plugins {
+            Trailers::Dropped
+        } else {
+            head::trailers(cx, delivery)
+        },
+        status: answer.status,
+    }
+}
+
+/// Why an answer did not reach its end.
+struct Broken {
+    code: ErrorCode,
+    /// Whether any of it has been sent to the client.
+    has_begun: bool,
+}
+
+/// Sends the head that is written, and the body behind it.
+#[inline]
+async fn relay_body<R: BodyRelay>(
+    cx: &mut Exchange<'_>,
+    way: Way<'_>,
+    connection: &mut UpstreamConnection,
+    relay: &mut R,
+) -> Result<(), Broken> {
+    let head_bytes = cx.state.out_down.len() as u64;
+    let read_time = way.timeouts().read;
+    let mut relaying = Relaying { relay, moved: 0, send_failed: false, read_time };
+    let ended = poll_fn(|context| relaying.poll(context, cx, connection)).await;
+    let relay = relaying.relay;
+    let record = &mut cx.state.record;
+    record.bytes_sent = relay.written();
+    record.body_bytes_sent = relay.written().saturating_sub(head_bytes);
+    // A client that is gone is not answered, whatever has been sent.
+    ended.map_err(|code| Broken {
+        code,
+        has_begun: relay.moved() > 0 || code == ErrorCode::DownstreamGone,
+    })
+}
+
+/// Puts the node's connection back where the next request finds it, if it is of use.
+#[inline]
+fn release(cx: &Exchange<'_>, way: Way<'_>, answer: Answer) {
+    let Answer { mut connection, key, .. } = answer;
+    let (worker, bounds) = (cx.worker, &way.upstream.keepalive);
+    // What is left of the request would stand before the next one, and what the node has sent behind
+    // its answer would be taken for the next answer.
+    let clean = cx.body.is_done() && connection.link.buffer.is_empty();
+    let keeps = cx.state.response.keep_alive && connection.requests < bounds.requests;
+    if clean && keeps && !worker.is_draining() {
+        connection.link.release_if_empty(&worker.buffers);
+        worker.pools.give(&key, connection, bounds, worker.clock.now_ms());
+    } else {
+        connection.link.release_buffer(&worker.buffers);
+    }
+}
+
+/// Relays the answer while the request may still be on its way.
+struct Relaying<'a, R> {
+    relay: &'a mut R,
+    /// Progress of both when the deadline was last set.
+    moved: u64,
+    /// Whether one side of the request's way is closed.
+    send_failed: bool,
+    /// How long the node may be silent.
+    read_time: Duration,
+}
+
+impl<R: BodyRelay> Relaying<'_, R> {
+    #[inline]
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        cx: &mut Exchange<'_>,
+        connection: &mut UpstreamConnection,
+    ) -> Poll<Result<(), ErrorCode>> {
+        let mut sides = Sides::new(&cx.worker.buffers, &mut cx.client.link, &mut connection.link);
+        if !cx.body.is_done() && !self.send_failed {
+            let sent = cx.body.poll_send(context, cx.state.lead(), &mut sides);
+            // A client that stops sending may still want the answer; a node that stops reading
+            // may still give it.
+            self.send_failed = matches!(sent, Poll::Ready(Err(_)));
+        }
+        match self.relay.poll_send(context, &mut cx.state.out_down, &mut sides) {
+            Poll::Ready(ended) => return Poll::Ready(ended.map_err(|error| error.code())),
+            Poll::Pending => {}
+        }
+        // As in an attempt: one deadline, set anew only where bytes have moved either way. The one more
+        // makes the first look set it.
+        let moved = self.relay.moved() + cx.body.moved + 1;
+        let waits_for_client = self.relay.waiting() == Waiting::DownstreamWrite;
+        if self.moved != moved {
+            self.moved = moved;
+            let send_time = cx.worker.settings.limits.send_time;
+            cx.arm(if waits_for_client { send_time } else { self.read_time });
+            return Poll::Pending;
+        }
+        if !cx.is_late() {
+            return Poll::Pending;
+        }
+        Poll::Ready(Err(if waits_for_client {
+            ErrorCode::DownstreamGone
+        } else {
+            ErrorCode::UpstreamReadTimeout
+        }))
+    }
+}

@@ -1,0 +1,150 @@
+//! Takes a request to a node: picking, retrying, and who may be tried again.
+//!
+//! One attempt is `attempt.rs`; here is what happens between attempts (apisix.md §5 retries).
+
+use std::time::Duration;
+
+use tollhouse_http::BodyLength;
+use tollhouse_telemetry::ErrorCode;
+use tollhouse_upstream::{Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
+
+use super::attempt::{Answer, Attempt, AttemptError, Blame};
+use super::route::Way;
+use crate::error::GatewayError;
+use crate::exchange::Exchange;
+use crate::exchange::record::AttemptRecord;
+
+/// Forwards the request until a node answers.
+///
+/// # Errors
+/// When no node answered; nothing has been sent to the client then.
+pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, GatewayError> {
+    // Whose bytes the body's would be once the protocol has changed, nobody could tell.
+    if way.asks_upgrade(cx.state) && cx.state.head.body != BodyLength::None {
+        return Err(ErrorCode::BadFraming.into());
+    }
+    let started_ms = cx.worker.clock.now_ms();
+    let mut tried = Tried::default();
+    let mut attempts_left = retries(way);
+    loop {
+        let picked = pick(cx, way, &tried).await?;
+        let error = match (Attempt { way, picked: &picked }).run(cx).await {
+            Ok(answer) => {
+                note_answer(cx, way, &picked);
+                return Ok(answer);
+            }
+            Err(error) => error,
+        };
+        // The node was not asked.
+        if error.code == ErrorCode::RewriteInvalid {
+            return Err(error.code.into());
+        }
+        tried.insert(&picked);
+        report_failure(cx, way, &picked, &error);
+        cx.state.record.fail_attempt(picked.address(), error.code);
+        if !error.may_retry || attempts_left == 0 || !cx.body.is_replayable() {
+            return Err(error.code.into());
+        }
+        check_budget(cx, way, started_ms)?;
+        attempts_left -= 1;
+        cx.body.replay();
+        cx.worker.metrics.upstream_retries.increment();
+    }
+}
+
+/// Further attempts allowed: as configured, else one for each other node.
+fn retries(way: Way<'_>) -> u32 {
+    let others = way.upstream.state.node_count().saturating_sub(1);
+    way.upstream.conf.retries.unwrap_or(u32::try_from(others).unwrap_or(u32::MAX))
+}
+
+fn check_budget(cx: &Exchange<'_>, way: Way<'_>, started_ms: u64) -> Result<(), GatewayError> {
+    let Some(budget) = way.upstream.conf.retry_timeout else { return Ok(()) };
+    let spent = Duration::from_millis(cx.worker.clock.refresh() - started_ms);
+    if spent >= budget { Err(ErrorCode::RetryBudgetExceeded.into()) } else { Ok(()) }
+}
+
+#[inline]
+async fn pick<'s>(
+    cx: &mut Exchange<'_>,
+    way: Way<'s>,
+    tried: &Tried,
+) -> Result<Picked<'s>, GatewayError> {
+    match pick_now(cx, way, tried, WhenUnresolved::Wait) {
+        Pick::Node(picked) => Ok(picked),
+        Pick::NoNodes => Err(no_nodes(way)),
+        // The nodes are fewer than the attempts allowed; the last failure stands.
+        Pick::AllTried => Err(cx.state.record.last_code().into()),
+        Pick::Unresolved => {
+            // The first request for a name waits for its address; those behind it find one.
+            Box::pin(way.upstream.state.ready(cx.worker.settings.resolve_timeout)).await;
+            cx.worker.clock.refresh();
+            match pick_now(cx, way, tried, WhenUnresolved::Skip) {
+                Pick::Node(picked) => Ok(picked),
+                Pick::NoNodes | Pick::Unresolved => Err(no_nodes(way)),
+                Pick::AllTried => Err(cx.state.record.last_code().into()),
+            }
+        }
+    }
+}
+
+/// Whether there are no nodes at all, or only names without an address.
+#[cold]
+fn no_nodes(way: Way<'_>) -> GatewayError {
+    let has_weight = way.upstream.conf.nodes.iter().any(|node| node.weight > 0);
+    if has_weight || way.upstream.conf.discovery.is_some() {
+        ErrorCode::UpstreamUnresolved.into()
+    } else {
+        ErrorCode::NoNodes.into()
+    }
+}
+
+#[inline]
+fn pick_now<'s>(
+    cx: &Exchange<'_>,
+    way: Way<'s>,
+    tried: &Tried,
+    when_unresolved: WhenUnresolved,
+) -> Pick<'s> {
+    let random = cx.worker.random_u64();
+    let now_ms = cx.worker.clock.now_ms();
+    let pick = PickRequest { hash_key: None, random, now_ms, when_unresolved };
+    let Some(hash_key) = &way.upstream.hash_key else {
+        return way.upstream.state.pick(&pick, tried);
+    };
+    let key = hash_key.value(cx);
+    way.upstream.state.pick(&PickRequest { hash_key: Some(&key), ..pick }, tried)
+}
+
+/// Notes what the node answered, for its health and for the log.
+#[inline]
+fn note_answer(cx: &mut Exchange<'_>, way: Way<'_>, picked: &Picked<'_>) {
+    let now_ms = cx.worker.clock.refresh();
+    let status = cx.state.response.status;
+    let record = &mut cx.state.record;
+    let response_ms = now_ms.saturating_sub(record.started_ms);
+    record.upstream_response_ms = Some(response_ms);
+    record.attempts.push(AttemptRecord { address: picked.address(), status });
+    record.status = status;
+    let response_time = Duration::from_millis(response_ms);
+    way.upstream.state.report(picked, Outcome::Answered { status, response_time }, now_ms);
+}
+
+/// Counts a failure that is the node's against its health.
+fn report_failure(cx: &Exchange<'_>, way: Way<'_>, picked: &Picked<'_>, error: &AttemptError) {
+    if error.blame == Blame::Nobody {
+        return;
+    }
+    let outcome = match error.code {
+        ErrorCode::UpstreamConnectTimeout
+        | ErrorCode::UpstreamReadTimeout
+        | ErrorCode::UpstreamSendTimeout => Outcome::TimedOut,
+        ErrorCode::UpstreamConnectFailed
+        | ErrorCode::UpstreamReset
+        | ErrorCode::UpstreamBadResponse
+        | ErrorCode::UpstreamResponseHeadTooLarge => Outcome::Failed,
+        // The client's doing says nothing about the node.
+        _ => return,
+    };
+    way.upstream.state.report(picked, outcome, cx.worker.clock.now_ms());
+}

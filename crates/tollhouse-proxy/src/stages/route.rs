@@ -1,0 +1,137 @@
+//! Finds a request's route, and where the route sends it.
+
+use std::sync::Arc;
+
+use tollhouse_http::BodyLength;
+use tollhouse_router::MatchRequest;
+use tollhouse_telemetry::ErrorCode;
+
+use crate::answer::server_options;
+use crate::error::GatewayError;
+use crate::exchange::Exchange;
+use crate::exchange::state::RequestState;
+use crate::snapshot::upstream::UpstreamEntry;
+use crate::snapshot::{Reference, RouteEntry, Snapshot, Target};
+
+/// What is to be done with a request.
+pub(crate) enum Next<'s> {
+    /// A node answers it.
+    Node(Way<'s>),
+    /// The gateway answers it: what it says is prepared.
+    Answer,
+}
+
+/// Where a request goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way<'s> {
+    /// Its route.
+    pub route: &'s RouteEntry,
+    /// The upstream whose node it goes to.
+    pub upstream: &'s UpstreamEntry,
+}
+
+impl Way<'_> {
+    /// Whether the node is asked to switch protocols.
+    #[inline]
+    pub(crate) fn asks_upgrade(self, state: &RequestState) -> bool {
+        state.head.upgrade && self.route.websocket
+    }
+
+    /// Time-outs of this request: the route's, else the upstream's.
+    #[inline]
+    pub(crate) fn timeouts(self) -> tollhouse_model::Timeouts {
+        self.route.route.timeout.unwrap_or(self.upstream.timeouts)
+    }
+}
+
+/// The route that takes the request, of those in `snapshot`. A question about the server as a whole is
+/// for none of them.
+#[inline]
+pub(crate) fn find<'s>(
+    cx: &mut Exchange<'_>,
+    snapshot: &'s Snapshot,
+) -> Option<&'s Arc<RouteEntry>> {
+    if cx.asks_server() {
+        return None;
+    }
+    let has_body = cx.state.head.body != BodyLength::None;
+    if has_body && !snapshot.body_variables.is_empty() {
+        cx.state.held_body.want(&snapshot.body_variables);
+    }
+    // Taken out for as long as the router fills it in, while conditions look at the rest.
+    let mut captures = std::mem::take(&mut cx.state.captures);
+    let found = {
+        let cx = &*cx;
+        snapshot.router.find(
+            &MatchRequest {
+                path: cx.matched_path(),
+                host: &cx.state.host[..cx.state.host_bytes],
+                host_with_port: &cx.state.host,
+                method: cx.client_method(),
+                remote_addr: cx.client_address(),
+                variables: cx,
+            },
+            &mut captures,
+        )
+    };
+    cx.state.captures = captures;
+    let found = found?;
+    cx.state.matched = found.pattern_indexes();
+    Some(found.value)
+}
+
+/// Notes the route for log and metrics, and refuses where parts of it are missing: what cannot be
+/// known is not guessed.
+///
+/// # Errors
+/// When the route names an object that does not exist.
+#[inline]
+pub(crate) fn enter(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
+    let Some(entry) = cx.route else { return Ok(()) };
+    let record = &mut cx.state.record;
+    record.route_id.push_str(entry.route.id.as_str());
+    if let Some(service_id) = &entry.route.service_id {
+        record.service_id.push_str(service_id.as_str());
+    }
+    if entry.service == Reference::Missing {
+        return Err(ErrorCode::ServiceNotFound.into());
+    }
+    if entry.plugin_config == Reference::Missing {
+        return Err(ErrorCode::PluginConfigNotFound.into());
+    }
+    Ok(())
+}
+
+/// What the route does with the request, where no plugin has decided otherwise.
+///
+/// # Errors
+/// When no route takes it, or its upstream does not exist.
+#[inline]
+pub(crate) fn next<'s>(
+    cx: &mut Exchange<'s>,
+    snapshot: &'s Snapshot,
+) -> Result<Next<'s>, GatewayError> {
+    let Some(route) = cx.route else {
+        if cx.asks_server() {
+            server_options::prepare(&mut cx.state.plugins);
+            return Ok(Next::Answer);
+        }
+        return Err(ErrorCode::RouteNotFound.into());
+    };
+    Ok(Next::Node(Way { route, upstream: upstream(snapshot, route)? }))
+}
+
+/// The upstream of `route`, by the precedence of apisix.md §2.2: inline, by id, the service's.
+#[inline]
+fn upstream<'s>(
+    snapshot: &'s Snapshot,
+    route: &'s RouteEntry,
+) -> Result<&'s UpstreamEntry, GatewayError> {
+    match &route.target {
+        Target::Inline(upstream) => Ok(upstream),
+        Target::Slot(slot) => {
+            snapshot.upstream(*slot).ok_or_else(|| ErrorCode::UpstreamNotFound.into())
+        }
+        Target::None => Err(ErrorCode::NoNodes.into()),
+    }
+}

@@ -1,0 +1,180 @@
+//! Fills in the head for the picked node: `Host` by `pass_host`, what the gateway saw, upgrades.
+//! Whoever shows others what a node gets, such as a mirror, reads it from here.
+//!
+//! Everything that comes from plugins or from a document passes the checks of `tollhouse-http` here; a
+//! request that they refuse is not sent.
+
+use tollhouse_http::element::{Authority, FieldValue, OriginForm};
+use tollhouse_http::{BodyLength, Framing, Known};
+use tollhouse_model::upstream::{PassHost, Scheme};
+use tollhouse_telemetry::ErrorCode;
+use tollhouse_upstream::Picked;
+
+use super::client_address::trust;
+use super::route::Way;
+use crate::exchange::Exchange;
+use crate::exchange::state::{RequestState, upstream_method};
+use crate::head::request::{ClientFacts, ForwardingLines, Trust, UpstreamRequest, edits_chain};
+use crate::head::text::write_decimal;
+use crate::plugins::overlay::{self, Side};
+use crate::snapshot::upstream::NodeHost;
+
+/// Writes the head for a node of `way` into the request's buffer.
+///
+/// # Errors
+/// When path, query or host are none that every reader would read alike.
+#[inline]
+pub(crate) fn write(
+    cx: &mut Exchange<'_>,
+    way: Way<'_>,
+    picked: &Picked<'_>,
+) -> Result<(), ErrorCode> {
+    // Taken out for as long as they are filled from the rest of the exchange.
+    let mut out = std::mem::take(&mut cx.state.out_up);
+    let mut host = std::mem::take(&mut cx.state.host_up);
+    out.clear();
+    host.clear();
+    write_host(cx, way, picked, &mut host);
+    let upgrade = way.asks_upgrade(cx.state);
+    let written = Authority::parse(&host).zip(target(cx)).map(|(host, target)| {
+        NodeHead { target, host, upgrade }.write(cx, &mut out);
+    });
+    cx.state.out_up = out;
+    cx.state.host_up = host;
+    written.ok_or(ErrorCode::RewriteInvalid)
+}
+
+/// Calls `visit` with every header line as a node would get it now, whichever node that is: without
+/// its `Host` and without an upgrade. Two allocations.
+pub(crate) fn each_line(cx: &Exchange<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) {
+    let Some(host) = Authority::parse(b"node") else { return };
+    let target = OriginForm::of_head(&cx.state.head, cx.request_bytes());
+    let mut out = Vec::new();
+    NodeHead { target, host, upgrade: false }.write(cx, &mut out);
+    // The request line and `Host` depend on the node.
+    let lines = out.split(|&byte| byte == b'\n').skip(2);
+    for line in lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)) {
+        if let Some(colon) = memchr::memchr(b':', line) {
+            visit(&line[..colon], line[colon + 1..].trim_ascii());
+        }
+    }
+}
+
+/// Path and query for the node; `None` where plugins have made of them what cannot be sent.
+#[inline]
+fn target<'a>(cx: &'a Exchange<'_>) -> Option<OriginForm<'a>> {
+    match cx.state.plugins.edits.upstream_uri() {
+        Some(uri) => OriginForm::parse(uri),
+        None => Some(OriginForm::of_head(&cx.state.head, cx.request_bytes())),
+    }
+}
+
+/// What a head for a node depends on besides the exchange.
+struct NodeHead<'a> {
+    target: OriginForm<'a>,
+    host: Authority<'a>,
+    upgrade: bool,
+}
+
+impl NodeHead<'_> {
+    #[inline]
+    fn write(&self, cx: &Exchange<'_>, out: &mut Vec<u8>) {
+        let state = &*cx.state;
+        let edits = &state.plugins.edits;
+        let facts = client_facts(cx);
+        // Most requests of a client get the same lines about it, which are written once.
+        let is_as_always = state.reported_address.is_none()
+            && match facts.trust {
+                Trust::Unconfigured => !state.head.fields.has(Known::XForwardedFor),
+                Trust::Untrusted => true,
+                Trust::Trusted => false,
+            }
+            && (edits.headers.is_empty() || !edits_chain(&edits.headers));
+        let forwarding = is_as_always.then(|| {
+            let lines = &cx.client.peer.forwarding;
+            &**lines.get_or_init(|| Box::new(ForwardingLines::new(&facts)))
+        });
+        UpstreamRequest {
+            head: &state.head,
+            bytes: cx.request_bytes(),
+            method: upstream_method(edits, &state.head, cx.request_bytes()),
+            target: self.target,
+            host: self.host,
+            client: facts,
+            forwarding,
+            edits: &edits.headers,
+            framing: framing(state),
+            upgrade: self.upgrade,
+        }
+        .write(out);
+        if state.plugins.is_active && !edits.headers.is_empty() {
+            overlay::apply(out, &edits.headers, Side::Request);
+        }
+    }
+}
+
+fn client_facts<'a>(cx: &'a Exchange<'_>) -> ClientFacts<'a> {
+    let state = &*cx.state;
+    ClientFacts {
+        remote_address: FieldValue::parse(cx.client_address_text()).unwrap_or_default(),
+        scheme: cx.client.scheme(),
+        host: FieldValue::parse(&state.host[..state.host_bytes]).unwrap_or_default(),
+        port: cx.client.peer.local.port(),
+        trust: trust(&cx.worker.settings, cx.client.peer.address.ip()),
+    }
+}
+
+/// How the body is framed: as the client's was understood, or as the body needs that takes its place.
+#[inline]
+fn framing(state: &RequestState) -> Framing {
+    if let Some(body) = &state.plugins.edits.body {
+        return Framing::Length(body.len() as u64);
+    }
+    match state.head.body {
+        BodyLength::Known(bytes) => Framing::Length(bytes),
+        BodyLength::Chunked => match state.held_body.length(state.head.head_bytes) {
+            // A body that was read whole for somebody is sent with its length, as nginx does.
+            Some(bytes) => Framing::Length(bytes),
+            None => Framing::Chunked,
+        },
+        BodyLength::None if state.head.fields.has(Known::ContentLength) => Framing::Length(0),
+        BodyLength::None | BodyLength::UntilClose => Framing::Unsaid,
+    }
+}
+
+/// The `Host` for the node (apisix.md §3.7).
+#[inline]
+fn write_host(cx: &Exchange<'_>, way: Way<'_>, picked: &Picked<'_>, out: &mut Vec<u8>) {
+    if let Some(host) = &cx.state.plugins.edits.host {
+        return out.extend_from_slice(host);
+    }
+    let sent = cx.state.head.authority.of_buffer(cx.request_bytes());
+    match &way.upstream.conf.pass_host {
+        PassHost::Rewrite(host) => out.extend_from_slice(host.as_bytes()),
+        PassHost::Pass if !sent.is_empty() => out.extend_from_slice(sent),
+        // An HTTP/1.0 client may name no host; a node speaking HTTP/1.1 must get one.
+        PassHost::Pass | PassHost::Node => write_node_host(way, picked, out),
+    }
+}
+
+/// The node's host, and its port where that is to be named.
+fn write_node_host(way: Way<'_>, picked: &Picked<'_>, out: &mut Vec<u8>) {
+    let node = picked.node();
+    let is_v6 = node.host().contains(':');
+    if is_v6 {
+        out.push(b'[');
+    }
+    out.extend_from_slice(node.host().as_bytes());
+    if is_v6 {
+        out.push(b']');
+    }
+    let default_port = match way.upstream.conf.scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
+    };
+    let names_port = way.upstream.node_host == NodeHost::WithPort;
+    if names_port && node.port() != default_port {
+        out.push(b':');
+        write_decimal(out, u64::from(node.port()));
+    }
+}

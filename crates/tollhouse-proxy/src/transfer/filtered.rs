@@ -1,0 +1,194 @@
+//! Passes a response on through the filters that plugins have installed.
+//!
+//! The body is taken out of the node's framing, goes through the filters piece by piece, and gets
+//! framing of the gateway's own. As in `relay.rs`, every piece is written before more is read.
+
+use std::io::IoSlice;
+use std::task::{Context, Poll, ready};
+
+use tollhouse_http::chunked::{LAST_CHUNK, SizeLine};
+use tollhouse_http::{BodyLength, ChunkedDecoder};
+use tollhouse_plugin::Effect;
+
+use super::coding::Coding;
+use super::relay::{BodyRelay, RelayError};
+use super::{Sides, Waiting};
+use crate::connection::link::Link;
+use crate::plugins::state::Filters;
+
+/// A filtered response on its way to the client.
+pub(crate) struct FilteredRelay {
+    source: Source,
+    coding: Coding,
+    filters: Filters,
+    /// The piece under way, and room for what a filter makes of it.
+    piece: Vec<u8>,
+    made: Vec<u8>,
+    out_sent: usize,
+    written: u64,
+    moved: u64,
+    waiting: Waiting,
+}
+
+enum Source {
+    Remaining(u64),
+    Chunked(ChunkedDecoder),
+    UntilClose,
+    /// Nothing more comes; the filters have not been told.
+    Closed,
+    Finished,
+}
+
+impl FilteredRelay {
+    /// For a response body delimited as `body` and written as `coding` says. A body that has none of
+    /// its own may still get one from the filters.
+    pub(crate) fn new(body: BodyLength, coding: Coding, filters: Filters) -> Self {
+        let source = match body {
+            BodyLength::None => Source::Closed,
+            BodyLength::Known(bytes) => Source::Remaining(bytes),
+            BodyLength::Chunked => Source::Chunked(ChunkedDecoder::new()),
+            BodyLength::UntilClose => Source::UntilClose,
+        };
+        Self {
+            source,
+            coding,
+            filters,
+            piece: Vec::new(),
+            made: Vec::new(),
+            out_sent: 0,
+            written: 0,
+            moved: 0,
+            waiting: Waiting::DownstreamWrite,
+        }
+    }
+
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        sides: &mut Sides<'_>,
+    ) -> Poll<Result<(), RelayError>> {
+        while self.out_sent < out.len() {
+            self.waiting = Waiting::DownstreamWrite;
+            let parts = [IoSlice::new(&out[self.out_sent..])];
+            let written = ready!(sides.downstream.stream.poll_write(context, &parts))
+                .map_err(|_| RelayError::DownstreamGone)?;
+            if written == 0 {
+                return Poll::Ready(Err(RelayError::DownstreamGone));
+            }
+            self.moved += written as u64;
+            self.written += written as u64;
+            self.out_sent += written;
+        }
+        out.clear();
+        self.out_sent = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes the next piece of the body out of the node's buffer. `Some(true)` for the last one,
+    /// `None` when more must arrive first.
+    fn take_piece(&mut self, upstream: &mut Link) -> Result<Option<bool>, RelayError> {
+        self.piece.clear();
+        let filled = upstream.buffer.filled();
+        let (consumed, is_last) = match &mut self.source {
+            Source::Finished => return Ok(None),
+            Source::Closed => (0, true),
+            Source::UntilClose => (filled.len(), false),
+            Source::Remaining(remaining) => {
+                let taken = filled.len().min(usize::try_from(*remaining).unwrap_or(usize::MAX));
+                *remaining -= taken as u64;
+                (taken, *remaining == 0)
+            }
+            Source::Chunked(decoder) => {
+                let mut at = 0;
+                while at < filled.len() && !decoder.is_done() {
+                    let step = decoder.step(&filled[at..]).map_err(|_| RelayError::BadBody)?;
+                    self.piece.extend_from_slice(&filled[at..][step.data]);
+                    at += step.consumed;
+                }
+                let is_done = decoder.is_done();
+                upstream.buffer.consume(at);
+                (0, is_done)
+            }
+        };
+        self.piece.extend_from_slice(&upstream.buffer.filled()[..consumed]);
+        upstream.buffer.consume(consumed);
+        if is_last {
+            self.source = Source::Finished;
+        }
+        Ok((is_last || !self.piece.is_empty()).then_some(is_last))
+    }
+
+    /// Sends the piece through the filters and frames what comes out.
+    fn emit(&mut self, is_last: bool, out: &mut Vec<u8>) {
+        for (effect, filter) in &mut self.filters {
+            self.made.clear();
+            filter.filter(&self.piece, is_last, &mut self.made);
+            if *effect == Effect::Rewrites {
+                std::mem::swap(&mut self.piece, &mut self.made);
+            }
+        }
+        let is_chunk = self.coding == Coding::Chunked && !self.piece.is_empty();
+        if is_chunk {
+            out.extend_from_slice(SizeLine::new(self.piece.len()).as_bytes());
+        }
+        out.extend_from_slice(&self.piece);
+        if is_chunk {
+            out.extend_from_slice(b"\r\n");
+        }
+        if is_last && self.coding == Coding::Chunked {
+            out.extend_from_slice(LAST_CHUNK);
+        }
+    }
+
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        sides: &mut Sides<'_>,
+    ) -> Poll<Result<(), RelayError>> {
+        self.waiting = Waiting::UpstreamRead;
+        match ready!(sides.upstream.poll_fill(context, sides.buffers)) {
+            Ok(0) if matches!(self.source, Source::UntilClose) => self.source = Source::Closed,
+            Ok(0) | Err(_) => return Poll::Ready(Err(RelayError::UpstreamTruncated)),
+            Ok(read) => self.moved += read as u64,
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl BodyRelay for FilteredRelay {
+    fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        sides: &mut Sides<'_>,
+    ) -> Poll<Result<(), RelayError>> {
+        loop {
+            if let Some(is_last) = self.take_piece(sides.upstream)? {
+                self.emit(is_last, out);
+            }
+            ready!(self.poll_write(context, out, sides))?;
+            if sides.upstream.buffer.is_empty() || matches!(self.source, Source::Finished) {
+                ready!(sides.downstream.stream.poll_flush(context))
+                    .map_err(|_| RelayError::DownstreamGone)?;
+            }
+            match self.source {
+                Source::Finished => return Poll::Ready(Ok(())),
+                Source::Closed => {}
+                _ => ready!(self.poll_receive(context, sides))?,
+            }
+        }
+    }
+
+    fn written(&self) -> u64 {
+        self.written
+    }
+
+    fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    fn waiting(&self) -> Waiting {
+        self.waiting
+    }
+}

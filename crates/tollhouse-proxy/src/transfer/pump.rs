@@ -1,0 +1,371 @@
+//! Passes a request on to a node: the head written for it, then the body, in framing of our own.
+//!
+//! The body stays in the client's read buffer until it has been written, behind the head whose
+//! spans are still in use; chunks are undone there, and what has arrived goes out as one chunk. While
+//! nothing of it has been overwritten, the request can be replayed to another node.
+
+use std::io::IoSlice;
+use std::task::{Context, Poll, ready};
+
+use tollhouse_http::{BodyLength, ChunkedDecoder, Expectation};
+use tollhouse_telemetry::ErrorCode;
+
+use super::coding::{Coding, Piece};
+use super::{Sides, Waiting};
+use crate::connection::buffer::Buffer;
+use crate::error::GatewayError;
+use crate::settings::TURN_BYTES;
+
+/// The interim response that invites the body (RFC 9110 §15.2.1).
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What goes out before the client's body: the head, and the body that a plugin has put in place of
+/// the client's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lead<'a> {
+    /// The head written for the node.
+    pub head: &'a [u8],
+    /// The body instead of the client's; empty where that is sent.
+    pub body: &'a [u8],
+}
+
+impl<'a> Lead<'a> {
+    #[inline]
+    fn len(self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
+    /// What is left of both once `sent` bytes are sent, as much as is sent at a time.
+    #[inline]
+    fn left(self, sent: usize) -> [&'a [u8]; 2] {
+        let body = &self.body[sent.saturating_sub(self.head.len()).min(self.body.len())..];
+        let body = &body[..body.len().min(TURN_BYTES)];
+        [self.head.get(sent..).unwrap_or_default(), body]
+    }
+}
+
+/// Why the request could not be passed on.
+#[derive(Debug)]
+pub(crate) enum PumpError {
+    /// The client went away, or its stream ended inside of the body.
+    DownstreamGone,
+    /// The body breaks the chunked grammar.
+    BadBody,
+    /// The body passes the limit.
+    BodyTooLarge,
+    /// The node took no more bytes; it may still have answered.
+    Upstream,
+}
+
+impl PumpError {
+    /// What a request that cannot go on is answered with.
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            PumpError::BadBody => ErrorCode::BadFraming,
+            PumpError::BodyTooLarge => ErrorCode::BodyTooLarge,
+            PumpError::DownstreamGone => ErrorCode::DownstreamGone,
+            PumpError::Upstream => ErrorCode::UpstreamReset,
+        }
+    }
+}
+
+impl From<PumpError> for GatewayError {
+    fn from(error: PumpError) -> Self {
+        error.code().into()
+    }
+}
+
+/// A request on its way to a node.
+#[derive(Debug)]
+pub(crate) struct RequestPump {
+    /// Bytes of the written head that are sent.
+    head_sent: usize,
+    /// Offset in the client's buffer where the body starts.
+    body_start: usize,
+    /// Offset in the client's buffer of the next body byte to send.
+    position: usize,
+    /// Body bytes from there that have arrived and are in order.
+    ready: usize,
+    source: Source,
+    coding: Coding,
+    /// The framing around what is being sent.
+    piece: Piece,
+    /// Bytes of [`CONTINUE`] still to send to the client.
+    continue_left: usize,
+    /// Whether body bytes have been overwritten, so that the request cannot be sent again.
+    overwritten: bool,
+    body_bytes_max: u64,
+    /// Body bytes received, the framing of chunks included.
+    pub received: u64,
+    /// Of these, the data alone: what is allowed is told without framing.
+    data_received: u64,
+    /// Counts all progress, for time-outs.
+    pub moved: u64,
+    /// Whom it waits for.
+    pub waiting: Waiting,
+    done: bool,
+}
+
+/// What of the body is still to come from the client.
+#[derive(Debug)]
+enum Source {
+    Remaining(u64),
+    Chunked(ChunkedDecoder),
+    Finished,
+}
+
+impl RequestPump {
+    /// For a request whose head takes `head_bytes` of the client's buffer.
+    pub(crate) fn new(
+        head_bytes: usize,
+        body: BodyLength,
+        expectation: Expectation,
+        body_bytes_max: u64,
+    ) -> Self {
+        let source = match body {
+            BodyLength::Known(bytes) => Source::Remaining(bytes),
+            BodyLength::Chunked => Source::Chunked(ChunkedDecoder::new()),
+            BodyLength::None | BodyLength::UntilClose => Source::Finished,
+        };
+        Self {
+            head_sent: 0,
+            body_start: head_bytes,
+            position: head_bytes,
+            ready: 0,
+            source,
+            coding: if body == BodyLength::Chunked { Coding::Chunked } else { Coding::Plain },
+            piece: Piece::default(),
+            continue_left: if expectation == Expectation::Continue { CONTINUE.len() } else { 0 },
+            overwritten: false,
+            body_bytes_max,
+            received: 0,
+            data_received: 0,
+            moved: 0,
+            waiting: Waiting::UpstreamWrite,
+            done: false,
+        }
+    }
+
+    /// For bytes of which nothing is known, and nothing passed on.
+    pub(crate) fn none() -> Self {
+        Self::new(0, BodyLength::None, Expectation::None, 0)
+    }
+
+    /// Whether the whole request has been sent.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Whether the whole request has arrived from the client.
+    #[inline]
+    pub(crate) fn is_received(&self) -> bool {
+        matches!(self.source, Source::Finished)
+    }
+
+    /// Whether any byte has been sent to a node since the last [`Self::replay`].
+    #[inline]
+    pub(crate) fn has_sent(&self) -> bool {
+        self.head_sent > 0
+    }
+
+    /// Whether it can be sent again from its first byte.
+    #[inline]
+    pub(crate) fn is_replayable(&self) -> bool {
+        !self.overwritten
+    }
+
+    /// Starts over for another node; only while [`Self::is_replayable`].
+    pub(crate) fn replay(&mut self) {
+        self.ready += self.position - self.body_start;
+        self.position = self.body_start;
+        self.head_sent = 0;
+        self.piece = Piece::default();
+        self.done = false;
+    }
+
+    /// Allows another number of body bytes from now on.
+    pub(crate) fn limit(&mut self, body_bytes_max: u64) {
+        self.body_bytes_max = body_bytes_max;
+    }
+
+    /// Whether more has been received than is allowed.
+    pub(crate) fn is_over_limit(&self) -> bool {
+        self.data_received > self.body_bytes_max
+    }
+
+    /// Sends without chunks what has arrived in chunks: all of it is here, and its length is known.
+    pub(crate) fn send_plainly(&mut self) {
+        debug_assert!(
+            self.is_received() && !self.has_sent(),
+            "all of the body stands in the buffer"
+        );
+        self.coding = Coding::Plain;
+    }
+
+    /// Leaves the body that has been received out of what is sent: another one takes its place.
+    pub(crate) fn leave_out(&mut self) {
+        self.position += self.ready;
+        self.ready = 0;
+        self.body_start = self.position;
+        self.coding = Coding::Plain;
+    }
+
+    /// Never invites the body any more: the answer is about to begin.
+    pub(crate) fn withhold_continue(&mut self) {
+        if self.continue_left == CONTINUE.len() {
+            self.continue_left = 0;
+        }
+    }
+
+    /// The interim response, if it is still owed; it is then the caller's to send.
+    pub(crate) fn take_invitation(&mut self) -> &'static [u8] {
+        let left = std::mem::take(&mut self.continue_left);
+        &CONTINUE[CONTINUE.len() - left..]
+    }
+
+    /// Offset in the client's buffer just past this request.
+    pub(crate) fn end_in_buffer(&self) -> usize {
+        self.position + self.ready
+    }
+
+    /// Takes what has arrived of the body into account without sending it, and undoes its chunks.
+    /// Used before the first node is chosen and by answers that need no node.
+    ///
+    /// # Errors
+    /// As [`Self::poll_send`].
+    #[inline]
+    pub(crate) fn admit(&mut self, buffer: &mut Buffer) -> Result<(), PumpError> {
+        let start = self.position + self.ready;
+        let (taken, data) = match &mut self.source {
+            Source::Finished => return Ok(()),
+            Source::Remaining(remaining) => {
+                let arrived = buffer.len() - start;
+                let taken = arrived.min(usize::try_from(*remaining).unwrap_or(usize::MAX));
+                *remaining -= taken as u64;
+                if *remaining == 0 {
+                    self.source = Source::Finished;
+                }
+                (taken, taken)
+            }
+            Source::Chunked(decoder) => {
+                let fresh = &mut buffer.filled_mut()[start..];
+                // Trailers end here: a node that merges them into the head could be told anything.
+                let undone = decoder.undo(fresh, |_| {}).map_err(|_| PumpError::BadBody)?;
+                if decoder.is_done() {
+                    self.source = Source::Finished;
+                }
+                buffer.cut(start + undone.data..start + undone.consumed);
+                (undone.consumed, undone.data)
+            }
+        };
+        self.ready += data;
+        self.received += taken as u64;
+        self.data_received += data as u64;
+        if self.is_over_limit() {
+            return Err(PumpError::BodyTooLarge);
+        }
+        Ok(())
+    }
+
+    /// Sends as much as both sides allow; ready once the whole request is sent.
+    ///
+    /// # Errors
+    /// [`PumpError`]; after `Upstream` the node may still have an answer to read.
+    pub(crate) fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        lead: Lead<'_>,
+        sides: &mut Sides<'_>,
+    ) -> Poll<Result<(), PumpError>> {
+        let turn_end = self.moved + TURN_BYTES as u64;
+        loop {
+            if self.coding == Coding::Chunked {
+                self.piece.open(self.ready, self.is_received());
+            }
+            while self.head_sent < lead.len() || self.ready > 0 || !self.piece.is_sent() {
+                // A body that has been read whole would keep the core for as long as the node takes
+                // it: others have their turn.
+                if self.moved >= turn_end {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                self.waiting = Waiting::UpstreamWrite;
+                let written = ready!(self.poll_write(context, lead, sides))?;
+                self.count_sent(written, lead.len());
+            }
+            if self.is_received() {
+                ready!(sides.upstream.stream.poll_flush(context))
+                    .map_err(|_| PumpError::Upstream)?;
+                self.done = true;
+                self.waiting = Waiting::UpstreamRead;
+                return Poll::Ready(Ok(()));
+            }
+            ready!(self.poll_receive(context, sides))?;
+        }
+    }
+
+    #[inline]
+    fn poll_write(
+        &self,
+        context: &mut Context<'_>,
+        lead: Lead<'_>,
+        sides: &mut Sides<'_>,
+    ) -> Poll<Result<usize, PumpError>> {
+        let length = self.ready.min(TURN_BYTES);
+        let body = &sides.downstream.buffer.filled()[self.position..self.position + length];
+        let [head, replacement] = lead.left(self.head_sent);
+        let (size, end) = self.piece.around();
+        // What ends a piece comes behind all of it.
+        let end = if length < self.ready { &[] } else { end };
+        let parts = [head, replacement, size, body, end].map(IoSlice::new);
+        let written = ready!(sides.upstream.stream.poll_write(context, &parts))
+            .map_err(|_| PumpError::Upstream)?;
+        Poll::Ready(if written == 0 { Err(PumpError::Upstream) } else { Ok(written) })
+    }
+
+    #[inline]
+    fn count_sent(&mut self, written: usize, head_len: usize) {
+        self.moved += written as u64;
+        let of_head = written.min(head_len - self.head_sent);
+        self.head_sent += of_head;
+        let of_body = self.piece.count_sent(written - of_head, self.ready);
+        self.position += of_body;
+        self.ready -= of_body;
+    }
+
+    /// Reads more of the body; everything that arrived before has been sent.
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        sides: &mut Sides<'_>,
+    ) -> Poll<Result<(), PumpError>> {
+        let downstream = &mut *sides.downstream;
+        let gone = |_| PumpError::DownstreamGone;
+        while self.continue_left > 0 {
+            self.waiting = Waiting::DownstreamWrite;
+            let left = &CONTINUE[CONTINUE.len() - self.continue_left..];
+            let written = ready!(downstream.stream.poll_write(context, &[IoSlice::new(left)]))
+                .map_err(gone)?;
+            self.continue_left -= written;
+        }
+        self.waiting = Waiting::DownstreamRead;
+        if downstream.buffer.room().is_empty() && !downstream.buffer.make_room(0) {
+            downstream.buffer.truncate(self.body_start);
+            self.position = self.body_start;
+            self.overwritten = true;
+            if downstream.buffer.room().is_empty() {
+                downstream.buffer.make_room(2 * downstream.buffer.size());
+            }
+        }
+        let read = ready!(downstream.poll_fill(context, sides.buffers)).map_err(gone)?;
+        if read == 0 {
+            return Poll::Ready(Err(PumpError::DownstreamGone));
+        }
+        self.moved += read as u64;
+        Poll::Ready(self.admit(&mut downstream.buffer))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Passes a response on to the client: the head written for it, then the body as it arrives, in framing
+//! of our own: chunks are undone in the node's buffer, and what has arrived goes out as one chunk.
+//!
+//! Every byte that is read is written before more is read, so memory stays constant however long
+//! the body and however slow the client, and an event stream passes chunk by chunk.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll, ready};
+
+use tollhouse_http::trailers::write_last_chunk;
+use tollhouse_http::{BodyLength, ChunkedDecoder};
+use tollhouse_telemetry::ErrorCode;
+
+use super::coding::{Coding, Piece};
+use super::{Sides, Waiting};
+use crate::connection::buffer::BUFFER_BYTES;
+use crate::connection::link::Link;
+use crate::head::response::Trailers;
+
+/// Longest piece of a body that is copied behind its head, in bytes: about where the copy begins to
+/// cost more than a second piece.
+const JOIN_BYTES_MAX: usize = 4 * 1024;
+
+/// Why the response could not be passed on to its end; its head may have been sent already.
+#[derive(Debug)]
+pub(crate) enum RelayError {
+    /// The client went away.
+    DownstreamGone,
+    /// The node's stream ended or failed inside of the body.
+    UpstreamTruncated,
+    /// The node's body breaks the chunked grammar.
+    BadBody,
+}
+
+impl RelayError {
+    /// What the log says of it.
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            RelayError::DownstreamGone => ErrorCode::DownstreamGone,
+            RelayError::UpstreamTruncated => ErrorCode::UpstreamReset,
+            RelayError::BadBody => ErrorCode::UpstreamBadResponse,
+        }
+    }
+}
+
+/// Moves a response's body to the client.
+pub(crate) trait BodyRelay {
+    /// Sends `out` (the head), then the body, of which the start may be in the node's buffer.
+    ///
+    /// # Errors
+    /// [`RelayError`]; the client's connection cannot be used further.
+    fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        sides: &mut Sides<'_>,
+    ) -> Poll<Result<(), RelayError>>;
+
+    /// Bytes written to the client, head and framing included.
+    fn written(&self) -> u64;
+    /// Counts all progress, for time-outs.
+    fn moved(&self) -> u64;
+    /// Whom it waits for.
+    fn waiting(&self) -> Waiting;
+}
+
+/// A response on its way to the client.
+#[derive(Debug)]
+pub(crate) struct ResponseRelay {
+    /// Bytes of what is written before the body that are sent.
+    out_sent: usize,
+    /// Body bytes at the front of the node's buffer to be sent as they stand.
+    ready: usize,
+    source: Source,
+    coding: Coding,
+    /// The framing around what is being sent.
+    piece: Piece,
+    /// Lines behind the node's last chunk, where the client asked for them.
+    trailers: Option<Vec<u8>>,
+    /// Bytes written to the client.
+    pub written: u64,
+    /// Counts all progress, for time-outs.
+    pub moved: u64,
+    /// Whom it waits for.
+    pub waiting: Waiting,
+}
+
+#[derive(Debug)]
+enum Source {
+    Remaining(u64),
+    Chunked(ChunkedDecoder),
+    UntilClose,
+    /// All has arrived; our own last chunk is still to be written.
+    Closing,
+    Finished,
+}
+
+impl ResponseRelay {
+    /// For a response body delimited as `body` and written as `coding` says.
+    pub(crate) fn new(body: BodyLength, coding: Coding, trailers: Trailers) -> Self {
+        let source = match body {
+            BodyLength::None => Source::Finished,
+            BodyLength::Known(bytes) => Source::Remaining(bytes),
+            BodyLength::Chunked => Source::Chunked(ChunkedDecoder::new()),
+            BodyLength::UntilClose => Source::UntilClose,
+        };
+        Self {
+            out_sent: 0,
+            ready: 0,
+            source,
+            coding,
+            piece: Piece::default(),
+            trailers: (trailers == Trailers::Passed).then(Vec::new),
+            written: 0,
+            moved: 0,
+            waiting: Waiting::DownstreamWrite,
+        }
+    }
+
+    /// Writes everything that is waiting in `out` and ready in the buffer.
+    #[inline]
+    fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        sides: &mut Sides<'_>,
+    ) -> Poll<Result<(), RelayError>> {
+        let gone = |_: io::Error| RelayError::DownstreamGone;
+        let (upstream, downstream) = (&mut *sides.upstream, &mut sides.downstream.stream);
+        self.join_small(out, upstream);
+        while self.out_sent < out.len() || self.ready > 0 || !self.piece.is_sent() {
+            self.waiting = Waiting::DownstreamWrite;
+            let body = &upstream.buffer.filled()[..self.ready];
+            let (size, end) = self.piece.around();
+            let parts = [
+                IoSlice::new(&out[self.out_sent..]),
+                IoSlice::new(size),
+                IoSlice::new(body),
+                IoSlice::new(end),
+            ];
+            let written = ready!(downstream.poll_write(context, &parts)).map_err(gone)?;
+            if written == 0 {
+                return Poll::Ready(Err(RelayError::DownstreamGone));
+            }
+            self.moved += written as u64;
+            self.written += written as u64;
+            let of_out = written.min(out.len() - self.out_sent);
+            self.out_sent += of_out;
+            let of_body = self.piece.count_sent(written - of_out, self.ready);
+            self.ready -= of_body;
+            upstream.buffer.consume(of_body);
+        }
+        out.clear();
+        self.out_sent = 0;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Copies a short body behind what is written before it: the copy costs less than handing the
+    /// kernel two pieces.
+    #[inline]
+    fn join_small(&mut self, out: &mut Vec<u8>, upstream: &mut Link) {
+        if out.is_empty() || self.ready > JOIN_BYTES_MAX || self.out_sent > 0 {
+            return;
+        }
+        let (size, end) = self.piece.around();
+        out.extend_from_slice(size);
+        out.extend_from_slice(&upstream.buffer.filled()[..self.ready]);
+        out.extend_from_slice(end);
+        let joined = size.len() + self.ready + end.len();
+        let of_body = self.piece.count_sent(joined, self.ready);
+        upstream.buffer.consume(of_body);
+        self.ready = 0;
+    }
+
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        sides: &mut Sides<'_>,
+    ) -> Poll<Result<(), RelayError>> {
+        self.waiting = Waiting::UpstreamRead;
+        let Sides { upstream, buffers, .. } = sides;
+        if self.is_long() && upstream.buffer.size() == BUFFER_BYTES {
+            upstream.release_buffer(buffers);
+            upstream.buffer = buffers.take_large();
+        }
+        let read = ready!(upstream.poll_fill(context, buffers));
+        match read {
+            Ok(0) if matches!(self.source, Source::UntilClose) => {
+                self.source = self.after_last_byte();
+            }
+            Ok(0) | Err(_) => return Poll::Ready(Err(RelayError::UpstreamTruncated)),
+            Ok(read) => self.moved += read as u64,
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether enough is to come to be worth a large buffer.
+    fn is_long(&self) -> bool {
+        matches!(self.source, Source::Remaining(bytes) if bytes > BUFFER_BYTES as u64)
+    }
+
+    fn after_last_byte(&self) -> Source {
+        if self.coding == Coding::Chunked { Source::Closing } else { Source::Finished }
+    }
+
+    /// Decides what of the node's buffer may be sent, and frames it.
+    #[inline]
+    fn admit(&mut self, out: &mut Vec<u8>, upstream: &mut Link) -> Result<(), RelayError> {
+        let arrived = upstream.buffer.len();
+        match &mut self.source {
+            Source::Finished => return Ok(()),
+            Source::Closing => {
+                write_last_chunk(out, self.trailers.as_deref().unwrap_or_default());
+                self.source = Source::Finished;
+                return Ok(());
+            }
+            Source::Remaining(remaining) => {
+                self.ready = arrived.min(usize::try_from(*remaining).unwrap_or(usize::MAX));
+                *remaining -= self.ready as u64;
+                if *remaining == 0 {
+                    self.source = self.after_last_byte();
+                }
+            }
+            Source::UntilClose => self.ready = arrived,
+            Source::Chunked(_) => self.undo_chunks(upstream)?,
+        }
+        if self.coding == Coding::Chunked {
+            // Trailers go out by themselves, behind the last of the data.
+            let is_last = matches!(self.source, Source::Closing) && self.trailers.is_none();
+            self.piece.open(self.ready, is_last);
+            if is_last {
+                self.source = Source::Finished;
+            }
+        }
+        Ok(())
+    }
+
+    fn undo_chunks(&mut self, upstream: &mut Link) -> Result<(), RelayError> {
+        let Source::Chunked(decoder) = &mut self.source else { return Ok(()) };
+        let trailers = &mut self.trailers;
+        let undone = decoder.undo(upstream.buffer.filled_mut(), |lines| {
+            if let Some(trailers) = trailers {
+                trailers.extend_from_slice(lines);
+            }
+        });
+        let undone = undone.map_err(|_| RelayError::BadBody)?;
+        self.ready = undone.data;
+        let is_done = decoder.is_done();
+        upstream.buffer.cut(undone.data..undone.consumed);
+        if is_done {
+            self.source = self.after_last_byte();
+        }
+        Ok(())
+    }
+}
+
+impl BodyRelay for ResponseRelay {
+    #[inline]
+    fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut Vec<u8>,
+        sides: &mut Sides<'_>,
+    ) -> Poll<Result<(), RelayError>> {
+        loop {
+            if self.ready == 0 && self.piece.is_sent() {
+                self.admit(out, sides.upstream)?;
+            }
+            ready!(self.poll_write(context, out, sides))?;
+            match self.source {
+                Source::Finished => {
+                    let flushed = ready!(sides.downstream.stream.poll_flush(context));
+                    return Poll::Ready(flushed.map_err(|_| RelayError::DownstreamGone));
+                }
+                Source::Closing => {}
+                _ if sides.upstream.buffer.is_empty() => {
+                    // What has been sent so far must not wait in the TLS layer.
+                    ready!(sides.downstream.stream.poll_flush(context))
+                        .map_err(|_| RelayError::DownstreamGone)?;
+                    ready!(self.poll_receive(context, sides))?;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn written(&self) -> u64 {
+        self.written
+    }
+
+    fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    fn waiting(&self) -> Waiting {
+        self.waiting
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,307 @@
+//! Idle connections to nodes, kept per core and outliving every snapshot.
+//!
+//! A connection is looked at before it is used again: one that the node has closed, or on which
+//! it has spoken unasked, is dropped here and never handed out. Names in keys may be clients'
+//! choice, so that all pools of a core share one bound, in bytes; what was given back longest ago
+//! goes first.
+
+use std::cell::{Cell, RefCell};
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_telemetry::CoreHandle;
+
+use crate::connection::link::Link;
+
+/// What all idle connections of a core may take, by the estimates below.
+const IDLE_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// What a connection takes here and in the kernel.
+const PLAIN_BYTES: usize = 4 * 1024;
+/// What it takes with a TLS session.
+const TLS_BYTES: usize = 32 * 1024;
+/// Keys kept without any connection until the next sweep, so that their room is used again.
+const KEYS_KEPT_MAX: usize = 4 * 1024;
+/// The share of connections that go at once where the bound is met: looking for the oldest costs a
+/// pass over all, which so many gives pay for.
+const SHARE_CLOSED: usize = 8;
+
+/// Which connections may stand for each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolKey {
+    /// The node.
+    pub address: SocketAddr,
+    /// Scheme, client certificate and isolation, as numbered by the compiler.
+    pub pool: u32,
+    /// The name the TLS session was opened for.
+    pub server_name: Option<Box<str>>,
+}
+
+impl PoolKey {
+    /// What an idle connection under this key takes.
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.server_name.as_ref().map_or(PLAIN_BYTES, |name| TLS_BYTES + name.len())
+    }
+}
+
+impl Hash for PoolKey {
+    /// One word for the usual case; the rest is told apart by comparison.
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let ip = match self.address.ip() {
+            IpAddr::V4(ip) => u64::from(ip.to_bits()),
+            IpAddr::V6(ip) => ip.to_bits() as u64,
+        };
+        let rest = u64::from(self.pool) << 16 | u64::from(self.address.port());
+        state.write_u64(ip << 32 ^ ip ^ rest << 8);
+        if let Some(name) = &self.server_name {
+            state.write(name.as_bytes());
+        }
+    }
+}
+
+/// A connection to a node.
+#[derive(Debug)]
+pub struct UpstreamConnection {
+    /// Its bytes.
+    pub link: Link,
+    /// Requests sent over it.
+    pub requests: u32,
+    metrics: Rc<CoreHandle>,
+}
+
+impl UpstreamConnection {
+    /// A connection just opened; counted until it is dropped.
+    pub fn new(link: Link, metrics: &Rc<CoreHandle>) -> Self {
+        metrics.upstream_connections_opened.increment();
+        metrics.upstream_connections_open.increment();
+        Self { link, requests: 0, metrics: Rc::clone(metrics) }
+    }
+}
+
+impl Drop for UpstreamConnection {
+    fn drop(&mut self) {
+        self.metrics.upstream_connections_open.decrement();
+    }
+}
+
+#[derive(Debug)]
+struct Idle {
+    connection: UpstreamConnection,
+    expires_ms: u64,
+    /// When it was given back, counted in gives.
+    given: u64,
+}
+
+type Stacks = HashMap<PoolKey, Vec<Idle>, foldhash::fast::RandomState>;
+
+/// The idle connections of one core.
+#[derive(Debug)]
+pub struct Pools {
+    idle: RefCell<Stacks>,
+    /// What they take.
+    bytes: Cell<usize>,
+    bytes_max: usize,
+    gives: Cell<u64>,
+    found_dead: Cell<u64>,
+}
+
+impl Default for Pools {
+    fn default() -> Self {
+        Self::within(IDLE_BYTES_MAX)
+    }
+}
+
+impl Pools {
+    fn within(bytes_max: usize) -> Self {
+        Self {
+            idle: RefCell::default(),
+            bytes: Cell::new(0),
+            bytes_max,
+            gives: Cell::new(0),
+            found_dead: Cell::new(0),
+        }
+    }
+
+    /// The connection used last under `key` that is still of use.
+    #[inline]
+    pub fn take(&self, key: &PoolKey) -> Option<UpstreamConnection> {
+        let mut idle = self.idle.borrow_mut();
+        let stack = idle.get_mut(key)?;
+        while let Some(mut candidate) = stack.pop() {
+            self.bytes.set(self.bytes.get() - key.bytes());
+            if candidate.connection.link.stream.is_quiet() {
+                return Some(candidate.connection);
+            }
+            self.found_dead.set(self.found_dead.get() + 1);
+        }
+        None
+    }
+
+    /// Keeps a connection for the next request, within the bounds of its pool.
+    #[inline]
+    pub fn give(
+        &self,
+        key: &PoolKey,
+        connection: UpstreamConnection,
+        bounds: &KeepalivePool,
+        now_ms: u64,
+    ) {
+        let idle_ms = u64::try_from(bounds.idle_timeout.as_millis()).unwrap_or(u64::MAX);
+        // An idle time-out of 0 is no time-out, as in nginx.
+        let expires_ms = if idle_ms == 0 { u64::MAX } else { now_ms.saturating_add(idle_ms) };
+        self.gives.set(self.gives.get() + 1);
+        let entry = Idle { connection, expires_ms, given: self.gives.get() };
+        let mut idle = self.idle.borrow_mut();
+        match idle.get_mut(key) {
+            Some(stack) if stack.len() >= bounds.size as usize => {
+                stack.remove(0);
+                stack.push(entry);
+                return;
+            }
+            Some(stack) => stack.push(entry),
+            None => {
+                if idle.len() >= KEYS_KEPT_MAX {
+                    idle.retain(|_, stack| !stack.is_empty());
+                }
+                idle.insert(key.clone(), vec![entry]);
+            }
+        }
+        let bytes = self.bytes.get() + key.bytes();
+        self.bytes.set(bytes);
+        if bytes > self.bytes_max {
+            self.close_oldest(&mut idle);
+        }
+    }
+
+    #[cold]
+    fn close_oldest(&self, idle: &mut Stacks) {
+        let mut gives: Vec<u64> = idle.values().flatten().map(|idle| idle.given).collect();
+        let last = gives.len() / SHARE_CLOSED;
+        let (_, newest_closed, _) = gives.select_nth_unstable(last);
+        let newest_closed = *newest_closed;
+        self.retain(idle, |idle| idle.given > newest_closed);
+    }
+
+    /// Closes all but those that `keeps` says.
+    fn retain(&self, idle: &mut Stacks, mut keeps: impl FnMut(&mut Idle) -> bool) {
+        let mut bytes = 0;
+        idle.retain(|key, stack| {
+            stack.retain_mut(&mut keeps);
+            bytes += key.bytes() * stack.len();
+            !stack.is_empty()
+        });
+        self.bytes.set(bytes);
+    }
+
+    /// Closes connections that have idled too long or that the node has closed.
+    pub fn sweep(&self, now_ms: u64) {
+        self.retain(&mut self.idle.borrow_mut(), |idle| {
+            idle.expires_ms > now_ms && idle.connection.link.stream.is_quiet()
+        });
+    }
+
+    /// Closes one that idles, to make room; `false` when none does.
+    #[cold]
+    pub fn drop_one(&self) -> bool {
+        let mut idle = self.idle.borrow_mut();
+        let dropped = idle.values_mut().find_map(Vec::pop);
+        idle.retain(|_, stack| !stack.is_empty());
+        dropped.is_some()
+    }
+
+    /// Closes all of them.
+    pub fn clear(&self) {
+        self.idle.borrow_mut().clear();
+        self.bytes.set(0);
+    }
+
+    /// How many were dropped because the node had closed them, since the last call.
+    pub fn take_found_dead(&self) -> u64 {
+        self.found_dead.take()
+    }
+
+    /// How many are idle.
+    pub fn len(&self) -> usize {
+        self.idle.borrow().values().map(Vec::len).sum()
+    }
+
+    /// Whether none is idle.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::net::{TcpListener, TcpStream};
+    use tollhouse_net::Stream;
+    use tollhouse_telemetry::Metrics;
+
+    use super::*;
+
+    const NODE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 443);
+
+    fn key(name: &str) -> PoolKey {
+        PoolKey { address: NODE, pool: 1, server_name: Some(name.into()) }
+    }
+
+    /// Runs `test` with something that opens connections, the other ends of which stay open.
+    fn with_connections(
+        test: impl AsyncFnOnce(&dyn Fn(TcpStream) -> UpstreamConnection, TcpListener),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        runtime.expect("a runtime").block_on(async {
+            let metrics = Rc::new(Arc::new(Metrics::default()).for_core());
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let open = |stream| UpstreamConnection::new(Link::new(Stream::Plain(stream)), &metrics);
+            test(&open, listener).await;
+        });
+    }
+
+    #[test]
+    fn names_without_end_push_out_what_was_used_longest_ago() {
+        with_connections(async |open, listener| {
+            let pools = Pools::within(16 * (TLS_BYTES + 8));
+            let address = listener.local_addr().expect("an address");
+            let bounds = KeepalivePool::default();
+            let mut others = Vec::new();
+            for number in 0..100 {
+                let stream = TcpStream::connect(address).await.expect("a connection");
+                others.push(listener.accept().await.expect("its other end"));
+                pools.give(&key(&format!("n{number}.test")), open(stream), &bounds, 0);
+                assert!(pools.len() <= 16, "{number}: {}", pools.len());
+                assert_eq!(pools.len(), pools.idle.borrow().len());
+            }
+            assert!(pools.len() >= 12, "{}", pools.len());
+            assert!(pools.take(&key("n0.test")).is_none());
+            assert!(pools.take(&key("n99.test")).is_some());
+            pools.sweep(0);
+            pools.clear();
+            assert_eq!((pools.len(), pools.bytes.get()), (0, 0));
+        });
+    }
+
+    #[test]
+    fn a_full_pool_lets_its_oldest_go() {
+        with_connections(async |open, listener| {
+            let pools = Pools::default();
+            let address = listener.local_addr().expect("an address");
+            let bounds = KeepalivePool { size: 2, ..KeepalivePool::default() };
+            let mut others = Vec::new();
+            for _ in 0..4 {
+                let stream = TcpStream::connect(address).await.expect("a connection");
+                others.push(listener.accept().await.expect("its other end"));
+                pools.give(&key("a"), open(stream), &bounds, 0);
+            }
+            assert_eq!((pools.len(), pools.bytes.get()), (2, 2 * (TLS_BYTES + 1)));
+            while pools.take(&key("a")).is_some() {}
+            assert_eq!(pools.bytes.get(), 0);
+        });
+    }
+}

@@ -6,7 +6,7 @@ use crate::Span;
 use crate::grammar::byte_table;
 
 /// Splits an authority into its host and port parts, offsets relative to `text`. The dot that may
-/// end a whole domain name is no part of the host: `a.com.` is `a.com`, to nginx as to most
+/// end a whole domain name is not part of the host: `a.com.` is `a.com`, to nginx as to most
 /// servers. `None` when it could be read in two ways or is empty: user info, a stray colon, an
 /// empty label, bytes outside of a name.
 #[inline]
@@ -23,6 +23,7 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
         end
     };
     let name = &text[..host_end];
+    // An empty label is read as one name by some and as another by others.
     if name.is_empty() || name.windows(2).any(|pair| pair == b"..") || name == b"." {
         return None;
     }

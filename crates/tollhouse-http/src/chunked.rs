@@ -102,7 +102,8 @@ impl ChunkedDecoder {
         Ok(Decoded { consumed: at, data: at..at })
     }
 
-    /// Reads as much of `input` as belongs to the body and leaves it as it is; how many bytes that is.
+    /// Reads as much of `input` as belongs to the body and leaves it as it is; how many bytes that
+    /// is.
     ///
     /// # Errors
     /// The rule that the body breaks.

@@ -1,6 +1,6 @@
-//! The elements a head is written from, checked: each type holds only bytes that the parsers of this
-//! crate read back as that one element, so that no byte of it can end a line or begin another element
-//! (RFC 9112 §3, §4, §5), whoever made it.
+//! The elements a head is written from, checked: each type holds only bytes that the parsers of
+//! this crate read back as that one element, so that no byte of it can end a line or begin another
+//! element (RFC 9112 §3, §4, §5), whoever made it.
 //!
 //! What is assembled from them is in `writer.rs`.
 
@@ -12,14 +12,14 @@ use crate::{RequestHead, Span, authority, target};
 pub struct Method<'a>(&'a [u8]);
 
 impl<'a> Method<'a> {
-    /// `None` for what is no token, and for CONNECT, whose target is none of ours.
+    /// `None` for what is not a token, and for CONNECT, whose target is not a path.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         (is_token(text) && text != b"CONNECT").then_some(Self(text))
     }
 
     /// The one that `head` was sent with; `buffer` is what it was parsed from.
     #[inline]
-    pub fn of_head(head: &RequestHead, buffer: &'a [u8]) -> Self {
+    pub fn from_head(head: &RequestHead, buffer: &'a [u8]) -> Self {
         Self(head.method.of_buffer(buffer))
     }
 
@@ -47,7 +47,7 @@ impl<'a> OriginForm<'a> {
     /// The one that `head` was sent with, the absolute form reduced to it; `buffer` is what it was
     /// parsed from.
     #[inline]
-    pub fn of_head(head: &RequestHead, buffer: &'a [u8]) -> Self {
+    pub fn from_head(head: &RequestHead, buffer: &'a [u8]) -> Self {
         let query = head.parts.query.map(|query| query.of_buffer(buffer));
         let path = head.parts.path.of_buffer(buffer);
         Self { path: if path.is_empty() { b"/" } else { path }, query }
@@ -73,9 +73,10 @@ impl<'a> Authority<'a> {
         authority::split(text).map(|_| Self(text))
     }
 
-    /// The one that `head` asks for; `None` where it names none. `buffer` is what it was parsed from.
+    /// The one that `head` asks for; `None` where it names none. `buffer` is what it was parsed
+    /// from.
     #[inline]
-    pub fn of_head(head: &RequestHead, buffer: &'a [u8]) -> Option<Self> {
+    pub fn from_head(head: &RequestHead, buffer: &'a [u8]) -> Option<Self> {
         let text = head.authority.of_buffer(buffer);
         (!text.is_empty()).then_some(Self(text))
     }
@@ -92,7 +93,7 @@ impl<'a> Authority<'a> {
 pub struct FieldName<'a>(&'a [u8]);
 
 impl<'a> FieldName<'a> {
-    /// `None` for what is no token.
+    /// `None` for what is not a token.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         is_token(text).then_some(Self(text))
     }
@@ -100,7 +101,7 @@ impl<'a> FieldName<'a> {
     /// A name of the program's own, checked when the program is compiled.
     ///
     /// # Panics
-    /// For what is no token.
+    /// For what is not a token.
     pub const fn literal(text: &'static str) -> FieldName<'static> {
         let bytes = text.as_bytes();
         assert!(!bytes.is_empty());
@@ -153,7 +154,7 @@ impl<'a> FieldValue<'a> {
 
     /// The value at `span` of a head that was parsed from `buffer`.
     #[inline]
-    pub fn of_span(span: Span, buffer: &'a [u8]) -> Self {
+    pub fn from_span(span: Span, buffer: &'a [u8]) -> Self {
         Self(span.of_buffer(buffer))
     }
 

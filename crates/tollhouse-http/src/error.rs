@@ -24,7 +24,7 @@ pub enum HeadError {
     HeadTooLong,
     /// More header lines than the limit.
     TooManyHeaders,
-    /// `TRACE`, which would show a client what the gateway tells nodes.
+    /// `TRACE`, which would show a client what the gateway sends to nodes.
     MethodNotAllowed,
     /// `CONNECT`, which a reverse proxy has no use for.
     MethodNotImplemented,

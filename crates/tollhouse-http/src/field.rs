@@ -49,10 +49,10 @@ pub enum Known {
     Hidden,
 }
 
-/// Names that only the gateway may use towards a node, in lower case. Servers that make variables of
-/// names read `X_Real_IP` as `X-Real-IP`; whatever stands for the dashes, the name is reserved, but
-/// for those spelled as they should be that [`Known`] has a variant for. An upgrade to HTTP/2 is
-/// never made, so nothing is said about its settings.
+/// Names that only the gateway may use towards a node, in lower case. Servers that make variables
+/// of names read `X_Real_IP` as `X-Real-IP`; whatever stands for the dashes, the name is reserved,
+/// but for those spelled as they should be that [`Known`] has a variant for. An upgrade to HTTP/2
+/// is never made, so nothing is said about its settings.
 const RESERVED: [&[u8]; 13] = [
     b"x-consumer-username",
     b"x-credential-identifier",
@@ -83,7 +83,7 @@ const RESERVED_LENGTHS: u64 = {
 impl Known {
     /// Recognises `name`, a token, whatever its case.
     #[inline]
-    pub fn of(name: &[u8]) -> Known {
+    pub fn from_name(name: &[u8]) -> Known {
         let Some(first) = name.first() else { return Known::Other };
         match (name.len(), first | 0x20) {
             (2, b't') if folds_to(name, b"te") => Known::Te,

@@ -100,7 +100,7 @@ pub(crate) fn status_line(line: &[u8]) -> Result<StatusLine, HeadError> {
 #[inline]
 pub(crate) fn field_line(line: &[u8]) -> Result<FieldLine, HeadError> {
     let name_end = colon_position(line).ok_or(HeadError::BadHeader)?;
-    let known = Known::of(&line[..name_end]);
+    let known = Known::from_name(&line[..name_end]);
     // A name that was recognised is a token by that, unless its separators were not looked at.
     if matches!(known, Known::Other | Known::Reserved) && !is_token(&line[..name_end]) {
         return Err(HeadError::BadHeader);

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::testing::{RequestFeed, ResponseFeed, feed_at_cuts, shown};
+use crate::testing::{RequestFeed, ResponseFeed, feed_at_cuts, printable};
 use crate::{Fields, HeadLimits, RequestHead, ResponseHead};
 
 /// Pieces that heads are made of, well-formed and not.
@@ -138,10 +138,10 @@ fn is_host(name: &str) -> bool {
 
 /// Asserts that `fields` are what the other parser found.
 fn assert_same_fields(fields: &Fields, others: &[httparse::Header<'_>], bytes: &[u8]) {
-    assert_eq!(fields.len(), others.len(), "{}", shown(bytes));
+    assert_eq!(fields.len(), others.len(), "{}", printable(bytes));
     for (field, other) in fields.iter().zip(others) {
-        assert_eq!(field.name().of_buffer(bytes), other.name.as_bytes(), "{}", shown(bytes));
-        assert_eq!(field.value().of_buffer(bytes), other.value, "{}", shown(bytes));
+        assert_eq!(field.name().of_buffer(bytes), other.name.as_bytes(), "{}", printable(bytes));
+        assert_eq!(field.value().of_buffer(bytes), other.value, "{}", printable(bytes));
     }
 }
 
@@ -181,7 +181,7 @@ proptest! {
             let mut headers = [httparse::EMPTY_HEADER; 100];
             let mut other = httparse::Request::new(&mut headers);
             let whole = httparse::Status::Complete(head.head_bytes);
-            prop_assert_eq!(other.parse(&bytes), Ok(whole), "{}", shown(&bytes));
+            prop_assert_eq!(other.parse(&bytes), Ok(whole), "{}", printable(&bytes));
             let text = |text: Option<&str>| text.unwrap_or_default().as_bytes().to_vec();
             prop_assert_eq!(head.method.of_buffer(&bytes), text(other.method));
             prop_assert_eq!(head.target.of_buffer(&bytes), text(other.path));
@@ -201,7 +201,7 @@ proptest! {
             let mut headers = [httparse::EMPTY_HEADER; 100];
             let mut other = httparse::Response::new(&mut headers);
             let whole = httparse::Status::Complete(head.head_bytes);
-            prop_assert_eq!(other.parse(&bytes), Ok(whole), "{}", shown(&bytes));
+            prop_assert_eq!(other.parse(&bytes), Ok(whole), "{}", printable(&bytes));
             prop_assert_eq!(Some(head.status), other.code);
             assert_same_fields(&head.fields, other.headers, &bytes);
         }

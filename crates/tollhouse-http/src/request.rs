@@ -56,8 +56,8 @@ pub struct RequestHead {
     pub body: BodyLength,
     /// Whether the client keeps the connection open after this exchange.
     pub keep_alive: bool,
-    /// Whether `Connection: upgrade` stands with an `Upgrade` header that names `websocket`, the one
-    /// protocol that is passed on: behind any other the client could speak to the node unseen.
+    /// Whether `Connection: upgrade` stands with an `Upgrade` header that names `websocket`, the
+    /// one protocol that is passed on: behind any other the client could speak to the node unseen.
     pub upgrade: bool,
     /// What to send before the body is read.
     pub expectation: Expectation,
@@ -178,8 +178,8 @@ impl RequestHead {
         Ok(())
     }
 
-    /// Appends the authority in the form that hosts are compared in: lower-cased, without the dot that
-    /// may end the name. The first `host_bytes` of it are the host.
+    /// Appends the authority in the form that hosts are compared in: lower-cased, without the dot
+    /// that may end the name. The first `host_bytes` of it are the host.
     #[inline]
     pub fn write_host(&self, buffer: &[u8], out: &mut Vec<u8>) {
         let start = out.len();

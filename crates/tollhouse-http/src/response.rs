@@ -41,7 +41,8 @@ impl ResponseHead {
     }
 
     /// Parses the head at the start of `buffer`; `request_method` decides about the body.
-    /// `Ok(false)` asks for more bytes; calls for one response must hand in a buffer that only grew.
+    /// `Ok(false)` asks for more bytes; calls for one response must hand in a buffer that only
+    /// grew.
     ///
     /// # Errors
     /// The first rule that the head breaks; the connection is of no further use.

@@ -50,7 +50,7 @@ impl HeadScan {
         };
         match (buffer[end], buffer.get(end + 1)) {
             (b'\r', Some(b'\n')) => {}
-            // Whether this CR ends the line, the next byte tells.
+            // Whether this CR ends the line is decided by the next byte.
             (b'\r', None) => return self.wait(buffer, limits, end).map(|()| None),
             (byte, _) => return Err(self.stray(byte, end, limits)),
         }

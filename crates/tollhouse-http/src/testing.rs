@@ -121,14 +121,14 @@ fn response_facts(head: &ResponseHead, buffer: &[u8]) -> String {
 pub(crate) fn feed_in_every_split<F: Feed>(bytes: &[u8], new: impl Fn() -> F) -> Outcome {
     let whole = new().feed(bytes);
     for cut in 0..bytes.len() {
-        assert_eq!(feed_at_cuts(bytes, &[cut], &new), whole, "cut at {cut}: {}", shown(bytes));
+        assert_eq!(feed_at_cuts(bytes, &[cut], &new), whole, "cut at {cut}: {}", printable(bytes));
     }
     let every: Vec<usize> = (0..bytes.len()).collect();
-    assert_eq!(feed_at_cuts(bytes, &every, &new), whole, "byte by byte: {}", shown(bytes));
+    assert_eq!(feed_at_cuts(bytes, &every, &new), whole, "byte by byte: {}", printable(bytes));
     if matches!(whole, Ok(Some(_))) {
         for rest in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\n", b"\0\xff\r\r"] {
             let longer = [bytes, rest].concat();
-            assert_eq!(new().feed(&longer), whole, "with {} behind", shown(rest));
+            assert_eq!(new().feed(&longer), whole, "with {} behind", printable(rest));
         }
     }
     whole
@@ -146,6 +146,6 @@ pub(crate) fn feed_at_cuts<F: Feed>(bytes: &[u8], cuts: &[usize], new: &impl Fn(
     feed.feed(bytes)
 }
 
-pub(crate) fn shown(bytes: &[u8]) -> String {
+pub(crate) fn printable(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }

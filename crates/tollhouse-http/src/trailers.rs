@@ -5,7 +5,7 @@
 
 use crate::field::Known;
 
-/// Names that no trailer may have, besides those that [`Known`] tells apart.
+/// Names that no trailer may have, besides those that are [`Known`].
 const FORBIDDEN: &[&[u8]] = &[
     b"age",
     b"authorization",
@@ -46,7 +46,7 @@ fn may_pass(name: &[u8]) -> bool {
     let starts_with = |start: &&[u8]| {
         name.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
     };
-    Known::of(name) == Known::Other
+    Known::from_name(name) == Known::Other
         && !FORBIDDEN.iter().any(|other| name.eq_ignore_ascii_case(other))
         && !FORBIDDEN_STARTS.iter().any(starts_with)
 }

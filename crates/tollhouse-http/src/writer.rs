@@ -13,7 +13,7 @@ const CRLF: &[u8] = b"\r\n";
 pub enum Framing {
     /// Nothing: there is none, or it ends with the connection.
     #[default]
-    Unsaid,
+    Omitted,
     /// So many bytes.
     Length(u64),
     /// Chunks.
@@ -55,8 +55,8 @@ impl<'o> HeadWriter<'o> {
         Self { out }
     }
 
-    /// Begins a response with the status and the reason of `head`, which was parsed from `buffer`. A
-    /// sender that speaks HTTP/1.0 does not lower what is spoken here.
+    /// Begins a response with the status and the reason of `head`, which was parsed from `buffer`.
+    /// A sender that speaks HTTP/1.0 does not lower what is spoken here.
     #[inline]
     pub fn relayed(out: &'o mut Vec<u8>, head: &ResponseHead, buffer: &[u8]) -> Self {
         out.extend_from_slice(b"HTTP/1.1");
@@ -99,8 +99,8 @@ impl<'o> HeadWriter<'o> {
         self
     }
 
-    /// The lines of `fields` that `keeps` says, in order, in as few pieces as possible. `head` is what
-    /// they were parsed from, up to and with the empty line.
+    /// The lines of `fields` that `keeps` says, in order, in as few pieces as possible. `head` is
+    /// what they were parsed from, up to and with the empty line.
     #[inline]
     pub fn copied(
         &mut self,
@@ -138,7 +138,7 @@ impl<'o> HeadWriter<'o> {
     #[inline]
     pub fn framing(&mut self, framing: Framing) -> &mut Self {
         match framing {
-            Framing::Unsaid => {}
+            Framing::Omitted => {}
             Framing::Length(bytes) => {
                 self.out.extend_from_slice(b"Content-Length: ");
                 write_decimal(self.out, bytes);

@@ -1,7 +1,8 @@
-//! A listener for few clients, such as operators and probes: bounded in connections, stopped in order.
+//! A listener for few clients, such as operators and probes: bounded in connections, stopped in
+//! order.
 //!
-//! What a connection says is the caller's business. Clients whom the caller does not expect get a few
-//! places of their own, in which they can be refused, and never those of the others.
+//! What a connection says is the caller's business. Clients whom the caller does not expect get a
+//! few places of their own, in which they can be refused, and never those of the others.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -15,7 +16,7 @@ use tollhouse_stdx::LogLimit;
 /// How long the pause is after the listener failed, for want of descriptors usually.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often such a failure is told.
+/// How often such a failure is logged.
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Places of clients who are not expected: each is answered and closed, or closed at once.
@@ -28,7 +29,7 @@ pub struct Bounds {
     pub name: &'static str,
     /// Connections at a time; a further one waits to be accepted.
     pub connections_max: usize,
-    /// How long what is under way may take once the listener is told to stop.
+    /// How long what is under way may take once the listener is asked to stop.
     pub drain_time: Duration,
 }
 
@@ -36,7 +37,7 @@ pub struct Bounds {
 pub type Stopping = watch::Receiver<bool>;
 
 /// Serves until `stop` is ready; what is under way then has the drain time to end. `is_expected`
-/// tells by the address who has a place among the many.
+/// decides by the address who has a place among the many.
 pub async fn serve<F>(
     listener: TcpListener,
     bounds: Bounds,

@@ -1,4 +1,4 @@
-//! Opens connections to upstream nodes, and tells whose fault it is when that fails.
+//! Opens connections to upstream nodes, and says whose fault it is when that fails.
 
 use std::io;
 use std::net::SocketAddr;

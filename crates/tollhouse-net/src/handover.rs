@@ -1,9 +1,9 @@
 //! Hands listening sockets from a running process to its successor over a Unix socket.
 //!
 //! The successor connects to the file and says what it wants; the old process lets go of nothing
-//! before it has understood that and knows whom it talks to. Then come descriptors (`SCM_RIGHTS`, in
-//! as many messages as they need). While the successor starts it says every few seconds that it
-//! lives; once it serves it says so, and is told to go on; only then does the old process stop
+//! before it has understood that and knows whom it talks to. Then come descriptors (`SCM_RIGHTS`,
+//! in as many messages as they need). While the successor starts it says every few seconds that it
+//! lives; once it serves it says so, and is asked to go on; only then does the old process stop
 //! accepting. Since both hold the same sockets, connections waiting in their queues are lost at no
 //! moment.
 
@@ -124,18 +124,18 @@ impl Successor {
         Ok(())
     }
 
-    /// Waits until the successor serves, for as long as it lives, and tells it that this process
+    /// Waits until the successor serves, for as long as it lives, and informs it that this process
     /// goes.
     ///
     /// # Errors
-    /// When it died, hangs, or takes longer than any start does; it is told then that this process
+    /// When it died, hangs, or takes longer than any start does; it learns then that this process
     /// stays, and the caller keeps serving.
     pub fn await_serving(mut self) -> io::Result<()> {
         let outcome = self.hear_until_it_serves();
         let verdict = if outcome.is_ok() { LEAVING } else { GIVEN_UP };
         // Whoever is gone does not want to know.
-        let told = self.0.write_all(&[verdict]);
-        outcome.and(told)
+        let sent = self.0.write_all(&[verdict]);
+        outcome.and(sent)
     }
 
     fn hear_until_it_serves(&mut self) -> io::Result<()> {
@@ -187,6 +187,7 @@ impl Inheritance {
         if answer != ACCEPTED || count == 0 || count > SOCKETS_MAX {
             return Err(io::Error::other("the running process speaks another protocol"));
         }
+        // The kernel takes a bounded number of descriptors in a message.
         let mut sockets = Vec::new();
         while sockets.len() < count as usize {
             let more = receive_some(&predecessor)?;

@@ -1,4 +1,5 @@
-//! Sockets: listeners, byte streams with and without TLS, DNS, and handing listeners to a successor.
+//! Sockets: listeners, byte streams with and without TLS, DNS, and handing listeners to a
+//! successor.
 //!
 //! No protocol above TCP and TLS is parsed here, and nothing here knows routes or upstreams.
 

@@ -104,7 +104,7 @@ fn explain(address: SocketAddr, reason: io::Error) -> ListenError {
             address.port()
         ),
         io::ErrorKind::AddrNotAvailable => {
-            format!("{} is no address of this machine: see `ip address`", address.ip())
+            format!("{} is not an address of this machine: see `ip address`", address.ip())
         }
         _ => "check the address".to_owned(),
     };

@@ -1,5 +1,5 @@
-//! Names under which a machine is called by those who know it, and not by a website that has its name
-//! resolved to this machine's address so that browsers call here (DNS rebinding).
+//! Names under which a machine is called by those who know it, and not by a website that has its
+//! name resolved to this machine's address so that browsers call here (DNS rebinding).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv6Addr};
 const PRIVATE_ENDINGS: [&str; 7] =
     [".localhost", ".local", ".internal", ".lan", ".home.arpa", ".svc", ".test"];
 
-/// Whether an authority, with or without a port, is an address or a name that no website can have: one
-/// without a dot, or with an ending for private use. None at all is as good as one.
+/// Whether an authority, with or without a port, is an address or a name that no website can have:
+/// one without a dot, or with an ending for private use. None at all is as good as one.
 #[must_use]
 pub fn is_local(authority: &str) -> bool {
     if let Some(rest) = authority.strip_prefix('[') {

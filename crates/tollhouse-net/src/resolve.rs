@@ -299,14 +299,16 @@ async fn keep_fresh(refresh: Refresh) {
             }
             () = refresh.dropped.notified() => return,
         };
+        // Held for no longer than it is written: whoever drops the name ends this task.
         let Some(name) = refresh.name.upgrade() else { return };
         let pause = match result {
             Ok(answer) if !answer.records.is_empty() => {
                 failures = Failures::default();
-                settle_answer(&name, answer, refresh.settings.valid)
+                apply_answer(&name, answer, refresh.settings.valid)
             }
-            Ok(_) => settle_failure(&name, &ResolveError::Denied, &mut failures),
-            Err(error) => settle_failure(&name, &error, &mut failures),
+            // An answer without addresses denies the name.
+            Ok(_) => apply_failure(&name, &ResolveError::Denied, &mut failures),
+            Err(error) => apply_failure(&name, &error, &mut failures),
         };
         drop(name);
         tokio::select! {
@@ -317,7 +319,7 @@ async fn keep_fresh(refresh: Refresh) {
 }
 
 /// Publishes an answer; the pause until it must be renewed.
-fn settle_answer(name: &ResolvedName, answer: Answer, valid: Option<Duration>) -> Duration {
+fn apply_answer(name: &ResolvedName, answer: Answer, valid: Option<Duration>) -> Duration {
     let mut records = answer.records;
     // Servers rotate their answers; sorted, an equal answer is seen to be equal.
     records.sort_unstable();
@@ -328,7 +330,7 @@ fn settle_answer(name: &ResolvedName, answer: Answer, valid: Option<Duration>) -
 }
 
 /// Keeps the last answer, unless the name was denied for good; the pause until the next attempt.
-fn settle_failure(name: &ResolvedName, error: &ResolveError, failures: &mut Failures) -> Duration {
+fn apply_failure(name: &ResolvedName, error: &ResolveError, failures: &mut Failures) -> Duration {
     failures.all = failures.all.saturating_add(1);
     failures.denials = match error {
         ResolveError::Denied => failures.denials.saturating_add(1),

@@ -1,7 +1,7 @@
 //! TLS towards upstreams: one connector per client certificate.
 //!
-//! As in APISIX, an upstream's certificate is not verified: upstreams are named by address. Probes may
-//! ask for verification. Serving TLS lives elsewhere.
+//! As in APISIX, an upstream's certificate is not verified: upstreams are named by address. Probes
+//! may ask for verification. Serving TLS lives elsewhere.
 
 use std::sync::Arc;
 

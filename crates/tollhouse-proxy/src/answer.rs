@@ -1,5 +1,5 @@
-//! Answers: how their heads are written and their bodies framed, what becomes of the client's connection,
-//! and those that the gateway gives itself. Each of these is decided in one file.
+//! Answers: how their heads are written and their bodies framed, what becomes of the client's
+//! connection, and those that the gateway gives itself. Each of these is decided in one file.
 
 pub(crate) mod delivery;
 pub(crate) mod error;

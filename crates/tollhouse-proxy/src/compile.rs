@@ -7,6 +7,7 @@ mod body_variables;
 mod consumers;
 mod dependents;
 mod driven;
+mod object;
 mod plugins;
 mod put;
 mod secrets;
@@ -33,6 +34,7 @@ use crate::snapshot::{Reference, RouteEntry, Snapshot, Target};
 use body_variables::BodyVariables;
 use consumers::ConsumerTable;
 use dependents::Dependents;
+use object::Object;
 use plugins::Plugins;
 use upstreams::Upstreams;
 
@@ -122,7 +124,7 @@ impl Compiler {
         for change in changes {
             match change {
                 Change::Upsert { kind, id, value, path } => {
-                    self.upsert(kind, id, value, &path, &mut touched);
+                    self.upsert(Object { kind, id: &id, path: &path }, value, &mut touched);
                 }
                 Change::Move { kind, id } => self.take_out(kind, id, &mut touched),
                 Change::Delete { kind, id } => {
@@ -131,6 +133,8 @@ impl Compiler {
                 }
             }
         }
+        // Only now: objects of one batch may name one another in any order, and a route that many of
+        // them touch is compiled once.
         self.recompile_users(&mut touched);
         if touched.global_rules {
             self.merge_global_rules();
@@ -160,7 +164,7 @@ impl Compiler {
         self.upstreams.take_driven_changes()
     }
 
-    /// Rises when what is told of problems changes.
+    /// Rises when the problems change.
     pub fn problems_version(&self) -> u64 {
         self.problems_version
     }
@@ -173,19 +177,12 @@ impl Compiler {
         }
     }
 
-    fn upsert(
-        &mut self,
-        kind: Kind,
-        id: Id,
-        value: Result<Value, Problem>,
-        path: &str,
-        touched: &mut Touched,
-    ) {
-        let key = (kind, id.clone());
+    fn upsert(&mut self, object: Object<'_>, value: Result<Value, Problem>, touched: &mut Touched) {
+        let key = (object.kind, object.id.clone());
         let problems = match value {
             Ok(value) => {
                 self.body_variables.note(&key, &value);
-                self.upsert_value(kind, id, &value, path, touched)
+                self.upsert_value(object, &value, touched)
             }
             Err(problem) => Problems::from_iter([problem]),
         };
@@ -215,6 +212,7 @@ impl Compiler {
             return;
         };
         self.dependents.note(route);
+        // What is named and missing is kept as missing: the route refuses, and heals once it is there.
         let service = reference(route.service_id.as_ref(), |id| self.services.get(id).cloned());
         let plugin_config = reference(route.plugin_config_id.as_ref(), |id| {
             self.plugin_configs.contains_key(id).then_some(())
@@ -260,11 +258,11 @@ impl Compiler {
 
     /// Route's own, then the plugin config's, then the service's; one of each name.
     fn chain_of(&self, route: &Route) -> Chain {
-        let of = |kind, id: Option<&Id>| self.plugins.of(kind, id?);
+        let set = |kind, id: Option<&Id>| self.plugins.get(kind, id?);
         let sets = [
-            of(Kind::Route, Some(&route.id)),
-            of(Kind::PluginConfig, route.plugin_config_id.as_ref()),
-            of(Kind::Service, route.service_id.as_ref()),
+            set(Kind::Route, Some(&route.id)),
+            set(Kind::PluginConfig, route.plugin_config_id.as_ref()),
+            set(Kind::Service, route.service_id.as_ref()),
         ];
         Chain::merge(sets.into_iter().flatten())
     }
@@ -290,7 +288,7 @@ fn websocket(route: &Route, service: &Reference<Arc<Service>>) -> bool {
     route.enable_websocket.or(of_service).unwrap_or(false)
 }
 
-/// What the matcher needs; the service lends its hosts to a route without any.
+/// What the matcher needs; a route without hosts has its service's.
 fn route_spec(entry: &RouteEntry) -> RouteSpec {
     let route = &entry.route;
     let hosts = match &entry.service {

@@ -1,5 +1,5 @@
-//! A client's connection: its bytes and buffers, its deadline, and the requests that come over it one after
-//! another.
+//! A client's connection: its bytes and buffers, its deadline, and the requests that come over it
+//! one after another.
 
 pub(crate) mod after;
 pub(crate) mod buffer;

@@ -99,7 +99,7 @@ impl Consumers {
         self.by_key.insert(key, credential)
     }
 
-    /// Removes a credential, unless its key has come to be another's; tells whether it did.
+    /// Removes a credential, unless its key belongs to another by now; returns whether it did.
     pub(crate) fn remove_credential(
         &mut self,
         key: &Key,

@@ -1,8 +1,8 @@
-//! One request and its answer, from the head that has been read to the line in the log: what stages,
-//! plugins, answers and transfers speak of.
+//! One request and its answer, from the head that has been read to the line in the log: what
+//! stages, plugins, answers and transfers speak of.
 //!
-//! Nobody who holds one knows how its bytes travel. Whether they have a connection to themselves or share
-//! it with other requests, encrypted or not, is known in `connection::client` alone.
+//! Nobody who holds one knows how its bytes travel. Whether they have a connection to themselves or
+//! share it with other requests, encrypted or not, is known in `connection::client` alone.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -78,7 +78,8 @@ impl Exchange<'_> {
         self.client_method() == b"HEAD"
     }
 
-    /// Whether the request is about the server as a whole (`OPTIONS *`), so that no route can be meant.
+    /// Whether the request is about the server as a whole (`OPTIONS *`), so that no route can be
+    /// meant.
     #[inline]
     pub(crate) fn asks_server(&self) -> bool {
         self.state.head.parts.is_asterisk(self.request_bytes())

@@ -1,8 +1,9 @@
 //! The heads that leave the gateway: requests to nodes, responses to clients.
 //!
 //! Header lines that pass unchanged are copied in runs, straight from the bytes they were read
-//! from; only what the gateway owns (`Host`, forwarding headers, framing, `Server`) is written. Whatever
-//! is written is an element that `tollhouse-http` has checked: nothing here appends bare bytes.
+//! from; only what the gateway owns (`Host`, forwarding headers, framing, `Server`) is written.
+//! Whatever is written is an element that `tollhouse-http` has checked: nothing here appends bare
+//! bytes.
 
 pub(crate) mod request;
 pub(crate) mod response;

@@ -26,8 +26,8 @@ type Job = Box<dyn FnOnce() + Send>;
 /// Where jobs go.
 static JOBS: OnceLock<Option<Mutex<Sender<Job>>>> = OnceLock::new();
 
-/// Runs `job` on a thread for long bodies, with what it looks at, which comes back beside its result;
-/// no result where it has panicked.
+/// Runs `job` on a thread for long bodies, with what it looks at, which comes back beside its
+/// result; no result where it has panicked.
 pub(crate) async fn run<B, T>(
     body: B,
     job: impl FnOnce(&B) -> T + Send + 'static,

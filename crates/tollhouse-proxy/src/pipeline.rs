@@ -53,8 +53,8 @@ async fn stages(exchange: &mut Exchange<'_>) -> After {
         Ok(Delivered::Answered(after)) if chains.is_none() => after,
         Ok(Delivered::Answered(after)) => finish(&mut cx, chains.as_ref(), Ok(after)).await,
         Err(error) => finish(&mut cx, chains.as_ref(), Err(error)).await,
-        // A tunnel may last for days, during which the configuration changes a thousand times: it keeps
-        // its route and plugins, and lets go of the rest.
+        // A tunnel may last for days, during which the configuration changes a thousand times: it
+        // keeps its route and plugins, and lets go of the rest.
         Ok(Delivered::Switched(switched)) => {
             let kept = Kept { route: cx.route.map(Arc::clone), chains: chains.map(Chains::keep) };
             drop(snapshot);
@@ -79,8 +79,8 @@ async fn there_and_back<'s>(
     // that every later step sees the same.
     normalise::request(cx)?;
 
-    // Which route, with every condition checked. Where a condition on the way asks for the body, it is
-    // read, and asked again; requests that meet none such stream on.
+    // Which route, with every condition checked. Where a condition on the way asks for the body, it
+    // is read, and asked again; requests that meet none such stream on.
     cx.route = route::find(cx, snapshot);
     if cx.state.held_body.is_asked() {
         Box::pin(request_body::read_for_variables(cx)).await?;
@@ -88,11 +88,13 @@ async fn there_and_back<'s>(
     }
 
     // Plugins, if there are any, see the request before a node does: one may answer it, or send it
-    // elsewhere. They are known before the route is entered, since a route that refuses is answered too.
+    // elsewhere. They are known before the route is entered, since a route that refuses is answered
+    // too.
     *chains = Chains::new(snapshot, cx.route.map(|route| &**route));
     let next = match chains {
         None => route::enter(cx).and_then(|()| route::next(cx, snapshot))?,
-        // Its memory is lent for as long as plugins are asked: idle connections do not keep it.
+        // On the heap for as long as it runs: few requests have plugins, and every one would have
+        // its room.
         Some(chains) => Box::pin(plugins::before_node(cx, snapshot, chains)).await?,
     };
     let chains = chains.as_ref();
@@ -104,7 +106,8 @@ async fn there_and_back<'s>(
     // A node's head, of whichever of them has one to give. Nothing has been sent to the client yet.
     let mut answer = forward::run(cx, way).await?;
 
-    // Plugins see the head before the client does: status, header lines and body are theirs to change.
+    // Plugins see the head before the client does: status, header lines and body are theirs to
+    // change.
     if let Some(chains) = chains {
         plugins::on_answer(cx, chains, &mut answer);
     }
@@ -139,7 +142,7 @@ struct Kept {
 impl Kept {
     async fn tunnel(self, exchange: &mut Exchange<'_>, switched: Switched) -> After {
         let chains = self.chains.as_ref().zip(self.route.as_ref());
-        let chains = chains.map(|(chains, route)| chains.lend(route));
+        let chains = chains.map(|(chains, route)| chains.on_route(route));
         let mut cx = exchange.on_route(self.route.as_ref());
         let after = tunnel::run(&mut cx, switched).await;
         finish(&mut cx, chains.as_ref(), Ok(after)).await

@@ -59,7 +59,7 @@ impl Worker {
         tokio::select! {
             biased;
             () = self.open.none_left() => {}
-            _ = phase.wait_for(|phase| *phase == Phase::Ending) => cut("told to hurry"),
+            _ = phase.wait_for(|phase| *phase == Phase::Ending) => cut("a second signal"),
             () = tokio::time::sleep(self.settings.drain_time) => cut("drain time is over"),
         }
     }

@@ -1,4 +1,4 @@
-//! What the data plane is told at start and never again: limits, header policy, trust.
+//! What the data plane is given at the start and never again: limits, header policy, trust.
 //!
 //! Filled in from the bootstrap file by the binary; the data plane reads no file and no variable.
 

@@ -1,5 +1,6 @@
-//! The steps of a request's life, one file each, in the order in which `pipeline.rs` calls them: limits,
-//! normalise, route, plugins, forward (and `attempt`, one try of it), deliver or tunnel, account.
+//! The steps of a request's life, one file each, in the order in which `pipeline.rs` calls them:
+//! limits, normalise, route, plugins, forward (and `attempt`, one try of it), deliver or tunnel,
+//! account.
 //!
 //! No step calls the next.
 

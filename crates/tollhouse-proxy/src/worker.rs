@@ -29,18 +29,18 @@ use crate::exchange::state::RequestState;
 use crate::settings::Settings;
 use crate::snapshot::{SnapshotCell, SnapshotView};
 
-/// States of requests, and rooms for their futures, kept for reuse by one core; more requests than this at
-/// once on one core are rare.
+/// States of requests, and rooms for their futures, kept for reuse by one core; more requests than
+/// this at once on one core are rare.
 const STATES_KEPT_MAX: usize = 1024;
 
-/// Connections over the limit that are told so, and wait for the client to see it, at once on one
+/// Connections over the limit that are answered, and wait for the client to see it, at once on one
 /// core: each holds a descriptor meanwhile. More are closed without a word.
 pub const REFUSED_OPEN_MAX: usize = 64;
 
 /// How often it is logged that connections cannot be accepted.
 const ACCEPT_FAILURE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What the control side tells every core.
+/// What the control side asks of every core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Accept and serve.

@@ -26,9 +26,9 @@ const WARM_UP_REQUESTS: usize = 50;
 /// Requests of each kind that are counted.
 const COUNTED_REQUESTS: usize = 200;
 
-/// How often a kind is counted before its allocations are a failure. What a core does beside requests, once
-/// a second, may find the only connection to the node in use and free its pool's room, which the next
-/// request then allocates anew; what a request costs shows in every round.
+/// How often a kind is counted before its allocations are a failure. What a core does beside
+/// requests, once a second, may find the only connection to the node in use and free its pool's
+/// room, which the next request then allocates anew; what a request costs shows in every round.
 const ROUNDS_MAX: usize = 5;
 
 /// Allocations whose origin a failure shows.

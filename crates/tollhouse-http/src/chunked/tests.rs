@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::shown;
+use crate::testing::printable;
 
 /// What came of a body: its data and the bytes it took, and whether it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,12 +58,12 @@ fn decode_in_every_split(bytes: &[u8]) -> Result<Body, ChunkError> {
     let whole = decode(&[bytes]);
     for cut in 0..=bytes.len() {
         let (head, tail) = bytes.split_at(cut);
-        assert_eq!(decode(&[head, tail]), whole, "cut at {cut}: {}", shown(bytes));
-        assert_eq!(undo(&[head, tail]), whole, "in place, cut at {cut}: {}", shown(bytes));
+        assert_eq!(decode(&[head, tail]), whole, "cut at {cut}: {}", printable(bytes));
+        assert_eq!(undo(&[head, tail]), whole, "in place, cut at {cut}: {}", printable(bytes));
     }
     let pieces: Vec<&[u8]> = bytes.chunks(1).collect();
-    assert_eq!(decode(&pieces), whole, "byte by byte: {}", shown(bytes));
-    assert_eq!(undo(&pieces), whole, "in place, byte by byte: {}", shown(bytes));
+    assert_eq!(decode(&pieces), whole, "byte by byte: {}", printable(bytes));
+    assert_eq!(undo(&pieces), whole, "in place, byte by byte: {}", printable(bytes));
     whole
 }
 
@@ -89,15 +89,20 @@ fn whole_bodies_are_decoded_and_nothing_behind_them_is_read() {
     ];
     for (bytes, data) in rows {
         let expected = Body { data: data.to_vec(), consumed: bytes.len(), is_done: true };
-        assert_eq!(decode_in_every_split(bytes), Ok(expected.clone()), "{}", shown(bytes));
+        assert_eq!(decode_in_every_split(bytes), Ok(expected.clone()), "{}", printable(bytes));
         for rest in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\r\n", b"\n", b"\0"] {
             let longer = [*bytes, rest].concat();
-            assert_eq!(decode_in_every_split(&longer), Ok(expected.clone()), "{}", shown(&longer));
+            assert_eq!(
+                decode_in_every_split(&longer),
+                Ok(expected.clone()),
+                "{}",
+                printable(&longer)
+            );
         }
         for end in 0..bytes.len() {
             let part =
                 decode(&[&bytes[..end]]).expect("a part of a well-formed body is well-formed");
-            assert!(!part.is_done && part.consumed == end, "{}", shown(&bytes[..end]));
+            assert!(!part.is_done && part.consumed == end, "{}", printable(&bytes[..end]));
         }
     }
 }
@@ -161,7 +166,7 @@ fn malformed_bodies_are_refused() {
         (b"0\r\nGET / HTTP/1.1\r\n\r\n", BadTrailer),
     ];
     for (bytes, expected) in rows {
-        assert_eq!(decode_in_every_split(bytes), Err(*expected), "{}", shown(bytes));
+        assert_eq!(decode_in_every_split(bytes), Err(*expected), "{}", printable(bytes));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::limits::{HEAD_BYTES_MAX, HEADER_COUNT_MAX, LEADING_EMPTY_LINES_MAX};
-use crate::testing::{RequestFeed, feed_in_every_split, shown};
+use crate::testing::{RequestFeed, feed_in_every_split, printable};
 
 /// A row: the head, and its facts (see `testing::request_facts`) or its refusal.
 type Row<'a> = (&'a [u8], Result<&'a str, HeadError>);
@@ -17,7 +17,7 @@ fn check(rows: &[Row<'_>]) {
 fn check_with(limits: HeadLimits, bytes: &[u8], expected: Result<&str, HeadError>) {
     let new = || RequestFeed { limits, ..RequestFeed::default() };
     let found = feed_in_every_split(bytes, new);
-    assert_eq!(found, expected.map(|facts| Some(facts.to_owned())), "{}", shown(bytes));
+    assert_eq!(found, expected.map(|facts| Some(facts.to_owned())), "{}", printable(bytes));
 }
 
 /// A row whose header lines, put after a request line and `Host: a`, are looked at alone.
@@ -26,7 +26,7 @@ fn check_fields(rows: &[(&[u8], Result<&str, HeadError>)]) {
         let bytes = [b"POST / HTTP/1.1\r\nHost: a\r\n", *lines, b"\r\n\r\n"].concat();
         let found = feed_in_every_split(&bytes, RequestFeed::default);
         let expected = expected.map(|facts| Some(format!("POST / 1.1 @a {facts}")));
-        assert_eq!(found, expected, "{}", shown(lines));
+        assert_eq!(found, expected, "{}", printable(lines));
     }
 }
 
@@ -664,6 +664,6 @@ fn a_refused_head_is_refused_before_its_end() {
         (b"GET / HTTP/1.1\r\nA : b\r\n", HeadError::BadHeader),
     ] {
         let found = RequestHead::default().parse(bytes, &HeadLimits::default());
-        assert_eq!(found, Err(expected), "{}", shown(bytes));
+        assert_eq!(found, Err(expected), "{}", printable(bytes));
     }
 }

@@ -2,7 +2,7 @@
 //! Every row is fed in every possible split.
 
 use super::*;
-use crate::testing::{ResponseFeed, feed_in_every_split, shown};
+use crate::testing::{ResponseFeed, feed_in_every_split, printable};
 
 /// A row: the head, and its facts (see `testing::response_facts`) or its refusal.
 type Row<'a> = (&'a [u8], Result<&'a str, HeadError>);
@@ -25,7 +25,7 @@ fn check_with(
 ) {
     let new = || ResponseFeed { head: ResponseHead::default(), limits, method };
     let found = feed_in_every_split(bytes, new);
-    assert_eq!(found, expected.map(|facts| Some(facts.to_owned())), "{}", shown(bytes));
+    assert_eq!(found, expected.map(|facts| Some(facts.to_owned())), "{}", printable(bytes));
 }
 
 #[test]
@@ -272,8 +272,8 @@ fn header_lines_start_where_told_and_the_head_ends_where_told() {
     ] {
         let mut head = ResponseHead::default();
         assert_eq!(head.parse(bytes, &HeadLimits::default(), b"GET"), Ok(true));
-        assert_eq!(head.fields_start, fields_start, "{}", shown(bytes));
-        assert_eq!(&bytes[head.head_bytes..], b"rest", "{}", shown(bytes));
+        assert_eq!(head.fields_start, fields_start, "{}", printable(bytes));
+        assert_eq!(&bytes[head.head_bytes..], b"rest", "{}", printable(bytes));
     }
 }
 

@@ -50,7 +50,7 @@ proptest! {
             return Ok(());
         };
         let line = FieldName::parse(&name).zip(FieldValue::parse(&value));
-        let framing = length.map_or(Framing::Unsaid, Framing::Length);
+        let framing = length.map_or(Framing::Omitted, Framing::Length);
         let mut out = Vec::new();
         let mut writer = HeadWriter::request(&mut out, wanted, form, authority);
         if let Some((name, value)) = line {
@@ -131,8 +131,8 @@ fn what_a_head_said_about_framing_is_never_copied() {
     let mut head = RequestHead::default();
     assert_eq!(head.parse(text, &LIMITS), Ok(true));
     let mut out = Vec::new();
-    let host = Authority::of_head(&head, text).expect("a host");
-    let (method, target) = (Method::of_head(&head, text), OriginForm::of_head(&head, text));
+    let host = Authority::from_head(&head, text).expect("a host");
+    let (method, target) = (Method::from_head(&head, text), OriginForm::from_head(&head, text));
     let mut writer = HeadWriter::request(&mut out, method, target, host);
     writer.copied(&head.fields, &text[..head.head_bytes], |field| field.known != Known::Host);
     writer.framing(Framing::Length(7));

@@ -1,8 +1,9 @@
-//! How the body of an answer goes out: decided here alone, after plugins have spoken, for answers of
-//! nodes and of the gateway's own.
+//! How the body of an answer goes out: decided here alone, after plugins have spoken, for answers
+//! of nodes and of the gateway's own.
 //!
-//! A client takes an answer apart by its own request's method and the status it gets, so nothing else
-//! decides whether a body follows: not the node's status, and not the method the node was asked with.
+//! A client takes an answer apart by its own request's method and the status it gets, so nothing
+//! else decides whether a body follows: not the node's status, and not the method the node was
+//! asked with.
 
 use tollhouse_http::element::Status;
 use tollhouse_http::{BodyLength, Framing, Version};
@@ -58,16 +59,16 @@ impl Outgoing {
         if self.is_head || self.status.is_bodiless() {
             let is_said = !self.status.is_lengthless() && !self.is_rewritten;
             let length = self.declared.filter(|_| is_said);
-            let framing = length.map_or(Framing::Unsaid, Framing::Length);
+            let framing = length.map_or(Framing::Omitted, Framing::Length);
             return Delivery { framing, has_body: false, ends_by_close: false };
         }
         let framing = match self.body {
             BodyLength::None if !self.is_rewritten => Framing::Length(0),
             BodyLength::Known(bytes) if !self.is_rewritten => Framing::Length(bytes),
             _ if self.version == Version::Http11 => Framing::Chunked,
-            _ => Framing::Unsaid,
+            _ => Framing::Omitted,
         };
-        Delivery { framing, has_body: true, ends_by_close: framing == Framing::Unsaid }
+        Delivery { framing, has_body: true, ends_by_close: framing == Framing::Omitted }
     }
 }
 
@@ -104,13 +105,13 @@ mod tests {
 
     #[test]
     fn a_body_is_framed_by_what_is_known_of_its_length() {
-        use Framing::{Chunked, Length, Unsaid};
+        use Framing::{Chunked, Length, Omitted};
         for (body, declared, plain, rewritten, old) in [
             (BodyLength::None, Some(0), Length(0), Chunked, (Length(0), false)),
             (BodyLength::None, None, Length(0), Chunked, (Length(0), false)),
             (BodyLength::Known(7), Some(7), Length(7), Chunked, (Length(7), false)),
-            (BodyLength::Chunked, None, Chunked, Chunked, (Unsaid, true)),
-            (BodyLength::UntilClose, None, Chunked, Chunked, (Unsaid, true)),
+            (BodyLength::Chunked, None, Chunked, Chunked, (Omitted, true)),
+            (BodyLength::UntilClose, None, Chunked, Chunked, (Omitted, true)),
         ] {
             let outgoing = outgoing(200, body, declared);
             assert_eq!(decided(outgoing), (plain, true, false), "{body:?}");
@@ -123,21 +124,21 @@ mod tests {
 
     #[test]
     fn no_status_and_no_method_that_allows_none_gets_a_body() {
-        use Framing::{Length, Unsaid};
+        use Framing::{Length, Omitted};
         for (status, is_head, declared, framing) in [
-            (204, false, Some(7), Unsaid),
-            (204, true, Some(7), Unsaid),
+            (204, false, Some(7), Omitted),
+            (204, true, Some(7), Omitted),
             (304, false, Some(7), Length(7)),
-            (304, false, None, Unsaid),
+            (304, false, None, Omitted),
             (200, true, Some(7), Length(7)),
             (200, true, Some(0), Length(0)),
-            (200, true, None, Unsaid),
+            (200, true, None, Omitted),
         ] {
             for body in [BodyLength::None, BodyLength::Known(7), BodyLength::UntilClose] {
                 let outgoing = Outgoing { is_head, ..outgoing(status, body, declared) };
                 assert_eq!(decided(outgoing), (framing, false, false), "{status} {is_head}");
                 let filtered = Outgoing { is_rewritten: true, ..outgoing };
-                assert_eq!(decided(filtered), (Unsaid, false, false), "{status} {is_head}");
+                assert_eq!(decided(filtered), (Omitted, false, false), "{status} {is_head}");
             }
         }
     }

@@ -28,6 +28,7 @@ pub(crate) async fn answer(
         return After::Close;
     }
     let (content_type, page) = page::for_code(cx.worker, code);
+    // What nodes have said before the gateway gave up, as APISIX shows it.
     let statuses = cx.state.record.upstream_statuses();
     let mut headers = HeaderEdits::default();
     if !statuses.is_empty() {
@@ -79,8 +80,8 @@ pub(crate) async fn refuse(cx: &mut Exchange<'_>, error: GatewayError) {
     }
 }
 
-/// Prepares the answer to a request that a plugin sends to an upstream that does not exist, in APISIX's
-/// words.
+/// Prepares the answer to a request that a plugin sends to an upstream that does not exist, in
+/// APISIX's words.
 pub(crate) fn prepare_missing_upstream(cx: &mut Exchange<'_>, id: &Id) {
     let code = ErrorCode::PluginUpstreamNotFound;
     note(cx, code);

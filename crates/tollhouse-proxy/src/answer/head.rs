@@ -1,5 +1,5 @@
-//! Writes the heads that clients get, all of them: what the gateway says of itself and of the connection,
-//! and what plugins change about the rest. The wording is in `crate::head::response`.
+//! Writes the heads that clients get, all of them: what the gateway says of itself and of the
+//! connection, and what plugins change about the rest. The wording is in `crate::head::response`.
 
 use tollhouse_http::element::{FieldValue, Status};
 use tollhouse_http::field::list_elements;
@@ -107,7 +107,8 @@ fn server_facts<'a>(
     ServerFacts { server: value(worker.settings.server.as_bytes()), date: value(date), connection }
 }
 
-/// What becomes of a node's trailers: they pass to a client that has asked for them (RFC 9110 §6.5.1).
+/// What becomes of a node's trailers: they pass to a client that has asked for them (RFC 9110
+/// §6.5.1).
 #[inline]
 pub(crate) fn trailers(cx: &Exchange<'_>, delivery: Delivery) -> Trailers {
     let may_pass =

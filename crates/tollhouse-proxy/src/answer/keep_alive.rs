@@ -1,5 +1,5 @@
-//! Whether a client's connection goes on behind an answer, and what the head says of it: decided here
-//! alone, for answers of nodes, of plugins and of the gateway's own.
+//! Whether a client's connection goes on behind an answer, and what the head says of it: decided
+//! here alone, for answers of nodes, of plugins and of the gateway's own.
 
 use tollhouse_http::Version;
 
@@ -19,7 +19,7 @@ pub(crate) fn after(cx: &Exchange<'_>, must_close: bool) -> After {
     if goes_on { After::KeepAlive } else { After::Linger }
 }
 
-/// What a client that speaks `version` is told of that.
+/// What the head says of that to a client that speaks `version`.
 #[inline]
 pub(crate) fn note(after: After, version: Version) -> ConnectionNote {
     match (after, version) {

@@ -30,7 +30,7 @@ pub(crate) struct OwnAnswer<'a> {
     pub headers: &'a HeaderEdits,
     /// The body.
     pub body: &'a [u8],
-    /// Its length as the head tells it; `None` where nobody knows what HEAD leaves out.
+    /// Its length as the head has it; `None` where nobody knows what HEAD leaves out.
     pub declared_bytes: Option<u64>,
     /// Whether the connection ends here, whatever the client asks.
     pub must_close: bool,
@@ -41,7 +41,7 @@ pub(crate) async fn send_prepared(cx: &mut Exchange<'_>, chains: Option<&Chains<
     // Taken out for as long as it is sent from.
     let mut prepared = std::mem::take(&mut cx.state.plugins.prepared);
     // Where only a status is given, an error gets the gateway's page.
-    let is_page = prepared.kind == Kind::Unsaid && prepared.status >= 400;
+    let is_page = prepared.kind == Kind::StatusOnly && prepared.status >= 400;
     if is_page {
         prepared.body = page::html(cx.worker, prepared.status);
     }
@@ -69,7 +69,8 @@ pub(crate) async fn send(
     let is_framed = cx.body.admit(&mut cx.client.link.buffer).is_ok();
     // Asked before plugins are: they see the connection's fate no more than they decide it.
     let after = keep_alive::after(cx, answer.must_close || !is_framed);
-    // Plugins see one answer of a request: a node's that has broken before it began is not seen again.
+    // Plugins see one answer of a request: a node's that has broken before it began is not seen
+    // again.
     let seen_by = chains.filter(|chains| chains.see_answers());
     let (status, body) = match seen_by.filter(|_| !cx.state.plugins.has_seen_answer) {
         Some(chains) => ask_plugins(cx, chains, &answer),
@@ -138,6 +139,7 @@ fn ask_plugins<'a>(
         client_is_http11: cx.state.head.version == Version::Http11,
     };
     let head = PreparedHead { content_type: answer.content_type, headers: answer.headers };
+    // Plugins may ask for the status as a variable.
     cx.state.record.status = answer.status;
     let facts = response_phase::run(cx, chains, &head, facts);
     let mut body = Cow::Borrowed(answer.body);

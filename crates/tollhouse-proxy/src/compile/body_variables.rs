@@ -1,5 +1,5 @@
-//! Which variables of the configuration look into request bodies: a body that is read is looked into
-//! once, for all that may be asked.
+//! Which variables of the configuration look into request bodies: a body that is read is looked
+//! into once, for all that may be asked.
 //!
 //! They are taken from the texts of objects, wherever those stand: in conditions of routes, in
 //! filters and confs of plugins. A text that only looks like one costs a look-up and nothing more.

@@ -33,7 +33,7 @@ pub(super) struct ConsumerTable {
 
 /// One identity and what it is found by.
 #[derive(Clone)]
-struct FoundBy {
+pub(super) struct FoundBy {
     key: Key,
     identity: Arc<dyn std::any::Any + Send + Sync>,
 }
@@ -49,14 +49,12 @@ impl ConsumerTable {
     pub(super) fn set(
         &mut self,
         consumer: model::Consumer,
+        identities: Vec<FoundBy>,
         plugins: &Plugins,
-        path: &str,
-        problems: &mut Problems,
         snapshot: &mut Consumers,
     ) {
-        let Some(found) = found_by(&consumer.plugins, plugins, path, problems) else { return };
         let name: Box<str> = consumer.username.as_str().into();
-        self.identities.entry(name.clone()).or_default().insert(None, found);
+        self.identities.entry(name.clone()).or_default().insert(None, identities);
         self.consumers.insert(name.clone(), consumer);
         self.link(&name, plugins, snapshot);
     }
@@ -76,15 +74,13 @@ impl ConsumerTable {
     pub(super) fn set_credential(
         &mut self,
         credential: &model::Credential,
+        identities: Vec<FoundBy>,
         plugins: &Plugins,
-        path: &str,
-        problems: &mut Problems,
         snapshot: &mut Consumers,
     ) {
-        let Some(found) = found_by(&credential.plugins, plugins, path, problems) else { return };
         let name: Box<str> = credential.consumer.as_str().into();
         let id: Box<str> = credential.id.as_str().into();
-        self.identities.entry(name.clone()).or_default().insert(Some(id), found);
+        self.identities.entry(name.clone()).or_default().insert(Some(id), identities);
         self.link(&name, plugins, snapshot);
     }
 
@@ -115,7 +111,7 @@ impl ConsumerTable {
         self.unlink(username, snapshot);
         let Some(object) = self.consumers.get(username) else { return };
         let id = Id::new(username);
-        let chain = Chain::merge(plugins.of(model::Kind::Consumer, &id));
+        let chain = Chain::merge(plugins.get(model::Kind::Consumer, &id));
         let consumer = Arc::new(Consumer {
             username: username.into(),
             group_id: object.group_id.as_ref().map(|id| id.as_str().into()),
@@ -132,6 +128,8 @@ impl ConsumerTable {
                     credential_id: id.clone(),
                     identity: Arc::clone(identity),
                 };
+                // Two consumers with one key: the later counts, and the earlier is found again once that
+                // one goes.
                 let displaced = snapshot.set_credential(key.clone(), Arc::new(credential));
                 if let Some(displaced) = displaced {
                     self.displaced.entry(key.clone()).or_default().push(displaced);
@@ -163,7 +161,7 @@ impl ConsumerTable {
 }
 
 /// What the auth confs of a set are found by; `None` when one of them is refused.
-fn found_by(
+pub(super) fn identities(
     set: &PluginSet,
     plugins: &Plugins,
     path: &str,
@@ -172,6 +170,7 @@ fn found_by(
     let mut found = Vec::new();
     for (plugin, conf) in plugins.identities(set) {
         let path = format!("{path}.plugins.{}", plugin.name);
+        // All of them are looked at, so that every problem is reported at once.
         let conf = match plugins.resolved(&conf.conf, Fields::All, &path, problems) {
             Ok(conf) => conf,
             Err(problem) => {

@@ -1,5 +1,5 @@
-//! The upstreams whose nodes change beside requests, and what has changed about them since those who
-//! change the nodes were told: so that telling costs what a change touched, however many there are.
+//! The upstreams whose nodes change beside requests, and what has changed about them since
+//! somebody last asked: so that an answer costs what a change touched, however many there are.
 
 use std::sync::Arc;
 

@@ -11,11 +11,13 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde_json::Value;
 use tollhouse_model::problem::Severity;
+use tollhouse_model::secret::SecretSource;
 use tollhouse_model::{Id, Kind, PluginConf, PluginSet, Problem, Problems};
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::validation::{self, Role};
 use tollhouse_plugin::{Catalogue, Category, PluginType, Scope, Services, UpstreamRef, absent};
 
+use super::object::Object;
 use super::secrets;
 use super::upstreams::{Slots, Upstreams};
 use crate::plugins::chain::StepUpstream;
@@ -51,24 +53,18 @@ impl Plugins {
     }
 
     /// What an object says of plugins; nothing when it has none.
-    pub(super) fn of(&self, kind: Kind, id: &Id) -> Option<&StepSet> {
+    pub(super) fn get(&self, kind: Kind, id: &Id) -> Option<&StepSet> {
         self.sets.get(&(kind, id.clone()))
     }
 
     /// Whether requests are refused for want of a plugin of the object.
     pub(super) fn refuses(&self, kind: Kind, id: &Id) -> bool {
-        self.of(kind, id).is_some_and(|set| set.steps.iter().any(|step| step.is_unavailable))
+        self.get(kind, id).is_some_and(|set| set.steps.iter().any(|step| step.is_unavailable))
     }
 
     /// Compiles and keeps the plugins of an object.
-    pub(super) fn set(
-        &mut self,
-        kind: Kind,
-        id: &Id,
-        plugins: &PluginSet,
-        place: &mut Place<'_>,
-        problems: &mut Problems,
-    ) {
+    pub(super) fn set(&mut self, plugins: &PluginSet, place: &mut Place<'_>) {
+        let Object { kind, id, .. } = place.object;
         let key = (kind, id.clone());
         if plugins.is_empty() {
             self.sets.remove(&key);
@@ -81,12 +77,15 @@ impl Plugins {
                 set.off.push(name.as_str().into());
                 continue;
             }
-            match self.step((kind, id), (name, conf), place, problems) {
+            match self.step(name, conf, place) {
                 Ok(step) => set.steps.push(Arc::new(step)),
-                Err(problem) if problem.severity == Severity::Warning => problems.push(problem),
+                Err(problem) if problem.severity == Severity::Warning => {
+                    place.problems.push(problem)
+                }
+                // The others are compiled all the same: their problems are reported at once.
                 Err(problem) => {
                     is_refused = true;
-                    problems.push(problem);
+                    place.problems.push(problem);
                     set.steps.extend(self.in_place_of(kind, name, conf).map(Arc::new));
                 }
             }
@@ -130,12 +129,12 @@ impl Plugins {
     /// One plugin, ready to run.
     fn step(
         &self,
-        (kind, id): (Kind, &Id),
-        (name, conf): (&str, &PluginConf),
+        name: &str,
+        conf: &PluginConf,
         place: &mut Place<'_>,
-        problems: &mut Problems,
     ) -> Result<PluginStep, Problem> {
-        let path = format!("{}.plugins.{name}", place.path);
+        let Object { kind, id, path } = place.object;
+        let path = format!("{path}.plugins.{name}");
         let owner = format!("{kind}/{id}");
         let scope = Scope {
             owner: &owner,
@@ -148,7 +147,8 @@ impl Plugins {
             return Err(absent::problem(name, path, role_of(kind), &scope));
         };
         let secrets = secrets::Fields::of_plugin(plugin);
-        let resolved = self.resolved(&conf.conf, secrets, &path, problems)?;
+        let resolved = self.resolved(&conf.conf, secrets, &path, place.problems)?;
+        // Secrets have their values from here on; what is shown of the conf elsewhere has not.
         let scope = Scope { conf: &resolved, ..scope };
         let handler = plugin
             .compile(&resolved, &scope)
@@ -180,11 +180,12 @@ impl Plugins {
         path: &str,
         problems: &mut Problems,
     ) -> Result<Cow<'c, Value>, Problem> {
-        secrets::resolve(conf, self.services.secrets.as_deref(), fields, path, problems)
+        let source = self.services.secrets.as_deref().map(|source| source as &dyn SecretSource);
+        secrets::References { source, fields }.resolve(conf, path, problems)
     }
 
-    /// Tells of auth plugins that this build does not have.
-    pub(super) fn tell_absent(&self, plugins: &PluginSet, path: &str, problems: &mut Problems) {
+    /// Reports auth plugins that this build does not have.
+    pub(super) fn note_absent(&self, plugins: &PluginSet, path: &str, problems: &mut Problems) {
         let absent = plugins.iter().filter(|(name, _)| self.catalogue.get(name).is_none());
         for (name, conf) in absent.filter(|(_, conf)| !conf.meta.disable) {
             let scope = Scope {
@@ -220,16 +221,18 @@ impl Plugins {
     }
 }
 
-/// Where an object stands, and where its upstreams go.
+/// An object whose plugins are compiled, and where what comes of that goes.
 pub(super) struct Place<'a> {
-    /// For problems.
-    pub path: &'a str,
+    /// The object.
+    pub object: Object<'a>,
     /// What stays where a plugin cannot run.
     pub fallback: Fallback,
     /// Keeps upstreams and their states.
     pub upstreams: &'a mut Upstreams,
     /// Slots of upstream objects.
     pub slots: &'a mut Slots,
+    /// What is wrong with it.
+    pub problems: &'a mut Problems,
 }
 
 impl Place<'_> {
@@ -240,7 +243,7 @@ impl Place<'_> {
         handler: &SharedHandler,
     ) -> Vec<StepUpstream> {
         let named = handler.upstreams().into_iter().enumerate();
-        let made = named.map(|(index, named)| match named {
+        let upstreams = named.map(|(index, named)| match named {
             UpstreamRef::Route => StepUpstream::Route,
             UpstreamRef::Id(id) => {
                 StepUpstream::Slot(self.upstreams.slot(id, self.slots), id.clone())
@@ -250,7 +253,7 @@ impl Place<'_> {
                 StepUpstream::Inline(self.upstreams.set_plugin(key, upstream))
             }
         });
-        made.collect()
+        upstreams.collect()
     }
 }
 

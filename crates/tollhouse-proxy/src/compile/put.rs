@@ -15,6 +15,8 @@ use tollhouse_model::{
 
 use tollhouse_plugin::validation;
 
+use super::consumers::identities;
+use super::object::Object;
 use super::plugins::{Fallback, Place};
 use super::{Compiler, Touched, kind_without_effect};
 use crate::plugins::Chain;
@@ -23,12 +25,12 @@ impl Compiler {
     /// Parses and keeps the object; a bad one leaves its last good version in place.
     pub(super) fn upsert_value(
         &mut self,
-        kind: Kind,
-        id: Id,
+        object: Object<'_>,
         value: &Value,
-        path: &str,
         touched: &mut Touched,
     ) -> Problems {
+        let Object { kind, id, path } = object;
+        let id = id.clone();
         if let Some(problem) = validation::unopened_beside_plugins(value, path) {
             return Problems::from_iter([problem]);
         }
@@ -55,7 +57,8 @@ impl Compiler {
         let (route, mut problems) = Route::parse(id.clone(), value, path);
         let fallback = self.fallback(Kind::Route, &id);
         if let Some(route) = &route {
-            self.set_plugins(Kind::Route, &id, &route.plugins, path, &mut problems);
+            let object = Object { kind: Kind::Route, id: &id, path };
+            self.set_plugins(object, &route.plugins, &mut problems);
         } else if fallback == Fallback::Refuse {
             self.plugins.refuse(Kind::Route, &id);
         }
@@ -83,7 +86,8 @@ impl Compiler {
         let (service, mut problems) = Service::parse(id.clone(), value, path);
         let Some(service) = service else { return problems };
         let fallback = self.fallback(Kind::Service, &id);
-        self.set_plugins(Kind::Service, &id, &service.plugins, path, &mut problems);
+        let object = Object { kind: Kind::Service, id: &id, path };
+        self.set_plugins(object, &service.plugins, &mut problems);
         if !problems.has_errors() || fallback == Fallback::Refuse {
             self.upstreams.set_service(&service);
             self.services.insert(id.clone(), Arc::new(service));
@@ -110,7 +114,8 @@ impl Compiler {
         let (config, mut problems) = PluginConfig::parse(id.clone(), value, path);
         let Some(config) = config else { return problems };
         let fallback = self.fallback(Kind::PluginConfig, &id);
-        self.set_plugins(Kind::PluginConfig, &id, &config.plugins, path, &mut problems);
+        let object = Object { kind: Kind::PluginConfig, id: &id, path };
+        self.set_plugins(object, &config.plugins, &mut problems);
         if !problems.has_errors() || fallback == Fallback::Refuse {
             self.plugin_configs.insert(id.clone(), config);
             touched.plugin_configs.push(id);
@@ -129,9 +134,11 @@ impl Compiler {
         let fallback = self.fallback(Kind::GlobalRule, &id);
         let rule = match rule {
             Some(rule) => {
-                self.set_plugins(Kind::GlobalRule, &id, &rule.plugins, path, &mut problems);
+                let object = Object { kind: Kind::GlobalRule, id: &id, path };
+                self.set_plugins(object, &rule.plugins, &mut problems);
                 rule
             }
+            // A rule that cannot be read may have protected every route: they all refuse.
             None if fallback == Fallback::Refuse => {
                 self.plugins.refuse(Kind::GlobalRule, &id);
                 GlobalRule { id: id.clone(), plugins: PluginSet::new() }
@@ -150,19 +157,26 @@ impl Compiler {
         let (consumer, mut problems) = Consumer::parse(id.clone(), value, path);
         let Some(consumer) = consumer else { return problems };
         let own = self.plugins.without_identities(&consumer.plugins);
-        self.set_plugins(Kind::Consumer, &id, &own, path, &mut problems);
-        let (plugins, consumers) = (&self.plugins, &mut self.snapshot.consumers);
-        self.consumers.set(consumer, plugins, path, &mut problems, consumers);
+        self.set_plugins(Object { kind: Kind::Consumer, id: &id, path }, &own, &mut problems);
+        let plugins = &self.plugins;
+        let identities = identities(&consumer.plugins, plugins, path, &mut problems);
+        if let Some(identities) = identities {
+            let snapshot = &mut self.snapshot.consumers;
+            self.consumers.set(consumer, identities, plugins, snapshot);
+        }
         problems
     }
 
     fn put_credential(&mut self, id: Id, value: &Value, path: &str) -> Problems {
         let (credential, mut problems) = Credential::parse(id, value, path);
         if let Some(credential) = credential {
-            self.plugins.tell_absent(&credential.plugins, path, &mut problems);
-            let (table, plugins) = (&mut self.consumers, &self.plugins);
-            let consumers = &mut self.snapshot.consumers;
-            table.set_credential(&credential, plugins, path, &mut problems, consumers);
+            self.plugins.note_absent(&credential.plugins, path, &mut problems);
+            let plugins = &self.plugins;
+            let identities = identities(&credential.plugins, plugins, path, &mut problems);
+            if let Some(identities) = identities {
+                let snapshot = &mut self.snapshot.consumers;
+                self.consumers.set_credential(&credential, identities, plugins, snapshot);
+            }
         }
         problems
     }
@@ -172,7 +186,8 @@ impl Compiler {
         let Some(group) = group else { return problems };
         let own = self.plugins.without_identities(&group.plugins);
         let fallback = self.fallback(Kind::ConsumerGroup, &id);
-        self.set_plugins(Kind::ConsumerGroup, &id, &own, path, &mut problems);
+        let object = Object { kind: Kind::ConsumerGroup, id: &id, path };
+        self.set_plugins(object, &own, &mut problems);
         if !problems.has_errors() || fallback == Fallback::Refuse {
             self.publish_group(&id);
             self.consumer_groups.insert(id, group);
@@ -181,7 +196,7 @@ impl Compiler {
     }
 
     pub(super) fn publish_group(&mut self, id: &Id) {
-        let chain = Chain::merge(self.plugins.of(Kind::ConsumerGroup, id));
+        let chain = Chain::merge(self.plugins.get(Kind::ConsumerGroup, id));
         self.snapshot.consumers.set_group(id.as_str(), Some(chain));
     }
 
@@ -206,18 +221,11 @@ impl Compiler {
     }
 
     /// Compiles the plugins of an object; a refused one is an error among `problems`.
-    fn set_plugins(
-        &mut self,
-        kind: Kind,
-        id: &Id,
-        plugins: &PluginSet,
-        path: &str,
-        problems: &mut Problems,
-    ) {
-        let fallback = self.fallback(kind, id);
+    fn set_plugins(&mut self, object: Object<'_>, plugins: &PluginSet, problems: &mut Problems) {
+        let fallback = self.fallback(object.kind, object.id);
         let (upstreams, slots) = (&mut self.upstreams, &mut self.snapshot.upstreams);
-        let mut place = Place { path, fallback, upstreams, slots };
-        self.plugins.set(kind, id, plugins, &mut place, problems);
+        let mut place = Place { object, fallback, upstreams, slots, problems };
+        self.plugins.set(plugins, &mut place);
     }
 
     /// What stays of an object where one of its plugins cannot run.
@@ -250,7 +258,7 @@ impl Compiler {
     }
 
     pub(super) fn merge_global_rules(&mut self) {
-        let sets = self.global_rules.keys().filter_map(|id| self.plugins.of(Kind::GlobalRule, id));
+        let sets = self.global_rules.keys().filter_map(|id| self.plugins.get(Kind::GlobalRule, id));
         self.snapshot.globals = Arc::new(Chain::merge_equals(sets));
     }
 
@@ -260,7 +268,9 @@ impl Compiler {
             for (kind, id, plugins) in self.users_of(name.as_str()) {
                 let mut problems = Problems::new();
                 let refused = self.plugins.refuses(kind, &id);
-                self.set_plugins(kind, &id, &plugins, &format!("{kind}/{id}"), &mut problems);
+                let path = format!("{kind}/{id}");
+                let object = Object { kind, id: &id, path: &path };
+                self.set_plugins(object, &plugins, &mut problems);
                 // Metadata was all that it wanted.
                 if refused && problems.is_empty() {
                     self.problems.remove(&(kind, id.clone()));

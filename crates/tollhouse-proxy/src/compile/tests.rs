@@ -729,7 +729,7 @@ fn health_checks_follow_their_upstreams_and_can_be_switched_off() {
     let mut desk = Desk::new();
     desk.apply(batch());
     assert_eq!(driven_changes(&mut desk), ["routes/r", "services/s", "upstreams/u"]);
-    // What stays as it is is told once, however much changes beside it.
+    // What stays as it is, is reported once, however much changes beside it.
     desk.apply(batch());
     desk.apply([inline_route("other", "/o", 1)]);
     assert_eq!(driven_changes(&mut desk), [""; 0]);

@@ -168,6 +168,7 @@ impl Upstreams {
         if let Some(previous) = previous.filter(|previous| previous.conf == *upstream) {
             return Arc::clone(previous);
         }
+        // Health, connections to discovery and the cursor of a balancer go on through a change.
         let state = previous.map(|previous| &previous.state);
         let state = if self.disables_checks && upstream.checks.is_some() {
             let unchecked = Upstream { checks: None, ..upstream.clone() };

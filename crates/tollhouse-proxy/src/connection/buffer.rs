@@ -159,8 +159,8 @@ impl Buffer {
         size > self.bytes.len() && self.bytes.grow(size)
     }
 
-    /// Takes what it holds of the budget; `false` where that does not fit. It is given back when the
-    /// buffer is, or has nothing left to hold.
+    /// Takes what it holds of the budget; `false` where that does not fit. It is given back when
+    /// the buffer is, or has nothing left to hold.
     pub fn reserve(&mut self, budget: &Arc<MemoryBudget>) -> bool {
         let bytes = self.len() as u64;
         match &mut self.reservation {

@@ -1,8 +1,10 @@
-//! The client's side of an exchange: who asks, the bytes from and to there, and one deadline. Here is how
-//! that is done over a connection of HTTP/1.1: waiting for requests, reading their heads, closing politely.
+//! The client's side of an exchange: who asks, the bytes from and to there, and one deadline. Here
+//! is how that is done over a connection of HTTP/1.1: waiting for requests, reading their heads,
+//! closing politely.
 //!
-//! This is the seam to other transports. An exchange pulls the request's bytes into the link's buffer, pushes
-//! the answer's into its stream, which takes them when it can, and asks for nothing else.
+//! This is the seam to other transports. An exchange pulls the request's bytes into the link's
+//! buffer, pushes the answer's into its stream, which takes them when it can, and asks for nothing
+//! else.
 
 use std::cell::OnceCell;
 use std::future::poll_fn;
@@ -49,7 +51,8 @@ pub struct Peer {
     pub address_text: AddressText,
     /// Our address as text.
     pub local_text: AddressText,
-    /// What nodes are told about this client whatever the request; made with the first one.
+    /// The header lines about this client that nodes get with every request; written with the first
+    /// one.
     pub forwarding: OnceCell<Box<ForwardingLines>>,
 }
 
@@ -221,6 +224,7 @@ impl Client {
         let mut sent = 0;
         self.arm(worker, worker.settings.limits.send_time);
         poll_fn(|context| {
+            // A fast client of a long answer would keep the core from everybody else.
             let turn_end = sent + TURN_BYTES;
             while sent < head.len() + body.len() {
                 if sent >= turn_end {
@@ -235,6 +239,7 @@ impl Client {
                     Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                     Poll::Ready(written) => {
                         sent += written;
+                        // The deadline is for a client that takes nothing, not for a long answer.
                         self.arm(worker, worker.settings.limits.send_time);
                     }
                     Poll::Pending if self.is_late(worker) => {

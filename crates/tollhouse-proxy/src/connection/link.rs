@@ -1,5 +1,5 @@
-//! A stream with its read buffer: one side of an exchange. What is read waits here until the other side has
-//! taken it: nothing is read ahead of that.
+//! A stream with its read buffer: one side of an exchange. What is read waits here until the other
+//! side has taken it: nothing is read ahead of that.
 
 use std::io;
 use std::task::{Context, Poll};

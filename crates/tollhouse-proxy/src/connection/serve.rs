@@ -15,8 +15,8 @@ pub(crate) async fn connection(worker: &Worker, client: &mut Client) {
     client.attach().await;
     while client.wait(worker).await == Arrival::Request {
         let mut state = worker.take_state();
-        // What a request needs to be served lives in the core's memory and not in the connection's task:
-        // an idle connection would hold 2 KB for it.
+        // What a request needs to be served lives in the core's memory and not in the connection's
+        // task: an idle connection would hold 2 KB for it.
         let room = worker.take_room();
         let mut served = room.occupy(|| exchange(worker, client, &mut state));
         let after = (&mut served).await;

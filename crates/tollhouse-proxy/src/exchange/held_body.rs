@@ -1,5 +1,5 @@
-//! A request's body that somebody has had read whole, and what variables such as `post_arg_name` find in
-//! it. It stands in the client's buffer; who reads it there is `stages/request_body.rs`.
+//! A request's body that somebody has had read whole, and what variables such as `post_arg_name`
+//! find in it. It stands in the client's buffer; who reads it there is `stages/request_body.rs`.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -15,7 +15,8 @@ use crate::connection::buffer::Buffer;
 /// A body that has been read whole, and what variables find in it.
 #[derive(Debug, Default)]
 pub(crate) struct HeldBody {
-    /// Where the body ends in the client's buffer, once it has been read; it begins behind the head.
+    /// Where the body ends in the client's buffer, once it has been read; it begins behind the
+    /// head.
     end: Option<usize>,
     /// The variables of the configuration that look into bodies; none where it has none, or the
     /// request has no body.
@@ -65,7 +66,7 @@ impl HeldBody {
         self.reservation.is_some()
     }
 
-    /// Whether a variable was asked for that only the body can tell.
+    /// Whether a variable was asked for whose value stands in the body.
     pub(crate) fn is_asked(&self) -> bool {
         self.is_asked.get() && self.end.is_none()
     }

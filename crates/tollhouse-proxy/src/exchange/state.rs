@@ -74,8 +74,8 @@ impl RequestState {
     }
 }
 
-/// The method that nodes are asked with, which is what frames their answers. `buffer` is what `head`
-/// was parsed from.
+/// The method that nodes are asked with, which is what frames their answers. `buffer` is what
+/// `head` was parsed from.
 #[inline]
 pub(crate) fn upstream_method<'a>(
     edits: &RequestEdits,
@@ -83,7 +83,7 @@ pub(crate) fn upstream_method<'a>(
     buffer: &'a [u8],
 ) -> Method<'a> {
     let edited = edits.method.and_then(|method| Method::parse(method.as_bytes()));
-    edited.unwrap_or_else(|| Method::of_head(head, buffer))
+    edited.unwrap_or_else(|| Method::from_head(head, buffer))
 }
 
 /// Whether a method may be repeated without the client's asking (RFC 9110 §9.2.2).

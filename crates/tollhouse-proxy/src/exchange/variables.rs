@@ -1,5 +1,5 @@
-//! The variables of an exchange (apisix.md §3.5), for expressions, templates and plugins: what the client
-//! sent, with what plugins have changed, and how the exchange has gone so far.
+//! The variables of an exchange (apisix.md §3.5), for expressions, templates and plugins: what the
+//! client sent, with what plugins have changed, and how the exchange has gone so far.
 
 use std::borrow::Cow;
 
@@ -23,6 +23,7 @@ impl Lookup for Exchange<'_> {
             Variable::Host => Some(Cow::Borrowed(&state.host[..state.host_bytes])),
             Variable::Scheme => Some(Cow::Borrowed(client.scheme().as_bytes())),
             Variable::RequestMethod => Some(Cow::Borrowed(self.client_method())),
+            // What plugins have found counts at once, though routes were chosen by what was known before.
             Variable::RemoteAddr => match state.plugins.edits.remote {
                 Some((address, _)) => address_text(AddressText::new(address)),
                 None => Some(Cow::Borrowed(self.client_address_text())),
@@ -79,6 +80,7 @@ impl Exchange<'_> {
         operation.value(variable).map(Cow::Owned)
     }
 
+    /// By name alone. What is rarer stands further back.
     fn named(&self, name: &str) -> Value<'_> {
         self.named_by_progress(name)
             .or_else(|| self.named_by_route(name))
@@ -116,6 +118,7 @@ impl Exchange<'_> {
             "upstream_response_time" | "apisix_upstream_response_time" => {
                 record.upstream_response_ms.map(|time_ms| Cow::Owned(seconds(time_ms)))
             }
+            // Before a node is asked, as it would be asked now.
             "upstream_uri" => match state.plugins.edits.upstream_uri() {
                 Some(uri) => Some(Cow::Borrowed(uri)),
                 None => Some(self.sent_uri()),

@@ -1,8 +1,8 @@
 //! The request head that a node receives.
 //!
 //! Header policy of the gateway towards upstreams: hop-by-hop fields stay behind, `Host` follows
-//! `pass_host`, the forwarding headers say what the gateway saw unless the peer is trusted. Framing is
-//! the gateway's own, whatever the client wrote.
+//! `pass_host`, the forwarding headers say what the gateway saw unless the peer is trusted. Framing
+//! is the gateway's own, whatever the client wrote.
 
 use tollhouse_http::element::{Authority, FieldName, FieldValue, Method, OriginForm};
 use tollhouse_http::writer::Lines;
@@ -121,14 +121,14 @@ impl UpstreamRequest<'_> {
         }
     }
 
-    /// The chain so far, unless it is not to be believed, what plugins say comes next, and the client
-    /// at its end.
+    /// The chain so far, unless it is not to be believed, what plugins say comes next, and the
+    /// client at its end.
     fn chain(&self) -> impl Iterator<Item = FieldValue<'_>> {
         let name = X_FORWARDED_FOR.as_bytes();
         let is_believed = self.client.trust != Trust::Untrusted && !self.edits.hides(name);
         let fields = self.head.fields.iter();
         let sent = fields.filter(move |field| is_believed && field.known == Known::XForwardedFor);
-        let sent = sent.map(|field| FieldValue::of_span(field.value(), self.bytes));
+        let sent = sent.map(|field| FieldValue::from_span(field.value(), self.bytes));
         let edited = self.edits.lines().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
         let edited = edited.filter_map(|(_, value)| FieldValue::parse(value));
         sent.chain(edited).chain([self.client.remote_address])

@@ -84,7 +84,7 @@ impl RelayedResponse<'_> {
         }
         if self.head.status == 101 {
             let protocol = self.head.fields.first(Known::Upgrade).unwrap_or_default();
-            write_switch(&mut out, FieldValue::of_span(protocol, self.bytes));
+            write_switch(&mut out, FieldValue::from_span(protocol, self.bytes));
         }
         out.end();
     }

@@ -59,7 +59,7 @@ impl PluginStep {
         self.filter.as_ref().is_some_and(Expr::reads_body)
     }
 
-    /// What tells this instance from any other.
+    /// A number that no other instance has.
     #[inline]
     pub(crate) fn instance(&self) -> usize {
         Arc::as_ptr(&self.handler).cast::<()>() as usize

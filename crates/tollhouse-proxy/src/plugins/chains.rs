@@ -42,8 +42,8 @@ pub(crate) struct KeptChains {
 }
 
 impl KeptChains {
-    /// To be used for a request that took `route`.
-    pub(crate) fn lend<'k>(&'k self, route: &'k RouteEntry) -> Chains<'k> {
+    /// The chains of a request that took `route`.
+    pub(crate) fn on_route<'k>(&'k self, route: &'k RouteEntry) -> Chains<'k> {
         Chains {
             globals: &self.globals,
             route: Some(&route.chain),

@@ -14,7 +14,7 @@ use crate::exchange::Exchange;
 use crate::stages::{request_body, upstream_head};
 
 impl Exchange<'_> {
-    /// What a plugin is told of a body that could not be read. It may only say that one is too
+    /// What a plugin learns of a body that could not be read. It may only answer that one is too
     /// large; anything else ends the request, whatever the plugin makes of it.
     fn body_error(&mut self, error: GatewayError) -> BodyError {
         if error.code == ErrorCode::BodyTooLarge {

@@ -38,9 +38,9 @@ pub(crate) enum Place {
 /// What the body of an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
-    /// None was given: errors get the gateway's page.
+    /// Nothing but the status was given: errors get the gateway's page.
     #[default]
-    Unsaid,
+    StatusOnly,
     /// It goes out as plain text unless the headers say otherwise.
     Text,
 }
@@ -50,7 +50,7 @@ impl Prepared {
     pub(crate) fn clear(&mut self) {
         self.status = 0;
         self.headers.clear();
-        self.kind = Kind::Unsaid;
+        self.kind = Kind::StatusOnly;
         self.body.clear();
         self.body.shrink_to(BODY_KEPT_BYTES_MAX);
         self.place = Place::Own;

@@ -25,8 +25,8 @@ pub(crate) enum Verdict<'s> {
 /// Runs all phases that come before a node is asked.
 ///
 /// # Errors
-/// When the consumer's group does not exist, a plugin that may protect cannot run, or the body that a
-/// plugin has asked for is no good.
+/// When the consumer's group does not exist, a plugin that may protect cannot run, or the body that
+/// a plugin has asked for is no good.
 pub(crate) async fn run<'s>(
     exchange: &mut Exchange<'_>,
     snapshot: &'s Snapshot,
@@ -77,7 +77,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         Ok(Verdict::Forward(self.upstream))
     }
 
-    /// Lets the plugins of whoever asks join in; tells whether there are any.
+    /// Adds the plugins of the consumer; returns whether there are any.
     fn join_consumer(
         &self,
         snapshot: &'s Snapshot,
@@ -97,7 +97,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         Ok(true)
     }
 
-    /// Runs one phase; tells whether a plugin has answered.
+    /// Runs one phase; returns whether a plugin has answered.
     async fn phase(
         &mut self,
         chains: &Chains<'s>,
@@ -156,6 +156,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         if answered || self.cx.is_refused() {
             return true;
         }
+        // Taken at once: the number means nothing to any other plugin.
         if let Some(index) = self.cx.edits().upstream.take() {
             self.upstream = step.upstreams.get(index);
         }

@@ -7,7 +7,8 @@ use tollhouse_plugin::{HeaderEdits, Phases, ResponseContext, ResponseHead};
 use super::chains::Chains;
 use crate::exchange::Exchange;
 
-/// Runs it; edits and filters are left in the exchange's state. Returns the facts with what changed.
+/// Runs it; edits and filters are left in the exchange's state. Returns the facts with what
+/// changed.
 pub(crate) fn run(
     exchange: &mut Exchange<'_>,
     chains: &Chains<'_>,

@@ -12,8 +12,8 @@ use super::chain::{PluginStep, StepUpstream};
 const PRIORITY: i64 = i64::MAX;
 
 impl PluginStep {
-    /// Refuses requests in the place of the plugin `name`, with `plugin_unavailable`; where there is
-    /// a filter, those that the plugin would have run for.
+    /// Refuses requests in the place of the plugin `name`, with `plugin_unavailable`; where there
+    /// is a filter, those that the plugin would have run for.
     pub(crate) fn unavailable(
         name: &str,
         owner: &'static str,

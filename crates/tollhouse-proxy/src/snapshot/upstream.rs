@@ -1,4 +1,5 @@
-//! An upstream as the data plane sees it: compiled from its object, or from where it stands in another.
+//! An upstream as the data plane sees it: compiled from its object, or from where it stands in
+//! another.
 
 use std::sync::Arc;
 

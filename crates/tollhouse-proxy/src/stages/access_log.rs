@@ -31,6 +31,7 @@ fn write(log: &CoreLog, cx: &Exchange<'_>) {
     let (bytes, state) = (cx.request_bytes(), &*cx.state);
     let (head, record) = (&state.head, &state.record);
     let field = |known| head.fields.first(known).unwrap_or_default().of_buffer(bytes);
+    // One run of text for all addresses, into which the attempts point: one allocation a line.
     let mut texts = Vec::with_capacity(record.attempts.len() * ADDRESS_CHARS);
     let mut ends: SmallVec<[usize; ATTEMPTS_INLINE]> = SmallVec::new();
     for attempt in &record.attempts {

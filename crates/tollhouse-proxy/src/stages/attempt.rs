@@ -1,7 +1,7 @@
 //! One attempt: a connection to the picked node, the request up, the answer's head down.
 //!
-//! Nothing of a final answer has been sent to the client when an attempt ends, so that every failure is
-//! returned and may be tried elsewhere.
+//! Nothing of a final answer has been sent to the client when an attempt ends, so that every
+//! failure is returned and may be tried elsewhere.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -78,7 +78,7 @@ impl AttemptError {
     }
 
     /// The node's failure, which another node may mend.
-    fn of_node(code: ErrorCode, may_retry: bool) -> Self {
+    fn by_node(code: ErrorCode, may_retry: bool) -> Self {
         Self { code, may_retry, stale: false, blame: Blame::Node }
     }
 }
@@ -98,8 +98,9 @@ impl Attempt<'_> {
             None => Box::pin(self.connect(cx)).await?,
         };
         let mut answered = self.await_head(cx, &mut connection).await;
-        // A node may close a kept connection at any time, also while the request is on its way to it: that
-        // is neither a failure nor a reason to ask another node, as long as the request may be repeated.
+        // A node may close a kept connection at any time, also while the request is on its way to
+        // it: that is neither a failure nor a reason to ask another node, as long as the request
+        // may be repeated.
         if let Err(error) = &mut answered
             && reused
             && error.stale
@@ -145,7 +146,7 @@ impl Attempt<'_> {
         worker.clock.refresh();
         let failed = |code, blame| {
             worker.metrics.upstream_connections_failed.increment();
-            Err(AttemptError { blame, ..AttemptError::of_node(code, true) })
+            Err(AttemptError { blame, ..AttemptError::by_node(code, true) })
         };
         match opened {
             Some(Ok(stream)) => Ok(UpstreamConnection::new(Link::new(stream), &worker.metrics)),
@@ -239,8 +240,8 @@ async fn pass_interim(
     Ok(())
 }
 
-/// Sends the request while it reads the answer's head: a node may answer before it has read all of the
-/// request, and stop reading it then.
+/// Sends the request while it reads the answer's head: a node may answer before it has read all of
+/// the request, and stop reading it then.
 struct HeadReader<'a> {
     attempt: &'a Attempt<'a>,
     /// Progress of the request when the deadline was last set.
@@ -276,8 +277,8 @@ impl HeadReader<'_> {
             if link.buffer.len() > self.parsed_bytes {
                 self.parsed_bytes = link.buffer.len();
                 let state = &mut *cx.state;
-                let asked = cx.client.request_bytes();
-                let method = upstream_method(&state.plugins.edits, &state.head, asked);
+                let request = cx.client.request_bytes();
+                let method = upstream_method(&state.plugins.edits, &state.head, request);
                 let head = link.buffer.filled();
                 match state.response.parse(head, &RESPONSE_HEAD, method.as_bytes()) {
                     Ok(true) => return Poll::Ready(Ok(())),
@@ -302,8 +303,8 @@ impl HeadReader<'_> {
 
     /// Everything is pending: sets the deadline after progress, or finds it passed.
     ///
-    /// There is one deadline, and whose turn it is decides how long it is. It is set anew only once bytes
-    /// have moved: a wake-up that moves nothing must not give a silent side more time.
+    /// There is one deadline, and whose turn it is decides how long it is. It is set anew only once
+    /// bytes have moved: a wake-up that moves nothing must not give a silent side more time.
     fn watch(&mut self, cx: &Exchange<'_>) -> Poll<Result<(), AttemptError>> {
         // A node that takes no more of the request still owes its answer.
         let waiting = if self.send_failed { Waiting::UpstreamRead } else { cx.body.waiting };
@@ -326,10 +327,10 @@ impl HeadReader<'_> {
         let may_retry = cx.state.is_idempotent;
         Poll::Ready(Err(match waiting {
             Waiting::UpstreamRead => {
-                AttemptError::of_node(ErrorCode::UpstreamReadTimeout, may_retry)
+                AttemptError::by_node(ErrorCode::UpstreamReadTimeout, may_retry)
             }
             Waiting::UpstreamWrite => {
-                AttemptError::of_node(ErrorCode::UpstreamSendTimeout, may_retry)
+                AttemptError::by_node(ErrorCode::UpstreamSendTimeout, may_retry)
             }
             Waiting::DownstreamRead => AttemptError::last(ErrorCode::BodyReadTimeout),
             Waiting::DownstreamWrite => AttemptError::last(ErrorCode::DownstreamGone),
@@ -345,7 +346,7 @@ impl HeadReader<'_> {
             }
             _ => ErrorCode::UpstreamBadResponse,
         };
-        AttemptError::of_node(code, cx.state.is_idempotent)
+        AttemptError::by_node(code, cx.state.is_idempotent)
     }
 }
 
@@ -354,5 +355,5 @@ impl HeadReader<'_> {
 #[cold]
 fn broken(silent: bool, state: &RequestState, body: &RequestPump) -> AttemptError {
     let may_retry = state.is_idempotent || !body.has_sent();
-    AttemptError { stale: silent, ..AttemptError::of_node(ErrorCode::UpstreamReset, may_retry) }
+    AttemptError { stale: silent, ..AttemptError::by_node(ErrorCode::UpstreamReset, may_retry) }
 }

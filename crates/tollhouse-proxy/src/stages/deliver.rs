@@ -27,7 +27,7 @@ use crate::worker::pools::UpstreamConnection;
 pub(crate) enum Delivered {
     /// The client has it.
     Answered(After),
-    /// A node has agreed to speak another protocol; the client has not been told yet.
+    /// A node has agreed to speak another protocol; the client does not know yet.
     Switched(Switched),
 }
 
@@ -136,8 +136,8 @@ async fn relay_body<R: BodyRelay>(
 fn release(cx: &Exchange<'_>, way: Way<'_>, answer: Answer) {
     let Answer { mut connection, key, .. } = answer;
     let (worker, bounds) = (cx.worker, &way.upstream.keepalive);
-    // What is left of the request would stand before the next one, and what the node has sent behind
-    // its answer would be taken for the next answer.
+    // What is left of the request would stand before the next one, and what the node has sent
+    // behind its answer would be taken for the next answer.
     let clean = cx.body.is_done() && connection.link.buffer.is_empty();
     let keeps = cx.state.response.keep_alive && connection.requests < bounds.requests;
     if clean && keeps && !worker.is_draining() {
@@ -178,8 +178,8 @@ impl<R: BodyRelay> Relaying<'_, R> {
             Poll::Ready(ended) => return Poll::Ready(ended.map_err(|error| error.code())),
             Poll::Pending => {}
         }
-        // As in an attempt: one deadline, set anew only where bytes have moved either way. The one more
-        // makes the first look set it.
+        // As in an attempt: one deadline, set anew only where bytes have moved either way. The one
+        // more makes the first look set it.
         let moved = self.relay.moved() + cx.body.moved + 1;
         let waits_for_client = self.relay.waiting() == Waiting::DownstreamWrite;
         if self.moved != moved {

@@ -19,7 +19,7 @@ use crate::exchange::record::AttemptRecord;
 /// # Errors
 /// When no node answered; nothing has been sent to the client then.
 pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, GatewayError> {
-    // Whose bytes the body's would be once the protocol has changed, nobody could tell.
+    // Nobody could say which protocol the body's bytes belong to once it has changed.
     if way.asks_upgrade(cx.state) && cx.state.head.body != BodyLength::None {
         return Err(ErrorCode::BadFraming.into());
     }

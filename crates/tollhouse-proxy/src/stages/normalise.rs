@@ -28,8 +28,8 @@ pub(crate) fn request(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     Ok(())
 }
 
-/// Lower-cases the host into the request's buffer, its port behind it. A dot that ends the name does
-/// not come along.
+/// Lower-cases the host into the request's buffer, its port behind it. A dot that ends the name
+/// does not come along.
 #[inline]
 fn host(state: &mut RequestState, bytes: &[u8]) {
     state.host.clear();

@@ -1,5 +1,5 @@
-//! What plugins add to the life of a request: before a node is asked, and once it has answered. What
-//! they do at its end is `plugins/log_phase.rs`.
+//! What plugins add to the life of a request: before a node is asked, and once it has answered.
+//! What they do at its end is `plugins/log_phase.rs`.
 
 use tollhouse_http::element::{Authority, OriginForm};
 use tollhouse_http::{BodyLength, Version};
@@ -24,8 +24,8 @@ use crate::snapshot::Snapshot;
 /// Asks the plugins what is to be done with the request.
 ///
 /// # Errors
-/// When the route refuses, a plugin that may protect cannot run, or what plugins make of the request
-/// cannot be sent.
+/// When the route refuses, a plugin that may protect cannot run, or what plugins make of the
+/// request cannot be sent.
 pub(crate) async fn before_node<'s>(
     cx: &mut Exchange<'s>,
     snapshot: &'s Snapshot,
@@ -39,7 +39,8 @@ pub(crate) async fn before_node<'s>(
         cx.state.reported_address = Some((address, AddressText::new(address)));
     }
     let Verdict::Forward(chosen) = verdict? else { return Ok(Next::Answer) };
-    // Global rules have had their say about a request that no route takes; there is nothing to edit.
+    // Global rules have had their say about a request that no route takes; there is nothing to
+    // edit.
     let Some(route) = cx.route else { return route::next(cx, snapshot) };
     apply_edits(cx)?;
     match chosen {
@@ -77,8 +78,8 @@ fn apply_edits(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     Ok(())
 }
 
-/// Path, query and host that plugins ask for must be such that no reader takes them for more. A `Host`
-/// among the edited headers is one that they ask for.
+/// Path, query and host that plugins ask for must be such that no reader takes them for more. A
+/// `Host` among the edited headers is one that they ask for.
 fn check_rewrite(edits: &mut RequestEdits) -> Result<(), GatewayError> {
     if edits.host.is_none() && !edits.headers.is_empty() {
         edits.host = edits.headers.find(b"host").map(<[u8]>::to_vec);
@@ -88,7 +89,8 @@ fn check_rewrite(edits: &mut RequestEdits) -> Result<(), GatewayError> {
     if is_host && is_target { Ok(()) } else { Err(ErrorCode::RewriteInvalid.into()) }
 }
 
-/// Shows plugins the head of a node's answer. What they change is left in the exchange's state and in
+/// Shows plugins the head of a node's answer. What they change is left in the exchange's state and
+/// in
 /// `answer`.
 pub(crate) fn on_answer(cx: &mut Exchange<'_>, chains: &Chains<'_>, answer: &mut Answer) {
     if !chains.see_answers() {

@@ -1,8 +1,8 @@
 //! Reads request bodies whole, for plugins or for variables such as `post_arg_name`.
 //!
-//! The body is read into the client's buffer and stays there, to be sent on; its bytes are taken from
-//! the process's budget while it is held. Looking into a long body is done elsewhere (`offload.rs`);
-//! what variables find is kept, and nothing else of it.
+//! The body is read into the client's buffer and stays there, to be sent on; its bytes are taken
+//! from the process's budget while it is held. Looking into a long body is done elsewhere
+//! (`offload.rs`); what variables find is kept, and nothing else of it.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -97,10 +97,10 @@ pub(crate) async fn examine<T: Send + 'static>(
     let head_bytes = cx.state.head.head_bytes;
     let edits = &cx.state.plugins.edits;
     let own = cx.state.held_body.bytes(head_bytes, &cx.client.link.buffer).unwrap_or_default();
-    let shown = edits.body.as_deref().unwrap_or(own);
-    let length = shown.len();
+    let current = edits.body.as_deref().unwrap_or(own);
+    let length = current.len();
     if length <= INLINE_BYTES_MAX {
-        return Ok(look(shown));
+        return Ok(look(current));
     }
     // What is made of a body is at most as long as that, and an outline or names beside it.
     let extra = length as u64 + length as u64 / 2;

@@ -44,8 +44,8 @@ impl Way<'_> {
     }
 }
 
-/// The route that takes the request, of those in `snapshot`. A question about the server as a whole is
-/// for none of them.
+/// The route that takes the request, of those in `snapshot`. A question about the server as a whole
+/// is for none of them.
 #[inline]
 pub(crate) fn find<'s>(
     cx: &mut Exchange<'_>,

@@ -27,7 +27,8 @@ pub(crate) struct Switched {
 pub(crate) async fn run(cx: &mut Exchange<'_>, switched: Switched) -> After {
     let Switched { mut connection, idle_time } = switched;
     let (worker, client) = (cx.worker, &mut *cx.client);
-    // While the head is still at the front of the client's buffer: the log shows it, whoever has gone.
+    // While the head is still at the front of the client's buffer: the log shows it, whoever has
+    // gone.
     if client.write_all(worker, &cx.state.out_down).await.is_err() {
         cx.state.record.code = Some(ErrorCode::DownstreamGone);
         return After::Close;

@@ -1,8 +1,8 @@
 //! Fills in the head for the picked node: `Host` by `pass_host`, what the gateway saw, upgrades.
 //! Whoever shows others what a node gets, such as a mirror, reads it from here.
 //!
-//! Everything that comes from plugins or from a document passes the checks of `tollhouse-http` here; a
-//! request that they refuse is not sent.
+//! Everything that comes from plugins or from a document passes the checks of `tollhouse-http`
+//! here; a request that they refuse is not sent.
 
 use tollhouse_http::element::{Authority, FieldValue, OriginForm};
 use tollhouse_http::{BodyLength, Framing, Known};
@@ -48,7 +48,7 @@ pub(crate) fn write(
 /// its `Host` and without an upgrade. Two allocations.
 pub(crate) fn each_line(cx: &Exchange<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) {
     let Some(host) = Authority::parse(b"node") else { return };
-    let target = OriginForm::of_head(&cx.state.head, cx.request_bytes());
+    let target = OriginForm::from_head(&cx.state.head, cx.request_bytes());
     let mut out = Vec::new();
     NodeHead { target, host, upgrade: false }.write(cx, &mut out);
     // The request line and `Host` depend on the node.
@@ -65,7 +65,7 @@ pub(crate) fn each_line(cx: &Exchange<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) 
 fn target<'a>(cx: &'a Exchange<'_>) -> Option<OriginForm<'a>> {
     match cx.state.plugins.edits.upstream_uri() {
         Some(uri) => OriginForm::parse(uri),
-        None => Some(OriginForm::of_head(&cx.state.head, cx.request_bytes())),
+        None => Some(OriginForm::from_head(&cx.state.head, cx.request_bytes())),
     }
 }
 
@@ -124,7 +124,8 @@ fn client_facts<'a>(cx: &'a Exchange<'_>) -> ClientFacts<'a> {
     }
 }
 
-/// How the body is framed: as the client's was understood, or as the body needs that takes its place.
+/// How the body is framed: as the client's was understood, or as the body needs that takes its
+/// place.
 #[inline]
 fn framing(state: &RequestState) -> Framing {
     if let Some(body) = &state.plugins.edits.body {
@@ -138,7 +139,7 @@ fn framing(state: &RequestState) -> Framing {
             None => Framing::Chunked,
         },
         BodyLength::None if state.head.fields.has(Known::ContentLength) => Framing::Length(0),
-        BodyLength::None | BodyLength::UntilClose => Framing::Unsaid,
+        BodyLength::None | BodyLength::UntilClose => Framing::Omitted,
     }
 }
 

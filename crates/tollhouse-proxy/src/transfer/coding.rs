@@ -5,7 +5,7 @@ use tollhouse_http::chunked::{LAST_CHUNK, SizeLine};
 /// How a body is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coding {
-    /// As it is: by a length that the head tells, or to the end of the connection.
+    /// As it is: by the length in the head, or to the end of the connection.
     Plain,
     /// In chunks.
     Chunked,

@@ -34,14 +34,14 @@ enum Source {
     Remaining(u64),
     Chunked(ChunkedDecoder),
     UntilClose,
-    /// Nothing more comes; the filters have not been told.
+    /// Nothing more comes; the filters do not know yet.
     Closed,
     Finished,
 }
 
 impl FilteredRelay {
-    /// For a response body delimited as `body` and written as `coding` says. A body that has none of
-    /// its own may still get one from the filters.
+    /// For a response body delimited as `body` and written as `coding` says. A body that has none
+    /// of its own may still get one from the filters.
     pub(crate) fn new(body: BodyLength, coding: Coding, filters: Filters) -> Self {
         let source = match body {
             BodyLength::None => Source::Closed,
@@ -100,6 +100,7 @@ impl FilteredRelay {
                 (taken, *remaining == 0)
             }
             Source::Chunked(decoder) => {
+                // Filters see data without chunks, however they came.
                 let mut at = 0;
                 while at < filled.len() && !decoder.is_done() {
                     let step = decoder.step(&filled[at..]).map_err(|_| RelayError::BadBody)?;

@@ -1,8 +1,8 @@
 //! Passes a request on to a node: the head written for it, then the body, in framing of our own.
 //!
 //! The body stays in the client's read buffer until it has been written, behind the head whose
-//! spans are still in use; chunks are undone there, and what has arrived goes out as one chunk. While
-//! nothing of it has been overwritten, the request can be replayed to another node.
+//! spans are still in use; chunks are undone there, and what has arrived goes out as one chunk.
+//! While nothing of it has been overwritten, the request can be replayed to another node.
 
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
@@ -97,7 +97,7 @@ pub(crate) struct RequestPump {
     body_bytes_max: u64,
     /// Body bytes received, the framing of chunks included.
     pub received: u64,
-    /// Of these, the data alone: what is allowed is told without framing.
+    /// Of these, the data alone: limits do not count framing.
     data_received: u64,
     /// Counts all progress, for time-outs.
     pub moved: u64,
@@ -250,7 +250,8 @@ impl RequestPump {
             }
             Source::Chunked(decoder) => {
                 let fresh = &mut buffer.filled_mut()[start..];
-                // Trailers end here: a node that merges them into the head could be told anything.
+                // Trailers end here: a node that merges them into the head would take a client's
+                // word for the gateway's.
                 let undone = decoder.undo(fresh, |_| {}).map_err(|_| PumpError::BadBody)?;
                 if decoder.is_done() {
                     self.source = Source::Finished;
@@ -342,6 +343,7 @@ impl RequestPump {
     ) -> Poll<Result<(), PumpError>> {
         let downstream = &mut *sides.downstream;
         let gone = |_| PumpError::DownstreamGone;
+        // Only now, when the body is about to be read: a refusal has come before the client sent it.
         while self.continue_left > 0 {
             self.waiting = Waiting::DownstreamWrite;
             let left = &CONTINUE[CONTINUE.len() - self.continue_left..];
@@ -350,6 +352,8 @@ impl RequestPump {
             self.continue_left -= written;
         }
         self.waiting = Waiting::DownstreamRead;
+        // The buffer is full and all of it is sent: the body is read over what was sent of it, which
+        // ends the chance to send the request again.
         if downstream.buffer.room().is_empty() && !downstream.buffer.make_room(0) {
             downstream.buffer.truncate(self.body_start);
             self.position = self.body_start;

@@ -1,5 +1,6 @@
-//! Passes a response on to the client: the head written for it, then the body as it arrives, in framing
-//! of our own: chunks are undone in the node's buffer, and what has arrived goes out as one chunk.
+//! Passes a response on to the client: the head written for it, then the body as it arrives, in
+//! framing of our own: chunks are undone in the node's buffer, and what has arrived goes out as one
+//! chunk.
 //!
 //! Every byte that is read is written before more is read, so memory stays constant however long
 //! the body and however slow the client, and an event stream passes chunk by chunk.
@@ -128,6 +129,8 @@ impl ResponseRelay {
         let gone = |_: io::Error| RelayError::DownstreamGone;
         let (upstream, downstream) = (&mut *sides.upstream, &mut sides.downstream.stream);
         self.join_small(out, upstream);
+        // One write for head, framing and data: each further one would be a system call, and perhaps a
+        // packet, of its own.
         while self.out_sent < out.len() || self.ready > 0 || !self.piece.is_sent() {
             self.waiting = Waiting::DownstreamWrite;
             let body = &upstream.buffer.filled()[..self.ready];

@@ -1,6 +1,6 @@
-//! A line in the log for requests that the gateway or a node failed, with the access log off too: the
-//! code, the route, the node, and what the system said. For each code at most one a second and core,
-//! with the number of those between, so that an outage shows and does not fill the disk.
+//! A line in the log for requests that the gateway or a node failed, with the access log off too:
+//! the code, the route, the node, and what the system said. For each code at most one a second and
+//! core, with the number of those between, so that an outage shows and does not fill the disk.
 //!
 //! Costs nothing where nothing fails. Nothing that a client wrote is in the line.
 
@@ -61,7 +61,8 @@ impl Failures {
     }
 }
 
-/// Whether a failure is the operator's business: what the gateway or a node did, not what a client did.
+/// Whether a failure is the operator's business: what the gateway or a node did, not what a client
+/// did.
 pub(crate) fn is_reported(code: ErrorCode) -> bool {
     code.status() >= 500
         && !matches!(

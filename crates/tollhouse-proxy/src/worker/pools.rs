@@ -48,7 +48,7 @@ impl PoolKey {
 }
 
 impl Hash for PoolKey {
-    /// One word for the usual case; the rest is told apart by comparison.
+    /// One word for the usual case; comparison does the rest.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         let ip = match self.address.ip() {

@@ -1,4 +1,5 @@
-//! A tunnel may last for days: it keeps its route, upstream and plugins, and no whole configuration.
+//! A tunnel may last for days: it keeps its route, upstream and plugins, and no whole
+//! configuration.
 
 use std::io::{self, Read, Write};
 use std::net::TcpListener;

@@ -154,7 +154,7 @@ fn header_line(line: &str) -> Option<(FieldName<'_>, FieldValue<'_>)> {
 /// Whether lines of that name are the probe's own to write.
 fn is_own(name: &[u8]) -> bool {
     matches!(
-        Known::of(name),
+        Known::from_name(name),
         Known::Host | Known::Connection | Known::ContentLength | Known::TransferEncoding
     )
 }

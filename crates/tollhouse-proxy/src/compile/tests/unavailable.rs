@@ -40,8 +40,8 @@ fn a_plugin_that_might_protect_and_cannot_run_refuses_in_its_place() {
         desk.apply([route(plugins.clone())]);
         assert_eq!(of_route(&desk), expected, "{plugins}");
         let refuses = expected.contains('[');
-        let told = desk.compiler.problems().any(|(_, problems)| problems.has_errors());
-        assert_eq!(told, refuses, "{plugins}");
+        let has_errors = desk.compiler.problems().any(|(_, problems)| problems.has_errors());
+        assert_eq!(has_errors, refuses, "{plugins}");
         desk.apply([route(json!({"y": {}}))]);
         assert_eq!((of_route(&desk).as_str(), desk.problems().len()), ("y", 0), "mended");
     }
@@ -89,7 +89,7 @@ fn what_a_route_gets_from_elsewhere_refuses_as_its_own_does() {
     assert_eq!(steps(&desk.snapshot.globals), "[ip-restricton]");
     let group = desk.snapshot.consumers.group("gold").map(steps);
     assert_eq!(group.as_deref(), Some("[key-auht]"));
-    assert_eq!(desk.snapshot.consumers.len(), 0, "nobody is who cannot be judged");
+    assert_eq!(desk.snapshot.consumers.len(), 0, "a consumer that cannot be checked is nobody");
 }
 
 #[test]

@@ -53,8 +53,8 @@ fn written_with(
     UpstreamRequest {
         head: &head,
         bytes: text.as_bytes(),
-        method: Method::of_head(&head, text.as_bytes()),
-        target: OriginForm::of_head(&head, text.as_bytes()),
+        method: Method::from_head(&head, text.as_bytes()),
+        target: OriginForm::from_head(&head, text.as_bytes()),
         host: Authority::parse(b"node.example").expect("a host"),
         client,
         forwarding: is_as_always.then_some(&forwarding),
@@ -62,7 +62,7 @@ fn written_with(
         framing: match head.body {
             BodyLength::Known(bytes) => Framing::Length(bytes),
             BodyLength::Chunked => Framing::Chunked,
-            _ => Framing::Unsaid,
+            _ => Framing::Omitted,
         },
         upgrade: head.upgrade && passes_upgrades,
     }
@@ -429,7 +429,7 @@ proptest! {
         UpstreamRequest {
             head: &head,
             bytes: client,
-            method: Method::of_head(&head, client),
+            method: Method::from_head(&head, client),
             target,
             host: authority,
             client: ClientFacts {

@@ -151,7 +151,7 @@ fn framing_is_what_was_decided_and_never_what_the_node_wrote() {
         &["HTTP/1.1 200 OK", "A: 1"],
     ] {
         for (framing, line) in [
-            (Framing::Unsaid, None),
+            (Framing::Omitted, None),
             (Framing::Length(7), Some("Content-Length: 7")),
             (Framing::Chunked, Some("Transfer-Encoding: chunked")),
         ] {
@@ -186,7 +186,7 @@ fn a_switch_of_protocols_says_which() {
                 "Sec-WebSocket-Accept: y",
                 "Content-Length: 0",
             ],
-            framing: Framing::Unsaid,
+            framing: Framing::Omitted,
             ..Case::default()
         },
         &[

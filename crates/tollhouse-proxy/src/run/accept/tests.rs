@@ -45,7 +45,7 @@ async fn connect(worker: &Rc<Worker>, listener: &TcpListener) -> Far {
 }
 
 #[test]
-fn a_flood_holds_no_more_connections_than_are_told_that_they_are_too_many() {
+fn a_flood_holds_no_more_connections_than_are_answered() {
     run(async |worker, listener| {
         let mut clients = Vec::new();
         for _ in 0..1 + REFUSED_OPEN_MAX {
@@ -62,7 +62,7 @@ fn a_flood_holds_no_more_connections_than_are_told_that_they_are_too_many() {
         let open = worker.metrics.downstream_connections_open.value();
         assert_eq!(open, 1 + REFUSED_OPEN_MAX as i64);
 
-        // Those that go make room for others to be told.
+        // Those that go make room for others to be answered.
         clients.truncate(1);
         while worker.refused_open.get() > 0 {
             yield_now().await;

@@ -1,0 +1,14 @@
+//! Which object of the configuration is compiled, and where it stands there.
+
+use tollhouse_model::{Id, Kind};
+
+/// See the module.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Object<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name among those.
+    pub id: &'a Id,
+    /// Where it stands, for problems.
+    pub path: &'a str,
+}

@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_plugin::{Answer, Category, Consumer, Phases, Plugin, RequestContext, Scope, Step};
 
-use crate::shared::status::status_of;
+use crate::shared::confs::status::status_of;
 
 /// Labels, each with the values that count.
 type Labels = BTreeMap<String, Vec<String>>;
@@ -111,8 +111,7 @@ impl Plugin for Acl {
             },
             "then": {"required": ["external_user_label_field_separator"]},
         }]);
-        schema["anyOf"] =
-            json!([{"required": ["allow_labels"]}, {"required": ["deny_labels"]}]);
+        schema["anyOf"] = json!([{"required": ["allow_labels"]}, {"required": ["deny_labels"]}]);
     }
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
@@ -242,7 +241,8 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_it_is_told_to() {
-        let conf = json!({"allow_labels": {"a": ["b"]}, "rejected_code": 401, "rejected_msg": "no"});
+        let conf =
+            json!({"allow_labels": {"a": ["b"]}, "rejected_code": 401, "rejected_msg": "no"});
         let outcome = sent(&conf, &[], Some("jack"));
         assert_eq!((outcome.status(), outcome.body()), (401, "{\"message\":\"no\"}\n"));
     }

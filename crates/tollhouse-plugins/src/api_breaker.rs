@@ -30,7 +30,7 @@ use tollhouse_plugin::{
     Answer, Category, LogContext, Moment, Phases, Plugin, RequestContext, Scope, Step,
 };
 
-use crate::shared::table::{After, Entry, Prefix, Table, Tag};
+use crate::shared::limits::table::{After, Entry, Prefix, Table, Tag};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -188,9 +188,9 @@ impl Plugin for ApiBreaker {
         }
         let now = cx.now();
         let tag = self.tag(cx.variables());
-        let is_open = self.table.change(tag, now.monotonic_ms, |health| {
-            (self.is_open(health, now), After::Kept)
-        });
+        let is_open = self
+            .table
+            .change(tag, now.monotonic_ms, |health| (self.is_open(health, now), After::Kept));
         match is_open {
             Some(true) => self.answer(cx.variables()).into(),
             _ => Step::Continue,
@@ -304,8 +304,7 @@ mod tests {
 
     #[test]
     fn it_is_never_open_for_longer_than_the_conf_says() {
-        let mut harness =
-            harness(&json!({"max_breaker_sec": 3, "unhealthy": {"failures": 1}}));
+        let mut harness = harness(&json!({"max_breaker_sec": 3, "unhealthy": {"failures": 1}}));
         for _ in 0..5 {
             assert_eq!(ask(&mut harness, "/a", 500), 0);
             assert_eq!(ask(&mut harness, "/a", 500), 599);
@@ -361,9 +360,8 @@ mod tests {
 
     #[test]
     fn bad_confs_are_refused() {
-        let property = |name: &str, inner: &str| {
-            format!("property \"{name}\" validation failed: {inner}")
-        };
+        let property =
+            |name: &str, inner: &str| format!("property \"{name}\" validation failed: {inner}");
         let cases = [
             (json!({}), "property \"break_response_code\" is required".to_owned()),
             (
@@ -388,10 +386,7 @@ mod tests {
                 json!({"break_response_code": 500, "healthy": {"http_statuses": [206, 206]}}),
                 property(
                     "healthy",
-                    &property(
-                        "http_statuses",
-                        "expected unique items but items 1 and 2 are equal",
-                    ),
+                    &property("http_statuses", "expected unique items but items 1 and 2 are equal"),
                 ),
             ),
             (

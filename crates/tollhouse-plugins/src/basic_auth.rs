@@ -20,9 +20,9 @@ use serde::Deserialize;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{Category, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step};
 
-use crate::shared::encoding::decode_base64;
-use crate::shared::gate::{Gate, REALM_PATTERN};
-use crate::shared::secret::SecretText;
+use crate::shared::auth::base64::decode_base64;
+use crate::shared::auth::gate::{Gate, REALM_PATTERN};
+use crate::shared::auth::secret::SecretText;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -81,8 +81,7 @@ impl Plugin for BasicAuth {
     }
 
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        let admitted =
-            authenticate(cx).or_else(|message| self.gate.admit_anonymous(cx, message));
+        let admitted = authenticate(cx).or_else(|message| self.gate.admit_anonymous(cx, message));
         if let Err(message) = admitted {
             return self.gate.refusal(message).into();
         }
@@ -108,10 +107,11 @@ fn authenticate(cx: &mut RequestContext<'_>) -> Result<(), &'static str> {
 /// What `Basic <base64>` says, wherever it stands in the header.
 fn name_and_password(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     const SCHEME: &[u8] = b"Basic";
-    let starts = header.windows(SCHEME.len() + 1).position(|window| {
-        window.starts_with(SCHEME) && is_space(window[SCHEME.len()])
-    })?;
-    let decoded = decode_base64(&header[starts + SCHEME.len() + 1..]).filter(|text| !text.is_empty())?;
+    let starts = header
+        .windows(SCHEME.len() + 1)
+        .position(|window| window.starts_with(SCHEME) && is_space(window[SCHEME.len()]))?;
+    let decoded =
+        decode_base64(&header[starts + SCHEME.len() + 1..]).filter(|text| !text.is_empty())?;
     let mut parts = decoded.split(|&byte| byte == b':');
     Some((without_spaces(parts.next()?), without_spaces(parts.next()?)))
 }
@@ -130,7 +130,7 @@ mod tests {
     use tollhouse_plugin::testing::Harness;
 
     use super::*;
-    use crate::shared::encoding::encode_base64;
+    use crate::shared::auth::base64::encode_base64;
 
     fn harness(conf: Value) -> Harness {
         let login = json!({"username": "foo", "password": "bar"});
@@ -219,7 +219,8 @@ mod tests {
         let plugin = tollhouse_plugin::PluginType::new::<BasicAuth>();
         let refusal = plugin.identify(&json!({"username": "foo"})).err();
         assert_eq!(refusal.as_deref(), Some("property \"password\" is required"));
-        let shown = format!("{:?}", Login { username: "u".into(), password: SecretText::default() });
+        let shown =
+            format!("{:?}", Login { username: "u".into(), password: SecretText::default() });
         assert_eq!(shown, "Login { username: \"u\", password: *** }");
     }
 }

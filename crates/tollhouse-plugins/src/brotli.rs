@@ -24,8 +24,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_plugin::{BodyFilter, Category, Phases, Plugin, ResponseContext, Scope};
 
-use crate::shared::answer_body::forget_old_body;
-use crate::shared::compression::{self, Conditions, Flush, Types};
+use crate::shared::messages::answer_body::forget_old_body;
+use crate::shared::messages::compression::{self, Conditions, Flush, Types};
 
 /// Bytes that the encoder hands over at a time.
 const PIECE_BYTES: usize = 4096;
@@ -115,7 +115,8 @@ impl Plugin for Brotli {
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
-        let is_welcome = cx.request_header_list("Accept-Encoding").is_some_and(|value| accepts(&value));
+        let is_welcome =
+            cx.request_header_list("Accept-Encoding").is_some_and(|value| accepts(&value));
         // A part of a body, or none at all, is nothing that could be encoded by itself.
         let is_whole = cx.facts().has_body && cx.status() != 206;
         let is_encoded = cx.header("Content-Encoding").is_some();
@@ -169,7 +170,7 @@ mod tests {
     use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
 
     use super::*;
-    use crate::shared::compression::Encoding;
+    use crate::shared::messages::compression::Encoding;
 
     fn respond(conf: &Value, accept: &str, head: &str, body: &[&str]) -> Reply {
         let request = format!("GET / HTTP/1.1\nAccept-Encoding: {accept}\n\n");

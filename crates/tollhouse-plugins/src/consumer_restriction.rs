@@ -21,12 +21,11 @@ use serde_json::{Value, json};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
 
-use crate::shared::status::status_of;
+use crate::shared::confs::status::status_of;
 
 /// Methods that a rule may name.
-const METHODS: [&str; 10] = [
-    "GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "CONNECT", "TRACE", "PURGE",
-];
+const METHODS: [&str; 10] =
+    ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "CONNECT", "TRACE", "PURGE"];
 
 /// Who may pass.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -145,11 +144,7 @@ impl Plugin for ConsumerRestriction {
 
 impl ConsumerRestriction {
     /// Calls `decide` with the value, if there is one.
-    fn with_value<T>(
-        &self,
-        cx: &RequestContext<'_>,
-        decide: impl FnOnce(&[u8]) -> T,
-    ) -> Option<T> {
+    fn with_value<T>(&self, cx: &RequestContext<'_>, decide: impl FnOnce(&[u8]) -> T) -> Option<T> {
         match self.config.subject {
             Subject::ConsumerName => cx.consumer().map(|who| decide(who.username.as_bytes())),
             Subject::ConsumerGroupId => {
@@ -176,9 +171,8 @@ impl ConsumerRestriction {
 
     fn may_use(&self, value: &[u8], method: &[u8]) -> bool {
         let rules = self.config.allowed_by_methods.iter().flatten();
-        let mut rules = rules.filter(|rule| {
-            rule.user.as_deref().is_some_and(|user| user.as_bytes() == value)
-        });
+        let mut rules =
+            rules.filter(|rule| rule.user.as_deref().is_some_and(|user| user.as_bytes() == value));
         let Some(rule) = rules.next() else { return true };
         rule.methods.iter().flatten().any(|allowed| allowed.as_bytes() == method)
     }

@@ -32,7 +32,7 @@ use tollhouse_plugin::{
     Answer, Category, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
 };
 
-use crate::shared::patterns::Patterns;
+use crate::shared::confs::patterns::Patterns;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]

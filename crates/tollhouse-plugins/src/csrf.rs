@@ -23,10 +23,10 @@ use tollhouse_plugin::{
     Answer, Category, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
 };
 
-use crate::shared::encoding::{decode_base64, encode_base64};
-use crate::shared::http_date::cookie_date;
-use crate::shared::lua_number::lua_number;
-use crate::shared::secret::{SecretText, are_equal};
+use crate::shared::auth::base64::{decode_base64, encode_base64};
+use crate::shared::auth::secret::{SecretText, are_equal};
+use crate::shared::confs::lua_number::lua_number;
+use crate::shared::messages::http_date::cookie_date;
 
 /// Methods that change nothing.
 const SAFE_METHODS: [&[u8]; 3] = [b"GET", b"HEAD", b"OPTIONS"];
@@ -177,7 +177,9 @@ mod tests {
         let mut exchange = FakeExchange::parse("GET / HTTP/1.1\n\n", harness.now_ms);
         let reply = harness.respond(&mut exchange, "200\nSet-Cookie: a=b", &["x"]);
         let cookies = reply.headers.iter().filter(|(name, _)| name == "Set-Cookie");
-        let [(_, first), (_, own)] = &cookies.collect::<Vec<_>>()[..] else { panic!("two cookies") };
+        let [(_, first), (_, own)] = &cookies.collect::<Vec<_>>()[..] else {
+            panic!("two cookies")
+        };
         assert_eq!(first, "a=b");
         own.clone()
     }

@@ -16,11 +16,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollhouse_plugin::{
-    BodyFilter, Category, Effect, Phases, Plugin, ResponseContext, Scope,
-};
+use tollhouse_plugin::{BodyFilter, Category, Effect, Phases, Plugin, ResponseContext, Scope};
 
-use crate::shared::{answer_body, headers};
+use crate::shared::confs::headers;
+use crate::shared::messages::answer_body;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -147,7 +146,10 @@ mod tests {
     fn bad_confs_are_refused() {
         for (conf, expected) in [
             (json!({"headers": {"X": "1"}}), "object matches none of the required"),
-            (json!({"body": 1}), "property \"body\" validation failed: wrong type: expected string"),
+            (
+                json!({"body": 1}),
+                "property \"body\" validation failed: wrong type: expected string",
+            ),
             (
                 json!({"body": "a", "headers": {}}),
                 "property \"headers\" validation failed: expect object to have at least 1 prop",

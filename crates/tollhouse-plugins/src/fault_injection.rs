@@ -20,13 +20,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_model::limits::SECONDS_MAX;
-use tollhouse_plugin::{Answer, AnswerBody, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, AnswerBody, Category, Flow, Phases, Plugin, RequestContext, Scope, Step,
+};
 
-use crate::shared::body;
-use crate::shared::conditions::AnyOf;
-use crate::shared::header_fields::{self, HeaderFields};
-use crate::shared::status::status_of;
-use crate::shared::text::Text;
+use crate::shared::confs::conditions::AnyOf;
+use crate::shared::confs::header_fields::{self, HeaderFields};
+use crate::shared::confs::status::status_of;
+use crate::shared::confs::text::Text;
+use crate::shared::messages::body;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]

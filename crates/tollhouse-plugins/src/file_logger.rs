@@ -27,7 +27,7 @@ use tollhouse_plugin::{
     Step,
 };
 
-use crate::shared::conditions::AnyOf;
+use crate::shared::confs::conditions::AnyOf;
 use crate::shared::logging::file::LogFile;
 use crate::shared::logging::{BodyFields, Entries, FormatFields};
 

@@ -33,9 +33,9 @@ use tollhouse_plugin::{
     Answer, BodyError, Category, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
 
-use crate::shared::header_fields;
+use crate::shared::confs::header_fields;
+use crate::shared::confs::text::Text;
 use crate::shared::http_client::{Call, ClientError, HttpClient, Repeat, Reply, Reuse, Target};
-use crate::shared::text::Text;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -414,9 +414,15 @@ mod tests {
             (json!({"uri": 1}), "wrong type: expected string, got number"),
             (json!({"uri": "http://a", "timeout": 0}), "expected 0 to be at least 1"),
             (json!({"uri": "http://a", "timeout": 60001}), "expected 60001 to be at most 60000"),
-            (json!({"uri": "http://a", "request_method": "PUT"}), "matches none of the enum values"),
+            (
+                json!({"uri": "http://a", "request_method": "PUT"}),
+                "matches none of the enum values",
+            ),
             (json!({"uri": "http://a", "status_on_error": 600}), "expected 600 to be at most 599"),
-            (json!({"uri": "http://a", "keepalive_timeout": 10}), "expected 10 to be at least 1000"),
+            (
+                json!({"uri": "http://a", "keepalive_timeout": 10}),
+                "expected 10 to be at least 1000",
+            ),
             (
                 json!({"uri": "http://a", "extra_headers": {}}),
                 "expect object to have at least 1 properties",

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tollhouse_plugin::{BodyFilter, Category, Phases, Plugin, ResponseContext, Scope};
 
-use crate::shared::compression::{self, Conditions, Flush, Types};
+use crate::shared::messages::compression::{self, Conditions, Flush, Types};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -115,9 +115,13 @@ impl Plugin for Gzip {
         if self.vary {
             cx.add_header("Vary", b"Accept-Encoding");
         }
-        let is_welcome = cx.request_header_list("Accept-Encoding").is_some_and(|value| accepts(&value));
+        let is_welcome =
+            cx.request_header_list("Accept-Encoding").is_some_and(|value| accepts(&value));
         let is_encoded = cx.header("Content-Encoding").is_some_and(|value| !value.is_empty());
-        if !is_welcome || is_encoded || !cx.facts().has_body || !matches!(cx.status(), 200 | 403 | 404)
+        if !is_welcome
+            || is_encoded
+            || !cx.facts().has_body
+            || !matches!(cx.status(), 200 | 403 | 404)
         {
             return;
         }
@@ -194,7 +198,7 @@ mod tests {
     use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
 
     use super::*;
-    use crate::shared::compression::Encoding;
+    use crate::shared::messages::compression::Encoding;
 
     fn respond(conf: &Value, accept: &str, head: &str, body: &[&str]) -> Reply {
         let request = format!("GET / HTTP/1.1\nAccept-Encoding: {accept}\n\n");

@@ -31,10 +31,10 @@ use tollhouse_plugin::{
 };
 
 use self::fields::Fields;
-use crate::shared::encoding::{decode_base64, encode_base64};
-use crate::shared::gate::{Gate, REALM_PATTERN};
-use crate::shared::http_date::parse_http_date;
-use crate::shared::secret::{SecretText, are_equal};
+use crate::shared::auth::base64::{decode_base64, encode_base64};
+use crate::shared::auth::gate::{Gate, REALM_PATTERN};
+use crate::shared::auth::secret::{SecretText, are_equal};
+use crate::shared::messages::http_date::parse_http_date;
 
 mod fields;
 #[cfg(test)]
@@ -209,13 +209,10 @@ impl Plugin for HmacAuth {
 
 impl HmacAuth {
     /// Finds out whose the signature is.
-    fn verify<'r>(
-        &self,
-        cx: &RequestContext<'r>,
-    ) -> Result<&'r Credential, &'static str> {
-        let header = cx.header("Authorization").ok_or(
-            "client request can't be validated: missing Authorization header",
-        )?;
+    fn verify<'r>(&self, cx: &RequestContext<'r>) -> Result<&'r Credential, &'static str> {
+        let header = cx
+            .header("Authorization")
+            .ok_or("client request can't be validated: missing Authorization header")?;
         let fields = Fields::parse(&header).ok_or(
             "client request can't be validated: Authorization header does not start with 'Signature'",
         )?;
@@ -241,7 +238,8 @@ impl HmacAuth {
         };
         // APISIX signs the normalised path; clients know the one that they sent.
         let normalised = normalised_target(cx);
-        let is_signed = normalised.is_some_and(|target| signs(&target)) || signs(&cx.real_request_uri());
+        let is_signed =
+            normalised.is_some_and(|target| signs(&target)) || signs(&cx.real_request_uri());
         is_signed.then_some(credential)
     }
 
@@ -266,11 +264,7 @@ impl HmacAuth {
         self.config.signed_headers.iter().all(signed)
     }
 
-    fn admit<'a, 'r>(
-        &self,
-        cx: &mut RequestContext<'r>,
-        credential: &'r Credential,
-    ) -> Step<'a> {
+    fn admit<'a, 'r>(&self, cx: &mut RequestContext<'r>, credential: &'r Credential) -> Step<'a> {
         cx.authenticate(credential);
         self.hide(cx);
         Step::Continue

@@ -29,11 +29,11 @@ use tollhouse_plugin::{
     Step,
 };
 
+use crate::shared::auth::secret::SecretText;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 use crate::shared::logging::batch::{Batches, Delivery};
 use crate::shared::logging::pending::ENTRIES_MAX;
 use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
-use crate::shared::secret::SecretText;
 
 /// How long a connection to the log server is kept.
 const IDLE_MAX: Duration = Duration::from_secs(60);
@@ -110,7 +110,8 @@ impl Plugin for HttpLogger {
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
         let entries = Entries::compile(config.bodies, config.format, scope)?;
         let pending_max = scope.metadata_field("max_pending_entries").and_then(Value::as_u64);
-        let pending_max = pending_max.map_or(ENTRIES_MAX, |max| max.try_into().unwrap_or(usize::MAX));
+        let pending_max =
+            pending_max.map_or(ENTRIES_MAX, |max| max.try_into().unwrap_or(usize::MAX));
         let background = scope.services.background.clone();
         let key = format!("{}#{pending_max}", scope.identity(Self::NAME));
         let batches = scope.keep(&key, || {

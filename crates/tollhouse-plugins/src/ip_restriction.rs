@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
 
-use crate::shared::addresses::{AddressText, Addresses};
+use crate::shared::confs::addresses::{AddressText, Addresses};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -32,10 +32,10 @@ use tollhouse_plugin::{
 
 use self::keys::Verifier;
 use self::token::Token;
-use crate::shared::credentials::{hide_argument, hide_cookie};
-use crate::shared::encoding::decode_base64;
-use crate::shared::gate::{Gate, REALM_PATTERN};
-use crate::shared::secret::SecretText;
+use crate::shared::auth::base64::decode_base64;
+use crate::shared::auth::credentials::{hide_argument, hide_cookie};
+use crate::shared::auth::gate::{Gate, REALM_PATTERN};
+use crate::shared::auth::secret::SecretText;
 
 pub use self::keys::Algorithm;
 
@@ -162,8 +162,10 @@ impl Identity for TokenKey {
     const ENCRYPTED: &'static [&'static str] = &["secret"];
 
     fn adjust_schema(schema: &mut Value) {
-        let (shared, public): (Vec<_>, Vec<_>) =
-            Algorithm::ALL.iter().map(|algorithm| algorithm.name()).partition(|name| name.starts_with("HS"));
+        let (shared, public): (Vec<_>, Vec<_>) = Algorithm::ALL
+            .iter()
+            .map(|algorithm| algorithm.name())
+            .partition(|name| name.starts_with("HS"));
         schema["dependencies"] = json!({"algorithm": {"oneOf": [
             {"properties": {"algorithm": {"enum": shared, "default": "HS256"}}},
             {
@@ -176,8 +178,8 @@ impl Identity for TokenKey {
     fn prepare(&mut self) -> Result<(), String> {
         self.verifier = if self.algorithm.is_shared_secret() {
             let secret = self.secret.as_ref();
-            let secret = secret
-                .ok_or("property \"secret\" is required when using HS based algorithms")?;
+            let secret =
+                secret.ok_or("property \"secret\" is required when using HS based algorithms")?;
             self.verifier_of(secret)?
         } else {
             let pem = self.public_key.as_deref().filter(|pem| !pem.trim().is_empty());

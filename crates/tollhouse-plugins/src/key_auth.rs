@@ -21,9 +21,9 @@ use serde::Deserialize;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{Category, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step};
 
-use crate::shared::credentials;
-use crate::shared::gate::{Gate, REALM_PATTERN};
-use crate::shared::secret::SecretText;
+use crate::shared::auth::credentials;
+use crate::shared::auth::gate::{Gate, REALM_PATTERN};
+use crate::shared::auth::secret::SecretText;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]

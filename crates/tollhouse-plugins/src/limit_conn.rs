@@ -30,11 +30,11 @@ use tollhouse_plugin::{
     Answer, Category, Flow, LogContext, Phases, Plugin, RequestContext, Scope, Step,
 };
 
-use crate::shared::amount::Amount;
-use crate::shared::body;
-use crate::shared::limit_key::{LimitKey, VariableKeyType};
+use crate::shared::limits::amount::Amount;
+use crate::shared::limits::key::{LimitKey, VariableKeyType};
+use crate::shared::limits::refusal::{Refusal, WhenUnknown, default_rejected_code, step};
+use crate::shared::messages::body;
 use crate::shared::redis::conf::{self, PlainPolicy, Policy};
-use crate::shared::refusal::{Refusal, WhenUnknown, default_rejected_code, step};
 
 use self::holds::{Entered, Hold, Places};
 

@@ -33,11 +33,11 @@ use tollhouse_plugin::{
     Step,
 };
 
-use crate::shared::amount::{Amount, NoAmount};
-use crate::shared::body;
-use crate::shared::limit_key::{KeyType, LimitKey};
+use crate::shared::limits::amount::{Amount, NoAmount};
+use crate::shared::limits::key::{KeyType, LimitKey};
+use crate::shared::limits::refusal::{Refusal, WhenUnknown, default_rejected_code, step};
+use crate::shared::messages::body;
 use crate::shared::redis::conf::{self, Policy};
-use crate::shared::refusal::{Refusal, WhenUnknown, default_rejected_code, step};
 
 use self::backend::{Backend, Verdict};
 use self::group::Group;
@@ -254,8 +254,7 @@ impl Plugin for LimitCount {
             let Ok(limit) = rule.limit(cx) else { return step(self.unknown()) };
             let Some(limit) = limit else { continue };
             let now = cx.now();
-            let verdict =
-                rule.key.with(cx.variables(), |key| self.backend.count(key, limit, now));
+            let verdict = rule.key.with(cx.variables(), |key| self.backend.count(key, limit, now));
             let Some(verdict) = verdict else { continue };
             applied += 1;
             told.0.push((index, verdict.quota()));

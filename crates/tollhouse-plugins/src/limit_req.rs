@@ -28,13 +28,13 @@ use tollhouse_plugin::{
     Answer, Category, Flow, Moment, Phases, Plugin, RequestContext, Scope, Step,
 };
 
-use crate::shared::body;
-use crate::shared::identity::identity;
-use crate::shared::limit_key::{LimitKey, VariableKeyType};
+use crate::shared::confs::identity::identity;
+use crate::shared::limits::key::{LimitKey, VariableKeyType};
+use crate::shared::limits::refusal::{Refusal, WhenUnknown, default_rejected_code};
+use crate::shared::limits::table::{Entry, Prefix, Table};
+use crate::shared::messages::body;
 use crate::shared::redis::conf::{self, PlainPolicy, Policy};
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
-use crate::shared::refusal::{Refusal, WhenUnknown, default_rejected_code};
-use crate::shared::table::{Entry, Prefix, Table};
 
 /// Shorter waits are not worth a timer.
 const DELAY_MIN: Duration = Duration::from_millis(1);
@@ -171,7 +171,9 @@ impl Plugin for LimitReq {
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
         let owner = identity(scope);
         let backend = match Servers::of(config.policy.into(), scope.conf)? {
-            Some(servers) => Backend::Remote(servers.into(), format!("{KEY_PREFIX}:{owner}:").into()),
+            Some(servers) => {
+                Backend::Remote(servers.into(), format!("{KEY_PREFIX}:{owner}:").into())
+            }
             None => {
                 let table = scope.keep(Self::NAME, Table::new);
                 let prefix = table.prefix(&owner);

@@ -31,9 +31,9 @@ use tollhouse_plugin::{
 use tollhouse_stdx::random::Random;
 
 use self::generate::Form;
-use crate::shared::body;
-use crate::shared::header_fields::{self, HeaderFields};
-use crate::shared::text::Text;
+use crate::shared::confs::header_fields::{self, HeaderFields};
+use crate::shared::confs::text::Text;
+use crate::shared::messages::body;
 
 mod generate;
 

@@ -27,9 +27,9 @@ use tollhouse_model::variable::Variable;
 use tollhouse_plugin::exchange::MatchedObject;
 use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
 
+use crate::shared::confs::status::status_of;
 use crate::shared::http_client::{Call, ClientError, HttpClient, Repeat, Reply, Reuse, Target};
-use crate::shared::request_document::{headers_document, query_document, text_of};
-use crate::shared::status::status_of;
+use crate::shared::messages::request_document::{headers_document, query_document, text_of};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -354,7 +354,10 @@ mod tests {
     #[test]
     fn what_is_allowed_passes_with_headers_for_the_node() {
         for (result, edits) in [
-            (r#"{"allow":true,"headers":{"user":"none","x-n":[1,2]}}"#, "+user: none\n+X-N: 1\n+X-N: 2\n-X-Foo\n"),
+            (
+                r#"{"allow":true,"headers":{"user":"none","x-n":[1,2]}}"#,
+                "+user: none\n+X-N: 1\n+X-N: 2\n-X-Foo\n",
+            ),
             (r#"{"allow":true}"#, "-user\n-X-N\n-X-Foo\n"),
         ] {
             let server = agent(result);
@@ -377,7 +380,8 @@ mod tests {
             ("false", 503, ""),
         ] {
             let server = agent(result);
-            let outcome = Harness::new::<Opa>(&conf(&server, json!({}))).request("GET / HTTP/1.1\n\n");
+            let outcome =
+                Harness::new::<Opa>(&conf(&server, json!({}))).request("GET / HTTP/1.1\n\n");
             assert_eq!((outcome.status(), outcome.body()), (status, body), "{result}");
             let expected = result.contains("abcd").then_some("abcd");
             assert_eq!(outcome.header("test"), expected, "{result}");

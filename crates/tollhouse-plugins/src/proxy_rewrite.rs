@@ -28,8 +28,11 @@ use tollhouse_model::template::Template;
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
 
-use crate::shared::substitute::{self, Replacement};
-use crate::shared::{body, headers, patterns, uri};
+use crate::shared::confs::headers;
+use crate::shared::confs::patterns;
+use crate::shared::confs::substitute::{self, Replacement};
+use crate::shared::messages::body;
+use crate::shared::messages::uri;
 
 /// Methods that a request may be turned into.
 const METHODS: [&str; 14] = [

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{Category, Phases, Plugin, RequestContext, Scope, Step};
 
-use crate::shared::addresses::{AddressText, Addresses};
+use crate::shared::confs::addresses::{AddressText, Addresses};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -169,10 +169,18 @@ mod tests {
             ("X-Forwarded-For: 9.9.9.9\n", "remote 9.9.9.9\n", "remote 9.9.9.9\n"),
             ("X-Forwarded-For: 1.1.1.1,  10.0.0.1\n", "remote 10.0.0.1\n", "remote 1.1.1.1\n"),
             ("X-Forwarded-For: 10.0.0.2, 10.0.0.1\n", "remote 10.0.0.1\n", "remote 10.0.0.2\n"),
-            ("X-Forwarded-For: 2.2.2.2, 1.1.1.1,10.0.0.1:9\n", "remote 10.0.0.1\n", "remote 1.1.1.1\n"),
+            (
+                "X-Forwarded-For: 2.2.2.2, 1.1.1.1,10.0.0.1:9\n",
+                "remote 10.0.0.1\n",
+                "remote 1.1.1.1\n",
+            ),
             ("X-Forwarded-For: 1.1.1.1, x, 10.0.0.1\n", "remote 10.0.0.1\n", ""),
             ("X-Forwarded-For: 1.1.1.1, x\n", "", ""),
-            ("X-Forwarded-For: 1.1.1.1\nX-Forwarded-For: 10.0.0.3\n", "remote 10.0.0.3\n", "remote 1.1.1.1\n"),
+            (
+                "X-Forwarded-For: 1.1.1.1\nX-Forwarded-For: 10.0.0.3\n",
+                "remote 10.0.0.3\n",
+                "remote 1.1.1.1\n",
+            ),
             ("", "", ""),
         ] {
             let request = format!("GET / HTTP/1.1\n{lines}\n");

@@ -23,11 +23,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_model::expr::pattern::{Case, Pattern};
 use tollhouse_model::variable::{Lookup, Variable};
-use tollhouse_plugin::{Brand, Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Brand, Category, Flow, Phases, Plugin, RequestContext, Scope, Step,
+};
 
-use crate::shared::status::status_of;
-use crate::shared::substitute::{self, Replacement};
-use crate::shared::{body, patterns, uri};
+use crate::shared::confs::patterns;
+use crate::shared::confs::status::status_of;
+use crate::shared::confs::substitute::{self, Replacement};
+use crate::shared::messages::body;
+use crate::shared::messages::uri;
 
 /// The port that an `https` URI need not name.
 const HTTPS_PORT: u64 = 443;
@@ -151,7 +155,9 @@ impl Redirect {
             Target::Uri(segments) => (concat(segments, cx), self.status),
             Target::Pattern(pattern, replacement) => {
                 match substitute::first(pattern, cx.path(), replacement) {
-                    Ok(Some((location, _))) => (as_browsers_read(location.into()).into_owned(), self.status),
+                    Ok(Some((location, _))) => {
+                        (as_browsers_read(location.into()).into_owned(), self.status)
+                    }
                     Ok(None) => return None,
                     Err(_) => return Some(Answer::status(500)),
                 }
@@ -236,9 +242,9 @@ fn segments(uri: &str) -> Vec<Segment> {
             }
             '$' => {
                 let braced = behind.strip_prefix('{').and_then(|inside| inside.split_once('}'));
-                let braced = braced.map(|(name, _)| name).filter(|name| {
-                    !name.is_empty() && name.chars().all(is_word)
-                });
+                let braced = braced
+                    .map(|(name, _)| name)
+                    .filter(|name| !name.is_empty() && name.chars().all(is_word));
                 match (braced, word(behind)) {
                     (Some(name), _) => {
                         (Segment::Variable(Variable::parse(name)), name.len() + "${}".len())

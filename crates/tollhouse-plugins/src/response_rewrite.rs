@@ -30,10 +30,12 @@ use tollhouse_model::template::Template;
 use tollhouse_plugin::{BodyFilter, Category, Effect, Phases, Plugin, ResponseContext, Scope};
 
 use self::filter::{Filters, FixedBody};
-use crate::shared::compression::Encoding;
-use crate::shared::encoding::decode_base64;
-use crate::shared::substitute::Replacement;
-use crate::shared::{answer_body, headers, patterns};
+use crate::shared::auth::base64::decode_base64;
+use crate::shared::confs::headers;
+use crate::shared::confs::patterns;
+use crate::shared::confs::substitute::Replacement;
+use crate::shared::messages::answer_body;
+use crate::shared::messages::compression::Encoding;
 
 mod filter;
 

@@ -35,8 +35,9 @@ use tollhouse_model::variable::Lookup;
 use tollhouse_model::{Id, Problems, Upstream, schema};
 use tollhouse_plugin::{Category, Flow, Phases, Plugin, RequestContext, Scope, Step, UpstreamRef};
 
-use crate::shared::{body, conditions};
-use crate::shared::identity::identity;
+use crate::shared::confs::conditions;
+use crate::shared::confs::identity::identity;
+use crate::shared::messages::body;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -351,7 +352,11 @@ mod tests {
             ("/?name=all", "2"),
             ("/", "-"),
         ] {
-            assert_eq!(spread(&conf, &format!("GET {target} HTTP/1.1\n\n"), 1), expected, "{target}");
+            assert_eq!(
+                spread(&conf, &format!("GET {target} HTTP/1.1\n\n"), 1),
+                expected,
+                "{target}"
+            );
         }
         for conf in [json!({}), json!({"rules": []})] {
             assert_eq!(spread(&conf, GET, 1), "-");
@@ -368,7 +373,9 @@ mod tests {
             {"upstream": upstream(1), "weight": 2}, {"upstream_id": "b"}, {"weight": 1}]}]});
         let harness = Harness::new::<TrafficSplit>(&conf);
         let upstreams = harness.handler.upstreams();
-        assert!(matches!(upstreams[0], UpstreamRef::Inline(upstream) if upstream.nodes[0].port == 1));
+        assert!(
+            matches!(upstreams[0], UpstreamRef::Inline(upstream) if upstream.nodes[0].port == 1)
+        );
         assert!(matches!(upstreams[1], UpstreamRef::Id(id) if id.as_str() == "b"));
         assert!(matches!(upstreams[2], UpstreamRef::Route));
     }
@@ -401,7 +408,12 @@ mod tests {
         let bad = json!({"type": "roundrobin", "nodes": {"127.0.0.1:1": -1}});
         let conf = json!({"rules": [{"weighted_upstreams": [{"upstream": bad}]}]});
         let refusal = Harness::refusal::<TrafficSplit>(&conf);
-        assert!(refusal.starts_with(&format!("{item}{targets}failed to validate item 1: property \
-            \"upstream\" validation failed: ")), "{refusal}");
+        assert!(
+            refusal.starts_with(&format!(
+                "{item}{targets}failed to validate item 1: property \
+            \"upstream\" validation failed: "
+            )),
+            "{refusal}"
+        );
     }
 }

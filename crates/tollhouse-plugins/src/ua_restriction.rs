@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tollhouse_model::expr::pattern::Case;
 use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
 
-use crate::shared::patterns::Patterns;
+use crate::shared::confs::patterns::Patterns;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -103,8 +103,7 @@ impl UaRestriction {
             if name.eq_ignore_ascii_case(b"user-agent") {
                 is_present = true;
                 // What cannot be decided is taken for what is refused.
-                matches = matches
-                    || patterns.is_match(value.trim_ascii()).unwrap_or(!allows_match);
+                matches = matches || patterns.is_match(value.trim_ascii()).unwrap_or(!allows_match);
             }
         });
         match (is_present, self.missing) {
@@ -165,7 +164,10 @@ mod tests {
         for list in ["allowlist", "denylist"] {
             assert_eq!(body(&json!({list: ["a"], "bypass_missing": true}), ""), "");
         }
-        assert_eq!(body(&json!({"denylist": ["a"], "message": "no"}), ""), "{\"message\":\"no\"}\n");
+        assert_eq!(
+            body(&json!({"denylist": ["a"], "message": "no"}), ""),
+            "{\"message\":\"no\"}\n"
+        );
     }
 
     #[test]

@@ -17,8 +17,8 @@ use serde::Deserialize;
 use tollhouse_model::expr::pattern::Case;
 use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
 
-use crate::shared::patterns::Patterns;
-use crate::shared::status::status_of;
+use crate::shared::confs::patterns::Patterns;
+use crate::shared::confs::status::status_of;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -82,9 +82,9 @@ impl UriBlocker {
             return true;
         }
         let path = cx.path();
-        let is_normal = sent.strip_prefix(path).is_some_and(|rest| {
-            rest.is_empty() || rest.first() == Some(&b'?')
-        });
+        let is_normal = sent
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'?'));
         if is_normal {
             return false;
         }

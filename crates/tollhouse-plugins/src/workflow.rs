@@ -26,10 +26,12 @@ use tollhouse_model::expr::Expr;
 use tollhouse_model::schema::Schema;
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::{
-    Answer, Category, Flow, LogContext, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
+    Answer, Category, Flow, LogContext, Phases, Plugin, RequestContext, ResponseContext, Scope,
+    Step,
 };
 
-use crate::shared::{body, conditions};
+use crate::shared::confs::conditions;
+use crate::shared::messages::body;
 
 /// What requests are told that a rule turns away.
 const REJECTED: &str = "rejected by workflow";

@@ -177,8 +177,13 @@ fn bad_confs_are_refused() {
         "allow_credential": true,
     });
     assert_eq!(Harness::refusal::<Cors>(&good), "");
-    let fields =
-        ["allow_origins", "allow_methods", "allow_headers", "expose_headers", "timing_allow_origins"];
+    let fields = [
+        "allow_origins",
+        "allow_methods",
+        "allow_headers",
+        "expose_headers",
+        "timing_allow_origins",
+    ];
     for field in fields {
         let mut conf = good.clone();
         conf[field] = json!("*");

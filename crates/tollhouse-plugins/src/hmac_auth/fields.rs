@@ -54,7 +54,8 @@ mod tests {
 
     fn shown(header: &str) -> Option<String> {
         let fields = Fields::parse(header.as_bytes())?;
-        let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or(b"-")).into_owned();
+        let text =
+            |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or(b"-")).into_owned();
         let headers: Vec<String> = fields.headers().map(|name| text(Some(name))).collect();
         let (key, algorithm) = (text(fields.key_id), text(fields.algorithm));
         Some(format!("{key} {algorithm} {} {}", text(fields.signature), headers.join("|")))

@@ -110,7 +110,11 @@ fn bodies_are_in_the_entry_where_the_conf_wants_them() {
         (json!({}), None, None),
         (json!({"include_req_body": true}), Some("abcde"), None),
         (json!({"include_req_body": true, "max_req_body_bytes": 3}), Some("abc"), None),
-        (json!({"include_req_body": true, "include_req_body_expr": on("arg_log")}), Some("abcde"), None),
+        (
+            json!({"include_req_body": true, "include_req_body_expr": on("arg_log")}),
+            Some("abcde"),
+            None,
+        ),
         (json!({"include_req_body": true, "include_req_body_expr": on("arg_x")}), None, None),
         (json!({"include_resp_body": true}), None, Some("hello world")),
         (json!({"include_resp_body": true, "max_resp_body_bytes": 8}), None, Some("hello wo")),
@@ -158,7 +162,11 @@ fn a_format_replaces_the_entry_and_route_beats_metadata() {
 fn a_batch_is_an_array_or_lines() {
     for (method, content_type, expected) in [
         ("json", "application/json", r#"[{"a":"/1","route_id":"r1"},{"a":"/2","route_id":"r1"}]"#),
-        ("new_line", "text/plain", "{\"a\":\"/1\",\"route_id\":\"r1\"}\n{\"a\":\"/2\",\"route_id\":\"r1\"}"),
+        (
+            "new_line",
+            "text/plain",
+            "{\"a\":\"/1\",\"route_id\":\"r1\"}\n{\"a\":\"/2\",\"route_id\":\"r1\"}",
+        ),
     ] {
         let conf = json!({
             "batch_max_size": 2, "concat_method": method,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::token::Token;
-use crate::shared::encoding::decode_base64;
+use crate::shared::auth::base64::decode_base64;
 
 /// How a token is signed (RFC 7518 §3.1, RFC 8037 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
@@ -135,8 +135,7 @@ fn der_of(pem: &str) -> Option<Vec<u8>> {
     ["PUBLIC KEY", "RSA PUBLIC KEY"].iter().find_map(|label| {
         let (_, rest) = pem.split_once(&format!("-----BEGIN {label}-----"))?;
         let (content, _) = rest.split_once("-----END ")?;
-        let encoded: Vec<u8> =
-            content.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        let encoded: Vec<u8> = content.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
         decode_base64(&encoded)
     })
 }

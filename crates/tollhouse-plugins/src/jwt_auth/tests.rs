@@ -81,7 +81,14 @@ fn what_is_no_token_is_told_so() {
     let good = good();
     let not_an_object = format!("{}.{}.x", encoded(&json!({"alg": "HS256"})), encoded(&json!([1])));
     let cases = [
-        "", "a", "a.b", "a.b.c", "Basic abc", "....", &format!("{good}.x"), &format!("!{good}"),
+        "",
+        "a",
+        "a.b",
+        "a.b.c",
+        "Basic abc",
+        "....",
+        &format!("{good}.x"),
+        &format!("!{good}"),
         &not_an_object,
     ]
     .map(str::to_owned);
@@ -195,10 +202,13 @@ fn tokens_of_another_implementation_are_verified_by_every_algorithm() {
     };
     let tokens = file("tokens.txt");
     let lines: Vec<&str> = tokens.lines().filter(|line| !line.starts_with('#')).collect();
-    let covered = |algorithm: &&Algorithm| lines.iter().any(|line| line.starts_with(algorithm.name()));
+    let covered =
+        |algorithm: &&Algorithm| lines.iter().any(|line| line.starts_with(algorithm.name()));
     assert_eq!(Algorithm::ALL.iter().filter(covered).count(), Algorithm::ALL.len() - 3);
     for line in &lines {
-        let [algorithm, key, token] = *line.split(' ').collect::<Vec<_>>() else { panic!("{line}") };
+        let [algorithm, key, token] = *line.split(' ').collect::<Vec<_>>() else {
+            panic!("{line}")
+        };
         let conf = json!({
             "key": "my-key", "algorithm": algorithm, "public_key": file(&format!("{key}.pem")),
         });
@@ -209,7 +219,8 @@ fn tokens_of_another_implementation_are_verified_by_every_algorithm() {
         };
         assert_eq!(send(token).consumer.as_deref(), Some("jack"), "{algorithm}");
         let (text, _) = token.rsplit_once('.').expect("three parts");
-        for forged in [format!("{text}."), format!("{text}.AAAA"), token.replace(".eyJr", ".eyJs")] {
+        for forged in [format!("{text}."), format!("{text}.AAAA"), token.replace(".eyJr", ".eyJs")]
+        {
             assert!(!send(&forged).passes(), "{algorithm}: {forged}");
         }
     }
@@ -217,18 +228,19 @@ fn tokens_of_another_implementation_are_verified_by_every_algorithm() {
 
 #[test]
 fn every_shared_secret_algorithm_is_verified() {
-    for (name, mac) in [
-        ("HS256", hmac::HMAC_SHA256),
-        ("HS384", hmac::HMAC_SHA384),
-        ("HS512", hmac::HMAC_SHA512),
-    ] {
+    for (name, mac) in
+        [("HS256", hmac::HMAC_SHA256), ("HS384", hmac::HMAC_SHA384), ("HS512", hmac::HMAC_SHA512)]
+    {
         // `bXktc2VjcmV0` is `my-secret`.
         for (secret, is_base64) in [("my-secret", false), ("bXktc2VjcmV0", true)] {
             let conf = json!({
                 "key": "my-key", "secret": secret, "algorithm": name, "base64_secret": is_base64,
             });
-            let text =
-                format!("{}.{}", encoded(&json!({"alg": name})), encoded(&json!({"key": "my-key"})));
+            let text = format!(
+                "{}.{}",
+                encoded(&json!({"alg": name})),
+                encoded(&json!({"key": "my-key"}))
+            );
             let signature = hmac::sign(&hmac::Key::new(mac, b"my-secret"), text.as_bytes());
             let token = format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature));
             let harness = Harness::new::<JwtAuth>(&json!({}));
@@ -266,19 +278,13 @@ fn bad_keys_of_consumers_are_refused() {
                      value should match only one schema, but matches none";
     for (conf, expected) in [
         (json!({}), "property \"key\" is required"),
-        (
-            json!({"key": "a"}),
-            "property \"secret\" is required when using HS based algorithms",
-        ),
+        (json!({"key": "a"}), "property \"secret\" is required when using HS based algorithms"),
         (
             json!({"key": "a", "secret": "!", "base64_secret": true}),
             "base64_secret required but the secret is not in base64 format",
         ),
         (json!({"key": "a", "algorithm": "RS256"}), no_branch),
-        (
-            json!({"key": "a", "algorithm": "RS256", "public_key": ""}),
-            "missing valid public key",
-        ),
+        (json!({"key": "a", "algorithm": "RS256", "public_key": ""}), "missing valid public key"),
         (
             json!({"key": "a", "algorithm": "XS256"}),
             "property \"algorithm\" validation failed: matches none of the enum values",

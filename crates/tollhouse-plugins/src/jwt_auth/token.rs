@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::shared::encoding::decode_base64_url;
+use crate::shared::auth::base64::decode_base64_url;
 
 /// A token of which nothing is verified yet.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use redis::Script;
 use serde_json::Value;
 use tollhouse_plugin::{Moment, Scope};
 
-use crate::shared::identity::identity;
+use crate::shared::confs::identity::identity;
+use crate::shared::limits::table::{After, Entry, Prefix, Table, Tag};
 use crate::shared::redis::conf::Policy;
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
-use crate::shared::table::{After, Entry, Prefix, Table, Tag};
 
 /// Seconds that a request counts in Redis whose end nobody told, unless the conf says otherwise.
 pub(super) const DEFAULT_KEY_TTL_SECONDS: u64 = 3600;

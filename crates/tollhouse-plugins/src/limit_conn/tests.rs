@@ -11,8 +11,7 @@ use crate::shared::redis::server::{RedisServer, free_port};
 const GET: &str = "GET / HTTP/1.1\n\n";
 
 fn conf(extra: &Value) -> Value {
-    let mut conf =
-        json!({"conn": 1, "burst": 1, "default_conn_delay": 0.1, "key": "remote_addr"});
+    let mut conf = json!({"conn": 1, "burst": 1, "default_conn_delay": 0.1, "key": "remote_addr"});
     conf.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     conf
 }
@@ -45,17 +44,13 @@ fn so_many_are_under_way_some_wait_the_rest_is_turned_away() {
 
 #[test]
 fn the_time_that_requests_take_is_learned() {
-    for (extra, expected) in [
-        (json!({}), "+300"),
-        (json!({"only_use_default_delay": true}), "+100"),
-    ] {
+    for (extra, expected) in
+        [(json!({}), "+300"), (json!({"only_use_default_delay": true}), "+100")]
+    {
         let mut harness = Harness::new::<LimitConn>(&conf(&extra));
         let (mut first, _) = start(&mut harness, GET);
-        let transfer = Transfer {
-            is_upstream_answer: true,
-            upstream_ms: Some(500),
-            ..Transfer::default()
-        };
+        let transfer =
+            Transfer { is_upstream_answer: true, upstream_ms: Some(500), ..Transfer::default() };
         harness.log(&mut first, transfer);
         let (_under_way, _) = start(&mut harness, GET);
         assert_eq!(start(&mut harness, GET).1, expected, "{extra}");
@@ -142,7 +137,9 @@ fn a_rule_is_skipped_where_its_limit_would_stand_in_the_body_too() {
         {"conn": "${post_arg_conn}", "burst": 0, "key": "${http_x_user}"},
         {"conn": 1, "burst": 0, "key": "${http_x_project}"},
     ]});
-    for (body, expected) in [("", ["+0", "503"]), ("conn=x", ["+0", "503"]), ("conn=9", ["+0", "503"])] {
+    for (body, expected) in
+        [("", ["+0", "503"]), ("conn=x", ["+0", "503"]), ("conn=9", ["+0", "503"])]
+    {
         let mut harness = Harness::new::<LimitConn>(&conf);
         let request = format!("POST / HTTP/1.1\nX-User: a\nX-Project: b\n\n{body}");
         let started: Vec<_> = (0..2).map(|_| start(&mut harness, &request)).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollhouse_plugin::{Moment, Scope};
 
-use crate::shared::identity::identity;
+use crate::shared::confs::identity::identity;
 use crate::shared::redis::{Servers, Unavailable};
 
 use super::delayed::Delayed;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tollhouse_plugin::Moment;
 
+use crate::shared::limits::table::{After, Entry, Prefix, Table};
 use crate::shared::redis::Unavailable;
-use crate::shared::table::{After, Entry, Prefix, Table};
 
 use super::Limit;
 use super::backend::Verdict;
@@ -80,12 +80,7 @@ impl Delayed {
     }
 
     /// Counts a request. Only the first one of a window waits for Redis.
-    pub(super) async fn count(
-        self: &Arc<Self>,
-        key: &[u8],
-        limit: Limit,
-        now: Moment,
-    ) -> Verdict {
+    pub(super) async fn count(self: &Arc<Self>, key: &[u8], limit: Limit, now: Moment) -> Verdict {
         // A window that a request's variables made shorter than the interval never agrees.
         if Duration::from_millis(limit.window_ms) <= self.interval
             && let Ok(verdict) = self.counts.count(key, limit, now).await
@@ -94,9 +89,8 @@ impl Delayed {
         }
         let tag = self.prefix.tag(&[key]);
         let now_ms = self.now_ms();
-        let counted = self.table.change(tag, now_ms, |known| {
-            (known.count(limit, now_ms), After::Kept)
-        });
+        let counted =
+            self.table.change(tag, now_ms, |known| (known.count(limit, now_ms), After::Kept));
         let (verdict, begins) = match counted {
             Some(counted) => counted,
             None => match self.counts.add(key, 1, limit).await {

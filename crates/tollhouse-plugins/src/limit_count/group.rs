@@ -35,7 +35,8 @@ impl Group {
             judged.pop_front();
         }
         let conf = own_fields(scope.conf);
-        let group = scope.keep(&format!("limit-count group {name}"), || Self { conf: conf.clone() });
+        let group =
+            scope.keep(&format!("limit-count group {name}"), || Self { conf: conf.clone() });
         if group.conf != conf {
             return Err("group conf mismatched".into());
         }

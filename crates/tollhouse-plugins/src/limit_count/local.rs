@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollhouse_plugin::{Moment, Scope};
 
-use crate::shared::table::{Entry, Prefix, Table};
+use crate::shared::limits::table::{Entry, Prefix, Table};
 
 use super::backend::Verdict;
 use super::quota::Quota;

@@ -44,8 +44,7 @@ fn gateways_count_together() {
 #[test]
 fn a_sliding_window_weighs_the_one_before() {
     let Some(server) = RedisServer::start(&[]) else { return };
-    let conf =
-        conf(server.port, json!({"count": 4, "time_window": 10, "window_type": "sliding"}));
+    let conf = conf(server.port, json!({"count": 4, "time_window": 10, "window_type": "sliding"}));
     let mut harness = Harness::new::<LimitCount>(&conf);
     harness.now_ms = 1_700_000_005_000;
     let statuses = |harness: &mut Harness, times: usize| -> Vec<u16> {
@@ -102,8 +101,13 @@ fn with_an_interval_requests_agree_with_redis_now_and_then() {
         .expect("a runtime");
     let catalogue = tollhouse_plugin::Catalogue::empty();
     let counts = |services: &Arc<Services>| {
-        let scope = Scope { owner: "routes/1", conf: &conf, metadata: None, catalogue: &catalogue,
-            services };
+        let scope = Scope {
+            owner: "routes/1",
+            conf: &conf,
+            metadata: None,
+            catalogue: &catalogue,
+            services,
+        };
         let config = serde_json::from_value(conf.clone()).expect("the conf is good");
         Backend::of(&config, &scope).expect("the conf is good")
     };
@@ -111,7 +115,9 @@ fn with_an_interval_requests_agree_with_redis_now_and_then() {
     let (first, second) = (counts(&first), counts(&second));
     let limit = Limit { count: 3, window_ms: 60_000 };
     let now = tollhouse_plugin::Moment { monotonic_ms: 0, unix_ms: 0 };
-    let used = || server.ask(&["--raw", "eval", "return redis.call('GET', redis.call('KEYS', '*')[1])", "0"]);
+    let used = || {
+        server.ask(&["--raw", "eval", "return redis.call('GET', redis.call('KEYS', '*')[1])", "0"])
+    };
     runtime.block_on(async {
         let remaining = async |backend: &Backend| {
             backend.ask(b"k", limit, now).await.map(|verdict| verdict.quota().remaining)

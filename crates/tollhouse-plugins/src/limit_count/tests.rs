@@ -170,8 +170,7 @@ fn a_rule_without_a_limit_for_the_request_is_skipped() {
 
 #[test]
 fn a_sliding_window_weighs_the_one_before() {
-    let mut harness =
-        harness(json!({"count": 4, "time_window": 10, "window_type": "sliding"}));
+    let mut harness = harness(json!({"count": 4, "time_window": 10, "window_type": "sliding"}));
     // Windows are aligned to the clock; this one is about to end.
     harness.now_ms = 1_700_000_005_000;
     assert_eq!(quota(&mut harness, GET), "4/3/5");

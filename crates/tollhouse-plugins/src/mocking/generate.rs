@@ -73,7 +73,9 @@ impl Maker<'_> {
 
     fn object(&mut self, schema: &Map<String, Value>) -> Value {
         let mut object = Map::new();
-        for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        for (name, property) in
+            schema.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
             if let Some(value) = self.value(property) {
                 object.insert(name.clone(), value);
             }

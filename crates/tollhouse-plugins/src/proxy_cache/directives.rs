@@ -2,7 +2,7 @@
 
 use tollhouse_plugin::ResponseContext;
 
-use crate::shared::http_date::parse_http_date;
+use crate::shared::messages::http_date::parse_http_date;
 
 /// Directives of a `Cache-Control` header.
 #[derive(Debug, Default)]

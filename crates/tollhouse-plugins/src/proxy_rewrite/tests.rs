@@ -24,7 +24,11 @@ fn the_uri_is_replaced_and_the_query_kept() {
         ("/x/${arg_none}", "/old", "uri /x/\n"),
         ("/$arg_a", "/old?a=b%3Fc", "uri /b%253Fc?a=b%3Fc\n"),
         ("/$arg_a", "/old?a=b%3Fc%3Fd%20e", "uri /b%253Fc%253Fd%20e?a=b%3Fc%3Fd%20e\n"),
-        ("/a?p=$arg_q", "/?q=1%20H%0d%0aB:%3f%23", "uri /a?p=1%20H%0D%0AB:%3F%23&q=1%20H%0d%0aB:%3f%23\n"),
+        (
+            "/a?p=$arg_q",
+            "/?q=1%20H%0d%0aB:%3f%23",
+            "uri /a?p=1%20H%0D%0AB:%3F%23&q=1%20H%0d%0aB:%3f%23\n",
+        ),
         ("/a b", "/old", "uri /a%20b\n"),
         ("/same", "/same", ""),
     ] {
@@ -51,8 +55,7 @@ fn the_first_pattern_that_matches_counts() {
 fn the_real_uri_is_left_as_sent() {
     let conf = json!({"use_real_request_uri_unsafe": true});
     assert_eq!(edits(conf, "/a%2Fb//c?d=%20"), "");
-    let conf =
-        json!({"use_real_request_uri_unsafe": true, "regex_uri": ["^/a(.*)", "/x$1"]});
+    let conf = json!({"use_real_request_uri_unsafe": true, "regex_uri": ["^/a(.*)", "/x$1"]});
     assert_eq!(edits(conf, "/a%2Fb?d=1"), "uri /x%2Fb?d=1\n");
     let conf = json!({"use_real_request_uri_unsafe": true, "uri": "/x%2Fy"});
     assert_eq!(edits(conf, "/a?b=1"), "uri /x%2Fy?b=1\n");
@@ -114,7 +117,10 @@ fn a_pattern_without_end_is_answered_by_500() {
 fn bad_confs_are_refused() {
     for (conf, expected) in [
         (json!({"uri": "a"}), "property \"uri\" validation failed: failed to match pattern"),
-        (json!({"method": "GET1"}), "property \"method\" validation failed: matches none of the enum"),
+        (
+            json!({"method": "GET1"}),
+            "property \"method\" validation failed: matches none of the enum",
+        ),
         (json!({"host": "a_b"}), "property \"host\" validation failed: failed to match pattern"),
         (
             json!({"regex_uri": ["^/a"]}),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tollhouse_plugin::BodyFilter;
 
 use super::{Filter, Reach};
-use crate::shared::compression::Encoding;
-use crate::shared::substitute;
+use crate::shared::confs::substitute;
+use crate::shared::messages::compression::Encoding;
 
 /// A body instead of the one that there is.
 pub(super) struct FixedBody(pub Arc<[u8]>);

@@ -132,8 +132,14 @@ fn bad_confs_are_refused() {
     let filter = |conf: Value| json!({"filters": [conf]});
     let item = "property \"filters\" validation failed: failed to validate item 1: ";
     for (conf, expected) in [
-        (json!({"status_code": 599}), "property \"status_code\" validation failed: expected 599 to"),
-        (json!({"body": 2}), "property \"body\" validation failed: wrong type: expected string, got"),
+        (
+            json!({"status_code": 599}),
+            "property \"status_code\" validation failed: expected 599 to",
+        ),
+        (
+            json!({"body": 2}),
+            "property \"body\" validation failed: wrong type: expected string, got",
+        ),
         (json!({"body": "", "body_base64": true}), "invalid base64 content"),
         (json!({"body_base64": true}), "invalid base64 content"),
         (json!({"body": "a*", "body_base64": true}), "invalid base64 content"),

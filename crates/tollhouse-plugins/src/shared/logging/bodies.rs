@@ -10,7 +10,7 @@ use tollhouse_plugin::{
 };
 
 use super::BodyFields;
-use crate::shared::conditions;
+use crate::shared::confs::conditions;
 
 /// Longest request body that is read for a log; a longer one is passed on without being logged.
 const READ_BYTES_MAX: u64 = 64 << 20;

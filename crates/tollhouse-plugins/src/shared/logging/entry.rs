@@ -10,7 +10,7 @@ use tollhouse_stdx::civil::CivilTime;
 use super::bodies::{Bodies, Collected};
 use super::format::Fields;
 use super::{BodyFields, FormatFields, hostname};
-use crate::shared::request_document::{headers_document, query_document, text};
+use crate::shared::messages::request_document::{headers_document, query_document, text};
 
 /// Makes entries.
 #[derive(Debug)]

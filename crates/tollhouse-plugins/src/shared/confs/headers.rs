@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::shared::lua_number::lua_number;
+use crate::shared::confs::lua_number::lua_number;
 
 /// Whether a conf is of the newer form.
 pub(crate) fn is_structured(headers: &Map<String, Value>) -> bool {

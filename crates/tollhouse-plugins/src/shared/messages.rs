@@ -1,0 +1,9 @@
+//! Parts of HTTP messages that several plugins read or write: bodies and their encodings, dates,
+//! targets, and a request as a document.
+
+pub(crate) mod answer_body;
+pub(crate) mod body;
+pub(crate) mod compression;
+pub(crate) mod http_date;
+pub(crate) mod request_document;
+pub(crate) mod uri;

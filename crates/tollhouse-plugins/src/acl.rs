@@ -24,6 +24,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_plugin::{Answer, Category, Consumer, Phases, Plugin, RequestContext, Scope, Step};
 
+use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::status::status_of;
 
 /// Labels, each with the values that count.
@@ -66,12 +67,9 @@ pub enum Parser {
     Table,
 }
 
-fn default_field() -> String {
-    "groups".into()
-}
-
-fn default_status() -> i64 {
-    403
+defaults! {
+    default_field: String = "groups".into();
+    default_status: i64 = 403;
 }
 
 /// The plugin.

@@ -30,6 +30,7 @@ use tollhouse_plugin::{
     Answer, Category, LogContext, Moment, Phases, Plugin, RequestContext, Scope, Step,
 };
 
+use crate::shared::confs::defaults::defaults;
 use crate::shared::limits::table::{After, Entry, Prefix, Table, Tag};
 
 /// What a route says.
@@ -103,20 +104,11 @@ impl Default for Healthy {
     }
 }
 
-fn default_max_breaker_sec() -> u64 {
-    300
-}
-
-fn default_unhealthy_statuses() -> Vec<u16> {
-    vec![500]
-}
-
-fn default_healthy_statuses() -> Vec<u16> {
-    vec![200]
-}
-
-fn default_count() -> u64 {
-    3
+defaults! {
+    default_max_breaker_sec: u64 = 300;
+    default_unhealthy_statuses: Vec<u16> = vec![500];
+    default_healthy_statuses: Vec<u16> = vec![200];
+    default_count: u64 = 3;
 }
 
 /// The plugin.

@@ -23,6 +23,7 @@ use tollhouse_plugin::{Category, ConsumerSpec, Phases, Plugin, RequestContext, S
 use crate::shared::auth::base64::decode_base64;
 use crate::shared::auth::gate::{Gate, REALM_PATTERN};
 use crate::shared::auth::secret::SecretText;
+use crate::shared::confs::defaults::defaults;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -39,8 +40,8 @@ pub struct Config {
     pub realm: String,
 }
 
-fn default_realm() -> String {
-    "basic".into()
+defaults! {
+    default_realm: String = "basic".into();
 }
 
 /// What a consumer says.

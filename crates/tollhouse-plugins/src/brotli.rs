@@ -24,6 +24,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_plugin::{BodyFilter, Category, Phases, Plugin, ResponseContext, Scope};
 
+use crate::shared::confs::defaults::defaults;
 use crate::shared::messages::answer_body::forget_old_body;
 use crate::shared::messages::compression::{self, Conditions, Flush, Types};
 
@@ -61,12 +62,9 @@ pub struct Config {
     pub vary: Option<bool>,
 }
 
-fn default_level() -> i32 {
-    6
-}
-
-fn default_window() -> i32 {
-    19
+defaults! {
+    default_level: i32 = 6;
+    default_window: i32 = 19;
 }
 
 /// The plugin.

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
 
+use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::status::status_of;
 
 /// Methods that a rule may name.
@@ -85,8 +86,8 @@ impl Subject {
     }
 }
 
-fn default_status() -> i64 {
-    403
+defaults! {
+    default_status: i64 = 403;
 }
 
 /// The plugin.

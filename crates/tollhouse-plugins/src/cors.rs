@@ -32,6 +32,7 @@ use tollhouse_plugin::{
     Answer, Category, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
 };
 
+use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns::Patterns;
 
 /// What a route says.
@@ -90,8 +91,8 @@ fn all() -> String {
     "*".into()
 }
 
-fn default_max_age() -> i64 {
-    5
+defaults! {
+    default_max_age: i64 = 5;
 }
 
 /// The plugin.

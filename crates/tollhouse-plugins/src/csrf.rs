@@ -25,6 +25,7 @@ use tollhouse_plugin::{
 
 use crate::shared::auth::base64::{decode_base64, encode_base64};
 use crate::shared::auth::secret::{SecretText, are_equal};
+use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::lua_number::lua_number;
 use crate::shared::messages::http_date::cookie_date;
 
@@ -44,12 +45,9 @@ pub struct Config {
     pub name: String,
 }
 
-fn default_expires() -> i64 {
-    7_200
-}
-
-fn default_name() -> String {
-    "apisix-csrf-token".into()
+defaults! {
+    default_expires: i64 = 7_200;
+    default_name: String = "apisix-csrf-token".into();
 }
 
 /// The plugin.

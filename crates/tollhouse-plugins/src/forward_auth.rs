@@ -33,6 +33,7 @@ use tollhouse_plugin::{
     Answer, BodyError, Category, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
 
+use crate::shared::confs::defaults::{default_true, defaults};
 use crate::shared::confs::header_fields;
 use crate::shared::confs::text::Text;
 use crate::shared::http_client::{Call, ClientError, HttpClient, Repeat, Reply, Reuse, Target};
@@ -98,28 +99,12 @@ pub enum RequestMethod {
     Post,
 }
 
-fn default_status_on_error() -> u16 {
-    403
-}
-
-fn default_true() -> bool {
-    true
-}
-
-fn default_timeout() -> u64 {
-    3_000
-}
-
-fn default_keepalive_timeout() -> u64 {
-    60_000
-}
-
-fn default_keepalive_pool() -> u64 {
-    5
-}
-
-fn default_max_req_body_size() -> u64 {
-    64 << 20
+defaults! {
+    default_status_on_error: u16 = 403;
+    default_timeout: u64 = 3_000;
+    default_keepalive_timeout: u64 = 60_000;
+    default_keepalive_pool: u64 = 5;
+    default_max_req_body_size: u64 = 64 << 20;
 }
 
 /// The plugin.

@@ -23,6 +23,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tollhouse_plugin::{BodyFilter, Category, Phases, Plugin, ResponseContext, Scope};
 
+use crate::shared::confs::defaults::defaults;
 use crate::shared::messages::compression::{self, Conditions, Flush, Types};
 
 /// What a route says.
@@ -68,16 +69,10 @@ impl Default for Buffers {
     }
 }
 
-fn default_level() -> u32 {
-    1
-}
-
-fn default_buffers() -> u64 {
-    32
-}
-
-fn default_buffer_bytes() -> u64 {
-    4096
+defaults! {
+    default_level: u32 = 1;
+    default_buffers: u64 = 32;
+    default_buffer_bytes: u64 = 4096;
 }
 
 /// The plugin.

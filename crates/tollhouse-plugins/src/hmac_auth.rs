@@ -34,6 +34,7 @@ use self::fields::Fields;
 use crate::shared::auth::base64::{decode_base64, encode_base64};
 use crate::shared::auth::gate::{Gate, REALM_PATTERN};
 use crate::shared::auth::secret::{SecretText, are_equal};
+use crate::shared::confs::defaults::defaults;
 use crate::shared::messages::http_date::parse_http_date;
 
 mod fields;
@@ -116,24 +117,12 @@ impl Algorithm {
     }
 }
 
-fn default_algorithms() -> Vec<Algorithm> {
-    Algorithm::ALL.to_vec()
-}
-
-fn default_clock_skew() -> i64 {
-    300
-}
-
-fn default_signed_headers() -> Vec<String> {
-    vec!["date".into()]
-}
-
-fn default_body_bytes_max() -> i64 {
-    64 << 20
-}
-
-fn default_realm() -> String {
-    "hmac".into()
+defaults! {
+    default_algorithms: Vec<Algorithm> = Algorithm::ALL.to_vec();
+    default_clock_skew: i64 = 300;
+    default_signed_headers: Vec<String> = vec!["date".into()];
+    default_body_bytes_max: i64 = 64 << 20;
+    default_realm: String = "hmac".into();
 }
 
 /// What a consumer says.

@@ -30,6 +30,7 @@ use tollhouse_plugin::{
 };
 
 use crate::shared::auth::secret::SecretText;
+use crate::shared::confs::defaults::defaults;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 use crate::shared::logging::batch::{Batches, Delivery};
 use crate::shared::logging::pending::ENTRIES_MAX;
@@ -81,8 +82,8 @@ pub enum ConcatMethod {
     NewLine,
 }
 
-fn default_timeout() -> u64 {
-    3
+defaults! {
+    default_timeout: u64 = 3;
 }
 
 /// The plugin.

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::shared::confs::addresses::{AddressText, Addresses};
+use crate::shared::confs::defaults::defaults;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -38,12 +39,9 @@ pub struct Config {
     pub blacklist: Option<Vec<AddressText>>,
 }
 
-fn default_message() -> String {
-    "Your IP address is not allowed".into()
-}
-
-fn default_response_code() -> u16 {
-    403
+defaults! {
+    default_message: String = "Your IP address is not allowed".into();
+    default_response_code: u16 = 403;
 }
 
 /// The plugin.

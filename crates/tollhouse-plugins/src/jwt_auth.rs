@@ -36,6 +36,7 @@ use crate::shared::auth::base64::decode_base64;
 use crate::shared::auth::credentials::{hide_argument, hide_cookie};
 use crate::shared::auth::gate::{Gate, REALM_PATTERN};
 use crate::shared::auth::secret::SecretText;
+use crate::shared::confs::defaults::defaults;
 
 pub use self::keys::Algorithm;
 
@@ -106,20 +107,12 @@ impl Claim {
     }
 }
 
-fn default_header() -> String {
-    "authorization".into()
-}
-
-fn default_name() -> String {
-    "jwt".into()
-}
-
-fn default_claim() -> String {
-    "key".into()
-}
-
-fn default_realm() -> String {
-    "jwt".into()
+defaults! {
+    default_header: String = "authorization".into();
+    default_name: String = "jwt".into();
+    default_claim: String = "key".into();
+    default_realm: String = "jwt".into();
+    default_lifetime: i64 = 86_400;
 }
 
 /// What a consumer says.
@@ -151,10 +144,6 @@ pub struct TokenKey {
     #[serde(skip)]
     #[schemars(skip)]
     verifier: Option<Verifier>,
-}
-
-fn default_lifetime() -> i64 {
-    86_400
 }
 
 impl Identity for TokenKey {

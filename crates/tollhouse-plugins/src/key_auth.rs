@@ -24,6 +24,7 @@ use tollhouse_plugin::{Category, ConsumerSpec, Phases, Plugin, RequestContext, S
 use crate::shared::auth::credentials;
 use crate::shared::auth::gate::{Gate, REALM_PATTERN};
 use crate::shared::auth::secret::SecretText;
+use crate::shared::confs::defaults::defaults;
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -46,12 +47,9 @@ pub struct Config {
     pub realm: String,
 }
 
-fn default_name() -> String {
-    "apikey".into()
-}
-
-fn default_realm() -> String {
-    "key".into()
+defaults! {
+    default_name: String = "apikey".into();
+    default_realm: String = "key".into();
 }
 
 /// What a consumer says.

@@ -33,6 +33,7 @@ use tollhouse_plugin::{
     Step,
 };
 
+use crate::shared::confs::defaults::{default_true, defaults};
 use crate::shared::limits::amount::{Amount, NoAmount};
 use crate::shared::limits::key::{KeyType, LimitKey};
 use crate::shared::limits::refusal::{Refusal, WhenUnknown, default_rejected_code, step};
@@ -144,28 +145,12 @@ pub struct Metadata {
     pub reset_header: String,
 }
 
-fn default_key() -> String {
-    "remote_addr".into()
-}
-
-fn default_true() -> bool {
-    true
-}
-
-fn default_sync_interval() -> f64 {
-    NO_SYNC_INTERVAL
-}
-
-fn default_limit_header() -> String {
-    "X-RateLimit-Limit".into()
-}
-
-fn default_remaining_header() -> String {
-    "X-RateLimit-Remaining".into()
-}
-
-fn default_reset_header() -> String {
-    "X-RateLimit-Reset".into()
+defaults! {
+    default_key: String = "remote_addr".into();
+    default_sync_interval: f64 = NO_SYNC_INTERVAL;
+    default_limit_header: String = "X-RateLimit-Limit".into();
+    default_remaining_header: String = "X-RateLimit-Remaining".into();
+    default_reset_header: String = "X-RateLimit-Reset".into();
 }
 
 /// The plugin.

@@ -31,6 +31,7 @@ use tollhouse_plugin::{
 use tollhouse_stdx::random::Random;
 
 use self::generate::Form;
+use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::header_fields::{self, HeaderFields};
 use crate::shared::confs::text::Text;
 use crate::shared::messages::body;
@@ -61,16 +62,13 @@ pub struct Config {
     pub response_headers: Option<Map<String, Value>>,
 }
 
-fn default_response_status() -> u16 {
-    200
+defaults! {
+    default_response_status: u16 = 200;
+    default_with_mock_header: bool = true;
 }
 
 fn default_content_type() -> String {
     "application/json;charset=utf8".into()
-}
-
-fn default_with_mock_header() -> bool {
-    true
 }
 
 /// The plugin.

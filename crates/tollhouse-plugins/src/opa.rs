@@ -27,6 +27,7 @@ use tollhouse_model::variable::Variable;
 use tollhouse_plugin::exchange::MatchedObject;
 use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
 
+use crate::shared::confs::defaults::{default_true, defaults};
 use crate::shared::confs::status::status_of;
 use crate::shared::http_client::{Call, ClientError, HttpClient, Repeat, Reply, Reuse, Target};
 use crate::shared::messages::request_document::{headers_document, query_document, text_of};
@@ -71,20 +72,10 @@ pub struct Config {
     pub with_consumer: bool,
 }
 
-fn default_true() -> bool {
-    true
-}
-
-fn default_timeout() -> u64 {
-    3_000
-}
-
-fn default_keepalive_timeout() -> u64 {
-    60_000
-}
-
-fn default_keepalive_pool() -> u64 {
-    5
+defaults! {
+    default_timeout: u64 = 3_000;
+    default_keepalive_timeout: u64 = 60_000;
+    default_keepalive_pool: u64 = 5;
 }
 
 /// The plugin.

@@ -50,6 +50,8 @@ use self::item::{Found, Stored, VaryIndex};
 use self::key::Parts;
 use self::store::{Headed, Keeper, Saver, Zone};
 
+use crate::shared::confs::defaults::{default_true, defaults};
+
 mod contents;
 mod directives;
 mod disk;
@@ -146,32 +148,13 @@ impl Method {
     }
 }
 
-fn default_zone() -> String {
-    zones::DISK_ZONE.into()
-}
-
-fn default_key() -> Vec<String> {
-    vec!["$host".into(), "$request_uri".into()]
-}
-
-fn default_statuses() -> Vec<u16> {
-    vec![200, 301, 404]
-}
-
-fn default_methods() -> Vec<Method> {
-    vec![Method::Get, Method::Head]
-}
-
-fn default_ttl() -> u64 {
-    300
-}
-
-fn default_true() -> bool {
-    true
-}
-
-fn default_max_resp_body_size() -> u64 {
-    64 << 20
+defaults! {
+    default_zone: String = zones::DISK_ZONE.into();
+    default_key: Vec<String> = vec!["$host".into(), "$request_uri".into()];
+    default_statuses: Vec<u16> = vec![200, 301, 404];
+    default_methods: Vec<Method> = vec![Method::Get, Method::Head];
+    default_ttl: u64 = 300;
+    default_max_resp_body_size: u64 = 64 << 20;
 }
 
 /// The plugin.
@@ -400,7 +383,9 @@ impl ProxyCache {
         let is_kept = self.config.cache_http_status.contains(&cx.status())
             && cx.source() == tollhouse_plugin::response::Source::Upstream
             && !self.no_cache.as_ref().is_some_and(|parts| parts.is_set(&cx.variables()));
-        let Some(ttl_ms) = is_kept.then(|| self.ttl_ms(cx, keeper.is_personal)).flatten() else { return };
+        let Some(ttl_ms) = is_kept.then(|| self.ttl_ms(cx, keeper.is_personal)).flatten() else {
+            return;
+        };
         let Some(names) = item::vary_names(cx) else { return };
         if !self.config.cache_set_cookie && cx.header("set-cookie").is_some() {
             return;

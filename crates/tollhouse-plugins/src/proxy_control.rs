@@ -17,6 +17,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::{Category, Phases, Plugin, Scope};
 
+use crate::shared::confs::defaults::defaults;
+
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
@@ -25,8 +27,8 @@ pub struct Config {
     pub request_buffering: bool,
 }
 
-fn default_buffering() -> bool {
-    true
+defaults! {
+    default_buffering: bool = true;
 }
 
 /// The plugin.

@@ -29,6 +29,7 @@ use tollhouse_plugin::{
     Answer, BodyError, Category, Flow, Phases, Plugin, RequestContext, Scope, Services, Step,
 };
 
+use crate::shared::confs::defaults::defaults;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, Verification};
 
 /// Copies under way at once.
@@ -75,8 +76,8 @@ pub enum PathConcatMode {
     Prefix,
 }
 
-fn default_sample_ratio() -> f64 {
-    1.0
+defaults! {
+    default_sample_ratio: f64 = 1.0;
 }
 
 /// The plugin.
@@ -228,7 +229,8 @@ impl ProxyMirror {
 
     fn call(&self, cx: &mut RequestContext<'_>, body: Bytes) -> Call {
         let edits = cx.edits();
-        let (edited_host, edited_uri) = (edits.host.clone(), edits.upstream_uri().map(<[u8]>::to_vec));
+        let (edited_host, edited_uri) =
+            (edits.host.clone(), edits.upstream_uri().map(<[u8]>::to_vec));
         let method = edits.method.map(|method| method.as_bytes().to_vec());
         let mut headers = Vec::new();
         cx.each_node_header(&mut |name, value| {
@@ -351,9 +353,8 @@ mod tests {
     #[test]
     fn a_sample_is_copied() {
         let server = TestServer::ok();
-        let mut requests: Vec<FakeExchange> = (0..4)
-            .map(|n| FakeExchange::parse(&format!("GET /{n} HTTP/1.1\n\n"), 0))
-            .collect();
+        let mut requests: Vec<FakeExchange> =
+            (0..4).map(|n| FakeExchange::parse(&format!("GET /{n} HTTP/1.1\n\n"), 0)).collect();
         // Below, at and above a half; the largest number there is.
         for (request, random) in requests.iter_mut().zip([1 << 63, u64::MAX, 0, 1 << 62]) {
             request.random = random;
@@ -387,7 +388,10 @@ mod tests {
             (json!({"host": "http://a", "path": "x"}), r#"with "x""#),
             (json!({"host": "http://a", "path": "/x?a"}), r#"with "/x?a""#),
             (json!({"host": "http://a", "sample_ratio": 10}), "expected 10 to be at most 1"),
-            (json!({"host": "http://a", "path_concat_mode": "x"}), "matches none of the enum values"),
+            (
+                json!({"host": "http://a", "path_concat_mode": "x"}),
+                "matches none of the enum values",
+            ),
         ] {
             let refusal = Harness::refusal::<ProxyMirror>(&conf);
             assert!(refusal.ends_with(inner), "{refusal}");

@@ -27,6 +27,7 @@ use tollhouse_plugin::{
     Answer, Brand, Category, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
 
+use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns;
 use crate::shared::confs::status::status_of;
 use crate::shared::confs::substitute::{self, Replacement};
@@ -64,8 +65,8 @@ pub struct Config {
     pub append_query_string: bool,
 }
 
-fn default_status() -> i64 {
-    302
+defaults! {
+    default_status: i64 = 302;
 }
 
 /// The plugin.

@@ -17,6 +17,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
 
+use crate::shared::confs::defaults::defaults;
+
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
@@ -38,8 +40,8 @@ pub struct Config {
 /// A host, or `*` and what hosts end with.
 const HOST_PATTERN: &str = r"^\*$|^\*?[0-9a-zA-Z-._\[\]:]+$";
 
-fn default_message() -> String {
-    "Your referer host is not allowed".into()
+defaults! {
+    default_message: String = "Your referer host is not allowed".into();
 }
 
 /// The plugin.
@@ -210,6 +212,9 @@ mod tests {
             assert_eq!(Harness::refusal::<RefererRestriction>(&conf), expected, "{conf}");
         }
         let refusal = Harness::refusal::<RefererRestriction>(&json!({"whitelist": ["a b"]}));
-        assert!(refusal.contains("failed to validate item 1: failed to match pattern"), "{refusal}");
+        assert!(
+            refusal.contains("failed to validate item 1: failed to match pattern"),
+            "{refusal}"
+        );
     }
 }

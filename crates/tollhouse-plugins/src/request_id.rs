@@ -17,6 +17,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tollhouse_plugin::{Category, Phases, Plugin, RequestContext, ResponseContext, Scope, Step};
 
+use crate::shared::confs::defaults::defaults;
+
 mod ids;
 
 /// Longest random id: it travels in the head of every request.
@@ -71,20 +73,11 @@ impl Default for RangeId {
     }
 }
 
-fn default_header_name() -> String {
-    "X-Request-Id".into()
-}
-
-fn default_include_in_response() -> bool {
-    true
-}
-
-fn default_length() -> usize {
-    16
-}
-
-fn default_char_set() -> String {
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIGKLMNOPQRSTUVWXYZ0123456789".into()
+defaults! {
+    default_header_name: String = "X-Request-Id".into();
+    default_include_in_response: bool = true;
+    default_length: usize = 16;
+    default_char_set: String = "abcdefghijklmnopqrstuvwxyzABCDEFGHIGKLMNOPQRSTUVWXYZ0123456789".into();
 }
 
 /// The plugin.
@@ -208,7 +201,8 @@ mod tests {
 
     #[test]
     fn the_schema_shows_all_defaults() {
-        let fields = tollhouse_plugin::PluginType::new::<RequestId>().schema()["properties"].clone();
+        let fields =
+            tollhouse_plugin::PluginType::new::<RequestId>().schema()["properties"].clone();
         assert_eq!(fields["algorithm"]["default"], "uuid");
         let range_id = json!({"length": default_length(), "char_set": default_char_set()});
         assert_eq!(fields["range_id"]["default"], range_id);

@@ -28,6 +28,8 @@ use tollhouse_model::json::{Document, Malformed, write_compact};
 use tollhouse_model::schema::{Schema, Subject};
 use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
 
+use crate::shared::confs::defaults::defaults;
+
 /// The content type of forms.
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
@@ -54,13 +56,10 @@ pub struct Config {
     pub max_req_body_size: u64,
 }
 
-fn default_status() -> u16 {
-    400
-}
-
-/// The default of other gateways of this kind: 64 MiB.
-fn default_body_bytes_max() -> u64 {
-    67_108_864
+defaults! {
+    default_status: u16 = 400;
+    /// The default of other gateways of this kind: 64 MiB.
+    default_body_bytes_max: u64 = 67_108_864;
 }
 
 /// The plugin.

@@ -31,6 +31,7 @@ use tollhouse_plugin::{BodyFilter, Category, Effect, Phases, Plugin, ResponseCon
 
 use self::filter::{Filters, FixedBody};
 use crate::shared::auth::base64::decode_base64;
+use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::headers;
 use crate::shared::confs::patterns;
 use crate::shared::confs::substitute::Replacement;
@@ -92,13 +93,10 @@ pub enum Reach {
     Global,
 }
 
-fn default_options() -> String {
-    "jo".into()
-}
-
-/// The default of other gateways of this kind: 64 MiB.
-fn default_body_bytes_max() -> u64 {
-    67_108_864
+defaults! {
+    default_options: String = "jo".into();
+    /// The default of other gateways of this kind: 64 MiB.
+    default_body_bytes_max: u64 = 67_108_864;
 }
 
 /// The plugin.

@@ -36,6 +36,7 @@ use tollhouse_model::{Id, Problems, Upstream, schema};
 use tollhouse_plugin::{Category, Flow, Phases, Plugin, RequestContext, Scope, Step, UpstreamRef};
 
 use crate::shared::confs::conditions;
+use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::identity::identity;
 use crate::shared::messages::body;
 
@@ -80,12 +81,9 @@ pub struct WeightedUpstream {
     pub weight: u64,
 }
 
-fn default_weight() -> u64 {
-    1
-}
-
-fn default_upstreams() -> Vec<WeightedUpstream> {
-    vec![WeightedUpstream { upstream_id: None, upstream: None, weight: default_weight() }]
+defaults! {
+    default_weight: u64 = 1;
+    default_upstreams: Vec<WeightedUpstream> = vec![WeightedUpstream { upstream_id: None, upstream: None, weight: default_weight() }];
 }
 
 /// The plugin.

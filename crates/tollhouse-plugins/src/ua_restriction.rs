@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tollhouse_model::expr::pattern::Case;
 use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
 
+use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns::Patterns;
 
 /// What a route says.
@@ -38,8 +39,8 @@ pub struct Config {
     pub message: String,
 }
 
-fn default_message() -> String {
-    "Not allowed".into()
+defaults! {
+    default_message: String = "Not allowed".into();
 }
 
 /// The plugin.

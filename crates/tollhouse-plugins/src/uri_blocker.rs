@@ -17,6 +17,7 @@ use serde::Deserialize;
 use tollhouse_model::expr::pattern::Case;
 use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
 
+use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns::Patterns;
 use crate::shared::confs::status::status_of;
 
@@ -38,8 +39,8 @@ pub struct Config {
     pub case_insensitive: bool,
 }
 
-fn default_rejected_code() -> i64 {
-    403
+defaults! {
+    default_rejected_code: i64 = 403;
 }
 
 /// The plugin.

@@ -296,7 +296,8 @@ fn is_hex(text: &str) -> bool {
 /// not bear a digest for its name is somebody else's, and stays.
 fn remove_leftover(path: &Path) {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    if is_hex(stem) && stem.len() >= 2 * NAME_BYTES
+    if is_hex(stem)
+        && stem.len() >= 2 * NAME_BYTES
         && let Err(error) = std::fs::remove_file(path)
     {
         let path = path.display();

@@ -37,7 +37,9 @@ impl Item {
     pub fn bytes(&self) -> u64 {
         match self {
             Item::Answer(stored) => stored.bytes(),
-            Item::Index(index) => index.names.iter().map(|name| name.len() as u64).sum::<u64>() + 64,
+            Item::Index(index) => {
+                index.names.iter().map(|name| name.len() as u64).sum::<u64>() + 64
+            }
         }
     }
 

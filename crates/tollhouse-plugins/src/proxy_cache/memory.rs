@@ -100,7 +100,8 @@ impl MemoryZone {
             let mut shard = self.lock((grown + step) % SHARDS);
             // What has just come stays, unless it is too large by itself.
             let spared = usize::from(step == 0);
-            while self.bytes.load(Ordering::Relaxed) > self.bytes_max && shard.slots.len() > spared {
+            while self.bytes.load(Ordering::Relaxed) > self.bytes_max && shard.slots.len() > spared
+            {
                 let Some(slot) = shard.remove_oldest() else { break };
                 self.bytes.fetch_sub(slot.bytes, Ordering::Relaxed);
             }

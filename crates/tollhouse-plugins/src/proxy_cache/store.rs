@@ -34,11 +34,9 @@ impl Zone {
                     root: disk.path.unwrap_or_else(|| default_root(name, scope)),
                     levels: disk.levels,
                 };
-                let bounds =
-                    Bounds { disk_bytes: disk.bytes, names_bytes: settings.memory_bytes };
-                let make = || {
-                    DiskZone::open(place, bounds, settings.default_ttl_ms, scope.services)
-                };
+                let bounds = Bounds { disk_bytes: disk.bytes, names_bytes: settings.memory_bytes };
+                let make =
+                    || DiskZone::open(place, bounds, settings.default_ttl_ms, scope.services);
                 Ok(Zone::Disk(scope.keep(&key, make)))
             }
             (strategy, _) => {

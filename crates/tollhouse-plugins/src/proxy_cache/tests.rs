@@ -63,7 +63,8 @@ fn a_second_request_gets_what_the_first_brought() {
     assert_eq!((second.status, second.body.as_str()), (200, "hello"));
     let lines: Vec<String> =
         second.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-    let expected = ["Content-Type: text/html", "X-A: 1", "X-A: 2", "Age: 2", "Apisix-Cache-Status: HIT"];
+    let expected =
+        ["Content-Type: text/html", "X-A: 1", "X-A: 2", "Age: 2", "Apisix-Cache-Status: HIT"];
     assert_eq!(lines, expected);
     let other = exchange(&mut harness, "GET /a?x=2 HTTP/1.1\n\n", "200", "other");
     assert_eq!(other.header(STATUS_HEADER), Some("MISS"));
@@ -115,7 +116,12 @@ fn what_is_kept_depends_on_method_status_and_head() {
         (json!({"cache_control": true}), GET, "200\nCache-Control: max-age=0", "MISS MISS"),
         (json!({"cache_control": true}), GET, "200\nCache-Control: max-age=9", "MISS HIT"),
         (json!({"cache_control": true}), GET, "200", "MISS MISS"),
-        (json!({"cache_control": true}), GET, "200\nExpires: Sun, 06 Nov 2094 08:49:37 GMT", "MISS HIT"),
+        (
+            json!({"cache_control": true}),
+            GET,
+            "200\nExpires: Sun, 06 Nov 2094 08:49:37 GMT",
+            "MISS HIT",
+        ),
         (json!({}), GET, "200\nVary: Accept, *", "MISS MISS"),
         (json!({"max_resp_body_size": 3}), GET, "200", "MISS MISS"),
         (json!({}), GET, "200\nContent-Length: 9", "MISS MISS"),
@@ -313,7 +319,8 @@ fn what_is_purged_is_gone() {
 fn consumers_see_their_own_unless_the_conf_says_otherwise() {
     for (isolation, expected) in [(true, "jack"), (false, "anybody")] {
         let mut harness = harness(json!({"consumer_isolation": isolation}));
-        for (consumer, body) in [(None, "anybody"), (Some("jack"), "jack"), (Some("rose"), "rose")] {
+        for (consumer, body) in [(None, "anybody"), (Some("jack"), "jack"), (Some("rose"), "rose")]
+        {
             exchange_as(&mut harness, GET, "200", body, consumer);
         }
         assert_eq!(exchange_as(&mut harness, GET, "200", "x", Some("jack")).body, expected);

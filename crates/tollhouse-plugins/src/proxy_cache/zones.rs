@@ -50,11 +50,8 @@ pub(super) fn find(name: &str, services: &Services) -> Result<ZoneSettings, Stri
     let default_ttl_ms = ttl.and_then(ttl_ms).unwrap_or(TTL_MS_DEFAULT);
     let unknown = || format!("cache_zone {name} not found");
     let Some(zones) = services.attribute("proxy-cache", "zones").and_then(Value::as_array) else {
-        let disk = DiskSettings {
-            path: None,
-            levels: LEVELS_DEFAULT.into(),
-            bytes: DISK_BYTES_DEFAULT,
-        };
+        let disk =
+            DiskSettings { path: None, levels: LEVELS_DEFAULT.into(), bytes: DISK_BYTES_DEFAULT };
         let disk = match name {
             DISK_ZONE => Some(disk),
             MEMORY_ZONE => None,

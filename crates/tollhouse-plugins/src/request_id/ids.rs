@@ -109,12 +109,10 @@ mod tests {
         let generator = RefCell::new(Generator::seeded(1));
         let random = || generator.borrow_mut().next_u64();
         let letters: Vec<char> = "abcdef".chars().collect();
-        let make: [&dyn Fn() -> String; 4] = [
-            &|| uuid_v4(&random),
-            &|| nanoid(&random),
-            &|| ksuid(&random, 0),
-            &|| random_text(&random, &letters, 64),
-        ];
+        let make: [&dyn Fn() -> String; 4] =
+            [&|| uuid_v4(&random), &|| nanoid(&random), &|| ksuid(&random, 0), &|| {
+                random_text(&random, &letters, 64)
+            }];
         for make in make {
             let ids: std::collections::HashSet<String> = (0..1000).map(|_| make()).collect();
             assert_eq!(ids.len(), 1000);

@@ -3,6 +3,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod conditions;
+pub(crate) mod defaults;
 pub(crate) mod header_fields;
 pub(crate) mod headers;
 pub(crate) mod identity;

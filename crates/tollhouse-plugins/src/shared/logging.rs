@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::shared::confs::defaults::defaults;
+
 pub(crate) mod batch;
 mod bodies;
 mod entry;
@@ -42,8 +44,12 @@ pub struct BodyFields {
     pub max_resp_body_bytes: u64,
 }
 
-fn default_body_bytes_max() -> u64 {
-    512 << 10
+defaults! {
+    default_body_bytes_max: u64 = 512 << 10;
+    default_retry_delay: u64 = 1;
+    default_buffer_duration: u64 = 60;
+    default_inactive_timeout: u64 = 5;
+    default_batch_max_size: u64 = 1_000;
 }
 
 /// What a conf says about the shape of entries.
@@ -82,22 +88,6 @@ pub struct BatchFields {
     #[serde(default = "default_batch_max_size")]
     #[schemars(range(min = 1))]
     pub batch_max_size: u64,
-}
-
-fn default_retry_delay() -> u64 {
-    1
-}
-
-fn default_buffer_duration() -> u64 {
-    60
-}
-
-fn default_inactive_timeout() -> u64 {
-    5
-}
-
-fn default_batch_max_size() -> u64 {
-    1_000
 }
 
 /// What plugin metadata says for every conf of a logger that delivers in batches.

@@ -17,6 +17,8 @@ use tollhouse_plugin::SchemaOf;
 
 use super::{Kind, Servers};
 
+use crate::shared::confs::defaults::defaults;
+
 /// Milliseconds that a conf waits for Redis unless it says otherwise.
 const DEFAULT_TIMEOUT_MS: u64 = 1000;
 
@@ -162,24 +164,12 @@ enum Role {
     Slave,
 }
 
-fn default_port() -> u16 {
-    6379
-}
-
-fn default_timeout() -> u64 {
-    DEFAULT_TIMEOUT_MS
-}
-
-fn default_keepalive_timeout() -> u64 {
-    10_000
-}
-
-fn default_sentinel_keepalive_timeout() -> u64 {
-    60_000
-}
-
-fn default_keepalive_pool() -> u64 {
-    100
+defaults! {
+    default_port: u16 = 6379;
+    default_timeout: u64 = DEFAULT_TIMEOUT_MS;
+    default_keepalive_timeout: u64 = 10_000;
+    default_sentinel_keepalive_timeout: u64 = 60_000;
+    default_keepalive_pool: u64 = 100;
 }
 
 /// Where a limiter counts.

@@ -129,7 +129,7 @@ impl HeaderEdits {
         // Bounded by what a head may hold, far below 4 GiB.
         let start = self.bytes.len();
         self.bytes.reserve(name.len() + value.len() + LINE_EXTRA_BYTES);
-        append_encoded(&mut self.bytes, name.as_bytes(), is_name_byte);
+        append_encoded(&mut self.bytes, name.as_bytes(), IN_NAME);
         let name_bytes = self.bytes.len() - start;
         self.bytes.extend_from_slice(b": ");
         let value_start = self.bytes.len();
@@ -140,47 +140,69 @@ impl HeaderEdits {
     }
 }
 
-/// A byte of a token (RFC 9110 §5.6.2).
-#[inline]
-fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-_!#$%&'*+.^`|~".contains(&byte)
-}
+/// Where a byte may stand as it is, a bit for each place. One look-up a byte: names are checked for
+/// every line that a plugin adds, and comparing costs five times as much.
+type Places = u8;
 
-/// A byte of a field value: no control byte but HTAB.
-#[inline]
-fn is_value_byte(byte: u8) -> bool {
-    (byte >= b' ' && byte != 0x7f) || byte == b'\t'
-}
+/// In a name: a byte of a token (RFC 9110 §5.6.2).
+const IN_NAME: Places = 1;
+/// In a field value: no control byte but HTAB.
+const IN_VALUE: Places = 2;
+/// In path or query of a request line.
+const IN_TARGET: Places = 4;
 
-/// A byte of path or query in a request line.
-#[inline]
-fn is_target_byte(byte: u8) -> bool {
-    byte.is_ascii_graphic() && byte != b'#'
-}
+/// What a token may hold besides letters and digits.
+const NAME_MARKS: &[u8] = b"-_!#$%&'*+.^`|~";
+
+static PLACES: [Places; 256] = {
+    let mut places = [0; 256];
+    let mut index = 0;
+    while index < places.len() {
+        let byte = index as u8;
+        if byte.is_ascii_alphanumeric() {
+            places[index] |= IN_NAME;
+        }
+        if (byte >= b' ' && byte != 0x7f) || byte == b'\t' {
+            places[index] |= IN_VALUE;
+        }
+        if byte.is_ascii_graphic() && byte != b'#' {
+            places[index] |= IN_TARGET;
+        }
+        index += 1;
+    }
+    let mut mark = 0;
+    while mark < NAME_MARKS.len() {
+        places[NAME_MARKS[mark] as usize] |= IN_NAME;
+        mark += 1;
+    }
+    places
+};
 
 #[inline]
 fn append_value(out: &mut Vec<u8>, value: &[u8]) {
     if control_position(value).is_none() {
         out.extend_from_slice(value);
     } else {
-        append_encoded(out, value, is_value_byte);
+        append_encoded(out, value, IN_VALUE);
     }
 }
 
 /// Appends `text`, the bytes that may not stand there as `%XX`.
 #[inline]
-fn append_encoded(out: &mut Vec<u8>, text: &[u8], stands: fn(u8) -> bool) {
-    if text.iter().all(|&byte| stands(byte)) {
+fn append_encoded(out: &mut Vec<u8>, text: &[u8], place: Places) {
+    // All bytes are looked at, without a branch each: nearly every text is clean.
+    let common = text.iter().fold(place, |common, &byte| common & PLACES[usize::from(byte)]);
+    if common != 0 {
         out.extend_from_slice(text);
     } else {
-        text.iter().for_each(|&byte| append_byte(out, byte, stands));
+        text.iter().for_each(|&byte| append_byte(out, byte, place));
     }
 }
 
 #[cold]
-fn append_byte(out: &mut Vec<u8>, byte: u8, stands: fn(u8) -> bool) {
+fn append_byte(out: &mut Vec<u8>, byte: u8, place: Places) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    if stands(byte) {
+    if PLACES[usize::from(byte)] & place != 0 {
         out.push(byte);
     } else {
         out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
@@ -255,7 +277,7 @@ impl RequestEdits {
     /// percent-encoded, whoever put them there.
     pub fn set_upstream_uri(&mut self, uri: &[u8]) {
         let mut encoded = Vec::with_capacity(uri.len());
-        append_encoded(&mut encoded, uri, is_target_byte);
+        append_encoded(&mut encoded, uri, IN_TARGET);
         self.upstream_uri = Some(encoded);
     }
 }
@@ -264,7 +286,7 @@ impl RequestEdits {
 mod tests {
     use super::*;
 
-    fn shown(edits: &HeaderEdits) -> String {
+    fn list_lines(edits: &HeaderEdits) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         edits.lines().map(|(name, value)| format!("{}={};", text(name), text(value))).collect()
     }
@@ -275,12 +297,12 @@ mod tests {
         edits.add("X-A", b"1");
         edits.add("x-a", b"2");
         edits.set("X-B", b"3");
-        assert_eq!(shown(&edits), "X-A=1;x-a=2;X-B=3;");
+        assert_eq!(list_lines(&edits), "X-A=1;x-a=2;X-B=3;");
         assert!(!edits.hides(b"x-a") && edits.hides(b"x-b"));
         edits.set("X-a", b"4");
-        assert_eq!(shown(&edits), "X-B=3;X-a=4;");
+        assert_eq!(list_lines(&edits), "X-B=3;X-a=4;");
         edits.remove("x-b");
-        assert_eq!(shown(&edits), "X-a=4;");
+        assert_eq!(list_lines(&edits), "X-a=4;");
         assert_eq!(edits.find(b"X-A"), Some(&b"4"[..]));
         edits.clear();
         assert!(edits.is_empty());
@@ -307,7 +329,7 @@ mod tests {
         let mut edits = HeaderEdits::default();
         edits.set("X-A", b"1\r\nX-B:\t2\0\x7f\xc3\xa9");
         edits.add("X C:\r\nX-D", b"3");
-        assert_eq!(shown(&edits), "X-A=1%0D%0AX-B:\t2%00%7F\u{e9};X%20C%3A%0D%0AX-D=3;");
+        assert_eq!(list_lines(&edits), "X-A=1%0D%0AX-B:\t2%00%7F\u{e9};X%20C%3A%0D%0AX-D=3;");
         let wire = edits.wire().expect("nothing was taken back");
         assert_eq!(wire.iter().filter(|&&byte| byte == b'\n').count(), 2);
     }

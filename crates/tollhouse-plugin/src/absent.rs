@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::{Catalogue, Services};
 
-    fn told(name: &str, role: Role, skipped: &[&str]) -> (bool, String) {
+    fn severity_and_hint(name: &str, role: Role, skipped: &[&str]) -> (bool, String) {
         let mut services = Services::new("test");
         services.skipped_plugins = skipped.iter().map(|name| (*name).to_owned()).collect();
         let (services, catalogue) = (Arc::new(services), Catalogue::empty());
@@ -187,7 +187,7 @@ mod tests {
             ("anything", Verifier, &["*"], false, "it has no effect"),
         ];
         for (name, role, skipped, is_error, hint) in table {
-            let (error, said) = told(name, role, skipped);
+            let (error, said) = severity_and_hint(name, role, skipped);
             assert_eq!(error, is_error, "{name}");
             assert!(said.starts_with(hint), "{name}: {said}");
         }

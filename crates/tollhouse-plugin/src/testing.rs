@@ -173,7 +173,12 @@ impl Harness {
         };
         exchange.memory = memory;
         self.now_ms = exchange.now_ms;
-        Outcome { answer, consumer, edits: outcome::shown(&exchange.edits), slept: exchange.slept }
+        Outcome {
+            answer,
+            consumer,
+            edits: outcome::describe_edits(&exchange.edits),
+            slept: exchange.slept,
+        }
     }
 
     /// Sends an answer of a node through the response phase: `head` such as

@@ -127,7 +127,10 @@ impl Plugin for Brotli {
         forget_old_body(cx);
         cx.set_header("Content-Encoding", b"br");
         let encoder = CompressorWriter::with_params(Vec::new(), PIECE_BYTES, &self.parameters);
-        cx.encode_body_last(Box::new(Encoder { encoder: Some(encoder), flush: Flush::of(cx) }));
+        cx.encode_body_last(Box::new(Encoder {
+            encoder: Some(encoder),
+            flush: Flush::from_response(cx),
+        }));
     }
 }
 

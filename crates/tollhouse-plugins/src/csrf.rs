@@ -107,7 +107,7 @@ impl Csrf {
     fn is_good(&self, token: &[u8], now_seconds: i64) -> bool {
         let decoded = decode_base64(token).unwrap_or_default();
         let Ok(token) = serde_json::from_slice::<Value>(&decoded) else { return false };
-        let (random, issued) = (shown(&token["random"]), shown(&token["expires"]));
+        let (random, issued) = (scalar_text(&token["random"]), scalar_text(&token["expires"]));
         let (Some(random), Some(issued), Some(sign)) = (random, issued, token["sign"].as_str())
         else {
             return false;
@@ -131,7 +131,7 @@ impl Csrf {
 }
 
 /// A number or a text of a token, as it was signed.
-fn shown(value: &Value) -> Option<String> {
+fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => number.as_f64().map(lua_number),

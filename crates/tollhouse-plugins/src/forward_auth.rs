@@ -176,7 +176,7 @@ impl Plugin for ForwardAuth {
                 return answer.into();
             }
             match self.ask(cx).await {
-                Ok(reply) => self.judge(cx, &reply),
+                Ok(reply) => self.apply_reply(cx, &reply),
                 Err(error) => {
                     tracing::warn!(%error, "the authorization service gives no answer");
                     match self.on_error {
@@ -260,7 +260,7 @@ impl ForwardAuth {
         lines
     }
 
-    fn judge<'a>(&self, cx: &mut RequestContext<'_>, reply: &Reply) -> Flow<'a> {
+    fn apply_reply<'a>(&self, cx: &mut RequestContext<'_>, reply: &Reply) -> Flow<'a> {
         if reply.status >= 300 {
             let mut answer = Answer::text(reply.status, reply.body.to_vec());
             for name in &self.client_headers {

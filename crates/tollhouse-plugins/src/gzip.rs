@@ -125,7 +125,10 @@ impl Plugin for Gzip {
         weaken_tag(cx);
         cx.set_header("Content-Encoding", b"gzip");
         let encoder = GzEncoder::new(Vec::new(), Compression::new(self.level));
-        cx.encode_body_last(Box::new(Encoder { encoder: Some(encoder), flush: Flush::of(cx) }));
+        cx.encode_body_last(Box::new(Encoder {
+            encoder: Some(encoder),
+            flush: Flush::from_response(cx),
+        }));
     }
 }
 

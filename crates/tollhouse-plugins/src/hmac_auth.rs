@@ -96,7 +96,7 @@ pub enum Algorithm {
 impl Algorithm {
     const ALL: [Algorithm; 3] = [Self::HmacSha1, Self::HmacSha256, Self::HmacSha512];
 
-    fn of_name(name: &[u8]) -> Option<Self> {
+    fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name().as_bytes() == name)
     }
 
@@ -214,7 +214,7 @@ impl HmacAuth {
         fields: &Fields<'_>,
     ) -> Option<&'r Credential> {
         let (key_id, signature) = (fields.key_id?, decode_base64(fields.signature?)?);
-        let algorithm = Algorithm::of_name(fields.algorithm?)
+        let algorithm = Algorithm::from_name(fields.algorithm?)
             .filter(|algorithm| self.config.allowed_algorithms.contains(algorithm))?;
         let credential = cx.find_credential(Self::NAME, key_id)?;
         let identity = credential.identity::<SigningKey>()?;

@@ -172,7 +172,7 @@ impl Identity for TokenKey {
             self.verifier_of(secret)?
         } else {
             let pem = self.public_key.as_deref().filter(|pem| !pem.trim().is_empty());
-            Verifier::of_public_key(self.algorithm, pem.ok_or("missing valid public key")?)
+            Verifier::from_public_key(self.algorithm, pem.ok_or("missing valid public key")?)
         };
         Ok(())
     }
@@ -182,11 +182,11 @@ impl TokenKey {
     fn verifier_of(&self, secret: &SecretText) -> Result<Option<Verifier>, String> {
         // What a reference stands for is not known yet, so nothing is said about its form.
         if !self.base64_secret || is_reference(secret.as_str()) {
-            return Ok(Verifier::of_secret(self.algorithm, secret.as_bytes()));
+            return Ok(Verifier::from_secret(self.algorithm, secret.as_bytes()));
         }
         let secret = decode_base64(secret.as_bytes())
             .ok_or("base64_secret required but the secret is not in base64 format")?;
-        Ok(Verifier::of_secret(self.algorithm, &secret))
+        Ok(Verifier::from_secret(self.algorithm, &secret))
     }
 
     /// Whether the consumer's key signed the token, in the consumer's way.

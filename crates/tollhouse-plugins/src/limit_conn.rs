@@ -174,7 +174,7 @@ impl Plugin for LimitConn {
     }
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
-        let places = Places::of(config.policy.into(), scope)?;
+        let places = Places::open(config.policy.into(), scope)?;
         let refusal =
             Refusal { status: config.rejected_code, message: config.rejected_msg.clone() };
         let when_unknown = config.allow_degradation.into();
@@ -247,7 +247,7 @@ fn rules(config: Config) -> Box<[Rule]> {
     let rules = config.rules.into_iter().flatten().map(|rule| Rule {
         conn: rule.conn,
         burst: rule.burst,
-        key: LimitKey::of_rule(&rule.key),
+        key: LimitKey::parse_rule(&rule.key),
         time: UsualTime::new(delay),
     });
     rules.collect()

@@ -161,7 +161,7 @@ pub struct LimitCount {
     refusal: Refusal,
     when_unknown: WhenUnknown,
     /// Whether clients are told their quotas.
-    tells: bool,
+    shows_quotas: bool,
     /// Whether a key or a limit comes from requests' bodies.
     reads_body: bool,
     /// Held so that other confs of the group find it.
@@ -186,7 +186,7 @@ struct Limit {
 
 /// Quotas that a request used, for the headers of its answer.
 #[derive(Debug, Default)]
-struct Told(SmallVec<[(usize, Quota); QUOTAS_INLINE]>);
+struct QuotasUsed(SmallVec<[(usize, Quota); QUOTAS_INLINE]>);
 
 impl Plugin for LimitCount {
     const NAME: &'static str = "limit-count";
@@ -219,21 +219,21 @@ impl Plugin for LimitCount {
             None => serde_json::from_value(json!({})),
         }
         .map_err(|error| error.to_string())?;
-        let backend = Backend::of(&config, scope)?;
+        let backend = Backend::open(&config, scope)?;
         let refusal =
             Refusal { status: config.rejected_code, message: config.rejected_msg.clone() };
         let when_unknown = config.allow_degradation.into();
-        let tells = config.show_limit_quota_header;
+        let shows_quotas = config.show_limit_quota_header;
         let rules = rules(config, &metadata);
         let reads_body = rules.iter().any(Rule::reads_body);
-        Ok(Self { rules, backend, refusal, when_unknown, tells, reads_body, _group: group })
+        Ok(Self { rules, backend, refusal, when_unknown, shows_quotas, reads_body, _group: group })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         if self.backend.is_remote() || self.reads_body {
             return Step::wait(self.ask(cx));
         }
-        let mut told = Told::default();
+        let mut used = QuotasUsed::default();
         let mut applied = 0;
         for (index, rule) in self.rules.iter().enumerate() {
             let Ok(limit) = rule.limit(cx) else { return step(self.unknown()) };
@@ -242,23 +242,23 @@ impl Plugin for LimitCount {
             let verdict = rule.key.with(cx.variables(), |key| self.backend.count(key, limit, now));
             let Some(verdict) = verdict else { continue };
             applied += 1;
-            told.0.push((index, verdict.quota()));
+            used.0.push((index, verdict.quota()));
             if let Verdict::Refused(_) = verdict {
-                return step(self.refuse(&told));
+                return step(self.refuse(&used));
             }
         }
-        step(self.finish(cx, told, applied))
+        step(self.finish(cx, used, applied))
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
-        let Some(told) = cx.recall::<Told>().map(std::mem::take) else { return };
-        for (index, quota) in &told.0 {
+        let Some(used) = cx.recall::<QuotasUsed>().map(std::mem::take) else { return };
+        for (index, quota) in &used.0 {
             let names = &self.rules[*index].names;
             // What a later limiter said of its refusal is what clients must know.
             if cx.source() == Source::Gateway && cx.header(&names.limit).is_some() {
                 continue;
             }
-            quota.tell(names, |name, value| cx.set_header(name, value));
+            quota.write_headers(names, |name, value| cx.set_header(name, value));
         }
     }
 }
@@ -303,7 +303,7 @@ fn rules(config: Config, metadata: &Metadata) -> Box<[Rule]> {
         Rule {
             count: rule.count,
             window_seconds: rule.time_window,
-            key: LimitKey::of_rule(&rule.key),
+            key: LimitKey::parse_rule(&rule.key),
             names: HeaderNames::prefixed(metadata, &prefix),
         }
     });
@@ -344,7 +344,7 @@ impl LimitCount {
         {
             return answer.into();
         }
-        let mut told = Told::default();
+        let mut used = QuotasUsed::default();
         let mut applied = 0;
         for (index, rule) in self.rules.iter().enumerate() {
             let Ok(limit) = rule.limit(cx) else { return self.unknown() };
@@ -354,33 +354,38 @@ impl LimitCount {
             applied += 1;
             match self.backend.ask(&key, limit, now).await {
                 Ok(verdict) => {
-                    told.0.push((index, verdict.quota()));
+                    used.0.push((index, verdict.quota()));
                     if let Verdict::Refused(_) = verdict {
-                        return self.refuse(&told);
+                        return self.refuse(&used);
                     }
                 }
                 Err(_) if self.when_unknown == WhenUnknown::Pass => break,
                 Err(_) => return Answer::error_msg(500, "failed to limit count").into(),
             }
         }
-        self.finish(cx, told, applied)
+        self.finish(cx, used, applied)
     }
 
-    fn finish<'a>(&self, cx: &mut RequestContext<'_>, told: Told, applied: usize) -> Flow<'a> {
+    fn finish<'a>(
+        &self,
+        cx: &mut RequestContext<'_>,
+        used: QuotasUsed,
+        applied: usize,
+    ) -> Flow<'a> {
         if applied == 0 {
             return self.unknown();
         }
-        if self.tells && !told.0.is_empty() {
-            cx.remember(told);
+        if self.shows_quotas && !used.0.is_empty() {
+            cx.remember(used);
         }
         Flow::Continue
     }
 
-    fn refuse<'a>(&'a self, told: &Told) -> Flow<'a> {
+    fn refuse<'a>(&'a self, used: &QuotasUsed) -> Flow<'a> {
         let mut answer = self.refusal.answer();
-        if self.tells {
-            for (index, quota) in &told.0 {
-                quota.tell(&self.rules[*index].names, |name, value| {
+        if self.shows_quotas {
+            for (index, quota) in &used.0 {
+                quota.write_headers(&self.rules[*index].names, |name, value| {
                     answer.headers.push((name.to_owned().into(), value.to_vec().into()));
                 });
             }

@@ -170,7 +170,7 @@ impl Plugin for LimitReq {
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
         let owner = identity(scope);
-        let backend = match Servers::of(config.policy.into(), scope.conf)? {
+        let backend = match Servers::parse(config.policy.into(), scope.conf)? {
             Some(servers) => {
                 Backend::Remote(servers.into(), format!("{KEY_PREFIX}:{owner}:").into())
             }

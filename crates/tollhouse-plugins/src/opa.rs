@@ -83,13 +83,13 @@ defaults! {
 pub struct Opa {
     target: Result<Target, String>,
     client: HttpClient,
-    shown: Shown,
+    discloses: Disclosure,
     upstream_headers: Vec<String>,
 }
 
 /// What the policy sees besides the request.
 #[derive(Debug, Clone, Copy)]
-struct Shown {
+struct Disclosure {
     route: bool,
     service: bool,
     consumer: bool,
@@ -116,20 +116,20 @@ impl Plugin for Opa {
         if let Ok(target) = &target {
             client = client.prepared_for(target);
         }
-        let shown = Shown {
+        let discloses = Disclosure {
             route: config.with_route,
             service: config.with_service,
             consumer: config.with_consumer,
         };
         let upstream_headers = config.send_headers_upstream.unwrap_or_default();
-        Ok(Self { target, client, shown, upstream_headers })
+        Ok(Self { target, client, discloses, upstream_headers })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         let input = json!({ "input": self.input(cx) });
         Step::wait(async move {
             match self.ask(&input).await {
-                Ok(reply) => self.judge(cx, &reply),
+                Ok(reply) => self.apply_reply(cx, &reply),
                 Err(error) => {
                     tracing::warn!(%error, "the policy agent gives no answer");
                     Answer::status(403).into()
@@ -159,8 +159,8 @@ impl Opa {
         input.insert("request".into(), request_document(cx));
         input.insert("var".into(), variables_document(cx));
         for (kind, is_shown, name) in [
-            (MatchedObject::Route, self.shown.route, "route"),
-            (MatchedObject::Service, self.shown.service, "service"),
+            (MatchedObject::Route, self.discloses.route, "route"),
+            (MatchedObject::Service, self.discloses.service, "service"),
         ] {
             if let (true, Some(mut object)) = (is_shown, matched(cx, kind)) {
                 if let (MatchedObject::Route, Some(fields)) = (kind, object.as_object_mut()) {
@@ -169,7 +169,7 @@ impl Opa {
                 input.insert(name.into(), object);
             }
         }
-        if let (true, Some(consumer)) = (self.shown.consumer, cx.consumer()) {
+        if let (true, Some(consumer)) = (self.discloses.consumer, cx.consumer()) {
             let mut document = json!({
                 "username": consumer.username,
                 "consumer_name": consumer.username,
@@ -185,7 +185,7 @@ impl Opa {
         Value::Object(input)
     }
 
-    fn judge<'a>(&self, cx: &mut RequestContext<'_>, reply: &Reply) -> Flow<'a> {
+    fn apply_reply<'a>(&self, cx: &mut RequestContext<'_>, reply: &Reply) -> Flow<'a> {
         let result = match serde_json::from_slice::<Value>(&reply.body) {
             Ok(Value::Object(mut document)) => document.shift_remove("result").unwrap_or_default(),
             _ => Value::Null,

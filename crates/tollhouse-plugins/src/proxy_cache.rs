@@ -232,7 +232,7 @@ impl Plugin for ProxyCache {
                     if cx.method() == b"HEAD" && matches!(found, Found::Nothing(_)) {
                         found = zone.find(&for_head(&key), &|names| key::signature(cx, names));
                     }
-                    step_of(self.settle(cx, key, found, &directives))
+                    step_of(self.answer_or_forward(cx, key, found, &directives))
                 }
                 Zone::Disk(zone) => Step::wait(async move {
                     let mut found = zone.find(&key, &|names| key::signature(cx, names)).await;
@@ -240,7 +240,7 @@ impl Plugin for ProxyCache {
                         let key = for_head(&key);
                         found = zone.find(&key, &|names| key::signature(cx, names)).await;
                     }
-                    self.settle(cx, key, found, &directives)
+                    self.answer_or_forward(cx, key, found, &directives)
                 }),
             },
         }
@@ -327,8 +327,8 @@ impl ProxyCache {
         }
     }
 
-    /// What the request comes to with what was found.
-    fn settle<'a>(
+    /// Answers with what was found where it is fresh; else notes what may be kept of the node's answer.
+    fn answer_or_forward<'a>(
         &self,
         cx: &mut RequestContext<'_>,
         key: Vec<u8>,

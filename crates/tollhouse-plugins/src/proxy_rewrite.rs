@@ -140,7 +140,7 @@ impl Plugin for ProxyRewrite {
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
         let rules = rules_of(&config.regex_uri.unwrap_or_default())?;
         let uri = config.uri.as_deref().map(Template::parse);
-        let headers = HeaderRules::of(&config.headers.unwrap_or_default())?;
+        let headers = HeaderRules::parse(&config.headers.unwrap_or_default())?;
         Ok(Self {
             reads_body: uri.as_ref().is_some_and(Template::reads_body) || headers.reads_body(),
             uri,
@@ -295,7 +295,7 @@ impl Lookup for Separated<'_> {
 }
 
 impl HeaderRules {
-    fn of(conf: &Map<String, Value>) -> Result<HeaderRules, String> {
+    fn parse(conf: &Map<String, Value>) -> Result<HeaderRules, String> {
         if headers::is_structured(conf) {
             return Ok(HeaderRules {
                 add: HeaderRule::all(headers::lists(conf.get("add"))),

@@ -128,7 +128,7 @@ impl Plugin for Redirect {
             return Err(both.into());
         }
         Ok(Self {
-            target: Target::of(&config, scope)?,
+            target: Target::parse(&config, scope)?,
             status: status_of(config.ret_code),
             encoding: if config.encode_uri { Encoding::Path } else { Encoding::AsIs },
             query: if config.append_query_string { Query::Appended } else { Query::Dropped },
@@ -190,7 +190,7 @@ impl Target {
         segments.iter().any(reads_body)
     }
 
-    fn of(config: &Config, scope: &Scope<'_>) -> Result<Target, String> {
+    fn parse(config: &Config, scope: &Scope<'_>) -> Result<Target, String> {
         if let Some(uri) = &config.uri {
             return Ok(Target::Uri(segments(uri)));
         }

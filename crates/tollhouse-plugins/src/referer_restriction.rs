@@ -72,7 +72,7 @@ struct Hosts {
 }
 
 impl Hosts {
-    fn of(texts: &[String]) -> Self {
+    fn new(texts: &[String]) -> Self {
         let mut hosts = Hosts::default();
         for text in texts {
             match text.strip_prefix('*') {
@@ -101,8 +101,8 @@ impl Plugin for RefererRestriction {
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
         let list = match (&config.whitelist, &config.blacklist) {
-            (Some(allowed), _) => List::Allowed(Hosts::of(allowed)),
-            (None, denied) => List::Denied(Hosts::of(denied.as_deref().unwrap_or(&[]))),
+            (Some(allowed), _) => List::Allowed(Hosts::new(allowed)),
+            (None, denied) => List::Denied(Hosts::new(denied.as_deref().unwrap_or(&[]))),
         };
         let missing = if config.bypass_missing { Missing::Passes } else { Missing::Refused };
         Ok(Self { list, missing, message: config.message })

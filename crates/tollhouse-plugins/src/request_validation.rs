@@ -133,7 +133,7 @@ impl Plugin for RequestValidation {
 }
 
 impl RequestValidation {
-    /// Judges the body, and writes it anew where it is JSON. The error is what is wrong, if more can
+    /// Checks the body, and writes it anew where it is JSON. The error is what is wrong, if more can
     /// be said than that there is no body.
     async fn check_body(
         &self,
@@ -149,12 +149,12 @@ impl RequestValidation {
             return Err(None);
         }
         let schema = Arc::clone(schema);
-        let judge = move |body: &[u8]| match is_form {
-            true => judge_form(&schema, body).map(|()| None),
-            false => judge_json(&schema, body),
+        let examiner = move |body: &[u8]| match is_form {
+            true => check_form(&schema, body).map(|()| None),
+            false => check_json(&schema, body),
         };
-        let judged = cx.examine_body(judge).await.map_err(|_| None)?;
-        if let Some(anew) = judged.map_err(Some)? {
+        let checked = cx.examine_body(examiner).await.map_err(|_| None)?;
+        if let Some(anew) = checked.map_err(Some)? {
             cx.edits().body = Some(anew);
         }
         Ok(())
@@ -169,15 +169,15 @@ impl RequestValidation {
     }
 }
 
-fn judge_form(schema: &Schema, body: &[u8]) -> Result<(), String> {
+fn check_form(schema: &Schema, body: &[u8]) -> Result<(), String> {
     if memchr::memchr_iter(b'&', body).count() >= FIELDS_MAX {
         return Err(format!("more than {FIELDS_MAX} fields"));
     }
     schema.validate_and_fill(&mut form(body))
 }
 
-/// Judges JSON where it stands; returns it as the node gets it, where that is not as it came.
-fn judge_json(schema: &Schema, body: &[u8]) -> Result<Option<Vec<u8>>, String> {
+/// Checks JSON where it stands; returns it as the node gets it, where that is not as it came.
+fn check_json(schema: &Schema, body: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let document = Document::parse(body).map_err(|fault| undecodable(body, fault))?;
     let additions = schema.validate_text(&document)?;
     Ok(write_compact(&document, &additions))

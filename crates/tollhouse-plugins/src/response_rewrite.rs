@@ -151,11 +151,11 @@ impl Plugin for ResponseRewrite {
     }
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
-        let headers = HeaderRules::of(&config.headers.unwrap_or_default())?;
+        let headers = HeaderRules::parse(&config.headers.unwrap_or_default())?;
         let body = body_of(config.body, config.body_base64)?;
         let vars = config.vars.map(|vars| expression(Value::Array(vars))).transpose()?;
         let filters = config.filters.unwrap_or_default();
-        let filters: Result<Vec<Filter>, String> = filters.iter().map(Filter::of).collect();
+        let filters: Result<Vec<Filter>, String> = filters.iter().map(Filter::compile).collect();
         Ok(Self {
             vars,
             status: config.status_code,
@@ -219,7 +219,7 @@ fn expression(vars: Value) -> Result<Expr, String> {
 }
 
 impl HeaderRules {
-    fn of(conf: &Map<String, Value>) -> Result<HeaderRules, String> {
+    fn parse(conf: &Map<String, Value>) -> Result<HeaderRules, String> {
         let parsed = |pairs: Vec<(String, String)>| {
             pairs.into_iter().map(|(name, value)| (name, Template::parse(&value))).collect()
         };
@@ -259,7 +259,7 @@ impl HeaderRules {
 }
 
 impl Filter {
-    fn of(config: &FilterConfig) -> Result<Filter, String> {
+    fn compile(config: &FilterConfig) -> Result<Filter, String> {
         let FilterConfig { regex, options, .. } = config;
         let invalid = |error| format!("regex \"{regex}\" validation failed: {error}");
         let text = with_flags(regex, options).map_err(invalid)?;

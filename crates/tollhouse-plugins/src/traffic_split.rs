@@ -150,7 +150,7 @@ impl Plugin for TrafficSplit {
         let mut targets = Vec::new();
         let rules = config.rules.into_iter().flatten();
         let rules: Result<Box<[Rule]>, String> =
-            rules.map(|rule| Rule::of(rule, &mut targets)).collect();
+            rules.map(|rule| Rule::compile(rule, &mut targets)).collect();
         let rules = rules?;
         let make = || Turns(rules.iter().map(|_| AtomicU64::new(0)).collect());
         let turns = scope.keep(&format!("traffic-split {}", identity(scope)), make);
@@ -194,7 +194,7 @@ impl TrafficSplit {
 }
 
 impl Rule {
-    fn of(config: RuleConfig, targets: &mut Vec<Target>) -> Result<Self, String> {
+    fn compile(config: RuleConfig, targets: &mut Vec<Target>) -> Result<Self, String> {
         let conditions = config.conditions.map(|conditions| {
             let parsed = conditions.into_iter().map(|condition| {
                 let vars = condition.vars.map(Value::Array);
@@ -208,9 +208,9 @@ impl Rule {
         let mut weights = Vec::with_capacity(config.weighted_upstreams.len());
         for entry in config.weighted_upstreams {
             weights.push((entry.weight, targets.len()));
-            targets.push(Target::of(entry)?);
+            targets.push(Target::parse(entry)?);
         }
-        Ok(Self { conditions, shares: Shares::of(&weights) })
+        Ok(Self { conditions, shares: Shares::new(&weights) })
     }
 
     fn reads_body(&self) -> bool {
@@ -227,7 +227,7 @@ impl Rule {
 }
 
 impl Target {
-    fn of(entry: WeightedUpstream) -> Result<Self, String> {
+    fn parse(entry: WeightedUpstream) -> Result<Self, String> {
         let reason = |problems: &Problems| {
             let first = problems.iter().next();
             first.map_or_else(String::new, |problem| problem.reason.clone())
@@ -244,7 +244,7 @@ impl Target {
 }
 
 impl Shares {
-    fn of(weights: &[(u64, usize)]) -> Self {
+    fn new(weights: &[(u64, usize)]) -> Self {
         let divisor = weights.iter().fold(0, |divisor, (weight, _)| common(divisor, *weight));
         let mut total: u64 = 0;
         let mut ends = Vec::with_capacity(weights.len());

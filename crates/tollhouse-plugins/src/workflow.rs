@@ -97,7 +97,7 @@ impl Plugin for Workflow {
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
         let rules = config.rules.into_iter().enumerate();
-        let rules = rules.map(|(index, rule)| Rule::of(rule, index + 1, scope));
+        let rules = rules.map(|(index, rule)| Rule::compile(rule, index + 1, scope));
         let rules: Box<[Rule]> = rules.collect::<Result<_, _>>()?;
         let reads_body = rules.iter().filter_map(|rule| rule.case.as_ref()).any(Expr::reads_body);
         Ok(Self { rules, reads_body })
@@ -164,20 +164,20 @@ impl Workflow {
 }
 
 impl Rule {
-    fn of(config: RuleConfig, number: usize, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: RuleConfig, number: usize, scope: &Scope<'_>) -> Result<Self, String> {
         let case = config.case.map(|case| conditions::parse(&Value::Array(case)));
         let case = case
             .transpose()
             .map_err(|error| format!("failed to validate the 'case' expression: {error}"))?;
         // All of them must be good, though the first alone is performed.
         let actions: Result<Vec<Action>, String> =
-            config.actions.iter().map(|action| Action::of(action, number, scope)).collect();
+            config.actions.iter().map(|action| Action::compile(action, number, scope)).collect();
         Ok(Self { case, action: actions?.into_iter().next() })
     }
 }
 
 impl Action {
-    fn of(action: &[Value], rule_number: usize, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(action: &[Value], rule_number: usize, scope: &Scope<'_>) -> Result<Self, String> {
         let none = Value::Null;
         let (name, conf) = (action.first().unwrap_or(&none), action.get(1).unwrap_or(&none));
         let shown = || name.as_str().map_or_else(|| name.to_string(), str::to_owned);

@@ -21,7 +21,7 @@ pub(crate) struct Conditions {
 impl Conditions {
     /// The conditions of `spec`; `None` when it has none, so that most candidates are taken
     /// without looking any further.
-    pub(crate) fn of(spec: &RouteSpec, mode: Mode) -> Option<Self> {
+    pub(crate) fn compile(spec: &RouteSpec, mode: Mode) -> Option<Self> {
         let hosts = if mode == Mode::HostUri { &[][..] } else { &spec.hosts };
         let conditions = Self {
             methods: spec.methods,

@@ -180,7 +180,7 @@ impl<T: Clone> Router<T> {
     }
 
     fn link(&mut self, origin: &Arc<Origin<T>>) {
-        let conditions = Conditions::of(&origin.spec, self.mode).map(Arc::new);
+        let conditions = Conditions::compile(&origin.spec, self.mode).map(Arc::new);
         let patterns = self.patterns(&origin.spec);
         for host in self.hosts(&origin.spec) {
             let name = host.map(|index| origin.spec.hosts[index].as_str());

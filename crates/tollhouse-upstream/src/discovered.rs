@@ -44,7 +44,7 @@ pub(crate) struct Discovered {
     terms: Terms,
     set: ArcSwapOption<NodeSet>,
     /// Whether a first answer, good or bad, is there.
-    settled: watch::Sender<bool>,
+    looked_up: watch::Sender<bool>,
     flips: Arc<AtomicU64>,
     resolver: Arc<Resolver>,
     /// Held while a new set is made of the last one.
@@ -69,7 +69,7 @@ impl Discovered {
             terms,
             set: ArcSwapOption::empty(),
             // Other registries publish when they have something; nobody waits for them.
-            settled: watch::Sender::new(name_of_dns.is_none() || previous.is_some()),
+            looked_up: watch::Sender::new(name_of_dns.is_none() || previous.is_some()),
             flips,
             resolver: Arc::clone(resolver),
             publishing: Mutex::new(()),
@@ -103,14 +103,14 @@ impl Discovered {
         self.set.load()
     }
 
-    pub(crate) fn is_settled(&self) -> bool {
-        *self.settled.borrow()
+    pub(crate) fn has_looked_up(&self) -> bool {
+        *self.looked_up.borrow()
     }
 
-    pub(crate) async fn settled(&self) {
-        let mut settled = self.settled.subscribe();
+    pub(crate) async fn looked_up(&self) {
+        let mut looked_up = self.looked_up.subscribe();
         // An error means that the sender is gone, which is ourselves.
-        let _ = settled.wait_for(|settled| *settled).await;
+        let _ = looked_up.wait_for(|done| *done).await;
     }
 
     /// Replaces the nodes; equal ones change nothing but their ages.
@@ -123,7 +123,7 @@ impl Discovered {
             Some(previous) if previous.recipe().nodes == nodes => previous.retell(&ages),
             previous => self.replace(nodes, &ages, previous),
         }
-        self.settle();
+        self.note_look_up();
     }
 
     fn replace(&self, nodes: Vec<Node>, ages: &[Option<Duration>], previous: Option<&NodeSet>) {
@@ -133,8 +133,8 @@ impl Discovered {
         self.set.store(Some(set));
     }
 
-    fn settle(&self) {
-        self.settled.send_if_modified(|settled| !std::mem::replace(settled, true));
+    fn note_look_up(&self) {
+        self.looked_up.send_if_modified(|done| !std::mem::replace(done, true));
     }
 }
 

@@ -150,7 +150,7 @@ impl UpstreamState {
         };
         match &*discovered.load() {
             Some(set) => set.pick(request, tried, || SetRef::Discovered(Arc::clone(set))),
-            None if discovered.is_settled() => Pick::NoNodes,
+            None if discovered.has_looked_up() => Pick::NoNodes,
             None => match request.when_unresolved {
                 WhenUnresolved::Wait => Pick::Unresolved,
                 WhenUnresolved::Skip => Pick::NoNodes,
@@ -185,7 +185,7 @@ impl UpstreamState {
             Outcome::Failed => Some(Signal::TcpFailure),
             Outcome::TimedOut => Some(Signal::TimeoutFailure),
             Outcome::Answered { .. } if passive.kind == CheckKind::Tcp => None,
-            Outcome::Answered { status, .. } => Signal::of_status(status, &passive.thresholds),
+            Outcome::Answered { status, .. } => Signal::from_status(status, &passive.thresholds),
         };
         if let Some(signal) = signal {
             picked.set().observe(picked.index(), signal, &passive.thresholds);
@@ -200,7 +200,7 @@ impl UpstreamState {
                 .iter()
                 .filter_map(|node| node.name())
                 .all(|name| !matches!(**name.resolution(), Resolution::Pending)),
-            Members::Discovered(discovered) => discovered.is_settled(),
+            Members::Discovered(discovered) => discovered.has_looked_up(),
         }
     }
 
@@ -214,7 +214,7 @@ impl UpstreamState {
                         name.ready().await;
                     }
                 }
-                Members::Discovered(discovered) => discovered.settled().await,
+                Members::Discovered(discovered) => discovered.looked_up().await,
             }
         };
         tokio::time::timeout(timeout, ready).await.is_ok()

@@ -106,7 +106,7 @@ impl Reply {
 }
 
 /// What changed about a request, a line each.
-pub(super) fn shown(edits: &RequestEdits) -> String {
+pub(super) fn describe_edits(edits: &RequestEdits) -> String {
     let mut out = String::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     for (name, value) in edits.headers.lines() {

@@ -17,10 +17,10 @@ fn reply(harness: &mut Harness, lines: &str) -> Reply {
 
 /// The lines that the plugin adds, without the longest part of their names.
 fn added(conf: &Value, lines: &str) -> String {
-    shown(&reply(&mut Harness::new::<Cors>(conf), lines))
+    header_lines(&reply(&mut Harness::new::<Cors>(conf), lines))
 }
 
-fn shown(reply: &Reply) -> String {
+fn header_lines(reply: &Reply) -> String {
     let lines = reply.headers.iter().filter(|(name, value)| {
         name != "Content-Type" && (name.as_str(), value.as_str()) != ("Vary", "Via")
     });
@@ -166,7 +166,7 @@ fn what_a_node_says_is_overridden() {
     let node = "200\nAccess-Control-Allow-Origin: http://b.com\nAccess-Control-Max-Age: 10";
     let reply = harness.respond(&mut exchange, node, &[]);
     let expected = "Allow-Origin: *\nAllow-Methods: *\nMax-Age: 7\nAllow-Headers: *\n";
-    assert_eq!(shown(&reply), expected);
+    assert_eq!(header_lines(&reply), expected);
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn name_and_value(field: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    fn shown(header: &str) -> Option<String> {
+    fn parsed_text(header: &str) -> Option<String> {
         let fields = Fields::parse(header.as_bytes())?;
         let text =
             |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or(b"-")).into_owned();
@@ -78,7 +78,7 @@ mod tests {
             ("Basic x", None),
             ("", None),
         ] {
-            assert_eq!(shown(header).as_deref(), expected, "{header}");
+            assert_eq!(parsed_text(header).as_deref(), expected, "{header}");
         }
     }
 }

@@ -108,12 +108,12 @@ pub(super) enum Verifier {
 
 impl Verifier {
     /// For a key that both sides have; `None` where the algorithm is not of that kind.
-    pub fn of_secret(algorithm: Algorithm, secret: &[u8]) -> Option<Self> {
+    pub fn from_secret(algorithm: Algorithm, secret: &[u8]) -> Option<Self> {
         algorithm.mac().map(|mac| Self::Mac(mac, secret.into()))
     }
 
     /// For the public half of a signer's key; `None` where it is not one of that kind.
-    pub fn of_public_key(algorithm: Algorithm, pem: &str) -> Option<Self> {
+    pub fn from_public_key(algorithm: Algorithm, pem: &str) -> Option<Self> {
         let key = ParsedPublicKey::new(algorithm.verification()?, der_of(pem)?).ok()?;
         Some(Self::Signature(key))
     }

@@ -73,9 +73,9 @@ pub(super) enum Hold {
 }
 
 impl Places {
-    pub(super) fn of(policy: Policy, scope: &Scope<'_>) -> Result<Self, String> {
+    pub(super) fn open(policy: Policy, scope: &Scope<'_>) -> Result<Self, String> {
         let owner = identity(scope);
-        let Some(servers) = Servers::of(policy, scope.conf)? else {
+        let Some(servers) = Servers::parse(policy, scope.conf)? else {
             let table = scope.keep("limit-conn", Table::new);
             let prefix = table.prefix(&owner);
             return Ok(Places::Local(table, prefix));

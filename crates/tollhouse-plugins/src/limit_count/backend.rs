@@ -25,7 +25,7 @@ pub(super) enum Verdict {
 
 impl Verdict {
     /// After `used` requests, this one included.
-    pub(super) fn of(used: u64, limit: Limit, reset_ms: u64) -> Self {
+    pub(super) fn from_count(used: u64, limit: Limit, reset_ms: u64) -> Self {
         let quota =
             Quota { limit: limit.count, remaining: limit.count.saturating_sub(used), reset_ms };
         if used > limit.count { Verdict::Refused(quota) } else { Verdict::Passes(quota) }
@@ -51,12 +51,12 @@ pub(super) enum Backend {
 }
 
 impl Backend {
-    pub(super) fn of(config: &Config, scope: &Scope<'_>) -> Result<Self, String> {
+    pub(super) fn open(config: &Config, scope: &Scope<'_>) -> Result<Self, String> {
         let owner = match &config.group {
             Some(group) => group.clone(),
             None => identity(scope),
         };
-        let Some(servers) = Servers::of(config.policy, scope.conf)? else {
+        let Some(servers) = Servers::parse(config.policy, scope.conf)? else {
             return Ok(Backend::Local(LocalCounts::new(&owner, config.window_type, scope)));
         };
         let counts = RemoteCounts::new(servers, &owner, config.window_type);
@@ -85,7 +85,9 @@ impl Backend {
         match self {
             Backend::Local(counts) => counts.count(key, limit, now),
             // Nobody asks: `access` waits for these.
-            Backend::Remote(..) | Backend::Delayed(_) => Verdict::of(0, limit, limit.window_ms),
+            Backend::Remote(..) | Backend::Delayed(_) => {
+                Verdict::from_count(0, limit, limit.window_ms)
+            }
         }
     }
 

@@ -56,7 +56,7 @@ impl Known {
     /// Counts a request; whether it is the first that Redis is still to be told of.
     fn count(&mut self, limit: Limit, now_ms: u64) -> (Verdict, bool) {
         let used = self.agreed + self.pending;
-        let verdict = Verdict::of(used + 1, limit, self.ends_ms - now_ms);
+        let verdict = Verdict::from_count(used + 1, limit, self.ends_ms - now_ms);
         let passes = matches!(verdict, Verdict::Passes(_));
         let begins = passes && self.pending == 0;
         self.pending += u64::from(passes);
@@ -99,7 +99,7 @@ impl Delayed {
                     let make = || Known { agreed: used, pending: 0, ends_ms };
                     let agree = |known: &mut Known| known.agreed = known.agreed.max(used);
                     self.table.update(tag, now_ms, make, agree);
-                    (Verdict::of(used, limit, left_ms), false)
+                    (Verdict::from_count(used, limit, left_ms), false)
                 }
                 Err(Unavailable) => self.count_alone(key, limit),
             },

@@ -14,7 +14,7 @@ const HELD_FOR: Duration = Duration::from_secs(1);
 const HELD_MAX: usize = 1_024;
 
 /// The groups judged last, oldest first.
-static JUDGED: Mutex<VecDeque<(Instant, Arc<Group>)>> = Mutex::new(VecDeque::new());
+static RECENT: Mutex<VecDeque<(Instant, Arc<Group>)>> = Mutex::new(VecDeque::new());
 
 /// What all confs of a group say; known for as long as one of them is in use, and
 /// a moment longer.
@@ -30,9 +30,9 @@ impl Group {
     /// Its members say something else.
     pub(super) fn join(name: &str, scope: &Scope<'_>) -> Result<Arc<Self>, String> {
         let now = Instant::now();
-        let mut judged = judged();
-        while judged.front().is_some_and(|(at, _)| now.duration_since(*at) > HELD_FOR) {
-            judged.pop_front();
+        let mut recent = recent_groups();
+        while recent.front().is_some_and(|(at, _)| now.duration_since(*at) > HELD_FOR) {
+            recent.pop_front();
         }
         let conf = own_fields(scope.conf);
         let group =
@@ -40,22 +40,22 @@ impl Group {
         if group.conf != conf {
             return Err("group conf mismatched".into());
         }
-        if judged.len() >= HELD_MAX {
-            judged.pop_front();
+        if recent.len() >= HELD_MAX {
+            recent.pop_front();
         }
-        judged.push_back((now, Arc::clone(&group)));
+        recent.push_back((now, Arc::clone(&group)));
         Ok(group)
     }
 }
 
-fn judged() -> MutexGuard<'static, VecDeque<(Instant, Arc<Group>)>> {
-    JUDGED.lock().unwrap_or_else(PoisonError::into_inner)
+fn recent_groups() -> MutexGuard<'static, VecDeque<(Instant, Arc<Group>)>> {
+    RECENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// As after a while.
 #[cfg(test)]
-pub(super) fn forget_judged() {
-    judged().clear();
+pub(super) fn forget_recent() {
+    recent_groups().clear();
 }
 
 /// Without what is said about the plugin rather than to it.

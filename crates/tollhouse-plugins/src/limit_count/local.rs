@@ -87,7 +87,7 @@ impl LocalCounts {
         self.table.update(tag, now_ms, make, |count| match count {
             Count::Fixed { used, ends_ms } => {
                 *used = used.saturating_add(1);
-                Verdict::of(*used, limit, *ends_ms - now_ms)
+                Verdict::from_count(*used, limit, *ends_ms - now_ms)
             }
             Count::Sliding(windows) => windows.count(limit, now),
         })
@@ -104,7 +104,7 @@ impl Sliding {
         }
         let left_ms = limit.window_ms - now.unix_ms % limit.window_ms;
         self.over_ms = now.monotonic_ms.saturating_add(left_ms + limit.window_ms);
-        let (passes, verdict) = judge_sliding(self.current, self.previous, limit, left_ms);
+        let (passes, verdict) = count_sliding(self.current, self.previous, limit, left_ms);
         self.current += u64::from(passes);
         verdict
     }
@@ -112,7 +112,7 @@ impl Sliding {
 
 /// Judges a request by the counts of two windows; the answer's first half says whether to count
 /// it.
-pub(super) fn judge_sliding(
+pub(super) fn count_sliding(
     current: u64,
     previous: u64,
     limit: Limit,

@@ -63,7 +63,7 @@ impl HeaderNames {
 
 impl Quota {
     /// Hands each header to `set`.
-    pub(super) fn tell(&self, names: &HeaderNames, mut set: impl FnMut(&str, &[u8])) {
+    pub(super) fn write_headers(&self, names: &HeaderNames, mut set: impl FnMut(&str, &[u8])) {
         let mut text = NumberText::default();
         set(&names.limit, text.whole(self.limit));
         set(&names.remaining, text.whole(self.remaining));

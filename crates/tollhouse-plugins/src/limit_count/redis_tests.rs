@@ -109,7 +109,7 @@ fn with_an_interval_requests_agree_with_redis_now_and_then() {
             services,
         };
         let config = serde_json::from_value(conf.clone()).expect("the conf is good");
-        Backend::of(&config, &scope).expect("the conf is good")
+        Backend::open(&config, &scope).expect("the conf is good")
     };
     let (first, second) = (Arc::new(Services::new("a")), Arc::new(Services::new("b")));
     let (first, second) = (counts(&first), counts(&second));

@@ -8,7 +8,7 @@ use tollhouse_plugin::Moment;
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
 
 use super::backend::Verdict;
-use super::local::judge_sliding;
+use super::local::count_sliding;
 use super::{Limit, WindowType};
 
 /// What all keys in Redis begin with.
@@ -78,7 +78,7 @@ impl RemoteCounts {
         match self.window_type {
             WindowType::Fixed => {
                 let (used, left_ms) = self.add(key, 1, limit).await?;
-                Ok(Verdict::of(used, limit, left_ms))
+                Ok(Verdict::from_count(used, limit, left_ms))
             }
             WindowType::Sliding => self.slide(key, limit, now).await,
         }
@@ -110,7 +110,7 @@ impl RemoteCounts {
         let call = Call { script: &SLIDE, key: &key, arguments: &arguments };
         let (current, previous): (i64, i64) = self.servers.call(&call).await?;
         let (current, previous) = (current.max(0) as u64, previous.max(0) as u64);
-        Ok(judge_sliding(current, previous, limit, left_ms).1)
+        Ok(count_sliding(current, previous, limit, left_ms).1)
     }
 
     fn key(&self, key: &[u8]) -> Vec<u8> {

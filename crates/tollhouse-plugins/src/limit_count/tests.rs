@@ -232,7 +232,7 @@ fn a_group_counts_together_and_says_the_same() {
     let refusal = configured(&services, "routes/3", &other).err();
     assert_eq!(refusal.as_deref(), Some("group conf mismatched"));
     // Some time after its last member a group is forgotten.
-    super::group::forget_judged();
+    super::group::forget_recent();
     assert!(configured(&services, "routes/3", &other).is_ok());
 }
 

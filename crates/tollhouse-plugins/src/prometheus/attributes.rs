@@ -27,13 +27,13 @@ pub(super) fn settings(services: &Services) -> Settings {
     let metrics = attribute("metrics").and_then(Value::as_object);
     let families = Family::ALL.map(|family| {
         let conf = metrics.and_then(|metrics| metrics.get(family.name()));
-        conf.and_then(Value::as_object).map(of_metric).unwrap_or_default()
+        conf.and_then(Value::as_object).map(family_settings).unwrap_or_default()
     });
     let buckets = buckets.as_deref().unwrap_or(&DEFAULT_BUCKETS_MS);
     Settings::new(prefix.unwrap_or(DEFAULT_PREFIX), buckets, families)
 }
 
-fn of_metric(conf: &Map<String, Value>) -> FamilySettings {
+fn family_settings(conf: &Map<String, Value>) -> FamilySettings {
     let labels = conf.get("extra_labels").and_then(Value::as_array).into_iter().flatten();
     let extra_labels = labels.filter_map(Value::as_object).filter_map(extra_label).collect();
     let expire_s = conf.get("expire").and_then(Value::as_f64).unwrap_or_default();

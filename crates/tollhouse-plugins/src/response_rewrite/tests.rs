@@ -104,7 +104,7 @@ fn an_encoded_body_is_decoded_for_filters() {
     let encoded = encoder.finish().unwrap();
     let config = json!({"regex": "hello", "replace": "bye", "scope": "once"});
     let config: FilterConfig = serde_json::from_value(config).unwrap();
-    let filters: std::sync::Arc<[Filter]> = vec![Filter::of(&config).unwrap()].into();
+    let filters: std::sync::Arc<[Filter]> = vec![Filter::compile(&config).unwrap()].into();
     let mut out = Vec::new();
     let mut filter = Filters::new(filters, Some(Encoding::Gzip), 1000);
     filter.filter(&encoded[..5], false, &mut out);

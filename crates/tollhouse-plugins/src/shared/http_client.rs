@@ -194,7 +194,7 @@ impl HttpClient {
     }
 
     async fn exchange(&self, target: &Target, call: Call) -> Result<Reply, ClientError> {
-        let key = PoolKey::of(target, self.verification);
+        let key = PoolKey::new(target, self.verification);
         while let Some(live) = pool::take(&key) {
             // Servers close idle connections when they like; such a race is not the caller's, as long
             // as the server cannot have acted upon the request, or may act upon it twice.

@@ -89,7 +89,7 @@ impl Checker {
             tokio::select! {
                 Some(done) = probes.join_next() => {
                     match done {
-                        Ok(done) => self.settle(&mut seats, done),
+                        Ok(done) => self.record(&mut seats, done),
                         // A panic does not say whose probe it was: all may be probed again.
                         Err(_) => seats.free_all(),
                     }
@@ -191,14 +191,14 @@ impl Checker {
         Some(Some(Probe { address, host, checks: Arc::clone(&self.checks) }))
     }
 
-    fn settle(&self, seats: &mut Seats, done: Done) {
+    fn record(&self, seats: &mut Seats, done: Done) {
         if let Some(seat) = seats.seats.iter_mut().find(|seat| seat.node == done.name) {
             seat.probing = Probing::No;
         }
         let thresholds = &self.checks.active.thresholds;
         let signal = match done.outcome {
             ProbeOutcome::Connected => Some(Signal::Success),
-            ProbeOutcome::Answered(status) => Signal::of_status(status, thresholds),
+            ProbeOutcome::Answered(status) => Signal::from_status(status, thresholds),
             ProbeOutcome::Failed => Some(Signal::TcpFailure),
             ProbeOutcome::TimedOut => Some(Signal::TimeoutFailure),
         };

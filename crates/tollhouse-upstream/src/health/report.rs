@@ -40,7 +40,7 @@ pub struct NodeHealth {
 
 impl HealthReport {
     /// The report of an upstream; `None` when it has no checks.
-    pub fn of(state: &UpstreamState) -> Option<Self> {
+    pub fn new(state: &UpstreamState) -> Option<Self> {
         let active = &state.checks()?.active;
         let kind = match active.kind {
             CheckKind::Http => "http",
@@ -48,14 +48,14 @@ impl HealthReport {
             CheckKind::Tcp => "tcp",
         };
         let nodes = state.node_set().map_or_else(Vec::new, |set| {
-            set.nodes().iter().map(|node| NodeHealth::of(node, active.port)).collect()
+            set.nodes().iter().map(|node| NodeHealth::new(node, active.port)).collect()
         });
         Some(Self { name: format!("{NAME_PREFIX}{}", state.key()), kind, nodes })
     }
 }
 
 impl NodeHealth {
-    fn of(node: &Node, probed_port: Option<u16>) -> Self {
+    fn new(node: &Node, probed_port: Option<u16>) -> Self {
         let ip = match node.locate(balance::FIRST) {
             Located::At(address) => address.ip().to_string(),
             Located::Pending | Located::Failed => node.host().to_owned(),

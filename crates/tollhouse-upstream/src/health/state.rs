@@ -42,7 +42,7 @@ pub enum Signal {
 
 impl Signal {
     /// What a status means; one that is in neither list means nothing.
-    pub fn of_status(status: u16, thresholds: &Thresholds) -> Option<Self> {
+    pub fn from_status(status: u16, thresholds: &Thresholds) -> Option<Self> {
         if thresholds.healthy_statuses.contains(&status) {
             return Some(Self::Success);
         }
@@ -194,7 +194,7 @@ mod tests {
         for (status, expected) in
             [(200, Some(Signal::Success)), (500, Some(Signal::HttpFailure)), (404, None)]
         {
-            assert_eq!(Signal::of_status(status, &limits), expected, "{status}");
+            assert_eq!(Signal::from_status(status, &limits), expected, "{status}");
         }
     }
 }

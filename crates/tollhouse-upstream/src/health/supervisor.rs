@@ -106,7 +106,7 @@ impl HealthSupervisor {
         let inner = self.lock();
         let checked = inner.checkers.values();
         let mut reports: Vec<HealthReport> =
-            checked.filter_map(|running| HealthReport::of(&running.upstream.load())).collect();
+            checked.filter_map(|running| HealthReport::new(&running.upstream.load())).collect();
         reports.sort_by(|one, other| one.name.cmp(&other.name));
         reports
     }
@@ -115,7 +115,7 @@ impl HealthSupervisor {
     /// checked.
     pub fn report_of(&self, key: &str) -> Option<HealthReport> {
         let inner = self.lock();
-        HealthReport::of(&inner.checkers.get(key)?.upstream.load())
+        HealthReport::new(&inner.checkers.get(key)?.upstream.load())
     }
 
     fn start_used(&self) {

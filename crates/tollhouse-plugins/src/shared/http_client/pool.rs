@@ -35,7 +35,7 @@ pub(super) struct PoolKey {
 }
 
 impl PoolKey {
-    pub fn of(target: &Target, verification: Verification) -> Self {
+    pub fn new(target: &Target, verification: Verification) -> Self {
         Self { scheme: target.scheme, host: target.host.clone(), port: target.port, verification }
     }
 }

@@ -63,7 +63,7 @@ impl LimitKey {
     }
 
     /// Reads the `key` of one of several rules.
-    pub(crate) fn of_rule(text: &str) -> Self {
+    pub(crate) fn parse_rule(text: &str) -> Self {
         LimitKey::Required(Template::parse(text))
     }
 
@@ -140,7 +140,7 @@ mod tests {
             ("${http_x_b ?? all}", Some("all")),
             ("constant", None),
         ] {
-            let key = LimitKey::of_rule(text).with(&request, <[u8]>::to_vec);
+            let key = LimitKey::parse_rule(text).with(&request, <[u8]>::to_vec);
             assert_eq!(key.as_deref(), expected.map(str::as_bytes), "{text}");
         }
     }

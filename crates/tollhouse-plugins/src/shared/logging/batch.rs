@@ -38,7 +38,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(fields: &BatchFields) -> Self {
+    fn from_fields(fields: &BatchFields) -> Self {
         let size = usize::try_from(fields.batch_max_size).unwrap_or(usize::MAX);
         Self {
             name: fields.name.clone(),
@@ -75,7 +75,7 @@ impl<D: Delivery> Batches<D> {
         pending_max: usize,
     ) -> Self {
         Self {
-            settings: Settings::of(fields),
+            settings: Settings::from_fields(fields),
             delivery: Arc::new(delivery),
             background,
             pending: Arc::new(Pending::new(pending_max)),

@@ -92,7 +92,7 @@ pub(crate) enum Flush {
 
 impl Flush {
     /// A body of known length comes without pauses.
-    pub(crate) fn of(cx: &ResponseContext<'_>) -> Flush {
+    pub(crate) fn from_response(cx: &ResponseContext<'_>) -> Flush {
         if cx.facts().content_length.is_some() { Flush::AtEnd } else { Flush::EachPiece }
     }
 }

@@ -249,7 +249,7 @@ impl Servers {
     ///
     /// # Errors
     /// A field that is wrong in a way that the schema cannot say.
-    pub(crate) fn of(policy: Policy, conf: &Value) -> Result<Option<Self>, String> {
+    pub(crate) fn parse(policy: Policy, conf: &Value) -> Result<Option<Self>, String> {
         let name = format!("{policy:?} {}", named_fields(conf));
         let (kind, timeout_ms) = match policy {
             Policy::Local => return Ok(None),

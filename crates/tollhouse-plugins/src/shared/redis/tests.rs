@@ -17,7 +17,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn servers(policy: Policy, conf: &Value) -> Servers {
-    Servers::of(policy, conf).expect("the conf is good").expect("it names servers")
+    Servers::parse(policy, conf).expect("the conf is good").expect("it names servers")
 }
 
 async fn count(servers: &Servers) -> Result<u64, Unavailable> {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use smallvec::SmallVec;
 
-/// What the data plane says of plugins' objects and texts (apisix.md §3.6).
+/// `Content-Type` of a plugin's object or text that names none; the one that APISIX sends.
 pub const TEXT_PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Header lines kept without allocating; few answers have more.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollhouse_model::schema::Schema;
 
+use crate::conf_error::ConfError;
 use crate::consumer::ConsumerSpec;
 use crate::handler::SharedHandler;
 use crate::plugin::{Category, Phases, Plugin, RunPolicy};
@@ -34,7 +35,7 @@ pub struct PluginType {
     conf: Rules,
     metadata: Option<Rules>,
     identity: Option<Rules>,
-    build: fn(&Value, &Scope<'_>) -> Result<SharedHandler, String>,
+    build: fn(&Value, &Scope<'_>) -> Result<SharedHandler, ConfError>,
 }
 
 /// A schema, as a document and compiled.
@@ -59,7 +60,7 @@ impl Rules {
     }
 }
 
-/// Clients in Lua write an empty list as `{}` and an empty object as `[]` (apisix.md §10.3 trap 9).
+/// Clients in Lua write an empty list as `{}` and an empty object as `[]`: their tables are both.
 fn empty_as_declared(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) if fields.is_empty() && schema["type"] == "array" => {
@@ -82,7 +83,7 @@ fn empty_as_declared(schema: &Value, value: &mut Value) {
     }
 }
 
-/// JSON does not tell `1` from `1.0` (apisix.md §10.3 trap 10); Rust does.
+/// JSON does not tell `1` from `1.0`, and clients in Lua write either; Rust does tell them apart.
 fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -159,8 +160,8 @@ impl PluginType {
     /// Builds a handler.
     ///
     /// # Errors
-    /// What is wrong with `conf`, in APISIX's words (apisix.md §1.8).
-    pub fn compile(&self, conf: &Value, scope: &Scope<'_>) -> Result<SharedHandler, String> {
+    /// What is wrong with `conf`, in APISIX's words.
+    pub fn compile(&self, conf: &Value, scope: &Scope<'_>) -> Result<SharedHandler, ConfError> {
         let conf = self.conf.complete(conf)?;
         (self.build)(&conf, &Scope { conf: &conf, ..*scope })
     }
@@ -169,7 +170,7 @@ impl PluginType {
     ///
     /// # Errors
     /// What is wrong with `conf`.
-    pub fn identify(&self, conf: &Value) -> Result<Identified, String> {
+    pub fn identify(&self, conf: &Value) -> Result<Identified, ConfError> {
         let (Some(rules), Some(spec)) = (&self.identity, &self.consumer) else {
             return Err("the plugin has no consumer schema".into());
         };
@@ -182,9 +183,9 @@ impl PluginType {
     ///
     /// # Errors
     /// What is wrong with `conf`.
-    pub fn check_metadata(&self, conf: &Value) -> Result<(), String> {
+    pub fn check_metadata(&self, conf: &Value) -> Result<(), ConfError> {
         match &self.metadata {
-            Some(rules) => rules.compiled.validate(conf),
+            Some(rules) => Ok(rules.compiled.validate(conf)?),
             None => Ok(()),
         }
     }
@@ -203,7 +204,7 @@ impl Identified {
     ///
     /// # Errors
     /// The value that requests are matched by is empty.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), ConfError> {
         if self.key.is_empty() { Err("an empty key identifies nobody".into()) } else { Ok(()) }
     }
 }
@@ -257,8 +258,8 @@ impl Catalogue {
     ///
     /// # Errors
     /// The text.
-    pub fn check(&self, name: &str, conf: &Value, scope: &Scope<'_>) -> Result<(), String> {
-        let Some(plugin) = self.get(name) else { return Err(format!("unknown plugin [{name}]")) };
+    pub fn check(&self, name: &str, conf: &Value, scope: &Scope<'_>) -> Result<(), ConfError> {
+        let Some(plugin) = self.get(name) else { return Err(unknown(name)) };
         plugin.compile(conf, scope).map(drop).map_err(|error| refused(name, &error))
     }
 
@@ -267,13 +268,17 @@ impl Catalogue {
     ///
     /// # Errors
     /// The text.
-    pub fn check_identity(&self, name: &str, conf: &Value) -> Result<String, String> {
-        let Some(plugin) = self.get(name) else { return Err(format!("unknown plugin [{name}]")) };
+    pub fn check_identity(&self, name: &str, conf: &Value) -> Result<String, ConfError> {
+        let Some(plugin) = self.get(name) else { return Err(unknown(name)) };
         let identified = plugin.identify(conf).map_err(|error| refused(name, &error))?;
         Ok(identified.key)
     }
 }
 
-fn refused(name: &str, error: &str) -> String {
-    format!("failed to check the configuration of plugin {name} err: {error}")
+fn unknown(name: &str) -> ConfError {
+    format!("unknown plugin [{name}]").into()
+}
+
+fn refused(name: &str, error: &ConfError) -> ConfError {
+    format!("failed to check the configuration of plugin {name} err: {error}").into()
 }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::catalogue::SchemaOf;
+use crate::conf_error::ConfError;
 
 /// A consumer, as far as plugins are concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +73,7 @@ impl ConsumerIndex for NoConsumers {
     }
 }
 
-type CompileIdentity = fn(&Value) -> Result<Arc<dyn Any + Send + Sync>, String>;
+type CompileIdentity = fn(&Value) -> Result<Arc<dyn Any + Send + Sync>, ConfError>;
 
 /// What a consumer or credential says for an auth plugin.
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +102,7 @@ pub trait Identity: JsonSchema + DeserializeOwned + Send + Sync + 'static {
     ///
     /// # Errors
     /// The text reaches whoever wrote the conf.
-    fn prepare(&mut self) -> Result<(), String> {
+    fn prepare(&mut self) -> Result<(), ConfError> {
         Ok(())
     }
 }

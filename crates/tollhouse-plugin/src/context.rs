@@ -12,7 +12,7 @@ use crate::edits::RequestEdits;
 use crate::exchange::{BodyError, Exchange, MatchedObject, Moment, each_header};
 use crate::memory::Memory;
 
-/// What nodes are told about who asks (apisix.md §3.7).
+/// What nodes are told about who asks, under the names that APISIX gives them.
 const CONSUMER_HEADERS: [&str; 3] =
     ["X-Consumer-Username", "X-Credential-Identifier", "X-Consumer-Custom-ID"];
 

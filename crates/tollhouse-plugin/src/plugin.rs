@@ -7,6 +7,7 @@ use tollhouse_model::{Id, Upstream};
 
 use crate::answer::Answer;
 use crate::catalogue::SchemaOf;
+use crate::conf_error::ConfError;
 use crate::consumer::ConsumerSpec;
 use crate::context::RequestContext;
 use crate::exchange::LocalFuture;
@@ -55,7 +56,7 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// What the schema cannot say; the text reaches whoever wrote the conf.
-    fn compile(config: Self::Config, scope: &Scope<'_>) -> Result<Self, String>;
+    fn compile(config: Self::Config, scope: &Scope<'_>) -> Result<Self, ConfError>;
 
     /// Upstreams that it may send requests to instead of the route's, by index
     /// ([`RequestContext::choose_upstream`]).

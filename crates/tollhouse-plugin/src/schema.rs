@@ -68,6 +68,7 @@ fn drop_null(fields: &mut Map<String, Value>) {
     let Some(Value::Array(branches)) = fields.get_mut("anyOf") else { return };
     let before = branches.len();
     branches.retain(|branch| branch["type"] != "null");
+    // A branch beside `null` was an optional field; any other choice is a real one.
     if branches.len() == 1 && before == 2 {
         let only = branches.pop();
         fields.shift_remove("anyOf");

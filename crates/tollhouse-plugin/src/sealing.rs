@@ -97,6 +97,8 @@ fn each_part(
         | Kind::PluginMetadata
         | Kind::Proto => {}
     }
+    // What consumers say for an auth plugin has secrets of its own, other than those of a route's
+    // conf.
     let says_who = matches!(kind, Kind::Consumer | Kind::Credential);
     let Some(Value::Object(confs)) = object.get_mut("plugins") else { return };
     for (name, conf) in confs {
@@ -144,7 +146,7 @@ mod tests {
             Some(ConsumerSpec::new::<Conf>())
         }
 
-        fn compile(_: Conf, _: &Scope<'_>) -> Result<Self, String> {
+        fn compile(_: Conf, _: &Scope<'_>) -> Result<Self, crate::ConfError> {
             Ok(Self)
         }
     }

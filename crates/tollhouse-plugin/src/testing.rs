@@ -74,7 +74,7 @@ pub fn configure_among<P: Plugin>(
     metadata: Option<&Value>,
 ) -> Result<SharedHandler, String> {
     let scope = Scope { owner: "routes/1", conf, metadata, catalogue, services };
-    PluginType::new::<P>().compile(conf, &scope)
+    Ok(PluginType::new::<P>().compile(conf, &scope)?)
 }
 
 impl Harness {

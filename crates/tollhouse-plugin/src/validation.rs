@@ -1,14 +1,15 @@
 //! What is wrong with the plugins of an object, in the words of an operator.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use tollhouse_model::{PluginSet, Problem, Problems, encryption};
 
 use crate::absent;
 use crate::catalogue::Catalogue;
+use crate::conf_error::ConfError;
 use crate::scope::{Scope, Services};
-use std::sync::Arc;
 
 /// What confs of auth plugins say in an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,7 @@ pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Pr
             problems.push(absent::problem(name, path, role, &scope));
             continue;
         };
+        // Before the plugin sees it: compiled, the ciphertext would be taken for the secret.
         if let Some(field) = encryption::sealed_field(&conf.conf) {
             problems.push(unopened(format!("{path}.{field}")));
             continue;
@@ -67,7 +69,8 @@ pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Pr
         };
         if let Err(error) = checked {
             let problem = refused(name, path, &error);
-            let hint = lacking(plugin.schema(), &conf.conf).filter(|_| error.contains(NO_BRANCH));
+            let hint =
+                lacking(plugin.schema(), &conf.conf).filter(|_| error.text().contains(NO_BRANCH));
             problems.push(match hint {
                 Some(hint) => problem.with_hint(hint),
                 None => problem,
@@ -95,7 +98,11 @@ fn lacking(schema: &Value, conf: &Value) -> Option<String> {
 }
 
 /// A conf that its plugin refuses.
-pub fn refused(name: &str, path: String, error: &str) -> Problem {
+pub fn refused(name: &str, path: String, error: &ConfError) -> Problem {
+    let path = match error.field() {
+        Some(field) => format!("{path}.{field}"),
+        None => path,
+    };
     Problem::error(path, format!("failed to check the configuration of plugin {name} err: {error}"))
 }
 
@@ -120,6 +127,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_refusal_points_at_the_field_where_it_is_known() {
+        let path = || "routes[0].plugins.x".to_owned();
+        let known = refused("x", path(), &ConfError::in_field("key", "too short"));
+        let unknown = refused("x", path(), &ConfError::from("too short"));
+        assert_eq!(known.path, "routes[0].plugins.x.key");
+        assert_eq!(unknown.path, "routes[0].plugins.x");
+        assert_eq!(known.reason, "failed to check the configuration of plugin x err: too short");
+        assert_eq!(known.reason, unknown.reason);
+    }
 
     #[test]
     fn what_is_lacking_beside_what_is_there_is_named() {

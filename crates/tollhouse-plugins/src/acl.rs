@@ -22,7 +22,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_plugin::{Answer, Category, Consumer, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Consumer, Phases, Plugin, RequestContext, Scope, Step,
+};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::status::status_of;
@@ -112,7 +114,7 @@ impl Plugin for Acl {
         schema["anyOf"] = json!([{"required": ["allow_labels"]}, {"required": ["deny_labels"]}]);
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let refusal = config.rejected_msg.unwrap_or_else(|| "The consumer is forbidden.".into());
         Ok(Self {
             allowed: config.allow_labels,

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use tollhouse_model::template::Template;
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_plugin::{
-    Answer, Category, LogContext, Moment, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Category, ConfError, LogContext, Moment, Phases, Plugin, RequestContext, Scope, Step,
 };
 
 use crate::shared::confs::defaults::defaults;
@@ -157,7 +157,7 @@ impl Plugin for ApiBreaker {
         }
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let table = scope.keep(Self::NAME, Table::new);
         let prefix = table.prefix("");
         let headers = config.break_response_headers.into_iter().flatten();

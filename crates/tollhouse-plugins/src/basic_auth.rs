@@ -18,7 +18,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::consumer::Identity;
-use tollhouse_plugin::{Category, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Category, ConfError, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step,
+};
 
 use crate::shared::auth::base64::decode_base64;
 use crate::shared::auth::gate::{Gate, REALM_PATTERN};
@@ -76,7 +78,7 @@ impl Plugin for BasicAuth {
         Some(ConsumerSpec::new::<Login>())
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let gate = Gate::new("Basic", &config.realm, config.anonymous_consumer);
         Ok(Self { gate, hides_credentials: config.hide_credentials })
     }
@@ -218,7 +220,7 @@ mod tests {
     #[test]
     fn a_login_has_both_parts() {
         let plugin = tollhouse_plugin::PluginType::new::<BasicAuth>();
-        let refusal = plugin.identify(&json!({"username": "foo"})).err();
+        let refusal = plugin.identify(&json!({"username": "foo"})).err().map(String::from);
         assert_eq!(refusal.as_deref(), Some("property \"password\" is required"));
         let shown =
             format!("{:?}", Login { username: "u".into(), password: SecretText::default() });

@@ -14,19 +14,19 @@
 //! their priority. `Content-Length`, `ETag` and `Last-Modified` go. Levels above 6 cost many times as
 //! much as they save.
 
-use std::io::Write;
-
 use ::brotli::CompressorWriter;
 use ::brotli::enc::BrotliEncoderParams;
 use ::brotli::enc::backward_references::BrotliEncoderMode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_plugin::{BodyFilter, Category, Phases, Plugin, ResponseContext, Scope};
+use tollhouse_plugin::{Category, ConfError, Phases, Plugin, ResponseContext, Scope};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::messages::answer_body::forget_old_body;
-use crate::shared::messages::compression::{self, Conditions, Flush, Types};
+use crate::shared::messages::compression::{
+    self, Conditions, Encoder, EncodingFilter, Flush, Types,
+};
 
 /// Bytes that the encoder hands over at a time.
 const PIECE_BYTES: usize = 4096;
@@ -89,7 +89,7 @@ impl Plugin for Brotli {
         schema["properties"]["lgblock"]["enum"] = json!(blocks);
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let mode = match config.mode {
             1 => BrotliEncoderMode::BROTLI_MODE_TEXT,
             2 => BrotliEncoderMode::BROTLI_MODE_FONT,
@@ -127,47 +127,29 @@ impl Plugin for Brotli {
         forget_old_body(cx);
         cx.set_header("Content-Encoding", b"br");
         let encoder = CompressorWriter::with_params(Vec::new(), PIECE_BYTES, &self.parameters);
-        cx.encode_body_last(Box::new(Encoder {
-            encoder: Some(encoder),
-            flush: Flush::from_response(cx),
-        }));
+        cx.encode_body_last(Box::new(EncodingFilter::new(encoder, Flush::from_response(cx))));
     }
 }
 
-/// Whether `Accept-Encoding` names brotli, or anything, and not with a quality of zero.
-fn accepts(value: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(value);
-    text.split([',', ' ']).any(|choice| {
-        let (name, parameter) = choice.split_once(';').unwrap_or((choice, ""));
-        matches!(name, "br" | "*") && parameter != "q=0"
-    })
+/// Whether `Accept-Encoding` names brotli, or anything.
+fn accepts(list: &[u8]) -> bool {
+    let named = compression::acceptance(list, "br");
+    named.or_else(|| compression::acceptance(list, "*")).unwrap_or(false)
 }
 
-struct Encoder {
-    /// `None` once the body has ended.
-    encoder: Option<CompressorWriter<Vec<u8>>>,
-    flush: Flush,
-}
+impl Encoder for CompressorWriter<Vec<u8>> {
+    fn written(&mut self) -> &mut Vec<u8> {
+        self.get_mut()
+    }
 
-impl BodyFilter for Encoder {
-    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
-        let Some(mut encoder) = self.encoder.take() else { return };
-        // Writing to memory does not fail.
-        let _ = encoder.write_all(input);
-        if is_last {
-            out.extend(encoder.into_inner());
-            return;
-        }
-        if self.flush == Flush::EachPiece && !input.is_empty() {
-            let _ = encoder.flush();
-        }
-        out.append(encoder.get_mut());
-        self.encoder = Some(encoder);
+    fn finish(self) -> Vec<u8> {
+        self.into_inner()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_plugin::BodyFilter;
     use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
 
     use super::*;
@@ -202,7 +184,7 @@ mod tests {
     fn pieces_of_unknown_length_are_not_held_back() {
         let parameters = BrotliEncoderParams::default();
         let encoder = CompressorWriter::with_params(Vec::new(), PIECE_BYTES, &parameters);
-        let mut encoder = Encoder { encoder: Some(encoder), flush: Flush::EachPiece };
+        let mut encoder = EncodingFilter::new(encoder, Flush::EachPiece);
         let mut out = Vec::new();
         encoder.filter(b"first", false, &mut out);
         let mut read = [0; 5];
@@ -219,6 +201,8 @@ mod tests {
             (json!({}), "gzip, br;q=0.5", PAGE.into(), true),
             (json!({}), "gzip,*;q=0.1", PAGE.into(), true),
             (json!({}), "br;q=0", PAGE.into(), false),
+            (json!({}), "br;q=0.0, *", PAGE.into(), false),
+            (json!({}), "BR", PAGE.into(), true),
             (json!({}), "gzip, deflate", PAGE.into(), false),
             (json!({}), "", PAGE.into(), false),
             (json!({}), "br", "200\nContent-Type: text/plain".into(), false),

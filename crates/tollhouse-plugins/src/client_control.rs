@@ -14,7 +14,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -37,7 +37,7 @@ impl Plugin for ClientControl {
     const PHASES: Phases = Phases::REWRITE;
     type Config = Config;
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let unlimited = |bytes| if bytes == 0 { u64::MAX } else { bytes };
         Ok(Self { body_bytes_max: config.max_body_size.map(unlimited) })
     }

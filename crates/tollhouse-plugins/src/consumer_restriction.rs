@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_model::variable::Variable;
-use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::status::status_of;
@@ -122,7 +122,7 @@ impl Plugin for ConsumerRestriction {
         ]);
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let subject = config.subject.name();
         let refusal =
             config.rejected_msg.clone().unwrap_or_else(|| format!("The {subject} is forbidden."));

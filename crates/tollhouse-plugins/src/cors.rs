@@ -29,7 +29,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_model::expr::pattern::Case;
 use tollhouse_plugin::{
-    Answer, Category, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
+    Answer, Category, ConfError, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext,
+    Scope, Step,
 };
 
 use crate::shared::confs::defaults::defaults;
@@ -107,7 +108,6 @@ pub struct Cors {
     echoes_headers: bool,
 }
 
-/// Who may use it.
 #[derive(Debug)]
 enum Origins {
     /// Everybody, who are told `*`.
@@ -163,7 +163,7 @@ impl Plugin for Cors {
         Some(MetadataSpec { schema: metadata_schema })
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         refuse_credentials_for_all(&config)?;
         let by_regex = config.allow_origins_by_regex.as_deref().map(Origins::matching);
         let timing_by_regex =

@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tollhouse_plugin::{
-    Answer, Category, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
+    Answer, Category, ConfError, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
 };
 
 use crate::shared::auth::base64::{decode_base64, encode_base64};
@@ -64,7 +64,7 @@ impl Plugin for Csrf {
     const ENCRYPTED: &'static [&'static str] = &["key"];
     type Config = Config;
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         Ok(Self { config })
     }
 

@@ -16,7 +16,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollhouse_plugin::{BodyFilter, Category, Effect, Phases, Plugin, ResponseContext, Scope};
+use tollhouse_plugin::{
+    BodyFilter, Category, ConfError, Effect, Phases, Plugin, ResponseContext, Scope,
+};
 
 use crate::shared::confs::headers;
 use crate::shared::messages::answer_body;
@@ -69,7 +71,7 @@ impl Plugin for Echo {
         ]);
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let texts = Texts {
             before: config.before_body.unwrap_or_default(),
             body: config.body,

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_model::limits::SECONDS_MAX;
 use tollhouse_plugin::{
-    Answer, AnswerBody, Category, Flow, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, AnswerBody, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
 
 use crate::shared::confs::conditions::AnyOf;
@@ -133,7 +133,7 @@ impl Plugin for FaultInjection {
         }
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let abort = |abort: AbortConfig| -> Result<Abort, String> {
             Ok(Abort {
                 chance: Chance::read(abort.percentage, abort.vars)?,

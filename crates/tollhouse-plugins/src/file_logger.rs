@@ -23,8 +23,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_plugin::{
-    Category, LogContext, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext, Scope,
-    Step,
+    Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext,
+    Scope, Step,
 };
 
 use crate::shared::confs::conditions::AnyOf;
@@ -83,7 +83,7 @@ impl Plugin for FileLogger {
         Some(MetadataSpec::new::<Metadata>())
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let from_metadata = || scope.metadata_field("path").and_then(Value::as_str);
         let path = config.path.as_deref().or_else(from_metadata);
         let path = path.ok_or(r#"property "path" is required"#)?;

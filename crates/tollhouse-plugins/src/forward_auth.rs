@@ -22,21 +22,20 @@
 //! # Notes
 //! One exchange with the service per request, on a connection that is kept.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
-    Answer, BodyError, Category, Flow, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, BodyError, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
 
 use crate::shared::confs::defaults::{default_true, defaults};
 use crate::shared::confs::header_fields;
 use crate::shared::confs::text::Text;
-use crate::shared::http_client::{Call, ClientError, HttpClient, Repeat, Reply, Reuse, Target};
+use crate::shared::http_client::service::{self, Service, ServiceConf};
+use crate::shared::http_client::{Call, ClientError, Repeat, Reply};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -69,18 +68,18 @@ pub struct Config {
     #[serde(default)]
     pub client_headers: Vec<String>,
     /// How long to wait for an answer, in milliseconds.
-    #[serde(default = "default_timeout")]
+    #[serde(default = "service::default_timeout")]
     #[schemars(range(min = 1, max = 60_000))]
     pub timeout: u64,
     /// Whether connections to the service are kept.
     #[serde(default = "default_true")]
     pub keepalive: bool,
     /// How long an idle connection is kept, in milliseconds.
-    #[serde(default = "default_keepalive_timeout")]
+    #[serde(default = "service::default_keepalive_timeout")]
     #[schemars(range(min = 1_000))]
     pub keepalive_timeout: u64,
     /// Most idle connections that each core keeps.
-    #[serde(default = "default_keepalive_pool")]
+    #[serde(default = "service::default_keepalive_pool")]
     #[schemars(range(min = 1))]
     pub keepalive_pool: u64,
     /// Longest body that is forwarded, in bytes.
@@ -101,19 +100,13 @@ pub enum RequestMethod {
 
 defaults! {
     default_status_on_error: u16 = 403;
-    default_timeout: u64 = 3_000;
-    default_keepalive_timeout: u64 = 60_000;
-    default_keepalive_pool: u64 = 5;
     default_max_req_body_size: u64 = 64 << 20;
 }
 
 /// The plugin.
 #[derive(Debug)]
 pub struct ForwardAuth {
-    /// An address that cannot be understood is an error of each request, not of the conf: so the
-    /// service may be named by a placeholder that is filled in later.
-    target: Result<Target, String>,
-    client: HttpClient,
+    service: Service,
     method: RequestMethod,
     request_headers: Vec<String>,
     extra_headers: Vec<(String, Text)>,
@@ -140,26 +133,19 @@ impl Plugin for ForwardAuth {
         header_fields::rules(&mut schema["properties"]["extra_headers"]);
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
-        let idle = Duration::from_millis(config.keepalive_timeout);
-        let connections_max = usize::try_from(config.keepalive_pool).unwrap_or(usize::MAX);
-        let reuse = match config.keepalive {
-            true => Reuse::For { idle, connections_max },
-            false => Reuse::Never,
-        };
-        let timeout = Duration::from_millis(config.timeout);
-        let target = Target::parse(&config.uri);
-        let mut client = HttpClient::new(timeout, config.ssl_verify.into(), reuse);
-        if let Ok(target) = &target {
-            client = client.prepared_for(target);
-        }
-        let on_error = match config.allow_degradation {
-            true => OnError::Pass,
-            false => OnError::Refuse(config.status_on_error),
-        };
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
+        let service = Service::new(&ServiceConf {
+            uri: &config.uri,
+            timeout_ms: config.timeout,
+            ssl_verify: config.ssl_verify,
+            keepalive: config.keepalive,
+            keepalive_timeout_ms: config.keepalive_timeout,
+            keepalive_pool: config.keepalive_pool,
+        });
+        let refusal = OnError::Refuse(config.status_on_error);
+        let on_error = if config.allow_degradation { OnError::Pass } else { refusal };
         Ok(Self {
-            target,
-            client,
+            service,
             method: config.request_method,
             request_headers: config.request_headers,
             extra_headers: texts(config.extra_headers),
@@ -214,19 +200,18 @@ impl ForwardAuth {
     }
 
     async fn ask(&self, cx: &RequestContext<'_>) -> Result<Reply, ClientError> {
-        let target = self.target.as_ref().map_err(|error| ClientError::Request(error.clone()))?;
         let (method, body) = match self.method {
             RequestMethod::Get => ("GET", Bytes::new()),
             RequestMethod::Post => ("POST", Bytes::copy_from_slice(cx.body())),
         };
         let call = Call {
             method: method.into(),
-            path: target.path.clone().into_bytes(),
+            path: Vec::new(),
             headers: self.headers(cx),
             body,
             repeat: Repeat::ByMethod,
         };
-        self.client.send(target, call).await
+        self.service.ask(call).await
     }
 
     /// What the service is told; of two lines with one name, the more specific one stands.
@@ -251,6 +236,7 @@ impl ForwardAuth {
             lines.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
             lines.push((name.clone(), text.for_request(variables).into_owned()));
         }
+        // The gateway's own lines stand: a client must not replace what the service decides by.
         for name in &self.request_headers {
             let is_taken = lines.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
             if let (false, Some(value)) = (is_taken, cx.header(name)) {

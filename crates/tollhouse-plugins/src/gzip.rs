@@ -14,17 +14,17 @@
 //! `ETag` becomes a weak one. A body of unknown length is sent on piece by piece as it arrives.
 //! `buffers` is accepted and has no effect: nothing is held back.
 
-use std::io::Write;
-
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use tollhouse_plugin::{BodyFilter, Category, Phases, Plugin, ResponseContext, Scope};
+use tollhouse_plugin::{Category, ConfError, Phases, Plugin, ResponseContext, Scope};
 
 use crate::shared::confs::defaults::defaults;
-use crate::shared::messages::compression::{self, Conditions, Flush, Types};
+use crate::shared::messages::compression::{
+    self, Conditions, Encoder, EncodingFilter, Flush, Types,
+};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -94,7 +94,7 @@ impl Plugin for Gzip {
         compression::adjust_schema(schema);
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let conditions = Conditions {
             types: config.types,
             length_min: config.min_length,
@@ -110,8 +110,9 @@ impl Plugin for Gzip {
         if self.vary {
             cx.add_header("Vary", b"Accept-Encoding");
         }
-        let is_welcome =
-            cx.request_header_list("Accept-Encoding").is_some_and(|value| accepts(&value));
+        let is_welcome = cx
+            .request_header_list("Accept-Encoding")
+            .is_some_and(|list| compression::acceptance(&list, "gzip") == Some(true));
         let is_encoded = cx.header("Content-Encoding").is_some_and(|value| !value.is_empty());
         if !is_welcome
             || is_encoded
@@ -125,33 +126,8 @@ impl Plugin for Gzip {
         weaken_tag(cx);
         cx.set_header("Content-Encoding", b"gzip");
         let encoder = GzEncoder::new(Vec::new(), Compression::new(self.level));
-        cx.encode_body_last(Box::new(Encoder {
-            encoder: Some(encoder),
-            flush: Flush::from_response(cx),
-        }));
+        cx.encode_body_last(Box::new(EncodingFilter::new(encoder, Flush::from_response(cx))));
     }
-}
-
-/// Whether `Accept-Encoding` names gzip as a word of its own, and not with a quality of zero.
-fn accepts(value: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(value).to_ascii_lowercase();
-    let mut from = 0;
-    while let Some(at) = text[from..].find("gzip").map(|offset| from + offset) {
-        let (before, behind) = (&text[..at], &text[at + "gzip".len()..]);
-        let begins = before.is_empty() || before.ends_with([',', ' ']);
-        if begins && (behind.is_empty() || behind.starts_with([',', ';', ' '])) {
-            return has_quality(behind);
-        }
-        from = at + "gzip".len();
-    }
-    false
-}
-
-/// Whether what follows an encoding's name leaves it a quality above zero.
-fn has_quality(behind: &str) -> bool {
-    let parameters = behind.split(',').next().unwrap_or_default();
-    let quality = parameters.split(';').skip(1).find_map(|one| one.trim().strip_prefix("q="));
-    quality.is_none_or(|quality| quality.trim().parse().is_ok_and(|q: f32| q > 0.0))
 }
 
 /// What is compressed is no longer the same, byte by byte, but means the same.
@@ -167,32 +143,20 @@ fn weaken_tag(cx: &mut ResponseContext<'_>) {
     }
 }
 
-struct Encoder {
-    /// `None` once the body has ended.
-    encoder: Option<GzEncoder<Vec<u8>>>,
-    flush: Flush,
-}
+impl Encoder for GzEncoder<Vec<u8>> {
+    fn written(&mut self) -> &mut Vec<u8> {
+        self.get_mut()
+    }
 
-impl BodyFilter for Encoder {
-    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
-        let Some(mut encoder) = self.encoder.take() else { return };
-        // Writing to memory does not fail.
-        let _ = encoder.write_all(input);
-        if is_last {
-            out.extend(encoder.finish().unwrap_or_default());
-            return;
-        }
-        if self.flush == Flush::EachPiece && !input.is_empty() {
-            let _ = encoder.flush();
-        }
-        out.append(encoder.get_mut());
-        self.encoder = Some(encoder);
+    fn finish(self) -> Vec<u8> {
+        self.finish().unwrap_or_default()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tollhouse_plugin::BodyFilter;
     use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
 
     use super::*;
@@ -223,7 +187,7 @@ mod tests {
     #[test]
     fn pieces_of_unknown_length_are_not_held_back() {
         let encoder = GzEncoder::new(Vec::new(), Compression::new(1));
-        let mut encoder = Encoder { encoder: Some(encoder), flush: Flush::EachPiece };
+        let mut encoder = EncodingFilter::new(encoder, Flush::EachPiece);
         let mut out = Vec::new();
         encoder.filter(b"first", false, &mut out);
         // What came out so far ends at a piece's end, so it reads as far as it goes.

@@ -26,8 +26,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{
-    Answer, BodyError, Category, ConsumerSpec, Credential, Flow, Phases, Plugin, RequestContext,
-    Scope, Step,
+    Answer, BodyError, Category, ConfError, ConsumerSpec, Credential, Flow, Phases, Plugin,
+    RequestContext, Scope, Step,
 };
 
 use self::fields::Fields;
@@ -167,7 +167,7 @@ impl Plugin for HmacAuth {
         Some(ConsumerSpec::new::<SigningKey>())
     }
 
-    fn compile(mut config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(mut config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let gate = Gate::new("hmac", &config.realm, config.anonymous_consumer.take());
         Ok(Self { config, gate })
     }

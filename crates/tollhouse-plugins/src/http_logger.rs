@@ -25,8 +25,8 @@ use serde_json::{Value, json};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::queues::QueueOrigin;
 use tollhouse_plugin::{
-    Category, LogContext, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext, Scope,
-    Step,
+    Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext,
+    Scope, Step,
 };
 
 use crate::shared::auth::secret::SecretText;
@@ -108,7 +108,7 @@ impl Plugin for HttpLogger {
         Some(MetadataSpec::new::<BatchMetadata>())
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let entries = Entries::compile(config.bodies, config.format, scope)?;
         let pending_max = scope.metadata_field("max_pending_entries").and_then(Value::as_u64);
         let pending_max =
@@ -158,7 +158,6 @@ fn origin(cx: &LogContext<'_>) -> QueueOrigin {
     }
 }
 
-/// The log server.
 struct Server {
     target: Result<Target, String>,
     client: HttpClient,

@@ -15,7 +15,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::shared::confs::addresses::{AddressText, Addresses};
 use crate::shared::confs::defaults::defaults;
@@ -69,7 +69,7 @@ impl Plugin for IpRestriction {
         schema["oneOf"] = json!([{"required": ["whitelist"]}, {"required": ["blacklist"]}]);
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let list = match (&config.whitelist, &config.blacklist) {
             (Some(allowed), _) => List::Allowed(Addresses::parse(allowed)?),
             (None, denied) => List::Denied(Addresses::parse(denied.as_deref().unwrap_or(&[]))?),

@@ -27,7 +27,7 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::secret::is_reference;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{
-    Category, ConsumerSpec, Credential, Phases, Plugin, RequestContext, Scope, Step,
+    Category, ConfError, ConsumerSpec, Credential, Phases, Plugin, RequestContext, Scope, Step,
 };
 
 use self::keys::Verifier;
@@ -164,7 +164,7 @@ impl Identity for TokenKey {
         ]}});
     }
 
-    fn prepare(&mut self) -> Result<(), String> {
+    fn prepare(&mut self) -> Result<(), ConfError> {
         self.verifier = if self.algorithm.is_shared_secret() {
             let secret = self.secret.as_ref();
             let secret =
@@ -222,7 +222,7 @@ impl Plugin for JwtAuth {
         Some(ConsumerSpec::new::<TokenKey>())
     }
 
-    fn compile(mut config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(mut config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let gate = Gate::new("Bearer", &config.realm, config.anonymous_consumer.take());
         Ok(Self { config, gate })
     }

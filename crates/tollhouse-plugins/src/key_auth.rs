@@ -19,7 +19,9 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::consumer::Identity;
-use tollhouse_plugin::{Category, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Category, ConfError, ConsumerSpec, Phases, Plugin, RequestContext, Scope, Step,
+};
 
 use crate::shared::auth::credentials;
 use crate::shared::auth::gate::{Gate, REALM_PATTERN};
@@ -91,7 +93,7 @@ impl Plugin for KeyAuth {
         Some(ConsumerSpec::new::<Key>())
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let gate = Gate::new("apikey", &config.realm, config.anonymous_consumer);
         let Config { header, query, hide_credentials: hides_credentials, .. } = config;
         Ok(Self { header, query, hides_credentials, gate })

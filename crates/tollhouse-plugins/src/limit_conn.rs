@@ -27,7 +27,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smallvec::SmallVec;
 use tollhouse_plugin::{
-    Answer, Category, Flow, LogContext, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Category, ConfError, Flow, LogContext, Phases, Plugin, RequestContext, Scope, Step,
 };
 
 use crate::shared::limits::amount::Amount;
@@ -173,7 +173,7 @@ impl Plugin for LimitConn {
         conf::adjust_schema(schema, &[Policy::Redis, Policy::RedisCluster], &key_ttl);
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let places = Places::open(config.policy.into(), scope)?;
         let refusal =
             Refusal { status: config.rejected_code, message: config.rejected_msg.clone() };
@@ -212,6 +212,8 @@ impl Plugin for LimitConn {
                 Err(flow) => return step(flow),
                 Ok(Duration::ZERO) => {}
                 Ok(delay) => {
+                    // The places entered so far stay taken while it waits: they are what others
+                    // wait for.
                     return Step::wait(async move {
                         cx.sleep(delay).await;
                         self.enter_waiting(cx, index + 1, applied).await
@@ -291,6 +293,8 @@ impl LimitConn {
         };
         let mut delay = Duration::ZERO;
         if under_way > conn {
+            // As many requests as may be under way make one turn; whoever comes after waits for the
+            // turns before it, each as long as a request usually takes.
             let turns = ((under_way - 1) / conn) as f64;
             let seconds = turns * self.rules[index].time.seconds();
             delay = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);

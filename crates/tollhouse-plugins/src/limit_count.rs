@@ -29,8 +29,8 @@ use serde_json::{Value, json};
 use smallvec::SmallVec;
 use tollhouse_plugin::response::Source;
 use tollhouse_plugin::{
-    Answer, Category, Flow, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext, Scope,
-    Step,
+    Answer, Category, ConfError, Flow, MetadataSpec, Phases, Plugin, RequestContext,
+    ResponseContext, Scope, Step,
 };
 
 use crate::shared::confs::defaults::{default_true, defaults};
@@ -211,7 +211,7 @@ impl Plugin for LimitCount {
         Some(MetadataSpec::new::<Metadata>())
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         check(&config)?;
         let group = config.group.as_deref().map(|name| Group::join(name, scope)).transpose()?;
         let metadata: Metadata = match scope.metadata {
@@ -266,27 +266,31 @@ impl Plugin for LimitCount {
 const BOTH_KINDS: &str = "count/time_window and rules cannot be specified at the same time";
 
 /// Checks what the schema cannot say.
-fn check(config: &Config) -> Result<(), String> {
+fn check(config: &Config) -> Result<(), ConfError> {
     if config.rules.is_some() && (config.count.is_some() || config.time_window.is_some()) {
         return Err(BOTH_KINDS.into());
     }
     if config.rules.is_some() && config.group.is_some() {
-        return Err("group and rules cannot be specified at the same time".into());
+        let text = "group and rules cannot be specified at the same time";
+        return Err(ConfError::in_field("group", text));
     }
     if config.policy != Policy::Local && config.sync_interval != NO_SYNC_INTERVAL {
         if config.sync_interval < SYNC_INTERVAL_MIN {
-            return Err("sync_interval should not be smaller than 0.1".into());
+            let text = "sync_interval should not be smaller than 0.1";
+            return Err(ConfError::in_field("sync_interval", text));
         }
         if let Some(Amount::Fixed(window)) = &config.time_window
             && config.sync_interval >= *window as f64
         {
-            return Err("sync_interval should be smaller than time_window".into());
+            let text = "sync_interval should be smaller than time_window";
+            return Err(ConfError::in_field("sync_interval", text));
         }
     }
     let rules = config.rules.as_deref().unwrap_or_default();
     for (index, rule) in rules.iter().enumerate() {
         if rules[..index].iter().any(|other| other.key == rule.key) {
-            return Err(format!("duplicate key '{}' in rules", rule.key));
+            let text = format!("duplicate key '{}' in rules", rule.key);
+            return Err(ConfError::in_field("rules", text));
         }
     }
     Ok(())
@@ -359,6 +363,8 @@ impl LimitCount {
                         return self.refuse(&used);
                     }
                 }
+                // The rules behind it count in the same place: asking for them would only wait once
+                // more.
                 Err(_) if self.when_unknown == WhenUnknown::Pass => break,
                 Err(_) => return Answer::error_msg(500, "failed to limit count").into(),
             }

@@ -25,7 +25,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_plugin::{
-    Answer, Category, Flow, Moment, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Category, ConfError, Flow, Moment, Phases, Plugin, RequestContext, Scope, Step,
 };
 
 use crate::shared::confs::identity::identity;
@@ -168,7 +168,7 @@ impl Plugin for LimitReq {
         conf::adjust_schema(schema, &[Policy::Redis, Policy::RedisCluster], &json!({}));
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let owner = identity(scope);
         let backend = match Servers::parse(config.policy.into(), scope.conf)? {
             Some(servers) => {

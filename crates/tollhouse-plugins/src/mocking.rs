@@ -26,7 +26,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_model::limits::SECONDS_MAX;
 use tollhouse_plugin::{
-    Answer, AnswerBody, Category, Flow, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, AnswerBody, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
 use tollhouse_stdx::random::Random;
 
@@ -102,7 +102,7 @@ impl Plugin for Mocking {
         header_fields::rules(&mut schema["properties"]["response_headers"]);
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let form = form_of(&config.content_type)?;
         let fields = config.response_headers.as_ref();
         let names_type = fields.is_some_and(|fields| {

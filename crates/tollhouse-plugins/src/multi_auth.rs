@@ -22,7 +22,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_plugin::handler::SharedHandler;
-use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
+};
 
 /// The header that tells clients how to authenticate.
 const CHALLENGE: &str = "WWW-Authenticate";
@@ -52,7 +54,7 @@ impl Plugin for MultiAuth {
         schema["properties"]["auth_plugins"]["items"] = json!({"type": "object"});
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let confs = config.auth_plugins.iter().flatten();
         let plugins = confs.map(|(name, conf)| inner(name, conf, scope));
         Ok(Self { plugins: plugins.collect::<Result<_, _>>()? })
@@ -78,14 +80,14 @@ impl Plugin for MultiAuth {
 }
 
 /// Builds one of the plugins.
-fn inner(name: &str, conf: &Value, scope: &Scope<'_>) -> Result<SharedHandler, String> {
+fn inner(name: &str, conf: &Value, scope: &Scope<'_>) -> Result<SharedHandler, ConfError> {
     let plugin = scope.catalogue.get(name);
     let plugin = plugin.ok_or_else(|| format!("{name} plugin did not found"))?;
     if !plugin.is_auth() {
-        return Err(format!("{name} plugin is not supported"));
+        return Err(format!("{name} plugin is not supported").into());
     }
     let handler = plugin.compile(conf, scope);
-    handler.map_err(|error| format!("plugin {name} check schema failed: {error}"))
+    handler.map_err(|error| format!("plugin {name} check schema failed: {error}").into())
 }
 
 /// How to authenticate, as a plugin told it; the last one is passed on.

@@ -17,19 +17,20 @@
 //! # Notes
 //! One exchange with the agent per request, on a connection that is kept.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::exchange::MatchedObject;
-use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
+};
 
-use crate::shared::confs::defaults::{default_true, defaults};
+use crate::shared::confs::defaults::default_true;
 use crate::shared::confs::status::status_of;
-use crate::shared::http_client::{Call, ClientError, HttpClient, Repeat, Reply, Reuse, Target};
+use crate::shared::http_client::service::{self, Service, ServiceConf};
+use crate::shared::http_client::{Call, ClientError, Repeat, Reply};
 use crate::shared::messages::request_document::{headers_document, query_document, text_of};
 
 /// What a route says.
@@ -43,7 +44,7 @@ pub struct Config {
     /// The policy's path below `/v1/data/`.
     pub policy: String,
     /// How long to wait for an answer, in milliseconds.
-    #[serde(default = "default_timeout")]
+    #[serde(default = "service::default_timeout")]
     #[schemars(range(min = 1, max = 60_000))]
     pub timeout: u64,
     /// Whether connections to the agent are kept.
@@ -54,11 +55,11 @@ pub struct Config {
     #[schemars(length(min = 1))]
     pub send_headers_upstream: Option<Vec<String>>,
     /// How long an idle connection is kept, in milliseconds.
-    #[serde(default = "default_keepalive_timeout")]
+    #[serde(default = "service::default_keepalive_timeout")]
     #[schemars(range(min = 1_000))]
     pub keepalive_timeout: u64,
     /// Most idle connections that each core keeps.
-    #[serde(default = "default_keepalive_pool")]
+    #[serde(default = "service::default_keepalive_pool")]
     #[schemars(range(min = 1))]
     pub keepalive_pool: u64,
     /// Whether the policy sees the route.
@@ -72,17 +73,10 @@ pub struct Config {
     pub with_consumer: bool,
 }
 
-defaults! {
-    default_timeout: u64 = 3_000;
-    default_keepalive_timeout: u64 = 60_000;
-    default_keepalive_pool: u64 = 5;
-}
-
 /// The plugin.
 #[derive(Debug)]
 pub struct Opa {
-    target: Result<Target, String>,
-    client: HttpClient,
+    agent: Service,
     discloses: Disclosure,
     upstream_headers: Vec<String>,
 }
@@ -102,27 +96,22 @@ impl Plugin for Opa {
     const PHASES: Phases = Phases::ACCESS;
     type Config = Config;
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
-        let idle = Duration::from_millis(config.keepalive_timeout);
-        let connections_max = usize::try_from(config.keepalive_pool).unwrap_or(usize::MAX);
-        let reuse = match config.keepalive {
-            true => Reuse::For { idle, connections_max },
-            false => Reuse::Never,
-        };
-        let timeout = Duration::from_millis(config.timeout);
-        // As with any service that cannot be reached, requests are refused, not the conf.
-        let target = Target::parse(&format!("{}/v1/data/{}", config.host, config.policy));
-        let mut client = HttpClient::new(timeout, config.ssl_verify.into(), reuse);
-        if let Ok(target) = &target {
-            client = client.prepared_for(target);
-        }
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
+        let agent = Service::new(&ServiceConf {
+            uri: &format!("{}/v1/data/{}", config.host, config.policy),
+            timeout_ms: config.timeout,
+            ssl_verify: config.ssl_verify,
+            keepalive: config.keepalive,
+            keepalive_timeout_ms: config.keepalive_timeout,
+            keepalive_pool: config.keepalive_pool,
+        });
         let discloses = Disclosure {
             route: config.with_route,
             service: config.with_service,
             consumer: config.with_consumer,
         };
         let upstream_headers = config.send_headers_upstream.unwrap_or_default();
-        Ok(Self { target, client, discloses, upstream_headers })
+        Ok(Self { agent, discloses, upstream_headers })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
@@ -141,15 +130,14 @@ impl Plugin for Opa {
 
 impl Opa {
     async fn ask(&self, input: &Value) -> Result<Reply, ClientError> {
-        let target = self.target.as_ref().map_err(|error| ClientError::Request(error.clone()))?;
         let call = Call {
             method: b"POST".to_vec(),
-            path: target.path.clone().into_bytes(),
+            path: Vec::new(),
             headers: vec![("Content-Type".into(), b"application/json".to_vec())],
             body: Bytes::from(input.to_string()),
             repeat: Repeat::Always,
         };
-        self.client.send(target, call).await
+        self.agent.ask(call).await
     }
 
     /// What the policy sees.
@@ -163,6 +151,7 @@ impl Opa {
             (MatchedObject::Service, self.discloses.service, "service"),
         ] {
             if let (true, Some(mut object)) = (is_shown, matched(cx, kind)) {
+                // Where the nodes are is nobody's business who decides about requests.
                 if let (MatchedObject::Route, Some(fields)) = (kind, object.as_object_mut()) {
                     fields.shift_remove("upstream");
                 }

@@ -37,7 +37,8 @@ use serde_json::{Value, json};
 use smallvec::SmallVec;
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_plugin::{
-    Category, LogContext, MetadataSpec, Phases, Plugin, RunPolicy, Scope, Services, Transfer,
+    Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RunPolicy, Scope, Services,
+    Transfer,
 };
 use tollhouse_telemetry::apisix::{
     Family, Hidden, LabelName, LabelSet, ResponseSource, Served, Traffic, Values,
@@ -88,7 +89,7 @@ impl Plugin for Prometheus {
         Some(MetadataSpec { schema: metadata_schema })
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let traffic = traffic(scope.services);
         let named = |name: &str| Variable::Named(name.to_owned());
         let variables = traffic.settings().variables().iter();
@@ -199,10 +200,12 @@ const MODEL_LABELS: &[&str] = &[
 ];
 
 fn metadata_schema() -> Value {
-    let labels = |names: Vec<&str>| json!({
-        "type": "array",
-        "items": {"type": "string", "enum": names},
-    });
+    let labels = |names: Vec<&str>| {
+        json!({
+            "type": "array",
+            "items": {"type": "string", "enum": names},
+        })
+    };
     let mut metrics = serde_json::Map::new();
     for family in Family::ALL {
         let names = family.labels().iter().map(|label| label.text()).collect();

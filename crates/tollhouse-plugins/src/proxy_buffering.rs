@@ -16,7 +16,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollhouse_plugin::{Category, Phases, Plugin, Scope};
+use tollhouse_plugin::{Category, ConfError, Phases, Plugin, Scope};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -37,7 +37,7 @@ impl Plugin for ProxyBuffering {
     const PHASES: Phases = Phases::NONE;
     type Config = Config;
 
-    fn compile(_config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(_config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         Ok(Self)
     }
 }

@@ -40,8 +40,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_plugin::{
-    Answer, AnswerBody, Category, Flow, Phases, Plugin, RequestContext, ResponseContext, Scope,
-    Step,
+    Answer, AnswerBody, Category, ConfError, Flow, Phases, Plugin, RequestContext, ResponseContext,
+    Scope, Step,
 };
 use tollhouse_stdx::MemoryBudget;
 
@@ -190,11 +190,13 @@ impl Plugin for ProxyCache {
         }
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         if config.cache_key.iter().any(|part| part == "$request_method") {
-            return Err("cache_key variable $request_method unsupported".into());
+            let text = "cache_key variable $request_method unsupported";
+            return Err(ConfError::in_field("cache_key", text));
         }
-        let zone = Zone::open(&config.cache_zone, config.cache_strategy, scope)?;
+        let zone = Zone::open(&config.cache_zone, config.cache_strategy, scope)
+            .map_err(|text| ConfError::in_field("cache_zone", text))?;
         Ok(Self {
             zone,
             memory: Arc::clone(&scope.services.memory),
@@ -349,6 +351,7 @@ impl ProxyCache {
             }
             Found::Nothing(index) => ("MISS", index),
         };
+        // Only where nothing is kept: for what is kept and too old the node is asked.
         if status == "MISS" && controls && directives.has("only-if-cached") {
             cx.remember(Progress { status: Some("MISS"), keeper: None });
             return Answer::status(504).into();
@@ -403,7 +406,9 @@ impl ProxyCache {
         if facts.content_length.is_some_and(|bytes| bytes > bytes_max) {
             return;
         }
+        // What the request sent is taken now: while the body passes, the request is out of reach.
         let signature = key::signature_of_response(cx, &names);
+        // Grown as the body comes: a length that a node announces is not yet memory that it takes.
         let Some(reservation) = self.memory.take(0) else { return };
         let headed = Headed { keeper, names, signature, stored };
         let saver = Saver::new(self.zone.clone(), headed, reservation);

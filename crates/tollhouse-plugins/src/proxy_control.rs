@@ -15,7 +15,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollhouse_plugin::{Category, Phases, Plugin, Scope};
+use tollhouse_plugin::{Category, ConfError, Phases, Plugin, Scope};
 
 use crate::shared::confs::defaults::defaults;
 
@@ -42,7 +42,7 @@ impl Plugin for ProxyControl {
     const PHASES: Phases = Phases::NONE;
     type Config = Config;
 
-    fn compile(_config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(_config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         Ok(Self)
     }
 }

@@ -26,7 +26,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tollhouse_plugin::{
-    Answer, BodyError, Category, Flow, Phases, Plugin, RequestContext, Scope, Services, Step,
+    Answer, BodyError, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Services,
+    Step,
 };
 
 use crate::shared::confs::defaults::defaults;
@@ -128,7 +129,7 @@ impl Plugin for ProxyMirror {
     const PHASES: Phases = Phases::BEFORE_PROXY;
     type Config = Config;
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let reuse = Reuse::For { idle: IDLE_MAX, connections_max: CONNECTIONS_MAX };
         let mut client = HttpClient::new(timeout(scope.services), Verification::Off, reuse);
         let target = match config.host.starts_with("grpc") {

@@ -26,7 +26,9 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::expr::pattern::{Case, Groups, Pattern};
 use tollhouse_model::template::Template;
 use tollhouse_model::variable::{Lookup, Variable};
-use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
+};
 
 use crate::shared::confs::headers;
 use crate::shared::confs::patterns;
@@ -137,7 +139,7 @@ impl Plugin for ProxyRewrite {
             json!({ "description": description, "oneOf": [structured, headers::map_schema()] });
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let rules = rules_of(&config.regex_uri.unwrap_or_default())?;
         let uri = config.uri.as_deref().map(Template::parse);
         let headers = HeaderRules::parse(&config.headers.unwrap_or_default())?;

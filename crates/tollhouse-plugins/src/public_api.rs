@@ -19,7 +19,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::scope::{Endpoint, EndpointReply};
-use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Services, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Services, Step,
+};
 
 /// What a route says.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -42,7 +44,7 @@ impl Plugin for PublicApi {
     const PHASES: Phases = Phases::ACCESS;
     type Config = Config;
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         Ok(Self { path: config.uri, services: Arc::clone(scope.services) })
     }
 
@@ -112,7 +114,8 @@ mod tests {
     #[test]
     fn bad_confs_are_refused() {
         let refusal = Harness::refusal::<PublicApi>(&json!({"uri": 1}));
-        let expected = "property \"uri\" validation failed: wrong type: expected string, got number";
+        let expected =
+            "property \"uri\" validation failed: wrong type: expected string, got number";
         assert_eq!(refusal, expected);
     }
 }

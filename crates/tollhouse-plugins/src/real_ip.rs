@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_model::variable::Variable;
-use tollhouse_plugin::{Category, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::shared::confs::addresses::{AddressText, Addresses};
 
@@ -62,7 +62,7 @@ impl Plugin for RealIp {
     const PHASES: Phases = Phases::REWRITE;
     type Config = Config;
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let trusted = config.trusted_addresses.as_deref().map(Addresses::parse).transpose()?;
         let source = match (config.source.as_str(), config.recursive && trusted.is_some()) {
             ("http_x_forwarded_for", true) => Source::LastForeignHop,

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tollhouse_model::expr::pattern::{Case, Pattern};
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_plugin::{
-    Answer, Brand, Category, Flow, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Brand, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
 };
 
 use crate::shared::confs::defaults::defaults;
@@ -88,7 +88,6 @@ enum Target {
     Nowhere,
 }
 
-/// A piece of a URI.
 #[derive(Debug, PartialEq, Eq)]
 enum Segment {
     Text(String),
@@ -122,7 +121,7 @@ impl Plugin for Redirect {
         ]);
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         if config.http_to_https == Some(true) && config.append_query_string {
             let both = "only one of `http_to_https` and `append_query_string` can be configured.";
             return Err(both.into());
@@ -233,6 +232,8 @@ fn segments(uri: &str) -> Vec<Segment> {
         let behind = &rest[first.len_utf8()..];
         let (segment, length) = match first {
             '\\' => {
+                // A backslash shields the dollar behind it and stays; any other one goes, as in
+                // APISIX.
                 let length = behind.strip_prefix('$').map_or(0, word);
                 if length == 0 {
                     rest = behind;

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::shared::confs::defaults::defaults;
 
@@ -99,7 +99,7 @@ impl Plugin for RefererRestriction {
         schema["oneOf"] = json!([{"required": ["whitelist"]}, {"required": ["blacklist"]}]);
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let list = match (&config.whitelist, &config.blacklist) {
             (Some(allowed), _) => List::Allowed(Hosts::new(allowed)),
             (None, denied) => List::Denied(Hosts::new(denied.as_deref().unwrap_or(&[]))),

@@ -15,7 +15,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tollhouse_plugin::{Category, Phases, Plugin, RequestContext, ResponseContext, Scope, Step};
+use tollhouse_plugin::{
+    Category, ConfError, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
+};
 
 use crate::shared::confs::defaults::defaults;
 
@@ -101,7 +103,7 @@ impl Plugin for RequestId {
     const PHASES: Phases = Phases::REWRITE.union(Phases::RESPONSE);
     type Config = Config;
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         Ok(Self {
             header_name: config.header_name,
             include_in_response: config.include_in_response,

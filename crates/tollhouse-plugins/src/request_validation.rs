@@ -26,7 +26,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_model::json::{Document, Malformed, write_compact};
 use tollhouse_model::schema::{Schema, Subject};
-use tollhouse_plugin::{Answer, Category, Flow, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
+};
 
 use crate::shared::confs::defaults::defaults;
 
@@ -95,16 +97,18 @@ impl Plugin for RequestValidation {
             json!([{ "required": ["header_schema"] }, { "required": ["body_schema"] }]);
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
-        let compile = |document: Map<String, Value>| {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
+        let compile = |field, document: Map<String, Value>| {
             Schema::compile_for(&Value::Object(document), Subject::Traffic)
+                .map_err(|text| ConfError::in_field(field, text))
         };
         let headers = config.header_schema.map(|document| {
             let names = foreign_names(&document);
-            compile(document).map(|schema| HeaderRules { schema, names })
+            compile("header_schema", document).map(|schema| HeaderRules { schema, names })
         });
-        // The body's schema is judged first.
-        let body = config.body_schema.map(compile).transpose()?;
+        // Of two bad schemas the body's is reported, as APISIX does.
+        let body = config.body_schema.map(|document| compile("body_schema", document));
+        let body = body.transpose()?;
         Ok(Self {
             headers: headers.transpose()?,
             body: body.map(Arc::new),

@@ -27,7 +27,9 @@ use tollhouse_model::Problems;
 use tollhouse_model::expr::Expr;
 use tollhouse_model::expr::pattern::{Case, Pattern};
 use tollhouse_model::template::Template;
-use tollhouse_plugin::{BodyFilter, Category, Effect, Phases, Plugin, ResponseContext, Scope};
+use tollhouse_plugin::{
+    BodyFilter, Category, ConfError, Effect, Phases, Plugin, ResponseContext, Scope,
+};
 
 use self::filter::{Filters, FixedBody};
 use crate::shared::auth::base64::decode_base64;
@@ -150,7 +152,7 @@ impl Plugin for ResponseRewrite {
         });
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let headers = HeaderRules::parse(&config.headers.unwrap_or_default())?;
         let body = body_of(config.body, config.body_base64)?;
         let vars = config.vars.map(|vars| expression(Value::Array(vars))).transpose()?;

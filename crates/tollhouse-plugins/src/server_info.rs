@@ -14,7 +14,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollhouse_plugin::{Category, Phases, Plugin, Scope};
+use tollhouse_plugin::{Category, ConfError, Phases, Plugin, Scope};
 
 /// There is nothing to say.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -31,7 +31,7 @@ impl Plugin for ServerInfo {
     const PHASES: Phases = Phases::NONE;
     type Config = Config;
 
-    fn compile(_config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(_config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         Ok(Self)
     }
 }

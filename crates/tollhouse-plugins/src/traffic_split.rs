@@ -33,7 +33,9 @@ use serde_json::{Value, json};
 use tollhouse_model::expr::Expr;
 use tollhouse_model::variable::Lookup;
 use tollhouse_model::{Id, Problems, Upstream, schema};
-use tollhouse_plugin::{Category, Flow, Phases, Plugin, RequestContext, Scope, Step, UpstreamRef};
+use tollhouse_plugin::{
+    Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step, UpstreamRef,
+};
 
 use crate::shared::confs::conditions;
 use crate::shared::confs::defaults::defaults;
@@ -146,7 +148,7 @@ impl Plugin for TrafficSplit {
         target["weight"]["description"] = json!("Its share of the requests.");
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let mut targets = Vec::new();
         let rules = config.rules.into_iter().flatten();
         let rules: Result<Box<[Rule]>, String> =

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_model::expr::pattern::Case;
-use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns::Patterns;
@@ -75,7 +75,7 @@ impl Plugin for UaRestriction {
         schema["oneOf"] = json!([{"required": ["allowlist"]}, {"required": ["denylist"]}]);
     }
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let compile = |texts: &[String]| Patterns::compile(texts, Case::Sensitive);
         let list = match (&config.allowlist, &config.denylist) {
             (Some(allowed), _) => List::Allowed(compile(allowed)?),

@@ -15,7 +15,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_model::expr::pattern::Case;
-use tollhouse_plugin::{Answer, Category, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns::Patterns;
@@ -58,7 +58,7 @@ impl Plugin for UriBlocker {
     const PHASES: Phases = Phases::REWRITE;
     type Config = Config;
 
-    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let case = if config.case_insensitive { Case::Ignored } else { Case::Sensitive };
         let rules = Patterns::compile(&config.block_rules, case)?;
         let rejected_code = status_of(config.rejected_code);

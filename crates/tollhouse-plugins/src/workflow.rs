@@ -26,8 +26,8 @@ use tollhouse_model::expr::Expr;
 use tollhouse_model::schema::Schema;
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::{
-    Answer, Category, Flow, LogContext, Phases, Plugin, RequestContext, ResponseContext, Scope,
-    Step,
+    Answer, Category, ConfError, Flow, LogContext, Phases, Plugin, RequestContext, ResponseContext,
+    Scope, Step,
 };
 
 use crate::shared::confs::conditions;
@@ -95,7 +95,7 @@ impl Plugin for Workflow {
         rule["actions"]["items"]["minItems"] = json!(1);
     }
 
-    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, String> {
+    fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let rules = config.rules.into_iter().enumerate();
         let rules = rules.map(|(index, rule)| Rule::compile(rule, index + 1, scope));
         let rules: Box<[Rule]> = rules.collect::<Result<_, _>>()?;

@@ -170,6 +170,9 @@ impl<T: Clone> Levels<T> {
             return;
         }
         let bytes = pattern.text.len();
+        // The others begin at a dot and name no port, so that one byte rules most hosts out. While
+        // there is an unusual one of that length, every host is looked up, with its port and
+        // without.
         let is_unusual = pattern.port == Port::Compared || pattern.text.first() != Some(&b'.');
         let mut lengths = self.lengths.to_vec();
         let found = lengths.binary_search_by(|held| bytes.cmp(&held.bytes));

@@ -104,6 +104,8 @@ fn rewrite(path: &[u8], options: &NormalizeOptions, out: &mut Vec<u8>) -> Result
         };
         match byte {
             0 => return Err(BadPath::Nul),
+            // An encoded slash is part of its segment where the operator says so; it stays as it
+            // was sent.
             b'/' if first == b'%' && options.encoded_slash => {
                 out.extend_from_slice(&[b'%', after[0], after[1]]);
             }

@@ -102,6 +102,8 @@ impl Wildcards {
             at += letter.len_utf8();
             if letter == '*' {
                 blocks.push(Block { pieces: Vec::new(), star: names.len() });
+                // Only behind a slash is what follows a star its name; `/a*b` means any text, then
+                // `b`.
                 let is_named = starts_segment && is_name(word);
                 names.push(if is_named { word } else { REMAINDER }.into());
                 at += if is_named { word.len() } else { 0 };

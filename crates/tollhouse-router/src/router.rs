@@ -144,6 +144,7 @@ impl<T> Router<T> {
         }
         let mut prefixes = Prefixes::new();
         level.tree.prefixes_of(request.path, &mut prefixes);
+        // The longest prefix was found last, and is the most specific.
         while let Some(bucket) = prefixes.pop() {
             let found = bucket.candidates().iter().find_map(&mut *visit);
             if found.is_some() {
@@ -158,6 +159,7 @@ impl<T: Clone> Router<T> {
     /// Puts a route in, or replaces it at its place in the order of insertion.
     pub fn insert(&mut self, id: &Id, spec: RouteSpec, value: T) {
         let sequence = match self.origins.get(id).cloned() {
+            // A changed route keeps its place among routes that are alike in all else.
             Some(previous) => {
                 self.unlink(&previous);
                 previous.sequence

@@ -39,7 +39,6 @@ pub(crate) struct Terms {
     pub(crate) warm_up: Option<WarmUp>,
 }
 
-/// See the module.
 pub(crate) struct Discovered {
     terms: Terms,
     set: ArcSwapOption<NodeSet>,

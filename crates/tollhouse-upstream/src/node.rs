@@ -33,7 +33,6 @@ pub(crate) struct Vitals {
     pub(crate) ramp: Ramp,
 }
 
-/// Where a node is.
 #[derive(Debug)]
 enum Address {
     Literal(SocketAddr),

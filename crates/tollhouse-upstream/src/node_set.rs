@@ -32,7 +32,6 @@ pub(crate) struct Recipe {
     pub(crate) warm_up: Option<WarmUp>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct NodeSet {
     recipe: Recipe,

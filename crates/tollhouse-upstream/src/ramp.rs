@@ -120,7 +120,6 @@ impl Ramp {
     }
 }
 
-/// What a step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     /// Whether the share is another one.

@@ -57,6 +57,8 @@ impl UpstreamState {
         previous: Option<&Arc<Self>>,
         resolver: &Arc<Resolver>,
     ) -> Arc<Self> {
+        // Counts of flips and the mark of use go on over changes: they are about the upstream, not
+        // about one version of its document.
         let ledger = previous.map(|previous| previous.ledger.clone()).unwrap_or_default();
         let checks = shared_checks(conf, previous);
         let policy = conf.balance.policy;
@@ -82,6 +84,8 @@ impl UpstreamState {
                 Members::Discovered(discovered(terms, previous, flips, resolver))
             }
         };
+        // Nodes that are discovered may become several at any time, so the fast path is not for
+        // them.
         let only = match &members {
             Members::Fixed(set) => set.only_address(),
             Members::Discovered(_) => None,

@@ -115,7 +115,6 @@ fn header_line(line: &str) -> Option<(String, String)> {
     Some((name.to_owned(), value.trim().to_owned()))
 }
 
-/// A decimal number.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

@@ -294,7 +294,11 @@ fn bad_keys_of_consumers_are_refused() {
             "property \"exp\" validation failed: expected 0 to be at least 1",
         ),
     ] {
-        assert_eq!(plugin.identify(&conf).err().as_deref(), Some(expected), "{conf}");
+        assert_eq!(
+            plugin.identify(&conf).err().map(String::from).as_deref(),
+            Some(expected),
+            "{conf}"
+        );
     }
     for conf in [
         json!({"key": "a", "secret": "$env://SECRET", "base64_secret": true}),

@@ -108,7 +108,6 @@ impl Places {
         }
     }
 
-    /// Enters a request.
     pub(super) async fn ask(
         &self,
         key: &[u8],

@@ -31,7 +31,6 @@ impl Verdict {
         if used > limit.count { Verdict::Refused(quota) } else { Verdict::Passes(quota) }
     }
 
-    /// What is left.
     pub(super) fn quota(self) -> Quota {
         match self {
             Verdict::Passes(quota) | Verdict::Refused(quota) => quota,
@@ -91,7 +90,6 @@ impl Backend {
         }
     }
 
-    /// Counts a request.
     pub(super) async fn ask(
         &self,
         key: &[u8],

@@ -52,7 +52,6 @@ fn recent_groups() -> MutexGuard<'static, VecDeque<(Instant, Arc<Group>)>> {
     RECENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As after a while.
 #[cfg(test)]
 pub(super) fn forget_recent() {
     recent_groups().clear();

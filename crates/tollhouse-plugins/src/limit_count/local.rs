@@ -26,7 +26,6 @@ pub(super) struct LocalCounts {
 pub(super) enum Count {
     /// Of a fixed window.
     Fixed {
-        /// Requests in it.
         used: u64,
         /// When it ends, in milliseconds of the monotonic clock.
         ends_ms: u64,
@@ -69,7 +68,6 @@ impl LocalCounts {
         Self { table, prefix, window_type }
     }
 
-    /// Counts a request.
     pub(super) fn count(&self, key: &[u8], limit: Limit, now: Moment) -> Verdict {
         let tag = self.prefix.tag(&[key]);
         let now_ms = now.monotonic_ms;

@@ -24,7 +24,6 @@ const PAIRS: [[u8; 2]; 100] = {
 pub(super) struct Quota {
     /// How many may pass.
     pub(super) limit: u64,
-    /// How many more.
     pub(super) remaining: u64,
     /// Milliseconds until the count begins anew.
     pub(super) reset_ms: u64,
@@ -39,7 +38,6 @@ pub(super) struct HeaderNames {
 }
 
 impl HeaderNames {
-    /// As metadata says.
     pub(super) fn plain(metadata: &Metadata) -> Self {
         Self {
             limit: metadata.limit_header.as_str().into(),

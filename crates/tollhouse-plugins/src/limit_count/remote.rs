@@ -68,7 +68,6 @@ impl RemoteCounts {
         Self { servers, prefix, window_type }
     }
 
-    /// Counts a request.
     pub(super) async fn count(
         &self,
         key: &[u8],

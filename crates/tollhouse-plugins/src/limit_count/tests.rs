@@ -191,7 +191,7 @@ fn configured(
     services: &Arc<Services>,
     owner: &str,
     conf: &Value,
-) -> Result<tollhouse_plugin::handler::SharedHandler, String> {
+) -> Result<tollhouse_plugin::handler::SharedHandler, tollhouse_plugin::ConfError> {
     let catalogue = Catalogue::empty();
     let scope = Scope { owner, conf, metadata: None, catalogue: &catalogue, services };
     PluginType::new::<LimitCount>().compile(conf, &scope)
@@ -226,11 +226,11 @@ fn a_group_counts_together_and_says_the_same() {
     let mut other = conf.clone();
     other["count"] = json!(2);
     let refusal = configured(&services, "routes/3", &other).err();
-    assert_eq!(refusal.as_deref(), Some("group conf mismatched"));
+    assert_eq!(refusal, Some("group conf mismatched".into()));
     // What has just been judged is not in use yet, and counts all the same.
     drop((first, second));
     let refusal = configured(&services, "routes/3", &other).err();
-    assert_eq!(refusal.as_deref(), Some("group conf mismatched"));
+    assert_eq!(refusal, Some("group conf mismatched".into()));
     // Some time after its last member a group is forgotten.
     super::group::forget_recent();
     assert!(configured(&services, "routes/3", &other).is_ok());

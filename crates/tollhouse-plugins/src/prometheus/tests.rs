@@ -132,14 +132,20 @@ fn disabled_labels_are_empty() {
 fn metadata_names_labels_that_can_be_disabled() {
     let plugin = PluginType::new::<Prometheus>();
     let refusal = |labels: Value| {
-        plugin.check_metadata(&json!({"disabled_labels": labels})).err().unwrap_or_default()
+        plugin
+            .check_metadata(&json!({"disabled_labels": labels}))
+            .err()
+            .map_or(String::new(), String::from)
     };
     assert_eq!(refusal(json!({"http_latency": ["node"], "llm_latency": ["route_id"]})), "");
     for wrong in [json!({"http_status": ["code"]}), json!({"bandwidth": ["matched_uri"]})] {
         assert!(refusal(wrong).contains("matches none of the enum values"));
     }
     let refused = [
-        (json!({"http_statuses": ["node"]}), "additional properties forbidden, found http_statuses"),
+        (
+            json!({"http_statuses": ["node"]}),
+            "additional properties forbidden, found http_statuses",
+        ),
         (json!({"http_status": "node"}), "wrong type: expected array, got string"),
     ];
     for (wrong, expected) in refused {

@@ -12,7 +12,6 @@ pub(super) type Name = [u8; NAME_BYTES];
 /// What a file costs in memory: its places in two tables that are three quarters full.
 const ENTRY_BYTES: u64 = 128;
 
-/// One file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct File {
     used: u64,
@@ -27,7 +26,6 @@ impl File {
     }
 }
 
-/// All of them.
 pub(super) struct Contents {
     bytes_max: u64,
     files_max: usize,

@@ -15,7 +15,6 @@ use super::item::{Stored, VaryIndex, shared_body};
 
 /// Begins every file; the digit is the version.
 const MARK: &[u8; 8] = b"TOLLCCH1";
-/// Mark and length.
 const PREFIX_BYTES: usize = 12;
 /// Longest head of a file; heads of answers are bounded well below.
 const HEAD_BYTES_MAX: usize = 1 << 20;
@@ -132,6 +131,7 @@ pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
     file.read_exact(&mut head).ok()?;
     let head: Head = serde_json::from_slice(&head).ok()?;
     let body_bytes = file.metadata().ok()?.len().checked_sub((PREFIX_BYTES + head_bytes) as u64)?;
+    // Written by a process that was killed, or changed by somebody: worth no more than a miss.
     if head.body_bytes != body_bytes {
         return None;
     }
@@ -139,6 +139,7 @@ pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
         let index = VaryIndex { names: head.vary, generation: head.generation };
         return Some(Item::Index(index));
     }
+    // Asked for before the body is read: a file may be larger than what the process may still hold.
     let reservation = memory.take(body_bytes)?;
     let mut body = vec![0; usize::try_from(body_bytes).ok()?];
     file.read_exact(&mut body).ok()?;

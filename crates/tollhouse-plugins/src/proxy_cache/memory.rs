@@ -15,7 +15,6 @@ const SHARDS: usize = 16;
 /// values.
 const VARIANTS_MAX: usize = 64;
 
-/// A zone in memory.
 pub(super) struct MemoryZone {
     bytes_max: u64,
     bytes: AtomicU64,

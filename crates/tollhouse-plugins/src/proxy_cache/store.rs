@@ -12,7 +12,6 @@ use super::item::{Stored, VaryIndex, shared_body};
 use super::memory::MemoryZone;
 use super::zones;
 
-/// A zone.
 #[derive(Clone)]
 pub(super) enum Zone {
     Memory(Arc<MemoryZone>),
@@ -35,6 +34,8 @@ impl Zone {
                     levels: disk.levels,
                 };
                 let bounds = Bounds { disk_bytes: disk.bytes, names_bytes: settings.memory_bytes };
+                // Opened once however many confs name it: two owners would each bound the folder by
+                // themselves.
                 let make =
                     || DiskZone::open(place, bounds, settings.default_ttl_ms, scope.services);
                 Ok(Zone::Disk(scope.keep(&key, make)))

@@ -21,7 +21,6 @@ const LEVELS_DEFAULT: [u8; 1] = [2];
 /// Levels of folders at most, each named by one or two digits.
 const LEVELS_MAX: usize = 3;
 
-/// A zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ZoneSettings {
     /// Where its files go; `None` for a zone in memory.

@@ -20,6 +20,7 @@ use self::pool::{Live, PoolKey};
 use self::stream::HyperStream;
 
 mod pool;
+pub(crate) mod service;
 mod stream;
 mod target;
 
@@ -64,7 +65,6 @@ pub(crate) enum Reuse {
     Never,
     /// It waits for the next request.
     For {
-        /// How long.
         idle: Duration,
         /// How many of them a core keeps for one server.
         connections_max: usize,
@@ -119,7 +119,6 @@ impl Call {
     }
 }
 
-/// An answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     /// The status.
@@ -196,8 +195,8 @@ impl HttpClient {
     async fn exchange(&self, target: &Target, call: Call) -> Result<Reply, ClientError> {
         let key = PoolKey::new(target, self.verification);
         while let Some(live) = pool::take(&key) {
-            // Servers close idle connections when they like; such a race is not the caller's, as long
-            // as the server cannot have acted upon the request, or may act upon it twice.
+            // Servers close idle connections when they like; such a race is not the caller's, as
+            // long as the server cannot have acted upon the request, or may act upon it twice.
             match self.converse(&key, live, request(target, call.clone())?).await {
                 Err(Broken { error: ClientError::Exchange(error), is_unsent })
                     if is_unsent || call.is_repeatable() =>

@@ -74,11 +74,8 @@ thread_local! {
 /// A script for one key, with what it is called with.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
-    /// The script.
     pub(crate) script: &'a Script,
-    /// Its key.
     pub(crate) key: &'a [u8],
-    /// Its arguments.
     pub(crate) arguments: &'a [Argument<'a>],
 }
 

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tollhouse_model::upstream::{KeepalivePool, Node};
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_net::resolve::ResolverSettings;
-use tollhouse_plugin::{Category, ConsumerIndex, Phases, Plugin, PluginType, Scope};
+use tollhouse_plugin::{Category, ConfError, ConsumerIndex, Phases, Plugin, PluginType, Scope};
 use tollhouse_plugins::key_auth::KeyAuth;
 use tollhouse_router::{Captures, MatchRequest};
 
@@ -32,7 +32,7 @@ macro_rules! idle_plugins {
             const PHASES: Phases = Phases::ACCESS;
             type Config = IdleConfig;
 
-            fn compile(config: IdleConfig, _scope: &Scope<'_>) -> Result<Self, String> {
+            fn compile(config: IdleConfig, _scope: &Scope<'_>) -> Result<Self, ConfError> {
                 if config.bad { Err("it is bad".into()) } else { Ok($plugin) }
             }
         })*

@@ -92,6 +92,8 @@ fn ring<'n>(members: &[Member], hosts: impl Fn(u32) -> (&'n str, u16)) -> Arc<[P
         base.update(b"\0");
         base.update(port.to_string().as_bytes());
         let mut previous = 0_u32;
+        // Each point is hashed from the one before, as ketama has it: keys stay where they were
+        // when a gateway of that scheme is replaced.
         for _ in 0..count.max(1) {
             let mut hasher = base.clone();
             hasher.update(&previous.to_le_bytes());

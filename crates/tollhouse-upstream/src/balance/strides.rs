@@ -15,12 +15,10 @@ const LENGTH_MAX: u64 = 1 << 31;
 /// The golden section, in parts of 2^32.
 const GOLDEN: u64 = 2_654_435_769;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Strides {
     /// Where the stretches end, ascending.
     ends: Box<[u64]>,
-    /// Whose they are.
     owners: Box<[u32]>,
     length: u64,
     stride: u64,

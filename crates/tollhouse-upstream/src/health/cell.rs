@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::state::{Counters, Health, Signal, Status};
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct HealthCell(AtomicU64);
 

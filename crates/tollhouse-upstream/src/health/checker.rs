@@ -30,7 +30,6 @@ const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// not probe together: one part in this many.
 const JITTER_DIVISOR: u64 = 10;
 
-/// See the module.
 pub(crate) struct Checker {
     pub(crate) upstream: Arc<ArcSwap<UpstreamState>>,
     pub(crate) checks: Arc<Checks>,

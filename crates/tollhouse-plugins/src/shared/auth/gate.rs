@@ -38,7 +38,6 @@ impl Gate {
         Ok(())
     }
 
-    /// The refusal.
     pub(crate) fn refusal(&self, message: &str) -> Answer<'_> {
         Answer::message(401, message).with_header("WWW-Authenticate", self.challenge.as_bytes())
     }

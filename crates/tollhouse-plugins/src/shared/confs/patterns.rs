@@ -10,7 +10,6 @@ pub(crate) struct Patterns {
 }
 
 impl Patterns {
-    /// Compiles a list.
     pub(crate) fn compile(texts: &[String], case: Case) -> Result<Self, String> {
         let each: Result<Vec<Pattern>, String> =
             texts.iter().map(|text| compile(text, case)).collect();

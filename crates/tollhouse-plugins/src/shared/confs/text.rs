@@ -6,7 +6,6 @@ use std::cell::Cell;
 use tollhouse_model::template::Template;
 use tollhouse_model::variable::{Lookup, Variable};
 
-/// A text of a conf.
 #[derive(Debug)]
 pub(crate) enum Text {
     /// Names no variables; what stands here is final.

@@ -40,7 +40,6 @@ impl PoolKey {
     }
 }
 
-/// A connection.
 pub(super) struct Live {
     /// The sending side.
     pub sender: SendRequest<Full<Bytes>>,

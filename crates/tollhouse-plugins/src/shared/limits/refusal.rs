@@ -5,14 +5,12 @@ use tollhouse_plugin::{Answer, Flow, Step};
 /// The answer to a request that is too much.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
-    /// The status.
     pub(crate) status: u16,
     /// What `error_msg` says; without it the answer is the gateway's page.
     pub(crate) message: Option<String>,
 }
 
 impl Refusal {
-    /// The answer.
     pub(crate) fn answer<'a>(&self) -> Answer<'a> {
         match &self.message {
             Some(message) => Answer::error_msg(self.status, message),

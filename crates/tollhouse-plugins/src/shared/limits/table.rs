@@ -73,7 +73,6 @@ pub(crate) trait Entry {
 /// The keys that fall into one shard.
 type Shard<V> = HashTable<(Tag, V)>;
 
-/// Values by key.
 #[derive(Debug)]
 pub(crate) struct Table<V> {
     shards: Box<[Mutex<Shard<V>>]>,
@@ -89,7 +88,6 @@ impl<V: Entry> Table<V> {
         (1 << places.ilog2()) / 8 * 7
     };
 
-    /// Without any.
     pub(crate) fn new() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect(),

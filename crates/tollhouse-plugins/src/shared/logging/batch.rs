@@ -17,7 +17,6 @@ use tollhouse_plugin::queues::QueueOrigin;
 use super::BatchFields;
 use super::pending::Pending;
 
-/// Where batches go.
 pub(crate) trait Delivery: Send + Sync + 'static {
     /// What a batch consists of.
     type Entry: Send + Sync + 'static;
@@ -155,11 +154,14 @@ async fn run<D: Delivery>(
         match received {
             Ok(Some(entry)) => {
                 batch.push(entry);
+                // Under a steady flow the wait above never times out, so that the age is looked at
+                // here too.
                 let is_due = batch.deadline(&settings).is_some_and(|due| due <= Instant::now());
                 if batch.entries.len() < settings.entries_max && !is_due {
                     continue;
                 }
             }
+            // The conf is gone; what it has gathered is still delivered.
             Ok(None) => is_open = false,
             Err(_) => {}
         }

@@ -12,7 +12,6 @@ use super::format::Fields;
 use super::{BodyFields, FormatFields, hostname};
 use crate::shared::messages::request_document::{headers_document, query_document, text};
 
-/// Makes entries.
 #[derive(Debug)]
 pub(crate) struct Entries {
     bodies: Bodies,
@@ -81,7 +80,6 @@ impl Entries {
         cx.remember(seen);
     }
 
-    /// The entry.
     pub(crate) fn entry(&self, cx: &mut LogContext<'_>) -> Value {
         let seen = cx.recall::<Seen>().map(std::mem::take).unwrap_or_default();
         let mut entry = match &self.shape {
@@ -104,6 +102,7 @@ impl Entries {
         if !transfer.upstream.is_empty() {
             put("upstream", json!(transfer.upstream));
         }
+        // Requests that no route took are filed under the host that they asked for, as in APISIX.
         if transfer.route_id.is_empty() {
             put("service_id", json!(variable(cx, &Variable::Host)));
         } else {
@@ -183,6 +182,7 @@ fn value_of(
         "status" => Some(json!(transfer.status)),
         "request_length" => Some(json!(transfer.bytes_received)),
         "bytes_sent" => Some(json!(transfer.bytes_sent)),
+        // A text, unlike its neighbours, because APISIX logs it as one.
         "body_bytes_sent" => Some(json!(transfer.body_bytes_sent.to_string())),
         "request_time" => Some(seconds(transfer.request_ms)),
         "upstream_response_time" | "apisix_upstream_response_time" => {

@@ -14,7 +14,6 @@ pub(crate) const ENTRIES_MAX: usize = 8_192;
 /// gigabytes.
 const BYTES_MAX: usize = 64 << 20;
 
-/// What waits.
 #[derive(Debug)]
 pub(crate) struct Pending {
     entries_max: usize,
@@ -75,7 +74,6 @@ impl QueueGauge for Pending {
     }
 }
 
-/// There is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full {
     /// How many entries have been dropped so far.

@@ -1,12 +1,12 @@
-//! What gzip and brotli have in common: which answers are worth encoding. And the way back, for
-//! those that must look into an encoded body.
+//! What gzip and brotli have in common: which answers are worth encoding, for whom, and the filter
+//! that does it. And the way back, for those that must look into an encoded body.
 
-use std::io::Read;
+use std::io::{Read, Write};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_plugin::ResponseContext;
+use tollhouse_plugin::{BodyFilter, ResponseContext};
 
 /// Bytes read from a decoder at a time.
 const PIECE_BYTES: usize = 8192;
@@ -81,6 +81,61 @@ impl Conditions {
     }
 }
 
+/// What `Accept-Encoding` says of an encoding that it names as a word of its own: whether its quality
+/// is above zero. `None` where it does not name it.
+pub(crate) fn acceptance(list: &[u8], encoding: &str) -> Option<bool> {
+    let list = String::from_utf8_lossy(list).to_ascii_lowercase();
+    let names = |choice: &str| {
+        let name = choice.split(';').next().unwrap_or_default();
+        name.split_ascii_whitespace().any(|word| word == encoding)
+    };
+    list.split(',').find(|choice| names(choice)).map(has_quality)
+}
+
+fn has_quality(choice: &str) -> bool {
+    let mut parameters = choice.split(';').skip(1);
+    let quality = parameters.find_map(|parameter| parameter.trim().strip_prefix("q="));
+    quality.is_none_or(|quality| quality.trim().parse().is_ok_and(|quality: f32| quality > 0.0))
+}
+
+/// An encoder that writes to memory.
+pub(crate) trait Encoder: Write {
+    /// What it has written and nobody has taken yet.
+    fn written(&mut self) -> &mut Vec<u8>;
+    /// Ends the encoding; all that is left.
+    fn finish(self) -> Vec<u8>;
+}
+
+/// Encodes a body on its way to the client.
+pub(crate) struct EncodingFilter<E> {
+    /// `None` once the body has ended.
+    encoder: Option<E>,
+    flush: Flush,
+}
+
+impl<E: Encoder> EncodingFilter<E> {
+    pub(crate) fn new(encoder: E, flush: Flush) -> Self {
+        Self { encoder: Some(encoder), flush }
+    }
+}
+
+impl<E: Encoder> BodyFilter for EncodingFilter<E> {
+    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        let Some(mut encoder) = self.encoder.take() else { return };
+        // Writing to memory does not fail.
+        let _ = encoder.write_all(input);
+        if is_last {
+            out.extend(encoder.finish());
+            return;
+        }
+        if self.flush == Flush::EachPiece && !input.is_empty() {
+            let _ = encoder.flush();
+        }
+        out.append(encoder.written());
+        self.encoder = Some(encoder);
+    }
+}
+
 /// When what the encoder holds back is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flush {
@@ -128,5 +183,27 @@ impl Encoding {
                 .read_to_end(&mut decoded),
         };
         result.ok().map(|_| decoded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoding_is_accepted_by_its_name_and_quality() {
+        for (list, expected) in [
+            ("gzip", Some(true)),
+            ("br, GZIP ;q=0.1", Some(true)),
+            ("deflate gzip", Some(true)),
+            ("gzip;q=1;x=y, br", Some(true)),
+            ("gzip;q=0", Some(false)),
+            ("gzip; q=0.000, br", Some(false)),
+            ("gzip;q=none", Some(false)),
+            ("xgzip, gzipx, *", None),
+            ("", None),
+        ] {
+            assert_eq!(acceptance(list.as_bytes(), "gzip"), expected, "{list}");
+        }
     }
 }

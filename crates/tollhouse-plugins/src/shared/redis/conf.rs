@@ -313,6 +313,7 @@ fn info(address: ConnectionAddr) -> RedisResult<ConnectionInfo> {
 fn cluster(conf: &Cluster) -> RedisResult<(Kind, u64)> {
     let nodes = conf.redis_cluster_nodes.iter().map(|node| {
         let (host, port) = node.rsplit_once(':').unwrap_or((node, ""));
+        // `[::1]:6379`: the library wants the address bare.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = port.parse().unwrap_or(default_port());
         match tls_mode(conf.redis_cluster_ssl, conf.redis_cluster_ssl_verify) {
@@ -371,6 +372,7 @@ fn sentinels(conf: &Sentinels) -> RedisResult<(Kind, u64)> {
     if let Some(password) = &conf.sentinel_password {
         builder = builder.set_client_to_sentinel_password(password);
     }
+    // One time for a whole exchange, which may have to find the master and connect first.
     let timeout_ms = conf.redis_connect_timeout.saturating_add(conf.redis_read_timeout);
     Ok((Kind::Sentinel(Mutex::new(builder.build()?)), timeout_ms))
 }

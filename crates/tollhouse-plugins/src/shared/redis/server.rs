@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 /// A server that takes longer than this is broken.
 const START_LIMIT: Duration = Duration::from_secs(8);
 
-/// A running server.
 pub(crate) struct RedisServer {
     /// Its port on 127.0.0.1.
     pub(crate) port: u16,

@@ -1,4 +1,4 @@
-//! Plugin metadata: what a plugin is told once for all of its uses.
+//! Plugin metadata: what applies to all uses of a plugin.
 
 use super::definition::{Candidate, Layout, Resource, no_guard};
 use crate::reply::Reply;
@@ -6,7 +6,7 @@ use crate::reply::Reply;
 pub(crate) const RESOURCE: Resource = Resource {
     name: "plugin_metadata",
     kind: "plugin",
-    summary: "What a plugin is told once for all of its uses; the id is the plugin's name.",
+    summary: "What applies to all uses of a plugin; the id is the plugin's name.",
     schema: "plugin_metadata",
     layout: Layout::PluginName,
     further: &[],

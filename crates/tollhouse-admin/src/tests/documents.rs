@@ -1,4 +1,4 @@
-//! Whole documents: judged in any mode, kept in standalone mode.
+//! Whole documents: checked in any mode, kept in standalone mode.
 
 use std::sync::Mutex;
 
@@ -55,7 +55,7 @@ async fn all_that_is_wrong_with_a_document_is_told() {
     assert_eq!(answer.status, 400);
     assert_eq!(answer.error(), "Configuration validation failed");
     let errors = &answer.json()["errors"];
-    let told: Vec<(String, String)> = errors
+    let found: Vec<(String, String)> = errors
         .as_array()
         .expect("they are listed")
         .iter()
@@ -91,7 +91,7 @@ async fn all_that_is_wrong_with_a_document_is_told() {
     ];
     let expected: Vec<(String, String)> =
         expected.map(|(place, text)| (place.to_owned(), text.to_owned())).to_vec();
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
 }
 
 #[tokio::test]

@@ -308,7 +308,7 @@ async fn times_are_set_by_nobody_else_at_any_depth() {
 }
 
 #[tokio::test]
-async fn a_conf_is_judged_by_its_plugins_metadata() {
+async fn a_conf_is_checked_with_its_plugins_metadata() {
     let fixture = Fixture::new().await;
     let mut value = route();
     value["plugins"] = json!({"file-logger": {}});

@@ -326,16 +326,16 @@ impl Lines {
 
     /// The next lines up to `synced`: kinds and ports, and how many instances there are.
     async fn group(&mut self) -> (Vec<String>, u64) {
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         loop {
             let line = self.next().await.expect("it goes on");
             match line["type"].as_str().expect("a kind") {
                 "synced" => {
-                    told.sort();
-                    return (told, line["total"].as_u64().expect("a number"));
+                    lines.sort();
+                    return (lines, line["total"].as_u64().expect("a number"));
                 }
                 "alive" => {}
-                kind => told.push(format!("{kind} {}", line["instance"]["port"])),
+                kind => lines.push(format!("{kind} {}", line["instance"]["port"])),
             }
         }
     }

@@ -16,7 +16,7 @@ async fn schemas_of_objects_are_shown() {
 }
 
 #[tokio::test]
-async fn schemas_judge_without_looking_further() {
+async fn schemas_validate_without_looking_further() {
     let fixture = Fixture::new().await;
     let table = [
         ("routes", r#"{"uri":"/a","upstream_id":"9"}"#, 200, ""),

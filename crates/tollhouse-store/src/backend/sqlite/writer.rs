@@ -75,7 +75,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Does what is asked until it is told to end.
+    /// Does what is asked until the store is closed.
     pub(super) fn run(mut self) {
         self.reserve.keep();
         loop {

@@ -146,11 +146,11 @@ pub struct Listen {
 
 impl Default for Listen {
     fn default() -> Self {
-        let anyone = |port| vec![SocketAddr::from(([0, 0, 0, 0], port))];
         let this_host = |port| vec![SocketAddr::from(([127, 0, 0, 1], port))];
         Self {
-            http: anyone(9080),
-            https: anyone(9443),
+            http: vec![SocketAddr::from(([0, 0, 0, 0], 9080))],
+            // Nothing serves it yet: a default would promise a port that does not open.
+            https: Vec::new(),
             admin: this_host(9180),
             control: this_host(9090),
             metrics: this_host(9091),

@@ -13,7 +13,10 @@ use tollhouse_admin::{
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 
-use crate::introspection::listeners::{self, Predecessor};
+use crate::context::ControlContext;
+use crate::feed::AdminAccess;
+use crate::introspection::listeners;
+use crate::process::handover::Predecessor;
 use crate::registry::RunningRegistry;
 
 /// A running Admin API; it ends when this is dropped.
@@ -35,7 +38,7 @@ impl RunningAdmin {
 }
 
 /// What the bootstrap file says about the Admin API.
-pub fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
+fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
     let admin = &bootstrap.admin;
     let named = |name: &str, key: &Secret, role| AdminKey {
         name: name.to_owned(),
@@ -62,20 +65,23 @@ pub fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
 /// # Errors
 /// The address is taken, the store cannot be read, or the certificate is of no use.
 pub async fn start(
-    bootstrap: &Bootstrap,
-    parts: Parts,
-    connections_max: usize,
+    cx: &ControlContext,
+    access: AdminAccess,
+    registry: Option<&RunningRegistry>,
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningAdmin>> {
-    let Some(address) = bootstrap.listen.admin.first().copied() else { return Ok(None) };
-    let tls = tls(bootstrap)?;
-    let api = AdminApi::open(parts).await.context("the Admin API cannot read the store")?;
+    let Some(address) = cx.bootstrap.listen.admin.first().copied() else { return Ok(None) };
+    let tls = tls(&cx.bootstrap)?;
+    let api = AdminApi::open(parts(cx, access, registry))
+        .await
+        .context("the Admin API cannot read the store")?;
     let listener = listeners::bind(address, predecessor)
         .await
         .with_context(|| listeners::in_use("listen.admin", address))?;
     let address = listener.local_addr()?;
     let (stop, mut stopped) = watch::channel(());
     let is_tls = tls.is_some();
+    let connections_max = cx.descriptors.admin;
     let task = tokio::spawn(async move {
         // Ends with the sender.
         let stop = async move { while stopped.changed().await.is_ok() {} };
@@ -84,7 +90,11 @@ pub async fn start(
     Ok(Some(RunningAdmin { address, is_tls, task, _stop: stop }))
 }
 
-fn tls(bootstrap: &Bootstrap) -> anyhow::Result<Option<TlsConfig>> {
+/// The certificate of its listener, if it has one.
+///
+/// # Errors
+/// A file cannot be read, or is none of what it should be.
+pub(crate) fn tls(bootstrap: &Bootstrap) -> anyhow::Result<Option<TlsConfig>> {
     let tls = &bootstrap.admin.tls;
     let (Some(cert), Some(key)) = (&tls.cert, &tls.key) else { return Ok(None) };
     let read = |path: &std::path::Path| {
@@ -96,31 +106,14 @@ fn tls(bootstrap: &Bootstrap) -> anyhow::Result<Option<TlsConfig>> {
     Ok(Some(config))
 }
 
-/// A document that was put as a whole goes on as text, for the same way into service as a file's.
-#[derive(Debug)]
-pub struct Documents(pub watch::Sender<Option<String>>);
-
-impl tollhouse_admin::DocumentSink for Documents {
-    fn accept(&self, document: &tollhouse_admin::Document) {
-        let text = serde_json::Value::Object(document.fields.clone()).to_string();
-        self.0.send_replace(Some(text));
-    }
-}
-
-/// The parts of an Admin API.
-pub fn parts(
-    store: Arc<dyn tollhouse_store::Store>,
-    shared: &crate::resources::Shared,
-    keyring: Arc<tollhouse_model::encryption::Keyring>,
-    options: Options,
-    registry: Option<&RunningRegistry>,
-) -> Parts {
+fn parts(cx: &ControlContext, access: AdminAccess, registry: Option<&RunningRegistry>) -> Parts {
+    let AdminAccess { store, keyring, key, mode } = access;
     Parts {
         store,
-        catalogue: Arc::clone(&shared.catalogue),
-        services: Arc::clone(&shared.services),
+        catalogue: Arc::clone(&cx.catalogue),
+        services: Arc::clone(&cx.services),
         keyring,
         registry: registry.map(RunningRegistry::admin_part),
-        options,
+        options: options(&cx.bootstrap, &key.secret, mode),
     }
 }

@@ -1,15 +1,16 @@
 //! The start-up text: what listens where, and a command that works as printed.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use tollhouse_config::bootstrap::Secret;
 
 use crate::admin::RunningAdmin;
+use crate::feed::Source;
 use crate::introspection::listeners::SideListeners;
 use crate::registry::RunningRegistry;
-use crate::resources::Source;
 
-/// What it tells.
+/// What it says.
 #[derive(Debug)]
 pub struct Banner<'a> {
     /// Where the data plane listens.
@@ -22,9 +23,11 @@ pub struct Banner<'a> {
     pub registry: Option<&'a RunningRegistry>,
     /// Where resources come from.
     pub source: &'a Source,
+    /// The data folder, where it was made just now.
+    pub new_data_dir: Option<&'a Path>,
     /// The key of the Admin API, where it was made just now.
-    pub new_key: Option<&'a Secret>,
-    /// Whether there is something to try.
+    pub new_admin_key: Option<&'a Secret>,
+    /// Whether the demonstration route is in service.
     pub has_demonstration: bool,
     /// Serving threads.
     pub workers: usize,
@@ -58,11 +61,14 @@ impl Banner<'_> {
             println!("  registry    http://{address}");
         }
         println!("  resources   {}", self.source.name());
-        let admin = self.new_key.map(|key| ("Admin key", key));
+        if let Some(folder) = self.new_data_dir {
+            println!("\nCreated {}, which keeps the store, keys and state.", folder.display());
+        }
+        let admin = self.new_admin_key.map(|key| ("Admin key", key));
         let registry = self.registry.map(RunningRegistry::new_secrets).unwrap_or_default();
         let registry = registry.iter().map(|(what, secret)| (&**what, secret));
         for (what, secret) in admin.into_iter().chain(registry) {
-            println!("\n{what}, made just now and shown only once: {}", secret.expose());
+            println!("\n{what}, generated now and shown only once: {}", secret.expose());
         }
         if let (true, Some(address)) = (self.has_demonstration, self.data_plane.first()) {
             println!("\nTry: curl -i http://{}/demo", reachable(*address));

@@ -1,4 +1,4 @@
-//! What the side listeners tell of the configuration in service: its problems, whether there is one
+//! What the side listeners show of the configuration in service: its problems, whether there is one
 //! yet, and where its objects can be read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use tollhouse_config::Fingerprints;
 use tollhouse_store::Store;
 
-/// What is told about the configuration in service.
+/// See the module.
 #[derive(Debug, Default)]
 pub struct Configuration {
-    told: Mutex<Told>,
+    state: Mutex<State>,
     is_ready: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct State {
     status: Status,
     objects: ObjectSource,
 }
@@ -57,25 +57,25 @@ impl std::fmt::Debug for ObjectSource {
 }
 
 impl Configuration {
-    /// Replaces what is told of revision and problems.
+    /// Replaces revision and problems.
     pub fn set(&self, status: Status) {
-        self.told().status = status;
+        self.lock().status = status;
     }
 
     /// Revision and problems.
     pub fn status(&self) -> Value {
-        let Status { revision, routes, problems, refused } = self.told().status.clone();
+        let Status { revision, routes, problems, refused } = self.lock().status.clone();
         json!({"revision": revision, "routes": routes, "problems": *problems, "refused": *refused})
     }
 
     /// Replaces where objects are read. A store is held until then.
     pub fn set_objects(&self, objects: ObjectSource) {
-        self.told().objects = objects;
+        self.lock().objects = objects;
     }
 
     /// Where objects are read.
     pub fn objects(&self) -> ObjectSource {
-        self.told().objects.clone()
+        self.lock().objects.clone()
     }
 
     /// From now on there is a configuration to serve, and every core's next request meets it.
@@ -88,8 +88,8 @@ impl Configuration {
         self.is_ready.load(Ordering::Acquire)
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         // Each statement leaves it whole.
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

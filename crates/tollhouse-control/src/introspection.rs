@@ -18,6 +18,7 @@ mod status;
 
 use std::sync::Arc;
 
+use anyhow::Context;
 use axum::Router;
 use axum::routing::{get, post, put};
 use tollhouse_model::encryption::Keyring;
@@ -25,10 +26,13 @@ use tollhouse_plugin::Catalogue;
 use tollhouse_upstream::HealthSupervisor;
 
 use crate::configuration::Configuration;
+use crate::context::ControlContext;
+use crate::feed::Source;
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
-use crate::registry::nodes::RegistrySource;
-use crate::vitals::Vitals;
+use crate::outages::Outages;
+use crate::plugins::APISIX_VERSION;
+use crate::registry::nodes::RegistryNodes;
 
 /// What the side listeners answer from.
 #[derive(Debug, Clone)]
@@ -38,11 +42,11 @@ pub struct Introspection {
     /// Health of nodes.
     pub health: Arc<HealthSupervisor>,
     /// Upstreams whose nodes come from the registry.
-    pub registry_source: Arc<RegistrySource>,
+    pub registry_nodes: Arc<RegistryNodes>,
     /// The configuration in service.
     pub configuration: Arc<Configuration>,
     /// Which parts of the process are down.
-    pub vitals: Arc<Vitals>,
+    pub outages: Arc<Outages>,
     /// The plugins that exist.
     pub catalogue: Arc<Catalogue>,
     /// Whose name its pages show.
@@ -62,6 +66,28 @@ pub struct ServerInfo {
     pub version: &'static str,
     /// What stands in the place of etcd.
     pub store: &'static str,
+}
+
+impl Introspection {
+    /// Of a process whose resources come from `source`.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn new(cx: &ControlContext, source: &Source) -> anyhow::Result<Self> {
+        let info = ServerInfo { version: APISIX_VERSION, store: source.store_name() };
+        Ok(Self {
+            metrics: cx.metrics_page.clone(),
+            health: Arc::clone(&cx.drivers.health),
+            registry_nodes: Arc::clone(&cx.drivers.registry),
+            configuration: Arc::clone(&cx.configuration),
+            outages: Arc::clone(&cx.outages),
+            catalogue: Arc::clone(&cx.catalogue),
+            brand: cx.services.brand,
+            identity: Arc::clone(&cx.identity),
+            server_info: cx.catalogue.get("server-info").is_some().then_some(info),
+            keyring: Arc::new(Keyring::generate().context("the system gives no random numbers")?),
+        })
+    }
 }
 
 /// The control API.

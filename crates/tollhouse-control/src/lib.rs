@@ -5,20 +5,21 @@
 
 #![forbid(unsafe_code)]
 
-pub mod admin;
-pub mod backoff;
+mod admin;
+mod backoff;
 pub mod banner;
 pub mod batches;
-pub mod configuration;
+mod configuration;
+mod context;
 pub mod feed;
-pub mod identity;
-pub mod introspection;
-pub mod metrics;
+mod identity;
+mod introspection;
+mod metrics;
+mod outages;
 pub mod plugins;
 pub mod process;
 pub mod registry;
-pub mod resources;
+mod resources;
 pub mod secrets;
 pub mod settings;
 pub mod signals;
-pub mod vitals;

@@ -13,15 +13,17 @@ use std::time::SystemTime;
 use axum::body::{Body, Bytes};
 use hyper::body::Frame;
 use tollhouse_model::Kind;
-use tollhouse_plugin::Queues;
 use tollhouse_plugin::queues::QueueLength;
+use tollhouse_plugin::{Queues, Services};
+use tollhouse_plugins::prometheus;
 use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::apisix::{
     BatchQueue, Connections, NodeStatus, Page, ProcessFacts, Traffic,
 };
 use tollhouse_upstream::HealthSupervisor;
 
-use crate::registry::metrics::Slot;
+use crate::plugins::APISIX_VERSION;
+use crate::registry::metrics::RegistrySlot;
 
 /// Where the kernel tells the machine's name.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
@@ -34,9 +36,8 @@ pub struct MetricsPage {
     traffic: Arc<Traffic>,
     queues: Arc<Queues>,
     indexes: Arc<ModifyIndexes>,
-    services: Arc<Slot>,
+    registry: Arc<RegistrySlot>,
     hostname: Arc<str>,
-    version: &'static str,
 }
 
 /// A queue under the words of the page.
@@ -51,31 +52,24 @@ fn queue(length: QueueLength) -> BatchQueue {
 }
 
 impl MetricsPage {
-    /// Of these counts.
-    pub fn new(
-        metrics: Arc<Metrics>,
-        health: Arc<HealthSupervisor>,
-        traffic: Arc<Traffic>,
-        queues: Arc<Queues>,
-        version: &'static str,
-    ) -> Self {
+    /// Of these counts, and of what plugins count through `services`.
+    pub fn new(metrics: Arc<Metrics>, health: Arc<HealthSupervisor>, services: &Services) -> Self {
         let hostname = std::fs::read_to_string(HOSTNAME_FILE).unwrap_or_default();
         let hostname = hostname.trim().into();
         Self {
             metrics,
             health,
-            traffic,
-            queues,
+            traffic: prometheus::traffic(services),
+            queues: Arc::clone(&services.queues),
             indexes: Arc::default(),
-            services: Arc::default(),
+            registry: Arc::default(),
             hostname,
-            version,
         }
     }
 
     /// Where the service registry is to be put, once it runs.
-    pub fn services(&self) -> &Arc<Slot> {
-        &self.services
+    pub fn registry(&self) -> &RegistrySlot {
+        &self.registry
     }
 
     /// Where the revisions of objects are to be noted.
@@ -101,7 +95,7 @@ impl MetricsPage {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let rest = self.traffic.page(&self.facts(), now.as_secs());
         self.metrics.process().metric_series_folded.raise_to(self.traffic.folded());
-        (self.metrics.render() + &self.services.page(), rest)
+        (self.metrics.render() + &self.registry.page(), rest)
     }
 
     fn facts(&self) -> ProcessFacts<'_> {
@@ -111,9 +105,9 @@ impl MetricsPage {
         let writing = count(seen.requests_open).min(active);
         ProcessFacts {
             hostname: &self.hostname,
-            version: self.version,
+            version: APISIX_VERSION,
             is_store_reachable: self.metrics.process().store_down.value() == 0,
-            modify_indexes: self.indexes.told(),
+            modify_indexes: self.indexes.by_key(),
             requests: seen.requests,
             connections: Connections {
                 accepted: seen.accepted,
@@ -181,20 +175,20 @@ impl ModifyIndexes {
     }
 
     /// By the keys that APISIX has, in their order; none while there is no store.
-    fn told(&self) -> Vec<(String, u64)> {
+    fn by_key(&self) -> Vec<(String, u64)> {
         let newest = self.newest.load(Relaxed);
         if newest == 0 {
             return Vec::new();
         }
         let of_kinds = Kind::ALL.iter().zip(&self.of_kinds);
-        let mut told: Vec<(String, u64)> = of_kinds
+        let mut all: Vec<(String, u64)> = of_kinds
             .map(|(kind, revision)| (kind.plural().to_owned(), revision.load(Relaxed)))
             .collect();
         for key in ["max_modify_index", "prev_index", "x_etcd_index"] {
-            told.push((key.to_owned(), newest));
+            all.push((key.to_owned(), newest));
         }
-        told.sort();
-        told
+        all.sort();
+        all
     }
 }
 
@@ -203,18 +197,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_change_of_each_kind_is_told() {
+    fn the_newest_change_of_each_kind_is_listed() {
         let indexes = ModifyIndexes::default();
-        assert_eq!(indexes.told(), []);
+        assert_eq!(indexes.by_key(), []);
         indexes.note(Kind::Route, 7);
         indexes.note(Kind::Service, 9);
         indexes.note(Kind::Route, 5);
-        let told = indexes.told();
+        let all = indexes.by_key();
         for (key, expected) in
             [("routes", 7), ("services", 9), ("upstreams", 0), ("max_modify_index", 9)]
         {
-            assert!(told.contains(&(key.to_owned(), expected)), "{key} in {told:?}");
+            assert!(all.contains(&(key.to_owned(), expected)), "{key} in {all:?}");
         }
-        assert!(told.is_sorted());
+        assert!(all.is_sorted());
     }
 }

@@ -5,21 +5,16 @@ pub mod endpoints;
 use std::sync::{Arc, OnceLock};
 
 use tollhouse_config::Bootstrap;
+use tollhouse_model::Problem;
 use tollhouse_model::secret::{SecretRef, SecretSource};
 use tollhouse_plugin::{Brand, Catalogue, Services};
-use tollhouse_plugins::prometheus;
 use tollhouse_stdx::MemoryBudget;
-use tollhouse_telemetry::Metrics;
-use tollhouse_upstream::HealthSupervisor;
-
-use crate::identity::Identity;
-use crate::metrics::MetricsPage;
 
 /// The version that clients of APISIX are told; ADC and others ask for at least 3.11.
-pub const VERSION: &str = "3.18.0";
+pub const APISIX_VERSION: &str = "3.18.0";
 
 /// The same, as APISIX's `Server` header says it.
-pub const APISIX: &str = "APISIX/3.18.0";
+pub const APISIX_TOKEN: &str = "APISIX/3.18.0";
 
 /// Whose name answers show.
 pub fn brand(bootstrap: &Bootstrap) -> Brand {
@@ -36,7 +31,7 @@ pub fn server_token(bootstrap: &Bootstrap) -> &'static str {
 
 /// The `Server` header of those who must show APISIX's.
 pub fn apisix_token(bootstrap: &Bootstrap) -> &'static str {
-    if bootstrap.server_tokens { APISIX } else { "APISIX" }
+    if bootstrap.server_tokens { APISIX_TOKEN } else { "APISIX" }
 }
 
 /// All plugins; their schemas are compiled once.
@@ -49,15 +44,15 @@ pub fn catalogue() -> Arc<Catalogue> {
 ///
 /// # Errors
 /// It names one that this build does not have.
-pub fn enabled(bootstrap: &Bootstrap) -> anyhow::Result<Arc<Catalogue>> {
+pub fn enabled(bootstrap: &Bootstrap) -> Result<Arc<Catalogue>, Problem> {
     if bootstrap.plugins.is_empty() {
         return Ok(catalogue());
     }
     let chosen = tollhouse_plugins::catalogue().only(&bootstrap.plugins).map_err(|name| {
         let hint = tollhouse_stdx::nearest(&name, catalogue().iter().map(|plugin| plugin.name))
-            .map(|near| format!("; did you mean {near}?"))
-            .unwrap_or_default();
-        anyhow::anyhow!("plugins: {name} is not part of this build{hint}")
+            .map(|near| format!("did you mean \"{near}\"?"))
+            .unwrap_or_else(|| "`tollhouse plugins` lists all".to_owned());
+        Problem::error("plugins", format!("no plugin is called \"{name}\"")).with_hint(hint)
     })?;
     Ok(Arc::new(chosen))
 }
@@ -65,7 +60,7 @@ pub fn enabled(bootstrap: &Bootstrap) -> anyhow::Result<Arc<Catalogue>> {
 /// What a command offers that serves nothing; passes over the plugins that the bootstrap file lets be
 /// passed over. What secrets stand for is the gateway's to know.
 pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
-    let mut services = Services::new(APISIX);
+    let mut services = Services::new(APISIX_TOKEN);
     services.skipped_plugins = skipped_plugins.to_vec();
     services.secrets = Some(Arc::new(Unasked));
     Arc::new(services)
@@ -81,13 +76,8 @@ impl SecretSource for Unasked {
     }
 }
 
-/// What a running gateway offers its plugins, and the page of what it counts.
-pub fn services(
-    bootstrap: &Bootstrap,
-    catalogue: &Catalogue,
-    identity: &Identity,
-    (metrics, health, memory): (&Arc<Metrics>, &Arc<HealthSupervisor>, &Arc<MemoryBudget>),
-) -> (Arc<Services>, MetricsPage) {
+/// What a running gateway offers its plugins; endpoints are added by whoever knows the pages.
+pub fn services(bootstrap: &Bootstrap, memory: &Arc<MemoryBudget>) -> Services {
     let mut services = Services::new(server_token(bootstrap));
     services.brand = brand(bootstrap);
     services.data_dir = bootstrap.data_dir.clone();
@@ -98,14 +88,5 @@ pub fn services(
     services.background = tokio::runtime::Handle::try_current().ok();
     services.secrets = Some(Arc::new(tollhouse_config::environment_secrets()));
     services.skipped_plugins = bootstrap.skip_plugins.clone();
-    let traffic = prometheus::traffic(&services);
-    let page = MetricsPage::new(
-        Arc::clone(metrics),
-        Arc::clone(health),
-        traffic,
-        Arc::clone(&services.queues),
-        VERSION,
-    );
-    services.endpoints = endpoints::of_plugins(catalogue, &identity.id, metrics, &page);
-    (Arc::new(services), page)
+    services
 }

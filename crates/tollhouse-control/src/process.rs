@@ -1,6 +1,291 @@
-//! The life of a gateway's process: its serving threads, what only one process may hold, and how both
-//! go over to a successor.
+//! A gateway's process from its start to its end: the one place where all parts meet.
+//!
+//! Nothing is decided here beyond who gets what and in which order; every part can be built without
+//! this file.
 
 pub mod cores;
-pub mod duty;
+pub mod exclusive;
 pub mod handover;
+mod start_error;
+
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::mpsc;
+use tollhouse_config::Bootstrap;
+use tollhouse_config::bootstrap::Secret;
+use tollhouse_net::resolve::Resolver;
+use tollhouse_proxy::{Phase, Settings, SnapshotCell};
+use tollhouse_telemetry::access_log::AccessLog;
+
+pub use self::start_error::StartError;
+
+use self::cores::{CoreParts, Cores};
+use self::exclusive::ExclusiveParts;
+use self::handover::{Predecessor, Spares, Succession};
+use crate::banner::Banner;
+use crate::context::ControlContext;
+use crate::feed::{self, Feed, Source};
+use crate::introspection::Introspection;
+use crate::introspection::listeners::{self, SideListeners};
+use crate::outages::Part;
+use crate::registry::{self, RunningRegistry};
+use crate::resources::Resources;
+use crate::settings::{self, descriptors::Descriptors};
+use crate::signals::{Request, Signals};
+
+/// How long the rest may take once a second signal has come.
+pub const HURRY_TIME: Duration = Duration::from_millis(500);
+
+/// A gateway that serves.
+pub struct Process {
+    cores: Cores,
+    snapshots: Arc<SnapshotCell>,
+    resources: Resources,
+    exclusive: ExclusiveParts,
+    side: SideListeners,
+    access_log: Option<AccessLog>,
+    spares: Spares,
+    successors: mpsc::Receiver<Succession>,
+    signals: Signals,
+    start: StartFacts,
+}
+
+/// What is said about a start.
+#[derive(Debug)]
+struct StartFacts {
+    data_plane: Vec<SocketAddr>,
+    workers: usize,
+    /// The folder of everything that is kept, where it was made just now.
+    new_data_dir: Option<PathBuf>,
+    /// The key of the Admin API, where it was made just now.
+    new_admin_key: Option<Secret>,
+    /// The clients of a worker, where the limit of open files lets it have fewer than configured.
+    fewer_clients: Option<usize>,
+}
+
+impl Process {
+    /// Starts everything in the order in which it depends on each other; it serves when this returns.
+    ///
+    /// # Errors
+    /// What keeps it from serving: a configuration that cannot be used, a port that is taken, a store
+    /// that cannot be opened. The registry is none of that unless it was asked for.
+    pub async fn start(
+        bootstrap: &Bootstrap,
+        predecessor: Predecessor,
+    ) -> Result<Self, StartError> {
+        // Before anything else: a signal that comes during the start must wait, not kill.
+        let signals = Signals::new()?;
+        // Nothing has been made or opened yet where the configuration turns out to be wrong.
+        settings::check(bootstrap).map_err(StartError::Configuration)?;
+        let new_data_dir = make_data_dir(&bootstrap.data_dir)?.then(|| bootstrap.data_dir.clone());
+        let mut inheritance = handover::inherit(&bootstrap.data_dir, predecessor)?;
+        let descriptors = Descriptors::share(settings::descriptors::raise(), bootstrap);
+        let mut settings = settings::data_plane(bootstrap);
+        let fewer_clients = descriptors.lower(&mut settings.limits);
+        let cx = ControlContext::new(bootstrap, &settings.limits.memory, descriptors)?;
+        let registry = start_registry(&cx, predecessor).await?;
+        let configured = Configured::open(&cx, &settings, predecessor).await?;
+        let Configured { resources, snapshots, source, feed } = configured;
+        let access_log = settings::access_log(bootstrap, &cx.metrics)?;
+        let workers = settings::worker_count(bootstrap.workers);
+        let listeners = cores::listen(bootstrap, workers, inheritance.as_mut())?;
+        let spares = Spares::duplicate(&listeners)?;
+        let start = StartFacts {
+            data_plane: listeners.iter().map(|listeners| listeners.address).collect(),
+            workers,
+            new_data_dir,
+            new_admin_key: feed.new_admin_key(),
+            fewer_clients,
+        };
+        let introspection = Introspection::new(&cx, &source)?;
+        // Whoever meets the data plane finds the Admin API as well: it listens first.
+        let exclusive = ExclusiveParts::start(&cx, (source, feed), registry, predecessor).await?;
+        let parts = CoreParts {
+            settings: Arc::new(settings),
+            snapshots: Arc::clone(&snapshots),
+            metrics: Arc::clone(&cx.metrics),
+            log: access_log.as_ref(),
+        };
+        let cores = Cores::start(workers, listeners, &parts)?;
+        cores::give_way();
+        if let Some(inheritance) = inheritance {
+            inheritance.confirm()?;
+        }
+        let successors = handover::await_successors(&bootstrap.data_dir, &spares);
+        let side = listeners::start_all(&cx, &introspection, predecessor).await?;
+        cx.drivers.start();
+        Ok(Self {
+            cores,
+            snapshots,
+            resources,
+            exclusive,
+            side,
+            access_log,
+            spares,
+            successors,
+            signals,
+            start,
+        })
+    }
+
+    /// What listens where, and what was made at the start.
+    pub fn banner(&self) -> Banner<'_> {
+        Banner {
+            workers: self.start.workers,
+            data_plane: &self.start.data_plane,
+            side: &self.side,
+            admin: self.exclusive.admin(),
+            registry: self.exclusive.registry(),
+            source: self.exclusive.source(),
+            new_data_dir: self.start.new_data_dir.as_deref(),
+            new_admin_key: self.start.new_admin_key.as_ref(),
+            has_demonstration: self.exclusive.feed().is_some_and(Feed::has_demonstration),
+        }
+    }
+
+    /// Writes to the log how the process has started.
+    pub fn log_start(&self) {
+        if let Some(connections) = self.start.fewer_clients {
+            tracing::info!("the limit of open files lets each worker have {connections} clients");
+        }
+        self.resources.log_in_service();
+    }
+
+    /// Follows configuration and signals until the end, then drains.
+    ///
+    /// # Errors
+    /// The serving threads cannot be waited for.
+    pub async fn run(mut self) -> anyhow::Result<()> {
+        loop {
+            tokio::select! {
+                request = self.signals.next() => match request {
+                    Request::Drain => break,
+                    Request::Reload => self.reload(),
+                },
+                Some(event) = self.successors.recv() => match event {
+                    Succession::Asked(ready) => {
+                        self.exclusive.release().await;
+                        let _ = ready.send(());
+                    }
+                    Succession::Failed => self.exclusive.take_back(),
+                    Succession::Done => {
+                        tracing::info!("a successor has taken over");
+                        self.side.stop();
+                        break;
+                    }
+                },
+                event = self.exclusive.next() => {
+                    self.exclusive.handle(event, &mut self.resources, &self.snapshots).await;
+                }
+                () = self.cores.any_ended() => {
+                    tracing::error!("a core has ended; stopping");
+                    break;
+                }
+            }
+        }
+        self.finish().await
+    }
+
+    fn reload(&mut self) {
+        self.exclusive.reload(&mut self.resources, &self.snapshots);
+        if let Some(log) = &self.access_log {
+            log.reopen();
+        }
+    }
+
+    /// Ends everything at once: the data plane and the registry finish what is under way side by
+    /// side. A second signal cuts that short.
+    async fn finish(self) -> anyhow::Result<()> {
+        let Self { cores, mut exclusive, access_log, spares, mut signals, .. } = self;
+        tracing::info!("draining: requests under way are finished; a second signal cuts them");
+        // While a second handle exists, the kernel goes on to queue connections for nobody.
+        spares.release();
+        let phase = cores.begin_drain();
+        let mut cores = tokio::task::spawn_blocking(move || cores.join());
+        let ended = async {
+            let (joined, ()) = tokio::join!(&mut cores, exclusive.release());
+            joined
+        };
+        let hurry = async {
+            // A reload has nothing to reload any more.
+            while signals.next().await != Request::Drain {}
+        };
+        tokio::select! {
+            joined = ended => joined?,
+            () = hurry => {
+                phase.send_replace(Phase::Ending);
+                // Cores end as soon as they look; whatever else there is ends with the process.
+                let _ = tokio::time::timeout(HURRY_TIME, cores).await;
+            }
+        }
+        if let Some(log) = access_log {
+            log.shutdown();
+        }
+        Ok(())
+    }
+}
+
+/// The configuration that a process begins with, and where its changes come from.
+struct Configured {
+    resources: Resources,
+    snapshots: Arc<SnapshotCell>,
+    source: Source,
+    feed: Feed,
+}
+
+impl Configured {
+    async fn open(
+        cx: &ControlContext,
+        settings: &Settings,
+        predecessor: Predecessor,
+    ) -> Result<Self, StartError> {
+        let source = Source::from_bootstrap(&cx.bootstrap);
+        let runtime = tokio::runtime::Handle::current();
+        let resolver = Resolver::open(settings::resolver(&cx.bootstrap), runtime)
+            .map_err(anyhow::Error::from)?;
+        let mut resources = Resources::new(cx, settings, resolver);
+        let (feed, first) = feed::open(&source, cx, predecessor).await?;
+        let snapshot = resources
+            .begin(first)
+            .map_err(|problems| StartError::Resources { name: source.name(), problems })?;
+        let snapshots = Arc::new(SnapshotCell::new(snapshot));
+        Ok(Self { resources, snapshots, source, feed })
+    }
+}
+
+/// Starts the registry. One that nobody asked for does not keep the gateway from serving: it is
+/// tried again. A successor does not take over from a process whose registry may work.
+async fn start_registry(
+    cx: &ControlContext,
+    predecessor: Predecessor,
+) -> anyhow::Result<Option<RunningRegistry>> {
+    let may_be_missing = predecessor == Predecessor::None && !registry::is_asked_for(&cx.bootstrap);
+    match registry::start(&cx.bootstrap, &cx.descriptors, predecessor).await {
+        Err(error) if may_be_missing => {
+            cx.outages.report(Part::Registry, format!("{error:#}"));
+            Ok(None)
+        }
+        started => started,
+    }
+}
+
+/// Makes the folder of everything that is kept, unless it exists; says whether it did.
+fn make_data_dir(data_dir: &Path) -> anyhow::Result<bool> {
+    if data_dir.is_dir() {
+        return Ok(false);
+    }
+    // For this user alone: keys and sockets lie in it.
+    let mut folder = std::fs::DirBuilder::new();
+    folder.recursive(true).mode(0o700).create(data_dir).with_context(|| {
+        format!("data_dir {} cannot be made; set data_dir to a writable folder", data_dir.display())
+    })?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests;

@@ -26,10 +26,11 @@ use tollhouse_registry::{CleanUp, Keeper, Options, Registry};
 use tollhouse_store::{HistoryKept, Location, Watch};
 
 use crate::feed::open_store;
-use crate::introspection::listeners::Predecessor;
+use crate::process::handover::Predecessor;
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::Sources;
-use crate::registry::secrets::{Kept, RegistrySecrets};
+use crate::registry::secrets::RegistrySecrets;
+use crate::secrets::KeptSecret;
 use crate::settings;
 use crate::settings::descriptors::Descriptors;
 
@@ -57,7 +58,7 @@ pub struct RunningRegistry {
     new_secrets: Vec<(String, Secret)>,
     stop_serving: watch::Sender<bool>,
     stop_keeping: watch::Sender<bool>,
-    /// Tells of the end of the thread that writes its store.
+    /// Shows whether the thread that writes its store still runs.
     writes: Watch,
     servers: Vec<JoinHandle<()>>,
     keeper: JoinHandle<()>,
@@ -72,8 +73,8 @@ impl std::fmt::Debug for RunningRegistry {
     }
 }
 
-/// Whether a bootstrap file names the registry's addresses itself: who asks for a registry is told
-/// when there is none; to others the gateway matters more.
+/// Whether a bootstrap file names the registry's addresses itself. Whoever asks for a registry must
+/// not be left without one; to others the gateway matters more.
 pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
     let (listen, usual) = (&bootstrap.listen, tollhouse_config::bootstrap::Listen::default());
     is_wanted(bootstrap)
@@ -122,7 +123,7 @@ pub async fn start(
     let (keeper, handle) =
         Keeper::open(store, options).await.context("the registry's store cannot be read")?;
     let (stop_keeping, stopped) = watch::channel(false);
-    let keeper = thread("registry", async move || keeper.run(told(stopped)).await)?;
+    let keeper = thread("registry", async move || keeper.run(until_stopped(stopped)).await)?;
     let (stop_serving, _) = watch::channel(false);
     let mut running = RunningRegistry {
         dialect: Dialect::new(handle.clone(), Arc::clone(&access)),
@@ -150,7 +151,7 @@ impl RunningRegistry {
         descriptors: &Descriptors,
     ) -> anyhow::Result<()> {
         let capacity = Capacity::default();
-        let workers = settings::worker_count_of(bootstrap.registry.workers);
+        let workers = settings::worker_count(bootstrap.registry.workers);
         for address in &bootstrap.listen.registry_grpc {
             let listeners = Listeners::bind(*address, workers)
                 .context("listen.registry_grpc; give \"\" to turn it off")?;
@@ -239,7 +240,7 @@ impl RunningRegistry {
         }
     }
 
-    /// What of it has died, if anything has: the rest is then to be stopped and started anew.
+    /// Which part of it has died, if any has: the rest is then to be stopped, and all started anew.
     pub fn death(&self) -> Option<String> {
         // First: a keeper that dies lets go of the store, and its writer ends for that.
         if self.keeper.is_finished() || self.handle.serving().has_changed().is_err() {
@@ -252,9 +253,18 @@ impl RunningRegistry {
         Some(format!("the thread {} has ended", ended.thread().name().unwrap_or_default()))
     }
 
-    /// What was made just now and somebody has to be told: what it is, and the secret.
+    /// Secrets that were made just now and that nobody has seen: what each is, and the secret.
     pub fn new_secrets(&self) -> &[(String, Secret)] {
         &self.new_secrets
+    }
+
+    /// Ends the thread that keeps the state, as if it had died.
+    #[cfg(test)]
+    pub(crate) fn kill_keeper(&self) {
+        let _ = self.stop_keeping.send(true);
+        while !self.keeper.is_finished() {
+            std::thread::yield_now();
+        }
     }
 
     /// Answers what is under way, then lets go of the store.
@@ -278,8 +288,8 @@ fn join(thread: JoinHandle<()>) {
     }
 }
 
-/// Ends when told to, or when nobody is left to tell.
-async fn told(mut stop: watch::Receiver<bool>) {
+/// Ends once the value turns true, or nobody is left to set it.
+async fn until_stopped(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|is_over| *is_over).await;
 }
 
@@ -303,7 +313,7 @@ fn thread<F: Future<Output = ()>>(
 fn access(bootstrap: &Bootstrap, secrets: &RegistrySecrets) -> Access {
     let settings = &bootstrap.registry;
     let gate = |is_locked| if is_locked { Gate::Locked } else { Gate::Open };
-    let text = |kept: &Kept| kept.secret.expose().to_owned();
+    let text = |kept: &KeptSecret| kept.secret.expose().to_owned();
     let account = Account {
         name: settings.user.clone(),
         password: text(&secrets.password),

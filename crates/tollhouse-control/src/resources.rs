@@ -1,84 +1,56 @@
-//! From the declarative file to the published snapshot: read, compare, compile, publish, report.
+//! From what a feed brings to the published snapshot: compare, compile, publish, report.
 //!
-//! The one code path for the start, for a change of the file and for SIGHUP. A file that cannot be
-//! read at all changes nothing.
+//! A document that cannot be read at all changes nothing; a bad object is set aside with its problem.
 
-use std::hash::{BuildHasher, RandomState};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+mod drivers;
+mod known_objects;
+
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use tollhouse_config::{Changes, Document, Fingerprints, Format, declarative, diff};
+use tokio::sync::watch;
+use tollhouse_config::{Changes, Document, Fingerprints, diff};
 use tollhouse_model::{Kind, Problem, Problems};
 use tollhouse_net::resolve::Resolver;
-use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
 use tollhouse_telemetry::Metrics;
-use tollhouse_upstream::{HealthSupervisor, WarmUps};
+
+pub use self::drivers::Drivers;
+pub use self::known_objects::KnownObjects;
 
 use crate::configuration::{Configuration, ObjectSource, Status};
-use crate::feed::stored::Known;
-use crate::metrics::ModifyIndexes;
-use crate::registry::RunningRegistry;
-use crate::registry::nodes::RegistrySource;
-use crate::settings::descriptors::Descriptors;
-use crate::vitals::Vitals;
+use crate::context::ControlContext;
+use crate::feed::{Event, Reading};
 
 /// Problems written to the log after one change; the control API lists all of them.
 const PROBLEMS_LOGGED_MAX: usize = 20;
 
-/// Where resources come from.
-#[derive(Debug, Clone)]
-pub enum Source {
-    /// A file, watched.
-    File(PathBuf),
-    /// The store in this folder, written by the Admin API.
-    Store(PathBuf),
-    /// Whole documents that the Admin API takes.
-    Documents,
-}
-
-impl Source {
-    /// What stands in the place of etcd, in one word or two.
-    pub fn store_name(&self) -> &'static str {
-        match self {
-            Source::File(_) => "file",
-            Source::Store(_) => "embedded store",
-            Source::Documents => "memory",
-        }
-    }
-
-    /// What people call it.
-    pub fn name(&self) -> String {
-        match self {
-            Source::File(path) => path.display().to_string(),
-            Source::Store(folder) => format!("the store in {}", folder.display()),
-            Source::Documents => "documents put to /apisix/admin/configs".to_owned(),
-        }
-    }
-}
-
 /// The configuration's way into service.
 #[derive(Debug)]
 pub struct Resources {
-    source: Source,
     fingerprints: Arc<Fingerprints>,
     compiler: Compiler,
     metrics: Arc<Metrics>,
     drivers: Drivers,
     configuration: Arc<Configuration>,
+    /// Where the document in service is published.
+    documents: Arc<watch::Sender<Arc<Fingerprints>>>,
     document_problems: Problems,
-    /// All problems, as the control API tells them.
+    /// All problems, as the control API shows them.
     listed: Listed,
-    /// The file as it was read last.
-    seen: Option<FileMark>,
     /// Why the last document could not be read at all; empty when it could.
     refused: Problems,
-    /// Revision and number of routes.
-    in_service: (u64, usize),
+    in_service: InService,
     /// The objects of the store.
-    known: Known,
+    known: KnownObjects,
+}
+
+/// The snapshot in service, in numbers.
+#[derive(Debug, Clone, Copy, Default)]
+struct InService {
+    revision: u64,
+    routes: usize,
 }
 
 /// Problems in the control API's words, made anew only where they differ.
@@ -89,231 +61,123 @@ struct Listed {
     problems: Arc<[Value]>,
 }
 
-/// Tells one text of a file from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileMark {
-    bytes: usize,
-    hash: u64,
-}
-
-impl FileMark {
-    fn of(text: &str) -> Self {
-        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        Self { bytes: text.len(), hash: SEED.hash_one(text) }
-    }
-}
-
-/// What the control side shares with the resources.
-#[derive(Debug, Clone)]
-pub struct Shared {
-    /// Counters.
-    pub metrics: Arc<Metrics>,
-    /// What changes nodes beside requests.
-    pub drivers: Drivers,
-    /// What the control API tells.
-    pub configuration: Arc<Configuration>,
-    /// The plugins that exist.
-    pub catalogue: Arc<Catalogue>,
-    /// What the process offers them.
-    pub services: Arc<Services>,
-    /// Where the revisions of objects are noted, for the page of metrics.
-    pub indexes: Arc<ModifyIndexes>,
-    /// Which parts of the process are down.
-    pub vitals: Arc<Vitals>,
-    /// How many files each part may open.
-    pub descriptors: Descriptors,
-}
-
-/// Who changes the nodes of upstreams beside requests; told about every snapshot.
-#[derive(Debug, Clone)]
-pub struct Drivers {
-    /// Health checks.
-    pub health: Arc<HealthSupervisor>,
-    /// Slow start.
-    pub warm_ups: Arc<WarmUps>,
-    /// Instances of the registry.
-    pub registry: Arc<RegistrySource>,
-}
-
-impl Drivers {
-    /// Drivers that have nothing to drive yet.
-    pub fn new(health: Arc<HealthSupervisor>) -> Self {
-        Self { health, warm_ups: Arc::default(), registry: Arc::default() }
-    }
-
-    /// Brings the instances of this process' registry to the upstreams that name them, from now on.
-    ///
-    /// # Errors
-    /// The thread for that cannot be started.
-    pub fn follow(&self, registry: Option<&RunningRegistry>) -> std::io::Result<()> {
-        let Some(registry) = registry else { return Ok(()) };
-        self.registry.connect(Arc::new(registry.handle.clone()));
-        self.registry.start()
-    }
-
-    /// Starts health checks and slow start, for as long as the runtime lasts.
-    pub fn start(&self) {
-        let Self { health, warm_ups, .. } = self.clone();
-        tokio::spawn(async move { health.run().await });
-        tokio::spawn(async move { warm_ups.run().await });
-    }
-
-    /// Takes what the snapshot that is about to serve changes.
-    fn take(&self, compiler: &mut Compiler) {
-        let changes = compiler.take_driven_changes();
-        self.registry.change_upstreams(&changes);
-        self.warm_ups.change_upstreams(&changes);
-        self.health.change_upstreams(&changes);
-    }
-}
-
 impl Resources {
     /// Nothing in service yet.
-    pub fn new(
-        source: Source,
-        settings: &Settings,
-        resolver: Arc<Resolver>,
-        shared: Shared,
-    ) -> Self {
+    pub fn new(cx: &ControlContext, settings: &Settings, resolver: Arc<Resolver>) -> Self {
+        let (catalogue, services) = (Arc::clone(&cx.catalogue), Arc::clone(&cx.services));
         Self {
-            source,
             fingerprints: Arc::default(),
-            compiler: Compiler::new(settings, resolver, shared.catalogue, shared.services),
-            metrics: shared.metrics,
-            drivers: shared.drivers,
-            configuration: shared.configuration,
+            compiler: Compiler::new(settings, resolver, catalogue, services),
+            metrics: Arc::clone(&cx.metrics),
+            drivers: cx.drivers.clone(),
+            configuration: Arc::clone(&cx.configuration),
+            documents: Arc::clone(&cx.documents),
             document_problems: Problems::new(),
             listed: Listed::default(),
-            seen: None,
             refused: Problems::new(),
-            in_service: (0, 0),
-            known: Known::default(),
+            in_service: InService::default(),
+            known: KnownObjects::default(),
         }
     }
 
-    /// Reads the file for the first time, if there is one.
+    /// Makes the first snapshot: of what the source holds, or an empty one while it holds nothing.
     ///
     /// # Errors
-    /// The document cannot be read at all; single bad objects are no error.
-    pub fn load(&mut self) -> Result<Arc<Snapshot>, Problems> {
-        let Source::File(path) = &self.source else { return Ok(self.start_with(Vec::new())) };
-        let text = declarative::read_text(path)?;
-        self.seen = Some(FileMark::of(&text));
-        let document = declarative::parse(&text, Format::of(path), &environment)?;
-        let snapshot = self.apply(document).unwrap_or_else(|| self.compiler.apply([]));
-        self.drivers.take(&mut self.compiler);
-        self.report(&snapshot, Telling::Aloud);
-        self.configuration.set_ready();
+    /// What the source holds cannot be read at all; single bad objects are no error.
+    pub fn begin(&mut self, first: Option<Event>) -> Result<Arc<Snapshot>, Problems> {
+        let is_ready = first.is_some();
+        let snapshot = match first {
+            Some(Event::Document(reading)) => self.compile_document(reading.document?),
+            Some(Event::Everything(mut everything)) => {
+                self.known.replace_by(&mut everything);
+                Some(self.compiler.apply(everything))
+            }
+            Some(Event::Changes(changes)) => {
+                self.known.note(&changes);
+                Some(self.compiler.apply(changes))
+            }
+            None => None,
+        };
+        let snapshot = snapshot.unwrap_or_else(|| self.compiler.apply([]));
+        self.drivers.take_changes(&mut self.compiler);
+        self.report(&snapshot);
+        self.log_problems();
+        if is_ready {
+            self.configuration.set_ready();
+        }
         Ok(snapshot)
     }
 
-    /// Begins with these objects, or begins anew with them: what was there beside them goes.
-    pub fn start_with(&mut self, mut everything: Vec<Change>) -> Arc<Snapshot> {
-        self.known.replace_by(&mut everything);
-        let snapshot = self.compiler.apply(everything);
-        self.drivers.take(&mut self.compiler);
-        self.report(&snapshot, Telling::Aloud);
-        if !matches!(self.source, Source::Documents) {
-            self.configuration.set_ready();
-        }
-        snapshot
-    }
-
-    /// The document in service.
-    pub fn document(&self) -> Arc<Fingerprints> {
-        Arc::clone(&self.fingerprints)
-    }
-
-    /// The file to watch, if there is one.
-    pub fn file(&self) -> Option<&Path> {
-        match &self.source {
-            Source::File(path) => Some(path),
-            Source::Store(_) | Source::Documents => None,
+    /// Puts what came into service.
+    pub fn put_into_service(&mut self, event: Event, cell: &SnapshotCell) {
+        match event {
+            Event::Changes(changes) => self.change(changes, cell),
+            Event::Everything(everything) => self.replace_objects(everything, cell),
+            Event::Document(reading) => self.replace_document(reading, cell),
         }
     }
 
-    /// Puts changed objects into service.
-    pub fn follow(&mut self, changes: Vec<Change>, cell: &SnapshotCell) {
+    /// Writes to the log what is in service.
+    pub fn log_in_service(&self) {
+        let InService { revision, routes } = self.in_service;
+        let problems = self.listed.problems.len();
+        tracing::info!(revision, routes, problems, "configuration in service");
+    }
+
+    fn change(&mut self, changes: Vec<Change>, cell: &SnapshotCell) {
         if changes.is_empty() {
             return;
         }
-        let started = Instant::now();
+        let began = Instant::now();
         self.known.note(&changes);
         let snapshot = self.compiler.apply(changes);
-        self.publish(snapshot, started, cell, Telling::Quietly);
+        // Nothing is logged: single writes come by the thousand.
+        self.publish(snapshot, began, cell);
     }
 
-    /// Puts all objects of the store into service, after a gap.
-    pub fn follow_all(&mut self, mut everything: Vec<Change>, cell: &SnapshotCell) {
-        let started = Instant::now();
+    fn replace_objects(&mut self, mut everything: Vec<Change>, cell: &SnapshotCell) {
+        let began = Instant::now();
         self.known.replace_by(&mut everything);
         let snapshot = self.compiler.apply(everything);
-        self.publish(snapshot, started, cell, Telling::Aloud);
+        self.publish(snapshot, began, cell);
+        self.log_problems();
+        self.log_in_service();
     }
 
-    /// Puts a whole document into service, instead of the one before.
-    pub fn replace(&mut self, text: &str, cell: &SnapshotCell) {
-        let started = Instant::now();
-        // Whoever may put documents may not read what the process was started with.
-        match declarative::parse_literal(text) {
-            Ok(document) => {
-                if let Some(snapshot) = self.apply(document) {
-                    self.publish(snapshot, started, cell, Telling::Aloud);
-                }
-                // A document that says nothing is a configuration too.
-                self.configuration.set_ready();
-            }
-            Err(problems) => self.refuse(problems),
-        }
-    }
-
-    /// Reads the source again and publishes what changed. When it cannot be read at all, everything
-    /// keeps serving as it was. A file that says what it said is not taken apart.
-    pub fn reload(&mut self, cell: &SnapshotCell) {
-        let started = Instant::now();
-        let Some(path) = self.file() else { return };
-        let format = Format::of(path);
-        let text = match declarative::read_text(path) {
-            Ok(text) => text,
-            Err(problems) => {
-                self.seen = None;
-                return self.refuse(problems);
-            }
-        };
-        if self.seen.replace(FileMark::of(&text)) == Some(FileMark::of(&text)) {
-            return;
-        }
-        let document = match declarative::parse(&text, format, &environment) {
+    /// A document that cannot be read changes nothing.
+    fn replace_document(&mut self, reading: Reading, cell: &SnapshotCell) {
+        let document = match reading.document {
             Ok(document) => document,
             Err(problems) => return self.refuse(problems),
         };
         let was_refused = !std::mem::take(&mut self.refused).is_empty();
-        let Some(snapshot) = self.apply(document) else {
-            if was_refused {
-                tracing::info!("resources can be read again, and say what is in service");
-                self.tell();
+        match self.compile_document(document) {
+            Some(snapshot) => {
+                self.publish(snapshot, reading.began, cell);
+                self.log_problems();
+                self.log_in_service();
             }
-            return;
-        };
-        self.publish(snapshot, started, cell, Telling::Aloud);
+            None if was_refused => {
+                tracing::info!("resources can be read again, and say what is in service");
+                self.update_status();
+            }
+            None => {}
+        }
+        // A document that says nothing is a configuration too.
+        self.configuration.set_ready();
     }
 
-    fn publish(
-        &mut self,
-        snapshot: Arc<Snapshot>,
-        started: Instant,
-        cell: &SnapshotCell,
-        telling: Telling,
-    ) {
+    fn publish(&mut self, snapshot: Arc<Snapshot>, began: Instant, cell: &SnapshotCell) {
         // Before it serves: an upstream of the registry then has its nodes from the first request.
-        self.drivers.take(&mut self.compiler);
+        self.drivers.take_changes(&mut self.compiler);
         cell.publish(Arc::clone(&snapshot));
-        let elapsed_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.metrics.process().snapshot_compile_duration.observe_us(elapsed_us);
-        self.report(&snapshot, telling);
+        self.report(&snapshot);
     }
 
-    /// Tells about a document that cannot be read at all, once for each reason.
+    /// Reports a document that cannot be read at all, once for each reason: a file that is being
+    /// written is looked at again and again.
     fn refuse(&mut self, problems: Problems) {
         if problems == self.refused {
             return;
@@ -322,11 +186,11 @@ impl Resources {
             tracing::error!("resources not changed: {problem}");
         }
         self.refused = problems;
-        self.tell();
+        self.update_status();
     }
 
     /// Compiles what differs from the last document; `None` when nothing does.
-    fn apply(&mut self, document: Document) -> Option<Arc<Snapshot>> {
+    fn compile_document(&mut self, document: Document) -> Option<Arc<Snapshot>> {
         let changes = diff(&self.fingerprints, &document);
         let problems_changed = self.document_problems != document.problems;
         if problems_changed {
@@ -339,48 +203,44 @@ impl Resources {
         let changes = expand(changes, &document);
         self.fingerprints = Arc::new(self.fingerprints.followed_by(&document));
         self.configuration.set_objects(ObjectSource::Document(Arc::clone(&self.fingerprints)));
+        self.documents.send_replace(Arc::clone(&self.fingerprints));
         Some(self.compiler.apply(changes))
     }
 
-    /// Tells log, metrics and control API about a new snapshot.
-    fn report(&mut self, snapshot: &Snapshot, telling: Telling) {
-        self.in_service = (snapshot.revision, snapshot.router.len());
-        self.tell();
-        let problems = self.listed.problems.len();
-        if telling == Telling::Aloud {
-            for problem in self.all_problems().take(PROBLEMS_LOGGED_MAX) {
-                tracing::warn!("{problem}");
-            }
-            let more = problems.saturating_sub(PROBLEMS_LOGGED_MAX);
-            if more > 0 {
-                tracing::warn!(more, "further problems are listed by the control API");
-            }
-            tracing::info!(
-                revision = snapshot.revision,
-                routes = snapshot.router.len(),
-                problems,
-                "configuration in service"
-            );
-        }
+    /// Brings metrics and control API up to date with a new snapshot.
+    fn report(&mut self, snapshot: &Snapshot) {
+        self.in_service = InService { revision: snapshot.revision, routes: snapshot.router.len() };
+        self.update_status();
         let process = self.metrics.process();
         process.snapshots_published.increment();
         process.config_revision.set(i64::try_from(snapshot.revision).unwrap_or(i64::MAX));
+        let problems = self.listed.problems.len();
         process.config_problems.set(i64::try_from(problems).unwrap_or(i64::MAX));
     }
 
-    /// Brings what the control API tells up to date.
-    fn tell(&mut self) {
+    fn log_problems(&self) {
+        for problem in self.all_problems().take(PROBLEMS_LOGGED_MAX) {
+            tracing::warn!("{problem}");
+        }
+        let more = self.listed.problems.len().saturating_sub(PROBLEMS_LOGGED_MAX);
+        if more > 0 {
+            tracing::warn!(more, "further problems are listed by the control API");
+        }
+    }
+
+    /// Brings what the control API shows up to date.
+    fn update_status(&mut self) {
         let version = Some(self.compiler.problems_version());
         if self.listed.version != version {
-            let problems = listed(self.all_problems());
+            let problems = to_json(self.all_problems());
             self.listed = Listed { version, problems };
         }
-        let (revision, routes) = self.in_service;
+        let InService { revision, routes } = self.in_service;
         self.configuration.set(Status {
             revision,
             routes,
             problems: Arc::clone(&self.listed.problems),
-            refused: listed(self.refused.iter()),
+            refused: to_json(self.refused.iter()),
         });
     }
 
@@ -390,7 +250,7 @@ impl Resources {
     }
 }
 
-fn listed<'a>(problems: impl Iterator<Item = &'a Problem>) -> Arc<[Value]> {
+fn to_json<'a>(problems: impl Iterator<Item = &'a Problem>) -> Arc<[Value]> {
     let object = |problem: &Problem| {
         json!({
             "path": problem.path, "value": problem.value,
@@ -398,17 +258,6 @@ fn listed<'a>(problems: impl Iterator<Item = &'a Problem>) -> Arc<[Value]> {
         })
     };
     problems.map(object).collect()
-}
-
-fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
-/// Whether the log tells about a change: single writes come by the thousand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Telling {
-    Aloud,
-    Quietly,
 }
 
 /// The compiler's changes. A kind whose order changed is taken out and put in anew, since the order

@@ -1,5 +1,5 @@
-//! Secrets that the process makes itself at its first run and keeps beside the store: the key of
-//! the Admin API and the keyring that secrets in the store are encrypted with.
+//! Secrets that the process makes itself at its first run and keeps in the data folder: the key of the
+//! Admin API, those of the registry, and the keyring that secrets in the store are encrypted with.
 
 pub mod sealed_store;
 
@@ -12,29 +12,48 @@ use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::{Form, Keyring};
 
-/// Letters of a generated key; as many as APISIX's own.
-const ADMIN_KEY_LETTERS: usize = 32;
+/// Letters of a generated secret; as many as APISIX's own key of the Admin API has.
+const GENERATED_LETTERS: usize = 32;
 
-/// The key of the Admin API, and whether it was made just now.
-#[derive(Debug)]
-pub struct AdminKey {
-    /// The key.
-    pub key: Secret,
+/// A secret, and whether it was made just now.
+#[derive(Debug, Clone)]
+pub struct KeptSecret {
+    /// The secret.
+    pub secret: Secret,
     /// Whether nobody has seen it yet.
     pub is_new: bool,
 }
 
-/// The key that is configured, else the one of an earlier run, else a new one, which is kept.
+impl KeptSecret {
+    /// The secret that is configured, else the one that an earlier run kept at `path`, else a new one,
+    /// which is kept there.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn open(configured: Option<&Secret>, path: &Path) -> anyhow::Result<Self> {
+        if let Some(secret) = known(configured, path)? {
+            return Ok(Self { secret, is_new: false });
+        }
+        let letters = random_letters()?;
+        keep(path, &letters)?;
+        Ok(Self { secret: Secret::new(letters), is_new: true })
+    }
+}
+
+/// The secret that is configured, else the one that an earlier run kept.
+fn known(configured: Option<&Secret>, path: &Path) -> anyhow::Result<Option<Secret>> {
+    if let Some(secret) = configured {
+        return Ok(Some(secret.clone()));
+    }
+    Ok(read(path)?.map(|text| Secret::new(text.trim())))
+}
+
+/// The key of the Admin API.
 ///
 /// # Errors
-/// When the data folder cannot be read or written.
-pub fn admin_key(bootstrap: &Bootstrap) -> anyhow::Result<AdminKey> {
-    if let Some(key) = admin_key_if_any(bootstrap)? {
-        return Ok(AdminKey { key, is_new: false });
-    }
-    let key = random_letters()?;
-    keep(&admin_key_path(bootstrap), &key)?;
-    Ok(AdminKey { key: Secret::new(key), is_new: true })
+/// As [`KeptSecret::open`].
+pub fn admin_key(bootstrap: &Bootstrap) -> anyhow::Result<KeptSecret> {
+    KeptSecret::open(bootstrap.admin.key.as_ref(), &admin_key_path(bootstrap))
 }
 
 /// A new keyring, which is kept. Whether there may be one is for the store to say
@@ -83,17 +102,14 @@ pub fn keyring_path(bootstrap: &Bootstrap) -> PathBuf {
 /// # Errors
 /// When the data folder cannot be read.
 pub fn admin_key_if_any(bootstrap: &Bootstrap) -> anyhow::Result<Option<Secret>> {
-    if let Some(key) = &bootstrap.admin.key {
-        return Ok(Some(key.clone()));
-    }
-    Ok(read(&admin_key_path(bootstrap))?.map(|text| Secret::new(text.trim())))
+    known(bootstrap.admin.key.as_ref(), &admin_key_path(bootstrap))
 }
 
 fn admin_key_path(bootstrap: &Bootstrap) -> PathBuf {
     bootstrap.data_dir.join("admin.key")
 }
 
-pub(crate) fn read(path: &Path) -> anyhow::Result<Option<String>> {
+fn read(path: &Path) -> anyhow::Result<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) if text.trim().is_empty() => Ok(None),
         Ok(text) => Ok(Some(text)),
@@ -123,17 +139,17 @@ pub fn keep(path: &Path, text: &str) -> anyhow::Result<()> {
     })
 }
 
-pub(crate) fn random_letters() -> anyhow::Result<String> {
+fn random_letters() -> anyhow::Result<String> {
     const LETTERS: &[u8; 52] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    let mut key = String::with_capacity(ADMIN_KEY_LETTERS);
-    while key.len() < ADMIN_KEY_LETTERS {
-        let mut bytes = [0; ADMIN_KEY_LETTERS];
+    let mut key = String::with_capacity(GENERATED_LETTERS);
+    while key.len() < GENERATED_LETTERS {
+        let mut bytes = [0; GENERATED_LETTERS];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
             .context("the system gives no random numbers")?;
         // Bytes past the last whole round of letters would favour the first ones.
         let fair = bytes.iter().filter(|byte| usize::from(**byte) < 4 * LETTERS.len());
         let letters = fair.map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
-        key.extend(letters.take(ADMIN_KEY_LETTERS - key.len()));
+        key.extend(letters.take(GENERATED_LETTERS - key.len()));
     }
     Ok(key)
 }
@@ -148,9 +164,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let bootstrap = Bootstrap { data_dir: folder.path().to_owned(), ..Bootstrap::default() };
         let first = admin_key(&bootstrap).expect("a key");
-        assert!(first.is_new && first.key.expose().len() == ADMIN_KEY_LETTERS);
+        assert!(first.is_new && first.secret.expose().len() == GENERATED_LETTERS);
         let again = admin_key(&bootstrap).expect("a key");
-        assert!(!again.is_new && again.key == first.key);
+        assert!(!again.is_new && again.secret == first.secret);
         let made = new_keyring(&bootstrap).expect("a keyring");
         assert_eq!(keyring_if_any(&bootstrap).expect("it is good"), Some(made));
         for name in ["admin.key", "keyring"] {

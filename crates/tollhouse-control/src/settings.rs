@@ -3,16 +3,19 @@
 //!
 //! Nothing is opened here but the access log; how descriptors and memory are shared out is beside.
 
+mod check;
 pub mod descriptors;
 mod machine_memory;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
 use tollhouse_config::Bootstrap;
-use tollhouse_config::bootstrap::{AccessLogFormat, AccessLogTarget, Peer, RouterMode, Workers};
+use tollhouse_config::bootstrap::{
+    AccessLog as AccessLogSettings, AccessLogFormat, AccessLogTarget, Peer, RouterMode, Workers,
+};
 use tollhouse_http::HeadLimits;
+use tollhouse_model::Problem;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_proxy::Settings;
 use tollhouse_proxy::settings::{Limits, RealIp};
@@ -21,6 +24,8 @@ use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::access_log::{AccessLog, Escape, Layout, Target, Variable};
 
+pub use self::check::check;
+
 use crate::plugins::{brand, server_token};
 
 /// The part of the memory that bodies and answers may take: what else the process holds, and what
@@ -28,7 +33,7 @@ use crate::plugins::{brand, server_token};
 const MEMORY_PART: u64 = 4;
 
 /// The data plane's settings out of the bootstrap file.
-pub fn settings(bootstrap: &Bootstrap) -> Settings {
+pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
     let networks = |peers: &[Peer]| {
         let network = |peer: &Peer| match peer {
             Peer::Network(network) => Some(*network),
@@ -90,7 +95,7 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
 }
 
 /// How names are resolved.
-pub fn resolver_settings(bootstrap: &Bootstrap) -> ResolverSettings {
+pub fn resolver(bootstrap: &Bootstrap) -> ResolverSettings {
     ResolverSettings {
         servers: bootstrap.dns.servers.clone(),
         timeout: bootstrap.dns.timeout,
@@ -98,13 +103,8 @@ pub fn resolver_settings(bootstrap: &Bootstrap) -> ResolverSettings {
     }
 }
 
-/// How many cores serve.
-pub fn worker_count(bootstrap: &Bootstrap) -> usize {
-    worker_count_of(bootstrap.workers)
-}
-
 /// How many threads a setting stands for.
-pub fn worker_count_of(workers: Workers) -> usize {
+pub fn worker_count(workers: Workers) -> usize {
     match workers {
         Workers::Count(count) => usize::from(count).max(1),
         Workers::Auto => std::thread::available_parallelism().map_or(1, usize::from),
@@ -114,46 +114,51 @@ pub fn worker_count_of(workers: Workers) -> usize {
 /// Opens the access log; `None` when it is off.
 ///
 /// # Errors
-/// A format that cannot be read, or a file that cannot be written.
+/// The format cannot be read, or the file not be written.
 pub fn access_log(bootstrap: &Bootstrap, metrics: &Metrics) -> anyhow::Result<Option<AccessLog>> {
-    let layout = match &bootstrap.access_log.format {
-        AccessLogFormat::Off => return Ok(None),
-        AccessLogFormat::Combined => Layout::combined(),
-        AccessLogFormat::Json => Layout::json(&json_fields(&bootstrap.access_log.fields)?),
-        AccessLogFormat::Template(text) => {
-            Layout::template(text, Escape::Default).context("access_log.format")?
-        }
+    let layout = access_log_layout(&bootstrap.access_log);
+    let Some(layout) = layout.map_err(|problem| anyhow::anyhow!("{problem}"))? else {
+        return Ok(None);
     };
     let target = match &bootstrap.access_log.file {
         AccessLogTarget::StandardOutput => Target::Stdout,
         AccessLogTarget::File(path) => Target::File(path.clone()),
     };
     AccessLog::start(layout, &target, Arc::clone(metrics.process()))
-        .with_context(|| format!("the access log {target:?} cannot be opened; check access_log.file and the permissions of its folder"))
+        .with_context(|| {
+            format!(
+                "the access log {target:?} cannot be opened; check access_log.file and the \
+                 permissions of its folder"
+            )
+        })
         .map(Some)
 }
 
-fn json_fields(names: &[String]) -> anyhow::Result<Vec<Variable>> {
+/// What a line looks like; `None` when there is no log.
+fn access_log_layout(settings: &AccessLogSettings) -> Result<Option<Layout>, Problem> {
+    match &settings.format {
+        AccessLogFormat::Off => Ok(None),
+        AccessLogFormat::Combined => Ok(Some(Layout::combined())),
+        AccessLogFormat::Json => Ok(Some(Layout::json(&json_fields(&settings.fields)?))),
+        AccessLogFormat::Template(text) => Layout::template(text, Escape::Default)
+            .map(Some)
+            .map_err(|error| Problem::error("access_log.format", error.to_string())),
+    }
+}
+
+fn json_fields(names: &[String]) -> Result<Vec<Variable>, Problem> {
     if names.is_empty() {
         return Ok(tollhouse_telemetry::access_log::JSON_FIELDS.to_vec());
     }
     let field = |name: &String| {
-        let known = Variable::from_name(name.trim_start_matches('$'));
-        known.with_context(|| {
+        Variable::from_name(name.trim_start_matches('$')).ok_or_else(|| {
+            let reason = format!("no field is called \"{name}\"");
             let all = Variable::ALL.iter().map(|variable| variable.name());
-            let hint = tollhouse_stdx::nearest(name, all);
-            match hint {
-                Some(hint) => {
-                    format!("access_log.fields: unknown field {name}; did you mean {hint}?")
-                }
-                None => format!("access_log.fields: unknown field {name}"),
-            }
+            let hint = tollhouse_stdx::nearest(name, all)
+                .map(|near| format!("did you mean \"{near}\"?"))
+                .unwrap_or_default();
+            Problem::error("access_log.fields", reason).with_hint(hint)
         })
     };
     names.iter().map(field).collect()
-}
-
-/// The first address of a list, for listeners that have one.
-pub fn first(addresses: &[SocketAddr]) -> Option<SocketAddr> {
-    addresses.first().copied()
 }

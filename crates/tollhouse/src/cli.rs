@@ -11,7 +11,7 @@ mod import;
 mod mock;
 mod objects;
 mod plugins;
-mod problems;
+pub mod problems;
 mod reference;
 mod registry;
 mod run;
@@ -21,11 +21,17 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-/// API gateway in one binary: proxies HTTP by APISIX's routes, services and upstreams.
+/// API gateway, service registry and load generator in one binary.
 ///
-/// Without a command it runs with embedded defaults, which is the quickest way to see it work.
+/// Without a command it runs with its defaults, which is the quickest way to see it work.
 #[derive(Debug, Parser)]
-#[command(name = "tollhouse", version, max_term_width = 100)]
+#[command(
+    name = "tollhouse",
+    version,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done; 1 it was tried and failed; 2 nothing was tried, because the command line, a \
+                  configuration or a document cannot be used."
+)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -37,17 +43,17 @@ enum Command {
     Run(run::RunArguments),
     /// Check files without serving them: every problem with path, value, reason and hint.
     Check(check::CheckArguments),
-    /// Tell which route, plugins and upstream a request would get, and why others lost.
+    /// Show which route, plugins and upstream a request would get, and why others lost.
     Explain(explain::ExplainArguments),
     /// Measure a server under load: rates, latencies, failures, and what they are worth.
     Bench(bench::BenchArguments),
-    /// Be an upstream to measure against: answers after a given time, with given bytes and errors.
+    /// Serve as an upstream to measure against, with the latency, size and errors you choose.
     Mock(mock::MockArguments),
     /// Copy the store of the data directory to a file, while a gateway runs or not.
     Backup(backup::BackupArguments),
     /// Write the objects of the store as a document in APISIX's standalone shape.
     Export(export::ExportArguments),
-    /// Bring the store to what a document says, after showing the difference.
+    /// Make the store match a document, after showing the difference.
     Import(import::ImportArguments),
     /// Look at the registry of a running gateway, and change it.
     Registry(registry::RegistryArguments),

@@ -20,8 +20,8 @@ fn main() -> ExitCode {
     match cli::run(arguments) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("tollhouse: {error:#}");
-            ExitCode::FAILURE
+            cli::problems::print_failure(format_args!("{error:#}"));
+            ExitCode::from(cli::problems::FAILED)
         }
     }
 }

@@ -9,15 +9,16 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tollhouse_config::store_keys::parse_store_key;
 use tollhouse_model::encryption::Keyring;
-use tollhouse_model::{Id, Kind, Problem};
+use tollhouse_model::{Kind, Problem};
 use tollhouse_plugin::sealing::{self, PrivateKeys};
 use tollhouse_plugin::{Catalogue, validation};
 use tollhouse_proxy::Change;
 use tollhouse_store::{Entry, Event, Lost, Store, StoreError, Watch, WatchEvent};
 
+use super::Event as FeedEvent;
 use crate::backoff::Backoff;
 use crate::metrics::ModifyIndexes;
-use crate::vitals::{Part, Vitals};
+use crate::outages::{Outages, Part};
 
 /// Changes taken together at most: what has queued up while the last ones were compiled.
 const CHANGES_BATCHED_MAX: usize = 10_000;
@@ -33,16 +34,7 @@ pub struct StoredParts {
     /// Where revisions are noted.
     pub indexes: Arc<ModifyIndexes>,
     /// Where it is told that the store cannot be read.
-    pub vitals: Arc<Vitals>,
-}
-
-/// What a follower passes on.
-#[derive(Debug)]
-pub enum Batch {
-    /// What has changed.
-    Changes(Vec<Change>),
-    /// Everything there is, after a gap: what is not in it has gone.
-    Everything(Vec<Change>),
+    pub outages: Arc<Outages>,
 }
 
 /// The store, followed.
@@ -69,25 +61,25 @@ impl Stored {
     }
 
     /// Passes on what comes until nobody takes it any more, or the store has been closed for good.
-    pub async fn follow(mut self, batches: mpsc::Sender<Batch>) {
-        let is_over = batches.clone();
+    pub async fn follow(mut self, events: mpsc::Sender<FeedEvent>) {
+        let is_over = events.clone();
         tokio::select! {
             () = is_over.closed() => {}
-            () = self.pass_on(&batches) => {}
+            () = self.pass_on(&events) => {}
         }
     }
 
-    async fn pass_on(&mut self, batches: &mpsc::Sender<Batch>) {
+    async fn pass_on(&mut self, events: &mpsc::Sender<FeedEvent>) {
         loop {
-            let batch = match self.next().await {
-                Ok(changes) => Batch::Changes(changes),
+            let event = match self.next().await {
+                Ok(changes) => FeedEvent::Changes(changes),
                 Err(Lost::Closed) => return,
                 Err(lost) => match self.start_over(lost).await {
-                    Some(everything) => Batch::Everything(everything),
+                    Some(everything) => FeedEvent::Everything(everything),
                     None => return,
                 },
             };
-            if batches.send(batch).await.is_err() {
+            if events.send(event).await.is_err() {
                 return;
             }
         }
@@ -121,7 +113,9 @@ impl Stored {
         match lost {
             // No failure: more has changed than is kept.
             Lost::Compacted { .. } => tracing::info!(reason = %lost, "the store is read anew"),
-            Lost::Unavailable { .. } | Lost::Closed => self.parts.vitals.down(Part::Store, &lost),
+            Lost::Unavailable { .. } | Lost::Closed => {
+                self.parts.outages.report(Part::Store, &lost)
+            }
         }
         loop {
             match &mut self.backoff {
@@ -131,11 +125,11 @@ impl Stored {
             }
             match self.list_and_watch().await {
                 Ok(everything) => {
-                    self.parts.vitals.up(Part::Store);
+                    self.parts.outages.clear(Part::Store);
                     return Some(everything);
                 }
                 Err(StoreError::Closed) => return None,
-                Err(error) => self.parts.vitals.down(Part::Store, &error),
+                Err(error) => self.parts.outages.report(Part::Store, &error),
             }
         }
     }
@@ -177,31 +171,6 @@ impl Stored {
             Some(unopened) => Err(validation::unopened(format!("{path}.{}", unopened.field))),
             None => Ok(value),
         }
-    }
-}
-
-/// The objects that changes have brought, to be able to tell what has gone after a gap.
-#[derive(Debug, Default)]
-pub struct Known(hashbrown::HashSet<(Kind, Id)>);
-
-impl Known {
-    /// Takes note of changes.
-    pub fn note(&mut self, changes: &[Change]) {
-        for change in changes {
-            match change {
-                Change::Upsert { kind, id, .. } => drop(self.0.insert((*kind, id.clone()))),
-                Change::Delete { kind, id } => drop(self.0.remove(&(*kind, id.clone()))),
-                Change::Move { .. } => {}
-            }
-        }
-    }
-
-    /// Takes note of all there is, and deletes what there was beside it.
-    pub fn replace_by(&mut self, everything: &mut Vec<Change>) {
-        let before = std::mem::take(self);
-        self.note(everything);
-        let gone = before.0.difference(&self.0);
-        everything.extend(gone.map(|(kind, id)| Change::Delete { kind: *kind, id: id.clone() }));
     }
 }
 

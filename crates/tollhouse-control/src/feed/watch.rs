@@ -43,6 +43,8 @@ pub struct Watched {
     /// The last notice, or the last change that a look found.
     lively_until: Instant,
     looked_at: Instant,
+    /// Processor time of the thread when the last change was found.
+    found_at: Option<Duration>,
     notices: Option<Notices>,
 }
 
@@ -87,12 +89,19 @@ impl Watched {
             rests_until: now,
             lively_until: now + LIVELY_TIME,
             looked_at: now,
+            found_at: None,
             notices: notices.ok(),
         }
     }
 
     /// Waits until the file should be read again. Dropping the future loses nothing.
+    ///
+    /// What the thread does between two calls is taken for the reload that the first led to.
     pub async fn changed(&mut self) {
+        if let Some(found_at) = self.found_at.take() {
+            let took = thread_time().saturating_sub(found_at);
+            self.rests_until = Instant::now() + took * REST_AFTER_RELOAD;
+        }
         loop {
             self.wait_for_look().await;
             let now = Instant::now();
@@ -102,6 +111,7 @@ impl Watched {
                 if let Some(notices) = &self.notices {
                     notices.follow(&self.path);
                 }
+                self.found_at = Some(thread_time());
                 return;
             }
         }
@@ -130,11 +140,6 @@ impl Watched {
         self.was_fresh = look.is_fresh();
         self.seen = Some(look);
         changed
-    }
-
-    /// Says how much processor time the reload took that a change led to.
-    pub fn reloaded(&mut self, took: Duration) {
-        self.rests_until = Instant::now() + took * REST_AFTER_RELOAD;
     }
 }
 
@@ -176,7 +181,7 @@ impl Notices {
 
 /// Processor time of the calling thread: unlike the time on the wall, it does not grow where serving
 /// threads go first.
-pub fn thread_time() -> Duration {
+fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();

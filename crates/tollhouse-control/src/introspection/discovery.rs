@@ -24,7 +24,7 @@ pub(super) async fn dump(State(introspection): State<Introspection>) -> Response
 async fn reply(introspection: Introspection, detail: Detail) -> Response {
     // Tens of thousands of nodes take long to write; what else this side does must go on.
     let written = tokio::task::spawn_blocking(move || {
-        found(&json!({ "upstreams": introspection.registry_source.report(detail) }))
+        found(&json!({ "upstreams": introspection.registry_nodes.report(detail) }))
     });
     written.await.unwrap_or_else(|error| {
         let text = format!("upstreams cannot be shown: {error}");

@@ -24,9 +24,10 @@ use tollhouse_net::accept::{self, Bounds};
 use tollhouse_net::local_name::is_local;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
+use crate::context::ControlContext;
 use crate::introspection::{Introspection, control_api, status_pages};
 use crate::plugins::endpoints::METRICS_PATH;
-use crate::settings::first;
+use crate::process::handover::Predecessor;
 
 /// Where the side listeners stand; `None` where one is off.
 #[derive(Debug, Default)]
@@ -53,15 +54,6 @@ impl SideListeners {
 /// and scrapers come every minute at most.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(75);
 
-/// Whether another process is about to leave the side ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Predecessor {
-    /// A port in use is somebody else's.
-    None,
-    /// It lets go of them once it knows that this process serves.
-    Leaving,
-}
-
 /// How long a side port that a predecessor still holds is waited for.
 const PORT_WAIT: Duration = Duration::from_secs(5);
 
@@ -70,11 +62,12 @@ const PORT_WAIT: Duration = Duration::from_secs(5);
 /// # Errors
 /// The first address that cannot be listened on, with the remedy.
 pub async fn start_all(
-    bootstrap: &Bootstrap,
+    cx: &ControlContext,
     introspection: &Introspection,
     predecessor: Predecessor,
-    connections_max: usize,
 ) -> anyhow::Result<SideListeners> {
+    let bootstrap = &cx.bootstrap;
+    let connections_max = cx.descriptors.side;
     let mut side = SideListeners { connections_max, ..SideListeners::default() };
     if let Some(address) = first(&bootstrap.listen.control) {
         let app = control_api(introspection.clone());
@@ -181,4 +174,9 @@ pub(crate) async fn bind(
 
 async fn metrics(State(introspection): State<Introspection>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, METRICS_TYPE)], introspection.metrics.body())
+}
+
+/// The first address of a list, for listeners that have one.
+fn first(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+    addresses.first().copied()
 }

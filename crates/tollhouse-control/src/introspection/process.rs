@@ -12,9 +12,9 @@ use super::reply::{found, no_such_page};
 /// Revision and problems of the configuration in service, and which parts of the process are down.
 pub(super) async fn configuration(State(introspection): State<Introspection>) -> Response {
     let mut status = introspection.configuration.status();
-    let troubles = introspection.vitals.troubles();
+    let outages = introspection.outages.list();
     let down =
-        troubles.into_iter().map(|(part, reason)| json!({"part": part.name(), "reason": reason}));
+        outages.into_iter().map(|(part, reason)| json!({"part": part.name(), "reason": reason}));
     status["down"] = down.collect();
     found(&status)
 }

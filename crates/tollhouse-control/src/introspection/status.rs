@@ -17,8 +17,8 @@ pub(super) async fn alive() -> Response {
 /// clients need and that is down makes the process unready; what is in service is served.
 pub(super) async fn ready(State(introspection): State<Introspection>) -> Response {
     let error = if introspection.configuration.is_ready() {
-        let mut troubles = introspection.vitals.troubles().into_iter();
-        let needed = troubles.find(|(part, _)| part.is_needed());
+        let mut outages = introspection.outages.list().into_iter();
+        let needed = outages.find(|(part, _)| part.is_needed());
         needed.map(|(part, reason)| format!("{} is down: {reason}", part.name()))
     } else {
         Some("worker id: 0 has not received configuration".to_owned())

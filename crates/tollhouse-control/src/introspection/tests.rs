@@ -11,20 +11,18 @@ use tollhouse_store::{Location, Operation, Transaction};
 
 use super::*;
 use crate::configuration::ObjectSource;
-use crate::vitals::{Part, Vitals};
+use crate::outages::{Outages, Part};
 
 fn introspection() -> Introspection {
     let identity =
         Identity { id: "me".to_owned(), hostname: "here".to_owned(), boot_time_s: 1_700_000_000 };
     let services = Services::new("APISIX");
-    let traffic = tollhouse_plugins::prometheus::traffic(&services);
-    let queues = Arc::clone(&services.queues);
     Introspection {
-        metrics: MetricsPage::new(Arc::default(), Arc::default(), traffic, queues, "3.18.0"),
+        metrics: MetricsPage::new(Arc::default(), Arc::default(), &services),
         health: Arc::default(),
-        registry_source: Arc::default(),
+        registry_nodes: Arc::default(),
         configuration: Arc::default(),
-        vitals: Arc::new(Vitals::new(Arc::default())),
+        outages: Arc::new(Outages::new(Arc::default())),
         catalogue: crate::plugins::catalogue(),
         brand: tollhouse_plugin::Brand::default(),
         identity: Arc::new(identity),
@@ -154,10 +152,10 @@ async fn server_info_comes_with_its_plugin() {
 async fn a_registry_that_is_down_makes_the_process_unready_and_a_store_does_not() {
     let introspection = introspection();
     introspection.configuration.set_ready();
-    introspection.vitals.down(Part::Store, "it is away");
+    introspection.outages.report(Part::Store, "it is away");
     let ready = || status::ready(State(introspection.clone()));
     assert_eq!(ready().await.status(), StatusCode::OK);
-    introspection.vitals.down(Part::Registry, "its port is taken");
+    introspection.outages.report(Part::Registry, "its port is taken");
     let (status, body) = read(ready().await).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(body["error"], "registry is down: its port is taken");
@@ -165,6 +163,6 @@ async fn a_registry_that_is_down_makes_the_process_unready_and_a_store_does_not(
     let parts: Vec<_> =
         body["down"].as_array().expect("a list").iter().map(|it| &it["part"]).collect();
     assert_eq!(parts, ["store", "registry"]);
-    introspection.vitals.up(Part::Registry);
+    introspection.outages.clear(Part::Registry);
     assert_eq!(ready().await.status(), StatusCode::OK);
 }

@@ -16,7 +16,7 @@ use crate::metrics::MetricsPage;
 pub const METRICS_PATH: &str = "/apisix/prometheus/metrics";
 
 /// Those of the plugins that may be used. `id` is that of this gateway.
-pub fn of_plugins(
+pub fn for_plugins(
     catalogue: &Catalogue,
     id: &str,
     metrics: &Arc<Metrics>,

@@ -48,10 +48,10 @@ pub struct Cores {
     ended: watch::Receiver<bool>,
 }
 
-/// Tells of a core's end, however it ends.
-struct TellsOfEnd(watch::Sender<bool>);
+/// Signals a core's end, however it ends.
+struct EndSignal(watch::Sender<bool>);
 
-impl Drop for TellsOfEnd {
+impl Drop for EndSignal {
     fn drop(&mut self) {
         self.0.send_replace(true);
     }
@@ -81,7 +81,7 @@ impl Cores {
         parts: &CoreParts<'_>,
     ) -> io::Result<Cores> {
         let (phase, receiver) = watch::channel(Phase::Serving);
-        let (tells, ended) = watch::channel(false);
+        let (end, ended) = watch::channel(false);
         let mut shares: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
         for listeners in listeners {
             for (index, socket) in listeners.sockets.into_iter().enumerate() {
@@ -102,9 +102,9 @@ impl Cores {
             };
             let core = pins.then(|| cores[index]);
             let thread = std::thread::Builder::new().name(format!("core-{index}"));
-            let tells = TellsOfEnd(tells.clone());
+            let end = EndSignal(end.clone());
             threads.push(thread.spawn(move || {
-                let _tells = tells;
+                let _end = end;
                 if let Some(core) = core {
                     pin(core);
                 }

@@ -7,14 +7,15 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use anyhow::Context;
 use tokio::sync::{mpsc, oneshot};
 use tollhouse_net::{Listeners, handover};
 
 /// The file in the data directory that a successor connects to.
-pub const FILE: &str = "handover.sock";
+const FILE: &str = "handover.sock";
 
 /// Path of that file.
-pub fn path(data_dir: &Path) -> PathBuf {
+fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
 }
 
@@ -32,7 +33,7 @@ impl Spares {
     ///
     /// # Errors
     /// When the process is out of descriptors.
-    pub fn of(listeners: &[Listeners]) -> std::io::Result<Self> {
+    pub fn duplicate(listeners: &[Listeners]) -> std::io::Result<Self> {
         let sockets = listeners.iter().flat_map(|listeners| &listeners.sockets);
         let spares: std::io::Result<Vec<_>> =
             sockets.map(|socket| socket.try_clone().map(Arc::new)).collect();
@@ -49,7 +50,41 @@ impl Spares {
     }
 }
 
-/// What becomes of a successor.
+/// Whether another process is about to leave what only one may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Predecessor {
+    /// What is in use is in somebody else's.
+    None,
+    /// It lets go of everything once it knows that this process starts.
+    Leaving,
+}
+
+/// Takes the listening sockets over from a predecessor that runs with the same folder.
+///
+/// # Errors
+/// There is a predecessor by what was asked for, and none answers.
+pub fn inherit(
+    data_dir: &Path,
+    predecessor: Predecessor,
+) -> anyhow::Result<Option<handover::Inheritance>> {
+    if predecessor == Predecessor::None {
+        return Ok(None);
+    }
+    handover::Inheritance::receive(&path(data_dir)).map(Some).with_context(|| {
+        format!("no running tollhouse answers in {}; start without --upgrade", data_dir.display())
+    })
+}
+
+/// Offers the listening sockets to whoever is started with the same folder.
+pub fn await_successors(data_dir: &Path, spares: &Spares) -> mpsc::Receiver<Succession> {
+    let (events, successors) = mpsc::channel(1);
+    if let Err(error) = offer(data_dir, spares.clone(), events) {
+        tracing::warn!(%error, "no successor can take over: data_dir cannot hold a socket");
+    }
+    successors
+}
+
+/// What a successor does.
 #[derive(Debug)]
 pub enum Succession {
     /// One asks for the sockets; it gets them once this has been answered, when everything that
@@ -65,11 +100,7 @@ pub enum Succession {
 ///
 /// # Errors
 /// When the file cannot be made or the thread not be started.
-pub fn offer(
-    data_dir: &Path,
-    spares: Spares,
-    events: mpsc::Sender<Succession>,
-) -> std::io::Result<()> {
+fn offer(data_dir: &Path, spares: Spares, events: mpsc::Sender<Succession>) -> std::io::Result<()> {
     let server = handover::listen(&path(data_dir))?;
     std::thread::Builder::new().name("handover".into()).spawn(move || {
         for stream in server.incoming() {

@@ -71,9 +71,9 @@ impl Sources {
 
 /// Where the gateway's page finds the registry's part; empty while there is none.
 #[derive(Default)]
-pub struct Slot(Mutex<Option<Sources>>);
+pub struct RegistrySlot(Mutex<Option<Sources>>);
 
-impl Slot {
+impl RegistrySlot {
     /// From now on this is shown, or nothing.
     pub fn set(&self, sources: Option<Sources>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sources;
@@ -86,9 +86,9 @@ impl Slot {
     }
 }
 
-impl std::fmt::Debug for Slot {
+impl std::fmt::Debug for RegistrySlot {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Slot").finish_non_exhaustive()
+        out.debug_struct("RegistrySlot").finish_non_exhaustive()
     }
 }
 
@@ -136,23 +136,23 @@ impl Page {
             ("instance_abnormal_count", "Unhealthy instances.", Counts::unhealthy),
             ("instance_isolate_count", "Isolated instances.", |counts| counts.isolated),
         ];
-        let shown = shown(state);
+        let namespaces = namespaces(state);
         for (name, help, field) in families {
             self.heading(name, "gauge", help);
-            for (namespace, counts, _) in &shown {
+            for (namespace, counts, _) in &namespaces {
                 self.sample(name, &format!("{{namespace=\"{namespace}\"}}"), field(*counts));
             }
         }
         self.heading("service_count", "gauge", "Registered services.");
-        for (namespace, _, services) in &shown {
+        for (namespace, _, services) in &namespaces {
             self.sample("service_count", &format!("{{namespace=\"{namespace}\"}}"), services);
         }
     }
 
     fn instances(&mut self, state: &State) {
-        let shown = shown(state);
+        let namespaces = namespaces(state);
         self.head(&catalogue::INSTANCES);
-        for (namespace, counts, _) in &shown {
+        for (namespace, counts, _) in &namespaces {
             let states = [
                 ("healthy", counts.healthy),
                 ("unhealthy", counts.unhealthy()),
@@ -164,7 +164,7 @@ impl Page {
             }
         }
         self.head(&catalogue::SERVICES);
-        for (namespace, _, services) in &shown {
+        for (namespace, _, services) in &namespaces {
             let labels = format!("{{namespace=\"{namespace}\"}}");
             self.sample(catalogue::SERVICES.name, &labels, services);
         }
@@ -246,12 +246,12 @@ impl Page {
 
 /// Namespaces by name with their counts; those beyond the bound together. Names have no characters
 /// that would have to be escaped.
-fn shown(state: &State) -> Vec<(String, Counts, u32)> {
+fn namespaces(state: &State) -> Vec<(String, Counts, u32)> {
     let mut all: Vec<_> = state.namespaces().collect();
     all.sort_by(|first, second| first.namespace.name.cmp(&second.namespace.name));
     let line = |name: &str, counts, services| (name.to_owned(), counts, services);
     let first = all.iter().take(NAMESPACES_SHOWN_MAX);
-    let mut shown: Vec<_> =
+    let mut lines: Vec<_> =
         first.map(|view| line(&view.namespace.name, view.counts, view.services.len())).collect();
     if all.len() > NAMESPACES_SHOWN_MAX {
         let mut rest = (Counts::default(), 0);
@@ -261,7 +261,7 @@ fn shown(state: &State) -> Vec<(String, Counts, u32)> {
             rest.0.isolated += view.counts.isolated;
             rest.1 += view.services.len();
         }
-        shown.push(line(OTHER_NAMESPACES, rest.0, rest.1));
+        lines.push(line(OTHER_NAMESPACES, rest.0, rest.1));
     }
-    shown
+    lines
 }

@@ -71,7 +71,7 @@ const THREAD: &str = "registry-nodes";
 type Services = Arc<dyn ServiceSource>;
 
 /// See the module.
-pub struct RegistrySource {
+pub struct RegistryNodes {
     /// `None` while no registry runs in this process.
     services: watch::Sender<Option<Services>>,
     /// Upstreams by key, in the order in which they are told of.
@@ -104,7 +104,7 @@ impl Found {
     }
 }
 
-impl Default for RegistrySource {
+impl Default for RegistryNodes {
     fn default() -> Self {
         Self {
             services: watch::Sender::new(None),
@@ -114,7 +114,7 @@ impl Default for RegistrySource {
     }
 }
 
-impl RegistrySource {
+impl RegistryNodes {
     /// Reads services from `services` from now on. Nodes of a registry before it serve on where the
     /// new one says the same.
     pub fn connect(&self, services: Services) {
@@ -232,11 +232,9 @@ impl RegistrySource {
     }
 }
 
-impl std::fmt::Debug for RegistrySource {
+impl std::fmt::Debug for RegistryNodes {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("RegistrySource")
-            .field("is_on", &self.services.borrow().is_some())
-            .finish()
+        out.debug_struct("RegistryNodes").field("is_on", &self.services.borrow().is_some()).finish()
     }
 }
 

@@ -5,28 +5,18 @@
 //! gateway.
 
 use tollhouse_config::Bootstrap;
-use tollhouse_config::bootstrap::Secret;
 
-use crate::secrets;
+use crate::secrets::KeptSecret;
 
 /// See the module.
 #[derive(Debug)]
 pub struct RegistrySecrets {
     /// The password of the account.
-    pub password: Kept,
+    pub password: KeptSecret,
     /// The token of the account.
-    pub token: Kept,
+    pub token: KeptSecret,
     /// The token of clients.
-    pub client_token: Kept,
-}
-
-/// A secret, and whether it was made just now.
-#[derive(Debug)]
-pub struct Kept {
-    /// The secret.
-    pub secret: Secret,
-    /// Whether nobody has seen it yet.
-    pub is_new: bool,
+    pub client_token: KeptSecret,
 }
 
 impl RegistrySecrets {
@@ -36,30 +26,23 @@ impl RegistrySecrets {
     /// The data folder cannot be read or written.
     pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let settings = &bootstrap.registry;
+        let path = |name: &str| bootstrap.data_dir.join(name);
         Ok(Self {
-            password: kept(bootstrap, settings.password.as_ref(), "registry.password")?,
-            token: kept(bootstrap, settings.token.as_ref(), "registry.token")?,
-            client_token: kept(bootstrap, settings.client_token.as_ref(), "registry.client-token")?,
+            password: KeptSecret::open(settings.password.as_ref(), &path("registry.password"))?,
+            token: KeptSecret::open(settings.token.as_ref(), &path("registry.token"))?,
+            client_token: KeptSecret::open(
+                settings.client_token.as_ref(),
+                &path("registry.client-token"),
+            )?,
         })
     }
-}
-
-fn kept(bootstrap: &Bootstrap, given: Option<&Secret>, file: &str) -> anyhow::Result<Kept> {
-    if let Some(secret) = given {
-        return Ok(Kept { secret: secret.clone(), is_new: false });
-    }
-    let path = bootstrap.data_dir.join(file);
-    if let Some(text) = secrets::read(&path)? {
-        return Ok(Kept { secret: Secret::new(text.trim()), is_new: false });
-    }
-    let letters = secrets::random_letters()?;
-    secrets::keep(&path, &letters)?;
-    Ok(Kept { secret: Secret::new(letters), is_new: true })
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+
+    use tollhouse_config::bootstrap::Secret;
 
     use super::*;
 
@@ -67,7 +50,7 @@ mod tests {
     fn each_is_made_once_for_this_user_alone_and_is_nobody_elses() {
         let folder = tempfile::tempdir().expect("a folder");
         let bootstrap = Bootstrap { data_dir: folder.path().to_owned(), ..Bootstrap::default() };
-        let admin = secrets::admin_key(&bootstrap).expect("a key").key;
+        let admin = crate::secrets::admin_key(&bootstrap).expect("a key").secret;
         let first = RegistrySecrets::open(&bootstrap).expect("made");
         let all = [&first.password, &first.token, &first.client_token];
         assert!(all.iter().all(|kept| kept.is_new && kept.secret != admin));

@@ -39,14 +39,14 @@ struct Found {
 ///
 /// # Errors
 /// The keyring is missing, or is not the store's; the store cannot be read or written.
-pub async fn keyring_of(
+pub async fn keyring_for(
     bootstrap: &Bootstrap,
     store: &dyn Store,
     catalogue: &Catalogue,
 ) -> anyhow::Result<Keyring> {
     let record = read_record(store).await?;
     let kept = secrets::keyring_if_any(bootstrap)?;
-    if let Some(keyring) = kept.as_ref().filter(|keyring| record == Some(record_of(keyring))) {
+    if let Some(keyring) = kept.as_ref().filter(|keyring| record == Some(record_for(keyring))) {
         return Ok(keyring.clone());
     }
     let prefix = bootstrap.admin.prefix.trim_end_matches('/');
@@ -54,7 +54,7 @@ pub async fn keyring_of(
     // Without a ring, one that opens nothing shows what is sealed.
     let ring = kept.clone().map_or_else(Keyring::generate, Ok)?;
     let found = look_through(&listing.entries, prefix, catalogue, &ring);
-    let known = record.as_ref().map(ids_of).unwrap_or_default();
+    let known = record.as_ref().map(key_ids).unwrap_or_default();
     if !bootstrap.encryption.allow_lost_keys {
         refuse_lost(bootstrap, kept.as_ref(), &known, &found)?;
     }
@@ -72,9 +72,10 @@ pub async fn keyring_of(
             "no key opens its secrets; it is set aside until it is written anew"
         );
     }
-    let record = match found.lost.is_empty() {
-        true => record_of(&keyring),
-        false => united(&keyring, &known),
+    let record = if found.lost.is_empty() {
+        record_for(&keyring)
+    } else {
+        record_with_known(&keyring, &known)
     };
     write_record(store, &record).await?;
     Ok(keyring)
@@ -106,12 +107,13 @@ fn refuse_lost(
     if is_known || (known.is_empty() && !opens_nothing) || (found.lost.is_empty()) {
         return Ok(());
     }
-    let where_it_is = match bootstrap.encryption.keyring.is_empty() {
-        true => format!("the keyring in {path}"),
-        false => format!("encryption.keyring (a key of {path} goes behind the new ones)"),
+    let place = if bootstrap.encryption.keyring.is_empty() {
+        format!("the keyring in {path}")
+    } else {
+        format!("encryption.keyring (a key of {path} goes behind the new ones)")
     };
     bail!(
-        "the store in {folder} was sealed with another keyring than {where_it_is}: put the right one \
+        "the store in {folder} was sealed with another keyring than {place}: put the right one \
          back; {way_out}"
     );
 }
@@ -149,7 +151,7 @@ async fn seal_anew(
     known: &[String],
     writes: Vec<Operation>,
 ) -> anyhow::Result<()> {
-    write_record(store, &united(keyring, known)).await?;
+    write_record(store, &record_with_known(keyring, known)).await?;
     let mut batches = Batches::new(store.limits());
     writes.into_iter().for_each(|write| batches.add(write));
     for transaction in batches.finish() {
@@ -159,11 +161,11 @@ async fn seal_anew(
 }
 
 /// The newest key alone: nothing needs another.
-fn record_of(keyring: &Keyring) -> Value {
+fn record_for(keyring: &Keyring) -> Value {
     record(keyring.ids().take(1).map(str::to_owned).collect(), keyring.form())
 }
 
-fn united(keyring: &Keyring, known: &[String]) -> Value {
+fn record_with_known(keyring: &Keyring, known: &[String]) -> Value {
     let mut ids: Vec<String> = keyring.ids().take(1).map(str::to_owned).collect();
     ids.extend(known.iter().filter(|id| !ids.contains(id)).cloned().collect::<Vec<_>>());
     record(ids, keyring.form())
@@ -177,7 +179,7 @@ fn record(ids: Vec<String>, form: Form) -> Value {
     json!({"keys": ids, "form": form})
 }
 
-fn ids_of(record: &Value) -> Vec<String> {
+fn key_ids(record: &Value) -> Vec<String> {
     let ids = record.get("keys").and_then(Value::as_array).into_iter().flatten();
     ids.filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -62,8 +62,8 @@ pub fn raise() -> usize {
 impl Descriptors {
     /// Shares `limit` out. Whatever it is, every part gets some.
     pub fn share(limit: usize, bootstrap: &Bootstrap) -> Self {
-        let workers = settings::worker_count(bootstrap);
-        let registry_threads = settings::worker_count_of(bootstrap.registry.workers);
+        let workers = settings::worker_count(bootstrap.workers);
+        let registry_threads = settings::worker_count(bootstrap.registry.workers);
         let listen = &bootstrap.listen;
         let grpc = registry_threads * listen.registry_grpc.len();
         // Each listening socket has a second handle, kept for a successor.
@@ -96,18 +96,13 @@ impl Descriptors {
 }
 
 impl Descriptors {
-    /// Lowers the data plane's limits to its share.
-    pub fn bound(&self, limits: &mut Limits) {
-        let wished = limits.connections_per_worker;
-        limits.connections_per_worker = wished.min(self.clients_per_worker);
+    /// Lowers the data plane's limits to its share; the clients of a worker where they are fewer than
+    /// configured.
+    pub fn lower(&self, limits: &mut Limits) -> Option<usize> {
+        let configured = limits.connections_per_worker;
+        limits.connections_per_worker = configured.min(self.clients_per_worker);
         limits.descriptors_per_worker = self.per_worker;
-        if wished > self.clients_per_worker {
-            let (open_files, connections) = (self.limit, self.clients_per_worker);
-            tracing::info!(
-                open_files,
-                "the limit of open files lets each worker have {connections} clients"
-            );
-        }
+        (configured > self.clients_per_worker).then_some(self.clients_per_worker)
     }
 }
 

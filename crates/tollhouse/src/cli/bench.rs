@@ -29,6 +29,7 @@ use tollhouse_dialects::{ab, ghz, wrk, wrk2};
 use tollhouse_load::error::BenchError;
 use tollhouse_load::report::paint::Paint;
 
+use super::problems::{self, print_failure};
 use super::reference;
 
 /// Exit code when nothing could be measured: bad input, an unusable target, limits of the machine.
@@ -116,7 +117,7 @@ pub fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     Ok(carry_out(command).unwrap_or_else(|error| {
-        eprintln!("tollhouse: {}", one_line(&error.to_string()));
+        print_failure(one_line(&error.to_string()));
         ExitCode::from(NOT_MEASURED)
     }))
 }
@@ -141,9 +142,7 @@ fn carry_out(command: &BenchCommand) -> Result<ExitCode, BenchError> {
 
 /// How text for people is painted on standard output.
 fn paint() -> Paint {
-    let variable = |name: &str| std::env::var(name).ok();
-    let (no_color, term) = (variable("NO_COLOR"), variable("TERM"));
-    Paint::for_stream(&std::io::stdout(), no_color.as_deref(), term.as_deref())
+    problems::paint(&std::io::stdout())
 }
 
 /// A message as one line, whatever a file or a server put into it.

@@ -1,6 +1,6 @@
 //! `tollhouse check`: checks files without serving them.
 //!
-//! What a file is (bootstrap or resources) is told by its keys in `check/kind.rs`; the judging of
+//! What a file is (bootstrap or resources) is told by its keys in `check/kind.rs`; checking
 //! resources is the model's work, joined in `check/resources.rs` by what only the whole document
 //! shows: names that lead nowhere. The report is made here and in `check/report.rs`.
 
@@ -16,14 +16,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tollhouse_config::{Bootstrap, Document, Format, Loaded};
+use tollhouse_control::settings;
 use tollhouse_model::{Problem, Problems};
 
 use self::kind::FileKind;
 use self::report::Report;
-use super::problems::BAD_DOCUMENT;
-use super::{Configuration, reference};
+use super::problems::UNUSABLE;
+use super::run::log_filter;
+use super::{Configuration, problems, reference};
 
-/// Largest file judged, in bytes; the gateway reads none that is larger.
+/// Largest file checked, in bytes; the gateway reads none that is larger.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Arguments of `check`.
@@ -34,8 +36,8 @@ pub struct CheckArguments {
     /// Print every effective bootstrap key with the place its value comes from.
     #[arg(long)]
     show: bool,
-    /// Files to judge: bootstrap files and files of resources, told apart by their keys. Without
-    /// any, the configured bootstrap and the resources it names are judged.
+    /// Files to check: bootstrap files and files of resources, told apart by their keys. Without
+    /// any, the configured bootstrap and the resources it names are checked.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -43,43 +45,43 @@ pub struct CheckArguments {
 /// Where variables come from.
 type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 
-/// Judges the files and prints what was found; the exit code is 0 when nothing is an error.
+/// Checks the files and prints what was found; the exit code is 0 when nothing is an error.
 ///
 /// # Errors
 /// When the report cannot be written.
 pub fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     let environment = |name: &str| std::env::var(name).ok();
-    let report = judge(arguments, &environment);
+    let report = check(arguments, Report::new(problems::paint(&std::io::stdout())), &environment);
     reference::print(&report.text())?;
-    Ok(if report.has_errors() { ExitCode::from(BAD_DOCUMENT) } else { ExitCode::SUCCESS })
+    Ok(if report.has_errors() { ExitCode::from(UNUSABLE) } else { ExitCode::SUCCESS })
 }
 
 /// The whole report, without printing it.
-fn judge(arguments: &CheckArguments, environment: Environment<'_>) -> Report {
-    let mut judge = Judge { arguments, environment, report: Report::default(), shown: false };
+fn check(arguments: &CheckArguments, report: Report, environment: Environment<'_>) -> Report {
+    let mut check = Check { arguments, environment, report, has_shown_keys: false };
     let configured = &arguments.configuration.config;
     if configured.is_some() || arguments.files.is_empty() {
-        judge.configured();
+        check.configured();
     }
     for path in &arguments.files {
-        judge.file(path);
+        check.file(path);
     }
-    if arguments.show && !judge.shown {
-        judge.configured();
+    if arguments.show && !check.has_shown_keys {
+        check.configured();
     }
-    judge.report
+    check.report
 }
 
-/// A judgement under way.
-struct Judge<'a> {
+/// A check under way.
+struct Check<'a> {
     arguments: &'a CheckArguments,
     environment: Environment<'a>,
     report: Report,
     /// Whether effective keys have been shown.
-    shown: bool,
+    has_shown_keys: bool,
 }
 
-impl Judge<'_> {
+impl Check<'_> {
     /// The configured bootstrap and, where no other file is named, its resources.
     fn configured(&mut self) {
         let file = self.arguments.configuration.config.as_deref();
@@ -134,21 +136,24 @@ impl Judge<'_> {
         loaded.map(|loaded| loaded.bootstrap.skip_plugins).unwrap_or_default()
     }
 
-    /// Judges a bootstrap as the gateway would read it: with the environment and the flags over it.
+    /// Checks a bootstrap as the gateway would read it: with the environment and the flags over it.
     fn bootstrap(&mut self, name: &str, text: Option<&str>) -> Option<Loaded> {
         let overrides = &self.arguments.configuration.overrides;
         match Bootstrap::parse(text, &self.environment, overrides) {
             Ok(loaded) => {
-                self.report.bootstrap(name, &loaded.problems);
+                let mut problems = loaded.problems.clone();
+                problems.extend(settings::check(&loaded.bootstrap).err().unwrap_or_default());
+                problems.extend(log_filter(&loaded.bootstrap).err().into_iter().collect());
+                self.report.bootstrap(name, &problems);
                 if self.arguments.show {
                     self.report.keys(&loaded);
-                    self.shown = true;
+                    self.has_shown_keys = true;
                 }
                 Some(loaded)
             }
             Err(problems) => {
                 self.report.bootstrap(name, &problems);
-                self.shown = true;
+                self.has_shown_keys = true;
                 None
             }
         }
@@ -160,8 +165,9 @@ impl Judge<'_> {
 /// # Errors
 /// It is not there, too large, or no text.
 pub fn read(path: &Path) -> Result<String, Problem> {
-    let hint = "name a file that exists and may be read; without any, the configuration is judged";
-    let problem = |reason: String| Problem::error("file", reason).with_hint(hint);
+    let hint = "name a file that exists and may be read; without any, the configuration is checked";
+    let name = path.display().to_string();
+    let problem = |reason: String| Problem::error(name.as_str(), reason).with_hint(hint);
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| problem(format!("cannot be opened: {error}")))?;
     file.take(FILE_BYTES_MAX + 1)

@@ -24,7 +24,7 @@ use tollhouse_proxy::Settings;
 use self::decision::Decision;
 use self::offline::{Offline, View};
 use self::question::{HeaderLine, Question, Url};
-use super::problems::{self, BAD_DOCUMENT};
+use super::problems::{self, UNUSABLE};
 use super::{Configuration, objects, reference};
 use tollhouse_control::settings;
 
@@ -103,7 +103,7 @@ fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (S
 /// The settings and the document; what is wrong with either is printed.
 fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
     let loaded = problems::load(&arguments.configuration)?;
-    let settings = settings::settings(&loaded.bootstrap);
+    let settings = settings::data_plane(&loaded.bootstrap);
     let Some(path) = arguments.resources.clone().or(loaded.bootstrap.resources.clone()) else {
         return of_store(settings, &loaded.bootstrap);
     };
@@ -111,7 +111,7 @@ fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
     let environment = |name: &str| std::env::var(name).ok();
     let document = declarative::read(&path, &environment).map_err(|found| {
         problems::print(&name, &found);
-        ExitCode::from(BAD_DOCUMENT)
+        ExitCode::from(UNUSABLE)
     })?;
     let skipped_plugins = loaded.bootstrap.skip_plugins;
     Ok(Loaded { settings, skipped_plugins, name, document })
@@ -130,7 +130,7 @@ fn of_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitCod
             let problem = Problem::error("resources", format!("{error:#}"));
             let hint = "name a file with --resources, or the data_dir of a gateway";
             problems::print(&name, &Problems::from_iter([problem.with_hint(hint)]));
-            Err(ExitCode::from(BAD_DOCUMENT))
+            Err(ExitCode::from(UNUSABLE))
         }
     }
 }

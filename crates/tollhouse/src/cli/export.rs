@@ -17,7 +17,7 @@ use tollhouse_model::encryption::Form;
 use tollhouse_plugin::sealing;
 
 use super::objects::{self, Objects};
-use super::problems::BAD_DOCUMENT;
+use super::problems::UNUSABLE;
 use super::{Configuration, problems, reference};
 use tollhouse_control::secrets;
 
@@ -104,7 +104,7 @@ fn document(
         })
         .collect();
     let format = DocumentFormat::chosen(arguments.format, arguments.file.as_deref());
-    let code = if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BAD_DOCUMENT) };
+    let code = if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(UNUSABLE) };
     Ok((declarative::write(&items, format), code))
 }
 

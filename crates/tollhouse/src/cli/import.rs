@@ -23,11 +23,10 @@ use tollhouse_model::{Problem, Problems};
 use tollhouse_plugin::sealing::{self, PrivateKeys};
 
 use self::plan::{Plan, Prune};
-use self::render::Colours;
 use self::target::Target;
 use super::export::DocumentFormat;
 use super::objects::{Object, Objects};
-use super::problems::BAD_DOCUMENT;
+use super::problems::UNUSABLE;
 use super::{Configuration, check, problems, reference};
 
 /// Arguments of `import`.
@@ -73,7 +72,7 @@ pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
         Ok(document) => document,
         Err(found) => {
             problems::print(&name, &found);
-            return Ok(ExitCode::from(BAD_DOCUMENT));
+            return Ok(ExitCode::from(UNUSABLE));
         }
     };
     let mut target = Target::open(arguments, &loaded.bootstrap)?;
@@ -83,8 +82,8 @@ pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     let found = check::judge_beside(&document, &all, &loaded.bootstrap.skip_plugins);
     problems::print(&name, &found);
     if found.has_errors() {
-        eprintln!("tollhouse: nothing was written");
-        return Ok(ExitCode::from(BAD_DOCUMENT));
+        eprintln!("nothing was written");
+        return Ok(ExitCode::from(UNUSABLE));
     }
     let prune = if arguments.prune { Prune::Absent } else { Prune::Nothing };
     let plan = Plan::make(there, wanted(&document)?, prune, target.hides_private_keys());
@@ -97,7 +96,7 @@ fn carry_out(
     plan: &Plan,
     target: &mut Target,
 ) -> anyhow::Result<ExitCode> {
-    reference::print(&render::plan(plan, Colours::for_output())?)?;
+    reference::print(&render::plan(plan, problems::paint(&std::io::stdout()))?)?;
     if plan.changes.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }

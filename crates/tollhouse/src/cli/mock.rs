@@ -14,7 +14,7 @@ use tollhouse_mock::{
 };
 use tollhouse_stdx::fine_duration;
 
-use super::bench::NOT_MEASURED;
+use super::problems::{FAILED, UNUSABLE, print_failure};
 use tollhouse_control::signals::{Request, Signals};
 
 /// Descriptors that a mock needs beside its connections: listeners, reactors, timers, standard streams.
@@ -176,9 +176,17 @@ pub fn run(arguments: &MockArguments) -> anyhow::Result<ExitCode> {
     match start(arguments) {
         Ok(mock) => serve(&mock),
         Err(error) => {
-            eprintln!("tollhouse: {error}");
-            Ok(ExitCode::from(NOT_MEASURED))
+            print_failure(&error);
+            Ok(ExitCode::from(exit_code(&error)))
         }
+    }
+}
+
+/// What the machine refused was tried; everything else is wrong in the arguments.
+fn exit_code(error: &MockError) -> u8 {
+    match error {
+        MockError::Machine(_) | MockError::System { .. } => FAILED,
+        MockError::Setting { .. } | MockError::File { .. } => UNUSABLE,
     }
 }
 

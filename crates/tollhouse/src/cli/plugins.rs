@@ -19,7 +19,7 @@ use tollhouse_stdx::nearest;
 use self::fields::Field;
 use self::known::KNOWN;
 use self::page::Page;
-use super::problems::BAD_DOCUMENT;
+use super::problems::{UNUSABLE, print_failure};
 use super::reference;
 
 /// Arguments of `plugins`.
@@ -50,8 +50,8 @@ pub fn run(arguments: &PluginsArguments) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         None => {
-            eprintln!("tollhouse: {}", unknown(name));
-            Ok(ExitCode::from(BAD_DOCUMENT))
+            print_failure(unknown(name));
+            Ok(ExitCode::from(UNUSABLE))
         }
     }
 }

@@ -1,34 +1,73 @@
-//! Problems as an operator reads them in a terminal, and the exit code they lead to.
+//! What went wrong, as an operator reads it in a terminal, and the exit code it leads to.
+//!
+//! One rule for all commands: [`UNUSABLE`] when the command line, a configuration or a document cannot
+//! be used, so that nothing was tried; [`FAILED`] when it was tried and failed.
 
+use std::fmt::{Display, Write};
 use std::process::ExitCode;
 
 use tollhouse_config::{Bootstrap, Loaded};
-use tollhouse_model::Problems;
+use tollhouse_load::report::paint::Paint;
 use tollhouse_model::problem::Severity;
+use tollhouse_model::{Problem, Problems};
 
 use super::Configuration;
 
-/// Exit code for documents with errors; 1 stays for failures of the machine.
-pub const BAD_DOCUMENT: u8 = 2;
+/// Exit code where something was tried and failed: a port in use, a store that cannot be opened.
+pub const FAILED: u8 = 1;
 
-/// Prints every problem to standard error: where, what, and what to do.
+/// Exit code where nothing was tried: the command line, a configuration or a document cannot be used.
+pub const UNUSABLE: u8 = 2;
+
+/// How text for people is painted on a stream.
+pub fn paint(stream: &impl std::io::IsTerminal) -> Paint {
+    let variable = |name: &str| std::env::var(name).ok();
+    let (no_color, term) = (variable("NO_COLOR"), variable("TERM"));
+    Paint::for_stream(stream, no_color.as_deref(), term.as_deref())
+}
+
+/// Prints one line to standard error: what failed.
+pub fn print_failure(failure: impl Display) {
+    let stream = std::io::stderr();
+    eprintln!("{} {failure}", paint(&stream).bad("error:"));
+}
+
+/// Prints every problem to standard error.
 pub fn print(source: &str, problems: &Problems) {
+    let paint = paint(&std::io::stderr());
     for problem in problems.iter() {
-        let severity = match problem.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
-        // What is wrong with a file as a whole has its name for a path.
-        let within =
-            if problem.path == source { String::new() } else { format!(" {}:", problem.path) };
-        eprintln!("{severity}: {source}:{within} {}", problem.reason);
-        if !problem.value.is_empty() {
-            eprintln!("    value: {}", problem.value);
-        }
-        if !problem.hint.is_empty() {
-            eprintln!("    hint:  {}", problem.hint);
+        eprint!("{}", text(source, problem, paint));
+    }
+}
+
+/// Prints every problem; the exit code of what cannot be used.
+pub fn refuse(source: &str, problems: &Problems) -> ExitCode {
+    print(source, problems);
+    ExitCode::from(UNUSABLE)
+}
+
+/// A problem in lines: where, what, and what to do.
+pub fn text(source: &str, problem: &Problem, paint: Paint) -> String {
+    let severity = match problem.severity {
+        Severity::Error => paint.bad("error:"),
+        Severity::Warning => paint.doubtful("warning:"),
+    };
+    // What is wrong with a file as a whole has its name for a path.
+    let within = if problem.path == source { String::new() } else { format!("{}: ", problem.path) };
+    let mut text = format!("{severity} {source}: {within}{}\n", problem.reason);
+    for (label, line) in [("value:", &problem.value), ("hint: ", &problem.hint)] {
+        if !line.is_empty() {
+            writeln!(text, "    {} {line}", paint.faint(label))
+                .expect("a string can be written to");
         }
     }
+    text
+}
+
+/// What problems of the bootstrap configuration are shown under.
+pub fn source_name(configuration: &Configuration) -> String {
+    let file = configuration.config.as_deref();
+    file.map_or_else(|| "configuration".to_owned(), |path| path.display().to_string())
 }
 
 /// Loads the bootstrap configuration; problems are printed.
@@ -38,15 +77,35 @@ pub fn print(source: &str, problems: &Problems) {
 pub fn load(configuration: &Configuration) -> Result<Loaded, ExitCode> {
     let environment = |name: &str| std::env::var(name).ok();
     let file = configuration.config.as_deref();
-    let source = file.map_or_else(|| "configuration".to_owned(), |path| path.display().to_string());
+    let source = source_name(configuration);
     match Bootstrap::load(file, &environment, &configuration.overrides) {
         Ok(loaded) => {
             print(&source, &loaded.problems);
             Ok(loaded)
         }
-        Err(problems) => {
-            print(&source, &problems);
-            Err(ExitCode::from(BAD_DOCUMENT))
+        Err(problems) => Err(refuse(&source, &problems)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_shown_with_its_place_once() {
+        let whole = Problem::error("a.yaml", "cannot be read").with_hint("check the path");
+        let inside = Problem::warning("routes[0].uri", "is odd").with_value(&"/".into());
+        for (problem, paint, expected) in [
+            (&whole, Paint::Plain, "error: a.yaml: cannot be read\n    hint:  check the path\n"),
+            (&inside, Paint::Plain, "warning: a.yaml: routes[0].uri: is odd\n    value: \"/\"\n"),
+            (
+                &inside,
+                Paint::Colour,
+                "\x1b[33mwarning:\x1b[0m a.yaml: routes[0].uri: is odd\n    \
+                 \x1b[2mvalue:\x1b[0m \"/\"\n",
+            ),
+        ] {
+            assert_eq!(text("a.yaml", problem, paint), expected);
         }
     }
 }

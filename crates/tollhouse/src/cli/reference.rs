@@ -12,6 +12,7 @@ use clap::{Args, Command, CommandFactory, ValueEnum};
 use tollhouse_config::bootstrap;
 use tollhouse_telemetry::{catalogue, codes};
 
+use super::problems::{UNUSABLE, print_failure};
 use super::{Arguments, plugins};
 
 /// Width of help texts, whatever the terminal: the page must not depend on who prints it.
@@ -21,9 +22,17 @@ const CLI_OPENING: &str = "# Command line
 
 Generated from the source; do not edit.
 
-Exit codes: 0 for success; 1 when something kept the command from its work (for `explain`: when no
-route matches; for `bench`: when a threshold is missed); 2 for documents or arguments that cannot be
-used (for `bench`: when nothing could be measured).
+Errors go to standard error in a line that begins with `error:`. Exit codes, of all commands alike:
+
+| Code | Meaning |
+| --- | --- |
+| 0 | done |
+| 1 | it was tried and failed: a port in use, a store in use, a gateway that does not answer |
+| 2 | nothing was tried: the command line, a configuration or a document cannot be used |
+
+Three commands answer a question with their code: `explain` exits with 1 when no route matches,
+`registry doctor` with 1 when it finds something that matters, and `bench` with 1 when a threshold
+is missed and with 2 when nothing could be measured.
 ";
 
 /// Arguments of `reference`.
@@ -65,8 +74,8 @@ pub fn run(arguments: &ReferenceArguments) -> ExitCode {
         Page::Plugin => {
             let name = arguments.name.as_deref().unwrap_or_default();
             let Some(page) = plugins::markdown::page(name) else {
-                eprintln!("tollhouse: there is no plugin \"{name}\"");
-                return ExitCode::FAILURE;
+                print_failure(format_args!("there is no plugin \"{name}\""));
+                return ExitCode::from(UNUSABLE);
             };
             page
         }

@@ -88,13 +88,6 @@ impl Gateway {
 }
 
 fn default_url(bootstrap: &Bootstrap) -> anyhow::Result<String> {
-    if let Some(file) = &bootstrap.resources {
-        bail!(
-            "a gateway that serves {} has no Admin API; {}",
-            file.display(),
-            other_ways(bootstrap)
-        );
-    }
     let Some(address) = bootstrap.listen.admin.first() else {
         bail!("listen.admin is off; {}", other_ways(bootstrap));
     };
@@ -112,7 +105,7 @@ fn other_ways(bootstrap: &Bootstrap) -> String {
         address.map_or_else(|| "off".to_owned(), |address| address.to_string())
     };
     format!(
-        "its registry is reached as Polaris' clients do it: gRPC {}, HTTP {} (POST /v1/Discover, \
+        "the registry itself speaks Polaris' protocol: gRPC {}, HTTP {} (POST /v1/Discover, \
          GET /naming/v1/instances)",
         address(&listen.registry_grpc),
         address(&listen.registry_http)
@@ -139,15 +132,15 @@ mod tests {
 
     #[test]
     fn without_an_admin_api_the_other_ways_are_told() {
-        let file = Bootstrap { resources: Some("gateway.yaml".into()), ..Bootstrap::default() };
         let mut off = Bootstrap::default();
         off.listen.admin.clear();
-        for (bootstrap, reason) in [(file, "serves gateway.yaml"), (off, "listen.admin is off")] {
-            let told = default_url(&bootstrap).expect_err("there is none").to_string();
-            assert!(told.contains(reason), "{told}");
-            assert!(told.contains("gRPC 127.0.0.1:8091, HTTP 127.0.0.1:8090"), "{told}");
+        let error = default_url(&off).expect_err("there is none").to_string();
+        assert!(error.contains("listen.admin is off"), "{error}");
+        assert!(error.contains("gRPC 127.0.0.1:8091, HTTP 127.0.0.1:8090"), "{error}");
+        let file = Bootstrap { resources: Some("gateway.yaml".into()), ..Bootstrap::default() };
+        for bootstrap in [file, Bootstrap::default()] {
+            let url = default_url(&bootstrap).ok();
+            assert_eq!(url.as_deref(), Some("http://127.0.0.1:9180"));
         }
-        let url = default_url(&Bootstrap::default()).ok();
-        assert_eq!(url.as_deref(), Some("http://127.0.0.1:9180"));
     }
 }

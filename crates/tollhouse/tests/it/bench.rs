@@ -39,7 +39,7 @@ fn check_refused(ran: &Ran, part: &str) {
     assert_eq!(ran.status.code(), Some(2), "{}", ran.text);
     let lines: Vec<&str> = ran.text.lines().collect();
     assert_eq!(lines.len(), 1, "one line: {}", ran.text);
-    assert!(lines[0].starts_with("tollhouse: ") && lines[0].contains(part), "{part}: {}", ran.text);
+    assert!(lines[0].starts_with("error: ") && lines[0].contains(part), "{part}: {}", ran.text);
 }
 
 #[test]

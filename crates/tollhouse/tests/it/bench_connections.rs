@@ -90,7 +90,7 @@ fn what_cannot_be_measured_is_one_line_and_exit_code_2() {
         let ran = run(&mut bench(words));
         assert_eq!(ran.status.code(), Some(2), "{words:?}: {}", ran.text);
         let line = ran.text.trim();
-        assert!(line.starts_with("tollhouse: ") && line.contains(part), "{words:?}: {line}");
+        assert!(line.starts_with("error: ") && line.contains(part), "{words:?}: {line}");
         assert!(!line.contains('\n'), "{line}");
     }
 }

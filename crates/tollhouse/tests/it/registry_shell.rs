@@ -103,10 +103,14 @@ fn the_page_of_metrics_counts_instances() {
 }
 
 #[test]
-fn beside_a_file_the_other_ways_are_told() {
-    let gateway = gateway().resources(&routes([])).start();
-    let mut list = in_folder(gateway.folder(), &["list"]);
-    let ran = run(list.args(["--set", "resources=somewhere.yaml"]));
+fn beside_a_file_the_registry_is_reached_through_the_admin_api() {
+    let gateway = gateway().set("listen.admin", "127.0.0.1:0").registry();
+    let gateway = gateway.resources(&routes([])).start();
+    run_well(&mut command(&gateway, &["register", "prod/orders", "10.0.0.7:80"]));
+    let list = run_well(&mut command(&gateway, &["list", "prod/orders"]));
+    assert!(list.contains("10.0.0.7:80"), "{list}");
+    let mut off = in_folder(gateway.folder(), &["list"]);
+    let ran = run(off.args(["--set", "listen.admin="]));
     assert_eq!(ran.status.code(), Some(1), "{}", ran.text);
-    assert!(ran.text.contains("has no Admin API"), "{}", ran.text);
+    assert!(ran.text.contains("listen.admin is off"), "{}", ran.text);
 }

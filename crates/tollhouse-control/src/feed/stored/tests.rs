@@ -80,19 +80,19 @@ impl Store for Failing {
     }
 }
 
-async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<Batch>, Arc<Vitals>) {
-    let vitals = Arc::new(Vitals::new(Arc::new(Metrics::new())));
+async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<FeedEvent>, Arc<Outages>) {
+    let outages = Arc::new(Outages::new(Arc::new(Metrics::new())));
     let parts = StoredParts {
         store: Arc::<Failing>::clone(store),
         catalogue: Arc::new(Catalogue::empty()),
         keyring: Arc::new(Keyring::generate().expect("random numbers")),
         indexes: Arc::default(),
-        vitals: Arc::clone(&vitals),
+        outages: Arc::clone(&outages),
     };
     let (stored, _) = Stored::open(parts, "/apisix").await.expect("the store can be read");
-    let (sender, batches) = mpsc::channel(1);
+    let (sender, events) = mpsc::channel(1);
     tokio::spawn(stored.follow(sender));
-    (batches, vitals)
+    (events, outages)
 }
 
 fn failing() -> Arc<Failing> {
@@ -116,46 +116,30 @@ async fn outrun(store: &Failing) {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_be_read_is_asked_again_until_it_can() {
     let store = failing();
-    let (mut batches, vitals) = followed(&store).await;
+    let (mut events, outages) = followed(&store).await;
     put(&store, "1").await;
-    assert!(matches!(batches.recv().await, Some(Batch::Changes(changes)) if changes.len() == 1));
+    assert!(matches!(events.recv().await, Some(FeedEvent::Changes(changes)) if changes.len() == 1));
     store.lists_to_fail.store(5, Ordering::Relaxed);
     store.watches_to_fail.store(3, Ordering::Relaxed);
     outrun(&store).await;
     put(&store, "2").await;
     // Once for the gap, and once more for each watch that was lost at its beginning.
     for _ in 0..4 {
-        let batch = batches.recv().await;
-        assert!(matches!(&batch, Some(Batch::Everything(all)) if all.len() == 2), "{batch:?}");
+        let event = events.recv().await;
+        assert!(matches!(&event, Some(FeedEvent::Everything(all)) if all.len() == 2), "{event:?}");
     }
-    assert!(vitals.troubles().is_empty(), "{:?}", vitals.troubles());
+    assert!(outages.list().is_empty(), "{:?}", outages.list());
     put(&store, "3").await;
-    assert!(matches!(batches.recv().await, Some(Batch::Changes(changes)) if changes.len() == 1));
+    assert!(matches!(events.recv().await, Some(FeedEvent::Changes(changes)) if changes.len() == 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_store_is_away_that_is_told() {
+async fn an_outage_of_the_store_is_reported() {
     let store = failing();
-    let (mut batches, vitals) = followed(&store).await;
+    let (mut events, outages) = followed(&store).await;
     store.lists_to_fail.store(u32::MAX, Ordering::Relaxed);
     outrun(&store).await;
-    let waiting = tokio::time::timeout(Duration::from_secs(3600), batches.recv());
+    let waiting = tokio::time::timeout(Duration::from_secs(3600), events.recv());
     assert!(waiting.await.is_err(), "nothing comes, and nothing ends");
-    assert!(vitals.troubles()[&Part::Store].contains("it is away"));
-}
-
-#[test]
-fn after_a_gap_what_is_not_listed_has_gone() {
-    let upsert = |id: &str| Change::Upsert {
-        kind: Kind::Route,
-        id: Id::new(id),
-        value: Ok(Value::Null),
-        path: String::new(),
-    };
-    let mut known = Known::default();
-    known.note(&[upsert("1"), upsert("2"), Change::Delete { kind: Kind::Route, id: Id::new("1") }]);
-    let mut everything = vec![upsert("3")];
-    known.replace_by(&mut everything);
-    assert!(matches!(&everything[1], Change::Delete { id, .. } if id.as_str() == "2"));
-    assert_eq!(everything.len(), 2);
+    assert!(outages.list()[&Part::Store].contains("it is away"));
 }

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::select::{Counts, Selected};
-use super::{Followed, Found, RegistrySource};
+use super::{Followed, Found, RegistryNodes};
 
 /// An upstream whose nodes come from the registry.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -68,7 +68,7 @@ pub enum Detail {
     Nodes,
 }
 
-impl RegistrySource {
+impl RegistryNodes {
     /// How every upstream of the registry stands.
     pub fn report(&self, detail: Detail) -> Vec<SourceReport> {
         self.lock().values().map(|entry| report(entry, detail)).collect()

@@ -100,8 +100,8 @@ fn ports(state: &UpstreamState) -> Vec<u16> {
     ports
 }
 
-fn source(played: &Arc<Played>) -> RegistrySource {
-    let source = RegistrySource::default();
+fn source(played: &Arc<Played>) -> RegistryNodes {
+    let source = RegistryNodes::default();
     source.connect(Arc::<Played>::clone(played));
     source
 }
@@ -246,7 +246,7 @@ async fn every_upstream_tells_how_it_stands_and_why() {
 
 #[tokio::test(start_paused = true)]
 async fn a_registry_may_come_late_and_be_replaced() {
-    let source = Arc::new(RegistrySource::default());
+    let source = Arc::new(RegistryNodes::default());
     let orders = state("routes/1", named("orders"));
     source.change_upstreams(&[UpstreamChange::to(&orders)]);
     let told = source.report(Detail::Counts);

@@ -35,7 +35,7 @@ impl Place {
 
     async fn open(&self, bootstrap: &Bootstrap) -> Result<Keyring, String> {
         let catalogue = crate::plugins::catalogue();
-        let opened = keyring_of(bootstrap, self.store.as_ref(), &catalogue).await;
+        let opened = keyring_for(bootstrap, self.store.as_ref(), &catalogue).await;
         opened.map_err(|error| format!("{error:#}"))
     }
 

@@ -3,23 +3,30 @@
 use std::fmt::Write;
 
 use tollhouse_config::Loaded;
-use tollhouse_model::problem::Severity;
+use tollhouse_load::report::paint::Paint;
 use tollhouse_model::{Kind, Problem, Problems};
 
 use super::count;
 use super::resources::Judged;
+use crate::cli::problems;
 
 /// Problems printed for one file: more are not read by anybody, and are counted all the same.
 const PROBLEMS_SHOWN_MAX: usize = 1_000;
 
 /// The report on all files.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Report {
     text: String,
     has_errors: bool,
+    paint: Paint,
 }
 
 impl Report {
+    /// Nothing yet.
+    pub(super) fn new(paint: Paint) -> Self {
+        Self { text: String::new(), has_errors: false, paint }
+    }
+
     /// What to print.
     pub(super) fn text(&self) -> String {
         self.text.clone()
@@ -56,32 +63,18 @@ impl Report {
         }
     }
 
-    fn file(&mut self, name: &str, taken_for: &str, problems: &Problems, counts: &str) {
-        for problem in problems.iter().take(PROBLEMS_SHOWN_MAX) {
-            self.problem(name, problem);
+    fn file(&mut self, name: &str, taken_for: &str, found: &Problems, counts: &str) {
+        for problem in found.iter().take(PROBLEMS_SHOWN_MAX) {
+            self.text.push_str(&problems::text(name, problem, self.paint));
         }
-        if let Some(more @ 1..) = problems.len().checked_sub(PROBLEMS_SHOWN_MAX) {
+        if let Some(more @ 1..) = found.len().checked_sub(PROBLEMS_SHOWN_MAX) {
             writeln!(self.text, "{name}: {more} further problems").expect(STRING);
         }
-        let (errors, warnings) = count(problems);
+        let (errors, warnings) = count(found);
         self.has_errors |= errors > 0;
-        let (errors, warnings) = (plural(errors, "error"), plural(warnings, "warning"));
+        let errors = counted(errors, "error", |text| self.paint.bad(text));
+        let warnings = counted(warnings, "warning", |text| self.paint.doubtful(text));
         writeln!(self.text, "{name}{taken_for}: {counts}{errors}, {warnings}").expect(STRING);
-    }
-
-    fn problem(&mut self, name: &str, problem: &Problem) {
-        let severity = match problem.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
-        let Problem { path, value, reason, hint, .. } = problem;
-        writeln!(self.text, "{severity}: {name}: {path}: {reason}").expect(STRING);
-        if !value.is_empty() {
-            writeln!(self.text, "    value: {value}").expect(STRING);
-        }
-        if !hint.is_empty() {
-            writeln!(self.text, "    hint:  {hint}").expect(STRING);
-        }
     }
 }
 
@@ -107,4 +100,10 @@ fn singular(kind: Kind) -> &'static str {
 
 fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// A count, painted where it is not zero.
+fn counted(count: usize, noun: &str, paint: impl Fn(String) -> String) -> String {
+    let text = plural(count, noun);
+    if count == 0 { text } else { paint(text) }
 }

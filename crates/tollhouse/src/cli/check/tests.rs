@@ -3,6 +3,7 @@
 mod documents;
 
 use clap::Parser;
+use tollhouse_load::report::paint::Paint;
 
 use super::*;
 
@@ -29,7 +30,7 @@ impl Folder {
         let root = self.0.path().display().to_string();
         let words = line.iter().map(|word| word.replace('@', &format!("{root}/")));
         let line = Line::parse_from(std::iter::once("check".to_owned()).chain(words));
-        let report = judge(&line.arguments, &|_| None);
+        let report = super::check(&line.arguments, Report::new(Paint::Plain), &|_| None);
         (report.text().replace(&format!("{root}/"), ""), report.has_errors())
     }
 }
@@ -139,7 +140,7 @@ fn a_missing_file_is_an_error_with_its_remedy() {
     {
         let (report, has_errors) = folder.check(line);
         assert!(has_errors);
-        assert!(report.contains("error: none.yaml: file: cannot be opened"), "{report}");
+        assert!(report.contains("error: none.yaml: cannot be opened"), "{report}");
         assert!(report.contains("hint:  name a file that exists"), "{report}");
     }
 }

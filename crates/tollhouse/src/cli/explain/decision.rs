@@ -117,7 +117,7 @@ fn captured(uri: &str, captures: &Captures, path: &[u8]) -> Vec<(String, Vec<u8>
     found
 }
 
-/// Follows a route by the precedence of apisix.md §2.2: what it names itself, then its service.
+/// Follows a route by the precedence of APISIX: what it names itself, then what its service does.
 fn destination(snapshot: &Snapshot, entry: &RouteEntry) -> Destination {
     let refused = |code, missing: String| Destination::Refused { code, missing };
     let named = |id: &Option<Id>| id.as_ref().map(Id::to_string).unwrap_or_default();

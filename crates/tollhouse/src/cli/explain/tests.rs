@@ -25,7 +25,7 @@ fn settings(overrides: &[(&str, &str)]) -> Settings {
     let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
     let overrides: Vec<_> = overrides.iter().map(owned).collect();
     let loaded = Bootstrap::parse(None, &|_| None, &overrides).expect("good keys");
-    settings::settings(&loaded.bootstrap)
+    settings::data_plane(&loaded.bootstrap)
 }
 
 fn loaded(text: &str, settings: Settings) -> Loaded {

@@ -3,9 +3,9 @@
 //! Secrets are stars on both sides; that one changes can be seen, what it is cannot.
 
 use std::fmt::Write;
-use std::io::IsTerminal;
 
 use serde_json::Value;
+use tollhouse_load::report::paint::Paint;
 use tollhouse_model::Kind;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::problem::excerpt;
@@ -18,42 +18,13 @@ const CHANGES_SHOWN_MAX: usize = 500;
 
 const STRING: &str = "writing to a string cannot fail";
 
-/// Whether signs are coloured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Colours {
-    /// For a terminal.
-    On,
-    /// For files and other programs.
-    Off,
-}
-
-impl Colours {
-    /// What the standard output wants.
-    pub(super) fn for_output() -> Self {
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if std::io::stdout().is_terminal() && !unwanted { Self::On } else { Self::Off }
-    }
-
-    fn sign(self, sign: char) -> String {
-        let number = match sign {
-            '+' => 32,
-            '-' => 31,
-            _ => 33,
-        };
-        match self {
-            Self::On => format!("\u{1b}[{number}m{sign}\u{1b}[0m"),
-            Self::Off => sign.to_string(),
-        }
-    }
-}
-
 /// The whole plan, and how much of everything there is.
-pub(super) fn plan(plan: &Plan, colours: Colours) -> anyhow::Result<String> {
+pub(super) fn plan(plan: &Plan, paint: Paint) -> anyhow::Result<String> {
     // Nobody has this key: whatever it changes in an object is a secret.
     let keyring = Keyring::generate()?;
     let mut text = String::new();
     for change in plan.changes.iter().take(CHANGES_SHOWN_MAX) {
-        add_change(&mut text, change, colours, &keyring);
+        add_change(&mut text, change, paint, &keyring);
     }
     if let Some(more @ 1..) = plan.changes.len().checked_sub(CHANGES_SHOWN_MAX) {
         writeln!(text, "… and {more} further objects").expect(STRING);
@@ -74,7 +45,7 @@ pub(super) fn plan(plan: &Plan, colours: Colours) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn add_change(text: &mut String, change: &Change, colours: Colours, keyring: &Keyring) {
+fn add_change(text: &mut String, change: &Change, paint: Paint, keyring: &Keyring) {
     let (kind, id) = (change.kind, &change.id);
     let place = match kind {
         Kind::Credential => format!("{}/{id}", Kind::Consumer),
@@ -82,10 +53,10 @@ fn add_change(text: &mut String, change: &Change, colours: Colours, keyring: &Ke
     };
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         let sign = if change.new.is_some() { '+' } else { '-' };
-        writeln!(text, "{} {place}", colours.sign(sign)).expect(STRING);
+        writeln!(text, "{} {place}", painted(paint, sign)).expect(STRING);
         return;
     };
-    writeln!(text, "{} {place}", colours.sign('~')).expect(STRING);
+    writeln!(text, "{} {place}", painted(paint, '~')).expect(STRING);
     let before = masked(kind, &old.value, keyring);
     let after = masked(kind, &new.value, keyring);
     for path in changed_fields(&old.value, &new.value) {
@@ -95,10 +66,12 @@ fn add_change(text: &mut String, change: &Change, colours: Colours, keyring: &Ke
                 writeln!(text, "    {name}: {} → {}", excerpt(old), excerpt(new)).expect(STRING);
             }
             (None, Some(new)) => {
-                writeln!(text, "    {} {name}: {}", colours.sign('+'), excerpt(new)).expect(STRING);
+                writeln!(text, "    {} {name}: {}", painted(paint, '+'), excerpt(new))
+                    .expect(STRING);
             }
             (Some(old), None) => {
-                writeln!(text, "    {} {name}: {}", colours.sign('-'), excerpt(old)).expect(STRING);
+                writeln!(text, "    {} {name}: {}", painted(paint, '-'), excerpt(old))
+                    .expect(STRING);
             }
             (None, None) => {}
         }
@@ -149,6 +122,15 @@ fn with_differences_hidden(plain: &Value, sealed: &Value) -> Value {
     }
 }
 
+/// A sign in its colour.
+fn painted(paint: Paint, sign: char) -> String {
+    match sign {
+        '+' => paint.good(sign),
+        '-' => paint.bad(sign),
+        _ => paint.doubtful(sign),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -178,7 +160,7 @@ mod tests {
             change(Kind::Consumer, "jack", consumer("first"), consumer("second")),
             change(Kind::Credential, "jack/credentials/c", consumer("first"), None),
         ];
-        let found = plan(&Plan { changes, unchanged: 3, left: 2 }, Colours::Off);
+        let found = plan(&Plan { changes, unchanged: 3, left: 2 }, Paint::Plain);
         let expected = "\
 + routes/new
 ~ routes/1
@@ -202,7 +184,7 @@ mod tests {
         ];
         for (kind, id, new) in table {
             let changes = vec![change(kind, id, Some(json!({})), Some(new))];
-            let found = plan(&Plan { changes, unchanged: 0, left: 0 }, Colours::On);
+            let found = plan(&Plan { changes, unchanged: 0, left: 0 }, Paint::Colour);
             let found = found.expect("it can be printed");
             assert!(found.contains("***") && !found.contains("hidden"), "{found}");
             assert!(found.contains("\u{1b}[33m~"), "{found}");

@@ -115,7 +115,7 @@ impl OwnStore {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let catalogue = tollhouse_control::plugins::catalogue();
         let keyring =
-            runtime.block_on(sealed_store::keyring_of(bootstrap, store.as_ref(), &catalogue))?;
+            runtime.block_on(sealed_store::keyring_for(bootstrap, store.as_ref(), &catalogue))?;
         let prefix = objects::prefix(bootstrap).to_owned();
         Ok(Self { prefix, keyring, runtime, data_dir, store })
     }

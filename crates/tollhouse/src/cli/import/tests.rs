@@ -127,11 +127,11 @@ fn what_another_machine_sealed_is_refused() {
     assert_eq!(here.import(DOCUMENT, &[]), ExitCode::SUCCESS);
     let exported = here.exported();
     assert!(exported.contains("tollhouse-sealed:1:") && !exported.contains("very-secret"));
-    assert_eq!(there.import(&exported, &[]), ExitCode::from(BAD_DOCUMENT));
+    assert_eq!(there.import(&exported, &[]), ExitCode::from(UNUSABLE));
     assert_eq!(there.stored(), []);
     let upstream = "upstreams: [{id: 1, nodes: {\"127.0.0.1:1\": 1}, tls: {client_cert: c, \
                     client_key: \"tollhouse-sealed:1:0:AA\"}}]\n#END\n";
-    assert_eq!(there.import(upstream, &[]), ExitCode::from(BAD_DOCUMENT));
+    assert_eq!(there.import(upstream, &[]), ExitCode::from(UNUSABLE));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn one_bad_object_keeps_everything_out() {
     ];
     for document in bad {
         let code = place.import(document, &["--prune"]);
-        assert_eq!(code, ExitCode::from(BAD_DOCUMENT), "{document}");
+        assert_eq!(code, ExitCode::from(UNUSABLE), "{document}");
         assert_eq!(place.stored(), before, "{document}");
     }
 }

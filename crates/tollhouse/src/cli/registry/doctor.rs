@@ -116,12 +116,16 @@ fn now_ms() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
+fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    if count == N::from(1) { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 fn render(facts: &Facts, findings: &[Finding]) -> String {
     let status = &facts.status;
     let mut text = format!(
-        "{} services, {} instances: {} healthy, {} unhealthy, {} isolated\n",
-        status.services,
-        status.instances.total,
+        "{}, {}: {} healthy, {} unhealthy, {} isolated\n",
+        counted(status.services, "service"),
+        counted(status.instances.total, "instance"),
         status.instances.healthy,
         status.instances.unhealthy,
         status.instances.isolated

@@ -1,6 +1,6 @@
 //! The registry behind an Admin API.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::body::Incoming;
@@ -48,12 +48,10 @@ impl Remote {
         body: Option<&Value>,
     ) -> anyhow::Result<(StatusCode, Bytes)> {
         let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
-        let ways = &self.ways;
-        self.client.ask(method, &format!("{BASE}/{path}"), body).with_context(|| {
-            format!(
-                "the Admin API cannot be reached; is the gateway running? One that serves a file \
-                 has none: {ways}"
-            )
+        let answered = self.client.ask(method, &format!("{BASE}/{path}"), body);
+        answered.map_err(|error| {
+            let ways = &self.ways;
+            anyhow!("{error:#}\n    hint:  is the gateway running? Without its Admin API, {ways}")
         })
     }
 
@@ -74,7 +72,8 @@ impl Remote {
     pub fn list(&mut self, path: &str, query: &str) -> anyhow::Result<Vec<Value>> {
         let mut all = Vec::new();
         for page in 1.. {
-            let path = format!("{path}?page={page}&page_size={PAGE_SIZE}&{query}");
+            let more = if query.is_empty() { "" } else { "&" };
+            let path = format!("{path}?page={page}&page_size={PAGE_SIZE}{more}{query}");
             let mut answer = self.get("GET", &path, None)?;
             let total = answer.get("total").and_then(Value::as_u64).unwrap_or_default();
             let Some(Value::Array(list)) = answer.get_mut("list").map(Value::take) else {

@@ -116,7 +116,11 @@ fn synced(value: &Value, service: &ServiceName, known: &mut Option<bool>) -> Opt
     let exists = value["exists"].as_bool().unwrap_or_default();
     let before = known.replace(exists);
     match (before, exists) {
-        (None, true) => Some(format!("= {} instances of {service}", value["total"])),
+        (None, true) => {
+            let total = value["total"].as_u64().unwrap_or_default();
+            let noun = if total == 1 { "instance" } else { "instances" };
+            Some(format!("= {total} {noun} of {service}"))
+        }
         (None, false) => Some(format!("= there is no {service} yet")),
         (Some(true), false) => Some(format!("= {service} was deleted")),
         (Some(_), _) => None,
@@ -136,7 +140,7 @@ mod tests {
                 r#"{"type":"added","instance":{"host":"a","port":1,"weight":5,"healthy":true,"id":"i"}}"#,
                 Some("+ a:1 healthy weight=5 id=i"),
             ),
-            (r#"{"type":"synced","exists":true,"total":1}"#, Some("= 1 instances of ns/svc")),
+            (r#"{"type":"synced","exists":true,"total":1}"#, Some("= 1 instance of ns/svc")),
             (
                 r#"{"type":"changed","instance":{"host":"a","port":1,"version":"v","isolated":true,"metadata":{"k":"v\u001b"}}}"#,
                 Some("~ a:1 isolated weight=0 version=v k=v? id="),

@@ -1,6 +1,6 @@
 //! What only one process may hold: the stores, the Admin API and the registry that write them.
 //!
-//! Kept here whole or in part: a part that cannot be had is tried again for as long as the process
+//! Held here whole or in part: a part that cannot be had is tried again for as long as the process
 //! lives, while the rest works and what is in service goes on to serve. A part that dies is noticed
 //! within a second and made anew. When a successor asks, all is let go of; when it fails, all is taken
 //! back the same way.
@@ -10,87 +10,94 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollhouse_config::Bootstrap;
 use tollhouse_proxy::SnapshotCell;
 
-use crate::admin::RunningAdmin;
+use super::handover::Predecessor;
+use crate::admin::{self, RunningAdmin};
 use crate::backoff::Backoff;
 use crate::configuration::ObjectSource;
-use crate::feed::{self, Feed, News};
-use crate::introspection::listeners::Predecessor;
-use crate::registry::metrics::Slot;
+use crate::context::ControlContext;
+use crate::feed::{self, Feed, Source};
+use crate::outages::Part;
 use crate::registry::{self, RunningRegistry};
-use crate::resources::{Resources, Shared, Source};
-use crate::vitals::Part;
+use crate::resources::Resources;
 
 /// How often it is looked whether all parts live.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// See the module.
-pub struct Duty {
-    bootstrap: Bootstrap,
-    shared: Shared,
-    feed: Feed,
+pub struct ExclusiveParts {
+    /// Its own, with the ports that the kernel chose in the place of 0.
+    cx: ControlContext,
+    source: Source,
+    /// `None` while the store is another process's, or cannot be opened.
+    feed: Option<Feed>,
     admin: Option<RunningAdmin>,
     registry: Option<RunningRegistry>,
-    registry_page: Arc<Slot>,
     holder: Holder,
     backoff: Backoff,
     look_at: Instant,
 }
 
-/// Who holds all of it.
+/// Which process holds all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     ThisProcess,
     Successor,
 }
 
-/// What a duty waits for.
+/// What there is to do.
 pub enum Event {
     /// The configuration changed.
-    News(News),
+    Changed(feed::Event),
+    /// The store has been closed, and has to be opened again.
+    StoreLost,
     /// It is time to look whether all parts live.
     Look,
 }
 
-/// What a duty begins with.
-pub struct Parts {
-    /// The bootstrap file.
-    pub bootstrap: Bootstrap,
-    /// What the control side shares.
-    pub shared: Shared,
-    /// Where changes come from.
-    pub feed: Feed,
-    /// The registry, if it could be started.
-    pub registry: Option<RunningRegistry>,
-    /// Where the page of metrics finds it.
-    pub registry_page: Arc<Slot>,
-}
-
-impl Duty {
-    /// Begins, and starts the Admin API.
+impl ExclusiveParts {
+    /// Begins with an open feed and the registry, if that could be started; starts the Admin API.
     ///
     /// # Errors
     /// The Admin API cannot be started.
-    pub async fn begin(parts: Parts, predecessor: Predecessor) -> anyhow::Result<Self> {
-        let Parts { bootstrap, shared, feed, registry, registry_page } = parts;
-        let mut duty = Self {
-            bootstrap,
-            shared,
-            feed,
+    pub async fn start(
+        cx: &ControlContext,
+        (source, feed): (Source, Feed),
+        registry: Option<RunningRegistry>,
+        predecessor: Predecessor,
+    ) -> anyhow::Result<Self> {
+        let mut parts = Self {
+            cx: cx.clone(),
+            source,
+            feed: Some(feed),
             admin: None,
             registry: None,
-            registry_page,
             holder: Holder::ThisProcess,
             backoff: Backoff::default(),
             look_at: Instant::now() + LOOK_INTERVAL,
         };
         if let Some(registry) = registry {
-            duty.put_registry(registry)?;
+            parts.put_registry(registry)?;
         }
-        duty.start_admin(predecessor).await?;
-        Ok(duty)
+        parts.start_admin(predecessor).await?;
+        Ok(parts)
+    }
+
+    /// Which parts are down.
+    #[cfg(test)]
+    pub(crate) fn outages(&self) -> &crate::outages::Outages {
+        &self.cx.outages
+    }
+
+    /// Where resources come from.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Where changes come from, while they come.
+    pub fn feed(&self) -> Option<&Feed> {
+        self.feed.as_ref()
     }
 
     /// The Admin API, while it runs.
@@ -103,35 +110,39 @@ impl Duty {
         self.registry.as_ref()
     }
 
-    /// Starts what changes nodes beside requests, for as long as the runtime lasts.
-    pub fn start_drivers(&self) {
-        self.shared.drivers.start();
-    }
-
-    /// Where changes come from.
-    pub fn feed(&self) -> &Feed {
-        &self.feed
-    }
-
     /// Waits for something to do. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Event {
+        let changed = async {
+            match &mut self.feed {
+                Some(feed) => feed.next().await.map_or(Event::StoreLost, Event::Changed),
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            news = self.feed.next() => Event::News(news),
+            event = changed => event,
             () = tokio::time::sleep_until(self.look_at) => Event::Look,
         }
     }
 
     /// Does it.
-    pub async fn attend(&mut self, event: Event, resources: &mut Resources, cell: &SnapshotCell) {
+    pub async fn handle(&mut self, event: Event, resources: &mut Resources, cell: &SnapshotCell) {
         match event {
-            Event::News(News::Lost) => {
-                self.shared.vitals.down(Part::Store, "the store has been closed");
+            Event::Changed(event) => resources.put_into_service(event, cell),
+            Event::StoreLost => {
+                self.cx.outages.report(Part::Store, "the store has been closed");
+                // It writes through the store that is gone.
                 self.admin = None;
                 self.close_feed().await;
                 self.look_at = Instant::now();
             }
-            Event::News(news) => self.feed.take_in(news, resources, cell),
             Event::Look => self.look(resources, cell).await,
+        }
+    }
+
+    /// Reads again what can be read at any time.
+    pub fn reload(&mut self, resources: &mut Resources, cell: &SnapshotCell) {
+        if let Some(event) = self.feed.as_mut().and_then(Feed::look) {
+            resources.put_into_service(event, cell);
         }
     }
 
@@ -139,11 +150,11 @@ impl Duty {
     pub async fn release(&mut self) {
         self.holder = Holder::Successor;
         self.admin = None;
-        self.registry_page.set(None);
+        self.cx.metrics_page.registry().set(None);
         if let Some(registry) = self.registry.take() {
             registry.stop().await;
         }
-        if matches!(self.feed, Feed::Store(_)) {
+        if self.feed.as_ref().is_some_and(Feed::is_exclusive) {
             self.close_feed().await;
         }
     }
@@ -157,8 +168,10 @@ impl Duty {
 
     async fn close_feed(&mut self) {
         // The control API holds the store as well.
-        self.shared.configuration.set_objects(ObjectSource::None);
-        std::mem::replace(&mut self.feed, Feed::Nothing).close().await;
+        self.cx.configuration.set_objects(ObjectSource::None);
+        if let Some(feed) = self.feed.take() {
+            feed.close().await;
+        }
     }
 
     /// Makes anew what has died, or could not be had before.
@@ -167,7 +180,7 @@ impl Duty {
         if self.holder == Holder::Successor {
             return;
         }
-        self.bury_registry().await;
+        self.stop_dead_registry().await;
         let mut failed = Vec::new();
         if let Err(error) = self.open_feed(resources, cell).await {
             failed.push((Part::Store, error));
@@ -175,7 +188,7 @@ impl Duty {
         if let Err(error) = self.start_registry().await {
             failed.push((Part::Registry, error));
         }
-        // One of this process that is just ending leaves the port at once.
+        // A predecessor that is just ending leaves the port at once.
         if let Err(error) = self.start_admin(Predecessor::None).await {
             failed.push((Part::Admin, error));
         }
@@ -183,16 +196,16 @@ impl Duty {
             return self.backoff.reset();
         }
         for (part, error) in failed {
-            self.shared.vitals.down(part, format!("{error:#}"));
+            self.cx.outages.report(part, format!("{error:#}"));
         }
         self.look_at = Instant::now() + self.backoff.next_wait();
     }
 
-    /// Ends a registry of which a part has died: what is left of it cannot be trusted.
-    async fn bury_registry(&mut self) {
+    /// Stops a registry of which a part has died: what is left of it cannot be trusted.
+    async fn stop_dead_registry(&mut self) {
         let Some(death) = self.registry.as_ref().and_then(RunningRegistry::death) else { return };
-        self.shared.vitals.down(Part::Registry, death);
-        self.registry_page.set(None);
+        self.cx.outages.report(Part::Registry, death);
+        self.cx.metrics_page.registry().set(None);
         // It would go on to show the registry that has died.
         self.admin = None;
         if let Some(registry) = self.registry.take() {
@@ -205,17 +218,17 @@ impl Duty {
         resources: &mut Resources,
         cell: &SnapshotCell,
     ) -> anyhow::Result<()> {
-        let is_store = matches!(feed::source(&self.bootstrap), Source::Store(_));
-        if !is_store || !matches!(self.feed, Feed::Nothing) {
+        if self.feed.is_some() {
             return Ok(());
         }
-        let opened =
-            feed::open(&self.bootstrap, &self.shared, resources, Predecessor::None).await?;
-        let Ok((feed, snapshot)) = opened else { return Ok(()) };
-        cell.publish(snapshot);
-        self.feed = feed;
+        let (feed, first) = feed::open(&self.source, &self.cx, Predecessor::None).await?;
+        self.feed = Some(feed);
+        // The one that may still run writes through the store before this one.
         self.admin = None;
-        self.shared.vitals.up(Part::Store);
+        if let Some(event) = first {
+            resources.put_into_service(event, cell);
+        }
+        self.cx.outages.clear(Part::Store);
         Ok(())
     }
 
@@ -223,38 +236,38 @@ impl Duty {
         if self.registry.is_some() {
             return Ok(());
         }
-        let Some(registry) =
-            registry::start(&self.bootstrap, &self.shared.descriptors, Predecessor::None).await?
-        else {
-            return Ok(());
-        };
+        let ControlContext { bootstrap, descriptors, .. } = &self.cx;
+        let started = registry::start(bootstrap, descriptors, Predecessor::None).await?;
+        let Some(registry) = started else { return Ok(()) };
         self.put_registry(registry)?;
         // It is to show the registry.
         self.admin = None;
-        self.shared.vitals.up(Part::Registry);
+        self.cx.outages.clear(Part::Registry);
         Ok(())
     }
 
     fn put_registry(&mut self, registry: RunningRegistry) -> anyhow::Result<()> {
-        self.shared.drivers.follow(Some(&registry))?;
-        self.registry_page.set(Some(registry.sources()));
-        keep_port(&mut self.bootstrap.listen.registry_grpc, registry.grpc);
-        keep_port(&mut self.bootstrap.listen.registry_http, registry.http);
+        self.cx.drivers.follow(&registry)?;
+        self.cx.metrics_page.registry().set(Some(registry.sources()));
+        let listen = &mut Arc::make_mut(&mut self.cx.bootstrap).listen;
+        keep_port(&mut listen.registry_grpc, registry.grpc);
+        keep_port(&mut listen.registry_http, registry.http);
         self.registry = Some(registry);
         Ok(())
     }
 
     async fn start_admin(&mut self, predecessor: Predecessor) -> anyhow::Result<()> {
-        let is_off = self.bootstrap.listen.admin.is_empty();
-        if is_off || self.admin.as_ref().is_some_and(RunningAdmin::is_alive) {
+        if self.admin.as_ref().is_some_and(RunningAdmin::is_alive) {
             return Ok(());
         }
+        let access = self.feed.as_ref().and_then(Feed::admin_access);
+        let Some(access) = access else { return Ok(()) };
         let registry = self.registry.as_ref();
-        let (bootstrap, shared) = (&self.bootstrap, &self.shared);
-        self.admin = self.feed.start_admin(bootstrap, shared, registry, predecessor).await?;
+        self.admin = admin::start(&self.cx, access, registry, predecessor).await?;
         if let Some(admin) = &self.admin {
-            keep_port(&mut self.bootstrap.listen.admin, Some(admin.address));
-            self.shared.vitals.up(Part::Admin);
+            let address = Some(admin.address);
+            keep_port(&mut Arc::make_mut(&mut self.cx.bootstrap).listen.admin, address);
+            self.cx.outages.clear(Part::Admin);
         }
         Ok(())
     }

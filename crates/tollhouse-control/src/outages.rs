@@ -1,5 +1,5 @@
-//! What runs beside the cores, and which of it is down: for the log, the metrics, the control API and
-//! probes. Nothing here stops or starts anything.
+//! Which parts of the process are down: for the log, the metrics, the control API and probes. Nothing
+//! here stops or starts anything.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -36,21 +36,21 @@ impl Part {
     }
 }
 
-/// See the module. Cheap to share.
+/// See the module.
 #[derive(Debug)]
-pub struct Vitals {
+pub struct Outages {
     metrics: Arc<Metrics>,
     down: Mutex<BTreeMap<Part, String>>,
 }
 
-impl Vitals {
+impl Outages {
     /// Nothing is down yet.
     pub fn new(metrics: Arc<Metrics>) -> Self {
         Self { metrics, down: Mutex::default() }
     }
 
-    /// A part is down, and why; the log is told once for each reason.
-    pub fn down(&self, part: Part, reason: impl Display) {
+    /// A part is down, and why. Written to the log once for each reason.
+    pub fn report(&self, part: Part, reason: impl Display) {
         let reason = reason.to_string();
         self.gauge(part).set(1);
         let before = self.lock().insert(part, reason.clone());
@@ -60,8 +60,8 @@ impl Vitals {
         }
     }
 
-    /// A part works.
-    pub fn up(&self, part: Part) {
+    /// A part works, whether or not it was down.
+    pub fn clear(&self, part: Part) {
         self.gauge(part).set(0);
         if self.lock().remove(&part).is_some() {
             tracing::info!(part = part.name(), "a part that was down works again");
@@ -69,7 +69,7 @@ impl Vitals {
     }
 
     /// Which parts are down, and why.
-    pub fn troubles(&self) -> BTreeMap<Part, String> {
+    pub fn list(&self) -> BTreeMap<Part, String> {
         self.lock().clone()
     }
 
@@ -93,16 +93,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_down_is_told_until_it_works_again() {
+    fn an_outage_is_listed_until_the_part_works_again() {
         let metrics = Arc::new(Metrics::new());
-        let vitals = Vitals::new(Arc::clone(&metrics));
-        vitals.down(Part::Registry, "the port is taken");
-        vitals.down(Part::Registry, "the disk is gone");
+        let outages = Outages::new(Arc::clone(&metrics));
+        outages.report(Part::Registry, "the port is taken");
+        outages.report(Part::Registry, "the disk is gone");
         let expected = BTreeMap::from([(Part::Registry, "the disk is gone".to_owned())]);
-        assert_eq!(vitals.troubles(), expected);
+        assert_eq!(outages.list(), expected);
         assert_eq!(metrics.process().registry_down.value(), 1);
-        vitals.up(Part::Registry);
-        assert!(vitals.troubles().is_empty());
+        outages.clear(Part::Registry);
+        assert!(outages.list().is_empty());
         assert_eq!(metrics.process().registry_down.value(), 0);
     }
 }

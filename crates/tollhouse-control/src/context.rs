@@ -1,0 +1,85 @@
+//! What all parts of the control side share.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tollhouse_config::{Bootstrap, Fingerprints};
+use tollhouse_plugin::{Catalogue, Services};
+use tollhouse_stdx::MemoryBudget;
+use tollhouse_telemetry::Metrics;
+use tollhouse_upstream::HealthSupervisor;
+
+use crate::configuration::Configuration;
+use crate::identity::Identity;
+use crate::metrics::MetricsPage;
+use crate::outages::Outages;
+use crate::plugins::{self, endpoints};
+use crate::resources::Drivers;
+use crate::settings::descriptors::Descriptors;
+
+/// See the module. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ControlContext {
+    /// What the process was told at its start.
+    pub bootstrap: Arc<Bootstrap>,
+    /// Who this gateway is.
+    pub identity: Arc<Identity>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// The page of them and of everything else that is counted.
+    pub metrics_page: MetricsPage,
+    /// What changes nodes beside requests.
+    pub drivers: Drivers,
+    /// What the control API shows of the configuration in service.
+    pub configuration: Arc<Configuration>,
+    /// The document in service, where resources come as documents.
+    pub documents: Arc<watch::Sender<Arc<Fingerprints>>>,
+    /// The plugins that may be used.
+    pub catalogue: Arc<Catalogue>,
+    /// What the process offers them.
+    pub services: Arc<Services>,
+    /// Which parts of the process are down.
+    pub outages: Arc<Outages>,
+    /// How many files each part may open.
+    pub descriptors: Descriptors,
+}
+
+impl ControlContext {
+    /// Of a process that has nothing in service yet. Its data folder exists.
+    ///
+    /// # Errors
+    /// The data folder cannot be used, or the bootstrap file names a plugin that does not exist.
+    pub fn new(
+        bootstrap: &Bootstrap,
+        memory: &Arc<MemoryBudget>,
+        descriptors: Descriptors,
+    ) -> anyhow::Result<Self> {
+        let identity = Arc::new(Identity::in_folder(&bootstrap.data_dir)?);
+        let catalogue =
+            plugins::enabled(bootstrap).map_err(|problem| anyhow::anyhow!("{problem}"))?;
+        let metrics = Arc::new(Metrics::new());
+        let health = Arc::new(HealthSupervisor::new());
+        let mut services = plugins::services(bootstrap, memory);
+        let metrics_page = MetricsPage::new(Arc::clone(&metrics), Arc::clone(&health), &services);
+        services.endpoints =
+            endpoints::for_plugins(&catalogue, &identity.id, &metrics, &metrics_page);
+        Ok(Self {
+            bootstrap: Arc::new(bootstrap.clone()),
+            identity,
+            outages: Arc::new(Outages::new(Arc::clone(&metrics))),
+            metrics,
+            metrics_page,
+            drivers: Drivers::new(health),
+            configuration: Arc::default(),
+            documents: Arc::new(watch::Sender::new(Arc::default())),
+            catalogue,
+            services: Arc::new(services),
+            descriptors,
+        })
+    }
+
+    /// What the keys of objects begin with in a store.
+    pub fn store_prefix(&self) -> &str {
+        self.bootstrap.admin.prefix.trim_end_matches('/')
+    }
+}

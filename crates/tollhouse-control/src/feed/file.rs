@@ -1,0 +1,122 @@
+//! The watched file: read when it looks different, or when somebody asks; and the Admin API's view of
+//! it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use tollhouse_admin::Mode;
+use tollhouse_config::{Format, declarative};
+use tollhouse_model::encryption::Keyring;
+use tollhouse_store::{Location, Store};
+
+use super::mirror::Mirror;
+use super::watch::Watched;
+use super::{AdminAccess, Event, Reading};
+use crate::context::ControlContext;
+use crate::secrets::{self, KeptSecret};
+
+/// See the module.
+pub struct FileFeed {
+    path: PathBuf,
+    watched: Watched,
+    /// The text that was read last; `None` if it could not be.
+    seen: Option<FileMark>,
+    /// What the Admin API reads, unless it is off.
+    view: Option<View>,
+}
+
+/// The objects of the file as the Admin API reads them.
+struct View {
+    store: Arc<dyn Store>,
+    keyring: Arc<Keyring>,
+    key: KeptSecret,
+}
+
+/// Tells one text of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileMark {
+    bytes: usize,
+    hash: u64,
+}
+
+impl FileMark {
+    fn new(text: &str) -> Self {
+        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Self { bytes: text.len(), hash: SEED.hash_one(text) }
+    }
+}
+
+impl FileFeed {
+    /// Reads the file, and follows from there.
+    pub fn open(path: &Path, cx: &ControlContext) -> anyhow::Result<(Self, Event)> {
+        // Watched before it is read: a change in between is then seen twice rather than never.
+        let watched = Watched::new(path.to_owned());
+        let has_view = !cx.bootstrap.listen.admin.is_empty();
+        let view = has_view.then(|| View::start(cx)).transpose()?;
+        let mut feed = Self { path: path.to_owned(), watched, seen: None, view };
+        let first = feed.look().expect("no text has been seen yet");
+        Ok((feed, first))
+    }
+
+    /// What the file says next.
+    pub async fn next(&mut self) -> Event {
+        loop {
+            self.watched.changed().await;
+            if let Some(event) = self.look() {
+                return event;
+            }
+        }
+    }
+
+    /// What the file says now; `None` where that is what it said before.
+    pub fn look(&mut self) -> Option<Event> {
+        let began = Instant::now();
+        let document = match declarative::read_text(&self.path) {
+            Ok(text) => {
+                let mark = FileMark::new(&text);
+                if self.seen.replace(mark) == Some(mark) {
+                    return None;
+                }
+                declarative::parse(&text, Format::of(&self.path), &environment)
+            }
+            Err(problems) => {
+                self.seen = None;
+                Err(problems)
+            }
+        };
+        Some(Event::Document(Reading { document, began }))
+    }
+
+    /// What the Admin API may look at.
+    pub fn admin_access(&self) -> Option<AdminAccess> {
+        let view = self.view.as_ref()?;
+        Some(AdminAccess {
+            store: Arc::clone(&view.store),
+            keyring: Arc::clone(&view.keyring),
+            key: view.key.clone(),
+            mode: Mode::ReadOnly(self.path.display().to_string()),
+        })
+    }
+}
+
+impl View {
+    fn start(cx: &ControlContext) -> anyhow::Result<Self> {
+        let store = tollhouse_store::open(&Location::Memory)?;
+        let keyring = Arc::new(Keyring::generate()?);
+        let mirror = Mirror {
+            store: Arc::clone(&store),
+            keyring: Arc::clone(&keyring),
+            catalogue: Arc::clone(&cx.catalogue),
+            prefix: cx.store_prefix().to_owned(),
+        };
+        // It ends with the process: a file is followed for as long as that.
+        tokio::spawn(mirror.follow(cx.documents.subscribe()));
+        Ok(Self { store, keyring, key: secrets::admin_key(&cx.bootstrap)? })
+    }
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}

@@ -1,0 +1,81 @@
+//! A whole process within the test's: parts that die while requests are served.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use tollhouse_config::bootstrap::Workers;
+
+use super::*;
+use crate::outages::Outages;
+
+/// A gateway on ports of the kernel's choice, in a folder of its own.
+async fn start(folder: &Path) -> Process {
+    let any = || vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    let mut bootstrap = Bootstrap { data_dir: folder.to_owned(), ..Bootstrap::default() };
+    bootstrap.workers = Workers::Count(1);
+    bootstrap.registry.workers = Workers::Count(1);
+    let listen = &mut bootstrap.listen;
+    (listen.http, listen.admin, listen.control) = (any(), any(), any());
+    (listen.metrics, listen.status) = (any(), any());
+    (listen.registry_grpc, listen.registry_http) = (any(), any());
+    Process::start(&bootstrap, Predecessor::None).await.expect("it starts")
+}
+
+/// Status and text of an answer.
+async fn get(address: SocketAddr, path: &'static str) -> (u16, String) {
+    let asked = tokio::task::spawn_blocking(move || {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    });
+    let answer = asked.await.expect("no panic");
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.expect("a status line"), answer)
+}
+
+impl Process {
+    /// Looks after the parts once, as the running process does every second.
+    async fn look(&mut self) {
+        let event = exclusive::Event::Look;
+        self.exclusive.handle(event, &mut self.resources, &self.snapshots).await;
+    }
+
+    fn outages(&self) -> &Outages {
+        self.exclusive.outages()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_death_of_the_registrys_keeper_is_reported_while_requests_are_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut process = start(folder.path()).await;
+    let (data_plane, status) = (process.start.data_plane[0], process.side.status);
+    let status = status.expect("it is on");
+    let metrics = process.side.metrics.expect("it is on");
+    assert_eq!(get(status, "/status/ready").await.0, 200);
+    let registry = process.exclusive.registry().expect("it runs");
+    let grpc = registry.grpc.expect("it listens");
+    registry.kill_keeper();
+    // It cannot come back while its folder is away.
+    let (kept, away) = (folder.path().join("registry"), folder.path().join("away"));
+    std::fs::rename(&kept, &away).expect("a folder");
+    std::fs::write(&kept, "in the way").expect("a file");
+    process.look().await;
+    assert!(process.outages().list().contains_key(&Part::Registry), "{:?}", process.outages());
+    let (code, text) = get(status, "/status/ready").await;
+    assert_eq!(code, 503);
+    assert!(text.contains("registry is down"), "{text}");
+    let (_, page) = get(metrics, "/metrics").await;
+    assert!(page.contains("\ntollhouse_registry_down 1\n"), "{page}");
+    assert_eq!(get(data_plane, "/demo").await.0, 200, "what is in service serves");
+    std::fs::remove_file(&kept).expect("a file");
+    std::fs::rename(&away, &kept).expect("a folder");
+    process.look().await;
+    assert!(process.outages().list().is_empty(), "{:?}", process.outages());
+    assert_eq!(get(status, "/status/ready").await.0, 200);
+    assert!(TcpStream::connect(grpc).is_ok(), "at the address that it had");
+    assert!(process.exclusive.registry().is_some());
+}

@@ -1,0 +1,58 @@
+//! What the bootstrap file says and only the parts that it is meant for can judge. Nothing is made or
+//! opened but the files that it names.
+
+use tollhouse_config::Bootstrap;
+use tollhouse_model::{Problem, Problems};
+
+use super::access_log_layout;
+use crate::{admin, plugins};
+
+/// Looks for what would keep a gateway with this configuration from starting.
+///
+/// # Errors
+/// Everything that is wrong.
+pub fn check(bootstrap: &Bootstrap) -> Result<(), Problems> {
+    let mut problems = Problems::new();
+    if let Err(problem) = plugins::enabled(bootstrap) {
+        problems.push(problem);
+    }
+    if let Err(problem) = access_log_layout(&bootstrap.access_log) {
+        problems.push(problem);
+    }
+    if let Err(error) = admin::tls(bootstrap) {
+        let problem = Problem::error("admin.tls", format!("{error:#}"));
+        let hint = "name a certificate and its key, both PEM, that this user may read";
+        problems.push(problem.with_hint(hint));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_parts_cannot_use_is_found_before_anything_is_tried() {
+        let table = [
+            (&[][..], ""),
+            (&[("plugins", "key-auht")], "plugins: no plugin is called \"key-auht\""),
+            (&[("access_log.format", "$requets")], "access_log.format: unknown variable"),
+            (
+                &[("access_log.format", "json"), ("access_log.fields", "statsu")],
+                "access_log.fields: no field is called \"statsu\"",
+            ),
+            (
+                &[("admin.tls.cert", "/nowhere/at/all"), ("admin.tls.key", "/nowhere/at/all")],
+                "admin.tls: /nowhere/at/all cannot be read",
+            ),
+        ];
+        for (overrides, expected) in table {
+            let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            let overrides: Vec<_> = overrides.iter().map(owned).collect();
+            let loaded = Bootstrap::parse(None, &|_| None, &overrides).expect("good keys");
+            let found = check(&loaded.bootstrap).err().map_or(String::new(), |it| it.to_string());
+            assert!(found.contains(expected), "{expected}: {found}");
+            assert_eq!(found.is_empty(), expected.is_empty(), "{found}");
+        }
+    }
+}

@@ -20,7 +20,6 @@ pub(crate) mod record;
 pub(crate) mod state;
 mod variables;
 
-/// See the module.
 pub(crate) struct Exchange<'e> {
     /// The core that serves it.
     pub worker: &'e Worker,

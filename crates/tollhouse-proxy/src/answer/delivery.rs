@@ -53,7 +53,6 @@ impl Outgoing {
         }
     }
 
-    /// Decides.
     #[inline]
     pub(crate) fn delivery(&self) -> Delivery {
         if self.is_head || self.status.is_bodiless() {

@@ -61,7 +61,6 @@ pub(crate) fn write_relayed(cx: &mut Exchange<'_>, node: &[u8], decided: &Relaye
 /// The head of an answer that the gateway gives itself.
 #[derive(Debug)]
 pub(crate) struct OwnHead<'a> {
-    /// The status.
     pub status: Status,
     /// `Content-Type`; empty for none.
     pub content_type: &'a str,

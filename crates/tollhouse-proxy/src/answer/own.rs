@@ -22,13 +22,11 @@ const COPIED_BYTES_MAX: usize = 4 * 1024;
 /// An answer of the gateway's own.
 #[derive(Debug)]
 pub(crate) struct OwnAnswer<'a> {
-    /// The status.
     pub status: u16,
     /// `Content-Type`; empty where `headers` has it, or there is none.
     pub content_type: &'a str,
     /// Further header lines.
     pub headers: &'a HeaderEdits,
-    /// The body.
     pub body: &'a [u8],
     /// Its length as the head has it; `None` where nobody knows what HEAD leaves out.
     pub declared_bytes: Option<u64>,

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use tollhouse_upstream::{UpstreamChange, UpstreamState};
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Driven {
     states: HashMap<String, Arc<UpstreamState>>,

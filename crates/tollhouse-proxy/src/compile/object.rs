@@ -2,7 +2,6 @@
 
 use tollhouse_model::{Id, Kind};
 
-/// See the module.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Object<'a> {
     /// What it is.

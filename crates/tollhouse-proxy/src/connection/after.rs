@@ -1,6 +1,5 @@
 //! What becomes of a client's connection after an exchange. Who decides is `answer/keep_alive.rs`.
 
-/// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
     /// It waits for the next request.

@@ -27,12 +27,10 @@ use crate::head::text::AddressText;
 use crate::settings::{DRAIN_IDLE_TIME, LINGER_TIME, TURN_BYTES};
 use crate::worker::Worker;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Client {
     /// Who is at the other end.
     pub peer: Peer,
-    /// The bytes.
     pub link: Link,
     /// The deadline of whatever it waits for; the waker behind it is the connection's task.
     pub timer: Timer,
@@ -43,7 +41,6 @@ pub struct Client {
 /// Both ends of a client's connection, whichever of its requests is served.
 #[derive(Debug)]
 pub struct Peer {
-    /// The other end.
     pub address: SocketAddr,
     /// Our end.
     pub local: SocketAddr,

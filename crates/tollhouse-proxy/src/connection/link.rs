@@ -11,14 +11,12 @@ use super::buffer::{Buffer, BufferPool};
 /// One side's stream and what was read from it.
 #[derive(Debug)]
 pub struct Link {
-    /// The socket.
     pub stream: Stream,
     /// Bytes read and not consumed; absent while idle.
     pub buffer: Buffer,
 }
 
 impl Link {
-    /// An idle link.
     pub fn new(stream: Stream) -> Self {
         Self { stream, buffer: Buffer::absent() }
     }

@@ -33,7 +33,6 @@ pub struct Record {
 /// One node tried.
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptRecord {
-    /// The node.
     pub address: SocketAddr,
     /// Its status, or the one that stands for its failure.
     pub status: u16,

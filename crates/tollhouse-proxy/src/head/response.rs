@@ -103,7 +103,6 @@ pub(crate) fn write_interim(out: &mut Vec<u8>, head: &ResponseHead, bytes: &[u8]
 /// A response that the gateway makes up itself.
 #[derive(Debug)]
 pub(crate) struct LocalResponse<'a> {
-    /// The status.
     pub status: Status,
     /// `Content-Type`; empty for none.
     pub content_type: FieldValue<'a>,

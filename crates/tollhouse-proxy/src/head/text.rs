@@ -49,13 +49,11 @@ impl AddressText {
         Self { bytes, len: len as u8 }
     }
 
-    /// The text.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }

@@ -11,7 +11,6 @@ const BODY_KEPT_BYTES_MAX: usize = 64 * 1024;
 /// An answer of the gateway's own, ready to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
-    /// The status.
     pub status: u16,
     /// Header lines.
     pub headers: HeaderEdits,

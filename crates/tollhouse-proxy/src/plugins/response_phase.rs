@@ -46,7 +46,6 @@ pub(crate) fn run(
 
 /// A node's head, as plugins see it.
 pub(crate) struct NodeHead<'a> {
-    /// The parsed head.
     pub head: &'a ParsedHead,
     /// The bytes it was parsed from.
     pub bytes: &'a [u8],

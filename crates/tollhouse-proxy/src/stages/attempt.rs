@@ -30,7 +30,6 @@ use crate::worker::pools::{PoolKey, UpstreamConnection};
 pub(crate) struct Attempt<'a> {
     /// Where the request goes.
     pub way: Way<'a>,
-    /// The node.
     pub picked: &'a Picked<'a>,
 }
 

@@ -24,7 +24,6 @@ pub(crate) enum Next<'s> {
 /// Where a request goes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way<'s> {
-    /// Its route.
     pub route: &'s RouteEntry,
     /// The upstream whose node it goes to.
     pub upstream: &'s UpstreamEntry,

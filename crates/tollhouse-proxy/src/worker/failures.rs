@@ -17,7 +17,6 @@ use crate::exchange::record::Record;
 /// How often a code is reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// See the module.
 #[derive(Debug)]
 pub struct Failures {
     by_code: Vec<LogLimit>,

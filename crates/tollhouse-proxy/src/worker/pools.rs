@@ -31,7 +31,6 @@ const SHARE_CLOSED: usize = 8;
 /// Which connections may stand for each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolKey {
-    /// The node.
     pub address: SocketAddr,
     /// Scheme, client certificate and isolation, as numbered by the compiler.
     pub pool: u32,
@@ -66,7 +65,6 @@ impl Hash for PoolKey {
 /// A connection to a node.
 #[derive(Debug)]
 pub struct UpstreamConnection {
-    /// Its bytes.
     pub link: Link,
     /// Requests sent over it.
     pub requests: u32,

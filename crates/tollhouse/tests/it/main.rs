@@ -38,6 +38,7 @@ mod plugins_traffic;
 mod plugins_transform;
 mod refusals;
 mod registry_durability;
+mod registry_floods;
 mod registry_interop;
 mod registry_shell;
 mod registry_upstreams;

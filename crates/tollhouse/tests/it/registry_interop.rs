@@ -9,10 +9,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollhouse_testkit::Gateway;
 use tollhouse_testkit::program::{self, run_within};
+use tollhouse_testkit::{Gateway, RawClient};
 
-use crate::support::{discover, gateway};
+use crate::support::{discover, gateway, json_request};
 
 /// A client of Polaris asks every two to four seconds, and waits for a silent instance to be found so.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,7 +36,37 @@ const FILES: [(&str, &str); 4] = [
 const SERVICE: &str = "POLARIS-PERF-TEST-1";
 
 fn registry() -> Gateway {
-    gateway().registry().resources(&json!({})).start()
+    let registry = gateway().registry().set("registry.console_auth", "false");
+    let registry = registry.resources(&json!({})).start();
+    add_routing_rule(&registry);
+    registry
+}
+
+/// The rule that the program for Go's SDK counts on: `env` of a call's query chooses the instances whose
+/// metadata has the same.
+fn add_routing_rule(registry: &Gateway) {
+    let to_env = |env: &str| {
+        let text = json!({ "type": "EXACT", "value": env });
+        let query = json!({ "type": "QUERY", "key": "env", "value": text });
+        let service = json!({ "service": "interop-go-routed", "namespace": "default" });
+        let mut destination = service.clone();
+        destination["labels"] = json!({ "env": text });
+        destination["weight"] = json!(100);
+        let anybody = json!({ "service": "*", "namespace": "*", "arguments": [query] });
+        json!({ "name": env, "sources": [anybody], "destinations": [destination] })
+    };
+    let config = json!({
+        "@type": "type.googleapis.com/v1.RuleRoutingConfig",
+        "rules": [to_env("dev"), to_env("test")],
+    });
+    let rule = json!([{
+        "name": "by-env", "namespace": "default", "enable": true,
+        "routing_policy": "RulePolicy", "routing_config": config,
+    }]);
+    let request = json_request("/naming/v2/routings", &rule);
+    let answer = RawClient::connect(registry.registry_addresses().1).ask(request);
+    let answer: Value = serde_json::from_slice(&answer.body).expect("the answer is JSON");
+    assert_eq!(answer["code"], 200_000, "{answer}");
 }
 
 /// Runs a client of the registry to its end; what it printed. `None`, with a message, where it is not.
@@ -55,7 +85,7 @@ fn ask_with(client: &str) -> Option<String> {
 /// Every step of the program for Go's SDK.
 fn check_go(version: &str) {
     let Some(text) = ask_with(&format!("polaris-go-{version}")) else { return };
-    assert_eq!(text.lines().filter(|line| line.starts_with("ok: ")).count(), 17, "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("ok: ")).count(), 18, "{text}");
 }
 
 #[test]

@@ -61,9 +61,14 @@ pub(crate) fn discover(registry: SocketAddr, service: &str) -> Value {
 
 /// A call of the registry over HTTP.
 pub(crate) fn registry_request(method: &str, body: &Value) -> String {
+    json_request(&format!("/v1/{method}"), body)
+}
+
+/// A request to the registry's HTTP with a body.
+pub(crate) fn json_request(path: &str, body: &Value) -> String {
     let body = body.to_string();
     format!(
-        "POST /v1/{method} HTTP/1.1\r\nHost: registry\r\nContent-Type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nHost: registry\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )

@@ -18,12 +18,16 @@ import (
 const (
 	namespace = "default"
 	service   = "interop-go"
+	// A service for whose calls whoever runs this has made a rule: `env` of the query chooses the metadata.
+	routed = "interop-go-routed"
 	host      = "127.0.0.1"
 
 	// Ports tell the instances apart; nothing listens there.
 	beatingPort = 7001
 	silentPort  = 7002
 	passingPort = 7003
+	devPort     = 7004
+	testPort    = 7005
 
 	// Seconds between beats. Three times this without one is unhealthy.
 	ttlSeconds = 1
@@ -49,6 +53,7 @@ func main() {
 type peer struct {
 	provider polaris.ProviderAPI
 	consumer polaris.ConsumerAPI
+	router   polaris.RouterAPI
 	events   <-chan model.SubScribeEvent
 }
 
@@ -61,6 +66,7 @@ func run(address string) error {
 	p := &peer{
 		provider: polaris.NewProviderAPIByContext(context),
 		consumer: polaris.NewConsumerAPIByContext(context),
+		router:   polaris.NewRouterAPIByContext(context),
 	}
 	steps := []struct {
 		name string
@@ -72,6 +78,7 @@ func run(address string) error {
 		{"GetAllInstances", p.getAllInstances},
 		{"GetServices", p.getServices},
 		{"GetRouteRule", p.getRouteRule},
+		{"a routing rule chooses", p.rulesChoose},
 		{"WatchService", p.watch},
 		{"register another", func() error { return p.register(passingPort, false) }},
 		{"event: added", func() error { return p.waitFor("an added instance", added(passingPort)) }},
@@ -196,6 +203,45 @@ func (p *peer) getRouteRule() error {
 	request.Service = service
 	_, err := p.consumer.GetRouteRule(request)
 	return err
+}
+
+// rulesChoose: of two instances, each for one environment, a call gets the one that the rule names for it.
+func (p *peer) rulesChoose() error {
+	ports := map[string]uint32{"dev": devPort, "test": testPort}
+	for env, port := range ports {
+		request := &polaris.InstanceRegisterRequest{}
+		request.Namespace = namespace
+		request.Service = routed
+		request.Host = host
+		request.Port = int(port)
+		request.Metadata = map[string]string{"env": env}
+		if _, err := p.provider.Register(request); err != nil {
+			return err
+		}
+	}
+	all := &polaris.GetAllInstancesRequest{}
+	all.Namespace = namespace
+	all.Service = routed
+	response, err := p.consumer.GetAllInstances(all)
+	if err != nil {
+		return err
+	}
+	if len(response.Instances) != len(ports) {
+		return fmt.Errorf("%d instances instead of %d", len(response.Instances), len(ports))
+	}
+	for env, port := range ports {
+		request := &polaris.ProcessRoutersRequest{}
+		request.DstInstances = response
+		request.AddArguments(model.BuildQueryArgument("env", env))
+		chosen, err := p.router.ProcessRouters(request)
+		if err != nil {
+			return err
+		}
+		if len(chosen.Instances) != 1 || chosen.Instances[0].GetPort() != port {
+			return fmt.Errorf("a call with env=%s may go to %v", env, chosen.Instances)
+		}
+	}
+	return nil
 }
 
 func (p *peer) watch() error {

@@ -28,6 +28,6 @@ pub struct Contract {
     /// Changes with every change.
     pub revision: Revision,
     /// The contract as the dialect writes it.
-    #[serde(with = "crate::journal::base64_bytes")]
+    #[serde(with = "crate::base64_bytes")]
     pub body: Bytes,
 }

@@ -99,11 +99,7 @@ pub(crate) struct StoredInstance {
     revision: Revision,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expired_after_beat: Option<u64>,
-    #[serde(
-        default,
-        with = "crate::journal::base64_bytes",
-        skip_serializing_if = "Bytes::is_empty"
-    )]
+    #[serde(default, with = "crate::base64_bytes", skip_serializing_if = "Bytes::is_empty")]
     unknown: Bytes,
 }
 

@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
 use serde::Serialize;
 use tollhouse_store::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use tollhouse_store::{Operation, Transaction};
@@ -42,32 +41,26 @@ pub(crate) struct Journal {
 }
 
 impl Record {
-    /// An instance.
     pub(crate) fn instance(instance: &Instance) -> Result<Self, Refusal> {
         Self::new(format!("{INSTANCES}{}", instance.id), &StoredInstance::from_instance(instance))
     }
 
-    /// A namespace.
     pub(crate) fn namespace(namespace: &Namespace) -> Result<Self, Refusal> {
         Self::new(format!("{NAMESPACES}{}", namespace.name), namespace)
     }
 
-    /// A service.
     pub(crate) fn service(service: &Service) -> Result<Self, Refusal> {
         Self::new(service_key(SERVICES, service.key.borrowed()), service)
     }
 
-    /// An alias.
     pub(crate) fn alias(alias: &Alias) -> Result<Self, Refusal> {
         Self::new(service_key(ALIASES, alias.key.borrowed()), alias)
     }
 
-    /// A rule.
     pub(crate) fn rule(rule: &Rule) -> Result<Self, Refusal> {
         Self::new(format!("{RULES}{}/{}", rule.kind.name(), rule.id), rule)
     }
 
-    /// A contract.
     pub(crate) fn contract(contract: &Contract) -> Result<Self, Refusal> {
         Self::new(format!("{CONTRACTS}{}", contract.id), contract)
     }
@@ -149,25 +142,4 @@ impl Journal {
 /// `#` cannot stand in a name, so that no two services share a key.
 fn service_key(prefix: &str, ServiceRef { namespace, name }: ServiceRef<'_>) -> String {
     format!("{prefix}{namespace}#{name}")
-}
-
-/// Bytes as base64 in JSON.
-pub(crate) mod base64_bytes {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::Bytes;
-
-    pub(crate) fn serialize<S: Serializer>(
-        bytes: &Bytes,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&STANDARD.encode(bytes))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(from)?;
-        STANDARD.decode(&*text).map(Bytes::from).map_err(serde::de::Error::custom)
-    }
 }

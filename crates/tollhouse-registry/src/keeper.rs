@@ -35,6 +35,7 @@ use group::Group;
 use health_owner::HealthOwner;
 
 use crate::clock::{Clock, milliseconds};
+use crate::journal::{Journal, Record};
 use crate::limits::{CLIENTS_SWEEP_INTERVAL, COMMANDS_BATCHED_MAX, STATE_BYTES_MAX};
 use crate::registry::{Registry, Request, Shared};
 use crate::state::State;
@@ -179,13 +180,36 @@ impl Keeper {
     async fn tick(&mut self) {
         self.health.look();
         self.health.expire(&self.applier);
-        self.health.save(&mut self.committer).await;
+        self.save_health().await;
         self.committer.probe(&mut self.health).await;
         self.clean_up().await;
         let now_ms = self.shared.clock.now_ms();
         if now_ms >= self.sweep_at_ms {
             self.sweep_at_ms = now_ms + milliseconds(CLIENTS_SWEEP_INTERVAL);
             self.shared.clients.sweep(now_ms);
+        }
+    }
+
+    /// Makes changes of health durable that have stood for long enough.
+    async fn save_health(&mut self) {
+        let due = self.health.due_to_save();
+        if due.is_empty() {
+            return;
+        }
+        let state = self.applier.current();
+        let mut journal = Journal::default();
+        for instance in due.iter().filter_map(|id| state.instance(id)) {
+            // What is registered has been small enough before.
+            if let Ok(record) = Record::instance(instance) {
+                journal.put(record);
+            }
+        }
+        if journal.is_empty() {
+            return;
+        }
+        let transaction = journal.into_transaction();
+        if self.committer.write(transaction, &mut self.health).await.is_err() {
+            self.health.save_later(&due);
         }
     }
 

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod alias;
+mod base64_bytes;
 mod check;
 mod chunked;
 mod clients;

@@ -98,7 +98,7 @@ pub struct Rule {
     /// Changes with every change.
     pub revision: Revision,
     /// The rule as the dialect writes it, without what stands above where that can change.
-    #[serde(with = "crate::journal::base64_bytes")]
+    #[serde(with = "crate::base64_bytes")]
     pub body: Bytes,
     /// Its encoded form.
     #[serde(skip)]

@@ -5,21 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::group::Applied;
-use super::health_owner::HealthOwner;
-use crate::event::InstanceEvent;
 use crate::registry::Shared;
 use crate::state::State;
 
-/// See the module.
 pub(super) struct Applier {
     shared: Arc<Shared>,
-}
-
-/// A group that was made durable, or that changes nothing.
-pub(super) struct Durable {
-    pub(super) state: State,
-    pub(super) events: Vec<InstanceEvent>,
-    pub(super) now_ms: u64,
 }
 
 impl Applier {
@@ -35,18 +25,6 @@ impl Applier {
     /// A copy of it, to be changed and then published or dropped.
     pub(super) fn draft(&self) -> State {
         State::clone(&self.shared.state.load())
-    }
-
-    /// Publishes what is durable, together with what it means to the health of instances.
-    pub(super) fn apply(&self, durable: Durable, health: &mut HealthOwner) {
-        let Durable { mut state, events, now_ms } = durable;
-        for event in &events {
-            if let Some(instance) = event.present() {
-                self.shared.heartbeats.forget(&instance.id);
-            }
-            health.apply(&mut state, event, now_ms);
-        }
-        self.publish(state);
     }
 
     /// Replaces the published version by one that was drafted from it.

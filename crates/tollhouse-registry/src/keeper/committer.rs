@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tollhouse_store::{Committed, ErrorKind, Store, StoreError, Transaction};
 
-use super::applier::{Applier, Durable};
+use super::applier::Applier;
 use super::group::{Applied, Group};
 use super::health_owner::HealthOwner;
 use crate::clock::milliseconds;
@@ -17,7 +17,6 @@ use crate::limits::STORE_PROBE_INTERVAL;
 use crate::refusal::Refusal;
 use crate::registry::Shared;
 
-/// See the module.
 pub(super) struct Committer {
     shared: Arc<Shared>,
     /// Whether the store took the last commit: a disk that stays full is logged once. Dropped before the
@@ -119,14 +118,17 @@ impl Committer {
         applier: &Applier,
         health: &mut HealthOwner,
     ) -> Result<(), (StoreError, Vec<Applied>)> {
-        let Group { state, journal, now_ms, applied, events } = group;
+        let Group { mut state, journal, now_ms, applied, events } = group;
         if journal.is_empty() {
             assert!(events.is_empty(), "whatever is done to an instance is written down");
         } else {
             if let Err(error) = self.write(journal.into_transaction(), health).await {
                 return Err((error, applied));
             }
-            applier.apply(Durable { state, events, now_ms }, health);
+            for event in &events {
+                health.apply(&mut state, event, now_ms);
+            }
+            applier.publish(state);
         }
         for one in applied {
             applier.answer(one);

@@ -1,6 +1,6 @@
-//! The owner of health: decides who has expired and who has recovered, and has that made durable,
-//! lazily: what still stands after a while is written, many together, at most once a second. After a
-//! restart who was unhealthy is, until it is heard of, and revisions mean what they meant before.
+//! The owner of health: decides who has expired and who has recovered, and when that is made durable:
+//! lazily, what still stands after a while, many together, at most once a second. After a restart who
+//! was unhealthy is, until it is heard of, and revisions mean what they meant before.
 
 mod unsaved;
 
@@ -10,17 +10,14 @@ use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
 use super::applier::Applier;
-use super::committer::Committer;
 use crate::clock::milliseconds;
 use crate::event::InstanceEvent;
 use crate::health::{Health, Transition};
-use crate::journal::{Journal, Record};
 use crate::limits::{LOOK_INTERVAL, PAUSE_MIN};
 use crate::registry::Shared;
 use crate::state::State;
 use unsaved::Unsaved;
 
-/// See the module.
 pub(super) struct HealthOwner {
     shared: Arc<Shared>,
     health: Health,
@@ -77,6 +74,9 @@ impl HealthOwner {
 
     /// Takes in what a durable command did.
     pub(super) fn apply(&mut self, state: &mut State, event: &InstanceEvent, now_ms: u64) {
+        if let Some(instance) = event.present() {
+            self.shared.heartbeats.forget(&instance.id);
+        }
         self.health.apply(state, event, now_ms);
     }
 
@@ -122,23 +122,14 @@ impl HealthOwner {
             "instance is {health}");
     }
 
-    /// Makes durable what is due. What cannot be is tried again later.
-    pub(super) async fn save(&mut self, committer: &mut Committer) {
+    /// Takes out those whose health is to be made durable now.
+    pub(super) fn due_to_save(&mut self) -> Vec<Arc<str>> {
+        self.unsaved.due(self.shared.clock.now_ms())
+    }
+
+    /// Puts them back: the store did not take them.
+    pub(super) fn save_later(&mut self, ids: &[Arc<str>]) {
         let now_ms = self.shared.clock.now_ms();
-        let due = self.unsaved.due(now_ms);
-        if due.is_empty() {
-            return;
-        }
-        let mut journal = Journal::default();
-        let state = self.shared.state.load_full();
-        for instance in due.iter().filter_map(|id| state.instance(id)) {
-            // What is registered has been small enough before.
-            if let Ok(record) = Record::instance(instance) {
-                journal.put(record);
-            }
-        }
-        if !journal.is_empty() && committer.write(journal.into_transaction(), self).await.is_err() {
-            due.iter().for_each(|id| self.unsaved.push(id, now_ms));
-        }
+        ids.iter().for_each(|id| self.unsaved.push(id, now_ms));
     }
 }

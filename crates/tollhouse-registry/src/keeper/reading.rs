@@ -18,6 +18,7 @@ pub(super) async fn read_back(
     clock: &Clock,
 ) -> Result<(), StoreError> {
     let mut count = 0;
+    // In this order, since an instance whose service is not there yet is taken for damaged.
     for prefix in LOADED {
         let mut after = String::new();
         loop {

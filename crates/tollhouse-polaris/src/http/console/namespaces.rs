@@ -1,5 +1,6 @@
 //! Namespaces in the console.
 
+use super::services::TOKEN_BYTES;
 use super::{Found, Get, List, Plan, Write, page_of};
 use crate::access::random_digits;
 use crate::code::Code;
@@ -12,8 +13,6 @@ use crate::wire::write::{put_nested, put_text_value};
 use prost::Message;
 use tollhouse_registry::{Command, NamespaceChange, Outcome, State};
 
-/// Bytes of a token: 32 digits.
-pub(super) const TOKEN_BYTES: usize = 16;
 const MESSAGE: &str = "v1.Namespace";
 
 pub(in crate::http) static CREATE: Write =

@@ -1,6 +1,5 @@
 //! Services in the console.
 
-use super::namespaces::TOKEN_BYTES;
 use super::{Found, Get, List, Plan, Write, page_of};
 use crate::access::random_digits;
 use crate::code::Code;
@@ -17,6 +16,9 @@ use tollhouse_registry::{
     Command, DetailsChange, Metadata, Outcome, RuleKind, ServiceChange, ServiceKey, ServiceRef,
     ServiceView, State, is_namespace_name, is_service_name,
 };
+
+/// Bytes of a token: 32 digits.
+pub(super) const TOKEN_BYTES: usize = 16;
 
 const MESSAGE: &str = "v1.Service";
 

@@ -23,7 +23,6 @@ impl DateText {
         Self(text)
     }
 
-    /// The text.
     pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("digits, dashes, colons and a blank")
     }

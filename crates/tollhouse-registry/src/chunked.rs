@@ -92,7 +92,10 @@ impl<T> Chunked<T> {
         if (slot as usize).is_multiple_of(CHUNK_OBJECTS) {
             self.chunks.push(Arc::new(Chunk::default()));
         }
-        self.change(slot, |objects, _| objects.push(object));
+        self.change(slot, |objects, place| {
+            debug_assert_eq!(objects.len(), place, "all chunks but the last are full");
+            objects.push(object);
+        });
         self.len += 1;
         slot
     }

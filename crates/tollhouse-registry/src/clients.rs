@@ -51,6 +51,7 @@ impl Clients {
         let mut table = self.lock();
         let known = table.clients.get(id).cloned();
         let before = known.as_ref().map_or(0, |client| client.bytes());
+        debug_assert!(before <= table.bytes, "what is known was counted");
         let bytes = table.bytes - before + id.len() + body.len();
         if bytes > CLIENTS_BYTES_MAX || (known.is_none() && table.clients.len() >= CLIENTS_MAX) {
             return;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::instance::Instance;
 
-/// See the module.
 #[derive(Debug, Clone)]
 pub(crate) enum InstanceEvent {
     /// It was registered, in place of what was there before.

@@ -169,6 +169,7 @@ impl Health {
             self.wheel.arm(pulse, expires_at_ms);
             return None;
         }
+        // Looked at again after a whole expiry: what keeps it now will hardly be over before.
         if self.keeps(state, &instance) {
             self.keep(state, &instance, now_ms);
             self.wheel.arm(pulse, now_ms + expiry_ms);

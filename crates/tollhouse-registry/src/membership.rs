@@ -5,7 +5,6 @@
 
 use crate::key::ServiceRef;
 
-/// See the module.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Membership {
     /// Nobody else keeps this registry.

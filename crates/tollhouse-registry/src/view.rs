@@ -35,6 +35,7 @@ impl Counts {
     }
 
     fn remove(&mut self, instance: &Instance) {
+        debug_assert!(self.total > 0, "what goes was counted when it came");
         self.total -= 1;
         self.isolated -= u32::from(instance.isolated);
         self.healthy -= u32::from(instance.healthy && !instance.isolated);

@@ -64,6 +64,8 @@ pub(super) fn begin(
         waiting: None,
     };
     match method {
+        // Asked at once: a short message usually comes in the segment of its head, and a call that is
+        // answered here costs no task.
         Method::Unary(handler) => match running.inbox.poll_only(cx) {
             Poll::Pending => running.wait(|running| running.unary(handler)),
             Poll::Ready(Err(broken)) => running.end(Err(broken)),

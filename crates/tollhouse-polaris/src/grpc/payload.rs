@@ -34,6 +34,8 @@ impl Answer {
         }
         let is_long = self.length > UNCOUNTED_BYTES_MAX;
         let (mut share, mut pin) = (None, None);
+        // One that was made for this client counts against it. One that is shared costs each client
+        // nothing, but every version of it that somebody still reads stays in memory.
         if is_long && !self.is_shared {
             share.insert(budget.share()).take(self.length)?;
         } else if is_long {

@@ -276,6 +276,8 @@ async fn run(api: &HttpApi, call: &Write, item: &[u8], plan: Plan) -> ItemAnswer
                 failure = Code::ExecuteSuccess.into();
                 echo = outcomes.last().and_then(|outcome| plan.echo.and_then(|echo| echo(outcome)));
             }
+            // What the groups before it did stays done: commands are not undone, and the item is answered
+            // with why it is not all done.
             Err(refusal) => {
                 failure = refusal.into();
                 echo = None;

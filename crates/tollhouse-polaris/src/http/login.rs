@@ -40,6 +40,7 @@ pub(super) async fn log_in(api: HttpApi, request: Request) -> Response<Body> {
     let Some(login) = read.and_then(|bytes| v1::LoginRequest::decode(&bytes[..]).ok()) else {
         return failed(&Code::ParseException.into());
     };
+    // By address: whoever has just failed waits, whichever account it tries next.
     let peer = head.extensions.get::<Peer>().copied();
     let (name, password) = (login.name.unwrap_or_default(), login.password.unwrap_or_default());
     let token = match token_of(&api, peer, &name, &password) {

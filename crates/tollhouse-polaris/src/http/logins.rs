@@ -52,7 +52,6 @@ impl Logins {
         failed.is_none_or(|failed| failed.last.elapsed() >= failed.wait())
     }
 
-    /// A client failed.
     pub(super) fn failed(&self, address: IpAddr) {
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         clients.retain(|_, failed| failed.last.elapsed() < KEPT);

@@ -14,7 +14,6 @@ pub(super) const STALL_MAX: Duration = Duration::from_secs(30);
 /// Bytes that count as progress: what the slowest line in use takes in a few seconds.
 const PROGRESS_BYTES: usize = 16 * 1024;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Patient<S> {
     stream: S,

@@ -53,6 +53,7 @@ pub async fn serve(
     loop {
         tokio::select! {
             () = &mut stopped => break,
+            // Taken out as they end: the set would grow with every connection there ever was.
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {

@@ -18,7 +18,6 @@ const SLOTS: usize = 2_048;
 /// that are there, and a flood of short registrations takes no memory.
 const STALE_MIN: usize = 16 * 1024;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     slots: Box<[Vec<Entry>]>,

@@ -22,7 +22,6 @@ pub enum HeartbeatOutcome {
     BadId,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct HeartbeatRouter {
     unregistered: UnregisteredHeartbeats,

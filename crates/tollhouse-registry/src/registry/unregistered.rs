@@ -62,6 +62,10 @@ impl Generations {
         }
         self.young.insert(id.into(), last);
         self.young_bytes += id.len();
+        debug_assert!(
+            self.young.len() <= UNREGISTERED_MAX / 2,
+            "a full generation is not added to"
+        );
     }
 }
 

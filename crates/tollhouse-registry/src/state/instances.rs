@@ -62,12 +62,14 @@ impl State {
         known: Option<&Instance>,
         now_ms: u64,
     ) -> Instance {
+        // The pulse stays: heartbeats on other threads and the wheel hold it, whichever version is newest.
         let pulse = match known {
             Some(known) => Arc::clone(&known.pulse),
             None => Pulse::new(Arc::clone(&new.id), now_ms),
         };
         let healthy = new.healthy.unwrap_or(true);
         let ttl_seconds = new.ttl_seconds.map(check::ttl_seconds);
+        // What an operator set outlives a client that registers at every start.
         let kept_isolated = known.is_some_and(|known| known.isolated);
         let weight = new.weight.and_then(|weight| u16::try_from(weight).ok());
         Instance {
@@ -114,6 +116,7 @@ impl State {
             }
             None => self.change_view(&instance.service, |view| view.push(Arc::clone(&instance))),
         };
+        debug_assert!(slot.is_some(), "a service is there before its instances");
         let Some(slot) = slot else { return instance };
         let placed = Placed { instance: Arc::clone(&instance), slot };
         self.instances.insert(Arc::clone(&instance.id), placed);
@@ -210,6 +213,12 @@ impl State {
 }
 
 fn recount(total: &mut Counts, before: Counts, after: Counts) {
+    debug_assert!(
+        total.total >= before.total
+            && total.healthy >= before.healthy
+            && total.isolated >= before.isolated,
+        "a part is counted in its sum"
+    );
     total.total = total.total - before.total + after.total;
     total.healthy = total.healthy - before.healthy + after.healthy;
     total.isolated = total.isolated - before.isolated + after.isolated;

@@ -98,6 +98,7 @@ impl State {
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
         let now = change.now_seconds();
+        // A rule that was on has been since then: changing it does not switch it on anew.
         let enabled_at = match before {
             Some(before) if before.enabled || !new.enabled => before.enabled_at,
             _ if new.enabled => now,

@@ -68,6 +68,7 @@ impl State {
             revision: self.next_revision(),
         };
         set(&mut service, what);
+        // All that can be refused comes before the namespace is made: a refusal leaves nothing behind.
         self.held.check(Share::Registrations, 0, service.held_bytes())?;
         let record = Record::service(&service)?;
         self.ensure_namespace(&key.namespace, change)?;
@@ -84,6 +85,7 @@ impl State {
         let held_before = known.as_ref().map_or(0, |view| view.service.held_bytes());
         self.held.replace(Share::Registrations, held_before, service.held_bytes());
         self.services_revision = self.services_revision.without(before).with(service.revision);
+        // Sums, so that a change costs the same in a namespace of one service and of a hundred thousand.
         let place = self.count(&key.namespace, |namespace| {
             let rest = namespace.services_revision.without(before);
             namespace.services_revision = rest.with(service.revision);
@@ -148,6 +150,7 @@ impl State {
             namespace.services_revision = namespace.services_revision.without(revision);
             namespace.services.remove(place).and_then(|(_, moved)| moved)
         });
+        // The last of the list has taken the free place.
         if let Some(moved) = moved.flatten() {
             self.services.update(&moved.key, |view| Arc::make_mut(view).place = place);
         }

@@ -41,6 +41,7 @@ pub(super) fn answer(
         return refused(&question.request, Code::NotFoundResource);
     };
     let view = resolved.view;
+    // The alias counts: pointed to another service, the same name must not look unchanged.
     let revision = match resolved.alias {
         Some(alias) => view.revision.with(alias.revision),
         None => view.revision,
@@ -54,6 +55,7 @@ pub(super) fn answer(
     let tail = direction_field(question.request.direction);
     let answer = match resolved.alias {
         Some(alias) => chained(view, alias_head(view, alias), which, tail),
+        // What most clients ask of most services: one piece, encoded once for all of them.
         None if which == Which::All && is_short(view) && tail.is_empty() => {
             Answer::shared(view.encoded.get_or_encode(|| whole(view)).clone())
         }

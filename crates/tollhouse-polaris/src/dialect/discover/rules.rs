@@ -54,6 +54,7 @@ fn put_rules(out: &mut Vec<u8>, kind: RuleKind, set: &RuleSet, name: ServiceRef<
             put_each(out, 1, set);
             put_text(out, 2, &set.revision.to_string());
         }),
+        // Both: of client libraries the older read one rule, the newer a list.
         RuleKind::Lossless => {
             if let Some(first) = set.rules.first() {
                 put_message(out, discover::LOSSLESS, rule_message(first));

@@ -13,7 +13,6 @@ use crate::grpc::service::Outcome;
 use crate::grpc::status::{Code, Status};
 use crate::grpc::stopping::Listener;
 
-/// See the module.
 pub(super) struct Over {
     listener: Listener,
     deadline: Option<Instant>,
@@ -46,7 +45,6 @@ impl Over {
         self.arrival.get_or_insert_with(|| Box::pin(sleep(ARRIVAL_TIMEOUT)));
     }
 
-    /// It is there.
     pub(super) fn has_arrived(&mut self) {
         self.arrival = None;
     }

@@ -172,7 +172,7 @@ impl<'t> Parser<'t> {
     fn nothing_left(&self, tokens: &Tokens) -> Result<(), TemplateError> {
         match tokens.tokens.front() {
             None => Ok(()),
-            Some((token, at)) => Err(self.error(*at, format!("unexpected {}", shown(token)))),
+            Some((token, at)) => Err(self.error(*at, format!("unexpected {}", describe(token)))),
         }
     }
 
@@ -335,7 +335,7 @@ fn push_text(nodes: &mut Vec<Node>, text: &str) {
 }
 
 /// A token, as messages show it.
-fn shown(token: &Token) -> String {
+fn describe(token: &Token) -> String {
     match token {
         Token::Dot => "`.`".into(),
         Token::Field(name) | Token::Chain(name) => format!("`.{name}`"),

@@ -71,7 +71,7 @@ impl Process<'_> {
     /// Says which figures must not be quoted, and why.
     pub(crate) fn print_doubts(&mut self, result: CaseResult) -> Result<(), BenchError> {
         let report = Report { results: vec![result], ..Report::default() };
-        let mut warnings = honesty::judge(&report);
+        let mut warnings = honesty::evaluate(&report);
         warnings.retain(|warning| warning.severity == Severity::Invalid);
         // All other doubts about a run that is too short follow from its length.
         if warnings.iter().any(|warning| warning.rule == DURATION) {

@@ -46,7 +46,7 @@ pub struct Distribution {
 
 impl Distribution {
     /// What a histogram holds.
-    pub fn of(histogram: &Histogram<u64>) -> Self {
+    pub fn from_histogram(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
         }
@@ -105,7 +105,7 @@ impl Distribution {
         for (value, count) in &other.values {
             histogram.saturating_record_n(*value, *count);
         }
-        Self::of(&histogram)
+        Self::from_histogram(&histogram)
     }
 
     /// Whether nothing was recorded and nothing is known.
@@ -123,7 +123,7 @@ mod tests {
         for value in values {
             histogram.saturating_record(value);
         }
-        Distribution::of(&histogram)
+        Distribution::from_histogram(&histogram)
     }
 
     #[test]

@@ -27,13 +27,13 @@ use view::Session;
 
 /// What is to be said about a report: the gravest first, within a weight in the order of the rules.
 /// Warnings that the report already holds are not looked at.
-pub fn judge(report: &Report) -> Vec<Warning> {
-    let session = Session::of(report);
+pub fn evaluate(report: &Report) -> Vec<Warning> {
+    let session = Session::new(report);
     let mut findings = Findings::default();
     for rule in RULES {
         rule(&session, &mut findings);
     }
-    published::judge(report, &mut findings);
+    published::evaluate(report, &mut findings);
     findings.warnings.sort_by_key(|warning| std::cmp::Reverse(warning.severity));
     findings.warnings
 }

@@ -60,7 +60,7 @@ pub struct PlannedCase {
 
 impl Plan {
     /// A plan of one case.
-    pub fn of(mut case: Case) -> Self {
+    pub fn from_case(mut case: Case) -> Self {
         if case.name.is_empty() {
             case.name = case.without_secrets().target;
         }

@@ -11,7 +11,7 @@ use crate::error::BenchError;
 
 pub use limits::{Limits, raise_descriptors};
 pub(crate) use table::DESCRIPTORS_ASIDE;
-pub use table::{Advice, Need, Verdict, judge};
+pub use table::{Advice, Need, Verdict, advise};
 
 /// Checks the machine for so many connections from this process to so many destinations (address and
 /// port). Gives back what the report should mention.
@@ -20,7 +20,7 @@ pub use table::{Advice, Need, Verdict, judge};
 /// When the load cannot be carried at all, with the need, the limit and the command that raises it.
 pub fn check(connections: u64, destinations: u64) -> Result<Vec<Advice>, BenchError> {
     let need = Need { connections, destinations, ..Need::default() };
-    let advice = judge(&need, &Limits::after_raising(need.descriptors_each()));
+    let advice = advise(&need, &Limits::after_raising(need.descriptors_each()));
     if let Some(refused) = advice.iter().find(|advice| advice.verdict == Verdict::TooSmall) {
         return Err(BenchError::Machine(refused.sentence()));
     }

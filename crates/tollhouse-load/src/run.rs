@@ -112,7 +112,7 @@ pub fn run(
     observe: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<CaseResult, BenchError> {
     case.validate()?;
-    let target = Target::of(case)?;
+    let target = Target::try_from_case(case)?;
     match case.protocol() {
         Name::Http1 => run_over::<Http1>(case, &target, settings, observe),
         Name::Http2 => run_over::<Http2>(case, &target, settings, observe),
@@ -172,7 +172,7 @@ fn run_over<P: Protocol>(
     result.processes = processes;
     result.kernel = Some(kernel);
     result.missed_thresholds =
-        case.thresholds.iter().filter_map(|threshold| threshold.judge(&result).err()).collect();
+        case.thresholds.iter().filter_map(|threshold| threshold.evaluate(&result).err()).collect();
     result.notes = notes.into_iter().map(|advice| advice.sentence()).collect();
     Ok(result)
 }

@@ -100,7 +100,7 @@ pub fn run(
         observe(Event::Ended(&result));
         let is_interrupted = result.end == End::Interrupted;
         report.results.push(result);
-        report.warnings = honesty::judge(&report);
+        report.warnings = honesty::evaluate(&report);
         if let Some(path) = &options.save {
             report::save(&report, path)?;
         }
@@ -183,8 +183,8 @@ mod tests {
     #[test]
     fn a_session_keeps_what_it_measured_although_a_later_case_fails() {
         let mock = Mock::start(Behaviour::default()).expect("loopback has ports");
-        let mut plan = Plan::of(short(&format!("http://{}/", mock.address())));
-        plan.cases.extend(Plan::of(short("http://127.0.0.1:1/")).cases);
+        let mut plan = Plan::from_case(short(&format!("http://{}/", mock.address())));
+        plan.cases.extend(Plan::from_case(short("http://127.0.0.1:1/")).cases);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("result.json");
         let options = Options { save: Some(path.clone()), ..Options::default() };
@@ -209,7 +209,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("result.json");
         let options = Options { save: Some(path.clone()), ..Options::default() };
-        let plan = Plan::of(short("http://127.0.0.1:1/"));
+        let plan = Plan::from_case(short("http://127.0.0.1:1/"));
         assert!(run(&plan, &options, &mut |_| ()).is_err());
         assert!(!path.exists());
     }
@@ -220,7 +220,7 @@ mod tests {
         let mut case = short(&format!("http://{}/", mock.address()));
         case.load.requests = None;
         case.load.duration = Some(Duration::from_secs(60));
-        let mut plan = Plan::of(case);
+        let mut plan = Plan::from_case(case);
         plan.repeat = 2;
         let options = Options::default();
         let session = run(&plan, &options, &mut |event| {

@@ -194,7 +194,7 @@ fn finish(suite: Suite, session: &mut Session, options: &Options) -> Result<(), 
     let report = &mut session.report;
     report.suite = Some(suite.name().to_owned());
     report.published = published::rows(suite.name());
-    report.warnings = honesty::judge(report);
+    report.warnings = honesty::evaluate(report);
     match &options.session.save {
         Some(path) => report::save(report, path),
         None => Ok(()),

@@ -54,7 +54,7 @@ impl Target {
     ///
     /// # Errors
     /// What is wrong with the URL, or that the name has no address.
-    pub fn of(case: &Case) -> Result<Self, BenchError> {
+    pub fn try_from_case(case: &Case) -> Result<Self, BenchError> {
         let error = |why: String| BenchError::Target { target: case.target.clone(), why };
         let mut target = parse(&case.target).map_err(error)?;
         target.endpoint = match &case.connect_to {

@@ -270,8 +270,8 @@ mod tests {
         let all = Behaviour {
             latency: Latency { shape: crate::Shape::Normal, ..Behaviour::shenyu().latency },
             statuses: "200=95,503=5".parse().expect("statuses"),
-            error_rate: Share::of(0.01),
-            reset_rate: Share::of(0.002),
+            error_rate: Share::new(0.01),
+            reset_rate: Share::new(0.002),
             body: Body::Echo,
             stall: Some(stall),
             ..Behaviour::default()

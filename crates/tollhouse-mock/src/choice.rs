@@ -18,7 +18,7 @@ impl Share {
     pub const NONE: Share = Share(0.0);
 
     /// A share from 0 to 1; what lies outside becomes the nearest end.
-    pub fn of(part: f64) -> Self {
+    pub fn new(part: f64) -> Self {
         Self(if part.is_nan() { 0.0 } else { part.clamp(0.0, 1.0) })
     }
 
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn verdicts_come_in_the_shares_asked_for() {
         let statuses = "200=75,503=25".parse().expect("statuses");
-        let choice = Choice::new(&statuses, Share::of(0.1), Share::of(0.2));
+        let choice = Choice::new(&statuses, Share::new(0.1), Share::new(0.2));
         let mut random = Random::seeded(11);
         let mut counts = [0_u32; 4];
         for _ in 0..100_000 {

@@ -51,7 +51,7 @@ impl Counter {
 }
 
 impl Totals {
-    pub(super) fn of<'a>(workers: impl Iterator<Item = &'a Counts>) -> Self {
+    pub(super) fn sum<'a>(workers: impl Iterator<Item = &'a Counts>) -> Self {
         workers.fold(Totals::default(), |sum, counts| {
             // Read first, so that it is not ahead of what was accepted.
             let ended = counts.connections_ended.get();
@@ -81,7 +81,7 @@ mod tests {
             counts.requests.add_one();
         }
         workers[1].connections_ended.add_one();
-        let totals = Totals::of(workers.iter());
+        let totals = Totals::sum(workers.iter());
         assert_eq!((totals.connections, totals.connections_open, totals.requests), (2, 1, 2));
     }
 }

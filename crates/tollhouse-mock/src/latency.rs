@@ -220,7 +220,7 @@ mod tests {
         (0..100_000).map(|_| sampler.sample_ns(&mut random) as f64 / MS_NS).collect()
     }
 
-    fn of(shape: Shape, spread: Option<Duration>) -> Latency {
+    fn shaped(shape: Shape, spread: Option<Duration>) -> Latency {
         Latency { mean: 20 * MS, shape, spread, max: None }
     }
 
@@ -236,7 +236,7 @@ mod tests {
             (Shape::LogNormal, None, 20.0, 10.0),
             (Shape::Exponential, None, 20.0, 20.0),
         ] {
-            let samples = samples(of(shape, spread));
+            let samples = samples(shaped(shape, spread));
             let count = samples.len() as f64;
             let found = samples.iter().sum::<f64>() / count;
             let squares = samples.iter().map(|sample| (sample - found).powi(2)).sum::<f64>();
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_lognormal_median_lies_below_its_mean() {
-        let mut samples = samples(of(Shape::LogNormal, Some(20 * MS)));
+        let mut samples = samples(shaped(Shape::LogNormal, Some(20 * MS)));
         samples.sort_by(f64::total_cmp);
         // exp(mu) with sigma² = ln 2.
         let median = samples[samples.len() / 2];
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn no_sample_leaves_its_bounds() {
         for shape in [Shape::Uniform, Shape::Normal, Shape::LogNormal, Shape::Exponential] {
-            let latency = Latency { max: Some(25 * MS), ..of(shape, Some(20 * MS)) };
+            let latency = Latency { max: Some(25 * MS), ..shaped(shape, Some(20 * MS)) };
             let latency = if shape == Shape::Exponential {
                 Latency { spread: None, ..latency }
             } else {
@@ -274,12 +274,12 @@ mod tests {
 
     #[test]
     fn contradictions_are_named() {
-        let zero = Latency { mean: Duration::ZERO, ..of(Shape::Normal, None) };
-        let capped = Latency { max: Some(MS), ..of(Shape::Normal, None) };
+        let zero = Latency { mean: Duration::ZERO, ..shaped(Shape::Normal, None) };
+        let capped = Latency { max: Some(MS), ..shaped(Shape::Normal, None) };
         for (latency, key) in [
-            (of(Shape::Fixed, Some(MS)), "latency-spread:"),
-            (of(Shape::Exponential, Some(MS)), "latency-spread:"),
-            (of(Shape::Uniform, Some(21 * MS)), "latency-spread:"),
+            (shaped(Shape::Fixed, Some(MS)), "latency-spread:"),
+            (shaped(Shape::Exponential, Some(MS)), "latency-spread:"),
+            (shaped(Shape::Uniform, Some(21 * MS)), "latency-spread:"),
             (zero, "latency-distribution:"),
             (capped, "latency-max:"),
             (Latency::fixed(2 * LATENCY_MAX), "latency:"),

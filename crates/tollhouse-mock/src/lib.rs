@@ -107,7 +107,7 @@ impl Mock {
 
     /// All that is counted.
     pub fn totals(&self) -> Totals {
-        Totals::of(self.shared.counts.iter())
+        Totals::sum(self.shared.counts.iter())
     }
 
     /// How many threads serve.

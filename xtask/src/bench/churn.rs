@@ -64,9 +64,9 @@ fn measure(plan: &Plan, contender: &Contender<'_>, origin_port: u16) -> Result<V
         changing.push(turn_beside_writer(plan, contender, &watched, origin_port)?);
     }
     Ok(vec![
-        Row::of("no change, nothing written", &quiet),
-        Row::of("no change, file written elsewhere", &beside),
-        Row::of("50 changes a second", &changing),
+        Row::from_samples("no change, nothing written", &quiet),
+        Row::from_samples("no change, file written elsewhere", &beside),
+        Row::from_samples("50 changes a second", &changing),
     ])
 }
 

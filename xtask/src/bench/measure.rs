@@ -52,7 +52,7 @@ pub(crate) fn in_rounds(plan: &Plan, contenders: &[Contender<'_>]) -> Result<Vec
         }
     }
     let rows = contenders.iter().zip(&samples);
-    Ok(rows.map(|(contender, kept)| Row::of(&contender.label, kept)).collect())
+    Ok(rows.map(|(contender, kept)| Row::from_samples(&contender.label, kept)).collect())
 }
 
 /// What a comparison of contenders under load at the same time found.
@@ -87,7 +87,7 @@ pub(crate) fn concurrently(plan: &Plan, contenders: &[Contender<'_>]) -> Result<
         }
     }
     let rows = contenders.iter().zip(&samples);
-    let rows = rows.map(|(contender, kept)| Row::of(&contender.label, kept)).collect();
+    let rows = rows.map(|(contender, kept)| Row::from_samples(&contender.label, kept)).collect();
     Ok(Concurrent { rows, cpu_by_round })
 }
 
@@ -129,7 +129,7 @@ impl Contender<'_> {
 
 impl Row {
     /// The medians of a contender's samples.
-    pub(crate) fn of(label: &str, samples: &[Sample]) -> Self {
+    pub(crate) fn from_samples(label: &str, samples: &[Sample]) -> Self {
         let median_of = |value: fn(&Sample) -> f64| median(samples.iter().map(value).collect());
         Self {
             label: label.to_owned(),
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn medians_forgive_one_bad_round_errors_do_not() {
-        let row = Row::of("a", &[sample(100.0, 0), sample(9000.0, 2), sample(120.0, 0)]);
+        let row = Row::from_samples("a", &[sample(100.0, 0), sample(9000.0, 2), sample(120.0, 0)]);
         assert_eq!((row.p99_us, row.cpu_us_per_request, row.errors), (120.0, 12.0, 2));
     }
 
@@ -185,7 +185,7 @@ mod tests {
     fn ratios_are_taken_within_a_round() {
         // The second round met a machine of half the speed, which neither contender is to blame for.
         let measured = Concurrent {
-            rows: ["a", "b"].map(|label| Row::of(label, &[sample(1.0, 0)])).into(),
+            rows: ["a", "b"].map(|label| Row::from_samples(label, &[sample(1.0, 0)])).into(),
             cpu_by_round: vec![vec![8.0, 10.0], vec![16.0, 20.0], vec![9.0, 10.0]],
         };
         assert_eq!(measured.ratio("a", "b"), Some(0.8));

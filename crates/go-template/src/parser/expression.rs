@@ -6,7 +6,7 @@ use super::super::function::{self, Function};
 use super::super::lexer::Token;
 use super::super::node::{Call, Operand, Pipeline, TimePart, VARIABLES};
 use super::super::{Functions, TemplateError};
-use super::{Parser, Tokens, shown};
+use super::{Parser, Tokens, describe};
 
 impl Parser<'_> {
     pub(super) fn pipeline(&mut self, tokens: &mut Tokens) -> Result<Pipeline, TemplateError> {
@@ -40,7 +40,7 @@ impl Parser<'_> {
             return match tokens.peek() {
                 None | Some(Token::Pipe | Token::Close) => Ok(operand),
                 Some(token) => {
-                    let why = format!("unexpected {}; only functions take values", shown(token));
+                    let why = format!("unexpected {}; only functions take values", describe(token));
                     Err(self.error(tokens.at, why))
                 }
             };
@@ -104,7 +104,7 @@ impl Parser<'_> {
                 }
                 Operand::Nested(Box::new(inner))
             }
-            other => return Err(self.error(at, format!("unexpected {}", shown(&other)))),
+            other => return Err(self.error(at, format!("unexpected {}", describe(&other)))),
         };
         self.chained(operand, tokens, may_format)
     }

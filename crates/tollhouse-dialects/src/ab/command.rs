@@ -20,7 +20,7 @@ pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchE
         file::check_writable(path)?;
     }
     process.print(&output::opening(&command))?;
-    let mut heartbeat = Heartbeat::of(&command);
+    let mut heartbeat = Heartbeat::for_command(&command);
     let result = process.measure(&command.case, |progress, process| {
         if progress.last_failure.is_some_and(|failure| command.ends_on(failure)) {
             process.stop.stop();

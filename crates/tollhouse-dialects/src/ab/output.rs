@@ -27,8 +27,8 @@ pub fn opening(command: &AbCommand) -> String {
 
 /// What is printed after it.
 pub fn text(command: &AbCommand, result: &CaseResult) -> String {
-    let summary = Summary::of(command, result);
-    let times = Times::of(result);
+    let summary = Summary::new(command, result);
+    let times = Times::from_result(result);
     let mut out = String::new();
     if !has_progress(command) {
         out.push_str("..done\n");
@@ -47,7 +47,7 @@ pub fn text(command: &AbCommand, result: &CaseResult) -> String {
 
 /// Percentages from 0 to 100, each with the milliseconds within which so many were served.
 pub fn csv(result: &CaseResult) -> String {
-    let times = Times::of(result);
+    let times = Times::from_result(result);
     let mut out = String::from("Percentage served,Time in ms\n");
     for percent in 0..=100 {
         out.push_str(&format!("{percent},{:.3}\n", times.percentile_ns(percent) / 1e6));
@@ -72,7 +72,7 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// For a command; `None` when it asks for none.
-    pub fn of(command: &AbCommand) -> Option<Self> {
+    pub fn for_command(command: &AbCommand) -> Option<Self> {
         let step = (command.requests / PROGRESS_LINES).max(PROGRESS_STEP_MIN);
         has_progress(command).then_some(Self { step, next: step })
     }

@@ -30,7 +30,7 @@ pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchE
         stop: process.stop.clone(),
         ..Options::default()
     };
-    let session = session::run(&Plan::of(command.case), &options, &mut |_| ())?;
+    let session = session::run(&Plan::from_case(command.case), &options, &mut |_| ())?;
     let text = text(&session.report, &command.options);
     match &command.options.output {
         Some(path) => file::write_text(path, &text)?,

@@ -17,11 +17,11 @@ use figures::Figures;
 /// The text of a format. The page ([`Format::Html`]) is our own ([`tollhouse_load::report::html`]); asked for it,
 /// this gives the summary.
 pub fn text(result: &CaseResult, options: &GhzOptions) -> String {
-    let figures = Figures::of(result, options);
+    let figures = Figures::new(result, options);
     match options.format {
         Format::Summary | Format::Html => summary::text(&figures),
         Format::Csv => summary::csv(&figures),
-        Format::Json => go_template::golang::json::to_text(&json::Report::of(&figures)),
+        Format::Json => go_template::golang::json::to_text(&json::Report::from_figures(&figures)),
         Format::Prometheus => prometheus::text(&figures),
     }
 }

@@ -128,7 +128,7 @@ pub fn parse(tool: Tool, arguments: &[String]) -> Result<Asked<WrkCommand>, Benc
             env!("CARGO_PKG_VERSION")
         )));
     }
-    let values = Values::of(&line).map_err(refuse)?;
+    let values = Values::parse(&line).map_err(refuse)?;
     let url = target(&line).map_err(refuse)?;
     values.check(tool).map_err(refuse)?;
     Ok(Asked::Run(values.into_command(tool, url)?))
@@ -147,7 +147,7 @@ struct Values {
 }
 
 impl Values {
-    fn of(line: &Line) -> Result<Self, String> {
+    fn parse(line: &Line) -> Result<Self, String> {
         let mut values = Self {
             connections: 10,
             threads: 2,

@@ -124,7 +124,7 @@ fn corrected(result: &CaseResult) -> Distribution {
         return result.response_time.clone();
     }
     let interval_ns = (result.elapsed_ns / per_connection).max(1);
-    Distribution::of(&result.response_time.to_histogram().clone_correct(interval_ns))
+    Distribution::from_histogram(&result.response_time.to_histogram().clone_correct(interval_ns))
 }
 
 /// The share of times within one standard deviation of the mean; `None` without times.

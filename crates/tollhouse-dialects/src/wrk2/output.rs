@@ -79,7 +79,7 @@ mod tests {
         for value in values_us {
             histogram.record(value * 1_000).expect("in range");
         }
-        Distribution::of(&histogram)
+        Distribution::from_histogram(&histogram)
     }
 
     fn result() -> CaseResult {

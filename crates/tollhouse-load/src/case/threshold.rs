@@ -129,8 +129,8 @@ impl Threshold {
     ///
     /// # Errors
     /// The condition with what was seen, such as `p99 < 50ms: 61.3ms`.
-    pub fn judge(&self, result: &CaseResult) -> Result<(), String> {
-        let seen = self.metric.of(result).filter(|seen| !seen.is_nan());
+    pub fn evaluate(&self, result: &CaseResult) -> Result<(), String> {
+        let seen = self.metric.value(result).filter(|seen| !seen.is_nan());
         let Some(seen) = seen else {
             return Err(format!("{self}: was not measured"));
         };
@@ -140,13 +140,13 @@ impl Threshold {
             Comparison::Greater => seen > self.bound,
             Comparison::GreaterOrEqual => seen >= self.bound,
         };
-        if is_met { Ok(()) } else { Err(format!("{self}: {}", self.metric.shown(seen))) }
+        if is_met { Ok(()) } else { Err(format!("{self}: {}", self.metric.format(seen))) }
     }
 }
 
 impl Metric {
     /// The figure in a result, in the unit of bounds.
-    fn of(self, result: &CaseResult) -> Option<f64> {
+    fn value(self, result: &CaseResult) -> Option<f64> {
         let times = result.headline();
         let any = |figure: f64| (!times.is_empty()).then_some(figure);
         match self {
@@ -164,7 +164,7 @@ impl Metric {
         }
     }
 
-    fn shown(self, seen: f64) -> String {
+    fn format(self, seen: f64) -> String {
         match self {
             Metric::Percentile(_) | Metric::Mean | Metric::Max => {
                 figure::time(seen).replace(' ', "")
@@ -248,16 +248,16 @@ mod tests {
             ("failure_rate < 1%", Err("failure_rate < 1%: 2.5%")),
             ("failures < 25", Err("failures < 25: 25")),
         ] {
-            let judged = text.parse::<Threshold>().expect(text).judge(&result);
-            assert_eq!(judged, expected.map_err(str::to_owned), "{text}");
+            let evaluated = text.parse::<Threshold>().expect(text).evaluate(&result);
+            assert_eq!(evaluated, expected.map_err(str::to_owned), "{text}");
         }
     }
 
     #[test]
     fn a_run_without_a_single_answer_meets_no_condition_on_answers() {
         for text in ["p99 < 1s", "mean < 1s", "max < 1s", "failure_rate < 1%", "goodput > 0"] {
-            let judged = text.parse::<Threshold>().expect(text).judge(&CaseResult::default());
-            assert!(judged.is_err(), "{text}");
+            let evaluated = text.parse::<Threshold>().expect(text).evaluate(&CaseResult::default());
+            assert!(evaluated.is_err(), "{text}");
         }
     }
 

@@ -29,18 +29,18 @@ impl Case {
         let parsed = target::parse(&self.target)
             .map_err(|why| BenchError::Target { target: self.target.clone(), why })?;
         let protocol = self.protocol();
-        let judge = || {
-            self.load.judge(protocol)?;
-            self.judge_protocol(protocol)?;
-            self.http.judge()?;
-            self.checks.judge(protocol)?;
-            self.tls.judge(parsed.is_tls)
+        let validate = || {
+            self.load.validate(protocol)?;
+            self.validate_protocol(protocol)?;
+            self.http.validate()?;
+            self.checks.validate(protocol)?;
+            self.tls.validate(parsed.is_tls)
         };
-        judge().map_err(|(key, why)| BenchError::Case { key: key.to_owned(), why })
+        validate().map_err(|(key, why)| BenchError::Case { key: key.to_owned(), why })
     }
 
     /// Whether the parts that belong to one protocol go with this one.
-    fn judge_protocol(&self, protocol: Protocol) -> Found {
+    fn validate_protocol(&self, protocol: Protocol) -> Found {
         let is_http = matches!(protocol, Protocol::Http1 | Protocol::Http2);
         match (&self.grpc, protocol) {
             (None, Protocol::Grpc) => {
@@ -85,7 +85,7 @@ impl Case {
 }
 
 impl Load {
-    fn judge(&self, protocol: Protocol) -> Found {
+    fn validate(&self, protocol: Protocol) -> Found {
         let count = |key, value: usize, max: usize| {
             let is_fit = (1..=max).contains(&value);
             if is_fit { Ok(()) } else { Err((key, format!("is {value}; write 1 to {max}"))) }
@@ -118,7 +118,7 @@ impl Load {
 }
 
 impl HttpRequest {
-    fn judge(&self) -> Found {
+    fn validate(&self) -> Found {
         if !is_token(&self.method) {
             return Err((
                 "http.method",
@@ -148,7 +148,7 @@ impl HttpRequest {
 }
 
 impl Checks {
-    fn judge(&self, protocol: Protocol) -> Found {
+    fn validate(&self, protocol: Protocol) -> Found {
         let statuses = match protocol {
             Protocol::Grpc => GRPC_STATUSES,
             _ => HTTP_STATUSES,
@@ -180,7 +180,7 @@ impl Checks {
 }
 
 impl TlsOptions {
-    fn judge(&self, is_tls: bool) -> Found {
+    fn validate(&self, is_tls: bool) -> Found {
         if self.cert.is_some() != self.key.is_some() {
             return Err(("tls", "cert and key belong together; write both".into()));
         }

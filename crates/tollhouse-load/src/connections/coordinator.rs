@@ -248,7 +248,7 @@ fn given_end(
     ports: u16,
     timeout: Duration,
 ) -> Result<(String, Vec<SocketAddr>), BenchError> {
-    let target = Target::of(&Case::new(url))?;
+    let target = Target::try_from_case(&Case::new(url))?;
     let wrong = |why: &str| BenchError::Target { target: url.to_owned(), why: why.to_owned() };
     let Endpoint::Tcp(addresses) = &target.endpoint else {
         return Err(wrong("is no TCP address; write host:port"));

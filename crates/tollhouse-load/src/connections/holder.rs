@@ -187,8 +187,8 @@ impl Holder {
     pub(super) fn done(&self) -> Done {
         Done {
             tally: self.tally(),
-            connect: Distribution::of(&self.connect.borrow()),
-            ping: Distribution::of(&self.answered.borrow()),
+            connect: Distribution::from_histogram(&self.connect.borrow()),
+            ping: Distribution::from_histogram(&self.answered.borrow()),
         }
     }
 }

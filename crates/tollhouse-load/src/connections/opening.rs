@@ -39,7 +39,7 @@ impl Opener {
         case.tls = order.tls.clone();
         // The addresses are known already: only the URL is taken apart.
         case.connect_to = order.destinations.first().map(ToString::to_string);
-        let target = Target::of(&case)?;
+        let target = Target::try_from_case(&case)?;
         Ok(Self {
             connector: Connector::new(&case, &target, &[])?,
             destinations: order.destinations.clone(),

@@ -110,19 +110,19 @@ impl Parts {
             .spawn(move || listen(index, output, &sender))
             .map_err(failed)?;
         let line = serde_json::to_string(order).map_err(|error| failed(error.into()))?;
-        let told = part.input.as_mut().map_or(Ok(()), |input| tell(input, &line));
+        let written = part.input.as_mut().map_or(Ok(()), |input| write_line(input, &line));
         // Kept also when the order did not arrive, so that it is ended.
         self.parts.push(part);
-        told.map_err(failed)
+        written.map_err(failed)
     }
 
     /// Waits until all of a role are ready; gives back where they listen.
     pub(super) fn wait_ready(&mut self, role: Role) -> Result<Vec<SocketAddr>, BenchError> {
         let deadline = Instant::now() + READY_TIMEOUT;
-        while self.of(role).any(|part| !part.is_ready) {
+        while self.with_role(role).any(|part| !part.is_ready) {
             let left = deadline.saturating_duration_since(Instant::now());
             let heard = self.hear(left)?;
-            if !heard || self.of(role).any(|part| part.has_ended) {
+            if !heard || self.with_role(role).any(|part| part.has_ended) {
                 return Err(BenchError::Machine(format!(
                     "a {} process did not become ready; its message is above",
                     role.as_str()
@@ -136,7 +136,7 @@ impl Parts {
     pub(super) fn go(&mut self) -> Result<(), BenchError> {
         for part in &mut self.parts {
             let Some(input) = &mut part.input else { continue };
-            tell(input, GO).map_err(|error| BenchError::System {
+            write_line(input, GO).map_err(|error| BenchError::System {
                 doing: "telling a process to begin".into(),
                 error,
             })?;
@@ -167,37 +167,37 @@ impl Parts {
         Ok(true)
     }
 
-    fn of(&self, role: Role) -> impl Iterator<Item = &Part> {
+    fn with_role(&self, role: Role) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(move |part| part.role == role)
     }
 
     /// The numbers of the processes of a role.
     pub(super) fn pids(&self, role: Role) -> Vec<u32> {
-        self.of(role).map(|part| part.pid).collect()
+        self.with_role(role).map(|part| part.pid).collect()
     }
 
     /// How many of a role were started.
     pub(super) fn count(&self, role: Role) -> u64 {
-        self.of(role).count() as u64
+        self.with_role(role).count() as u64
     }
 
     /// The counts of all of a role.
     pub(super) fn tally(&self, role: Role) -> Tally {
         let mut sum = Tally::default();
-        self.of(role).for_each(|part| sum.add(&part.tally));
+        self.with_role(role).for_each(|part| sum.add(&part.tally));
         sum
     }
 
     /// Whether one of a role has ended although nobody told it to.
     pub(super) fn any_ended(&self, role: Role) -> bool {
-        self.of(role).any(|part| part.has_ended)
+        self.with_role(role).any(|part| part.has_ended)
     }
 
     /// Ends all of a role and gives back their last words. One that does not end in time is killed.
     pub(super) fn end(&mut self, role: Role) -> Vec<Done> {
         self.parts.iter_mut().filter(|part| part.role == role).for_each(|part| part.input = None);
         let deadline = Instant::now() + END_TIMEOUT;
-        while self.of(role).any(|part| !part.has_ended) {
+        while self.with_role(role).any(|part| !part.has_ended) {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.hear(left) {
                 Ok(true) => {}
@@ -290,7 +290,7 @@ fn listen(index: usize, output: Box<dyn Read + Send>, sender: &SyncSender<(usize
 }
 
 /// Writes one line.
-fn tell(output: &mut dyn Write, line: &str) -> io::Result<()> {
+fn write_line(output: &mut dyn Write, line: &str) -> io::Result<()> {
     output.write_all(line.as_bytes())?;
     output.write_all(b"\n")?;
     output.flush()

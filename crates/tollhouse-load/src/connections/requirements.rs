@@ -2,7 +2,7 @@
 
 use crate::connections::plan::{End, PROCESSES_MAX, Plan, port_run};
 use crate::error::BenchError;
-use crate::preflight::{Advice, DESCRIPTORS_ASIDE, Limits, Need, Verdict, judge};
+use crate::preflight::{Advice, DESCRIPTORS_ASIDE, Limits, Need, Verdict, advise};
 
 /// What an idle connection costs one end: measured 5 KiB in the kernel and 1 to 2 KiB in its process,
 /// with some reserve.
@@ -60,7 +60,7 @@ fn rows(plan: &Plan, limits: &Limits) -> Result<Vec<Row>, BenchError> {
         bytes_each: if is_tls { BYTES_EACH_TLS } else { BYTES_EACH },
         ends: if matches!(plan.end, End::Own(_)) { 2 } else { 1 },
     };
-    let mut rows = judge(&need, limits);
+    let mut rows = advise(&need, limits);
     let servers = plan.servers(limits);
     rows.insert(0, processes(need.processes, servers, limits));
     if let End::Own(listen) = &plan.end {

@@ -250,7 +250,7 @@ pub fn limits(rows: &[Row], paint: Paint) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preflight::{Advice, Limits, Need, judge};
+    use crate::preflight::{Advice, Limits, Need, advise};
     use crate::result::{Counts, FirstError, HeldCost};
 
     fn result() -> CaseResult {
@@ -324,7 +324,8 @@ mod tests {
             tracked_free: None,
             memory_bytes: 8 << 30,
         };
-        let rows: Vec<Advice> = judge(&Need { connections: 5_000, ..Need::default() }, &limits_now);
+        let rows: Vec<Advice> =
+            advise(&Need { connections: 5_000, ..Need::default() }, &limits_now);
         let text = limits(&rows, Paint::Plain).join("\n");
         for part in ["TOO SMALL", "prlimit --pid $$ --nofile=5100:5100", "tight", "somaxconn=5000"]
         {

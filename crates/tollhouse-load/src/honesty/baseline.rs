@@ -27,7 +27,7 @@ pub(super) fn below_direct(session: &Session<'_>, findings: &mut Findings) {
         let below = percentiles_below(group, direct);
         let Some(worst) = below.iter().map(|found| found.share).reduce(f64::max) else { continue };
         let severity = if worst > BELOW_CAUTION { Severity::Invalid } else { Severity::Caution };
-        let shown: Vec<String> = below.iter().map(Below::shown).collect();
+        let shown: Vec<String> = below.iter().map(Below::describe).collect();
         findings.about(
             group.first(),
             "below-direct",
@@ -51,7 +51,7 @@ struct Below {
 }
 
 impl Below {
-    fn shown(&self) -> String {
+    fn describe(&self) -> String {
         format!(
             "p{} is {} < {}",
             self.percent,
@@ -79,7 +79,7 @@ fn percentiles_below(group: &Group<'_>, direct: &Group<'_>) -> Vec<Below> {
 
 fn percentile(group: &Group<'_>, percent: f64) -> Option<Spread> {
     let of_run = |run: &&CaseResult| run.headline().percentile_ns(percent).map(|ns| ns as f64);
-    Spread::of(group.runs.iter().filter_map(of_run))
+    Spread::from_values(group.runs.iter().filter_map(of_run))
 }
 
 /// The direct case that bounds a gateway's from below: in an open loop that of the same rate; in a closed

@@ -48,7 +48,7 @@ pub(super) fn outlier(session: &Session<'_>, findings: &mut Findings) {
 }
 
 fn rate(group: &Group<'_>) -> Option<Spread> {
-    Spread::of(group.runs.iter().map(|run| run.goodput).filter(|rate| *rate > 0.0))
+    Spread::from_values(group.runs.iter().map(|run| run.goodput).filter(|rate| *rate > 0.0))
 }
 
 /// Cases of one subject with ever more connections, in the order of measuring; a new row begins where

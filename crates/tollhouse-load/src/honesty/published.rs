@@ -6,12 +6,12 @@ use super::{Findings, RULES_OF_TABLES, Severity};
 use crate::report::Report;
 
 /// Judges the figures that were published about the same cases.
-pub(super) fn judge(report: &Report, findings: &mut Findings) {
+pub(super) fn evaluate(report: &Report, findings: &mut Findings) {
     if report.published.is_empty() {
         return;
     }
     let table = Report { results: report.published.clone(), ..Report::default() };
-    let session = Session::of(&table);
+    let session = Session::new(&table);
     let mut raised = Findings::default();
     for rule in RULES_OF_TABLES {
         rule(&session, &mut raised);

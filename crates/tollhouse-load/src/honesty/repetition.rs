@@ -88,5 +88,5 @@ pub(super) fn repetitions(session: &Session<'_>, findings: &mut Findings) {
 }
 
 fn rates(group: &Group<'_>) -> Option<Spread> {
-    Spread::of(group.runs.iter().map(|run| run.goodput).filter(|rate| *rate > 0.0))
+    Spread::from_values(group.runs.iter().map(|run| run.goodput).filter(|rate| *rate > 0.0))
 }

@@ -48,8 +48,8 @@ fn trends(result: &CaseResult, findings: &mut Findings) {
         (interval.p50_ns > 0).then_some(interval.p50_ns as f64)
     }));
     let found: Vec<String> = [
-        rates.map(|trend| trend.shown("the rate", figure::rate)),
-        times.map(|trend| trend.shown("p50", figure::time)),
+        rates.map(|trend| trend.describe("the rate", figure::rate)),
+        times.map(|trend| trend.describe("p50", figure::time)),
     ]
     .into_iter()
     .flatten()
@@ -89,7 +89,7 @@ struct Trend {
 }
 
 impl Trend {
-    fn shown(&self, what: &str, shown: impl Fn(f64) -> String) -> String {
+    fn describe(&self, what: &str, shown: impl Fn(f64) -> String) -> String {
         let verb = if self.to > self.from { "rises" } else { "falls" };
         format!("{what} {verb} from {} to {}", shown(self.from), shown(self.to))
     }

@@ -22,7 +22,7 @@ fn times(count: u64) -> Distribution {
     for step in 0..1_000 {
         histogram.saturating_record_n(MEAN_NS - 500_000 + step * 1_000, count / 1_000);
     }
-    Distribution::of(&histogram)
+    Distribution::from_histogram(&histogram)
 }
 
 /// The times of a whole run; made once, since every row of every table takes eighteen of them.
@@ -148,15 +148,15 @@ fn session(run: fn(&str, u32) -> CaseResult) -> Report {
 }
 
 fn of_rule(report: &Report, rule: &str) -> Vec<Warning> {
-    judge(report).into_iter().filter(|warning| warning.rule == rule).collect()
+    evaluate(report).into_iter().filter(|warning| warning.rule == rule).collect()
 }
 
 #[test]
 fn a_careful_session_is_told_only_that_it_ran_on_one_machine() {
-    let rules = |report| judge(&report).into_iter().map(|it| it.rule).collect::<Vec<_>>();
+    let rules = |report| evaluate(&report).into_iter().map(|it| it.rule).collect::<Vec<_>>();
     assert_eq!(rules(session(run)), ["shared-machine"]);
     assert_eq!(rules(session(closed)), ["shared-machine", "closed-loop"]);
-    assert!(judge(&Report::default()).is_empty());
+    assert!(evaluate(&Report::default()).is_empty());
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn the_gravest_come_first() {
     let mut report = session(closed);
     report.results[4].response_time.percentiles = vec![(50.0, 9_000_000), (99.0, 8_000_000)];
     report.results[5].counts.failed = 60;
-    let weights: Vec<Severity> = judge(&report).into_iter().map(|it| it.severity).collect();
+    let weights: Vec<Severity> = evaluate(&report).into_iter().map(|it| it.severity).collect();
     assert!(weights.is_sorted_by(|left, right| left >= right), "{weights:?}");
     assert_eq!(weights[0], Severity::Invalid);
 }

@@ -29,7 +29,7 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn of(report: &'a Report) -> Self {
+    pub(super) fn new(report: &'a Report) -> Self {
         let mut groups: Vec<Group<'a>> = Vec::new();
         for run in &report.results {
             let known = groups

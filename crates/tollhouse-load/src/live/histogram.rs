@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::distribution::histogram;
 
-    fn shown(values: &[u64]) -> Vec<String> {
+    fn drawn(values: &[u64]) -> Vec<String> {
         let mut histogram = histogram();
         for value in values {
             histogram.saturating_record(*value);
@@ -78,15 +78,15 @@ mod tests {
 
     #[test]
     fn bars_hold_all_times_between_the_shortest_and_the_longest() {
-        assert!(shown(&[]).is_empty());
+        assert!(drawn(&[]).is_empty());
         let values = [1_200_000, 1_900_000, 3_000_000, 12_000_000];
         let expected = ["< 2 ms 0.50", "< 5 ms 0.25", "< 10 ms 0.00", "< 20 ms 0.25"];
-        assert_eq!(shown(&values), expected);
+        assert_eq!(drawn(&values), expected);
     }
 
     #[test]
     fn a_wide_spread_keeps_its_long_end() {
-        let bars = shown(&[1_000, 1_500, 90_000_000_000]);
+        let bars = drawn(&[1_000, 1_500, 90_000_000_000]);
         assert_eq!(bars.len(), BARS_MAX);
         assert_eq!(bars[0], "< 100 ms 0.67");
         assert_eq!(bars[9], "< 100 s 0.33");

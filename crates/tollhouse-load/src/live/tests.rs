@@ -120,7 +120,7 @@ fn planned() -> PlannedCase {
     PlannedCase { subject: "tollhouse".into(), case, watch: Vec::new() }
 }
 
-fn shown(mode: Mode, event_count: u64) -> String {
+fn drawn(mode: Mode, event_count: u64) -> String {
     let fixture = Fixture::new();
     let mut out = Vec::new();
     let planned = planned();
@@ -138,7 +138,7 @@ fn shown(mode: Mode, event_count: u64) -> String {
 
 #[test]
 fn without_a_terminal_there_is_a_line_a_second() {
-    let text = shown(Mode::Lines, 11);
+    let text = drawn(Mode::Lines, 11);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "1 of 2: tollhouse, 600, run 2");
     assert_eq!(lines.len(), 1 + 3 + 1, "{text}");
@@ -150,9 +150,9 @@ fn without_a_terminal_there_is_a_line_a_second() {
 
 #[test]
 fn a_block_is_drawn_over_the_last_one_and_taken_away() {
-    let text = shown(Mode::Block(Paint::Plain), 2);
+    let text = drawn(Mode::Block(Paint::Plain), 2);
     let (shown, after) = text.rsplit_once("\x1b[J").expect("it is cleared");
     assert!(shown.contains("\x1b[7A\r\x1b[2K1 of 2"), "{text:?}");
     assert_eq!(after, "1 of 2: tollhouse, 600, run 2: 20,000/s, p99 –\n");
-    assert_eq!(self::shown(Mode::Quiet, 3), "");
+    assert_eq!(self::drawn(Mode::Quiet, 3), "");
 }

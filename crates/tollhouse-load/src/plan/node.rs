@@ -25,7 +25,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn of(location: Location) -> Self {
+    fn from_location(location: Location) -> Self {
         Self { line: location.line(), column: location.column() }
     }
 }
@@ -84,7 +84,7 @@ fn syntax(error: &serde_saphyr::Error) -> Problem {
     let text = error.to_string();
     // Further lines of the message draw the place, which is in the problem already.
     let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    let at = error.location().map(Place::of).filter(|place| place.line > 0);
+    let at = error.location().map(Place::from_location).filter(|place| place.line > 0);
     let why = match at {
         Some(at) => {
             let suffix = format!(" at line {}, column {}", at.line, at.column);
@@ -130,13 +130,13 @@ fn node(parsed: Spanned<Parsed>, source: &str) -> Node {
             entries
                 .into_iter()
                 .map(|(key, value)| {
-                    let key = Key { at: Place::of(key.referenced), text: key.value };
+                    let key = Key { at: Place::from_location(key.referenced), text: key.value };
                     (key, node(value, source))
                 })
                 .collect(),
         ),
     };
-    Node { at: Place::of(parsed.referenced), kind }
+    Node { at: Place::from_location(parsed.referenced), kind }
 }
 
 impl<'de> Deserialize<'de> for Parsed {

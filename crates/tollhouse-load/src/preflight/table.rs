@@ -100,7 +100,7 @@ impl Advice {
 }
 
 /// All rows, those that matter most first.
-pub fn judge(need: &Need, limits: &Limits) -> Vec<Advice> {
+pub fn advise(need: &Need, limits: &Limits) -> Vec<Advice> {
     let mut rows = vec![descriptors(need, limits), files(need, limits)];
     if need.destinations > 0 {
         rows.push(ports(need, limits));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn rows(need: &Need, limits: &Limits) -> Vec<(&'static str, Verdict)> {
-        let rows = judge(need, limits).into_iter().map(|row| (row.limit, row.verdict));
+        let rows = advise(need, limits).into_iter().map(|row| (row.limit, row.verdict));
         rows.filter(|(_, verdict)| *verdict != Verdict::Enough).collect()
     }
 
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn every_sentence_names_need_limit_and_remedy() {
         let sentences: Vec<String> =
-            judge(&need(2_000_000), &limits()).iter().map(Advice::sentence).collect();
+            advise(&need(2_000_000), &limits()).iter().map(Advice::sentence).collect();
         for (index, parts) in [
             (0, ["2000100 descriptors", "20000 available", "fs.nr_open=2000100"]),
             (1, ["2000100 open files", "1000000 available", "fs.file-max=4000200"]),

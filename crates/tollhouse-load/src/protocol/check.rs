@@ -12,7 +12,7 @@ use crate::protocol::Reply;
 
 /// Compiled checks.
 #[derive(Debug)]
-pub struct Judge {
+pub struct AnswerCheck {
     checks: Checks,
     contains: Option<memmem::Finder<'static>>,
     matches: Option<Regex>,
@@ -20,7 +20,7 @@ pub struct Judge {
     first_body_bytes: OnceLock<u64>,
 }
 
-impl Judge {
+impl AnswerCheck {
     /// Compiles the checks of a case.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Judge {
     /// # Errors
     /// The failure that it is.
     #[inline]
-    pub fn judge(&self, reply: Reply, body: &[u8]) -> Result<(), Failure> {
+    pub fn apply(&self, reply: Reply, body: &[u8]) -> Result<(), Failure> {
         if !self.checks.accepts_status(reply.status) {
             let message = format!("status {}", reply.status);
             return Err(Failure::answered(FailureClass::Status, reply.status, message));
@@ -109,9 +109,9 @@ mod tests {
     use super::*;
 
     fn problem(checks: Checks, status: u16, body: &str) -> Option<String> {
-        let judge = Judge::prepare(&checks).expect("checks");
+        let check = AnswerCheck::prepare(&checks).expect("checks");
         let reply = Reply { status, body_bytes: body.len() as u64 };
-        judge.judge(reply, body.as_bytes()).err().map(|failure| failure.to_string())
+        check.apply(reply, body.as_bytes()).err().map(|failure| failure.to_string())
     }
 
     #[test]
@@ -157,19 +157,20 @@ mod tests {
 
     #[test]
     fn all_bodies_can_be_held_to_the_length_of_the_first() {
-        let judge = Judge::prepare(&Checks { same_length: true, ..Checks::default() });
-        let judge = judge.expect("checks");
+        let check = AnswerCheck::prepare(&Checks { same_length: true, ..Checks::default() });
+        let check = check.expect("checks");
         let reply = |body_bytes| Reply { status: 200, body_bytes };
-        assert!(judge.judge(reply(5), b"").is_ok());
-        assert!(judge.judge(reply(5), b"").is_ok());
-        assert!(judge.judge(reply(6), b"").is_err());
+        assert!(check.apply(reply(5), b"").is_ok());
+        assert!(check.apply(reply(5), b"").is_ok());
+        assert!(check.apply(reply(6), b"").is_err());
     }
 
     #[test]
     fn a_pattern_that_is_none_is_named() {
         let checks = Checks { body_matches: Some("(".into()), ..Checks::default() };
         assert!(
-            Judge::prepare(&checks).is_err_and(|error| error.to_string().contains("body_matches"))
+            AnswerCheck::prepare(&checks)
+                .is_err_and(|error| error.to_string().contains("body_matches"))
         );
     }
 }

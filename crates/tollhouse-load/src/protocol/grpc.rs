@@ -27,7 +27,7 @@ use crate::case::{Case, Checks, GrpcCall};
 use crate::connect::Connector;
 use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
-use crate::protocol::check::Judge;
+use crate::protocol::check::AnswerCheck;
 use crate::protocol::{Lane, Marks, Protocol, Reply, Ticket};
 use crate::target::Target;
 use crate::worker::Worker;
@@ -55,7 +55,7 @@ pub struct Grpc {
     /// How many messages a client stream sends, when no count is given.
     messages_a_call: u64,
     checks: Checks,
-    judge: Judge,
+    check: AnswerCheck,
     answer_bytes_max: usize,
     streams: usize,
     keep_alive: bool,
@@ -89,12 +89,12 @@ impl Protocol for Grpc {
             names: names_of(&method),
             data: Data::prepare(&call, &method)?,
             metadata: Metadata::prepare(case, &call)?,
-            rhythm: Rhythm::of(&call),
+            rhythm: Rhythm::from_call(&call),
             messages: match call.stream_dynamic_messages {
                 true => Messages::EachAnew,
                 false => Messages::OnceACall,
             },
-            judge: Judge::prepare(&case.checks)?,
+            check: AnswerCheck::prepare(&case.checks)?,
             checks: case.checks.clone(),
             streams: case.load.streams,
             keep_alive: case.load.keep_alive,
@@ -108,7 +108,7 @@ impl Protocol for Grpc {
 
     fn lane(self: &Arc<Self>, worker: &Rc<Worker>, index: usize) -> GrpcLane {
         let place = Place { lane: index, streams: self.streams, keep_alive: self.keep_alive };
-        let keeps = if self.judge.reads_body() { Keeps::Last } else { Keeps::Nothing };
+        let keeps = if self.check.reads_body() { Keeps::Last } else { Keeps::Nothing };
         GrpcLane {
             protocol: Arc::clone(self),
             worker: Rc::clone(worker),
@@ -154,7 +154,7 @@ impl Grpc {
     }
 
     /// Judges a whole answer.
-    fn judge(&self, status: &Status, frames: &Frames) -> Result<Reply, Failure> {
+    fn outcome(&self, status: &Status, frames: &Frames) -> Result<Reply, Failure> {
         let code = u16::from(status.code.0);
         let reply = Reply { status: code, body_bytes: frames.message_bytes() };
         let is_accepted = match self.checks.status.as_slice() {
@@ -164,11 +164,11 @@ impl Grpc {
         if !is_accepted {
             return Err(with_code(FailureClass::Status, status.code, &status.message));
         }
-        if !self.judge.reads_body() {
-            return self.judge.judge(reply, &[]).map(|()| reply);
+        if !self.check.reads_body() {
+            return self.check.apply(reply, &[]).map(|()| reply);
         }
         let json = self.json_of(frames.last());
-        self.judge.judge(reply, json.as_bytes()).map(|()| reply)
+        self.check.apply(reply, json.as_bytes()).map(|()| reply)
     }
 
     /// The last message as JSON, for checks on its content; bytes that are no message are no JSON either.
@@ -251,7 +251,7 @@ impl GrpcLane {
         received: Result<End, AnswerError>,
     ) -> Result<Reply, Failure> {
         match received {
-            Ok(End::Status(status)) => protocol.judge(&status, &self.frames),
+            Ok(End::Status(status)) => protocol.outcome(&status, &self.frames),
             // As planned: the generator itself ended the stream.
             Ok(End::Enough) => {
                 let body_bytes = self.frames.message_bytes();

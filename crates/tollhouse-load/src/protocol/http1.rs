@@ -14,7 +14,7 @@ use crate::case::Case;
 use crate::connect::{Connector, Stream};
 use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
-use crate::protocol::check::Judge;
+use crate::protocol::check::AnswerCheck;
 use crate::protocol::request::{Filled, Requests};
 use crate::protocol::{Lane, Marks, Protocol, Reply, Ticket};
 use crate::target::Target;
@@ -26,7 +26,7 @@ use answer::{Answer, FirstHead, Progress};
 pub struct Http1 {
     connector: Connector,
     requests: Requests,
-    judge: Judge,
+    check: AnswerCheck,
     keep_alive: bool,
     first_head: FirstHead,
 }
@@ -38,7 +38,7 @@ impl Protocol for Http1 {
         Ok(Self {
             connector: Connector::new(case, target, &["http/1.1"])?,
             requests: Requests::prepare(case, target)?,
-            judge: Judge::prepare(&case.checks)?,
+            check: AnswerCheck::prepare(&case.checks)?,
             keep_alive: case.load.keep_alive,
             first_head: FirstHead::default(),
         })
@@ -51,7 +51,7 @@ impl Protocol for Http1 {
             index,
             name: format!("w{}c{index}", worker.index),
             filled: Filled::default(),
-            answer: Answer::new(self.judge.reads_body(), Arc::clone(&self.first_head)),
+            answer: Answer::new(self.check.reads_body(), Arc::clone(&self.first_head)),
             connection: None,
         }
     }
@@ -100,7 +100,7 @@ impl Lane for Http1Lane {
         if self.answer.keeps_connection() && protocol.keep_alive {
             self.connection = Some(connection);
         }
-        protocol.judge.judge(reply, self.answer.body())?;
+        protocol.check.apply(reply, self.answer.body())?;
         Ok(reply)
     }
 

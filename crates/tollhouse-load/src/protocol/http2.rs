@@ -17,7 +17,7 @@ use crate::case::Case;
 use crate::connect::Connector;
 use crate::error::BenchError;
 use crate::failure::Failure;
-use crate::protocol::check::Judge;
+use crate::protocol::check::AnswerCheck;
 use crate::protocol::request::Filled;
 use crate::protocol::{Lane, Marks, Protocol, Reply, Ticket};
 use crate::target::Target;
@@ -33,7 +33,7 @@ const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub struct Http2 {
     connector: Connector,
     requests: PreparedRequests,
-    judge: Judge,
+    check: AnswerCheck,
     first_head: OnceLock<Vec<(String, String)>>,
     streams: usize,
     keep_alive: bool,
@@ -46,7 +46,7 @@ impl Protocol for Http2 {
         Ok(Self {
             connector: Connector::new(case, target, &["h2"])?,
             requests: PreparedRequests::prepare(case, target)?,
-            judge: Judge::prepare(&case.checks)?,
+            check: AnswerCheck::prepare(&case.checks)?,
             first_head: OnceLock::new(),
             streams: case.load.streams,
             keep_alive: case.load.keep_alive,
@@ -92,7 +92,7 @@ impl Lane for Http2Lane {
         let outcome = self.carry(ticket, marks).await;
         self.channel.finish(marks);
         let reply = outcome?;
-        self.protocol.judge.judge(reply, &self.body)?;
+        self.protocol.check.apply(reply, &self.body)?;
         Ok(reply)
     }
 
@@ -119,7 +119,7 @@ impl Http2Lane {
         let status = response.status().as_u16();
         self.protocol.first_head.get_or_init(|| lines_of(response.headers()));
         let mut stream = response.into_body();
-        let keeps_body = self.protocol.judge.reads_body();
+        let keeps_body = self.protocol.check.reads_body();
         self.body.clear();
         let mut body_bytes = 0;
         while let Some(data) = stream.data().await {

@@ -87,7 +87,7 @@ impl Requests {
         if listed.is_empty() {
             listed.push(UrlEntry { method: None, url: target.path.clone(), weight: 1 });
         }
-        let wire = Wire::of(case, target);
+        let wire = Wire::new(case, target);
         let turn = list::turn_of(&listed)?;
         let entries = listed.iter().map(|entry| prepare_entry(case, target, &wire, entry, &body));
         Ok(Self { entries: entries.collect::<Result<_, _>>()?, turn, wire })
@@ -262,7 +262,7 @@ mod tests {
     fn prepared(change: impl FnOnce(&mut Case)) -> Result<Requests, BenchError> {
         let mut case = Case::new("http://127.0.0.1:8080/x?y=1");
         change(&mut case);
-        Requests::prepare(&case, &Target::of(&case).expect("target"))
+        Requests::prepare(&case, &Target::try_from_case(&case).expect("target"))
     }
 
     fn text(change: impl FnOnce(&mut Case)) -> String {

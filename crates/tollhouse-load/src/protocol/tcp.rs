@@ -10,7 +10,7 @@ use crate::case::Case;
 use crate::connect::{Connector, Stream};
 use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
-use crate::protocol::check::Judge;
+use crate::protocol::check::AnswerCheck;
 use crate::protocol::{Lane, Marks, Protocol, Reply, Ticket};
 use crate::target::Target;
 use crate::worker::{OpenConnection, Worker};
@@ -19,7 +19,7 @@ use crate::worker::{OpenConnection, Worker};
 pub struct Tcp {
     connector: Connector,
     message: Vec<u8>,
-    judge: Judge,
+    check: AnswerCheck,
     keep_alive: bool,
 }
 
@@ -30,7 +30,7 @@ impl Protocol for Tcp {
         Ok(Self {
             connector: Connector::new(case, target, &[])?,
             message: case.message.clone().into_bytes(),
-            judge: Judge::prepare(&case.checks)?,
+            check: AnswerCheck::prepare(&case.checks)?,
             keep_alive: case.load.keep_alive,
         })
     }
@@ -87,7 +87,7 @@ impl Lane for TcpLane {
             self.connection = Some(connection);
         }
         let reply = Reply { status: 0, body_bytes: self.answer.len() as u64 };
-        self.protocol.judge.judge(reply, &self.answer)?;
+        self.protocol.check.apply(reply, &self.answer)?;
         Ok(reply)
     }
 

@@ -21,7 +21,7 @@ use crate::case::{Case, Checks};
 use crate::connect::{Connector, Stream};
 use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
-use crate::protocol::check::Judge;
+use crate::protocol::check::AnswerCheck;
 use crate::protocol::request::Requests;
 use crate::protocol::{Lane, Marks, Protocol, Reply, Ticket};
 use crate::target::Target;
@@ -46,7 +46,7 @@ pub struct WebSocket {
     message: Vec<u8>,
     /// What comes back must be what was sent, unless the case has checks of its own.
     expects_echo: bool,
-    judge: Judge,
+    check: AnswerCheck,
     keep_alive: bool,
 }
 
@@ -63,7 +63,7 @@ impl Protocol for WebSocket {
             handshake: handshake(case, target)?,
             message: message.as_bytes().to_vec(),
             expects_echo: case.checks == Checks::default(),
-            judge: Judge::prepare(&case.checks)?,
+            check: AnswerCheck::prepare(&case.checks)?,
             keep_alive: case.load.keep_alive,
         })
     }
@@ -151,7 +151,7 @@ impl Lane for WebSocketLane {
             let message = format!("an answer of {} bytes is not the echo", self.answer.len());
             return Err(Failure::new(FailureClass::Check, message));
         }
-        protocol.judge.judge(reply, &self.answer)?;
+        protocol.check.apply(reply, &self.answer)?;
         Ok(reply)
     }
 

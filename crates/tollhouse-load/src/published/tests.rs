@@ -10,7 +10,7 @@ type Expected = (&'static str, &'static str, &'static str);
 
 /// Every warning that is no note, in the order in which they are raised; nothing else may be.
 fn check(report: &Report, expected: &[Expected]) {
-    let warnings = honesty::judge(report);
+    let warnings = honesty::evaluate(report);
     let grave: Vec<&Warning> =
         warnings.iter().filter(|warning| warning.severity > Severity::Note).collect();
     let raised: Vec<_> = grave.iter().map(|it| (it.rule.as_str(), it.about.as_str())).collect();
@@ -22,7 +22,7 @@ fn check(report: &Report, expected: &[Expected]) {
 }
 
 fn notes(report: &Report) -> Vec<String> {
-    let warnings = honesty::judge(report).into_iter();
+    let warnings = honesty::evaluate(report).into_iter();
     warnings.filter(|it| it.severity == Severity::Note).map(|it| it.rule).collect()
 }
 
@@ -126,7 +126,7 @@ fn published_rows_beside_a_measurement_say_where_they_come_from() {
 #[test]
 fn their_doubts_are_one_note_a_rule_when_they_stand_beside_a_measurement() {
     let report = Report { published: rows("ngxway"), ..Report::default() };
-    let warnings = honesty::judge(&report);
+    let warnings = honesty::evaluate(&report);
     let rules: Vec<_> = warnings.iter().map(|it| (it.rule.as_str(), it.severity)).collect();
     assert_eq!(rules, [("published", Severity::Note); 3]);
     assert!(warnings[1].message.contains("p90 46.00 ms > p95 28.00 ms"), "{warnings:?}");

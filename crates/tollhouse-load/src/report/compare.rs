@@ -83,8 +83,8 @@ pub enum Verdict {
 }
 
 impl FigureComparison {
-    fn of(figure: Figure, before: &[&CaseResult], after: &[&CaseResult]) -> Option<Self> {
-        let (before, after) = (figure.of(before)?, figure.of(after)?);
+    fn compare(figure: Figure, before: &[&CaseResult], after: &[&CaseResult]) -> Option<Self> {
+        let (before, after) = (figure.measure(before)?, figure.measure(after)?);
         let verdict = match (before.spread, after.spread) {
             (left, right) if !left.is_repeated() || !right.is_repeated() => Verdict::TooFewRuns,
             (left, right) if left.overlaps(&right) => Verdict::Overlapping,
@@ -185,7 +185,7 @@ fn by_case(report: &Report) -> Vec<Runs<'_>> {
 fn compare_case(key: Key<'_>, before: &[&CaseResult], after: &[&CaseResult]) -> CaseComparison {
     let figures = Figure::ALL
         .into_iter()
-        .filter_map(|figure| FigureComparison::of(figure, before, after))
+        .filter_map(|figure| FigureComparison::compare(figure, before, after))
         .collect();
     CaseComparison {
         subject: key.0.to_owned(),

@@ -96,7 +96,7 @@ mod tests {
         for number in 1..=count {
             histogram.record(number * 10_000).expect("in range");
         }
-        Distribution::of(&histogram)
+        Distribution::from_histogram(&histogram)
     }
 
     #[test]

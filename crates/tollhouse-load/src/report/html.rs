@@ -50,7 +50,7 @@ pub fn render(report: &Report) -> String {
     let subjects = row::subjects(&rows).into_iter().chain(row::subjects(&published));
     let palette = Palette::new(subjects);
     let layout = column::layout(report.suite.as_deref());
-    let charts = Charts::of(&rows, &published, &palette);
+    let charts = Charts::new(&rows, &published, &palette);
     let mut html = Html::default();
     write_head(&mut html, report);
     write_title(&mut html, report);

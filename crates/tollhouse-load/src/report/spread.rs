@@ -18,7 +18,7 @@ pub struct Spread {
 
 impl Spread {
     /// The spread of some figures; `None` of none.
-    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub fn from_values(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
         let (low, high) = (*figures.first()?, *figures.last()?);
@@ -52,17 +52,17 @@ mod tests {
 
     #[test]
     fn the_median_is_the_middle() {
-        assert_eq!(Spread::of([]), None);
-        let odd = Spread::of([3.0, 1.0, 2.0]).expect("three");
+        assert_eq!(Spread::from_values([]), None);
+        let odd = Spread::from_values([3.0, 1.0, 2.0]).expect("three");
         assert_eq!((odd.median, odd.low, odd.high, odd.runs), (2.0, 1.0, 3.0, 3));
-        let even = Spread::of([4.0, 1.0, 2.0, 3.0]).expect("four");
+        let even = Spread::from_values([4.0, 1.0, 2.0, 3.0]).expect("four");
         assert_eq!(even.median, 2.5);
         assert!((even.width() - 1.2).abs() < 1e-9);
     }
 
     #[test]
     fn ranges_that_touch_overlap() {
-        let spread = |figures: [f64; 3]| Spread::of(figures).expect("three");
+        let spread = |figures: [f64; 3]| Spread::from_values(figures).expect("three");
         assert!(spread([1.0, 2.0, 3.0]).overlaps(&spread([3.0, 4.0, 5.0])));
         assert!(!spread([1.0, 2.0, 3.0]).overlaps(&spread([3.1, 4.0, 5.0])));
     }

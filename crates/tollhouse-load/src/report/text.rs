@@ -105,7 +105,7 @@ fn spreads(results: &[CaseResult]) -> Vec<String> {
     for (index, first) in results.iter().enumerate() {
         let runs = || results.iter().filter(|result| key(result) == key(first));
         let is_first = results[..index].iter().all(|before| key(before) != key(first));
-        let Some(spread) = Spread::of(runs().map(|run| run.goodput)) else { continue };
+        let Some(spread) = Spread::from_values(runs().map(|run| run.goodput)) else { continue };
         if is_first && spread.runs > 1 {
             let [median, low, high] = [spread.median, spread.low, spread.high].map(figure::rate);
             let runs = spread.runs;
@@ -192,7 +192,7 @@ const OURS: &str = "tollhouse";
 fn against_peers(results: &[CaseResult], paint: Paint) -> Vec<String> {
     let goodput = |subject: &str, name: &str| {
         let runs = results.iter().filter(|run| run.subject == subject && run.name == name);
-        Spread::of(runs.map(|run| run.goodput)).filter(|spread| spread.median > 0.0)
+        Spread::from_values(runs.map(|run| run.goodput)).filter(|spread| spread.median > 0.0)
     };
     let mut names: Vec<&str> = Vec::new();
     let mut peers: Vec<&str> = Vec::new();

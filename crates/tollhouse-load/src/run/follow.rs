@@ -260,12 +260,12 @@ impl Follower {
         let per_second = |count: u64| count as f64 * 1e9 / elapsed_ns as f64;
         let is_open = self.case.load.pace.is_open();
         let planned = measured.pace().due_before(Duration::from_nanos(elapsed_ns));
-        let headline = Distribution::of(&self.times);
+        let headline = Distribution::from_histogram(&self.times);
         for sample in &mut whole.samples {
             sample.at_ns = sample.at_ns.saturating_sub(start_ns);
         }
         let (response_time, latency) = match is_open {
-            true => (Distribution::of(&whole.times.response), Some(headline)),
+            true => (Distribution::from_histogram(&whole.times.response), Some(headline)),
             false => (headline, None),
         };
         let load = &self.case.load;
@@ -284,9 +284,9 @@ impl Follower {
             goodput: per_second(self.counts.succeeded),
             response_time,
             latency,
-            first_byte: Distribution::of(&whole.times.first_byte),
-            connect: Distribution::of(&whole.times.connect),
-            slip: is_open.then(|| Distribution::of(&whole.times.slip)),
+            first_byte: Distribution::from_histogram(&whole.times.first_byte),
+            connect: Distribution::from_histogram(&whole.times.connect),
+            slip: is_open.then(|| Distribution::from_histogram(&whole.times.slip)),
             loop_delay_ns,
             worker_rates: rate_statistics(&rates),
             series: self.series,

@@ -21,10 +21,10 @@ impl Cores {
         let all = allowed.map_or_else(Vec::new, |set| {
             (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
         });
-        Self::of(all, gateway_max)
+        Self::from_allowed(all, gateway_max)
     }
 
-    fn of(all: Vec<usize>, gateway_max: usize) -> Self {
+    fn from_allowed(all: Vec<usize>, gateway_max: usize) -> Self {
         if all.len() < 2 {
             return Self { gateway: all.clone(), load: all.clone(), all };
         }
@@ -77,10 +77,10 @@ mod tests {
             (8, 8, vec![4, 5, 6, 7], vec![0, 1, 2, 3]),
             (8, 1, vec![7], (0..7).collect()),
         ] {
-            let cores = Cores::of((0..count).collect(), gateway_max);
+            let cores = Cores::from_allowed((0..count).collect(), gateway_max);
             assert_eq!((cores.gateway, cores.load), (gateway, load));
         }
-        let one = Cores::of(vec![3], 1);
+        let one = Cores::from_allowed(vec![3], 1);
         assert_eq!((one.gateway, one.load), (vec![3], vec![3]));
     }
 }

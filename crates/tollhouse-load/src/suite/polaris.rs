@@ -166,7 +166,7 @@ fn prepare(
         environment: Some(stage.environment()),
         ..session::Options::default()
     };
-    let session = session::run(&Plan::of(case), &told, &mut |_| {})?;
+    let session = session::run(&Plan::from_case(case), &told, &mut |_| {})?;
     let failed = session.report.results.iter().map(|result| result.counts.failed).sum::<u64>();
     let stopped = options.session.stop.is_stopped();
     if failed > 0 && !stopped {

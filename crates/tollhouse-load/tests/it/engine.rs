@@ -118,7 +118,8 @@ fn the_mean_of_the_warm_up_and_the_first_head_are_told() {
 
 #[test]
 fn failures_are_counted_by_class_and_message() {
-    let behaviour = Behaviour { error_rate: Share::of(0.5), seed: Some(7), ..Behaviour::default() };
+    let behaviour =
+        Behaviour { error_rate: Share::new(0.5), seed: Some(7), ..Behaviour::default() };
     let mock = mock(behaviour);
     let load = Load { connections: 2, requests: Some(400), ..Load::default() };
     let result = measure(&case(&mock, load)).expect("result");
@@ -132,7 +133,7 @@ fn failures_are_counted_by_class_and_message() {
 
 #[test]
 fn what_cannot_be_measured_is_named_in_one_line() {
-    let resets = mock(Behaviour { reset_rate: Share::of(1.0), ..Behaviour::default() });
+    let resets = mock(Behaviour { reset_rate: Share::new(1.0), ..Behaviour::default() });
     let load = Load { connections: 2, requests: Some(20), ..Load::default() };
     let mut wrong_body = case(&resets, load.clone());
     let healthy = mock(Behaviour::default());

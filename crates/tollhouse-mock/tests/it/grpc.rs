@@ -86,7 +86,7 @@ fn calls_of_every_kind_are_answered() {
 
 #[test]
 fn an_injected_error_is_internal() {
-    let mock = start(Behaviour { error_rate: Share::of(1.0), ..Behaviour::default() });
+    let mock = start(Behaviour { error_rate: Share::new(1.0), ..Behaviour::default() });
     assert_eq!(call_to(&mock, &["a"]), (String::new(), Some("13".into())));
     assert_eq!((mock.requests(), mock.totals().errors), (1, 1));
 }

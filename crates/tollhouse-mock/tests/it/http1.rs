@@ -137,7 +137,7 @@ fn statuses_errors_and_resets_come_in_their_shares() {
     const REQUESTS: u64 = 2_000;
     let mock = start(Behaviour {
         statuses: "200=3,503=1".parse().expect("statuses"),
-        error_rate: Share::of(0.1),
+        error_rate: Share::new(0.1),
         ..Behaviour::default()
     });
     let mut request = "GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(REQUESTS as usize - 1);
@@ -154,7 +154,7 @@ fn statuses_errors_and_resets_come_in_their_shares() {
 
 #[test]
 fn a_reset_is_seen_as_one() {
-    let mock = start(Behaviour { reset_rate: Share::of(1.0), ..Behaviour::default() });
+    let mock = start(Behaviour { reset_rate: Share::new(1.0), ..Behaviour::default() });
     let mut stream = connect(&mock);
     stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").expect("sent");
     let error = stream.read(&mut [0]).expect_err("no answer");

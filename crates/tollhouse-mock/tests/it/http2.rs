@@ -106,7 +106,7 @@ fn long_bodies_pass_both_ways() {
 
 #[test]
 fn a_reset_ends_one_stream() {
-    let mock = start(Behaviour { reset_rate: Share::of(1.0), ..Behaviour::default() });
+    let mock = start(Behaviour { reset_rate: Share::new(1.0), ..Behaviour::default() });
     runtime().block_on(async {
         let mut client = plain(&mock).await;
         for _ in 0..2 {

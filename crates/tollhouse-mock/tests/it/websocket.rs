@@ -79,8 +79,8 @@ fn a_continuation_of_nothing_closes_the_connection() {
 
 #[test]
 fn injected_errors_and_resets_end_the_connection() {
-    for error_rate in [Share::of(1.0), Share::NONE] {
-        let reset_rate = if error_rate == Share::NONE { Share::of(1.0) } else { Share::NONE };
+    for error_rate in [Share::new(1.0), Share::NONE] {
+        let reset_rate = if error_rate == Share::NONE { Share::new(1.0) } else { Share::NONE };
         let mock = start(Behaviour { error_rate, reset_rate, ..Behaviour::default() });
         let url = format!("ws://{}/", mock.address());
         assert!(client(url, connect(&mock)).is_err());

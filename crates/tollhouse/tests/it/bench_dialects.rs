@@ -119,7 +119,7 @@ fn ab_speaks_http_1_0() {
 #[test]
 fn ab_ends_at_a_reset_unless_told_otherwise() {
     let mock =
-        mock(Behaviour { reset_rate: Share::of(0.2), seed: Some(3), ..Behaviour::default() });
+        mock(Behaviour { reset_rate: Share::new(0.2), seed: Some(3), ..Behaviour::default() });
     let target = url(mock.address());
     let Ran { status, text } = run(&mut bench(&format!("ab -q -n 200 -c 2 {target}")));
     assert_eq!(status.code(), Some(2), "{text}");

@@ -12,7 +12,7 @@ pub(super) struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    pub(super) fn of(command: &'a AbCommand, result: &'a CaseResult) -> Self {
+    pub(super) fn new(command: &'a AbCommand, result: &'a CaseResult) -> Self {
         Self { command, result, seconds: result.elapsed_ns as f64 / 1e9 }
     }
 

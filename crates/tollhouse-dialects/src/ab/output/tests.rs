@@ -154,7 +154,7 @@ fn without_single_samples_the_distributions_tell() {
     for sample in &result.samples {
         histogram.record(sample.response_ns).expect("in range");
     }
-    result.response_time = tollhouse_load::distribution::Distribution::of(&histogram);
+    result.response_time = tollhouse_load::distribution::Distribution::from_histogram(&histogram);
     result.samples.clear();
     let text = text(&command("-n 100 -c 10 -k h/"), &result);
     assert!(text.contains("\nProcessing:     1   50  28.9     50     100\n"), "{text}");
@@ -163,14 +163,14 @@ fn without_single_samples_the_distributions_tell() {
 
 #[test]
 fn progress_is_told_ten_times() {
-    let mut heartbeat = Heartbeat::of(&command("-n 5000 h/")).expect("progress");
+    let mut heartbeat = Heartbeat::for_command(&command("-n 5000 h/")).expect("progress");
     assert_eq!(heartbeat.due(499), "");
     assert_eq!(heartbeat.due(1_200), "Completed 500 requests\nCompleted 1000 requests\n");
     assert!(heartbeat.end(5_000).ends_with("Completed 5000 requests\nFinished 5000 requests\n"));
-    let mut heartbeat = Heartbeat::of(&command("-n 160 h/")).expect("progress");
+    let mut heartbeat = Heartbeat::for_command(&command("-n 160 h/")).expect("progress");
     assert_eq!(heartbeat.end(160), "Completed 100 requests\nFinished 160 requests\n");
     for text in ["-n 150 h/", "-q -n 5000 h/"] {
-        assert!(Heartbeat::of(&command(text)).is_none(), "{text}");
+        assert!(Heartbeat::for_command(&command(text)).is_none(), "{text}");
     }
     assert!(opening(&command("-n 5000 h/")).ends_with("(be patient)\n"));
 }

@@ -36,7 +36,7 @@ enum Totals {
 }
 
 impl Times {
-    pub(super) fn of(result: &CaseResult) -> Self {
+    pub(super) fn from_result(result: &CaseResult) -> Self {
         if result.samples.is_empty() || result.samples.len() as u64 != result.counts.completed {
             return Self::of_distributions(result);
         }
@@ -49,10 +49,10 @@ impl Times {
         };
         let totals = sorted(total_ns);
         Self {
-            connect: Row::of(&sorted(|sample| sample.connect_ns)),
-            processing: Row::of(&sorted(|sample| sample.response_ns)),
-            waiting: Row::of(&sorted(|sample| sample.first_byte_ns)),
-            total: Row::of(&totals),
+            connect: Row::from_sorted(&sorted(|sample| sample.connect_ns)),
+            processing: Row::from_sorted(&sorted(|sample| sample.response_ns)),
+            waiting: Row::from_sorted(&sorted(|sample| sample.first_byte_ns)),
+            total: Row::from_sorted(&totals),
             totals: Totals::Each(totals),
         }
     }
@@ -167,7 +167,7 @@ impl Times {
 
 impl Row {
     /// Of sorted times.
-    fn of(sorted: &[u64]) -> Self {
+    fn from_sorted(sorted: &[u64]) -> Self {
         let (Some(min), Some(max)) = (sorted.first(), sorted.last()) else {
             return Self::default();
         };

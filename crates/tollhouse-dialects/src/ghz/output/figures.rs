@@ -62,7 +62,7 @@ pub(super) struct Detail {
 }
 
 impl<'a> Figures<'a> {
-    pub(super) fn of(result: &CaseResult, options: &'a GhzOptions) -> Self {
+    pub(super) fn new(result: &CaseResult, options: &'a GhzOptions) -> Self {
         let details = details(result, options);
         let seen = if details.is_empty() {
             Seen::of_counts(result)

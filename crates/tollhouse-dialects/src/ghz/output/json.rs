@@ -60,7 +60,7 @@ struct Request<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn of(figures: &'a Figures<'a>) -> Self {
+    pub(super) fn from_figures(figures: &'a Figures<'a>) -> Self {
         let latencies = figures.latencies.iter();
         let steps = figures.histogram.iter();
         let requests = figures.details.iter();

@@ -91,7 +91,7 @@ fn without_single_requests_the_distribution_says_the_same() {
     }
     let merged = CaseResult {
         samples: Vec::new(),
-        response_time: tollhouse_load::distribution::Distribution::of(&histogram),
+        response_time: tollhouse_load::distribution::Distribution::from_histogram(&histogram),
         ..single.clone()
     };
     let figures = |result| {

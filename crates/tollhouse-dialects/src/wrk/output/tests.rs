@@ -21,7 +21,7 @@ fn result() -> CaseResult {
             received_bytes: 14_732_000,
             ..Counts::default()
         },
-        response_time: Distribution::of(&histogram),
+        response_time: Distribution::from_histogram(&histogram),
         worker_rates: RateStatistics {
             mean: 24_510.0,
             stdev: 7_570.0,
@@ -91,7 +91,7 @@ fn a_stall_stands_for_the_requests_it_held_up() {
         elapsed_ns: 2_000_000_000,
         concurrency: 1,
         counts: Counts { statuses: [("200".to_owned(), 1_001)].into(), ..Counts::default() },
-        response_time: Distribution::of(&histogram),
+        response_time: Distribution::from_histogram(&histogram),
         ..CaseResult::default()
     };
     let corrected = corrected(&result);

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{LINE_BYTES_MAX, tell};
+use super::{LINE_BYTES_MAX, write_line};
 use crate::connections::holder::Holder;
 use crate::connections::message::{Done, HoldOrder, Order, ServeOrder, Tally, Update};
 use crate::connections::server::{Listening, Server};
@@ -85,12 +85,12 @@ async fn hold(
     output: &mut dyn Write,
 ) -> Result<(), BenchError> {
     let holder = Rc::new(Holder::new(order)?);
-    told(say(output, &Update::Ready(Vec::new())))?;
+    reported(say(output, &Update::Ready(Vec::new())))?;
     if control.recv().await.is_none() {
         return Ok(());
     }
     spawn_local(Rc::clone(&holder).open_all());
-    tell_until_end(control, output, || holder.tally()).await?;
+    report_until_end(control, output, || holder.tally()).await?;
     finish(output, holder.done())
 }
 
@@ -103,13 +103,13 @@ async fn serve(
     for listener in listeners {
         spawn_local(Rc::clone(&server).accept(listener));
     }
-    told(say(output, &Update::Ready(addresses)))?;
-    tell_until_end(control, output, || server.tally()).await?;
+    reported(say(output, &Update::Ready(addresses)))?;
+    report_until_end(control, output, || server.tally()).await?;
     finish(output, server.done())
 }
 
 /// Tells the counts until there is nobody to tell them to.
-async fn tell_until_end(
+async fn report_until_end(
     mut control: mpsc::Receiver<()>,
     output: &mut dyn Write,
     tally: impl Fn() -> Tally,
@@ -120,19 +120,19 @@ async fn tell_until_end(
         tokio::select! {
             biased;
             line = control.recv() => if line.is_none() { return Ok(()) },
-            _ = tick.tick() => told(say(output, &Update::Tally(tally())))?,
+            _ = tick.tick() => reported(say(output, &Update::Tally(tally())))?,
         }
     }
 }
 
 fn finish(output: &mut dyn Write, done: Done) -> Result<(), BenchError> {
-    told(say(output, &Update::Done(Box::new(done))))
+    reported(say(output, &Update::Done(Box::new(done))))
 }
 
 fn say(output: &mut dyn Write, update: &Update) -> io::Result<()> {
-    tell(output, &serde_json::to_string(update)?)
+    write_line(output, &serde_json::to_string(update)?)
 }
 
-fn told(said: io::Result<()>) -> Result<(), BenchError> {
-    said.map_err(|error| BenchError::System { doing: "telling the coordinator".into(), error })
+fn reported(written: io::Result<()>) -> Result<(), BenchError> {
+    written.map_err(|error| BenchError::System { doing: "telling the coordinator".into(), error })
 }

@@ -469,6 +469,6 @@ fn cost_and_environment_are_recorded() {
     assert!(raised[0].message.starts_with(expected), "{raised:?}");
     // A table has none of it, and says so once.
     let table = Report { results: vec![CaseResult::default()], ..Report::default() };
-    let rules: Vec<String> = judge(&table).into_iter().map(|it| it.rule).collect();
+    let rules: Vec<String> = evaluate(&table).into_iter().map(|it| it.rule).collect();
     assert_eq!(rules, ["unknown"]);
 }

@@ -130,7 +130,7 @@ fn json_source(
     method: &MethodDescriptor,
     encoding: Encoding,
 ) -> Result<Source, String> {
-    let templates = Templates::of(call);
+    let templates = Templates::from_call(call);
     let descriptor = method.input();
     let json = serde_json::from_str::<Json>(text).map_err(|error| format!("is not JSON: {error}"));
     let is_json = json.is_ok();

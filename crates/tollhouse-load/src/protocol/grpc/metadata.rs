@@ -36,7 +36,7 @@ impl Metadata {
     /// The metadata is no object of texts, or cannot be sent as headers.
     pub(super) fn prepare(case: &Case, call: &GrpcCall) -> Result<Self, BenchError> {
         let base = own_headers(case.load.timeout, call);
-        let templates = Templates::of(call);
+        let templates = Templates::from_call(call);
         let objects: Vec<&Json> = match &call.metadata {
             None => Vec::new(),
             Some(Json::Array(objects)) => objects.iter().collect(),

@@ -27,7 +27,7 @@ impl Rhythm {
     /// No bounds.
     pub(super) const NONE: Self = Self { interval: None, duration: None, count: None };
 
-    pub(super) fn of(call: &GrpcCall) -> Self {
+    pub(super) fn from_call(call: &GrpcCall) -> Self {
         Self {
             interval: call.stream_interval,
             duration: call.stream_call_duration,

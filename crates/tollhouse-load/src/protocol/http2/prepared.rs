@@ -53,7 +53,7 @@ impl PreparedRequests {
             let same = prepared.last().and_then(Option::as_ref).filter(|_| {
                 before.is_some_and(|b| b.headers == parts.headers && b.body == parts.body)
             });
-            let one = PreparedRequest::of(&entry.method, parts, target, same);
+            let one = PreparedRequest::new(&entry.method, parts, target, same);
             let case = |(key, why): Problem| BenchError::Case { key: key.into(), why };
             prepared.push(Some(one.map_err(case)?));
             before = Some(parts);
@@ -75,14 +75,14 @@ impl PreparedRequests {
         }
         let entry = self.requests.next(ticket);
         let parts = entry.parts(ticket, lane, random, filled)?;
-        let request = PreparedRequest::of(&entry.method, parts, &self.target, None);
+        let request = PreparedRequest::new(&entry.method, parts, &self.target, None);
         request.map(Cow::Owned).map_err(|(_, why)| Failure::new(FailureClass::Write, why))
     }
 }
 
 impl PreparedRequest {
     /// A request; headers and body are taken from `same` where it has the same.
-    fn of(
+    fn new(
         method: &str,
         parts: &Parts,
         target: &Target,

@@ -15,7 +15,7 @@ pub(super) struct Wire {
 
 impl Wire {
     /// What the requests of a case have in common.
-    pub(super) fn of(case: &Case, target: &Target) -> Self {
+    pub(super) fn new(case: &Case, target: &Target) -> Self {
         let origin = match case.http.form {
             RequestForm::Origin => String::new(),
             RequestForm::Absolute => format!("{}://{}", target.scheme, target.authority),

@@ -66,7 +66,7 @@ impl Figure {
     }
 
     /// A value of it, for people.
-    pub fn shown(self, value: f64) -> String {
+    pub fn format(self, value: f64) -> String {
         match self {
             Figure::Goodput => format!("{}/s", figure::rate(value)),
             Figure::FailureShare => figure::percent(value),
@@ -82,9 +82,9 @@ impl Figure {
     }
 
     /// The figure over the runs of a case; `None` when a run does not have it.
-    pub(super) fn of(self, runs: &[&CaseResult]) -> Option<Measured> {
+    pub(super) fn measure(self, runs: &[&CaseResult]) -> Option<Measured> {
         let values: Option<Vec<f64>> = runs.iter().map(|run| self.of_run(run)).collect();
-        let spread = Spread::of(values?)?;
+        let spread = Spread::from_values(values?)?;
         let value = self.of_merged(runs).unwrap_or(spread.median);
         Some(Measured { value, spread })
     }

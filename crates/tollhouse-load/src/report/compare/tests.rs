@@ -26,7 +26,7 @@ fn run(subject: &str, goodput: f64, time_us: u64) -> CaseResult {
         rate: goodput,
         goodput,
         counts: Counts { completed: 10_000, succeeded: 10_000, ..Counts::default() },
-        response_time: Distribution::of(&times),
+        response_time: Distribution::from_histogram(&times),
         processes: vec![process("generator", 0.5), process("target", 2.0)],
         ..CaseResult::default()
     }

@@ -89,7 +89,7 @@ fn row(compared: &FigureComparison) -> [String; 5] {
 
 /// A value with the range of its runs.
 fn measured(compared: &FigureComparison, side: &Measured) -> String {
-    let shown = |value: f64| compared.figure.shown(value);
+    let shown = |value: f64| compared.figure.format(value);
     if side.spread.runs < 2 {
         return shown(side.value);
     }

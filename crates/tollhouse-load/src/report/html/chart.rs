@@ -119,7 +119,7 @@ fn p99_ms(row: &Row<'_>) -> Option<Spread> {
 
 impl<'a> Charts<'a> {
     /// The charts of rows, and of what was published beside them.
-    pub(super) fn of(rows: &[Row<'a>], published: &[Row<'a>], palette: &Palette<'_>) -> Self {
+    pub(super) fn new(rows: &[Row<'a>], published: &[Row<'a>], palette: &Palette<'_>) -> Self {
         let runs: Vec<Run<'a>> = rows.iter().flat_map(|row| runs(row, palette)).collect();
         let is_measured =
             |run: &Run<'_>| run.subject != BASELINE && rows_series(rows, run.place) >= POINTS_MIN;
@@ -291,11 +291,11 @@ mod tests {
     fn a_chart_over_the_load_needs_two_loads() {
         let results = [run("direct", 600, 9.0), run("gateway", 600, 7.0)];
         let palette = Palette::new(["direct", "gateway"]);
-        let charts = Charts::of(&row::rows(&results), &[], &palette);
+        let charts = Charts::new(&row::rows(&results), &[], &palette);
         assert!(charts.runs.is_empty() && charts.over_load.is_empty());
 
         let results = [run("direct", 600, 9.0), run("gateway", 600, 7.0), run("gateway", 800, 8.0)];
-        let charts = Charts::of(&row::rows(&results), &[], &palette);
+        let charts = Charts::new(&row::rows(&results), &[], &palette);
         let chart = &charts.over_load[0];
         assert_eq!(
             (chart.title, &chart.loads[..]),
@@ -312,7 +312,7 @@ mod tests {
         shown.series = vec![Interval::default(), Interval::default()];
         let results = [run("direct", 600, 9.0), shown];
         let palette = Palette::new(["direct", "gateway"]);
-        let charts = Charts::of(&row::rows(&results), &[], &palette);
+        let charts = Charts::new(&row::rows(&results), &[], &palette);
         let chosen: Vec<_> = charts.runs.iter().map(|run| (run.place, run.subject)).collect();
         assert_eq!(chosen, [(1, "gateway")]);
     }

@@ -76,7 +76,7 @@ impl Names {
     }
 
     /// The name of a row.
-    pub(super) fn of(self, row: &Row<'_>) -> String {
+    pub(super) fn name(self, row: &Row<'_>) -> String {
         match self {
             Names::Case => row.name.to_owned(),
             Names::Command => command(row),

@@ -52,7 +52,7 @@ fn lines(names: Names, columns: &[&Column], rows: &[&Row<'_>], doubts: &[Warning
             cell
         };
         Line {
-            name: names.of(row),
+            name: names.name(row),
             facts: facts(row),
             doubt: doubt(row, doubts),
             cells: columns.iter().copied().map(cell).collect(),

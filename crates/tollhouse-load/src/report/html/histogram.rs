@@ -161,7 +161,7 @@ mod tests {
         let mut values = histogram();
         values.saturating_record_n(1_000_000, 1_000_000);
         values.saturating_record(1_000_000_000);
-        let times = Distribution::of(&values);
+        let times = Distribution::from_histogram(&values);
         let axis = Axis::holding([1e6, 1e9]).expect("values");
         let bars = bars(&times, &axis);
         assert_eq!(bars.iter().copied().fold(0.0, f64::max), 1.0);

@@ -215,7 +215,7 @@ impl<'a> Row<'a> {
 
     /// A figure over the runs that have it.
     pub(super) fn spread(&self, figure: impl Fn(&CaseResult) -> Option<f64>) -> Option<Spread> {
-        Spread::of(self.runs.iter().filter_map(|run| figure(run)).collect())
+        Spread::from_values(self.runs.iter().filter_map(|run| figure(run)).collect())
     }
 }
 
@@ -246,7 +246,7 @@ fn merged(runs: &[&CaseResult], times: impl Fn(&CaseResult) -> &Distribution) ->
     for (value, count) in others.iter().flat_map(|run| &times(run).values) {
         histogram.saturating_record_n(*value, *count);
     }
-    Distribution::of(&histogram)
+    Distribution::from_histogram(&histogram)
 }
 
 /// What a distribution can say about a percentile.
@@ -274,7 +274,7 @@ impl Percentile {
 }
 
 impl Spread {
-    fn of(mut values: Vec<f64>) -> Option<Self> {
+    fn from_values(mut values: Vec<f64>) -> Option<Self> {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
         let (low, high) = (*values.first()?, *values.last()?);

@@ -57,8 +57,8 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
         .iter()
         .enumerate()
         .filter_map(|(place, row)| {
-            let curve = Curve::of(&row.times)?;
-            Some((place, curve, row.uncorrected.as_ref().and_then(Curve::of)))
+            let curve = Curve::from_distribution(&row.times)?;
+            Some((place, curve, row.uncorrected.as_ref().and_then(Curve::from_distribution)))
         })
         .take(LINES_MAX)
         .collect();
@@ -114,7 +114,7 @@ fn style(rows: &[Row<'_>], place: usize, palette: &Palette<'_>) -> (&'static str
 }
 
 impl Curve {
-    fn of(times: &Distribution) -> Option<Self> {
+    fn from_distribution(times: &Distribution) -> Option<Self> {
         let is_sparse = times.values.is_empty();
         let points = if is_sparse { sparse_points(times) } else { points(times) };
         (points.len() > 1).then_some(Self { points, is_sparse })
@@ -272,7 +272,8 @@ mod tests {
     fn a_line_ends_where_ten_samples_lie_beyond() {
         let mut values = histogram();
         (1..=1_000_u64).for_each(|n| values.saturating_record(n * 1_000_000));
-        let curve = Curve::of(&Distribution::of(&values)).expect("a curve");
+        let curve =
+            Curve::from_distribution(&Distribution::from_histogram(&values)).expect("a curve");
         let (at, time) = *curve.points.last().expect("points");
         assert!((at - 2.0).abs() < 1e-9, "ends at 99 %: {at}");
         assert!((time / 1e6 - 990.0).abs() < 2.0, "{time}");
@@ -284,9 +285,9 @@ mod tests {
             percentiles: vec![(50.0, 19_370_000), (99.0, 69_920_000), (100.0, 1)],
             ..Distribution::default()
         };
-        let curve = Curve::of(&table).expect("a curve");
+        let curve = Curve::from_distribution(&table).expect("a curve");
         assert!(curve.is_sparse && curve.points.len() == 2);
-        assert!(Curve::of(&Distribution::default()).is_none());
+        assert!(Curve::from_distribution(&Distribution::default()).is_none());
     }
 
     #[test]

@@ -11,7 +11,7 @@ fn recorded(count: u64, step_ns: u64) -> Distribution {
     for number in 1..=count {
         histogram.saturating_record(number * step_ns);
     }
-    Distribution::of(&histogram)
+    Distribution::from_histogram(&histogram)
 }
 
 fn closed() -> CaseResult {

@@ -83,6 +83,6 @@ fn a_browser_draws_an_open_loop() {
 #[test]
 fn a_browser_draws_what_was_only_published() {
     let mut report = published::ngxway();
-    report.warnings = honesty::judge(&report);
+    report.warnings = honesty::evaluate(&report);
     check("published-ngxway", &report, 2);
 }

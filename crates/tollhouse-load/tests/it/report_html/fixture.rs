@@ -64,7 +64,7 @@ fn times(made: &Made, sequence: &mut Sequence, stall: Option<(u64, f64)>) -> Dis
         }
         values.saturating_record_n((ms * 1e6) as u64, WEIGHT);
     }
-    Distribution::of(&values)
+    Distribution::from_histogram(&values)
 }
 
 fn intervals(made: &Made, sequence: &mut Sequence) -> Vec<Interval> {

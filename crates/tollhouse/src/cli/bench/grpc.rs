@@ -80,7 +80,7 @@ struct CallArguments {
 /// # Errors
 /// What kept it from being measured.
 pub fn run(arguments: &GrpcArguments) -> Result<ExitCode, BenchError> {
-    let mut plan = Plan::of(arguments.case());
+    let mut plan = Plan::from_case(arguments.case());
     arguments.session.complete(&mut plan);
     measure(&plan, &arguments.outputs)
 }

@@ -56,7 +56,7 @@ pub fn run_websocket(arguments: &WebSocketArguments) -> Result<ExitCode, BenchEr
     case.message.clone_from(&arguments.message);
     case.load = arguments.load.load();
     case.tls = arguments.tls.options();
-    let mut plan = Plan::of(case);
+    let mut plan = Plan::from_case(case);
     arguments.session.complete(&mut plan);
     measure(&plan, &arguments.outputs)
 }
@@ -70,7 +70,7 @@ pub fn run_tcp(arguments: &TcpArguments) -> Result<ExitCode, BenchError> {
     let mut case = Case::new(format!("tcp://{address}"));
     case.message.clone_from(&arguments.message);
     case.load = arguments.load.load();
-    let mut plan = Plan::of(case);
+    let mut plan = Plan::from_case(case);
     arguments.session.complete(&mut plan);
     measure(&plan, &arguments.outputs)
 }

@@ -81,7 +81,7 @@ pub fn run(arguments: &ReportArguments) -> Result<ExitCode, BenchError> {
     if let Some(text) = &arguments.only {
         keep_only(&mut report, text)?;
     }
-    report.warnings = honesty::judge(&report);
+    report.warnings = honesty::evaluate(&report);
     let format = arguments.format.unwrap_or_else(|| by_extension(arguments.output.as_deref()));
     let Some(path) = &arguments.output else {
         super::print(&written(&report, format, arguments.full, super::paint()))?;

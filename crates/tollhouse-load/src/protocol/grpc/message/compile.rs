@@ -25,7 +25,7 @@ pub(in super::super) enum Templates {
 
 impl Templates {
     /// As a call has it.
-    pub(in super::super) fn of(call: &GrpcCall) -> Self {
+    pub(in super::super) fn from_call(call: &GrpcCall) -> Self {
         match (call.disable_template_data, call.disable_template_functions) {
             (true, _) => Self::AsWritten,
             (false, true) => Self::Filled(Functions::Builtin),

@@ -18,7 +18,7 @@ fn run(subject: &str, name: &str, goodput: f64) -> CaseResult {
 fn times(values: impl IntoIterator<Item = u64>) -> Distribution {
     let mut histogram = distribution::histogram();
     values.into_iter().for_each(|value| histogram.saturating_record(value));
-    Distribution::of(&histogram)
+    Distribution::from_histogram(&histogram)
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn percentiles_of_a_table_stand_as_given() {
 
 #[test]
 fn nothing_ranks_without_three_runs_apart() {
-    let spread = |values: &[f64]| Spread::of(values.to_vec()).expect("values");
+    let spread = |values: &[f64]| Spread::from_values(values.to_vec()).expect("values");
     for (one, other, is_above) in [
         (&[10.0, 11.0, 12.0][..], &[7.0, 8.0, 9.0][..], true),
         (&[10.0, 11.0, 12.0], &[7.0, 8.0, 10.5], false),

@@ -1,58 +1,33 @@
-//! YAML to JSON values, with bounds; the only file that knows which library does it.
+//! YAML to JSON values, with bounds.
 
 use serde_json::Value;
-use serde_saphyr::options::DuplicateKeyPolicy;
 use tollhouse_model::Problem;
+use tollhouse_stdx::yaml::{self, Bounds, YamlError};
 
-/// Deepest nesting: beyond any document of ours, and inside the 128 levels that JSON text may have
-/// when an item is read back.
-const DEPTH_MAX: usize = 100;
-
-/// Most parts of a document: some 500,000 routes of 60 parts each.
-const EVENTS_MAX: usize = 64_000_000;
-
-/// Most anchors and aliases: documents name what they repeat by hand, not by the million.
-const ALIASES_MAX: usize = 100_000;
-
-/// Most parts that aliases may add: ends documents that grow by repeating what repeats.
-const ALIASED_EVENTS_MAX: usize = 1_000_000;
+/// Parts: some 500,000 routes of 60 each. Depth: beyond any document of ours, and inside the 128 levels that JSON
+/// text may have when an item is read back. Aliases: documents name what they repeat by hand, not by the million.
+const BOUNDS: Bounds = Bounds {
+    parts_max: 64_000_000,
+    depth_max: 100,
+    aliases_max: 100_000,
+    aliased_parts_max: 1_000_000,
+};
 
 /// Reads one document; an empty one is null. Only `true` and `false` are booleans, so that `off`
 /// and `no` stay words.
 pub(crate) fn parse(text: &str) -> Result<Value, Problem> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_events: EVENTS_MAX,
-            max_nodes: EVENTS_MAX,
-            max_aliases: ALIASES_MAX,
-            max_anchors: ALIASES_MAX,
-            max_depth: DEPTH_MAX,
-            max_documents: 1,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: ALIASED_EVENTS_MAX,
-        },
-        duplicate_keys: DuplicateKeyPolicy::Error,
-        strict_booleans: true,
-        emit_comments: false,
-        with_snippet: false,
-    };
     if text.trim().is_empty() {
         return Ok(Value::Null);
     }
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| problem(&error))
+    yaml::parse(text, BOUNDS).map_err(problem)
 }
 
-fn problem(error: &serde_saphyr::Error) -> Problem {
-    let path = match error.location() {
-        Some(location) => format!("line {}, column {}", location.line(), location.column()),
+fn problem(error: YamlError) -> Problem {
+    let path = match error.at {
+        Some((line, column)) => format!("line {line}, column {column}"),
         None => "document".to_owned(),
     };
-    let text = error.to_string();
-    // The place is in the path already; further lines would only draw it.
-    let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    let reason = reason.strip_suffix(&format!(" at {path}")).unwrap_or(reason);
-    Problem::error(path, reason).with_hint("check the indentation and quotes around this place")
+    Problem::error(path, error.why).with_hint("check the indentation and quotes around this place")
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub mod resident;
 pub mod room;
 pub mod slots;
 pub mod wheel;
+pub mod yaml;
 
 pub use budget::{MemoryBudget, Reservation};
 pub use byte_room::ByteRoom;

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use serde_json::Value;
+use tollhouse_stdx::yaml::{self, Bounds};
 
 use super::keys;
 use super::settings::{Settings, Source};
@@ -13,6 +14,14 @@ use tollhouse_load::error::BenchError;
 
 /// The largest file read: data of many messages, not a dump.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Parts: the messages of the largest file. Depth and aliases: written by hand.
+const YAML_BOUNDS: Bounds = Bounds {
+    parts_max: 16_000_000,
+    depth_max: 100,
+    aliases_max: 10_000,
+    aliased_parts_max: 1_000_000,
+};
 
 /// Reads a configuration file.
 pub(super) fn load(path: &Path) -> Result<Settings, BenchError> {
@@ -26,8 +35,8 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Settings, BenchError> {
     let value = match extension.as_deref().and_then(|extension| extension.to_str()) {
         Some("json") => json(text),
         Some("toml") => toml(text),
-        Some("yaml" | "yml") => yaml(text),
-        _ => toml(text).or_else(|_| json(text)).or_else(|_| yaml(text)),
+        Some("yaml" | "yml") => parse_yaml(text),
+        _ => toml(text).or_else(|_| json(text)).or_else(|_| parse_yaml(text)),
     };
     let Value::Object(entries) = value.map_err(refused)? else {
         return Err(refused("must be an object of keys, such as {\"total\": 200}".into()));
@@ -51,8 +60,8 @@ fn toml(text: &str) -> Result<Value, String> {
     serde_json::to_value(value).map_err(|error| format!("cannot be read: {error}"))
 }
 
-fn yaml(text: &str) -> Result<Value, String> {
-    serde_saphyr::from_str::<Value>(text).map_err(|error| format!("is not YAML: {error}"))
+fn parse_yaml(text: &str) -> Result<Value, String> {
+    yaml::parse_yaml_1_1(text, YAML_BOUNDS).map_err(|error| format!("is not YAML: {error}"))
 }
 
 /// Comments, and commas with nothing after them, as spaces: places in the text stay the same.

@@ -282,6 +282,17 @@ fn what_is_wrong_in_a_file_is_named_with_the_file() {
     }
 }
 
+#[test]
+fn a_file_that_grows_by_repeating_itself_is_refused() {
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let before = format!("*a{}", level - 1);
+        bomb.push_str(&format!("a{level}: &a{level} [{}]\n", vec![before; 10].join(", ")));
+    }
+    let error = parse_config(Path::new("x.yaml"), &bomb).expect_err("it would not fit in memory");
+    assert!(error.to_string().starts_with("x.yaml: is not YAML: "), "{error}");
+}
+
 proptest::proptest! {
     #[test]
     fn any_file_is_read_or_refused(text in r#"[{}\[\]",:/* a-z0-9\n\\.-]{0,60}"#) {

@@ -5,17 +5,14 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Location, Spanned};
+use tollhouse_stdx::yaml::{self, Bounds};
 
 use super::problem::Problem;
 
-/// Deepest nesting: twice that of any case.
-const DEPTH_MAX: usize = 32;
-/// Most parts of a plan: a thousand cases of a hundred keys each.
-const EVENTS_MAX: usize = 200_000;
-/// Most anchors and aliases, which a plan names by hand.
-const ALIASES_MAX: usize = 10_000;
+/// Parts: a thousand cases of a hundred keys each. Depth: twice that of any case. Aliases: a plan names them by hand.
+const BOUNDS: Bounds =
+    Bounds { parts_max: 200_000, depth_max: 32, aliases_max: 10_000, aliased_parts_max: 200_000 };
 
 /// Where something stands, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,41 +55,14 @@ pub(super) struct Key {
 
 /// Reads one document. Only `true` and `false` are booleans, so that `off` and `no` stay words.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_events: EVENTS_MAX,
-            max_nodes: EVENTS_MAX,
-            max_aliases: ALIASES_MAX,
-            max_anchors: ALIASES_MAX,
-            max_depth: DEPTH_MAX,
-            max_documents: 1,
-        },
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: EVENTS_MAX },
-        duplicate_keys: DuplicateKeyPolicy::Error,
-        strict_booleans: true,
-        emit_comments: false,
-        with_snippet: false,
-    };
     if text.trim().is_empty() {
         return Err(Problem::new("the plan is empty; it needs `cases:` with at least one case"));
     }
-    let parsed: Result<Spanned<Parsed>, _> = serde_saphyr::from_str_with_options(text, options);
-    parsed.map(|parsed| node(parsed, text)).map_err(|error| syntax(&error))
-}
-
-fn syntax(error: &serde_saphyr::Error) -> Problem {
-    let text = error.to_string();
-    // Further lines of the message draw the place, which is in the problem already.
-    let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    let at = error.location().map(Place::from_location).filter(|place| place.line > 0);
-    let why = match at {
-        Some(at) => {
-            let suffix = format!(" at line {}, column {}", at.line, at.column);
-            why.strip_suffix(&suffix).unwrap_or(why)
-        }
-        None => why,
-    };
-    Problem { at, ..Problem::new(why) }
+    let parsed: Result<Spanned<Parsed>, _> = yaml::parse(text, BOUNDS);
+    parsed.map(|parsed| node(parsed, text)).map_err(|error| Problem {
+        at: error.at.map(|(line, column)| Place { line, column }),
+        ..Problem::new(error.why)
+    })
 }
 
 /// A document as the YAML library hands it over, before scalars are given their text.

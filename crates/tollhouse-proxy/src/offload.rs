@@ -93,7 +93,7 @@ fn serve(jobs: &Mutex<Receiver<Job>>) {
 /// Lowers the priority of the calling thread, and lets it run on every core: it was started by a
 /// thread that is tied to one. Failing is harmless.
 fn step_back() {
-    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
+    if let Err(error) = tollhouse_stdx::priority::stand_back(NICENESS) {
         tracing::debug!(%error, "priority of a thread for bodies cannot be lowered");
     }
     let whole = rustix::thread::sched_getaffinity(Some(rustix::process::getpid()));

@@ -82,7 +82,7 @@ const RESERVED_LENGTHS: u64 = {
 
 impl Known {
     /// Recognises `name`, a token, whatever its case.
-    #[inline]
+    #[inline(always)]
     pub fn from_name(name: &[u8]) -> Known {
         let Some(first) = name.first() else { return Known::Other };
         match (name.len(), first | 0x20) {

@@ -97,7 +97,7 @@ pub(crate) fn status_line(line: &[u8]) -> Result<StatusLine, HeadError> {
 
 /// A name, a colon right after it, and a value. A line that starts with white space would continue
 /// the one before it and is refused with all other names that are no token (RFC 9112 §5.1, §5.2).
-#[inline]
+#[inline(always)]
 pub(crate) fn field_line(line: &[u8]) -> Result<FieldLine, HeadError> {
     let name_end = colon_position(line).ok_or(HeadError::BadHeader)?;
     let known = Known::from_name(&line[..name_end]);

@@ -39,7 +39,7 @@ impl HeadScan {
     }
 
     /// The next line, its end left out, or `None` while more bytes are needed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_line(
         &mut self,
         buffer: &[u8],

@@ -34,9 +34,9 @@ pub(crate) fn write(
     let mut host = std::mem::take(&mut cx.state.host_up);
     out.clear();
     host.clear();
-    write_host(cx, way, picked, &mut host);
     let upgrade = way.asks_upgrade(cx.state);
-    let written = Authority::parse(&host).zip(target(cx)).map(|(host, target)| {
+    let parts = node_authority(cx, way, picked, &mut host).zip(target(cx));
+    let written = parts.map(|(host, target)| {
         NodeHead { target, host, upgrade }.write(cx, &mut out);
     });
     cx.state.out_up = out;
@@ -143,19 +143,32 @@ fn framing(state: &RequestState) -> Framing {
     }
 }
 
-/// The `Host` for the node (apisix.md §3.7).
+/// The `Host` for the node; `None` where it could be read in two ways. What has to be put together is
+/// written to `buffer`.
 #[inline]
-fn write_host(cx: &Exchange<'_>, way: Way<'_>, picked: &Picked<'_>, out: &mut Vec<u8>) {
+fn node_authority<'a>(
+    cx: &'a Exchange<'_>,
+    way: Way<'a>,
+    picked: &Picked<'_>,
+    buffer: &'a mut Vec<u8>,
+) -> Option<Authority<'a>> {
     if let Some(host) = &cx.state.plugins.edits.host {
-        return out.extend_from_slice(host);
+        return Authority::parse(host);
     }
-    let sent = cx.state.head.authority.of_buffer(cx.request_bytes());
     match &way.upstream.conf.pass_host {
-        PassHost::Rewrite(host) => out.extend_from_slice(host.as_bytes()),
-        PassHost::Pass if !sent.is_empty() => out.extend_from_slice(sent),
-        // An HTTP/1.0 client may name no host; a node speaking HTTP/1.1 must get one.
-        PassHost::Pass | PassHost::Node => write_node_host(way, picked, out),
+        PassHost::Rewrite(host) => return Authority::parse(host.as_bytes()),
+        PassHost::Pass => {
+            // The parser has checked what the client sent: most requests need no second look.
+            let sent = Authority::from_head(&cx.state.head, cx.request_bytes());
+            if sent.is_some() {
+                return sent;
+            }
+        }
+        PassHost::Node => {}
     }
+    // An HTTP/1.0 client may name no host; a node speaking HTTP/1.1 must get one.
+    write_node_host(way, picked, buffer);
+    Authority::parse(buffer)
 }
 
 /// The node's host, and its port where that is to be named.

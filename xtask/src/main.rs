@@ -5,6 +5,7 @@
 
 mod bench;
 mod ci;
+mod dist;
 mod fuzz;
 mod generate;
 mod install;
@@ -38,6 +39,8 @@ enum Task {
     Fuzz(fuzz::FuzzArguments),
     /// Compare with nginx and HAProxy on this machine, or count instructions a request.
     Bench(bench::BenchArguments),
+    /// Build what is published: the binary, an archive, a Debian package, checksums.
+    Dist(dist::DistArguments),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Task::Ci(arguments) => ci::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Dist(arguments) => dist::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

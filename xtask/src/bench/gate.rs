@@ -5,7 +5,7 @@
 //! times cannot. Two runs of different length are counted; the slope between them is the request,
 //! and start and end fall out.
 
-mod origin;
+pub(crate) mod origin;
 
 use super::budget::{Budget, Figure, INSTRUCTIONS_PER_REQUEST, INSTRUCTIONS_WITH_PLUGINS};
 use super::client::{Connection, get_request};
@@ -26,7 +26,7 @@ const REQUESTS_SHORT: usize = 320;
 const REQUESTS_LONG: usize = 3520;
 
 /// A request with nine headers, about what a browser's call of an API sends.
-const REQUEST: &str = "GET /r/0?page=2 HTTP/1.1\r\n\
+pub(crate) const REQUEST: &str = "GET /r/0?page=2 HTTP/1.1\r\n\
     Host: api.example.com\r\n\
     User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n\
     Accept: application/json, text/plain, */*\r\n\

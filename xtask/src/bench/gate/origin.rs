@@ -1,14 +1,16 @@
-//! The origin of the gate: answers every request with 128 bytes, one thread a connection.
+//! The origin of the gate and of the training of published binaries: answers every request with 128
+//! bytes, one thread a connection.
 //!
-//! Part of this program, so that the gate needs nothing but valgrind.
+//! Part of this program, so that the gate needs nothing but valgrind. Knows bodies as the gateway and
+//! our own requests write them, and no others.
 
 use anyhow::Result;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 const BODY_BYTES: usize = 128;
-/// A head of a request from a proxy fits; a larger one ends the connection.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// A request from a proxy fits; a larger one ends the connection.
+const REQUEST_BYTES_MAX: usize = 16 * 1024;
 
 /// A running origin; its threads end with the program.
 pub(crate) struct Origin {
@@ -45,14 +47,14 @@ fn serve(mut stream: TcpStream) {
     let mut buffer = Vec::with_capacity(4096);
     let mut chunk = [0_u8; 4096];
     loop {
-        while let Some(end) = head_end(&buffer) {
+        while let Some(end) = request_end(&buffer) {
             buffer.drain(..end);
             if stream.write_all(answer.as_bytes()).is_err() {
                 return;
             }
         }
         match stream.read(&mut chunk) {
-            Ok(count) if count > 0 && buffer.len() + count <= HEAD_BYTES_MAX => {
+            Ok(count) if count > 0 && buffer.len() + count <= REQUEST_BYTES_MAX => {
                 buffer.extend_from_slice(&chunk[..count]);
             }
             _ => return,
@@ -60,7 +62,42 @@ fn serve(mut stream: TcpStream) {
     }
 }
 
-/// The requests of the gate have no body, so that a head is a request.
-fn head_end(buffer: &[u8]) -> Option<usize> {
-    buffer.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
+fn request_end(buffer: &[u8]) -> Option<usize> {
+    let head_end = find(buffer, b"\r\n\r\n")?;
+    let head = buffer[..head_end].to_ascii_lowercase();
+    if let Some(at) = find(&head, b"\r\ncontent-length: ") {
+        let digits = head[at..].iter().take_while(|byte| byte.is_ascii_digit());
+        let length = digits.fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'));
+        return (buffer.len() >= head_end + length).then_some(head_end + length);
+    }
+    if find(&head, b"\r\ntransfer-encoding: chunked").is_some() {
+        return Some(head_end + find(&buffer[head_end..], b"\r\n0\r\n\r\n")?);
+    }
+    Some(head_end)
+}
+
+/// Where `needle` ends.
+fn find(buffer: &[u8], needle: &[u8]) -> Option<usize> {
+    buffer.windows(needle.len()).position(|window| window == needle).map(|at| at + needle.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_ends_with_its_body() {
+        let cases: [(&str, Option<usize>); 7] = [
+            ("GET / HTTP/1.1\r\nHost: a\r\n", None),
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", Some(27)),
+            ("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nab", None),
+            ("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", Some(41)),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n", None),
+            ("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", Some(58)),
+            ("", None),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(request_end(bytes.as_bytes()), expected, "{bytes:?}");
+        }
+    }
 }

@@ -27,10 +27,14 @@ const OTHER: &str = "/r/0";
 /// Routes whose requests are read whole, and what they do with them.
 const ROUTES: [(&str, &str); 2] = [("/validated", "request-validation"), ("/chosen", "post_arg")];
 
-/// What one body cost.
-struct Cost {
-    memory_ratio: f64,
-    wait_ms: f64,
+/// What is looked at while a body is under way. One thing at a time: whoever reads the memory of a process
+/// holds the lock that its threads need for new pages, and would have part in how long others wait.
+#[derive(Clone, Copy, Debug)]
+enum Question {
+    /// Peak memory beyond what an idle gateway holds, over the body's length.
+    Memory,
+    /// The longest time that a request for another route took, in milliseconds.
+    Wait,
 }
 
 /// Runs the case; only Tollhouse looks into bodies.
@@ -42,10 +46,12 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     }
     let origin = origin::start(&plan.cores, BODY_BYTES)?;
     for (path, what) in ROUTES {
-        let costs: Vec<Cost> =
-            (0..plan.rounds).map(|_| once(plan, origin.port, path)).collect::<Result<_>>()?;
-        let ratio = median(costs.iter().map(|cost| cost.memory_ratio).collect());
-        let wait_ms = median(costs.iter().map(|cost| cost.wait_ms).collect());
+        let median_of = |question| -> Result<f64> {
+            let rounds = (0..plan.rounds).map(|_| once(plan, origin.port, path, question));
+            Ok(median(rounds.collect::<Result<_>>()?))
+        };
+        let ratio = median_of(Question::Memory)?;
+        let wait_ms = median_of(Question::Wait)?;
         result.figures.extend([
             Figure::judged(format!("{what}: memory over length"), ratio, budget::BOMB_MEMORY),
             Figure::judged(format!("{what}: longest wait, ms"), wait_ms, budget::BOMB_WAIT_MS),
@@ -55,7 +61,7 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
 }
 
 /// One body to a gateway of its own, so that nothing is left of the one before.
-fn once(plan: &Plan, origin_port: u16, path: &str) -> Result<Cost> {
+fn once(plan: &Plan, origin_port: u16, path: &str, question: Question) -> Result<f64> {
     let folder = process::fresh_folder()?;
     let port = free_port()?;
     let resources = resources(origin_port);
@@ -64,10 +70,10 @@ fn once(plan: &Plan, origin_port: u16, path: &str) -> Result<Cost> {
     command.args(["run", "--config"]).arg(folder.path().join("tollhouse.yaml"));
     let mut running = Running::start(command, folder)?;
     running.wait_until_it_answers(port, OTHER)?;
-    measure(&running, port, path)
+    measure(&running, port, path, question)
 }
 
-fn measure(running: &Running, port: u16, path: &str) -> Result<Cost> {
+fn measure(running: &Running, port: u16, path: &str, question: Question) -> Result<f64> {
     let request = bomb(path);
     let mut other = Connection::open(port)?;
     for _ in 0..WARM_UP_REQUESTS {
@@ -76,21 +82,20 @@ fn measure(running: &Running, port: u16, path: &str) -> Result<Cost> {
     let before = running.memory_bytes()?;
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let peak = scope.spawn(|| peak_bytes(running, &is_over));
-        let longest = scope.spawn(|| longest_wait(&mut other, &is_over));
+        let seen = scope.spawn(|| match question {
+            Question::Memory => {
+                let taken = peak_bytes(running, &is_over).saturating_sub(before);
+                Ok(taken as f64 / BOMB_BYTES as f64)
+            }
+            Question::Wait => Ok(longest_wait(&mut other, &is_over)?.as_secs_f64() * 1e3),
+        });
         let status = Connection::open(port).and_then(|mut it| it.exchange(&request));
         is_over.store(true, Ordering::Relaxed);
-        let peak = peak.join().ok().context("the watcher of memory ended early")?;
-        let longest = longest.join().ok().context("the other client ended early")??;
+        let seen = seen.join().ok().context("the thread that looks on ended early")?;
         match status? {
-            200 => {}
+            200 => seen,
             status => bail!("the long body was answered {status}"),
         }
-        let taken = peak.saturating_sub(before);
-        Ok(Cost {
-            memory_ratio: taken as f64 / BOMB_BYTES as f64,
-            wait_ms: longest.as_secs_f64() * 1e3,
-        })
     })
 }
 

@@ -222,8 +222,8 @@ mod tests {
         let plugin = tollhouse_plugin::PluginType::new::<BasicAuth>();
         let refusal = plugin.identify(&json!({"username": "foo"})).err().map(String::from);
         assert_eq!(refusal.as_deref(), Some("property \"password\" is required"));
-        let shown =
+        let printed =
             format!("{:?}", Login { username: "u".into(), password: SecretText::default() });
-        assert_eq!(shown, "Login { username: \"u\", password: *** }");
+        assert_eq!(printed, "Login { username: \"u\", password: *** }");
     }
 }

@@ -87,8 +87,8 @@ impl Plugin for FileLogger {
         let from_metadata = || scope.metadata_field("path").and_then(Value::as_str);
         let path = config.path.as_deref().or_else(from_metadata);
         let path = path.ok_or(r#"property "path" is required"#)?;
-        let told = |error| format!("failed to validate the 'match' expression: {error}");
-        let matches = config.matches.as_deref().map(AnyOf::parse).transpose().map_err(told)?;
+        let in_match = |error| format!("failed to validate the 'match' expression: {error}");
+        let matches = config.matches.as_deref().map(AnyOf::parse).transpose().map_err(in_match)?;
         Ok(Self {
             entries: Entries::compile(config.bodies, config.format, scope)?,
             // Confs that name one file share its writer.

@@ -328,8 +328,8 @@ impl LimitConn {
             applied += 1;
             let key = self.rules[index].key.with(cx.variables(), <[u8]>::to_vec);
             let (now, random) = (cx.now(), cx.random());
-            let asked = self.places.ask(&key.unwrap_or_default(), conn + burst, now, random).await;
-            let Ok(entered) = asked else { return self.unknown() };
+            let answer = self.places.ask(&key.unwrap_or_default(), conn + burst, now, random).await;
+            let Ok(entered) = answer else { return self.unknown() };
             match self.admit(cx, index, entered, conn) {
                 Err(flow) => return flow,
                 Ok(Duration::ZERO) => {}

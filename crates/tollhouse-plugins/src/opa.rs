@@ -12,7 +12,7 @@
 //! # Answers
 //! - the result's `status_code`, or 403, with its `headers` and `reason`, when it does not allow
 //! - 403 when the agent gives no answer
-//! - 503 when its answer is no result
+//! - 503 when its answer has no result
 //!
 //! # Notes
 //! One exchange with the agent per request, on a connection that is kept.
@@ -181,7 +181,7 @@ impl Opa {
         };
         // A policy that is not defined has no result; one that says yes or no has one to index.
         if !is_true(&result) {
-            tracing::warn!(status = reply.status, "the policy agent's answer is no result");
+            tracing::warn!(status = reply.status, "the policy agent's answer has no result");
             return Answer::status(503).into();
         }
         if !is_true(&result["allow"]) {

@@ -214,9 +214,10 @@ impl Plugin for ProxyCache {
             return Step::wait(async move {
                 let is_kept = self.zone.purge(&key).await;
                 let is_kept_for_head = self.zone.purge(&for_head(&key)).await;
-                match is_kept || is_kept_for_head {
-                    true => Answer::text(200, &b""[..]).into(),
-                    false => Answer::status(404).into(),
+                if is_kept || is_kept_for_head {
+                    Answer::text(200, &b""[..]).into()
+                } else {
+                    Answer::status(404).into()
                 }
             });
         }

@@ -132,10 +132,8 @@ impl Plugin for ProxyMirror {
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let reuse = Reuse::For { idle: IDLE_MAX, connections_max: CONNECTIONS_MAX };
         let mut client = HttpClient::new(timeout(scope.services), Verification::Off, reuse);
-        let target = match config.host.starts_with("grpc") {
-            true => None,
-            false => Some(Arc::new(Target::parse(&config.host)?)),
-        };
+        let is_grpc = config.host.starts_with("grpc");
+        let target = if is_grpc { None } else { Some(Arc::new(Target::parse(&config.host)?)) };
         if let Some(target) = &target {
             client = client.prepared_for(target);
         }

@@ -153,9 +153,12 @@ impl RequestValidation {
             return Err(None);
         }
         let schema = Arc::clone(schema);
-        let examiner = move |body: &[u8]| match is_form {
-            true => check_form(&schema, body).map(|()| None),
-            false => check_json(&schema, body),
+        let examiner = move |body: &[u8]| {
+            if is_form {
+                check_form(&schema, body).map(|()| None)
+            } else {
+                check_json(&schema, body)
+            }
         };
         let checked = cx.examine_body(examiner).await.map_err(|_| None)?;
         if let Some(anew) = checked.map_err(Some)? {

@@ -180,13 +180,13 @@ impl Action {
     fn compile(action: &[Value], rule_number: usize, scope: &Scope<'_>) -> Result<Self, String> {
         let none = Value::Null;
         let (name, conf) = (action.first().unwrap_or(&none), action.get(1).unwrap_or(&none));
-        let shown = || name.as_str().map_or_else(|| name.to_string(), str::to_owned);
-        let made = match name.as_str() {
+        let name_text = || name.as_str().map_or_else(|| name.to_string(), str::to_owned);
+        let action = match name.as_str() {
             Some("return") => returned(conf),
             Some(name) if PLUGIN_ACTIONS.contains(&name) => limited(name, conf, rule_number, scope),
-            _ => return Err(format!("unsupported action: {}", shown())),
+            _ => return Err(format!("unsupported action: {}", name_text())),
         };
-        made.map_err(|error| format!("failed to validate the '{}' action: {error}", shown()))
+        action.map_err(|error| format!("failed to validate the '{}' action: {error}", name_text()))
     }
 }
 

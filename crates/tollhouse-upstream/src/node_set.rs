@@ -207,7 +207,6 @@ impl NodeSet {
     }
 
     /// Tells nodes that stay how old they are: one may have been replaced where it stood.
-    /// any of them is fresh now.
     pub(crate) fn retell(&self, ages: &[Option<Duration>]) {
         let Some(warm_up) = &self.recipe.warm_up else { return };
         let share = |node: &Node| node.vitals().ramp.share();
@@ -287,10 +286,12 @@ fn arrive(
 ) {
     let ages = ages.iter().copied().chain(std::iter::repeat(None));
     for (node, age) in nodes.iter().zip(ages) {
-        let arrival = match inherited.contains_key(&(node.host(), node.port())) {
-            true => Arrival::Stays,
-            false if inherited.is_empty() => Arrival::First,
-            false => Arrival::Later,
+        let arrival = if inherited.contains_key(&(node.host(), node.port())) {
+            Arrival::Stays
+        } else if inherited.is_empty() {
+            Arrival::First
+        } else {
+            Arrival::Later
         };
         node.vitals().ramp.arrive(warm_up, arrival, age);
     }

@@ -129,10 +129,10 @@ impl Places {
         ];
         let call = Call { script: &ENTER, key: &key, arguments: &arguments };
         let (has_entered, under_way): (bool, u64) = servers.call(&call).await?;
-        Ok(match has_entered {
-            true => Entered::Holds(Hold::Remote(Arc::clone(servers), key, name), under_way),
-            false => Entered::Full,
-        })
+        if !has_entered {
+            return Ok(Entered::Full);
+        }
+        Ok(Entered::Holds(Hold::Remote(Arc::clone(servers), key, name), under_way))
     }
 }
 

@@ -268,7 +268,7 @@ async fn addresses(target: &Target) -> io::Result<Vec<SocketAddr>> {
 fn connector(verification: Verification) -> io::Result<&'static Connector> {
     static VERIFYING: OnceLock<Result<Connector, String>> = OnceLock::new();
     static TRUSTING: OnceLock<Result<Connector, String>> = OnceLock::new();
-    let made = match verification {
+    let connector = match verification {
         Verification::System => {
             VERIFYING.get_or_init(|| tls::verifying_connector().map_err(|error| error.to_string()))
         }
@@ -276,7 +276,7 @@ fn connector(verification: Verification) -> io::Result<&'static Connector> {
             TRUSTING.get_or_init(|| tls::connector(None).map_err(|error| error.to_string()))
         }
     };
-    made.as_ref().map_err(|error| io::Error::other(error.clone()))
+    connector.as_ref().map_err(|error| io::Error::other(error.clone()))
 }
 
 /// `call` as the library takes it.

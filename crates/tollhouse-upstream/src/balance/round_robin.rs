@@ -98,9 +98,10 @@ fn turns(members: &[Member]) -> Turns {
     let reduce = |member: &Member| Member { weight: member.weight / divisor, ..*member };
     let members: Vec<Member> = members.iter().map(reduce).collect();
     let total: u64 = members.iter().map(|member| u64::from(member.weight)).sum();
-    match total <= SCHEDULE_SLOTS_MAX {
-        true => Turns::Slots(slots(&members)),
-        false => Turns::Strides(Strides::new(&members)),
+    if total <= SCHEDULE_SLOTS_MAX {
+        Turns::Slots(slots(&members))
+    } else {
+        Turns::Strides(Strides::new(&members))
     }
 }
 

@@ -223,9 +223,7 @@ impl Seats {
 /// How long a node waits between two probes, by its side of health.
 fn interval(checks: &Checks, node: &Node) -> Duration {
     let active = &checks.active;
-    let interval = match node.health().status.serves() {
-        true => active.healthy_interval,
-        false => active.unhealthy_interval,
-    };
+    let is_serving = node.health().status.serves();
+    let interval = if is_serving { active.healthy_interval } else { active.unhealthy_interval };
     interval.max(INTERVAL_MIN)
 }

@@ -54,9 +54,9 @@ impl Target {
             return Err(refused("no host"));
         }
         let port = port.unwrap_or(scheme.default_port());
-        let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let bracketed = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let is_default = port == scheme.default_port();
-        let authority = if is_default { shown } else { format!("{shown}:{port}") };
+        let authority = if is_default { bracketed } else { format!("{bracketed}:{port}") };
         let path = path.split('#').next().unwrap_or_default();
         let path = if path.starts_with('/') { path.into() } else { format!("/{path}") };
         Ok(Target { scheme, host: host.into(), port, authority, path })

@@ -85,8 +85,8 @@ impl Bodies {
 fn condition(field: &str, expr: Option<Vec<Vec<Value>>>) -> Result<Option<Expr>, String> {
     let Some(expr) = expr else { return Ok(None) };
     let expr = Value::Array(expr.into_iter().map(Value::Array).collect());
-    let told = |error| format!("failed to validate the '{field}' expression: {error}");
-    conditions::parse(&expr).map(Some).map_err(told)
+    let in_field = |error| format!("failed to validate the '{field}' expression: {error}");
+    conditions::parse(&expr).map(Some).map_err(in_field)
 }
 
 impl Rule {

@@ -162,7 +162,7 @@ fn debian_machine() -> Result<&'static str> {
 
 /// The C library built against, which is the oldest that is known to do.
 fn libc_version() -> Result<String> {
-    let text = shell::capture(&mut Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
+    let text = shell::capture(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
     let version = text.trim().rsplit(' ').next().context("getconf names no version")?;
     Ok(version.to_owned())
 }

@@ -1,3 +1,5 @@
+//! How many connections a core takes, and what it does with those beyond.
+
 use std::io::Read;
 use std::net::TcpStream as Far;
 

@@ -139,6 +139,6 @@ mod tests {
     fn an_address_of_another_machine_is_refused() {
         let address = SocketAddr::from(([192, 0, 2, 1], 0));
         let error = Listeners::bind(address, 1).expect_err("a documentation address");
-        assert!(error.to_string().contains("no address of this machine"), "{error}");
+        assert!(error.to_string().contains("not an address of this machine"), "{error}");
     }
 }

@@ -143,31 +143,32 @@ fn framing(state: &RequestState) -> Framing {
     }
 }
 
-/// The `Host` for the node; `None` where it could be read in two ways. What has to be put together is
-/// written to `buffer`.
+/// The `Host` for the node; `None` where it could be read in two ways. It is left in `buffer` too: a TLS
+/// handshake names the same host.
 #[inline]
 fn node_authority<'a>(
     cx: &'a Exchange<'_>,
-    way: Way<'a>,
+    way: Way<'_>,
     picked: &Picked<'_>,
     buffer: &'a mut Vec<u8>,
 ) -> Option<Authority<'a>> {
     if let Some(host) = &cx.state.plugins.edits.host {
-        return Authority::parse(host);
+        buffer.extend_from_slice(host);
+        return Authority::parse(buffer);
     }
     match &way.upstream.conf.pass_host {
-        PassHost::Rewrite(host) => return Authority::parse(host.as_bytes()),
+        PassHost::Rewrite(host) => buffer.extend_from_slice(host.as_bytes()),
         PassHost::Pass => {
             // The parser has checked what the client sent: most requests need no second look.
-            let sent = Authority::from_head(&cx.state.head, cx.request_bytes());
-            if sent.is_some() {
-                return sent;
+            if let Some(sent) = Authority::from_head(&cx.state.head, cx.request_bytes()) {
+                buffer.extend_from_slice(sent.as_bytes());
+                return Some(sent);
             }
+            // An HTTP/1.0 client may name no host; a node speaking HTTP/1.1 must get one.
+            write_node_host(way, picked, buffer);
         }
-        PassHost::Node => {}
+        PassHost::Node => write_node_host(way, picked, buffer),
     }
-    // An HTTP/1.0 client may name no host; a node speaking HTTP/1.1 must get one.
-    write_node_host(way, picked, buffer);
     Authority::parse(buffer)
 }
 

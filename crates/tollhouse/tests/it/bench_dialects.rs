@@ -123,7 +123,7 @@ fn ab_ends_at_a_reset_unless_told_otherwise() {
     let target = url(mock.address());
     let Ran { status, text } = run(&mut bench(&format!("ab -q -n 200 -c 2 {target}")));
     assert_eq!(status.code(), Some(2), "{text}");
-    assert!(text.contains("tollhouse: ab: an answer could not be received (reset)"), "{text}");
+    assert!(text.contains("error: ab: an answer could not be received (reset)"), "{text}");
     let text = run_well(&mut bench(&format!("ab -q -r -n 200 -c 2 {target}")));
     let failed = after(&text, "Failed requests:");
     assert!((10.0..100.0).contains(&failed), "{text}");
@@ -143,7 +143,7 @@ fn what_cannot_be_done_is_one_line_and_exit_code_2() {
     ] {
         let Ran { status, text } = run(&mut bench(words));
         assert_eq!(status.code(), Some(2), "{words}: {text}");
-        let said: Vec<&str> = text.lines().filter(|line| line.contains("tollhouse: ")).collect();
+        let said: Vec<&str> = text.lines().filter(|line| line.starts_with("error: ")).collect();
         assert!(said.len() == 1 && said[0].contains(part), "{words}: {text}");
     }
 }

@@ -128,8 +128,7 @@ fn what_a_suite_lacks_is_one_line_and_exit_code_2() {
         command.args(["bench", "suite"]).args(words).arg("--glance").current_dir(folder.path());
         let ran = run_within(&mut command, PATIENCE);
         assert_eq!(ran.status.code(), Some(2), "{}", ran.text);
-        let said: Vec<&str> =
-            ran.text.lines().filter(|line| line.starts_with("tollhouse: ")).collect();
+        let said: Vec<&str> = ran.text.lines().filter(|line| line.starts_with("error: ")).collect();
         assert!(said.len() == 1 && said[0].contains(part), "{part}: {}", ran.text);
     }
 }

@@ -1,9 +1,9 @@
 //! `cargo x dist`: what is published. One binary, linked as a whole and arranged by a profile of the requests
 //! it will serve, in a tar archive and a Debian package, with checksums.
 //!
-//! The build is repeatable: paths of the machine are mapped away, and the profile it was arranged by is
-//! published beside it; `--profile FILE` makes the same binary again. Training is `dist/train.rs`, the
-//! archives are `dist/package.rs`.
+//! Paths of the machine are mapped away, and the profile that the binary was arranged by is published
+//! beside it: with the same compiler, `--profile FILE` builds from the same input. Training is
+//! `dist/train.rs`, the archives are `dist/package.rs`.
 
 mod package;
 mod train;
@@ -96,21 +96,22 @@ impl Build {
             "--target-dir",
             &target_text,
         ];
-        let flags = format!("{} {flags}", unmachined_paths());
-        shell::run(shell::cargo(&arguments).env("RUSTFLAGS", flags.trim()))?;
+        let rust_flags = format!("{} {flags}", map_paths("--remap-path-prefix"));
+        let mut command = shell::cargo(&arguments);
+        command.env("RUSTFLAGS", rust_flags.trim());
+        // Libraries in C put the names of their files into messages.
+        command.env("CFLAGS", map_paths("-ffile-prefix-map"));
+        shell::run(&mut command)?;
         Ok(target.join(&self.triple).join(CARGO_PROFILE).join("tollhouse"))
     }
 }
 
-/// Flags by which the same source gives the same bytes wherever it lies.
-fn unmachined_paths() -> String {
+/// Flags that give the folders of this machine names of their own, for a compiler whose option is `option`.
+fn map_paths(option: &str) -> String {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
-    format!(
-        "--remap-path-prefix={}=/tollhouse --remap-path-prefix={}=/cargo",
-        shell::workspace_root().display(),
-        cargo.display()
-    )
+    let root = shell::workspace_root();
+    format!("{option}={}=/tollhouse {option}={}=/cargo", root.display(), cargo.display())
 }
 
 /// `llvm-profdata` of the compiler in use; another version cannot read its counts.

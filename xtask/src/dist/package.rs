@@ -119,7 +119,7 @@ impl Release<'_> {
             &root.join("DEBIAN/control"),
             &format!(
                 "Package: tollhouse\nVersion: {version}\nArchitecture: {machine}\n\
-                 Maintainer: Tollhouse <https://tollhouse.invalid>\nInstalled-Size: {size_kib}\n\
+                 Maintainer: The Tollhouse maintainers\nInstalled-Size: {size_kib}\n\
                  Depends: libc6 (>= {}), libgcc-s1\nSection: net\nPriority: optional\n\
                  Description: API gateway, service registry and load generator in one program\n \
                  Speaks the Admin API of Apache APISIX and the protocols of Polaris.\n",

@@ -10,7 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["model"],
     &["config", "store", "router", "telemetry", "plugin"],
-    &["net", "http", "upstream", "registry"],
+    &["net", "http", "h2", "upstream", "registry"],
     &["plugins", "proxy", "polaris", "admin", "go-template", "mock", "load", "dialects"],
     &["control"],
 ];
@@ -39,9 +39,10 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
     ),
     ("model", &["tokio"], "the nouns know no runtime"),
     ("router", &["tokio"], "matching does no IO"),
+    ("h2", &["tokio", "h2"], "the codec does no IO, and is not a wrapper of another"),
     (
         "registry",
-        &["prost", "h2", "axum", "hyper", "tollhouse-net", "tollhouse-http"],
+        &["prost", "h2", "axum", "hyper", "tollhouse-net", "tollhouse-http", "tollhouse-h2"],
         "the registry core knows no wire protocol",
     ),
 ];
@@ -49,8 +50,12 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
 /// All of ours that these crates may use, and why no more.
 const USES: &[(&str, &[&str], &str)] = &[
     ("go-template", &["tollhouse-stdx"], "templates know nothing of us"),
-    ("mock", &["tollhouse-stdx", "tollhouse-net", "tollhouse-http"], MEASURES),
-    ("load", &["tollhouse-stdx", "tollhouse-net", "tollhouse-http", "go-template"], MEASURES),
+    ("mock", &["tollhouse-stdx", "tollhouse-net", "tollhouse-http", "tollhouse-h2"], MEASURES),
+    (
+        "load",
+        &["tollhouse-stdx", "tollhouse-net", "tollhouse-http", "tollhouse-h2", "go-template"],
+        MEASURES,
+    ),
     ("dialects", &["tollhouse-stdx", "tollhouse-load", "go-template"], MEASURES),
 ];
 const MEASURES: &str = "what measures shares nothing with the gateway that could flatter it";
@@ -216,6 +221,10 @@ mod tests {
             ("tollhouse-load", "go-template", 0),
             ("tollhouse-model", "go-template", 1),
             ("tollhouse-router", "tokio", 1),
+            ("tollhouse-h2", "tokio", 1),
+            ("tollhouse-h2", "tollhouse-http", 0),
+            ("tollhouse-http", "tollhouse-h2", 1),
+            ("tollhouse-load", "tollhouse-h2", 0),
             ("tollhouse-net", "tokio", 0),
             ("tollhouse-unplaced", "serde", 1),
             ("xtask", "tollhouse-model", 1),

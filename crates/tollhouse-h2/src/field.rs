@@ -19,6 +19,20 @@ pub struct Field<'a> {
     pub is_sensitive: bool,
 }
 
+impl<'a> Field<'a> {
+    /// One to be sent, which tables may remember.
+    #[inline]
+    pub fn new(name: &'a [u8], value: &'a [u8]) -> Self {
+        Self { name, value, kind: FieldKind::Regular, is_sensitive: false }
+    }
+
+    /// One to be sent that no table may remember.
+    #[inline]
+    pub fn sensitive(name: &'a [u8], value: &'a [u8]) -> Self {
+        Self { is_sensitive: true, ..Self::new(name, value) }
+    }
+}
+
 /// What a field is known as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]

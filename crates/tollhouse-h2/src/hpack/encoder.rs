@@ -80,6 +80,15 @@ impl Encoder {
         self.table.memory_bytes() + self.lookup.as_ref().map_or(0, |_| size_of::<Lookup>())
     }
 
+    /// Forgets all fields, since a block that was begun will not be sent: the next one tells the peer
+    /// to empty its table (RFC 7541 §4.2).
+    pub fn forget(&mut self) {
+        let size = self.table.size_max() as u32;
+        self.table.set_size_max(0);
+        self.table.set_size_max(size);
+        self.updates = Some((0, size));
+    }
+
     /// What every block begins with.
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {

@@ -1,0 +1,193 @@
+//! DATA that arrives (RFC 9113 §6.1): judged by its header, handed on in the pieces it comes in.
+
+use super::{Connection, Ending};
+use crate::event::Event;
+use crate::field::Malformed;
+use crate::frame::{FrameHeader, flag};
+use crate::stream::{Half, Reset};
+use crate::{ConnectionError, ErrorCode, StreamId};
+
+/// A DATA frame of which not everything came yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DataFrame {
+    stream: StreamId,
+    /// Bytes of data that are still to come; with the padding, while its length is not known.
+    left: u32,
+    padding: u32,
+    ends: bool,
+    step: Step,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The octet that gives the length of the padding comes next.
+    PadLength,
+    /// Lengths are known and not yet judged.
+    Judge,
+    Data,
+}
+
+/// Whom a DATA frame is for.
+enum Recipient {
+    Stream(StreamId),
+    Nobody,
+    /// Nobody, and the stream is reset for it.
+    Fault(StreamId, ErrorCode),
+}
+
+impl Connection {
+    /// Takes a frame's bytes from the windows, whoever it is for (RFC 9113 §5.2.2, §6.9), and goes on
+    /// with its payload.
+    pub(super) fn begin_data(&mut self, header: FrameHeader) -> Result<(), ConnectionError> {
+        if header.stream == 0 {
+            return Err(ConnectionError::protocol("DATA without a stream"));
+        }
+        let is_padded = header.has(flag::PADDED);
+        if is_padded && header.length == 0 {
+            return Err(ConnectionError::frame_size("DATA too short for its flags"));
+        }
+        self.charge_connection(header.length)?;
+        match self.recipient(header)? {
+            Recipient::Stream(stream) => {
+                self.read_on_with_data(DataFrame {
+                    stream,
+                    left: header.length,
+                    padding: 0,
+                    ends: header.has(flag::END_STREAM),
+                    step: if is_padded { Step::PadLength } else { Step::Judge },
+                });
+            }
+            Recipient::Nobody => {
+                self.counters.late_frames += 1;
+                self.skip(header.length);
+            }
+            Recipient::Fault(stream, code) => {
+                self.pending_event = Some(self.reset_held(stream, code)?);
+                self.skip(header.length);
+            }
+        }
+        Ok(())
+    }
+
+    fn recipient(&mut self, header: FrameHeader) -> Result<Recipient, ConnectionError> {
+        let closed = |reason| Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, reason));
+        let is_strict = self.fails_on_faults();
+        let Some(id) = self.streams.find(header.stream) else {
+            if self.is_idle(header.stream) {
+                return Err(ConnectionError::protocol("DATA on a stream that has not begun"));
+            }
+            return match self.ending(header.stream) {
+                Some(Ending::ByUs) | None => Ok(Recipient::Nobody),
+                Some(Ending::Complete | Ending::ByPeer) => closed("DATA on a closed stream"),
+            };
+        };
+        let Some(stream) = self.streams.get_mut(id) else { return Ok(Recipient::Nobody) };
+        match (stream.reset, stream.receiving) {
+            (Reset::ByUs, _) => Ok(Recipient::Nobody),
+            (Reset::ByPeer, _) => closed("DATA behind RST_STREAM"),
+            (Reset::None, Half::Closed) if is_strict => closed("DATA behind END_STREAM"),
+            (Reset::None, Half::Closed) => Ok(Recipient::Fault(id, ErrorCode::STREAM_CLOSED)),
+            (Reset::None, Half::Idle) => {
+                self.note_malformed(Malformed::Sequence);
+                Ok(Recipient::Fault(id, ErrorCode::PROTOCOL_ERROR))
+            }
+            (Reset::None, Half::Body) => {
+                // Until our settings are known, a smaller window than the default is not.
+                let slack = if stream.is_early { self.local.early_slack() } else { 0 };
+                stream.receive_window -= header.length as i32;
+                if stream.receive_window < -slack {
+                    return Err(ConnectionError::flow_control("more DATA than its window allows"));
+                }
+                Ok(Recipient::Stream(id))
+            }
+        }
+    }
+
+    /// Goes on with a DATA frame; `None` where more bytes are needed.
+    #[inline]
+    pub(super) fn read_data<'a>(
+        &mut self,
+        mut frame: DataFrame,
+        input: &mut &'a [u8],
+    ) -> Result<Option<Option<Event<'a>>>, ConnectionError> {
+        let is_there = |stream: &crate::stream::Stream| stream.receiving == Half::Body;
+        if !self.streams.get(frame.stream).is_some_and(is_there) {
+            // It was reset or released meanwhile.
+            self.skip(frame.left + frame.padding);
+            return Ok(Some(None));
+        }
+        if frame.step == Step::PadLength {
+            let Some((&length, rest)) = input.split_first() else { return Ok(None) };
+            *input = rest;
+            frame.padding = u32::from(length);
+            frame.left = (frame.left - 1)
+                .checked_sub(frame.padding)
+                .ok_or(ConnectionError::protocol("DATA with more padding than payload"))?;
+            frame.step = Step::Judge;
+        }
+        if frame.step == Step::Judge {
+            if let Some(event) = self.judge_data(&frame)? {
+                self.skip(frame.left + frame.padding);
+                return Ok(Some(Some(event)));
+            }
+            frame.step = Step::Data;
+        }
+        if frame.left > 0 && input.is_empty() {
+            self.read_on_with_data(frame);
+            return Ok(None);
+        }
+        let (data, rest) = input.split_at((frame.left as usize).min(input.len()));
+        frame.left -= data.len() as u32;
+        // Padding that has arrived goes with the data, so that the end is told at once.
+        let padding = if frame.left == 0 { (frame.padding as usize).min(rest.len()) } else { 0 };
+        frame.padding -= padding as u32;
+        *input = &rest[padding..];
+        let is_whole = frame.left + frame.padding == 0;
+        if data.is_empty() && padding == 0 && !is_whole {
+            self.read_on_with_data(frame);
+            return Ok(None);
+        }
+        if is_whole {
+            self.skip(0);
+        } else {
+            self.read_on_with_data(frame);
+        }
+        let ends = is_whole && frame.ends;
+        self.hand_out(frame.stream, data.len() as u32, ends);
+        if data.is_empty() && !ends {
+            return Ok(Some(None));
+        }
+        Ok(Some(Some(Event::Data { stream: frame.stream, data, ends })))
+    }
+
+    /// Judges a frame when its lengths are known: against `content-length`, and as one that may carry
+    /// nothing.
+    fn judge_data(&mut self, frame: &DataFrame) -> Result<Option<Event<'static>>, ConnectionError> {
+        if frame.left == 0 && !frame.ends {
+            self.counters.empty_data += 1;
+            self.take_empty_frame()?;
+        }
+        let Some(stream) = self.streams.get_mut(frame.stream) else { return Ok(None) };
+        if let Some(body_left) = &mut stream.body_left {
+            let length = u64::from(frame.left);
+            let is_wrong = if frame.ends { length != *body_left } else { length > *body_left };
+            if is_wrong {
+                let event = self.reset_malformed(frame.stream, Malformed::BodyLength)?;
+                return Ok(Some(event));
+            }
+            *body_left -= length;
+        }
+        self.credit_padding(frame.stream, frame.padding);
+        Ok(None)
+    }
+
+    /// Books a piece as handed out.
+    fn hand_out(&mut self, id: StreamId, length: u32, ends: bool) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        stream.unread += length;
+        self.windows.unread += u64::from(length);
+        if ends {
+            stream.receiving = Half::Closed;
+        }
+    }
+}

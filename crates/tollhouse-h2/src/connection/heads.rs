@@ -1,0 +1,370 @@
+//! Header blocks: gathered, decoded, checked, and made events (RFC 9113 §4.3, §6.2, §6.10, §8.1).
+
+use super::{Connection, Ending};
+use crate::event::{Event, FieldSink, ResetCause};
+use crate::field::Malformed;
+use crate::frame::{self, FrameHeader, flag, kind};
+use crate::message::{Ends, HeadKind, Method};
+use crate::stream::{Half, Reset};
+use crate::{ConnectionError, ErrorCode, Priority, Role, StreamId};
+
+/// A header block under way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    pub(super) number: u32,
+    ends: Ends,
+    depends_on_itself: bool,
+    continuations: u32,
+}
+
+/// What becomes of a block.
+enum Admission {
+    /// It opens a stream.
+    Open,
+    /// It belongs to a stream that is held.
+    Message(StreamId, HeadKind),
+    /// It is decoded, and nothing else.
+    Discard,
+    /// The same, and its stream is refused with this code.
+    Refuse(ErrorCode),
+}
+
+/// `:status` 400, and 431, encoded without any table.
+const ANSWER_BAD_REQUEST: &[u8] = b"\x08\x03400";
+const ANSWER_TOO_LARGE: &[u8] = b"\x08\x03431";
+
+impl Connection {
+    pub(super) fn take_headers<S: FieldSink>(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+        sink: &mut S,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        if header.stream == 0 {
+            return Err(ConnectionError::protocol("HEADERS without a stream"));
+        }
+        let too_short = ConnectionError::frame_size("HEADERS too short for its flags");
+        let mut rest = payload;
+        let mut padding = 0;
+        if header.has(flag::PADDED) {
+            let (&length, after) = rest.split_first().ok_or(too_short)?;
+            (padding, rest) = (usize::from(length), after);
+        }
+        let mut depends_on_itself = false;
+        if header.has(flag::PRIORITY) {
+            let (priority, after) = rest.split_first_chunk::<5>().ok_or(too_short)?;
+            depends_on_itself = dependency(priority) == header.stream;
+            rest = after;
+        }
+        let fragment = rest.len().checked_sub(padding).map(|length| &rest[..length]);
+        let fragment =
+            fragment.ok_or(ConnectionError::protocol("HEADERS with more padding than payload"))?;
+        let ends = if header.has(flag::END_STREAM) { Ends::Message } else { Ends::HeadOnly };
+        let block = Block { number: header.stream, ends, depends_on_itself, continuations: 0 };
+        if header.has(flag::END_HEADERS) {
+            return self.take_block(block, fragment, sink);
+        }
+        self.input.block = Some(block);
+        self.gather(fragment)?;
+        Ok(None)
+    }
+
+    pub(super) fn take_continuation<S: FieldSink>(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+        sink: &mut S,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        self.counters.continuations += 1;
+        let no_block = ConnectionError::protocol("CONTINUATION without a header block");
+        let block = self.input.block.as_mut().ok_or(no_block)?;
+        block.continuations += 1;
+        if block.continuations > self.limits.continuation_frames {
+            return Err(ConnectionError::calm("a header block goes on over too many frames"));
+        }
+        let block = *block;
+        self.gather(payload)?;
+        if !header.has(flag::END_HEADERS) {
+            return Ok(None);
+        }
+        self.input.block = None;
+        let bytes = std::mem::take(&mut self.input.block_bytes);
+        let event = self.take_block(block, &bytes, sink);
+        self.keep_block_buffer(bytes);
+        event
+    }
+
+    fn gather(&mut self, fragment: &[u8]) -> Result<(), ConnectionError> {
+        let length = self.input.block_bytes.len() + fragment.len();
+        if length > self.limits.block_bytes as usize {
+            return Err(ConnectionError::calm("a header block is too large"));
+        }
+        self.input.block_bytes.extend_from_slice(fragment);
+        Ok(())
+    }
+
+    /// Decodes a whole block, whatever becomes of it: the tables must stay in step.
+    fn take_block<S: FieldSink>(
+        &mut self,
+        block: Block,
+        bytes: &[u8],
+        sink: &mut S,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        if bytes.len() > self.limits.block_bytes as usize {
+            return Err(ConnectionError::calm("a header block is too large"));
+        }
+        match self.admit(block)? {
+            Admission::Open => self.open_stream(block, bytes, sink),
+            Admission::Message(stream, kind) => {
+                sink.begin(stream, kind);
+                self.decode(kind, bytes, sink)?;
+                self.take_message(stream, kind, block.ends)
+            }
+            Admission::Discard => {
+                self.counters.late_frames += 1;
+                self.decode(HeadKind::Trailers, bytes, &mut ())?;
+                Ok(None)
+            }
+            Admission::Refuse(code) => {
+                self.decode(HeadKind::Trailers, bytes, &mut ())?;
+                match self.streams.find(block.number) {
+                    Some(id) => self.reset_held(id, code).map(Some),
+                    None => self.reset_unheld(block.number, code).map(|()| None),
+                }
+            }
+        }
+    }
+
+    /// Decides by the stream's number and state what becomes of a block.
+    fn admit(&mut self, block: Block) -> Result<Admission, ConnectionError> {
+        let number = block.number;
+        if block.depends_on_itself && self.fails_on_faults() {
+            return Err(ConnectionError::protocol("a stream depends on itself"));
+        }
+        if let Some(id) = self.streams.find(number) {
+            return self.admit_to_held(id);
+        }
+        if self.is_idle(number) {
+            return self.admit_new(block);
+        }
+        match self.ending(number) {
+            Some(Ending::ByUs) => Ok(Admission::Discard),
+            Some(Ending::Complete | Ending::ByPeer) => {
+                Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "HEADERS on a closed stream"))
+            }
+            // What we reset ourselves is closed for a while before it is forgotten; trailers may
+            // still be in flight to a client, new heads to a server are not.
+            None if self.role == Role::Client => Ok(Admission::Discard),
+            None => Err(ConnectionError::protocol("a stream that was skipped is opened")),
+        }
+    }
+
+    fn admit_to_held(&mut self, id: StreamId) -> Result<Admission, ConnectionError> {
+        let Some(stream) = self.streams.get(id) else { return Ok(Admission::Discard) };
+        match (stream.reset, stream.receiving) {
+            (Reset::ByUs, _) => Ok(Admission::Discard),
+            (Reset::None, Half::Body) => Ok(Admission::Message(id, HeadKind::Trailers)),
+            (Reset::None, Half::Idle) => Ok(Admission::Message(id, HeadKind::Response)),
+            (Reset::ByPeer, _) => {
+                Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "HEADERS behind RST_STREAM"))
+            }
+            (Reset::None, Half::Closed) if self.fails_on_faults() => {
+                Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "HEADERS behind END_STREAM"))
+            }
+            (Reset::None, Half::Closed) => Ok(Admission::Refuse(ErrorCode::STREAM_CLOSED)),
+        }
+    }
+
+    fn admit_new(&mut self, block: Block) -> Result<Admission, ConnectionError> {
+        let number = block.number;
+        if self.role == Role::Client || number.is_multiple_of(2) {
+            return Err(ConnectionError::protocol("HEADERS for a stream that only we may open"));
+        }
+        if self.is_beyond_goaway(number) {
+            self.highest_peer = number;
+            self.remember(number, Ending::ByUs);
+            return Ok(Admission::Discard);
+        }
+        self.highest_peer = number;
+        if block.depends_on_itself {
+            return Ok(Admission::Refuse(ErrorCode::PROTOCOL_ERROR));
+        }
+        if self.streams.len() >= self.limits.concurrent_streams {
+            self.counters.refused_streams += 1;
+            return Ok(Admission::Refuse(ErrorCode::REFUSED_STREAM));
+        }
+        Ok(Admission::Open)
+    }
+
+    fn decode<S: FieldSink>(
+        &mut self,
+        kind: HeadKind,
+        bytes: &[u8],
+        sink: &mut S,
+    ) -> Result<(), ConnectionError> {
+        let Self { decoder, check, limits, .. } = self;
+        check.begin(kind, limits);
+        let outcome = decoder.decode(bytes, &mut |field| {
+            if check.admit(&field, limits) {
+                sink.field(field);
+            }
+        });
+        outcome.map_err(|error| ConnectionError::new(ErrorCode::COMPRESSION_ERROR, error.reason()))
+    }
+
+    /// A new stream of a client.
+    fn open_stream<S: FieldSink>(
+        &mut self,
+        block: Block,
+        bytes: &[u8],
+        sink: &mut S,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        let id = self.insert_stream(block.number);
+        sink.begin(id, HeadKind::Request);
+        self.decode(HeadKind::Request, bytes, sink)?;
+        let ends = block.ends == Ends::Message;
+        let outcome = self.check.finish(block.ends).and_then(|()| self.request_body(ends));
+        let body_left = match outcome {
+            Ok(body_left) => body_left,
+            Err(malformed) => return self.refuse_request(id, malformed, ends).map(|()| None),
+        };
+        let early = self.early_priority.take_if(|(number, _)| *number == block.number);
+        let priority = early.map(|(_, priority)| priority).or(self.check.priority);
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.receiving = if ends { Half::Closed } else { Half::Body };
+            stream.body_left = body_left;
+            stream.priority = priority.unwrap_or(Priority::UNSAID);
+        }
+        self.counters.streams += 1;
+        Ok(Some(Event::Request { stream: id, ends }))
+    }
+
+    /// Bytes of DATA that a request promises; CONNECT carries a tunnel and promises nothing.
+    fn request_body(&self, ends: bool) -> Result<Option<u64>, Malformed> {
+        let length = self.check.content_length.filter(|_| self.check.method != Method::Connect);
+        if ends && length.is_some_and(|length| length > 0) {
+            return Err(Malformed::BodyLength);
+        }
+        Ok(length)
+    }
+
+    /// Answers a request that is none: two kinds with a status that helps an honest client, all with
+    /// a reset (RFC 9113 §8.1.1).
+    fn refuse_request(
+        &mut self,
+        id: StreamId,
+        malformed: Malformed,
+        ends: bool,
+    ) -> Result<(), ConnectionError> {
+        self.streams.remove(id);
+        self.note_malformed(malformed);
+        let answer = match malformed {
+            Malformed::Host => Some(ANSWER_BAD_REQUEST),
+            Malformed::TooLarge => Some(ANSWER_TOO_LARGE),
+            _ => None,
+        };
+        let Some(answer) = answer else {
+            return self.reset_unheld(id.number(), ErrorCode::PROTOCOL_ERROR);
+        };
+        let header = FrameHeader {
+            length: answer.len() as u32,
+            kind: kind::HEADERS,
+            flags: flag::END_HEADERS | flag::END_STREAM,
+            stream: id.number(),
+        };
+        frame::write_header(&mut self.output.bytes, header);
+        self.output.bytes.extend_from_slice(answer);
+        // Who is still sending learns that it need not, and keeps the answer (RFC 9113 §8.1).
+        let code = if ends { ErrorCode::PROTOCOL_ERROR } else { ErrorCode::NO_ERROR };
+        self.reset_unheld(id.number(), code)
+    }
+
+    pub(super) fn note_malformed(&mut self, malformed: Malformed) {
+        self.last_malformed = Some(malformed);
+        self.counters.malformed_messages += 1;
+        if malformed == Malformed::TooLarge {
+            self.counters.oversized_heads += 1;
+        }
+    }
+
+    /// A response, or trailers of either side.
+    fn take_message(
+        &mut self,
+        id: StreamId,
+        kind: HeadKind,
+        ends: Ends,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        if let Err(malformed) = self.check.finish(ends) {
+            return self.reset_malformed(id, malformed).map(Some);
+        }
+        let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
+        if kind == HeadKind::Trailers {
+            if stream.body_left.is_some_and(|left| left > 0) {
+                return self.reset_malformed(id, Malformed::BodyLength).map(Some);
+            }
+            stream.receiving = Half::Closed;
+            return Ok(Some(Event::Trailers { stream: id }));
+        }
+        let status = self.check.status;
+        if self.check.is_interim() {
+            return Ok(Some(Event::Interim { stream: id, status }));
+        }
+        let is_tunnel = stream.method == Method::Connect && (200..300).contains(&status);
+        let is_bodiless = stream.method == Method::Head || matches!(status, 204 | 304);
+        stream.body_left = match self.check.content_length {
+            _ if is_bodiless => Some(0),
+            _ if is_tunnel => None,
+            length => length,
+        };
+        let ends = ends == Ends::Message;
+        if ends && stream.body_left.is_some_and(|left| left > 0) {
+            return self.reset_malformed(id, Malformed::BodyLength).map(Some);
+        }
+        stream.receiving = if ends { Half::Closed } else { Half::Body };
+        Ok(Some(Event::Response { stream: id, status, ends }))
+    }
+
+    /// Resets a stream whose message is malformed.
+    pub(super) fn reset_malformed(
+        &mut self,
+        id: StreamId,
+        malformed: Malformed,
+    ) -> Result<Event<'static>, ConnectionError> {
+        self.note_malformed(malformed);
+        self.reset_held(id, ErrorCode::PROTOCOL_ERROR)
+    }
+
+    /// Resets a stream for a fault of the peer's, which counts as a reset of its own.
+    pub(super) fn reset_held(
+        &mut self,
+        id: StreamId,
+        code: ErrorCode,
+    ) -> Result<Event<'static>, ConnectionError> {
+        self.write_caused_reset(id.number(), code)?;
+        self.close_stream(id, Reset::ByUs);
+        Ok(Event::Reset { stream: id, code, cause: ResetCause::Fault })
+    }
+
+    /// The same for a stream that never reached the application, or is released.
+    pub(super) fn reset_unheld(
+        &mut self,
+        number: u32,
+        code: ErrorCode,
+    ) -> Result<(), ConnectionError> {
+        self.remember(number, Ending::ByUs);
+        self.write_caused_reset(number, code)
+    }
+
+    fn write_caused_reset(&mut self, number: u32, code: ErrorCode) -> Result<(), ConnectionError> {
+        self.counters.resets_caused += 1;
+        self.count_control()?;
+        frame::write_reset(&mut self.output.bytes, number, code);
+        self.take_reset_token()
+    }
+}
+
+/// The stream that five octets of priority name.
+pub(super) fn dependency(priority: &[u8; 5]) -> u32 {
+    let [d0, d1, d2, d3, _] = *priority;
+    u32::from_be_bytes([d0, d1, d2, d3]) & frame::U31_MAX
+}

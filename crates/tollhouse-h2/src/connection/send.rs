@@ -1,0 +1,377 @@
+//! What the application sends: heads, DATA, trailers, resets; and whose turn it is.
+
+use std::fmt;
+
+use super::{Connection, Ending};
+use crate::field::{Field, Malformed, examine};
+use crate::frame::{self, FrameHeader, HEADER_BYTES, flag, kind};
+use crate::message::Method;
+use crate::stream::{Half, Reset, Waiting};
+use crate::{ErrorCode, Role, StreamId};
+
+/// Every so many turns the stream that has waited longest sends, whatever its priority: nobody
+/// starves (RFC 9218 §10).
+const STARVATION_TURNS: u32 = 8;
+
+/// Why something could not be sent. Nothing was written then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendError {
+    /// The stream was reset, has ended in this direction, or was released; or the connection ended.
+    Closed,
+    /// A head was sent twice, or DATA before a head.
+    OutOfOrder,
+    /// A field that no message may have.
+    Field(Malformed),
+    /// No stream may be opened now: the peer allows no more, or is going away.
+    NoStream,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "the stream is closed",
+            Self::OutOfOrder => "a message is sent out of order",
+            Self::Field(malformed) => malformed.reason(),
+            Self::NoStream => "the peer takes no more streams",
+        })
+    }
+}
+
+impl std::error::Error for SendError {}
+
+/// What a request begins with.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestLine<'a> {
+    /// A token.
+    pub method: &'a [u8],
+    /// `http` or `https`; empty for a plain CONNECT.
+    pub scheme: &'a [u8],
+    /// A host with or without a port.
+    pub authority: &'a [u8],
+    /// An origin form or `*`; empty for a plain CONNECT.
+    pub path: &'a [u8],
+    /// Of an extended CONNECT (RFC 8441); empty for all others.
+    pub protocol: &'a [u8],
+}
+
+/// Digits of a status.
+fn status_digits(status: u16) -> [u8; 3] {
+    let digit = |number: u16| b'0' + (number % 10) as u8;
+    [digit(status / 100), digit(status / 10), digit(status)]
+}
+
+impl Connection {
+    /// Whether [`Connection::open`] would find a stream.
+    pub fn can_open(&self) -> bool {
+        self.role == Role::Client
+            && self.failure.is_none()
+            && self.peer_last.is_none()
+            && !self.is_draining()
+            && self.next_own <= frame::U31_MAX
+            && self.streams.len() < self.peer.concurrent_streams
+    }
+
+    /// Opens a stream with the head of a request. The application holds the stream until it releases
+    /// it. Names of fields are made lower case; a field's kind is not looked at.
+    ///
+    /// # Errors
+    /// No stream was opened.
+    pub fn open<'f>(
+        &mut self,
+        line: &RequestLine<'_>,
+        fields: impl IntoIterator<Item = Field<'f>>,
+        ends: bool,
+    ) -> Result<StreamId, SendError> {
+        if !self.can_open() {
+            return Err(SendError::NoStream);
+        }
+        let number = self.next_own;
+        let pseudo = [
+            (&b":method"[..], line.method),
+            (b":scheme", line.scheme),
+            (b":authority", line.authority),
+            (b":path", line.path),
+            (b":protocol", line.protocol),
+        ];
+        let present = pseudo.into_iter().filter(|(_, value)| !value.is_empty());
+        self.write_head(number, present, fields, ends)?;
+        self.next_own += 2;
+        self.counters.streams += 1;
+        let id = self.insert_stream(number);
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.method = Method::from_name(line.method);
+            stream.sending = if ends { Half::Closed } else { Half::Body };
+        }
+        Ok(id)
+    }
+
+    /// Sends the head of a response; 100 to 199 are interim and leave the stream as it is.
+    ///
+    /// # Errors
+    /// Nothing was sent.
+    pub fn respond<'f>(
+        &mut self,
+        id: StreamId,
+        status: u16,
+        fields: impl IntoIterator<Item = Field<'f>>,
+        ends: bool,
+    ) -> Result<(), SendError> {
+        if self.sending(id)? != Half::Idle {
+            return Err(SendError::OutOfOrder);
+        }
+        let is_interim = status < 200;
+        if !(100..1000).contains(&status) || status == 101 || (is_interim && ends) {
+            return Err(SendError::Field(Malformed::PseudoValue));
+        }
+        let digits = status_digits(status);
+        self.write_head(id.number(), [(&b":status"[..], &digits[..])], fields, ends)?;
+        if !is_interim {
+            self.set_sending(id, if ends { Half::Closed } else { Half::Body });
+        }
+        Ok(())
+    }
+
+    /// Sends trailers, which end the message.
+    ///
+    /// # Errors
+    /// Nothing was sent.
+    pub fn send_trailers<'f>(
+        &mut self,
+        id: StreamId,
+        fields: impl IntoIterator<Item = Field<'f>>,
+    ) -> Result<(), SendError> {
+        if self.sending(id)? != Half::Body {
+            return Err(SendError::OutOfOrder);
+        }
+        self.write_head(id.number(), [], fields, true)?;
+        self.set_sending(id, Half::Closed);
+        Ok(())
+    }
+
+    /// Sends as much of `data` as windows and output have room for, and gives how much that was; with
+    /// the last byte the message ends where `ends` says so. What is left is to be sent when
+    /// [`Connection::next_ready`] names the stream.
+    ///
+    /// # Errors
+    /// Nothing was sent.
+    pub fn send_data(&mut self, id: StreamId, data: &[u8], ends: bool) -> Result<usize, SendError> {
+        if self.sending(id)? != Half::Body {
+            return Err(SendError::OutOfOrder);
+        }
+        let room = self.output_room();
+        let Some(stream) = self.streams.get_mut(id) else { return Err(SendError::Closed) };
+        let window = stream.send_window.min(self.windows.send).max(0) as usize;
+        let frame_bytes = self.peer.frame_bytes as usize;
+        let mut allowed = data.len().min(window).min(room);
+        if !self.ready.is_empty() {
+            // Others wait: a frame each.
+            allowed = allowed.min(frame_bytes);
+        }
+        stream.send_window -= allowed as i32;
+        self.windows.send -= allowed as i32;
+        let is_all = allowed == data.len();
+        let out = &mut self.output.bytes;
+        let mut rest = &data[..allowed];
+        while !rest.is_empty() || (is_all && ends) {
+            let (piece, after) = rest.split_at(rest.len().min(frame_bytes));
+            let is_last = is_all && ends && after.is_empty();
+            let flags = if is_last { flag::END_STREAM } else { 0 };
+            let length = piece.len() as u32;
+            let header = FrameHeader { length, kind: kind::DATA, flags, stream: id.number() };
+            frame::write_header(out, header);
+            out.extend_from_slice(piece);
+            rest = after;
+            if is_last {
+                break;
+            }
+        }
+        // What was carried pays for the updates that it will bring.
+        self.buckets.window_updates.refund(allowed as u64 / 1024);
+        if is_all {
+            stream.waiting_since_ms = None;
+            if std::mem::take(&mut stream.waiting) == Waiting::Ready {
+                self.ready.retain(|other| *other != id);
+            }
+            if ends {
+                self.set_sending(id, Half::Closed);
+            }
+        } else {
+            self.wait(id);
+        }
+        Ok(allowed)
+    }
+
+    /// Bytes of DATA that a stream could send now.
+    pub fn send_capacity(&self, id: StreamId) -> usize {
+        let Some(stream) = self.streams.get(id) else { return 0 };
+        let window = stream.send_window.min(self.windows.send).max(0);
+        self.output_room().min(window as usize)
+    }
+
+    /// Puts a stream with DATA where it will be found when there is room.
+    fn wait(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        stream.waiting_since_ms.get_or_insert(self.now_ms);
+        if stream.waiting == Waiting::Ready {
+            return;
+        }
+        if stream.send_window > 0 {
+            stream.waiting = Waiting::Ready;
+            self.ready.push(id);
+        } else {
+            stream.waiting = Waiting::ForWindow;
+        }
+    }
+
+    /// The stream whose turn it is to send the DATA that [`Connection::send_data`] did not take. To be
+    /// called after bytes were received or written, until it gives `None`; who is named sends, or is
+    /// not named again.
+    ///
+    /// The most urgent goes first (RFC 9218 §10); of those alike, the ones that are not incremental
+    /// by their number, the others in turn.
+    pub fn next_ready(&mut self) -> Option<StreamId> {
+        if self.ready.is_empty() || self.windows.send <= 0 || self.output_room() == 0 {
+            return None;
+        }
+        self.turn = self.turn.wrapping_add(1);
+        let is_turn_of_longest = self.turn.is_multiple_of(STARVATION_TURNS);
+        let age = |turn: u32| u32::MAX - self.turn.wrapping_sub(turn);
+        let rank = |id: &StreamId| {
+            let Some(stream) = self.streams.get(*id) else { return (0, 0) };
+            match (is_turn_of_longest, stream.priority.is_incremental) {
+                (true, _) => (0, age(stream.turn)),
+                (false, true) => (stream.priority.urgency, age(stream.turn)),
+                (false, false) => (stream.priority.urgency, stream.number),
+            }
+        };
+        let position = (0..self.ready.len()).min_by_key(|index| rank(&self.ready[*index]))?;
+        let id = self.ready.swap_remove(position);
+        let turn = self.turn;
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.waiting = Waiting::No;
+            stream.turn = turn;
+        }
+        Some(id)
+    }
+
+    /// Ends both directions of a stream with RST_STREAM; it is still to be released.
+    pub fn reset(&mut self, id: StreamId, code: ErrorCode) {
+        let Some(stream) = self.streams.get(id) else { return };
+        if !stream.is_closed() && self.failure.is_none() {
+            frame::write_reset(&mut self.output.bytes, id.number(), code);
+            self.close_stream(id, Reset::ByUs);
+        }
+    }
+
+    /// Lets go of a stream: no event names it any more, and its place is free. A stream that has not
+    /// ended is reset: without an error where a server's answer is complete, which only stops the
+    /// upload (RFC 9113 §8.1), else as cancelled.
+    pub fn release(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(id) else { return };
+        let is_answered = self.role == Role::Server && stream.sending == Half::Closed;
+        self.reset(id, if is_answered { ErrorCode::NO_ERROR } else { ErrorCode::CANCEL });
+        let Some(stream) = self.streams.get(id) else { return };
+        let (unread, target, reset) = (stream.unread, stream.window_target, stream.reset);
+        self.windows.unread -= u64::from(unread);
+        self.narrow(target);
+        self.streams.remove(id);
+        self.remember(
+            id.number(),
+            match reset {
+                Reset::None => Ending::Complete,
+                Reset::ByUs => Ending::ByUs,
+                Reset::ByPeer => Ending::ByPeer,
+            },
+        );
+    }
+
+    /// How far this side of the stream has come, unless it can send nothing any more.
+    fn sending(&self, id: StreamId) -> Result<Half, SendError> {
+        let stream = self.streams.get(id).filter(|_| self.failure.is_none());
+        let sending = stream.map(|stream| stream.sending).filter(|half| *half != Half::Closed);
+        sending.ok_or(SendError::Closed)
+    }
+
+    fn set_sending(&mut self, id: StreamId, half: Half) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.sending = half;
+        }
+    }
+
+    /// Writes a header block, in as many frames as the peer's limit asks for.
+    fn write_head<'p, 'f>(
+        &mut self,
+        number: u32,
+        pseudo: impl IntoIterator<Item = (&'p [u8], &'p [u8])>,
+        fields: impl IntoIterator<Item = Field<'f>>,
+        ends: bool,
+    ) -> Result<(), SendError> {
+        let start = self.output.bytes.len();
+        self.output.bytes.extend_from_slice(&[0; HEADER_BYTES]);
+        if let Err(malformed) = self.encode(pseudo, fields) {
+            self.output.bytes.truncate(start);
+            self.encoder.forget();
+            return Err(SendError::Field(malformed));
+        }
+        let length = self.output.bytes.len() - start - HEADER_BYTES;
+        let flags = if ends { flag::END_STREAM } else { 0 };
+        if length > self.peer.frame_bytes as usize {
+            self.write_long_head(start, number, flags);
+            return Ok(());
+        }
+        let flags = flags | flag::END_HEADERS;
+        let header =
+            FrameHeader { length: length as u32, kind: kind::HEADERS, flags, stream: number };
+        self.output.bytes[start..start + HEADER_BYTES].copy_from_slice(&header.to_bytes());
+        Ok(())
+    }
+
+    #[inline]
+    fn encode<'p, 'f>(
+        &mut self,
+        pseudo: impl IntoIterator<Item = (&'p [u8], &'p [u8])>,
+        fields: impl IntoIterator<Item = Field<'f>>,
+    ) -> Result<(), Malformed> {
+        let Self { encoder, output, lowered, .. } = self;
+        let out = &mut output.bytes;
+        encoder.begin(out);
+        for (name, value) in pseudo {
+            encoder.field(name, value, false, out, check)?;
+        }
+        for field in fields {
+            let mut name = field.name;
+            if name.first() == Some(&b':') {
+                return Err(Malformed::MisplacedPseudo);
+            }
+            if name.iter().fold(false, |any, byte| any | byte.is_ascii_uppercase()) {
+                lowered.clear();
+                lowered.extend(name.iter().map(u8::to_ascii_lowercase));
+                name = lowered;
+            }
+            encoder.field(name, field.value, field.is_sensitive, out, check)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts the block that was written from `start` on into HEADERS and CONTINUATION.
+    #[cold]
+    fn write_long_head(&mut self, start: usize, number: u32, flags: u8) {
+        let out = &mut self.output.bytes;
+        let block = out.split_off(start + HEADER_BYTES);
+        out.truncate(start);
+        let pieces = block.chunks(self.peer.frame_bytes as usize);
+        let last = pieces.len() - 1;
+        for (index, piece) in pieces.enumerate() {
+            let (kind, flags) =
+                if index == 0 { (kind::HEADERS, flags) } else { (kind::CONTINUATION, 0) };
+            let flags = if index == last { flags | flag::END_HEADERS } else { flags };
+            let length = piece.len() as u32;
+            frame::write_header(out, FrameHeader { length, kind, flags, stream: number });
+            out.extend_from_slice(piece);
+        }
+    }
+}
+
+fn check(name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    examine(name, value).map(drop)
+}

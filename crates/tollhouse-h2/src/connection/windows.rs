@@ -1,0 +1,124 @@
+//! Flow control of what arrives (RFC 9113 §5.2, §6.9): credit returned, windows widened.
+//!
+//! The connection's credit is returned on arrival, that of a stream when the application has dealt
+//! with its bytes: who is slow with one stream stops that one. A stream's window doubles when its
+//! peer used half of it up in less than two round trips, as far as the budget goes.
+
+use super::Connection;
+use crate::ConnectionError;
+use crate::StreamId;
+use crate::frame;
+use crate::settings::{Settings, WINDOW_BYTES_DEFAULT};
+use crate::stream::Half;
+
+impl Settings {
+    /// What a peer that does not know our initial window yet may send beyond it.
+    pub(super) fn early_slack(&self) -> i32 {
+        WINDOW_BYTES_DEFAULT.saturating_sub(self.initial_window_bytes) as i32
+    }
+}
+
+impl Connection {
+    /// Takes back `bytes` of DATA that the application has dealt with; the peer may send as many more.
+    /// To be called for every byte of every [`crate::Event::Data`], sooner or later; releasing the
+    /// stream does it for what is left.
+    pub fn consume(&mut self, stream: StreamId, bytes: usize) {
+        let Some(held) = self.streams.get_mut(stream) else { return };
+        let bytes = (bytes as u64).min(held.unread.into()) as u32;
+        held.unread -= bytes;
+        held.credit += bytes;
+        self.windows.unread -= u64::from(bytes);
+        self.return_stream_credit(stream);
+        self.return_connection_credit();
+    }
+
+    /// Makes the connection's window as large as the limits say.
+    pub(super) fn widen_connection(&mut self) {
+        let missing = self.limits.connection_window_bytes.saturating_sub(WINDOW_BYTES_DEFAULT);
+        let missing = missing.min(frame::U31_MAX - WINDOW_BYTES_DEFAULT);
+        if missing > 0 {
+            frame::write_window_update(&mut self.output.bytes, 0, missing);
+            self.windows.receive += missing as i32;
+        }
+    }
+
+    /// Takes a DATA frame from the connection's window; whatever becomes of it, its credit is returned.
+    pub(super) fn charge_connection(&mut self, length: u32) -> Result<(), ConnectionError> {
+        self.windows.receive -= length as i32;
+        if self.windows.receive < 0 {
+            let reason = "more DATA than the connection's window allows";
+            return Err(ConnectionError::flow_control(reason));
+        }
+        self.windows.credit += length;
+        self.return_connection_credit();
+        Ok(())
+    }
+
+    #[inline]
+    fn return_connection_credit(&mut self) {
+        let window = self.limits.connection_window_bytes.max(WINDOW_BYTES_DEFAULT);
+        let is_due = self.windows.credit >= window / 2;
+        if !is_due || self.windows.unread > u64::from(self.limits.unread_bytes) {
+            return;
+        }
+        let credit = std::mem::take(&mut self.windows.credit);
+        frame::write_window_update(&mut self.output.bytes, 0, credit);
+        self.windows.receive += credit as i32;
+    }
+
+    /// Padding is read by nobody: its credit is due at once, with the octet that gives its length.
+    pub(super) fn credit_padding(&mut self, id: StreamId, padding: u32) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        if padding > 0 {
+            stream.credit += padding;
+            self.return_stream_credit(id);
+        }
+    }
+
+    fn return_stream_credit(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        // Who ended the stream has no use for a window.
+        if stream.receiving == Half::Closed || stream.credit * 2 < stream.window_target {
+            return;
+        }
+        let since = self.now_ms.saturating_sub(stream.updated_ms);
+        stream.updated_ms = self.now_ms;
+        let is_held_up = since < 2 * self.round_trip_ms;
+        let widened = if is_held_up { self.widening(id) } else { 0 };
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        stream.window_target += widened;
+        let increment = std::mem::take(&mut stream.credit) + widened;
+        stream.receive_window += increment as i32;
+        frame::write_window_update(&mut self.output.bytes, id.number(), increment);
+    }
+
+    /// Bytes that a stream's window may grow by, taken from the budgets.
+    fn widening(&mut self, id: StreamId) -> u32 {
+        let Some(stream) = self.streams.get(id) else { return 0 };
+        let most = self.limits.stream_window_bytes_max.min(frame::U31_MAX / 2);
+        let wanted = stream.window_target.min(most.saturating_sub(stream.window_target));
+        let growth = self.windows.growth + wanted;
+        if wanted == 0 {
+            return 0;
+        }
+        let fits = growth <= self.limits.window_growth_bytes
+            && self.windows.budget.resize(u64::from(growth));
+        if !fits {
+            self.counters.unwidened_windows += 1;
+            return 0;
+        }
+        self.windows.growth = growth;
+        self.counters.widened_windows += 1;
+        wanted
+    }
+
+    /// Gives back what the window of a stream that ends had grown by.
+    pub(super) fn narrow(&mut self, target: u32) {
+        let grown = target.saturating_sub(self.limits.stream_window_bytes);
+        if grown > 0 {
+            self.windows.growth -= grown.min(self.windows.growth);
+            // Giving back cannot fail.
+            let _ = self.windows.budget.resize(u64::from(self.windows.growth));
+        }
+    }
+}

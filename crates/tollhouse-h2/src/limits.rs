@@ -1,0 +1,192 @@
+//! What a peer may make a connection do and hold: every bound with its reason.
+//!
+//! Where a bound is passed, the connection ends with ENHANCE_YOUR_CALM, or the stream is refused;
+//! [`crate::Counters`] count either way.
+
+use crate::frame::PAYLOAD_BYTES_DEFAULT;
+use crate::hpack::{HuffmanUse, TABLE_BYTES_DEFAULT};
+use crate::settings::WINDOW_BYTES_DEFAULT;
+
+/// So many at once, and so many a second from then on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// What may come at once.
+    pub burst: u32,
+    /// What is allowed again each second.
+    pub per_second: u32,
+}
+
+/// What follows a frame that breaks the rules of one stream: a window update of 0 or beyond the
+/// maximum, PRIORITY of a wrong length or on itself, HEADERS or DATA behind END_STREAM. No honest peer
+/// sends them; whoever wants streams reset while their work goes on does (CVE-2025-8671).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultScope {
+    /// The connection ends (RFC 9113 §5.4.1 allows it).
+    Connection,
+    /// The stream is reset, which counts as a reset of the peer.
+    Stream,
+}
+
+/// Bounds and settings of one connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Streams that the peer may have open. A place is taken until the application has released the
+    /// stream, so that resetting a stream makes no room while work for it goes on (CVE-2023-44487).
+    pub concurrent_streams: u32,
+    /// Window of a stream at first, in bytes: what a stream may hold unread.
+    pub stream_window_bytes: u32,
+    /// Window that a stream may grow to, in bytes.
+    pub stream_window_bytes_max: u32,
+    /// What all windows of the connection may grow by together, in bytes, beside what the budget of
+    /// the process allows.
+    pub window_growth_bytes: u32,
+    /// Window of the connection, in bytes; its credit is returned on arrival, since each stream has a
+    /// window of its own: a slow stream never stops the others.
+    pub connection_window_bytes: u32,
+    /// Bytes that all streams may hold unread before the connection's credit is kept back after all.
+    pub unread_bytes: u32,
+    /// Largest payload of a frame that is taken; at least 16,384.
+    pub frame_bytes: u32,
+    /// Table of received fields, in bytes.
+    pub decoder_table_bytes: u32,
+    /// Table of sent fields, in bytes, where the peer offers as much.
+    pub encoder_table_bytes: u32,
+    /// Whether sent literals are Huffman-coded.
+    pub huffman: HuffmanUse,
+    /// Decoded bytes of a head or of trailers, each field counted with 32 bytes of overhead: what a
+    /// block of references can unfold to.
+    pub header_list_bytes: u32,
+    /// Fields of a head, cookies aside: what costs is keeping their books, not their bytes.
+    pub header_fields: u32,
+    /// Crumbs of cookies in a head: browsers send hundreds, so that they have a bound of their own.
+    pub cookie_crumbs: u32,
+    /// Bytes of a header block as it travels, over all its frames.
+    pub block_bytes: u32,
+    /// CONTINUATION frames of one block: those of length 0 pass any bound on bytes (VU#421644).
+    pub continuation_frames: u32,
+    /// Resets: those that the peer sends, and those that its faults make us send.
+    pub resets: Rate,
+    /// PINGs, each of which asks for an answer (CVE-2019-9512).
+    pub pings: Rate,
+    /// SETTINGS, each of which asks for an answer (CVE-2019-9515).
+    pub settings: Rate,
+    /// PRIORITY and PRIORITY_UPDATE (CVE-2019-9513).
+    pub priorities: Rate,
+    /// WINDOW_UPDATEs, beside one for each KiB of DATA sent: one a byte costs more than it carries
+    /// (CVE-2019-9511).
+    pub window_updates: Rate,
+    /// Frames that carry nothing: DATA without bytes or END_STREAM, unknown types (CVE-2019-9518).
+    pub empty_frames: Rate,
+    /// Answers, resets and updates that wait unsent; a peer that reads nothing lets them pile up.
+    pub queued_control_frames: u32,
+    /// Output beyond which no more DATA is taken, in bytes; what waits is sent by its priority.
+    pub output_bytes: usize,
+    /// Output beyond which [`crate::Connection::wants_input`] says no, in bytes (CVE-2019-9517).
+    pub output_bytes_max: usize,
+    /// What follows faults of one stream.
+    pub faults: FaultScope,
+    /// Whether extended CONNECT is taken (RFC 8441); of a server only.
+    pub connect_protocol: bool,
+    /// From the first byte to the end of the preface and first SETTINGS, in milliseconds.
+    pub preface_ms: u64,
+    /// From our SETTINGS to their acknowledgement, in milliseconds.
+    pub settings_ack_ms: u64,
+    /// From the first byte of a frame or block to its last, in milliseconds; DATA has none, its pace
+    /// is the application's to judge.
+    pub frame_ms: u64,
+    /// How long one piece of DATA may wait for windows of the peer, in milliseconds, however many
+    /// small updates come meanwhile (the HTTP/2 bomb of 2026).
+    pub stall_ms: u64,
+}
+
+impl Default for Limits {
+    /// For a server that faces strangers.
+    fn default() -> Self {
+        Self {
+            concurrent_streams: 128,
+            stream_window_bytes: WINDOW_BYTES_DEFAULT,
+            stream_window_bytes_max: 4 << 20,
+            window_growth_bytes: 8 << 20,
+            connection_window_bytes: 1 << 20,
+            unread_bytes: 16 << 20,
+            frame_bytes: PAYLOAD_BYTES_DEFAULT,
+            decoder_table_bytes: TABLE_BYTES_DEFAULT,
+            encoder_table_bytes: TABLE_BYTES_DEFAULT,
+            huffman: HuffmanUse::Never,
+            header_list_bytes: 64 << 10,
+            header_fields: 200,
+            cookie_crumbs: 1000,
+            block_bytes: 64 << 10,
+            continuation_frames: 8,
+            // Tighter ones hit honest clients of gRPC that cancel much.
+            resets: Rate { burst: 1000, per_second: 33 },
+            pings: Rate { burst: 100, per_second: 10 },
+            settings: Rate { burst: 100, per_second: 10 },
+            // Browsers send one for each of a page's hundreds of files.
+            priorities: Rate { burst: 2000, per_second: 200 },
+            window_updates: Rate { burst: 10_000, per_second: 1000 },
+            empty_frames: Rate { burst: 100, per_second: 10 },
+            queued_control_frames: 1000,
+            output_bytes: 64 << 10,
+            output_bytes_max: 256 << 10,
+            faults: FaultScope::Connection,
+            connect_protocol: false,
+            preface_ms: 10_000,
+            settings_ack_ms: 10_000,
+            frame_ms: 30_000,
+            stall_ms: 60_000,
+        }
+    }
+}
+
+/// What is left of a [`Rate`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Bucket {
+    /// Thousandths that were taken and did not come back.
+    used: u64,
+    last_ms: u64,
+}
+
+impl Bucket {
+    /// Takes one; `false` where none is left.
+    #[inline]
+    pub(crate) fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
+        let returned = now_ms.saturating_sub(self.last_ms).saturating_mul(rate.per_second.into());
+        self.last_ms = now_ms;
+        self.used = self.used.saturating_sub(returned) + 1000;
+        self.used <= u64::from(rate.burst) * 1000
+    }
+
+    /// Gives so many back.
+    #[inline]
+    pub(crate) fn refund(&mut self, count: u64) {
+        self.used = self.used.saturating_sub(count * 1000);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_empties_at_once_and_fills_with_time() {
+        let rate = Rate { burst: 3, per_second: 10 };
+        let mut bucket = Bucket::default();
+        let taken = (0..9).take_while(|_| bucket.take(rate, 5000)).count();
+        assert_eq!(taken, 3);
+        let mut bucket = Bucket { used: 3000, last_ms: 5000 };
+        assert!(!bucket.clone().take(rate, 5099));
+        assert!(bucket.take(rate, 5100));
+        assert!(!bucket.take(rate, 5100));
+        bucket.refund(2);
+        assert!(bucket.take(rate, 5100));
+    }
+
+    #[test]
+    fn time_that_goes_backwards_gives_nothing() {
+        let rate = Rate { burst: 1, per_second: 1000 };
+        let mut bucket = Bucket::default();
+        assert!(bucket.take(rate, 9000));
+        assert!(!bucket.take(rate, 10));
+    }
+}

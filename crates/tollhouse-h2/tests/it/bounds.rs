@@ -1,0 +1,230 @@
+//! Floods: each ends at its bound, with memory that stays small.
+
+use crate::peer::{Reaction, Script, Subject, block, reaction, request, run};
+use tollhouse_h2::frame::{flag, kind};
+use tollhouse_h2::{Counters, ErrorCode, FaultScope, Limits};
+
+const EYC: Reaction = Reaction::Connection(ErrorCode::ENHANCE_YOUR_CALM);
+
+/// Most memory that any of these may make a connection hold.
+const MEMORY_BYTES_MAX: usize = 512 * 1024;
+
+/// Feeds `step(0)`, `step(1)`… to a server until it ends, releasing streams as `release` says; gives
+/// how many steps that took.
+fn flood(
+    limits: Limits,
+    mut step: impl FnMut(u32) -> Script,
+    is_socket_read: bool,
+) -> (u32, Subject) {
+    let mut subject = Subject::server(limits);
+    subject.feed(&Script::client().settings_ack(), usize::MAX);
+    for count in 0..200_000 {
+        subject.feed(&step(count), usize::MAX);
+        if is_socket_read && subject.error.is_none() {
+            subject.take_output();
+        }
+        subject.told.clear();
+        if subject.error.is_some() {
+            assert!(subject.connection.memory_bytes() < MEMORY_BYTES_MAX);
+            return (count, subject);
+        }
+        for stream in std::mem::take(&mut subject.streams) {
+            subject.connection.release(stream);
+        }
+    }
+    panic!("the flood does not end");
+}
+
+/// A flood: its name, what its steps are, and what counts it.
+type Flood = (&'static str, Box<dyn Fn(u32) -> Script>, fn(&Counters) -> u64);
+
+fn check(floods: Vec<Flood>, expected: impl Fn(&Limits) -> u32) {
+    let limits = Limits { faults: FaultScope::Stream, ..Limits::default() };
+    for (name, step, count) in floods {
+        let (steps, mut subject) = flood(limits, step, true);
+        assert_eq!(steps, expected(&limits), "{name}");
+        assert_eq!(count(subject.connection.counters()), u64::from(steps) + 1, "{name}");
+        assert_eq!(reaction(&subject.take_output()), EYC, "{name}");
+    }
+}
+
+fn number(count: u32) -> u32 {
+    2 * count + 1
+}
+
+fn post(count: u32) -> Script {
+    Script::default().post(number(count), &[])
+}
+
+#[test]
+fn resets_end_at_one_bound_whoever_is_made_to_send_them() {
+    let priority_of_itself = |n: u32| {
+        let itself = [&number(n).to_be_bytes()[..], &[0]].concat();
+        post(n).frame(kind::PRIORITY, 0, number(n), &itself)
+    };
+    let update = |n, increment| post(n).window_update(number(n), increment);
+    let get = |n| Script::default().get(number(n));
+    let malformed = |n| Script::default().head(number(n), 1, &block(&[("A", "b")]));
+    let short_priority = |n| post(n).frame(kind::PRIORITY, 0, number(n), &[0; 4]);
+    let floods: Vec<Flood> = vec![
+        ("rapid reset", Box::new(|n| post(n).reset(number(n))), |c| c.resets_received),
+        ("update of 0", Box::new(move |n| update(n, 0)), |c| c.resets_caused),
+        ("overflow", Box::new(move |n| update(n, 0x7fff_ffff)), |c| c.resets_caused),
+        ("PRIORITY of 4", Box::new(short_priority), |c| c.resets_caused),
+        ("PRIORITY on itself", Box::new(priority_of_itself), |c| c.resets_caused),
+        ("HEADERS behind the end", Box::new(move |n| get(n).get(number(n))), |c| c.resets_caused),
+        ("DATA behind the end", Box::new(move |n| get(n).data(number(n), 0, b"x")), |c| {
+            c.resets_caused
+        }),
+        ("malformed heads", Box::new(malformed), |c| c.malformed_messages),
+    ];
+    check(floods, |limits| limits.resets.burst);
+}
+
+#[test]
+fn floods_of_other_frames_end_at_their_bounds() {
+    let ping = |_| Script::default().frame(kind::PING, 0, 0, &[0; 8]);
+    let unknown = |_| Script::default().frame(0xee, 0, 0, &[]);
+    let priority = |_| Script::default().frame(kind::PRIORITY, 0, 1, &[0; 5]);
+    let update = |_| Script::default().window_update(0, 1);
+    check(vec![("PING", Box::new(ping), |c| c.pings)], |limits| limits.pings.burst);
+    check(vec![("unknown", Box::new(unknown), |c| c.unknown_frames)], |limits| {
+        limits.empty_frames.burst
+    });
+    check(vec![("PRIORITY", Box::new(priority), |c| c.priorities)], |limits| {
+        limits.priorities.burst
+    });
+    check(vec![("WINDOW_UPDATE", Box::new(update), |c| c.window_updates)], |limits| {
+        limits.window_updates.burst
+    });
+    // The first of them came with the preface.
+    check(
+        vec![("SETTINGS", Box::new(|_| Script::default().settings(&[])), |c| c.settings - 1)],
+        |limits| limits.settings.burst - 1,
+    );
+}
+
+#[test]
+fn time_gives_back_what_a_flood_took() {
+    let mut subject = Subject::server(Limits::default());
+    subject.feed(&Script::client().settings_ack(), usize::MAX);
+    let ping = Script::default().frame(kind::PING, 0, 0, &[0; 8]);
+    for second in 0..1000_u64 {
+        for _ in 0..10 {
+            subject.feed_at(&ping, usize::MAX, second * 1000);
+            subject.take_output();
+        }
+    }
+    assert_eq!(subject.error, None);
+}
+
+#[test]
+fn empty_data_ends_at_its_bound_and_honest_data_does_not() {
+    let mut subject = Subject::server(Limits::default());
+    subject.feed(&Script::client().settings_ack().post(1, &[]), usize::MAX);
+    let empty = (0..101).fold(Script::default(), |script, _| script.data(1, 0, b""));
+    subject.feed(&empty, usize::MAX);
+    assert_eq!(reaction(&subject.take_output()), EYC);
+    assert_eq!(subject.connection.counters().empty_data, 101);
+    let mut subject = Subject::server(Limits::default());
+    subject.feed(&Script::client().settings_ack().post(1, &[]), usize::MAX);
+    subject.feed(&(0..5000).fold(Script::default(), |s, _| s.data(1, 0, b"x")), usize::MAX);
+    assert_eq!(subject.error, None);
+}
+
+#[test]
+fn blocks_end_at_a_number_of_frames_and_of_bytes() {
+    let open = || Script::client().frame(kind::HEADERS, 0, 1, &request(&[]));
+    let goes_on = |script: Script, payload: &[u8]| script.frame(kind::CONTINUATION, 0, 1, payload);
+    let empty = (0..9).fold(open(), |script, _| goes_on(script, &[]));
+    let large = (0..4).fold(open(), |script, _| goes_on(script, &[0; 16_384]));
+    for (script, continuations) in [(empty, 9), (large, 4)] {
+        let (subject, found) = run(|| Subject::server(Limits::default()), &script);
+        assert_eq!(found, EYC);
+        assert_eq!(subject.connection.counters().continuations, continuations);
+        assert!(subject.connection.memory_bytes() < MEMORY_BYTES_MAX);
+    }
+}
+
+#[test]
+fn bombs_of_references_end_at_the_list_of_fields() {
+    // An entry of one letter, or one of four thousand bytes, and references to it.
+    let small = b"\x40\x01a\x00".to_vec();
+    let large = [&b"\x40\x01a"[..], &[0x7f, 0x91, 0x1e], &[b'x'; 4000]].concat();
+    let crumb = b"\x60\x00".to_vec();
+    for entry in [small, large, crumb] {
+        let bomb = [request(&[]), entry, vec![0xbe; 16_000 - 4200]].concat();
+        let script = Script::client().head(1, flag::END_STREAM, &bomb).get(3);
+        let (subject, found) = run(|| Subject::server(Limits::default()), &script);
+        assert_eq!(found, Reaction::Stream(1, ErrorCode::PROTOCOL_ERROR));
+        assert_eq!(subject.connection.counters().oversized_heads, 1);
+        assert!(subject.connection.memory_bytes() < 64 * 1024);
+    }
+}
+
+#[test]
+fn answers_that_nobody_reads_end_at_their_bound() {
+    let unbound = tollhouse_h2::Rate { burst: u32::MAX, per_second: 0 };
+    let limits = Limits {
+        pings: unbound,
+        settings: unbound,
+        resets: unbound,
+        output_bytes_max: 4096,
+        ..Limits::default()
+    };
+    let ping = |_| Script::default().frame(kind::PING, 0, 0, &[0; 8]);
+    let (steps, subject) = flood(limits, ping, false);
+    // The acknowledgement of SETTINGS waits too.
+    assert_eq!(steps, 999);
+    assert_eq!(subject.connection.counters().queued_control_frames_max, 1001);
+    assert!(!subject.connection.wants_input());
+    let settings = |_| Script::default().settings(&[]);
+    assert_eq!(flood(limits, settings, false).0, 999);
+    let resets = |n: u32| Script::default().head(2 * n + 1, 1, &block(&[("A", "b")]));
+    assert_eq!(flood(limits, resets, false).0, 999);
+}
+
+#[test]
+fn what_is_never_finished_ends_at_its_deadline() {
+    let begun = Script::client().frame(kind::HEADERS, 0, 1, &request(&[]));
+    let cut = Script(Script::client().get(1).0[..60].to_vec());
+    for (name, script, deadline_ms, code) in [
+        ("nothing", Script::default(), 10_000, ErrorCode::SETTINGS_TIMEOUT),
+        ("no acknowledgement", Script::client(), 10_000, ErrorCode::SETTINGS_TIMEOUT),
+        ("a block", begun.settings_ack_before(), 30_000, ErrorCode::ENHANCE_YOUR_CALM),
+        ("a frame", cut.settings_ack_before(), 30_000, ErrorCode::ENHANCE_YOUR_CALM),
+    ] {
+        let mut subject = Subject::server(Limits::default());
+        subject.feed(&script, usize::MAX);
+        assert_eq!(subject.connection.tick(deadline_ms), Ok(None), "{name}");
+        let error = subject.connection.tick(deadline_ms + 1).unwrap_err();
+        assert_eq!(error.code, code, "{name}");
+        assert_eq!(reaction(&subject.take_output()), Reaction::Connection(code), "{name}");
+        assert!(subject.connection.is_finished(), "{name}");
+    }
+}
+
+impl Script {
+    /// The same with an acknowledgement of SETTINGS behind its own.
+    fn settings_ack_before(&self) -> Script {
+        let start = Script::client().0.len();
+        Script::client().settings_ack().raw(&self.0[start..])
+    }
+}
+
+#[test]
+fn an_idle_connection_holds_little() {
+    let mut subject = Subject::server(Limits::default());
+    subject.feed(&Script::client().settings_ack(), usize::MAX);
+    for number in 0..1000 {
+        subject.feed(&Script::default().get(2 * number + 1), usize::MAX);
+        let stream = subject.streams.pop().unwrap();
+        subject.connection.respond(stream, 200, [], false).unwrap();
+        subject.connection.send_data(stream, &[0; 2000], true).unwrap();
+        subject.connection.release(stream);
+        subject.take_output();
+    }
+    subject.connection.release_memory();
+    let bytes = subject.connection.memory_bytes() + size_of_val(&subject.connection);
+    assert!(bytes < 6 * 1024, "{bytes}");
+}

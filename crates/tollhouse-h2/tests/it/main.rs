@@ -1,0 +1,8 @@
+//! The codec against raw frames, against another implementation, and against a suite of others.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
+
+mod bounds;
+mod conformance;
+mod flow;
+mod peer;

@@ -1,5 +1,5 @@
-//! Sockets: listeners, byte streams with and without TLS, DNS, and handing listeners to a
-//! successor.
+//! Sockets: listeners, byte streams with and without TLS on either side, DNS, and handing listeners
+//! to a successor.
 //!
 //! No protocol above TCP and TLS is parsed here, and nothing here knows routes or upstreams.
 
@@ -12,6 +12,7 @@ pub mod handover;
 pub mod listen;
 pub mod local_name;
 pub mod resolve;
+pub mod server_tls;
 pub mod stream;
 pub mod tls;
 

@@ -11,6 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+use crate::server_tls::ServerTls;
+
 /// A connection's bytes.
 #[derive(Debug)]
 pub enum Stream {
@@ -18,6 +20,8 @@ pub enum Stream {
     Plain(TcpStream),
     /// TLS that we opened towards an upstream.
     Tls(Box<TlsStream<TcpStream>>),
+    /// TLS that a client opened towards us.
+    ServerTls(Box<ServerTls>),
 }
 
 impl Stream {
@@ -28,12 +32,11 @@ impl Stream {
         context: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let mut read = ReadBuf::new(buffer);
-        ready!(match self {
-            Stream::Plain(tcp) => Pin::new(tcp).poll_read(context, &mut read),
-            Stream::Tls(tls) => Pin::new(tls).poll_read(context, &mut read),
-        })?;
-        Poll::Ready(Ok(read.filled().len()))
+        match self {
+            Stream::Plain(tcp) => read_into(tcp, context, buffer),
+            Stream::Tls(tls) => read_into(tls.as_mut(), context, buffer),
+            Stream::ServerTls(tls) => tls.poll_read(context, buffer),
+        }
     }
 
     /// Writes from `parts` in order; returns the number of bytes taken.
@@ -52,6 +55,7 @@ impl Stream {
                 None => Pin::new(tcp).poll_write_vectored(context, parts),
             },
             Stream::Tls(tls) => Pin::new(tls).poll_write_vectored(context, parts),
+            Stream::ServerTls(tls) => tls.poll_write(context, parts),
         }
     }
 
@@ -61,6 +65,7 @@ impl Stream {
         match self {
             Stream::Plain(_) => Poll::Ready(Ok(())),
             Stream::Tls(tls) => Pin::new(tls).poll_flush(context),
+            Stream::ServerTls(tls) => tls.poll_flush(context),
         }
     }
 
@@ -69,13 +74,42 @@ impl Stream {
         match self {
             Stream::Plain(tcp) => Pin::new(tcp).poll_shutdown(context),
             Stream::Tls(tls) => Pin::new(tls).poll_shutdown(context),
+            Stream::ServerTls(tls) => tls.poll_shutdown(context),
+        }
+    }
+
+    /// Tells the peer, if it takes it at once, that the stream ends here and was not cut off.
+    pub fn try_say_end(&mut self) {
+        if let Stream::ServerTls(tls) = self {
+            tls.try_say_end(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+
+    /// The TLS that a client has opened.
+    #[inline]
+    pub fn server_tls(&self) -> Option<&ServerTls> {
+        match self {
+            Stream::ServerTls(tls) => Some(tls),
+            Stream::Plain(_) | Stream::Tls(_) => None,
+        }
+    }
+
+    /// The same, to go on with its handshake.
+    pub fn server_tls_mut(&mut self) -> Option<&mut ServerTls> {
+        match self {
+            Stream::ServerTls(tls) => Some(tls),
+            Stream::Plain(_) | Stream::Tls(_) => None,
         }
     }
 
     /// Whether what passes is encrypted.
     #[inline]
     pub fn is_encrypted(&self) -> bool {
-        matches!(self, Stream::Tls(_))
+        match self {
+            Stream::Plain(_) => false,
+            Stream::Tls(_) => true,
+            Stream::ServerTls(tls) => tls.is_encrypted(),
+        }
     }
 
     /// Whether an idle connection is still of use: open, with nothing to read. Costs no system
@@ -87,7 +121,7 @@ impl Stream {
             Stream::Plain(tcp) => {
                 tcp.try_read(&mut byte).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
             }
-            Stream::Tls(_) => {
+            Stream::Tls(_) | Stream::ServerTls(_) => {
                 self.poll_read(&mut Context::from_waker(Waker::noop()), &mut byte).is_pending()
             }
         }
@@ -101,6 +135,18 @@ impl Stream {
         match self {
             Stream::Plain(tcp) => tcp.peer_addr(),
             Stream::Tls(tls) => tls.get_ref().0.peer_addr(),
+            Stream::ServerTls(tls) => tls.tcp().peer_addr(),
         }
     }
+}
+
+#[inline]
+fn read_into(
+    stream: &mut (impl AsyncRead + Unpin),
+    context: &mut Context<'_>,
+    buffer: &mut [u8],
+) -> Poll<io::Result<usize>> {
+    let mut read = ReadBuf::new(buffer);
+    ready!(Pin::new(stream).poll_read(context, &mut read))?;
+    Poll::Ready(Ok(read.filled().len()))
 }

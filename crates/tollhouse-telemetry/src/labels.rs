@@ -79,6 +79,43 @@ label! {
     Accept = "accept",
 }
 
+label! {
+    /// Why a TLS handshake with a client came to nothing: one stable word each, the same in the log.
+    HandshakeFailure, "code";
+    /// No certificate for the name that the client asks for.
+    NoCertificate = "tls_no_certificate",
+    /// The client's first message is longer than the limit.
+    HelloTooLong = "tls_hello_too_long",
+    /// The handshake did not end in time.
+    Timeout = "tls_handshake_timeout",
+    /// As many handshakes as allowed are under way.
+    Limit = "tls_handshake_limit",
+    /// The client left before the end.
+    ClientGone = "tls_client_gone",
+    /// What came is no TLS.
+    NoTls = "tls_not_spoken",
+    /// No version of TLS that both sides allow.
+    Version = "tls_no_common_version",
+    /// No cipher suite, key exchange or signature scheme that both sides know.
+    Cipher = "tls_no_common_cipher",
+    /// No application protocol that both sides speak.
+    Protocol = "tls_no_common_protocol",
+    /// The client must show a certificate and has none.
+    ClientCertificateMissing = "tls_client_certificate_missing",
+    /// The client's certificate is out of date.
+    ClientCertificateExpired = "tls_client_certificate_expired",
+    /// None of the authorities has signed the client's certificate.
+    ClientCertificateUntrusted = "tls_client_certificate_untrusted",
+    /// More certificates than allowed stand between the client's and the authority.
+    ClientCertificateTooDeep = "tls_client_certificate_too_deep",
+    /// The client's certificate or its signature is of no use otherwise.
+    ClientCertificateInvalid = "tls_client_certificate_invalid",
+    /// The client refused what it was shown, as one does that does not know the issuer.
+    RefusedByClient = "tls_refused_by_client",
+    /// A message that breaks the protocol.
+    Broken = "tls_broken",
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

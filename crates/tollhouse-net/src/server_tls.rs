@@ -1,0 +1,223 @@
+//! TLS that clients open towards us: certificates for names, certificates of clients, tickets, and
+//! the stream itself.
+//!
+//! Here: the terms on which a host is served. Which host a client means is the caller's business,
+//! who is asked once its first message is there ([`stream::ServerTls::poll_handshake`]).
+
+use std::sync::{Arc, LazyLock};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use rustls::crypto::CryptoProvider;
+use rustls::server::{NoClientAuth, NoServerSessionStorage};
+use rustls::{ServerConfig, SupportedProtocolVersion};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+mod clients;
+mod failure;
+mod identity;
+pub mod stream;
+pub mod tickets;
+
+pub use self::clients::{ClientVerifier, Strictness};
+pub use self::failure::failure_of;
+pub use self::stream::{Hello, ServerTls};
+
+use self::identity::Identities;
+use self::tickets::{PolicyTickets, TicketKeys};
+
+/// What is spoken over TLS, the preferred first.
+const APPLICATION_PROTOCOLS: &[&[u8]] =
+    if OFFERS_HTTP2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+
+/// Whether `h2` is offered to clients: only once the data plane speaks it.
+const OFFERS_HTTP2: bool = false;
+
+/// The algorithms; one set for all.
+static PROVIDER: LazyLock<Arc<CryptoProvider>> =
+    LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+
+/// Why a host cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// A certificate cannot be read.
+    #[error("failed to parse cert: {0}")]
+    Certificate(String),
+    /// A key cannot be read.
+    #[error("failed to parse key: {0}")]
+    Key(String),
+    /// Key and certificate do not fit.
+    #[error("failed to handle cert-key pair: {0}")]
+    Pair(rustls::Error),
+    /// The authorities for certificates of clients cannot be read.
+    #[error("failed to validate client_cert: {0}")]
+    Authorities(String),
+    /// None of the allowed versions of TLS is served.
+    #[error("none of the versions in ssl_protocols is served: TLSv1.2 and TLSv1.3 are")]
+    Versions,
+    /// None of the allowed cipher suites exists.
+    #[error("no cipher suite is called {0:?}")]
+    Cipher(String),
+}
+
+/// Versions of TLS that a host is served with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Versions {
+    /// TLS 1.2.
+    pub v1_2: bool,
+    /// TLS 1.3.
+    pub v1_3: bool,
+}
+
+impl Versions {
+    /// All that are served.
+    pub const ALL: Self = Self { v1_2: true, v1_3: true };
+
+    fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
+        let v1_3 = self.v1_3.then_some(&rustls::version::TLS13);
+        let v1_2 = self.v1_2.then_some(&rustls::version::TLS12);
+        v1_3.into_iter().chain(v1_2).collect()
+    }
+}
+
+/// A certificate chain and its key, both PEM.
+#[derive(Clone, Copy)]
+pub struct PemPair<'a> {
+    /// The certificate first, then those between it and the root.
+    pub chain: &'a str,
+    /// Private key.
+    pub key: &'a str,
+}
+
+/// The algorithms that hosts are served with, and the keys of their tickets.
+#[derive(Debug, Clone)]
+pub struct ServerTerms {
+    provider: Arc<CryptoProvider>,
+    /// Versions, where a host does not say.
+    pub versions: Versions,
+    /// Keys of session tickets; none are given without.
+    pub tickets: Option<Arc<TicketKeys>>,
+}
+
+impl Default for ServerTerms {
+    /// Every suite and version, no tickets.
+    fn default() -> Self {
+        Self { provider: Arc::clone(&PROVIDER), versions: Versions::ALL, tickets: None }
+    }
+}
+
+impl ServerTerms {
+    /// With the cipher suites of these names, OpenSSL's or IANA's; none named is all of them.
+    ///
+    /// # Errors
+    /// A name that no suite has.
+    pub fn new(
+        ciphers: &[String],
+        versions: Versions,
+        tickets: Option<Arc<TicketKeys>>,
+    ) -> Result<Self, HostError> {
+        let mut provider = CryptoProvider::clone(&PROVIDER);
+        if !ciphers.is_empty() {
+            let mut suites = Vec::with_capacity(ciphers.len());
+            for name in ciphers {
+                let wanted = plain_suite_name(name);
+                let all = provider.cipher_suites.iter();
+                let found = all.copied().find(|suite| {
+                    plain_suite_name(suite.suite().as_str().unwrap_or_default()) == wanted
+                });
+                suites.push(found.ok_or_else(|| HostError::Cipher(name.clone()))?);
+            }
+            provider.cipher_suites = suites;
+        }
+        Ok(Self { provider: Arc::new(provider), versions, tickets })
+    }
+
+    /// The terms of a host: its certificates, one for each type of key, whom it takes as clients,
+    /// and the versions of TLS, where it says so.
+    ///
+    /// # Errors
+    /// Something of it cannot be used.
+    pub fn host(
+        &self,
+        pairs: &[PemPair<'_>],
+        clients: Option<Arc<ClientVerifier>>,
+        versions: Option<Versions>,
+    ) -> Result<HostTerms, HostError> {
+        let identities = Identities::new(pairs, &self.provider)?;
+        let versions = versions.unwrap_or(self.versions).supported();
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_protocol_versions(&versions)
+            .map_err(|_| HostError::Versions)?;
+        let policy = clients.as_ref().map_or([0; 32], |clients| clients.fingerprint());
+        let builder = match clients {
+            Some(clients) => builder.with_client_cert_verifier(clients),
+            None => builder.with_client_cert_verifier(Arc::new(NoClientAuth)),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(identities));
+        config.alpn_protocols = APPLICATION_PROTOCOLS.iter().map(|name| name.to_vec()).collect();
+        // A table of sessions would have to be shared by all cores, and bounded; tickets are not.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        match &self.tickets {
+            Some(keys) => {
+                config.ticketer = Arc::new(PolicyTickets::new(Arc::clone(keys), policy));
+            }
+            None => config.send_tls13_tickets = 0,
+        }
+        Ok(HostTerms(Arc::new(config)))
+    }
+}
+
+/// `ECDHE-RSA-AES128-GCM-SHA256`, `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` and
+/// `TLS13_AES_128_GCM_SHA256` without what they spell differently.
+fn plain_suite_name(name: &str) -> String {
+    let upper = name.to_ascii_uppercase().replace(['-', '_'], "");
+    let short = upper.strip_prefix("TLS13").or_else(|| upper.strip_prefix("TLS"));
+    // OpenSSL leaves out the hash of ChaCha20.
+    let short = short.unwrap_or(&upper).replace("WITH", "");
+    match short.strip_suffix("SHA256").filter(|rest| rest.ends_with("CHACHA20POLY1305")) {
+        Some(rest) => rest.to_owned(),
+        None => short,
+    }
+}
+
+/// The terms on which one host is served; cheap to clone.
+#[derive(Clone)]
+pub struct HostTerms(Arc<ServerConfig>);
+
+impl HostTerms {
+    /// For listeners that bring their own streams.
+    pub fn config(&self) -> &Arc<ServerConfig> {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for HostTerms {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("HostTerms")
+    }
+}
+
+/// The certificates of a PEM text; at least one.
+fn read_certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    match chain {
+        Ok(chain) if chain.is_empty() => Err("no certificate in PEM found".to_owned()),
+        Ok(chain) => Ok(chain),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// SHA-256 of all `parts`, each with its length, so that no two lists look alike.
+fn fingerprint_of<'a>(parts: impl Iterator<Item = &'a [u8]>) -> [u8; 32] {
+    let mut text = Vec::new();
+    for part in parts {
+        text.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        text.extend_from_slice(part);
+    }
+    let mut fingerprint = [0; 32];
+    fingerprint.copy_from_slice(digest(&SHA256, &text).as_ref());
+    fingerprint
+}
+
+#[cfg(test)]
+mod tests;

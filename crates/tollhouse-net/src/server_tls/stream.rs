@@ -1,0 +1,496 @@
+//! A TLS stream that a client has opened: the handshake and the bytes after it, polled by the task
+//! that owns it.
+//!
+//! What is read goes through a buffer that all streams of a thread share, and what is written leaves
+//! at once in one call, however many records it takes: a stream that idles holds its session and
+//! what the session layer keeps for the start of the next record, 4 KiB.
+
+use std::cell::RefCell;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use rustls::server::{Accepted, Acceptor};
+use rustls::{ProtocolVersion, ServerConnection};
+use rustls_pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tollhouse_telemetry::HandshakeFailure;
+
+use super::HostTerms;
+use super::failure::failure_of;
+
+/// Ciphertext read at a time: two whole records, so that a fast sender costs half the calls.
+const READ_BYTES: usize = 32 * 1024;
+
+/// Plaintext that may wait in a session before no more ciphertext is given to it: one record. The
+/// session layer refuses more beyond that.
+const PLAINTEXT_WAITING_MAX: usize = 16 * 1024;
+
+/// Plaintext whose ciphertext may wait in a session for a client that does not read.
+const HELD_BYTES_MAX: usize = 64 * 1024;
+
+/// What a TLS connection begins with: the record of a handshake (RFC 8446 §5.1).
+const HANDSHAKE_RECORD: u8 = 22;
+
+/// The alert `unrecognized_name`, fatal, as a record (RFC 6066 §3).
+const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+
+thread_local! {
+    static READ_ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// A client's stream.
+#[derive(Debug)]
+pub struct ServerTls {
+    tcp: TcpStream,
+    session: Session,
+    /// Ciphertext that was read and that the session takes once its plaintext has been fetched; empty
+    /// but for fast senders.
+    waiting: Vec<u8>,
+    has_said_end: bool,
+}
+
+enum Session {
+    /// The client's first message is on its way.
+    Hello { acceptor: Acceptor, received: usize },
+    /// The handshake goes on, or has ended.
+    Open(ServerConnection),
+    /// The client does not speak TLS: bytes pass as they are, for an answer that says so.
+    Plain,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Session::Hello { .. } => "Hello",
+            Session::Open(_) => "Open",
+            Session::Plain => "Plain",
+        })
+    }
+}
+
+/// What a client says first, as far as it decides who answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Hello<'a> {
+    /// The name that it asks for (SNI), lower-cased, without an ending dot.
+    pub server_name: Option<&'a str>,
+    /// The only application protocol that it offers.
+    pub only_protocol: Option<&'a [u8]>,
+}
+
+/// How a handshake came to nothing.
+#[derive(Debug)]
+pub struct HandshakeError {
+    /// Its stable word.
+    pub failure: HandshakeFailure,
+    /// What the session layer or the system says.
+    pub cause: String,
+}
+
+impl HandshakeError {
+    /// With what the session layer or the system says.
+    pub fn new(failure: HandshakeFailure, cause: impl Into<String>) -> Self {
+        Self { failure, cause: cause.into() }
+    }
+
+    fn gone(cause: &io::Error) -> Self {
+        Self::new(HandshakeFailure::ClientGone, cause.to_string())
+    }
+}
+
+impl ServerTls {
+    /// A connection just accepted.
+    pub fn new(tcp: TcpStream) -> Self {
+        let session = Session::Hello { acceptor: Acceptor::default(), received: 0 };
+        Self { tcp, session, waiting: Vec::new(), has_said_end: false }
+    }
+
+    /// Goes on with the handshake. `choose` is asked once, for the terms of the host that the client
+    /// means; without any it is refused with the alert `unrecognized_name`. The client's first
+    /// message may be `hello_bytes_max` long, with everything that came along.
+    ///
+    /// # Errors
+    /// The handshake has come to nothing. An alert has been sent where one could be.
+    pub fn poll_handshake(
+        &mut self,
+        context: &mut Context<'_>,
+        hello_bytes_max: usize,
+        choose: &mut dyn FnMut(&Hello<'_>) -> Option<HostTerms>,
+    ) -> Poll<Result<(), HandshakeError>> {
+        loop {
+            match &mut self.session {
+                Session::Hello { .. } => {
+                    let accepted = ready!(self.poll_hello(context, hello_bytes_max))?;
+                    self.accept(context, accepted, choose)?;
+                }
+                Session::Open(session) => {
+                    let (wants_write, goes_on) = (session.wants_write(), session.is_handshaking());
+                    if wants_write {
+                        let sent = ready!(self.poll_send(context));
+                        sent.map_err(|error| HandshakeError::gone(&error))?;
+                    } else if !goes_on {
+                        return Poll::Ready(Ok(()));
+                    } else if !ready!(self.poll_receive(context)).map_err(handshake_error)? {
+                        let cause = "it closed the connection";
+                        let error = HandshakeError::new(HandshakeFailure::ClientGone, cause);
+                        return Poll::Ready(Err(error));
+                    }
+                }
+                Session::Plain => {
+                    let error = HandshakeError::new(HandshakeFailure::NoTls, "its first byte");
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+    }
+
+    /// Reads until the client's first message is whole.
+    fn poll_hello(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes_max: usize,
+    ) -> Poll<Result<Accepted, HandshakeError>> {
+        READ_ROOM.with_borrow_mut(|room| {
+            loop {
+                let mut read = ReadBuf::new(room);
+                ready!(Pin::new(&mut self.tcp).poll_read(context, &mut read))
+                    .map_err(|error| HandshakeError::gone(&error))?;
+                let mut bytes = read.filled();
+                let Session::Hello { acceptor, received } = &mut self.session else {
+                    let error = HandshakeError::new(HandshakeFailure::Broken, "out of turn");
+                    return Poll::Ready(Err(error));
+                };
+                let Some(first) = bytes.first() else {
+                    let cause = "it closed the connection";
+                    let error = HandshakeError::new(HandshakeFailure::ClientGone, cause);
+                    return Poll::Ready(Err(error));
+                };
+                if *received == 0 && *first != HANDSHAKE_RECORD {
+                    let cause = format!("its first byte is {first:#04x}");
+                    self.session = Session::Plain;
+                    let error = HandshakeError::new(HandshakeFailure::NoTls, cause);
+                    return Poll::Ready(Err(error));
+                }
+                *received += bytes.len();
+                let is_too_long = *received > bytes_max;
+                while !bytes.is_empty() {
+                    let taken = acceptor.read_tls(&mut bytes);
+                    let accepted = match taken {
+                        Ok(_) => acceptor.accept(),
+                        Err(error) => {
+                            let failure = HandshakeFailure::HelloTooLong;
+                            let error = HandshakeError::new(failure, error.to_string());
+                            return Poll::Ready(Err(error));
+                        }
+                    };
+                    match accepted {
+                        Ok(None) => {}
+                        Ok(Some(accepted)) => {
+                            self.waiting = bytes.to_vec();
+                            return Poll::Ready(Ok(accepted));
+                        }
+                        Err((error, mut alert)) => {
+                            // Whoever has sent nonsense may not read; nothing depends on it.
+                            let _ = alert.write(&mut Socket { tcp: &mut self.tcp, context });
+                            let failure = failure_of(&error);
+                            let error = HandshakeError::new(failure, error.to_string());
+                            return Poll::Ready(Err(error));
+                        }
+                    }
+                }
+                if is_too_long {
+                    let cause = format!("more than {bytes_max} bytes, and not at its end");
+                    let error = HandshakeError::new(HandshakeFailure::HelloTooLong, cause);
+                    return Poll::Ready(Err(error));
+                }
+            }
+        })
+    }
+
+    /// Begins the session on the terms of the host that the client means.
+    fn accept(
+        &mut self,
+        context: &mut Context<'_>,
+        accepted: Accepted,
+        choose: &mut dyn FnMut(&Hello<'_>) -> Option<HostTerms>,
+    ) -> Result<(), HandshakeError> {
+        let hello = accepted.client_hello();
+        let name = hello.server_name().map(plain_name);
+        let only_protocol = hello.alpn().and_then(|mut offered| {
+            let first = offered.next();
+            first.filter(|_| offered.next().is_none())
+        });
+        let terms = choose(&Hello { server_name: name.as_deref(), only_protocol });
+        let mut socket = Socket { tcp: &mut self.tcp, context };
+        let Some(terms) = terms else {
+            // As above.
+            let _ = socket.write(&UNRECOGNIZED_NAME);
+            let cause = match name {
+                Some(name) => format!("it asks for {name:?}"),
+                None => "it names no host".to_owned(),
+            };
+            return Err(HandshakeError::new(HandshakeFailure::NoCertificate, cause));
+        };
+        match accepted.into_connection(terms.0) {
+            Ok(mut session) => {
+                session.set_buffer_limit(Some(HELD_BYTES_MAX));
+                let processed = session.process_new_packets().map(drop);
+                self.session = Session::Open(session);
+                processed.map_err(|error| {
+                    // As above.
+                    let _ = self.poll_send(context);
+                    HandshakeError::new(failure_of(&error), error.to_string())
+                })
+            }
+            Err((error, mut alert)) => {
+                // As above.
+                let _ = alert.write(&mut socket);
+                Err(HandshakeError::new(failure_of(&error), error.to_string()))
+            }
+        }
+    }
+
+    /// Takes in what the client has sent; `false` at the end of its stream.
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        if !self.waiting.is_empty() {
+            let waiting = std::mem::take(&mut self.waiting);
+            return Poll::Ready(self.feed(context, &waiting).map(|()| true));
+        }
+        READ_ROOM.with_borrow_mut(|room| {
+            let mut read = ReadBuf::new(room);
+            ready!(Pin::new(&mut self.tcp).poll_read(context, &mut read))?;
+            if read.filled().is_empty() {
+                if let Session::Open(session) = &mut self.session {
+                    session.read_tls(&mut io::empty())?;
+                }
+                return Poll::Ready(Ok(false));
+            }
+            Poll::Ready(self.feed(context, read.filled()).map(|()| true))
+        })
+    }
+
+    fn feed(&mut self, context: &mut Context<'_>, mut bytes: &[u8]) -> io::Result<()> {
+        let Session::Open(session) = &mut self.session else { return Ok(()) };
+        while !bytes.is_empty() {
+            // What comes behind the client's farewell is nothing.
+            if session.read_tls(&mut bytes)? == 0 {
+                return Ok(());
+            }
+            match session.process_new_packets() {
+                Ok(state) if state.plaintext_bytes_to_read() >= PLAINTEXT_WAITING_MAX => {
+                    self.waiting = bytes.to_vec();
+                    return Ok(());
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    // The alert says why; whoever is gone does not want to know.
+                    let _ = self.poll_send(context);
+                    return Err(io::Error::new(ErrorKind::InvalidData, error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what the session holds.
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Session::Open(session) = &mut self.session else { return Poll::Ready(Ok(())) };
+        while session.wants_write() {
+            match session.write_tls(&mut Socket { tcp: &mut self.tcp, context }) {
+                Ok(0) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// As [`Stream::poll_read`](crate::Stream::poll_read).
+    pub(crate) fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match &mut self.session {
+                Session::Open(session) => match session.reader().read(buffer) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    // Without a farewell: whether that cuts a message off, its framing says.
+                    Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                        return Poll::Ready(Ok(0));
+                    }
+                    read => return Poll::Ready(read),
+                },
+                Session::Plain => {
+                    let mut read = ReadBuf::new(buffer);
+                    ready!(Pin::new(&mut self.tcp).poll_read(context, &mut read))?;
+                    return Poll::Ready(Ok(read.filled().len()));
+                }
+                Session::Hello { .. } => return Poll::Ready(Ok(0)),
+            }
+            ready!(self.poll_receive(context))?;
+            // Answers of the protocol itself, to an update of keys for instance; one that finds no
+            // room goes out with whatever is written next.
+            if let Poll::Ready(sent) = self.poll_send(context) {
+                sent?;
+            }
+        }
+    }
+
+    /// As [`Stream::poll_write`](crate::Stream::poll_write). What is taken is on its way, though
+    /// perhaps not all of it has left: [`Self::poll_flush`] waits for that.
+    pub(crate) fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        // What was taken before goes first, so that a slow client has no more than one buffer.
+        ready!(self.poll_send(context))?;
+        let taken = match &mut self.session {
+            Session::Open(session) => session.writer().write_vectored(parts)?,
+            Session::Plain => return Pin::new(&mut self.tcp).poll_write_vectored(context, parts),
+            Session::Hello { .. } => return Poll::Ready(Err(ErrorKind::NotConnected.into())),
+        };
+        if let Poll::Ready(sent) = self.poll_send(context) {
+            sent?;
+        }
+        Poll::Ready(Ok(taken))
+    }
+
+    pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_send(context)
+    }
+
+    /// Says the farewell, which tells an end from a stream that was cut, and ends our direction.
+    pub(crate) fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.say_end();
+        ready!(self.poll_send(context))?;
+        Pin::new(&mut self.tcp).poll_shutdown(context)
+    }
+
+    /// Says the farewell if there is room for it now.
+    pub(crate) fn try_say_end(&mut self, context: &mut Context<'_>) {
+        self.say_end();
+        // Whoever does not read does not learn of it.
+        let _ = self.poll_send(context);
+    }
+
+    fn say_end(&mut self) {
+        if let Session::Open(session) = &mut self.session
+            && !std::mem::replace(&mut self.has_said_end, true)
+        {
+            session.send_close_notify();
+        }
+    }
+
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        &self.tcp
+    }
+
+    fn session(&self) -> Option<&ServerConnection> {
+        match &self.session {
+            Session::Open(session) => Some(session),
+            Session::Hello { .. } | Session::Plain => None,
+        }
+    }
+
+    /// Whether what passes is encrypted: not where the client has turned out not to speak TLS.
+    pub fn is_encrypted(&self) -> bool {
+        !matches!(self.session, Session::Plain)
+    }
+
+    /// The version, as web servers write it: `TLSv1.3`.
+    pub fn protocol(&self) -> Option<&'static str> {
+        match self.session()?.protocol_version()? {
+            ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
+            ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
+            _ => None,
+        }
+    }
+
+    /// The cipher suite under the name that OpenSSL gives it: `ECDHE-RSA-AES128-GCM-SHA256`.
+    pub fn cipher(&self) -> Option<&'static str> {
+        cipher_name(self.session()?.negotiated_cipher_suite()?.suite())
+    }
+
+    /// The name that the client has asked for.
+    pub fn server_name(&self) -> Option<&str> {
+        self.session()?.server_name()
+    }
+
+    /// The application protocol agreed on.
+    pub fn application_protocol(&self) -> Option<&[u8]> {
+        self.session()?.alpn_protocol()
+    }
+
+    /// Whether the client came back with a ticket.
+    pub fn is_resumed(&self) -> bool {
+        let kind = self.session().and_then(|session| session.handshake_kind());
+        kind == Some(rustls::HandshakeKind::Resumed)
+    }
+
+    /// What the client has shown, its own certificate first; empty when it has shown none.
+    pub fn client_certificates(&self) -> &[CertificateDer<'static>] {
+        self.session().and_then(|session| session.peer_certificates()).unwrap_or_default()
+    }
+}
+
+/// Lower-cased, without the dot that may end it.
+fn plain_name(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+fn handshake_error(error: io::Error) -> HandshakeError {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let failure = inner.map_or(HandshakeFailure::ClientGone, failure_of);
+    HandshakeError::new(failure, error.to_string())
+}
+
+fn cipher_name(suite: rustls::CipherSuite) -> Option<&'static str> {
+    use rustls::CipherSuite as Suite;
+    Some(match suite {
+        Suite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+        Suite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+        Suite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+        Suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
+        Suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
+        Suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-ECDSA-CHACHA20-POLY1305",
+        Suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
+        Suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
+        Suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
+        other => return other.as_str(),
+    })
+}
+
+/// The socket as the session layer writes to it: at once, or not at all.
+struct Socket<'a, 'c> {
+    tcp: &'a mut TcpStream,
+    context: &'a mut Context<'c>,
+}
+
+impl Write for Socket<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        now(Pin::new(&mut *self.tcp).poll_write(self.context, bytes))
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        // A plain send costs the kernel less than a vector of one.
+        match parts {
+            [part] => self.write(part),
+            _ => now(Pin::new(&mut *self.tcp).poll_write_vectored(self.context, parts)),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn now(written: Poll<io::Result<usize>>) -> io::Result<usize> {
+    match written {
+        Poll::Ready(written) => written,
+        Poll::Pending => Err(ErrorKind::WouldBlock.into()),
+    }
+}

@@ -35,6 +35,8 @@ pub struct Bootstrap {
     pub workers: Workers,
     /// Addresses listened on.
     pub listen: Listen,
+    /// How TLS is served to clients.
+    pub tls: Tls,
     /// The Admin API.
     pub admin: Admin,
     /// The registry of services and instances.
@@ -93,6 +95,7 @@ impl Default for Bootstrap {
         Self {
             workers: Workers::Auto,
             listen: Listen::default(),
+            tls: Tls::default(),
             admin: Admin::default(),
             registry: Registry::default(),
             resources: None,
@@ -149,8 +152,8 @@ impl Default for Listen {
         let this_host = |port| vec![SocketAddr::from(([127, 0, 0, 1], port))];
         Self {
             http: vec![SocketAddr::from(([0, 0, 0, 0], 9080))],
-            // Nothing serves it yet: a default would promise a port that does not open.
-            https: Vec::new(),
+            // Open before there is a certificate: one that is written later serves at once.
+            https: vec![SocketAddr::from(([0, 0, 0, 0], 9443))],
             admin: this_host(9180),
             control: this_host(9090),
             metrics: this_host(9091),
@@ -158,6 +161,30 @@ impl Default for Listen {
             // Whoever reaches these may register.
             registry_grpc: this_host(8091),
             registry_http: this_host(8090),
+        }
+    }
+}
+
+/// How TLS is served to clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// Versions, where an ssl object names none.
+    pub protocols: Vec<String>,
+    /// Cipher suites; none named is all of them.
+    pub ciphers: Vec<String>,
+    /// Whether clients may come back with tickets.
+    pub session_tickets: bool,
+    /// The name that stands for none.
+    pub fallback_sni: Option<String>,
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self {
+            protocols: ["TLSv1.2", "TLSv1.3"].map(str::to_owned).to_vec(),
+            ciphers: Vec::new(),
+            session_tickets: true,
+            fallback_sni: None,
         }
     }
 }
@@ -315,6 +342,12 @@ pub struct Limits {
     pub connections_per_worker: u32,
     /// Connections of one client address at a time; `None` is without limit.
     pub connections_per_address: Option<u32>,
+    /// TLS handshakes under way at a time on one worker.
+    pub handshakes_per_worker: u32,
+    /// For a TLS handshake.
+    pub handshake_time: Duration,
+    /// Longest first message of a TLS handshake, in bytes.
+    pub client_hello_bytes: usize,
 }
 
 impl Default for Limits {
@@ -335,6 +368,9 @@ impl Default for Limits {
             requests_per_connection: 100_000,
             connections_per_worker: 60_000,
             connections_per_address: None,
+            handshakes_per_worker: 4_096,
+            handshake_time: Duration::from_secs(10),
+            client_hello_bytes: 16 << 10,
         }
     }
 }

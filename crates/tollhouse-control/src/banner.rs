@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use tollhouse_config::bootstrap::Secret;
+use tollhouse_proxy::worker::Transport;
 
 use crate::admin::RunningAdmin;
 use crate::feed::Source;
@@ -14,7 +15,7 @@ use crate::registry::RunningRegistry;
 #[derive(Debug)]
 pub struct Banner<'a> {
     /// Where the data plane listens.
-    pub data_plane: &'a [SocketAddr],
+    pub data_plane: &'a [(SocketAddr, Transport)],
     /// Where introspection listens.
     pub side: &'a SideListeners,
     /// The Admin API.
@@ -38,8 +39,12 @@ impl Banner<'_> {
     pub fn print(&self) {
         let workers = self.workers;
         println!("tollhouse {} serves with {workers} workers", env!("CARGO_PKG_VERSION"));
-        for address in self.data_plane {
-            println!("  data plane  http://{address}");
+        for (address, transport) in self.data_plane {
+            let scheme = match transport {
+                Transport::Plain => "http",
+                Transport::Tls => "https",
+            };
+            println!("  data plane  {scheme}://{address}");
         }
         if let Some(admin) = self.admin {
             let scheme = if admin.is_tls { "https" } else { "http" };
@@ -70,7 +75,8 @@ impl Banner<'_> {
         for (what, secret) in admin.into_iter().chain(registry) {
             println!("\n{what}, generated now and shown only once: {}", secret.expose());
         }
-        if let (true, Some(address)) = (self.has_demonstration, self.data_plane.first()) {
+        let mut plain = self.data_plane.iter().filter(|(_, it)| *it == Transport::Plain);
+        if let (true, Some((address, _))) = (self.has_demonstration, plain.next()) {
             println!("\nTry: curl -i http://{}/demo", reachable(*address));
         }
     }

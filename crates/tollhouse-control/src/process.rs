@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::resolve::Resolver;
+use tollhouse_proxy::worker::Transport;
 use tollhouse_proxy::{Phase, Settings, SnapshotCell};
 use tollhouse_telemetry::access_log::AccessLog;
 
@@ -58,7 +59,7 @@ pub struct Process {
 /// What is said about a start.
 #[derive(Debug)]
 struct StartFacts {
-    data_plane: Vec<SocketAddr>,
+    data_plane: Vec<(SocketAddr, Transport)>,
     workers: usize,
     /// The folder of everything that is kept, where it was made just now.
     new_data_dir: Option<PathBuf>,
@@ -93,10 +94,10 @@ impl Process {
         let Configured { resources, snapshots, source, feed } = configured;
         let access_log = settings::access_log(bootstrap, &cx.metrics)?;
         let workers = settings::worker_count(bootstrap.workers);
-        let listeners = cores::listen(bootstrap, workers, inheritance.as_mut())?;
-        let spares = Spares::duplicate(&listeners)?;
+        let entrances = cores::listen(bootstrap, workers, inheritance.as_mut())?;
+        let spares = Spares::duplicate(&entrances)?;
         let start = StartFacts {
-            data_plane: listeners.iter().map(|listeners| listeners.address).collect(),
+            data_plane: entrances.iter().map(|it| (it.address(), it.transport)).collect(),
             workers,
             new_data_dir,
             new_admin_key: feed.new_admin_key(),
@@ -111,7 +112,7 @@ impl Process {
             metrics: Arc::clone(&cx.metrics),
             log: access_log.as_ref(),
         };
-        let cores = Cores::start(workers, listeners, &parts)?;
+        let cores = Cores::start(workers, entrances, &parts)?;
         cores::give_way();
         if let Some(inheritance) = inheritance {
             inheritance.confirm()?;

@@ -17,8 +17,9 @@ use tollhouse_config::bootstrap::{
 use tollhouse_http::HeadLimits;
 use tollhouse_model::Problem;
 use tollhouse_net::resolve::ResolverSettings;
+use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
 use tollhouse_proxy::Settings;
-use tollhouse_proxy::settings::{Limits, RealIp};
+use tollhouse_proxy::settings::{Limits, RealIp, TlsSettings};
 use tollhouse_router::{Mode, NormalizeOptions};
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Metrics;
@@ -53,6 +54,7 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
             encoded_slash: bootstrap.match_uri_encoded_slash,
             delete_tail_slash: bootstrap.delete_uri_tail_slash,
         },
+        tls: tls(bootstrap),
         limits: limits(bootstrap),
         server: server_token(bootstrap).to_owned(),
         brand: brand(bootstrap),
@@ -68,6 +70,31 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
         resolve_timeout: bootstrap.dns.timeout,
         drain_time: bootstrap.drain_time,
     }
+}
+
+/// How TLS is served to clients; tickets need keys, which only a process that serves makes.
+fn tls(bootstrap: &Bootstrap) -> TlsSettings {
+    TlsSettings {
+        // `check` has been asked before: a suite that does not exist is not passed over.
+        terms: server_terms(bootstrap).unwrap_or_default(),
+        fallback_sni: bootstrap.tls.fallback_sni.as_deref().map(plain_host),
+    }
+}
+
+/// Algorithms and versions of TLS.
+///
+/// # Errors
+/// A cipher suite that does not exist.
+fn server_terms(bootstrap: &Bootstrap) -> Result<ServerTerms, HostError> {
+    let tls = &bootstrap.tls;
+    let named = |version: &str| tls.protocols.iter().any(|name| name == version);
+    let versions = Versions { v1_2: named("TLSv1.2"), v1_3: named("TLSv1.3") };
+    ServerTerms::new(&tls.ciphers, versions, None)
+}
+
+/// A host's name as clients' names are compared with it.
+fn plain_host(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
 fn limits(bootstrap: &Bootstrap) -> Limits {
@@ -90,6 +117,9 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
         requests_per_connection: u64::from(limits.requests_per_connection),
         connections_per_worker: count(limits.connections_per_worker),
         connections_per_address: limits.connections_per_address.map_or(0, count),
+        handshakes_per_worker: i64::from(limits.handshakes_per_worker),
+        handshake_time: limits.handshake_time,
+        client_hello_bytes: limits.client_hello_bytes,
         ..Limits::default()
     }
 }

@@ -4,6 +4,7 @@
 //! parse is quarantined with its problems while its last good version keeps serving.
 
 mod body_variables;
+mod certificates;
 mod consumers;
 mod dependents;
 mod driven;
@@ -22,6 +23,7 @@ use tollhouse_model::{
     ConsumerGroup, GlobalRule, Id, Kind, PluginConfig, Problem, Problems, Route, Service,
 };
 use tollhouse_net::resolve::Resolver;
+use tollhouse_net::server_tls::ServerTerms;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_router::{RouteSpec, Router};
 use tollhouse_stdx::CowVec;
@@ -30,8 +32,10 @@ use tollhouse_upstream::UpstreamChange;
 use crate::consumers::Consumers;
 use crate::plugins::Chain;
 use crate::settings::Settings;
+use crate::snapshot::certificates::Certificates;
 use crate::snapshot::{Reference, RouteEntry, Snapshot, Target};
 use body_variables::BodyVariables;
+use certificates::Hosts;
 use consumers::ConsumerTable;
 use dependents::Dependents;
 use object::Object;
@@ -80,6 +84,9 @@ pub struct Compiler {
     plugins: Plugins,
     dependents: Dependents,
     upstreams: Upstreams,
+    /// How hosts are served over TLS where their objects do not say.
+    tls: ServerTerms,
+    hosts: Hosts,
     problems: BTreeMap<(Kind, Id), Problems>,
     problems_version: u64,
     body_variables: BodyVariables,
@@ -104,6 +111,8 @@ impl Compiler {
             plugins: Plugins::new(catalogue, services),
             dependents: Dependents::default(),
             upstreams: Upstreams::new(resolver, settings),
+            tls: settings.tls.terms.clone(),
+            hosts: Hosts::default(),
             problems: BTreeMap::new(),
             problems_version: 0,
             body_variables: BodyVariables::default(),
@@ -113,6 +122,7 @@ impl Compiler {
                 upstreams: CowVec::new(),
                 globals: Arc::new(Chain::default()),
                 consumers: Consumers::default(),
+                certificates: Certificates::default(),
                 body_variables: Arc::default(),
             },
         }

@@ -4,5 +4,6 @@
 pub(crate) mod after;
 pub(crate) mod buffer;
 pub(crate) mod client;
+pub(crate) mod handshake;
 pub(crate) mod link;
 pub(crate) mod serve;

@@ -17,7 +17,9 @@ use crate::snapshot::{RouteEntry, Snapshot};
 use crate::stages::deliver::Delivered;
 use crate::stages::route::Next;
 use crate::stages::tunnel::{self, Switched};
-use crate::stages::{account, deliver, forward, limits, normalise, plugins, request_body, route};
+use crate::stages::{
+    account, client_certificate, deliver, forward, limits, normalise, plugins, request_body, route,
+};
 use crate::worker::Worker;
 
 /// Serves a request whose head has been read, and says what becomes of the client's connection.
@@ -78,6 +80,9 @@ async fn there_and_back<'s>(
     // Normalised once, before anything looks at the path, the host or the client's address, so
     // that every later step sees the same.
     normalise::request(cx)?;
+
+    // Who may not ask this host learns nothing of its routes.
+    client_certificate::check(cx, snapshot)?;
 
     // Which route, with every condition checked. Where a condition on the way asks for the body, it
     // is read, and asked again; requests that meet none such stream on.

@@ -1,12 +1,11 @@
 //! How a core runs: its listeners, its housekeeping, and how it drains.
 
-use std::net::TcpListener;
 use std::rc::Rc;
 
 use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
 
-use crate::worker::{Phase, Worker, WorkerParts};
+use crate::worker::{Phase, Worker, WorkerListener, WorkerParts};
 
 mod accept;
 mod housekeeping;
@@ -27,15 +26,16 @@ impl Worker {
 
     async fn serve(
         self: Rc<Self>,
-        listeners: Vec<TcpListener>,
+        listeners: Vec<WorkerListener>,
         mut phase: watch::Receiver<Phase>,
     ) -> std::io::Result<()> {
         let ticker = tokio::task::spawn_local(housekeeping::tick(Rc::clone(&self)));
         let housekeeper = tokio::task::spawn_local(housekeeping::look_round(Rc::clone(&self)));
         let mut acceptors = Vec::new();
         for listener in listeners {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            let accepting = accept::run(Rc::clone(&self), listener, phase.clone());
+            let socket = tokio::net::TcpListener::from_std(listener.socket)?;
+            let entrance = (socket, listener.transport);
+            let accepting = accept::run(Rc::clone(&self), entrance, phase.clone());
             acceptors.push(tokio::task::spawn_local(accepting));
         }
         // An error means that the control side is gone, which also ends serving.

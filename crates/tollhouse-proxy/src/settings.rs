@@ -8,6 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tollhouse_http::HeadLimits;
 use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_net::server_tls::ServerTerms;
 use tollhouse_plugin::Brand;
 use tollhouse_router::{Mode, NormalizeOptions};
 use tollhouse_stdx::MemoryBudget;
@@ -19,6 +20,8 @@ pub struct Settings {
     pub router_mode: Mode,
     /// How paths are normalised before they are matched.
     pub normalize: NormalizeOptions,
+    /// How TLS is served.
+    pub tls: TlsSettings,
     /// Bounds of what a client may send and hold.
     pub limits: Limits,
     /// The `Server` header.
@@ -39,6 +42,15 @@ pub struct Settings {
     pub resolve_timeout: Duration,
     /// How long a drain may take before connections are cut.
     pub drain_time: Duration,
+}
+
+/// How TLS is served.
+#[derive(Debug, Clone, Default)]
+pub struct TlsSettings {
+    /// Algorithms, versions and tickets.
+    pub terms: ServerTerms,
+    /// The name that stands for none, lower-cased.
+    pub fallback_sni: Option<String>,
 }
 
 /// Bounds of what a client may send and hold. Every one is a key under `limits` in the bootstrap
@@ -69,6 +81,12 @@ pub struct Limits {
     pub descriptors_per_worker: usize,
     /// Connections of one client address to one worker; 0 is without limit.
     pub connections_per_address: usize,
+    /// TLS handshakes under way at a time on one worker.
+    pub handshakes_per_worker: i64,
+    /// For a TLS handshake, from the connection to its end.
+    pub handshake_time: Duration,
+    /// Longest first message of a TLS handshake, in bytes.
+    pub client_hello_bytes: usize,
 }
 
 /// How the client's address is found behind other proxies.
@@ -118,6 +136,9 @@ impl Default for Limits {
             connections_per_worker: 60_000,
             descriptors_per_worker: usize::MAX,
             connections_per_address: 0,
+            handshakes_per_worker: 4096,
+            handshake_time: Duration::from_secs(10),
+            client_hello_bytes: 16 * 1024,
         }
     }
 }

@@ -16,7 +16,9 @@ use tollhouse_stdx::CowVec;
 
 use crate::consumers::Consumers;
 use crate::plugins::chain::Chain;
+use crate::snapshot::certificates::Certificates;
 
+pub(crate) mod certificates;
 pub(crate) mod upstream;
 
 pub use upstream::{NodeHost, UpstreamEntry};
@@ -34,6 +36,8 @@ pub struct Snapshot {
     pub globals: Arc<Chain>,
     /// Who may ask.
     pub consumers: Consumers,
+    /// Which certificates clients are shown.
+    pub certificates: Certificates,
     /// The variables of the configuration that look into request bodies.
     pub body_variables: Arc<[Variable]>,
 }

@@ -11,7 +11,7 @@ use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_router::{Mode, NormalizeOptions};
 use tollhouse_telemetry::Metrics;
 
-use crate::settings::{Limits, RealIp};
+use crate::settings::{Limits, RealIp, TlsSettings};
 use crate::{Compiler, Phase, Settings, SnapshotCell, Worker, WorkerParts};
 
 /// A resolver's source that knows no name; the tests need none.
@@ -28,6 +28,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         router_mode: Mode::HostUri,
         normalize: NormalizeOptions::default(),
+        tls: TlsSettings::default(),
         limits: Limits::default(),
         server: "tollhouse".to_owned(),
         brand: tollhouse_plugin::Brand::default(),

@@ -59,13 +59,31 @@ pub struct WorkerParts {
     /// Where its requests find the configuration.
     pub snapshots: Arc<SnapshotCell>,
     /// What it listens on.
-    pub listeners: Vec<TcpListener>,
+    pub listeners: Vec<WorkerListener>,
     /// Serving or draining.
     pub phase: watch::Receiver<Phase>,
     /// Where it counts; it takes a block of its own.
     pub metrics: Arc<Metrics>,
     /// Its end of the access log; `None` when that is off.
     pub log: Option<CoreLog>,
+}
+
+/// A socket that a core listens on.
+#[derive(Debug)]
+pub struct WorkerListener {
+    /// Bound and listening.
+    pub socket: TcpListener,
+    /// What clients speak there.
+    pub transport: Transport,
+}
+
+/// What clients of a listener speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// HTTP over TCP.
+    Plain,
+    /// HTTP over TLS.
+    Tls,
 }
 
 /// The state of one core.
@@ -101,7 +119,9 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(parts: WorkerParts) -> (Rc<Self>, Vec<TcpListener>, watch::Receiver<Phase>) {
+    pub(crate) fn new(
+        parts: WorkerParts,
+    ) -> (Rc<Self>, Vec<WorkerListener>, watch::Receiver<Phase>) {
         let worker = Self {
             snapshot: SnapshotView::new(parts.snapshots),
             clock: CoarseClock::new(),

@@ -9,7 +9,7 @@ pub mod registry;
 use crate::codes::ErrorCode;
 use crate::counters::{Counter, Family, Gauge, SharedCounter, SharedGauge};
 use crate::histogram::{Histogram, SharedHistogram};
-use crate::labels::{ConnectionRefusal, StatusClass};
+use crate::labels::{ConnectionRefusal, HandshakeFailure, StatusClass};
 use crate::prometheus::{self, Measure};
 
 /// What is known about a metric without counting it.
@@ -78,6 +78,16 @@ catalogue! {
         downstream_connections_refused: Family<ConnectionRefusal, { ConnectionRefusal::COUNT }> =
             "tollhouse_downstream_connections_refused_total",
             "Client connections closed before their first request, by reason.";
+        downstream_tls_handshakes: Counter =
+            "tollhouse_downstream_tls_handshakes_total", "TLS handshakes with clients that succeeded.";
+        downstream_tls_handshakes_resumed: Counter =
+            "tollhouse_downstream_tls_handshakes_resumed_total",
+            "Those of them in which the client came back with a ticket.";
+        downstream_tls_handshakes_failed: Family<HandshakeFailure, { HandshakeFailure::COUNT }> =
+            "tollhouse_downstream_tls_handshakes_failed_total",
+            "TLS handshakes with clients that came to nothing, by code.";
+        downstream_tls_handshakes_open: Gauge =
+            "tollhouse_downstream_tls_handshakes_open", "TLS handshakes with clients under way now.";
         downstream_received_bytes: Counter =
             "tollhouse_downstream_received_bytes_total", "Bytes received from clients.";
         downstream_sent_bytes: Counter =

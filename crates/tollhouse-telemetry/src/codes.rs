@@ -121,6 +121,18 @@ codes! {
     ConnectionLimitPerAddress = "connection_limit_per_address", 503, Downstream,
         "One client address has as many connections as it may.",
         "Raise the limit when many clients share the address, behind a NAT or another proxy.";
+    PlainHttpOnTls = "plain_http_on_tls", 400, Downstream,
+        "Plain HTTP came to a port where TLS is spoken.",
+        "Write https in the address, or use a port of `listen.http`.";
+    ClientCertificateMissing = "client_certificate_missing", 400, Downstream,
+        "The host asks clients for a certificate, and the client has shown none.",
+        "Give the client a certificate that the host's authority has signed, or exempt the path in `skip_mtls_uri_regex`.";
+    ClientCertificateInvalid = "client_certificate_invalid", 400, Downstream,
+        "The certificate that the client has shown is out of date, or nobody whom the host trusts has signed it.",
+        "Renew the client's certificate, or correct `client.ca` and `client.depth` of the host's ssl object.";
+    MisdirectedRequest = "misdirected_request", 421, Downstream,
+        "The request names a host that asks for client certificates, on a connection that was opened for another name.",
+        "Open a connection whose server name (SNI) is the host of the request.";
     RouteNotFound = "route_not_found", 404, Gateway,
         "No route matches the request.",
         "Run `tollhouse explain` with the same method, host and path.";

@@ -33,6 +33,7 @@ pub struct Gateway {
     child: Child,
     folder: Folder,
     data_plane: SocketAddr,
+    tls: Option<SocketAddr>,
     admin: Option<SocketAddr>,
     control: SocketAddr,
     metrics: SocketAddr,
@@ -73,6 +74,14 @@ impl Gateway {
     /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
         self.data_plane
+    }
+
+    /// Where clients connect over TLS.
+    ///
+    /// # Panics
+    /// When they cannot, for want of [`GatewayBuilder::tls`].
+    pub fn tls_address(&self) -> SocketAddr {
+        self.tls.expect("the gateway serves TLS")
     }
 
     /// Where the Admin API listens.

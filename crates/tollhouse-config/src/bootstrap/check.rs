@@ -4,21 +4,10 @@ use std::net::SocketAddr;
 
 use tollhouse_model::{Problem, Problems};
 
-use super::keys::find;
 use super::{AccessLogFormat, Bootstrap};
-
-/// Listeners that nothing serves yet.
-const NOT_SERVED: [&str; 1] = ["listen.https"];
 
 /// Adds what is wrong; `given` tells keys that somebody gave from those at their default.
 pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problems: &mut Problems) {
-    for name in NOT_SERVED {
-        let shown = find(name).map(|key| (key.show)(bootstrap)).unwrap_or_default();
-        if given(name) && shown != "off" {
-            let problem = Problem::warning(name, format!("{shown} is not served yet"));
-            problems.push(problem.with_hint("it has no effect; give \"\" to turn it off"));
-        }
-    }
     if given("access_log.fields") && bootstrap.access_log.format != AccessLogFormat::Json {
         let problem = Problem::warning("access_log.fields", "applies to the json format only");
         problems.push(problem.with_hint("set access_log.format to json"));
@@ -40,6 +29,7 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
     let listen = &bootstrap.listen;
     let lists = [
         ("listen.http", &listen.http),
+        ("listen.https", &listen.https),
         ("listen.admin", &listen.admin),
         ("listen.control", &listen.control),
         ("listen.metrics", &listen.metrics),

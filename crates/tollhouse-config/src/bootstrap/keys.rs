@@ -10,7 +10,7 @@ use super::shape::{
     OptionalTime, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone, Slots, Switch, Text, Time,
     TimeOrZero, Words, WorkerCount,
 };
-use super::shape_more::{Fraction, Keys, Table};
+use super::shape_more::{Fraction, Keys, OptionalText, Table, TlsVersions};
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, Peers};
 
 /// One key.
@@ -72,6 +72,11 @@ const HEADERS_MAX: usize = 4 << 20;
 const FIELDS_MIN: usize = 16;
 const FIELDS_MAX: usize = 4_096;
 
+/// Shortest and longest bound on the first message of a TLS handshake, in bytes: with keys that withstand
+/// quantum computers it takes two thousand, and the session layer reads no more than 64 KiB.
+const HELLO_MIN: usize = 4 << 10;
+const HELLO_MAX: usize = 64 << 10;
+
 /// Least and most memory of the registry: a few ten thousand instances, and more than a machine has.
 const MEMORY_MIN: usize = 64 << 20;
 const MEMORY_MAX: usize = 1 << 40;
@@ -85,7 +90,9 @@ keys! {
         "A declarative file in APISIX's standalone shape, YAML or JSON by its ending; watched, \
          and applied without a restart.";
     listen.http: OpenAddresses, "Data plane, plain HTTP.";
-    listen.https: OpenAddresses, "Data plane, TLS. Not served yet.";
+    listen.https: OpenAddresses,
+        "Data plane, TLS, with the certificates of the `ssls` objects. A client that asks for a name \
+         without a certificate is refused in the handshake.";
     listen.admin: LoopbackAddresses, "Admin API.";
     listen.control: LoopbackAddresses, "Control API: read-only introspection.";
     listen.metrics: LoopbackAddresses, "Prometheus metrics.";
@@ -96,6 +103,17 @@ keys! {
         "Registry, Polaris gRPC. Whoever reaches it may register; clients of other machines need \
          `0.0.0.0:8091`.";
     listen.registry_http: LoopbackAddresses, "Registry, Polaris HTTP; the same holds for it.";
+    tls.protocols: TlsVersions,
+        "Versions of TLS for clients, where an `ssls` object names none in `ssl_protocols`.";
+    tls.ciphers: Words,
+        "Cipher suites for clients, by their names in OpenSSL or in the standards; none named is all \
+         that are served, each of which has forward secrecy.";
+    tls.session_tickets: Switch,
+        "Whether clients may come back with a ticket in the place of a full handshake. The keys of \
+         tickets change every six hours, open for twelve, and go on to a successor.";
+    tls.fallback_sni: OptionalText,
+        "The name whose certificate a client is shown that asks for none. Without it, such a client is \
+         shown that of `*`, if there is one.";
     admin.key: OptionalSecret,
         "Key of the Admin API. Where none is given, one is generated at the first run, printed \
          once, and kept in `data_dir/admin.key`.";
@@ -185,6 +203,12 @@ keys! {
         "Client connections of one worker at a time; further ones are answered 503.";
     limits.connections_per_address: CountOrNone,
         "Client connections of one address to one worker at a time; further ones are answered 503.";
+    limits.handshakes_per_worker: Count<1>,
+        "TLS handshakes under way at a time on one worker; further connections are closed.";
+    limits.handshake_time: Time,
+        "How long a TLS handshake may take, from the connection to its end.";
+    limits.client_hello_bytes: Size<HELLO_MIN, HELLO_MAX>,
+        "Longest first message of a TLS handshake; a longer one is refused.";
     drain_time: TimeOrZero,
         "How long requests under way may still take once the process is told to stop.";
     router: Router,

@@ -29,6 +29,52 @@ impl Shape for Table {
     }
 }
 
+/// A text, or none.
+pub(crate) struct OptionalText;
+
+impl Shape for OptionalText {
+    type Value = Option<String>;
+    fn takes() -> String {
+        "text or null".to_owned()
+    }
+    fn read(value: &Value) -> Read<Option<String>> {
+        let text = text_of(value)?;
+        Ok((!text.is_empty()).then_some(text))
+    }
+    fn show(value: &Option<String>) -> String {
+        value.clone().unwrap_or_else(|| "null".to_owned())
+    }
+}
+
+/// Versions of TLS by the names that web servers give them; at least one.
+pub(crate) struct TlsVersions;
+
+/// Those that are served.
+const TLS_VERSIONS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
+
+impl Shape for TlsVersions {
+    type Value = Vec<String>;
+    fn takes() -> String {
+        format!("list of {}", TLS_VERSIONS.join(", "))
+    }
+    fn read(value: &Value) -> Read<Vec<String>> {
+        // With commas, or with spaces as APISIX has it.
+        let named = texts_of(value)?;
+        let named: Vec<&str> = named.iter().flat_map(|text| text.split_whitespace()).collect();
+        let unknown = named.iter().find(|name| !TLS_VERSIONS.contains(name));
+        match unknown {
+            Some(name) => {
+                refuse(format!("{name:?} is not served"), format!("use {}", Self::takes()))
+            }
+            None if named.is_empty() => refuse("no version is named", "leave the key out for both"),
+            None => Ok(named.into_iter().map(str::to_owned).collect()),
+        }
+    }
+    fn show(value: &Vec<String>) -> String {
+        value.join(", ")
+    }
+}
+
 /// A part of a whole, from 0 to 1.
 pub(crate) struct Fraction;
 

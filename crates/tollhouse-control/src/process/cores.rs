@@ -1,7 +1,7 @@
 //! The serving threads of a running gateway, and the sockets that they listen on.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tollhouse_config::Bootstrap;
 use tollhouse_net::Listeners;
 use tollhouse_net::handover::Inheritance;
+use tollhouse_proxy::worker::{Transport, WorkerListener};
 use tollhouse_proxy::{Phase, Settings, SnapshotCell, Worker, WorkerParts};
 use tollhouse_stdx::priority;
 use tollhouse_telemetry::Metrics;
@@ -22,21 +23,38 @@ pub fn listen(
     bootstrap: &Bootstrap,
     workers: usize,
     inheritance: Option<&mut Inheritance>,
-) -> anyhow::Result<Vec<Listeners>> {
+) -> anyhow::Result<Vec<Entrance>> {
     let mut inheritance = inheritance;
-    let addresses = bootstrap.listen.http.iter();
-    addresses
-        .map(|address| {
-            let inherited =
-                inheritance.as_mut().map(|from| from.take(*address)).unwrap_or_default();
+    let plain = bootstrap.listen.http.iter().map(|address| (*address, Transport::Plain));
+    let tls = bootstrap.listen.https.iter().map(|address| (*address, Transport::Tls));
+    plain
+        .chain(tls)
+        .map(|(address, transport)| {
+            let inherited = inheritance.as_mut().map(|from| from.take(address)).unwrap_or_default();
             let listeners = if inherited.is_empty() {
-                Listeners::bind(*address, workers)?
+                Listeners::bind(address, workers)?
             } else {
-                Listeners::adopt(*address, inherited, workers)?
+                Listeners::adopt(address, inherited, workers)?
             };
-            Ok(listeners)
+            Ok(Entrance { listeners, transport })
         })
         .collect()
+}
+
+/// An address of the data plane.
+#[derive(Debug)]
+pub struct Entrance {
+    /// Its sockets.
+    pub listeners: Listeners,
+    /// What clients speak there.
+    pub transport: Transport,
+}
+
+impl Entrance {
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.listeners.address
+    }
 }
 
 /// The serving threads of a running gateway.
@@ -77,15 +95,15 @@ impl Cores {
     /// When a thread cannot be started.
     pub fn start(
         workers: usize,
-        listeners: Vec<Listeners>,
+        entrances: Vec<Entrance>,
         parts: &CoreParts<'_>,
     ) -> io::Result<Cores> {
         let (phase, receiver) = watch::channel(Phase::Serving);
         let (end, ended) = watch::channel(false);
-        let mut shares: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
-        for listeners in listeners {
+        let mut shares: Vec<Vec<WorkerListener>> = (0..workers).map(|_| Vec::new()).collect();
+        for Entrance { listeners, transport } in entrances {
             for (index, socket) in listeners.sockets.into_iter().enumerate() {
-                shares[index % workers].push(socket);
+                shares[index % workers].push(WorkerListener { socket, transport });
             }
         }
         let cores = allowed_cores();

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use tokio::sync::{mpsc, oneshot};
-use tollhouse_net::{Listeners, handover};
+use tollhouse_net::handover;
+
+use super::cores::Entrance;
 
 /// The file in the data directory that a successor connects to.
 const FILE: &str = "handover.sock";
@@ -33,8 +35,8 @@ impl Spares {
     ///
     /// # Errors
     /// When the process is out of descriptors.
-    pub fn duplicate(listeners: &[Listeners]) -> std::io::Result<Self> {
-        let sockets = listeners.iter().flat_map(|listeners| &listeners.sockets);
+    pub fn duplicate(entrances: &[Entrance]) -> std::io::Result<Self> {
+        let sockets = entrances.iter().flat_map(|entrance| &entrance.listeners.sockets);
         let spares: std::io::Result<Vec<_>> =
             sockets.map(|socket| socket.try_clone().map(Arc::new)).collect();
         Ok(Self { sockets: Arc::new(Mutex::new(spares?)) })

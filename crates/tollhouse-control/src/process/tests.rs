@@ -70,7 +70,7 @@ async fn the_death_of_the_registrys_keeper_is_reported_while_requests_are_served
     assert!(text.contains("registry is down"), "{text}");
     let (_, page) = get(metrics, "/metrics").await;
     assert!(page.contains("\ntollhouse_registry_down 1\n"), "{page}");
-    assert_eq!(get(data_plane, "/demo").await.0, 200, "what is in service serves");
+    assert_eq!(get(data_plane.0, "/demo").await.0, 200, "what is in service serves");
     std::fs::remove_file(&kept).expect("a file");
     std::fs::rename(&away, &kept).expect("a folder");
     process.look().await;

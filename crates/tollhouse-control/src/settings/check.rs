@@ -4,7 +4,7 @@
 use tollhouse_config::Bootstrap;
 use tollhouse_model::{Problem, Problems};
 
-use super::access_log_layout;
+use super::{access_log_layout, server_terms};
 use crate::{admin, plugins};
 
 /// Looks for what would keep a gateway with this configuration from starting.
@@ -23,6 +23,9 @@ pub fn check(bootstrap: &Bootstrap) -> Result<(), Problems> {
         let problem = Problem::error("admin.tls", format!("{error:#}"));
         let hint = "name a certificate and its key, both PEM, that this user may read";
         problems.push(problem.with_hint(hint));
+    }
+    if let Err(error) = server_terms(bootstrap) {
+        problems.push(Problem::error("tls.ciphers", error.to_string()));
     }
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
@@ -45,6 +48,8 @@ mod tests {
                 &[("admin.tls.cert", "/nowhere/at/all"), ("admin.tls.key", "/nowhere/at/all")],
                 "admin.tls: /nowhere/at/all cannot be read",
             ),
+            (&[("tls.ciphers", "RC4-MD5")], "tls.ciphers: no cipher suite is called \"RC4-MD5\""),
+            (&[("tls.ciphers", "ECDHE-RSA-CHACHA20-POLY1305, TLS_AES_128_GCM_SHA256")], ""),
         ];
         for (overrides, expected) in table {
             let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());

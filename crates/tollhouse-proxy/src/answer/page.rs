@@ -17,6 +17,10 @@ pub(crate) fn for_code(worker: &Worker, code: ErrorCode) -> (&'static str, Vec<u
     if code == ErrorCode::RouteNotFound {
         return (TEXT, ROUTE_NOT_FOUND.to_vec());
     }
+    if code == ErrorCode::PlainHttpOnTls {
+        let title = "400 The plain HTTP request was sent to HTTPS port";
+        return (HTML, worker.settings.brand.error_page(title).into_bytes());
+    }
     (HTML, html(worker, code.status()))
 }
 

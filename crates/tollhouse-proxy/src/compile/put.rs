@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tollhouse_model::{
     Consumer, ConsumerGroup, Credential, GlobalRule, Id, Kind, PluginConfig, PluginMetadata,
-    PluginSet, Problem, Problems, Route, Service, Upstream,
+    PluginSet, Problem, Problems, Route, Service, Ssl, Upstream,
 };
 
 use tollhouse_plugin::validation;
@@ -18,6 +18,7 @@ use tollhouse_plugin::validation;
 use super::consumers::identities;
 use super::object::Object;
 use super::plugins::{Fallback, Place};
+use super::secrets::Fields;
 use super::{Compiler, Touched, kind_without_effect};
 use crate::plugins::Chain;
 
@@ -45,7 +46,8 @@ impl Compiler {
             Kind::ConsumerGroup => self.put_consumer_group(id, value, path),
             Kind::PluginMetadata => self.put_plugin_metadata(id, value, path, touched),
             // Kept by the store and the Admin API; no request meets them yet.
-            Kind::Proto | Kind::Ssl | Kind::StreamRoute | Kind::Secret => {
+            Kind::Ssl => self.put_ssl(id, value, path),
+            Kind::Proto | Kind::StreamRoute | Kind::Secret => {
                 let mut problems = kind.problems_of(id, value, path);
                 problems.push(kind_without_effect(kind, path));
                 problems
@@ -220,6 +222,25 @@ impl Compiler {
         problems
     }
 
+    /// Secrets have their values before anything is read: a key that nothing answers for is none.
+    fn put_ssl(&mut self, id: Id, value: &Value, path: &str) -> Problems {
+        let mut problems = Problems::new();
+        let resolved = self.plugins.resolved(value, Fields::All, path, &mut problems);
+        let resolved = match resolved {
+            Ok(resolved) => resolved,
+            Err(problem) => return Problems::from_iter([problem]),
+        };
+        let (ssl, found) = Ssl::parse(id, &resolved, path);
+        problems.extend(found);
+        let Some(ssl) = ssl else { return problems };
+        self.hosts.warn_of_shared_names(&ssl, path, &mut problems);
+        if let Err(error) = self.hosts.set(ssl, &self.tls, &mut self.snapshot.certificates) {
+            let hint = "what was in service before, if anything, goes on";
+            problems.push(Problem::error(path, error.to_string()).with_hint(hint));
+        }
+        problems
+    }
+
     /// Compiles the plugins of an object; a refused one is an error among `problems`.
     fn set_plugins(&mut self, object: Object<'_>, plugins: &PluginSet, problems: &mut Problems) {
         let fallback = self.fallback(object.kind, object.id);
@@ -343,12 +364,13 @@ impl Compiler {
                 self.consumer_groups.remove(id);
                 self.snapshot.consumers.set_group(id.as_str(), None);
             }
+            Kind::Ssl => self.hosts.remove(id, &mut self.snapshot.certificates),
             Kind::PluginMetadata => {
                 self.plugins.set_metadata(id.as_str(), None);
                 touched.metadata.push(id.clone());
             }
             // What `upsert_value` does not keep.
-            Kind::Proto | Kind::Ssl | Kind::StreamRoute | Kind::Secret => {}
+            Kind::Proto | Kind::StreamRoute | Kind::Secret => {}
         }
     }
 }

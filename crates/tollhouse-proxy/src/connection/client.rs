@@ -20,6 +20,7 @@ use tollhouse_stdx::wheel::Timer;
 use tollhouse_telemetry::ErrorCode;
 
 use super::buffer::BUFFER_BYTES;
+use super::handshake::TlsPeer;
 use super::link::Link;
 use crate::error::GatewayError;
 use crate::head::request::ForwardingLines;
@@ -36,6 +37,8 @@ pub struct Client {
     pub timer: Timer,
     /// Requests begun on the connection.
     pub requests: u64,
+    /// What the handshake has found out; nothing on a plain connection.
+    pub tls: Option<Box<TlsPeer>>,
 }
 
 /// Both ends of a client's connection, whichever of its requests is served.
@@ -72,7 +75,7 @@ impl Client {
             local_text: AddressText::new(local.ip()),
             forwarding: OnceCell::new(),
         };
-        Self { peer, link: Link::new(stream), timer: worker.wheel.timer(), requests: 0 }
+        Self { peer, link: Link::new(stream), timer: worker.wheel.timer(), requests: 0, tls: None }
     }
 
     /// The request's head, and what has arrived behind it.

@@ -13,7 +13,11 @@ use crate::worker::Worker;
 /// Serves one connection to its end.
 pub(crate) async fn connection(worker: &Worker, client: &mut Client) {
     client.attach().await;
-    while client.wait(worker).await == Arrival::Request {
+    loop {
+        if client.wait(worker).await == Arrival::Gone {
+            client.link.stream.try_say_end();
+            break;
+        }
         let mut state = worker.take_state();
         // What a request needs to be served lives in the core's memory and not in the connection's
         // task: an idle connection would hold 2 KB for it.

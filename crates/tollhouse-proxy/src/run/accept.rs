@@ -10,16 +10,18 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tollhouse_net::Stream;
+use tollhouse_net::server_tls::ServerTls;
 use tollhouse_telemetry::{ConnectionRefusal, ErrorCode};
 
 use crate::answer::error;
 use crate::connection::client::Client;
+use crate::connection::handshake::{self, Shaken};
 use crate::connection::serve;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::stages::account;
 use crate::transfer::pump::RequestPump;
-use crate::worker::{Phase, REFUSED_OPEN_MAX, Worker};
+use crate::worker::{Phase, REFUSED_OPEN_MAX, Transport, Worker};
 
 /// Pause after an error that only time mends, such as no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -28,7 +30,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// have a connection and would see a reset.
 pub(super) async fn run(
     worker: Rc<Worker>,
-    listener: TcpListener,
+    (listener, transport): (TcpListener, Transport),
     mut phase: watch::Receiver<Phase>,
 ) {
     loop {
@@ -38,7 +40,7 @@ pub(super) async fn run(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => start(&worker, stream, peer),
+            Ok((stream, peer)) => start(&worker, stream, peer, transport),
             Err(error) => pause(&worker, &error).await,
         }
     }
@@ -50,7 +52,7 @@ pub(super) async fn run(
             continue;
         }
         if let Ok(stream) = TcpStream::from_std(stream) {
-            start(&worker, stream, peer);
+            start(&worker, stream, peer, transport);
         }
     }
 }
@@ -67,12 +69,13 @@ async fn pause(worker: &Worker, error: &io::Error) {
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
-fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, transport: Transport) {
     worker.metrics.downstream_connections_accepted.increment();
     worker.metrics.downstream_connections_open.increment();
     let refusal = refusal(worker, peer);
     if let Some(code) = refusal {
-        if worker.refused_open.get() >= REFUSED_OPEN_MAX {
+        // Where an answer takes a handshake first, it would be a flood's best weapon.
+        if transport == Transport::Tls || worker.refused_open.get() >= REFUSED_OPEN_MAX {
             return drop_refused(worker, peer, code);
         }
         worker.refused_open.set(worker.refused_open.get() + 1);
@@ -81,7 +84,11 @@ fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     let is_refused = refusal.is_some();
     let entry = Entry { worker: Rc::clone(worker), number: None, client: peer.ip(), is_refused };
     let local = stream.local_addr().unwrap_or(peer);
-    let client = Client::new(worker, Stream::Plain(stream), peer, local);
+    let stream = match transport {
+        Transport::Plain => Stream::Plain(stream),
+        Transport::Tls => Stream::ServerTls(Box::new(ServerTls::new(stream))),
+    };
+    let client = Client::new(worker, stream, peer, local);
     let task = connection(entry, client, refusal);
     tokio::task::spawn_local(task);
 }
@@ -113,6 +120,17 @@ fn connection(
         let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         entry.number = Some(entry.worker.open.enter(task));
         let worker = Rc::clone(&entry.worker);
+        let refusal = match refusal {
+            None if client.link.stream.server_tls().is_some() => {
+                client.attach().await;
+                match Box::pin(handshake::run(&worker, &mut client)).await {
+                    Shaken::Open => None,
+                    Shaken::Failed => return,
+                    Shaken::PlainHttp => Some(ErrorCode::PlainHttpOnTls),
+                }
+            }
+            refusal => refusal,
+        };
         match refusal {
             None => serve::connection(&worker, &mut client).await,
             Some(code) => {

@@ -9,17 +9,23 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use tollhouse_net::server_tls::stream::HandshakeError;
 use tollhouse_stdx::LogLimit;
-use tollhouse_telemetry::ErrorCode;
+use tollhouse_telemetry::counters::Label;
+use tollhouse_telemetry::{ErrorCode, HandshakeFailure};
 
 use crate::exchange::record::Record;
 
 /// How often a code is reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often a way in which handshakes fail is reported: scanners try every port, day and night.
+const HANDSHAKE_INTERVAL: Duration = Duration::from_secs(10);
+
 #[derive(Debug)]
 pub struct Failures {
     by_code: Vec<LogLimit>,
+    handshakes: Vec<LogLimit>,
     /// What the system said of the node that failed last on this core.
     cause: RefCell<Option<(SocketAddr, String)>>,
 }
@@ -27,7 +33,9 @@ pub struct Failures {
 impl Default for Failures {
     fn default() -> Self {
         let by_code = ErrorCode::ALL.iter().map(|_| LogLimit::new(REPORT_INTERVAL)).collect();
-        Self { by_code, cause: RefCell::new(None) }
+        let limit = |_: &HandshakeFailure| LogLimit::new(HANDSHAKE_INTERVAL);
+        let handshakes = HandshakeFailure::ALL.iter().map(limit).collect();
+        Self { by_code, handshakes, cause: RefCell::new(None) }
     }
 }
 
@@ -36,6 +44,21 @@ impl Failures {
     #[cold]
     pub(crate) fn note(&self, node: SocketAddr, cause: &dyn Display) {
         self.cause.replace(Some((node, cause.to_string())));
+    }
+
+    /// Reports a handshake that came to nothing.
+    #[cold]
+    pub(crate) fn report_handshake(&self, client: SocketAddr, error: &HandshakeError) {
+        let HandshakeError { failure, cause } = error;
+        let code = failure.text();
+        if !is_operators_business(*failure) {
+            tracing::debug!(%client, code, cause, "a TLS handshake failed");
+            return;
+        }
+        let Some(unreported) = self.handshakes[failure.index()].admit(Instant::now()) else {
+            return;
+        };
+        tracing::warn!(%client, code, cause, untold = unreported, "a TLS handshake failed");
     }
 
     /// Reports a request that failed.
@@ -70,6 +93,29 @@ pub(crate) fn is_reported(code: ErrorCode) -> bool {
                 | ErrorCode::TransferCodingNotImplemented
                 | ErrorCode::VersionNotSupported
         )
+}
+
+/// Whether a failed handshake points to something that can be mended here, and not only to a client
+/// that left or speaks something else.
+fn is_operators_business(failure: HandshakeFailure) -> bool {
+    match failure {
+        HandshakeFailure::ClientGone
+        | HandshakeFailure::NoTls
+        | HandshakeFailure::Timeout
+        | HandshakeFailure::HelloTooLong
+        | HandshakeFailure::Broken => false,
+        HandshakeFailure::NoCertificate
+        | HandshakeFailure::Limit
+        | HandshakeFailure::Version
+        | HandshakeFailure::Cipher
+        | HandshakeFailure::Protocol
+        | HandshakeFailure::ClientCertificateMissing
+        | HandshakeFailure::ClientCertificateExpired
+        | HandshakeFailure::ClientCertificateUntrusted
+        | HandshakeFailure::ClientCertificateTooDeep
+        | HandshakeFailure::ClientCertificateInvalid
+        | HandshakeFailure::RefusedByClient => true,
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::{Id, Kind};
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
-use tollhouse_proxy::settings::{Limits, RealIp};
+use tollhouse_proxy::settings::{Limits, RealIp, TlsSettings};
+use tollhouse_proxy::worker::{Transport, WorkerListener};
 use tollhouse_proxy::{
     Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
 };
@@ -88,7 +89,7 @@ impl Gateway {
         let parts = WorkerParts {
             settings: Arc::new(Settings { limits: options.limits, ..settings() }),
             snapshots: Arc::clone(snapshots),
-            listeners: vec![listener],
+            listeners: vec![WorkerListener { socket: listener, transport: Transport::Plain }],
             phase: receiver,
             metrics: options.metrics,
             log: options.log,
@@ -144,6 +145,7 @@ fn settings() -> Settings {
     Settings {
         router_mode: Mode::HostUri,
         normalize: NormalizeOptions::default(),
+        tls: TlsSettings::default(),
         limits: Limits::default(),
         server: "tollhouse".to_owned(),
         brand: tollhouse_plugin::Brand::default(),

@@ -62,6 +62,11 @@ impl GatewayBuilder {
         self
     }
 
+    /// Has it serve TLS, on a port of the kernel's choice.
+    pub fn tls(self) -> Self {
+        self.set("listen.https", "127.0.0.1:0")
+    }
+
     /// Adds an argument of the command line.
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
@@ -132,7 +137,11 @@ impl GatewayBuilder {
         output.wait_line("the resources", |line| line.contains("  resources").then_some(()));
         let admin = output.text().lines().find_map(|line| address_in(line, "admin"));
         let (program, folder) = (self.program, self.folder);
-        Gateway { program, child, folder, data_plane: first, admin, control, metrics, output }
+        let tls = output.text().lines().find_map(|line| {
+            let is_tls = line.contains("  data plane  https://");
+            is_tls.then(|| address_in(line, "data plane")).flatten()
+        });
+        Gateway { program, child, folder, data_plane: first, tls, admin, control, metrics, output }
     }
 
     /// Starts it and waits for its end.

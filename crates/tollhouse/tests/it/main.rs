@@ -48,4 +48,7 @@ mod shell;
 mod streaming;
 mod succession;
 mod support;
+mod tls;
+mod tls_clients;
+mod tls_support;
 mod upgrades;

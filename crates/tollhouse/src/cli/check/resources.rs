@@ -145,8 +145,8 @@ fn judge_item(item: &Item, references: &References, services: &Arc<Services>) ->
             problems.extend(found.unwrap_or_default());
             problems
         }
-        Kind::PluginMetadata => item.kind.problems_of(id, &value, path),
-        Kind::Proto | Kind::Ssl | Kind::StreamRoute | Kind::Secret => {
+        Kind::PluginMetadata | Kind::Ssl => item.kind.problems_of(id, &value, path),
+        Kind::Proto | Kind::StreamRoute | Kind::Secret => {
             let mut problems = item.kind.problems_of(id, &value, path);
             problems.push(kind_without_effect(item.kind, path));
             problems

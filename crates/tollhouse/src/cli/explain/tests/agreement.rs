@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tollhouse_net::Listeners;
 use tollhouse_proxy::SnapshotCell;
+use tollhouse_proxy::worker::Transport;
 use tollhouse_telemetry::Metrics;
 use tollhouse_testkit::RawClient;
 
 use super::*;
 use tollhouse_control::feed::echo;
-use tollhouse_control::process::cores::{CoreParts, Cores};
+use tollhouse_control::process::cores::{CoreParts, Cores, Entrance};
 
 const ROUTES: &str = r#"[
     {"id": "exact", "uri": "/a"},
@@ -97,13 +98,14 @@ impl Plane {
         let served = Offline::compile(&loaded, runtime.handle(), View::AsServed);
         let listeners = Listeners::bind(([127, 0, 0, 1], 0).into(), 1).expect("a free port");
         let address = listeners.address;
+        let entrance = Entrance { listeners, transport: Transport::Plain };
         let parts = CoreParts {
             settings: Arc::new(loaded.settings.clone()),
             snapshots: Arc::new(SnapshotCell::new(served.snapshot)),
             metrics: Arc::new(Metrics::new()),
             log: None,
         };
-        let cores = Cores::start(1, vec![listeners], &parts).expect("a core starts");
+        let cores = Cores::start(1, vec![entrance], &parts).expect("a core starts");
         Self { cores, address, loaded, runtime }
     }
 

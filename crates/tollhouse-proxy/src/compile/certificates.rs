@@ -1,0 +1,119 @@
+//! Objects of certificates, compiled for the hosts that they name.
+//!
+//! Where several objects have the same name, that of the lowest id serves it, whichever came first.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use serde_json::json;
+use tollhouse_model::expr::Expr;
+use tollhouse_model::ssl::{ClientVerification, Ssl, SslKind, TlsVersion};
+use tollhouse_model::{Id, Problem, Problems};
+use tollhouse_net::server_tls::{
+    ClientVerifier, HostError, PemPair, ServerTerms, Strictness, Versions,
+};
+
+use crate::snapshot::certificates::{Certificates, ClientTerms, TlsHost};
+
+/// The certificates of the configuration.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    objects: HashMap<Id, Compiled>,
+    /// Which objects have a name; the first of them serves it.
+    owners: HashMap<String, BTreeSet<Id>>,
+}
+
+/// What an object came to.
+#[derive(Debug)]
+struct Compiled {
+    /// The names that it serves; none where it is off, or for the way to nodes.
+    names: Vec<String>,
+    host: Option<Arc<TlsHost>>,
+}
+
+impl Hosts {
+    /// Takes an object in; on an error the one before it stays.
+    pub(super) fn set(
+        &mut self,
+        ssl: Ssl,
+        terms: &ServerTerms,
+        certificates: &mut Certificates,
+    ) -> Result<(), HostError> {
+        let serves = ssl.enabled && ssl.kind == SslKind::Server;
+        let host = if serves { Some(Arc::new(host(&ssl, terms)?)) } else { None };
+        self.take_out(&ssl.id, certificates);
+        let names = if serves { ssl.snis } else { Vec::new() };
+        for name in &names {
+            self.owners.entry(name.clone()).or_default().insert(ssl.id.clone());
+        }
+        self.objects.insert(ssl.id, Compiled { names: names.clone(), host });
+        names.iter().for_each(|name| self.publish(name, certificates));
+        Ok(())
+    }
+
+    /// Forgets the object `id`.
+    pub(super) fn remove(&mut self, id: &Id, certificates: &mut Certificates) {
+        self.take_out(id, certificates);
+    }
+
+    /// Warns of names that another object serves already.
+    pub(super) fn warn_of_shared_names(&self, ssl: &Ssl, path: &str, problems: &mut Problems) {
+        for name in &ssl.snis {
+            let owners = self.owners.get(name).into_iter().flatten();
+            let Some(other) = owners.into_iter().find(|owner| **owner != ssl.id) else { continue };
+            let reason = format!("{name} stands in ssl {other} too");
+            let problem = Problem::warning(format!("{path}.snis"), reason);
+            problems.push(problem.with_hint("the one of the lowest id is shown to clients"));
+        }
+    }
+
+    fn take_out(&mut self, id: &Id, certificates: &mut Certificates) {
+        let Some(gone) = self.objects.remove(id) else { return };
+        for name in &gone.names {
+            if let Some(owners) = self.owners.get_mut(name) {
+                owners.remove(id);
+                if owners.is_empty() {
+                    self.owners.remove(name);
+                }
+            }
+            self.publish(name, certificates);
+        }
+    }
+
+    fn publish(&self, name: &str, certificates: &mut Certificates) {
+        let owner = self.owners.get(name).and_then(BTreeSet::first);
+        let host = owner.and_then(|owner| self.objects.get(owner)?.host.clone());
+        certificates.set(name, host);
+    }
+}
+
+fn host(ssl: &Ssl, terms: &ServerTerms) -> Result<TlsHost, HostError> {
+    let pairs = ssl.certificates.iter();
+    let pairs: Vec<_> =
+        pairs.map(|pair| PemPair { chain: &pair.cert, key: pair.key.expose() }).collect();
+    let versions = (!ssl.protocols.is_empty()).then(|| Versions {
+        v1_2: ssl.protocols.contains(&TlsVersion::V1_2),
+        v1_3: ssl.protocols.contains(&TlsVersion::V1_3),
+    });
+    let clients = ssl.client.as_ref().map(client_terms).transpose()?;
+    let verifier = clients.as_ref().map(|clients| Arc::clone(&clients.verifier));
+    Ok(TlsHost { id: ssl.id.clone(), terms: terms.host(&pairs, verifier, versions)?, clients })
+}
+
+fn client_terms(client: &ClientVerification) -> Result<ClientTerms, HostError> {
+    // Where some paths need no certificate, nothing can be refused before the path is known.
+    let strictness = match client.skip_mtls_uri_regex.is_empty() {
+        true => Strictness::Required,
+        false => Strictness::Asked,
+    };
+    let verifier = ClientVerifier::new(&client.ca, client.depth, strictness)?;
+    let patterns = client.skip_mtls_uri_regex.iter();
+    // Each was compiled when the object was read; one that is not would exempt nothing.
+    let exempt = patterns
+        .filter_map(|pattern| {
+            Expr::parse(&json!([["uri", "~~", pattern]]), "", &mut Problems::new())
+        })
+        .collect();
+    Ok(ClientTerms { verifier: Arc::new(verifier), exempt })
+}

@@ -1,0 +1,157 @@
+//! Which certificate a client is shown, by the name that it asks for (apisix.md §6): the name
+//! itself, else `*.` before all but its first label, else `*`.
+
+use std::sync::Arc;
+
+use tollhouse_model::Id;
+use tollhouse_model::expr::Expr;
+use tollhouse_model::variable::Lookup;
+use tollhouse_net::server_tls::{ClientVerifier, HostTerms};
+use tollhouse_stdx::CowMap;
+
+/// The hosts that are served over TLS.
+#[derive(Debug, Clone, Default)]
+pub struct Certificates {
+    /// Names, and the rest of `*.`-names behind the dot with the dot.
+    hosts: CowMap<Box<str>, Arc<TlsHost>>,
+    any: Option<Arc<TlsHost>>,
+    /// How many names ask clients for certificates.
+    asking: usize,
+}
+
+/// A host, ready to be served.
+#[derive(Debug)]
+pub struct TlsHost {
+    /// The id of its object.
+    pub id: Id,
+    /// How it is served.
+    pub terms: HostTerms,
+    /// Whom it takes as clients; everybody without.
+    pub clients: Option<ClientTerms>,
+}
+
+/// Whom a host takes as clients.
+#[derive(Debug)]
+pub struct ClientTerms {
+    /// Checks their certificates.
+    pub verifier: Arc<ClientVerifier>,
+    /// Requests that need none.
+    pub exempt: Vec<Expr>,
+}
+
+impl ClientTerms {
+    /// Whether a request needs no certificate. One that cannot be decided does.
+    pub(crate) fn exempts(&self, request: &dyn Lookup) -> bool {
+        self.exempt.iter().any(|pattern| pattern.matches(request))
+    }
+}
+
+/// What a name stands for in a [`Certificates`].
+#[derive(Debug, PartialEq, Eq)]
+enum Place<'a> {
+    Key(&'a str),
+    Any,
+}
+
+impl<'a> Place<'a> {
+    fn new(name: &'a str) -> Self {
+        match name.strip_prefix('*') {
+            Some("") => Place::Any,
+            Some(rest) => Place::Key(rest),
+            None => Place::Key(name),
+        }
+    }
+}
+
+impl Certificates {
+    /// The host that answers for `name`, which is lower-cased and has no ending dot.
+    pub fn find(&self, name: &str) -> Option<&Arc<TlsHost>> {
+        // A name that begins with a dot would be taken for the key of a wildcard.
+        let exact = Some(name).filter(|name| !name.starts_with('.'));
+        let wildcard = || name.find('.').map(|dot| &name[dot..]);
+        exact
+            .and_then(|name| self.hosts.get(name))
+            .or_else(|| self.hosts.get(wildcard()?))
+            .or(self.any.as_ref())
+    }
+
+    /// The host of clients that name none, unless one is configured for them.
+    pub fn any(&self) -> Option<&Arc<TlsHost>> {
+        self.any.as_ref()
+    }
+
+    /// Whether any host asks clients for certificates.
+    #[inline]
+    pub(crate) fn asks_clients(&self) -> bool {
+        self.asking > 0
+    }
+
+    /// Sets or removes the host of a name as objects have it: whole, `*.` before a rest, or `*`.
+    pub(crate) fn set(&mut self, name: &str, host: Option<Arc<TlsHost>>) {
+        let asks = |host: &Option<Arc<TlsHost>>| {
+            usize::from(host.as_ref().is_some_and(|host| host.clients.is_some()))
+        };
+        self.asking += asks(&host);
+        let before = match (Place::new(name), host) {
+            (Place::Any, host) => std::mem::replace(&mut self.any, host),
+            (Place::Key(key), Some(host)) => self.hosts.insert(key.into(), host),
+            (Place::Key(key), None) => self.hosts.remove(key),
+        };
+        self.asking -= asks(&before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificates(names: &[&str]) -> Certificates {
+        let terms = tollhouse_net::server_tls::ServerTerms::default();
+        let mut certificates = Certificates::default();
+        for name in names {
+            let terms =
+                terms.host(&[], None, None).expect("no certificate is one too few, not bad");
+            let host = TlsHost { id: Id::new(*name), terms, clients: None };
+            certificates.set(name, Some(Arc::new(host)));
+        }
+        certificates
+    }
+
+    #[test]
+    fn a_whole_name_beats_a_wildcard_and_that_beats_the_rest() {
+        let all = ["a.example.com", "*.example.com", "*.b.example.com", "*"];
+        let no_rest = &all[..3];
+        for (names, asked, expected) in [
+            (&all[..], "a.example.com", Some("a.example.com")),
+            (&all, "b.example.com", Some("*.example.com")),
+            (&all, "x.b.example.com", Some("*.b.example.com")),
+            (&all, "x.y.example.com", Some("*")),
+            (&all, "example.com", Some("*")),
+            (&all, "", Some("*")),
+            (&all, "localhost", Some("*")),
+            (no_rest, "x.y.example.com", None),
+            (no_rest, "example.com", None),
+            (no_rest, ".example.com", Some("*.example.com")),
+            (no_rest, "*.example.com", Some("*.example.com")),
+            (no_rest, "", None),
+            (no_rest, ".", None),
+            (&[], "a.example.com", None),
+        ] {
+            let certificates = certificates(names);
+            let found = certificates.find(asked).map(|host| host.id.as_str());
+            assert_eq!(found, expected, "{asked}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_removed_falls_to_the_next_best() {
+        let mut certificates = certificates(&["a.example.com", "*.example.com", "*"]);
+        for expected in [Some("a.example.com"), Some("*.example.com"), Some("*"), None] {
+            let found = certificates.find("a.example.com").map(|host| host.id.clone());
+            assert_eq!(found.as_ref().map(Id::as_str), expected);
+            if let Some(name) = expected {
+                certificates.set(name, None);
+            }
+        }
+    }
+}

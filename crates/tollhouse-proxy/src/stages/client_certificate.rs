@@ -1,0 +1,61 @@
+//! Whether the client has shown the certificate that the host of its request asks for
+//! (apisix.md §6).
+//!
+//! The certificate was asked for by the name in the handshake; the request may name another host. So
+//! the host of each request is looked at again, and one that asks for certificates is served only on
+//! a connection that was opened for it by name (RFC 9110 §7.4).
+
+use std::sync::Arc;
+
+use tollhouse_telemetry::{ErrorCode, HandshakeFailure};
+
+use crate::connection::handshake::Checked;
+use crate::error::GatewayError;
+use crate::exchange::Exchange;
+use crate::snapshot::Snapshot;
+use crate::snapshot::certificates::ClientTerms;
+
+/// Refuses a request over TLS whose host asks for a certificate that the client has not shown.
+///
+/// # Errors
+/// The certificate is missing or bad, or the connection was opened for another name.
+#[inline]
+pub(crate) fn check(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayError> {
+    if cx.client.tls.is_none() || !snapshot.certificates.asks_clients() {
+        return Ok(());
+    }
+    check_host(cx, snapshot)
+}
+
+fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayError> {
+    let host = std::str::from_utf8(&cx.state.host[..cx.state.host_bytes]).unwrap_or_default();
+    let found = snapshot.certificates.find(host).and_then(|host| host.clients.as_ref());
+    let Some(terms) = found.filter(|terms| !terms.exempts(cx)) else { return Ok(()) };
+    let Some(peer) = cx.client.tls.as_deref().filter(|peer| *peer.name == *host) else {
+        return Err(ErrorCode::MisdirectedRequest.into());
+    };
+    let Some(checked) = &peer.checked else {
+        // The host did not ask when the connection was opened.
+        return Err(ErrorCode::MisdirectedRequest.into());
+    };
+    let verdict = match Arc::ptr_eq(&checked.by, &terms.verifier) {
+        true => checked.verdict,
+        false => check_anew(cx, terms),
+    };
+    verdict.map_err(|failure| match failure {
+        HandshakeFailure::ClientCertificateMissing => ErrorCode::ClientCertificateMissing.into(),
+        _ => ErrorCode::ClientCertificateInvalid.into(),
+    })
+}
+
+/// Checks what the client has shown by terms that came into service after its handshake.
+#[cold]
+fn check_anew(cx: &mut Exchange<'_>, terms: &ClientTerms) -> Result<(), HandshakeFailure> {
+    let by = Arc::clone(&terms.verifier);
+    let tls = cx.client.link.stream.server_tls();
+    let verdict = by.verify(tls.map_or(&[], |tls| tls.client_certificates()));
+    if let Some(peer) = &mut cx.client.tls {
+        peer.checked = Some(Checked { by, verdict });
+    }
+    verdict
+}

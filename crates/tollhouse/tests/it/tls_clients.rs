@@ -1,0 +1,170 @@
+//! Certificates of clients: who is let in, who is refused and how.
+
+use serde_json::{Value, json};
+use tollhouse_testkit::{Gateway, Origin};
+
+use crate::support::{everything_to, gateway, with};
+use crate::tls_support::{Answer, Authority, Pair, TlsClient, TlsOptions, get, ssl};
+
+const NAMES: [&str; 4] = ["mutual.test", "public.test", "partly.test", "x.mutual.test"];
+
+/// A gateway with a host that asks everybody for a certificate, one that asks nobody, and one that
+/// exempts paths.
+struct Bench {
+    servers: Authority,
+    clients: Authority,
+    origin: Origin,
+    pair: Pair,
+    gateway: Gateway,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with_depth(1)
+    }
+
+    fn with_depth(depth: u32) -> Self {
+        let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+        let origin = Origin::named("hello");
+        let pair = servers.server(&NAMES);
+        let gateway = gateway()
+            .tls()
+            .log_requests()
+            .resources(&resources(&origin, &pair, &json!({ "ca": clients.pem, "depth": depth })))
+            .start();
+        Self { servers, clients, origin, pair, gateway }
+    }
+
+    fn showing(&self, pair: &Pair) -> TlsClient {
+        TlsOptions::showing(&self.servers, pair).build()
+    }
+
+    fn nobody(&self) -> TlsClient {
+        TlsOptions::new(&self.servers).build()
+    }
+
+    fn get(&self, client: &TlsClient, name: &str, target: &str) -> Answer {
+        client.get(self.gateway.tls_address(), name, target)
+    }
+}
+
+fn resources(origin: &Origin, pair: &Pair, client: &Value) -> Value {
+    let partly = with(client.clone(), json!({ "skip_mtls_uri_regex": ["^/open/", "^/health$"] }));
+    let ssls = [
+        with(ssl("1", &["mutual.test", "*.mutual.test"], pair), json!({ "client": client })),
+        ssl("2", &["public.test"], pair),
+        with(ssl("3", &["partly.test"], pair), json!({ "client": partly })),
+    ];
+    with(everything_to(origin.address()), json!({ "ssls": ssls }))
+}
+
+#[test]
+fn each_way_of_failing_has_an_alert_and_a_code_of_its_own() {
+    let bench = Bench::new();
+    let stranger = Authority::new("strangers");
+    let first = bench.clients.intermediate("first");
+    let second = first.intermediate("second");
+    let table = [
+        (None, "CertificateRequired", "tls_client_certificate_missing"),
+        (
+            Some(bench.clients.expired_client("late")),
+            "CertificateExpired",
+            "tls_client_certificate_expired",
+        ),
+        (Some(stranger.client("who")), "UnknownCA", "tls_client_certificate_untrusted"),
+        (
+            Some(second.client("deep").with(&[&second, &first])),
+            "AccessDenied",
+            "tls_client_certificate_too_deep",
+        ),
+    ];
+    for (pair, alert, code) in table {
+        let client = pair.map_or_else(|| bench.nobody(), |pair| bench.showing(&pair));
+        let answer = bench.get(&client, "mutual.test", "/");
+        assert!(answer.text().contains(alert), "{code}: {answer:?}");
+        bench.gateway.output().wait_line(code, |line| line.contains(code).then_some(()));
+    }
+    assert_eq!(bench.origin.requests().len(), 0);
+    let near = first.client("near").with(&[&first]);
+    for pair in [bench.clients.client("good"), near] {
+        assert_eq!(bench.get(&bench.showing(&pair), "mutual.test", "/").status(), 200);
+    }
+}
+
+#[test]
+fn paths_may_be_exempt_and_no_others() {
+    let bench = Bench::new();
+    let (nobody, good) = (bench.nobody(), bench.showing(&bench.clients.client("good")));
+    let stranger = bench.showing(&Authority::new("strangers").client("who"));
+    for (client, target, expected) in [
+        (&nobody, "/open/a", 200),
+        (&nobody, "/health", 200),
+        (&nobody, "/health/", 400),
+        (&nobody, "/", 400),
+        (&nobody, "/open/../secret", 400),
+        (&nobody, "/secret?/open/", 400),
+        (&nobody, "/%6fpen/a", 200),
+        (&stranger, "/open/a", 200),
+        (&stranger, "/", 400),
+        (&good, "/", 200),
+    ] {
+        assert_eq!(bench.get(client, "partly.test", target).status(), expected, "{target}");
+    }
+    bench.gateway.wait_failures("client_certificate_missing", 4);
+    bench.gateway.wait_failures("client_certificate_invalid", 1);
+}
+
+#[test]
+fn a_connection_opened_for_another_name_does_not_reach_a_host_that_asks() {
+    let bench = Bench::new();
+    let good = bench.showing(&bench.clients.client("good"));
+    for (opened, host, expected) in [
+        ("public.test", "mutual.test", 421),
+        ("public.test", "MUTUAL.test.:443", 421),
+        ("public.test", "partly.test", 421),
+        ("partly.test", "mutual.test", 421),
+        ("x.mutual.test", "mutual.test", 421),
+        ("mutual.test", "public.test", 200),
+        ("mutual.test", "Mutual.Test", 200),
+        ("public.test", "unknown.test", 200),
+    ] {
+        let address = bench.gateway.tls_address();
+        let mut stream = good.connect(address, opened).expect("it is served");
+        assert_eq!(get(&mut stream, host, "/").status(), expected, "{host} over {opened}");
+    }
+    bench.gateway.wait_failures("misdirected_request", 5);
+    // Over the plain port nobody is asked.
+    assert_eq!(bench.gateway.client().get("/").status(), 200);
+}
+
+#[test]
+fn a_ticket_of_a_host_that_asks_nobody_opens_none_that_asks() {
+    let bench = Bench::new();
+    let nobody = bench.nobody();
+    assert_eq!(bench.get(&nobody, "partly.test", "/open/").status(), 200);
+    // The same name asks from now on, and the client comes back with its ticket.
+    let changed = json!({ "ssls": [
+        with(
+            ssl("3", &["partly.test"], &bench.pair),
+            json!({ "client": { "ca": bench.clients.pem } }),
+        ),
+    ] });
+    bench.gateway.reload(&with(everything_to(bench.origin.address()), changed));
+    let answer = bench.get(&nobody, "partly.test", "/");
+    assert!(answer.text().contains("CertificateRequired"), "{answer:?}");
+}
+
+#[test]
+fn other_authorities_hold_for_connections_that_are_open() {
+    let bench = Bench::new();
+    let good = bench.showing(&bench.clients.client("good"));
+    let mut stream = good.connect(bench.gateway.tls_address(), "mutual.test").expect("served");
+    assert_eq!(get(&mut stream, "mutual.test", "/").status(), 200);
+    let others = Authority::new("others");
+    let changed = resources(&bench.origin, &bench.pair, &json!({ "ca": others.pem }));
+    bench.gateway.reload(&changed);
+    assert_eq!(get(&mut stream, "mutual.test", "/").status(), 400);
+    let both = format!("{}{}", others.pem, bench.clients.pem);
+    bench.gateway.reload(&resources(&bench.origin, &bench.pair, &json!({ "ca": both })));
+    assert_eq!(get(&mut stream, "mutual.test", "/").status(), 200);
+}

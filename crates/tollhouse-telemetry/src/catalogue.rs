@@ -113,6 +113,18 @@ catalogue! {
 catalogue! {
     /// What the process counts beside its traffic; any thread may write.
     ProcessMetrics {
+        acme_certificates: SharedGauge =
+            "tollhouse_acme_certificates", "Certificates that renew themselves and are served.";
+        acme_certificates_failing: SharedGauge =
+            "tollhouse_acme_certificates_failing",
+            "Names whose last attempt to get or renew a certificate has failed.";
+        acme_expiry: SharedGauge =
+            "tollhouse_acme_expiry_seconds",
+            "Time until the first of these certificates expires; 0 where there is none.";
+        acme_down: SharedGauge =
+            "tollhouse_acme_down", "1 while certificates can neither be got nor renewed on this node.";
+        acme_failures: SharedCounter =
+            "tollhouse_acme_failures_total", "Attempts to get or renew a certificate that have failed.";
         access_log_lines: SharedCounter =
             "tollhouse_access_log_lines_total", "Access-log lines written.";
         access_log_lines_dropped: SharedCounter =

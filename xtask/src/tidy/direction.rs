@@ -10,7 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["model"],
     &["config", "store", "router", "telemetry", "plugin"],
-    &["net", "http", "h2", "upstream", "registry"],
+    &["net", "http", "h2", "upstream", "registry", "acme"],
     &["plugins", "proxy", "polaris", "admin", "go-template", "mock", "load", "dialects"],
     &["control"],
 ];

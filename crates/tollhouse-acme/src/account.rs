@@ -1,0 +1,104 @@
+//! The account with the authority: the one in the store, or a new one.
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use instant_acme::{Account, AccountCredentials, Error, ExternalAccountKey, NewAccount};
+use tollhouse_store::{LeaseId, Transaction};
+
+use crate::attempt::past_bad_nonces;
+use crate::authority::Remarks;
+use crate::failure::{Code, Failure, from_protocol};
+use crate::keys;
+use crate::records::{ACCOUNT_PLACE, AccountRecord, to_json};
+use crate::settings::Settings;
+use crate::shared::Shared;
+
+/// Opens the account, or makes one and writes it down. Costs a request for the directory.
+///
+/// # Errors
+/// The authority refuses or cannot be asked; the store fails; the key in it is sealed for good.
+pub(crate) async fn open(shared: &Shared, lease: LeaseId) -> Result<(Account, Remarks), Failure> {
+    let key = keys::account(&shared.settings.directory);
+    let record: Option<AccountRecord> = shared.record(&key).await?;
+    let is_lost = |record: &AccountRecord| {
+        shared.allows_lost_keys && shared.open(&record.credentials, ACCOUNT_PLACE).is_err()
+    };
+    match record.filter(|record| !is_lost(record)) {
+        Some(record) => restore(shared, lease, record).await,
+        None => create(shared, lease).await,
+    }
+}
+
+/// Forgets an account that the authority has forgotten.
+pub(crate) async fn forget(shared: &Shared, lease: LeaseId) -> Result<(), Failure> {
+    let key = keys::account(&shared.settings.directory);
+    shared.commit(lease, Transaction::new().delete(key)).await.map(drop)
+}
+
+async fn restore(
+    shared: &Shared,
+    lease: LeaseId,
+    mut record: AccountRecord,
+) -> Result<(Account, Remarks), Failure> {
+    let credentials = shared.open(&record.credentials, ACCOUNT_PLACE)?;
+    let credentials: AccountCredentials = serde_json::from_str(&credentials)
+        .map_err(|error| Failure::new(Code::KeyUnopened, format!("the account: {error}")))?;
+    let (client, remarks) = shared.authority();
+    let account = Account::builder_with_http(client).from_credentials(credentials).await;
+    let account = account.map_err(of_account)?;
+    let contact = &shared.settings.contact;
+    if record.contact != *contact {
+        let urls: Vec<&str> = contact.iter().map(String::as_str).collect();
+        past_bad_nonces!(account.update_contacts(&urls)).map_err(of_account)?;
+        record.contact.clone_from(contact);
+        let put = Transaction::new().put(keys::account(&record.directory), to_json(&record));
+        shared.commit(lease, put).await?;
+    }
+    Ok((account, remarks))
+}
+
+/// Makes an account. Should the process end before it is written down, the authority keeps one that
+/// nobody uses, which costs nothing; orders are written down before they are made.
+async fn create(shared: &Shared, lease: LeaseId) -> Result<(Account, Remarks), Failure> {
+    let Settings { directory, contact, agrees, .. } = &shared.settings;
+    let external = external_account(&shared.settings)?;
+    let contact_urls: Vec<&str> = contact.iter().map(String::as_str).collect();
+    let new = NewAccount {
+        contact: &contact_urls,
+        terms_of_service_agreed: *agrees,
+        only_return_existing: false,
+    };
+    let made = past_bad_nonces!(async {
+        let (client, remarks) = shared.authority();
+        let builder = Account::builder_with_http(client);
+        let made = builder.create(&new, directory.clone(), external.as_ref()).await?;
+        Ok::<_, Error>((made, remarks))
+    });
+    let ((account, credentials), remarks) = made.map_err(of_account)?;
+    let credentials = serde_json::to_string(&credentials)
+        .map_err(|error| Failure::new(Code::AnswerMalformed, error))?;
+    let record = AccountRecord {
+        directory: directory.clone(),
+        credentials: shared.keyring.seal(&credentials, ACCOUNT_PLACE),
+        contact: contact.clone(),
+    };
+    let put = Transaction::new().put(keys::account(directory), to_json(&record));
+    shared.commit(lease, put).await?;
+    tracing::info!(directory, "an account with the certificate authority has been made");
+    Ok((account, remarks))
+}
+
+fn external_account(settings: &Settings) -> Result<Option<ExternalAccountKey>, Failure> {
+    let Some(external) = &settings.external_account else { return Ok(None) };
+    // Authorities write the padding or leave it out.
+    let key = external.key.expose().trim_end_matches('=');
+    let key = BASE64_URL_SAFE_NO_PAD.decode(key).map_err(|_| {
+        Failure::new(Code::AccountRefused, "acme.eab.key is not in base64url").of_authority()
+    })?;
+    Ok(Some(ExternalAccountKey::new(external.id.clone(), &key)))
+}
+
+/// Without an account nothing can be asked of the authority.
+fn of_account(error: Error) -> Failure {
+    from_protocol(error, Code::AccountRefused).of_authority()
+}

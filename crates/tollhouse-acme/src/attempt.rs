@@ -1,0 +1,418 @@
+//! One attempt to get a certificate: an order that is under way is taken up, or a new one is made, and
+//! brought as far as the authority lets it.
+//!
+//! Whatever an attempt has reached is in the store before the next step, so that one that is cut off (by
+//! the end of the process, by a failure on the way) is gone on with and not repeated.
+
+use std::time::Duration;
+
+use instant_acme::{
+    Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error, Identifier,
+    NewOrder, Order, OrderStatus,
+};
+use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use tokio::time::Instant;
+use tollhouse_store::{LeaseId, Transaction};
+
+use crate::account;
+use crate::authority::Remarks;
+use crate::certificate::{self, Facts, ObjectParts};
+use crate::challenge::is_token;
+use crate::failure::{Code, Failure, from_problem, from_protocol, is_bad_nonce};
+use crate::keys;
+use crate::records::{CertificateRecord, ChallengeRecord, ORDER_PLACE, OrderRecord, to_json};
+use crate::schedule;
+use crate::settings::ChallengeKind;
+use crate::shared::Shared;
+
+/// How often a request is repeated whose nonce the authority did not take, beyond what the library does:
+/// where it refuses every second one, this leaves one failure in a million.
+pub(crate) const NONCES_MAX: usize = 8;
+
+/// Longest wait for the authority's decision within one attempt; the next one goes on with the order.
+const DECISION_TIME_MAX: Duration = Duration::from_secs(180);
+
+/// The waits between two questions how an order stands: the first, the longest, and the most that an
+/// authority may ask for without ending the attempt.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const ASKED_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Longest wait for this node to answer what is pending; it takes milliseconds.
+const ANSWERS_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How often a certificate that cannot be used is fetched before the order is given up.
+const UNUSABLE_MAX: u8 = 3;
+
+/// Repeats a call of the protocol for as long as nonces are refused: such a request has had no effect.
+macro_rules! past_bad_nonces {
+    ($call:expr) => {{
+        let mut left = crate::attempt::NONCES_MAX;
+        loop {
+            match $call.await {
+                Err(error) if left > 0 && crate::failure::is_bad_nonce(&error) => left -= 1,
+                done => break done,
+            }
+        }
+    }};
+}
+pub(crate) use past_bad_nonces;
+
+/// See the module.
+pub(crate) struct Attempt<'s> {
+    pub(crate) shared: &'s Shared,
+    pub(crate) lease: LeaseId,
+    pub(crate) host: &'s str,
+    /// The certificate that is renewed, where the authority wants to know that.
+    pub(crate) replaces: Option<CertificateIdentifier<'static>>,
+}
+
+impl Attempt<'_> {
+    /// Gets a certificate and puts it where it is served, together with `record`, which then says so.
+    ///
+    /// # Errors
+    /// There is none yet.
+    pub(crate) async fn run(self, record: &mut CertificateRecord) -> Result<Facts, Failure> {
+        let kept: Option<OrderRecord> = self.shared.record(&self.order_key()).await?;
+        let kept = kept.filter(|kept| kept.directory == self.shared.settings.directory);
+        let (account, remarks) = account::open(self.shared, self.lease).await?;
+        let (mut order, kept) = match self.resume(&account, kept).await? {
+            Some(resumed) => resumed,
+            None => self.begin(&account, &remarks).await?,
+        };
+        let pem = match self.bring_through(&mut order, &kept, &remarks).await {
+            Ok(pem) => pem,
+            Err(failure) => {
+                if order.state().status == OrderStatus::Invalid {
+                    self.give_up().await?;
+                }
+                return Err(failure);
+            }
+        };
+        self.put_into_service(&pem, kept, record).await
+    }
+
+    fn order_key(&self) -> String {
+        format!("{}{}", keys::ORDERS, keys::certificate_id(self.host))
+    }
+
+    /// The order that an earlier attempt has left, if it can be gone on with.
+    async fn resume(
+        &self,
+        account: &Account,
+        kept: Option<OrderRecord>,
+    ) -> Result<Option<(Order, OrderRecord)>, Failure> {
+        let Some(kept) = kept else { return Ok(None) };
+        // Without its key an order is of no use; a new one costs less than a person's time.
+        let is_open = self.shared.open(&kept.key, ORDER_PLACE).is_ok();
+        let Some(url) = kept.url.clone().filter(|_| is_open) else { return Ok(None) };
+        match past_bad_nonces!(account.order(url.clone())) {
+            Ok(mut order) => {
+                if order.state().status == OrderStatus::Invalid {
+                    return Ok(None);
+                }
+                tracing::info!(host = self.host, url, "an order for a certificate is gone on with");
+                Ok(Some((order, kept)))
+            }
+            // It has expired, or is another account's.
+            Err(Error::Api(problem)) => {
+                let failure = from_problem(&problem, Code::OrderRefused);
+                if failure.code == Code::OrderRefused { Ok(None) } else { Err(failure) }
+            }
+            Err(error) => Err(from_protocol(error, Code::OrderRefused)),
+        }
+    }
+
+    /// Makes an order. Its key is written down before the authority is asked: a store that takes nothing
+    /// more orders nothing.
+    async fn begin(
+        &self,
+        account: &Account,
+        remarks: &Remarks,
+    ) -> Result<(Order, OrderRecord), Failure> {
+        let key = KeyPair::generate().map_err(|error| Failure::new(Code::KeyUnopened, error))?;
+        let mut kept = OrderRecord {
+            host: self.host.to_owned(),
+            directory: self.shared.settings.directory.clone(),
+            url: None,
+            key: self.shared.keyring.seal(&key.serialize_pem(), ORDER_PLACE),
+            unusable: 0,
+        };
+        self.keep(&kept).await?;
+        let order = match self.ask_for(account, self.replaces.clone()).await {
+            // Some authorities refuse to hear what is replaced, or did so already.
+            Err(Error::Api(problem)) if self.replaces.is_some() => {
+                let failure = from_problem(&problem, Code::OrderRefused);
+                if failure.code == Code::RateLimited {
+                    return Err(failure);
+                }
+                self.ask_for(account, None).await
+            }
+            // The order was made all the same: the library misses in it what it replaces.
+            Err(Error::Other(reason))
+                if self.replaces.is_some() && remarks.last().location.is_some() =>
+            {
+                let url = remarks.last().location.unwrap_or_default();
+                tracing::debug!(%reason, "an order does not say what it replaces");
+                past_bad_nonces!(account.order(url.clone()))
+            }
+            asked => asked,
+        };
+        let order = order.map_err(|error| from_protocol(error, Code::OrderRefused))?;
+        kept.url = Some(order.url().to_owned());
+        self.keep(&kept).await?;
+        tracing::info!(host = self.host, url = order.url(), "a certificate has been ordered");
+        Ok((order, kept))
+    }
+
+    async fn ask_for(
+        &self,
+        account: &Account,
+        replaces: Option<CertificateIdentifier<'static>>,
+    ) -> Result<Order, Error> {
+        let identifiers = [Identifier::Dns(self.host.to_owned())];
+        let mut new = NewOrder::new(&identifiers);
+        if let Some(profile) = &self.shared.settings.profile {
+            new = new.profile(profile);
+        }
+        if let Some(replaces) = replaces {
+            new = new.replaces(replaces);
+        }
+        past_bad_nonces!(account.new_order(&new))
+    }
+
+    async fn keep(&self, kept: &OrderRecord) -> Result<(), Failure> {
+        let put = Transaction::new().put(self.order_key(), to_json(kept));
+        self.shared.commit(self.lease, put).await.map(drop)
+    }
+
+    async fn give_up(&self) -> Result<(), Failure> {
+        let delete = Transaction::new().delete(self.order_key());
+        self.shared.commit(self.lease, delete).await.map(drop)
+    }
+
+    /// From whatever an order has reached to the certificate's text.
+    async fn bring_through(
+        &self,
+        order: &mut Order,
+        kept: &OrderRecord,
+        remarks: &Remarks,
+    ) -> Result<String, Failure> {
+        if order.state().status == OrderStatus::Pending {
+            let tokens = self.answer_challenges(order).await?;
+            let decided = self.poll(order, remarks, |status| status != OrderStatus::Pending).await;
+            self.withdraw(tokens).await?;
+            decided?;
+        }
+        if order.state().status == OrderStatus::Ready {
+            let key = self.shared.open(&kept.key, ORDER_PLACE)?;
+            let csr = signing_request(self.host, &key)?;
+            past_bad_nonces!(order.finalize_csr(&csr)).map_err(refused)?;
+        }
+        self.poll(order, remarks, |status| {
+            matches!(status, OrderStatus::Valid | OrderStatus::Invalid)
+        })
+        .await?;
+        if order.state().status == OrderStatus::Invalid {
+            return Err(self.why_invalid(order).await);
+        }
+        let pem = past_bad_nonces!(order.certificate()).map_err(refused)?;
+        pem.ok_or_else(|| Failure::new(Code::AnswerMalformed, "a valid order has no certificate"))
+    }
+
+    /// Puts the answers to all challenges where every node finds them, and tells the authority.
+    async fn answer_challenges(&self, order: &mut Order) -> Result<Vec<String>, Failure> {
+        let pending = self.pending(order).await?;
+        let mut put = Transaction::new();
+        let mut tokens = Vec::new();
+        for (token, record) in pending {
+            // They go with the lease: whoever comes next puts them anew.
+            let key = format!("{}{token}", keys::CHALLENGES);
+            put = put.put_under(self.lease, key.as_str(), to_json(&record));
+            tokens.push(key);
+        }
+        let revision = self.shared.commit(self.lease, put).await?;
+        let mut seen = self.shared.seen.subscribe();
+        let answered = seen.wait_for(|seen| *seen >= revision);
+        if tokio::time::timeout(ANSWERS_TIME_MAX, answered).await.is_err() {
+            let reason = "pending challenges do not reach the data plane";
+            return Err(Failure::new(Code::StoreFailed, reason));
+        }
+        let kind = self.kind();
+        let mut left = NONCES_MAX;
+        'anew: loop {
+            let mut authorizations = order.authorizations();
+            while let Some(authorization) = authorizations.next().await {
+                let mut authorization = authorization.map_err(refused)?;
+                if authorization.status != AuthorizationStatus::Pending {
+                    continue;
+                }
+                let Some(mut challenge) = authorization.challenge(kind.clone()) else { continue };
+                match challenge.set_ready().await {
+                    Ok(()) => {}
+                    // What was said before is said once more, which changes nothing.
+                    Err(error) if left > 0 && is_bad_nonce(&error) => {
+                        left -= 1;
+                        continue 'anew;
+                    }
+                    Err(error) => return Err(from_protocol(error, Code::ChallengeFailed)),
+                }
+            }
+            return Ok(tokens);
+        }
+    }
+
+    /// The challenges of an order that are to be answered, by their tokens.
+    async fn pending(&self, order: &mut Order) -> Result<Vec<(String, ChallengeRecord)>, Failure> {
+        let settings = &self.shared.settings;
+        let kind = self.kind();
+        let mut left = NONCES_MAX;
+        'anew: loop {
+            let mut pending = Vec::new();
+            let mut authorizations = order.authorizations();
+            while let Some(authorization) = authorizations.next().await {
+                let mut authorization = match authorization {
+                    Ok(authorization) => authorization,
+                    Err(error) if left > 0 && is_bad_nonce(&error) => {
+                        left -= 1;
+                        continue 'anew;
+                    }
+                    Err(error) => return Err(refused(error)),
+                };
+                if authorization.status != AuthorizationStatus::Pending {
+                    continue;
+                }
+                let Some(challenge) = authorization.challenge(kind.clone()) else {
+                    let name = settings.challenge.name();
+                    let reason = format!("the authority does not offer {name} for {}", self.host);
+                    return Err(Failure::new(Code::OrderRefused, reason));
+                };
+                if !is_token(&challenge.token) {
+                    let reason = "a challenge's token is none";
+                    return Err(Failure::new(Code::AnswerMalformed, reason));
+                }
+                let record = ChallengeRecord {
+                    kind: settings.challenge,
+                    host: self.host.to_owned(),
+                    key_authorization: challenge.key_authorization().as_str().to_owned(),
+                };
+                pending.push((challenge.token.clone(), record));
+            }
+            return Ok(pending);
+        }
+    }
+
+    fn kind(&self) -> ChallengeType {
+        match self.shared.settings.challenge {
+            ChallengeKind::Http01 => ChallengeType::Http01,
+            ChallengeKind::TlsAlpn01 => ChallengeType::TlsAlpn01,
+        }
+    }
+
+    async fn withdraw(&self, tokens: Vec<String>) -> Result<(), Failure> {
+        let delete = tokens.into_iter().fold(Transaction::new(), Transaction::delete);
+        self.shared.commit(self.lease, delete).await.map(drop)
+    }
+
+    /// Asks how an order stands until it stands as wished.
+    async fn poll(
+        &self,
+        order: &mut Order,
+        remarks: &Remarks,
+        is_decided: impl Fn(OrderStatus) -> bool,
+    ) -> Result<(), Failure> {
+        let deadline = Instant::now() + DECISION_TIME_MAX;
+        let mut wait = FIRST_WAIT;
+        while !is_decided(order.state().status) {
+            let asked = remarks.last().wait;
+            let next = asked.map_or(wait, |asked| asked.max(FIRST_WAIT));
+            if next > ASKED_WAIT_MAX || Instant::now() + next > deadline {
+                let mut failure =
+                    Failure::new(Code::Unavailable, "the authority has not decided yet");
+                failure.wait = asked;
+                return Err(failure);
+            }
+            tokio::time::sleep(next).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+            past_bad_nonces!(order.refresh()).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// What the authority found wrong, by its authorizations and the order itself.
+    async fn why_invalid(&self, order: &mut Order) -> Failure {
+        let of_order = order.state().error.as_ref().map(|it| from_problem(it, Code::OrderRefused));
+        let mut authorizations = order.authorizations();
+        while let Some(Ok(mut authorization)) = authorizations.next().await {
+            // What is known of it is from before the challenge.
+            if past_bad_nonces!(authorization.refresh()).is_err() {
+                continue;
+            }
+            let error = authorization.challenges.iter().find_map(|it| it.error.as_ref());
+            if let Some(problem) = error {
+                let mut failure = from_problem(problem, Code::ChallengeFailed);
+                failure.code = Code::ChallengeFailed;
+                return failure;
+            }
+        }
+        of_order.unwrap_or_else(|| {
+            Failure::new(Code::OrderRefused, "the order is invalid; the authority gives no reason")
+        })
+    }
+
+    /// Checks the certificate and puts it in the place of the one before, in one commit with all that
+    /// is over by it.
+    async fn put_into_service(
+        &self,
+        pem: &str,
+        mut kept: OrderRecord,
+        record: &mut CertificateRecord,
+    ) -> Result<Facts, Failure> {
+        let now_s = self.shared.clock.now_s();
+        let key = self.shared.open(&kept.key, ORDER_PLACE)?;
+        let facts = match certificate::check(pem, &key, self.host, now_s) {
+            Ok(facts) => facts,
+            Err(failure) => {
+                kept.unusable = kept.unusable.saturating_add(1);
+                let given_up = kept.unusable >= UNUSABLE_MAX;
+                if given_up {
+                    self.give_up().await?
+                } else {
+                    self.keep(&kept).await?
+                }
+                return Err(failure);
+            }
+        };
+        let id = keys::certificate_id(self.host);
+        let parts = ObjectParts { id: &id, host: self.host, cert: pem, key: &key, now_s };
+        let object = certificate::object(&parts, &self.shared.keyring);
+        schedule::note_issued(record, now_s);
+        let random = &mut self.shared.random();
+        schedule::plan_by_life(record, &facts, Some(Duration::ZERO), (now_s, random));
+        let transaction = Transaction::new()
+            .put(keys::object(&self.shared.prefix, &id), object.to_string())
+            .put(format!("{}{id}", keys::STATES), to_json(record))
+            .delete(self.order_key());
+        self.shared.commit(self.lease, transaction).await?;
+        let not_after = tollhouse_model::certificate::format_date(
+            i64::try_from(facts.not_after_s).unwrap_or(i64::MAX),
+        );
+        let (host, issuer) = (self.host, &facts.issuer);
+        tracing::info!(host, issuer, not_after, "a certificate has been issued, and is served");
+        Ok(facts)
+    }
+}
+
+fn refused(error: Error) -> Failure {
+    from_protocol(error, Code::OrderRefused)
+}
+
+/// The request for a certificate (PKCS #10), DER.
+fn signing_request(host: &str, key: &str) -> Result<Vec<u8>, Failure> {
+    let made = || -> Result<_, rcgen::Error> {
+        let mut params = CertificateParams::new([host.to_owned()])?;
+        params.distinguished_name = DistinguishedName::new();
+        Ok(params.serialize_request(&KeyPair::from_pem(key)?)?.der().to_vec())
+    };
+    made().map_err(|error| Failure::new(Code::OrderRefused, format!("{host}: {error}")))
+}

@@ -1,0 +1,100 @@
+//! Certificates as the authority gives them and as they lie in the store.
+
+use instant_acme::CertificateIdentifier;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, Der};
+use serde_json::{Value, json};
+use tollhouse_model::certificate::{CertificateFacts, check_pair};
+use tollhouse_model::encryption::{Keyring, SSL_FIELDS, open_fields, seal_fields};
+use x509_parser::extensions::ParsedExtension;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::failure::{Code, Failure, bounded};
+
+/// What is known of a certificate that can be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Who signed it, in one name.
+    pub(crate) issuer: String,
+    /// First second it is good for, in Unix time.
+    pub(crate) not_before_s: u64,
+    /// Last second it is good for, in Unix time.
+    pub(crate) not_after_s: u64,
+    /// What the authority calls it in questions of renewal (RFC 9773 §4.1), where it has what that takes.
+    pub(crate) renewal_id: Option<CertificateIdentifier<'static>>,
+}
+
+/// Whether a chain parses, belongs to the key, stands for the name and is in date.
+///
+/// # Errors
+/// It is or does not.
+pub(crate) fn check(cert: &str, key: &str, host: &str, now_s: u64) -> Result<Facts, Failure> {
+    let unusable = |reason: String| Failure::new(Code::CertificateUnusable, reason);
+    let facts = check_pair(cert, key).map_err(|error| unusable(error.to_string()))?;
+    let CertificateFacts { subject_names, not_before_unix_s, not_after_unix_s, .. } = &facts;
+    if !subject_names.iter().any(|name| name.eq_ignore_ascii_case(host)) {
+        return Err(unusable(format!("it stands for {}, not {host}", subject_names.join(", "))));
+    }
+    let seconds = |unix_s: i64| u64::try_from(unix_s).unwrap_or(0);
+    let (not_before_s, not_after_s) = (seconds(*not_before_unix_s), seconds(*not_after_unix_s));
+    if now_s > not_after_s {
+        return Err(unusable("it has expired already".to_owned()));
+    }
+    let (issuer, renewal_id) = further(cert).unwrap_or_default();
+    Ok(Facts { issuer, not_before_s, not_after_s, renewal_id })
+}
+
+/// Issuer and renewal id of the first certificate.
+fn further(cert: &str) -> Option<(String, Option<CertificateIdentifier<'static>>)> {
+    let der = CertificateDer::from_pem_slice(cert.as_bytes()).ok()?;
+    let (_, certificate) = X509Certificate::from_der(&der).ok()?;
+    let issuer = certificate.issuer();
+    let common_name = issuer.iter_common_name().next().and_then(|name| name.as_str().ok());
+    let issuer = common_name.map_or_else(|| issuer.to_string(), str::to_owned);
+    let authority_key =
+        certificate.extensions().iter().find_map(|extension| match extension.parsed_extension() {
+            ParsedExtension::AuthorityKeyIdentifier(id) => id.key_identifier.as_ref(),
+            _ => None,
+        });
+    let renewal_id = authority_key.map(|authority_key| {
+        let serial = Der::from_slice(certificate.raw_serial());
+        CertificateIdentifier::new(Der::from_slice(authority_key.0), serial).into_owned()
+    });
+    Some((bounded(&issuer), renewal_id))
+}
+
+/// The object that is served: what the Admin API would have written.
+pub(crate) fn object(parts: &ObjectParts<'_>, keyring: &Keyring) -> Value {
+    let mut object = json!({
+        "id": parts.id,
+        "type": "server",
+        "snis": [parts.host],
+        "cert": parts.cert,
+        "key": parts.key,
+        "status": 1,
+        "labels": { "managed-by": "acme" },
+        "create_time": parts.now_s,
+        "update_time": parts.now_s,
+    });
+    seal_fields(&mut object, "ssl", &SSL_FIELDS, keyring);
+    object
+}
+
+/// What an object is made of.
+pub(crate) struct ObjectParts<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) host: &'a str,
+    pub(crate) cert: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) now_s: u64,
+}
+
+/// What is known of the certificate in an object, if it can be served for the name.
+pub(crate) fn of_object(bytes: &[u8], keyring: &Keyring, host: &str, now_s: u64) -> Option<Facts> {
+    let mut object: Value = serde_json::from_slice(bytes).ok()?;
+    if !open_fields(&mut object, "ssl", &SSL_FIELDS, keyring).is_empty() {
+        return None;
+    }
+    let text = |name: &str| object.get(name).and_then(Value::as_str);
+    check(text("cert")?, text("key")?, host, now_s).ok()
+}

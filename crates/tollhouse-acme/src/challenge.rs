@@ -1,0 +1,94 @@
+//! Pending challenges, on their way from the store to whoever answers the authority on this node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tollhouse_store::{Entry, Lost, Revision, Store, StoreError, Watch, WatchEvent};
+
+use crate::keys::CHALLENGES;
+use crate::records::ChallengeRecord;
+use crate::settings::ChallengeKind;
+
+/// How soon the store is read again that could not be read.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Challenges answered at a time, at most: as many as an order has names, for every order at once, ten
+/// times over. More are somebody else's doing.
+pub(crate) const PENDING_MAX: usize = 1_000;
+
+/// Longest token that is answered, in characters: authorities' have 22 to 43 (RFC 8555 §8.1 asks for at
+/// least 128 bits of entropy).
+pub(crate) const TOKEN_CHARS_MAX: usize = 128;
+
+/// A challenge to be answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingChallenge {
+    /// Which way the authority comes.
+    pub kind: ChallengeKind,
+    /// The name that it comes to.
+    pub host: String,
+    /// What it asks for: letters, digits, `-` and `_`.
+    pub token: String,
+    /// What it expects (RFC 8555 §8.1).
+    pub key_authorization: String,
+}
+
+/// Who answers the authority on this node.
+pub trait Answers: Send + Sync {
+    /// These are pending from now on, and no others.
+    fn replace(&self, pending: &[PendingChallenge]);
+}
+
+/// Keeps `answers` as the store says for as long as that is open; `seen` follows the revision up to which
+/// that holds.
+pub async fn follow(
+    store: Arc<dyn Store>,
+    answers: Arc<dyn Answers>,
+    seen: Arc<watch::Sender<Revision>>,
+) {
+    loop {
+        match list(store.as_ref(), answers.as_ref(), &seen).await {
+            Ok(mut changes) => loop {
+                match changes.next().await {
+                    WatchEvent::Commit(_) => {
+                        if list(store.as_ref(), answers.as_ref(), &seen).await.is_err() {
+                            break;
+                        }
+                    }
+                    WatchEvent::Progress(_) => {}
+                    WatchEvent::Lost(Lost::Closed) => return answers.replace(&[]),
+                    WatchEvent::Lost(_) => break,
+                }
+            },
+            Err(StoreError::Closed) => return answers.replace(&[]),
+            Err(error) => tracing::debug!(%error, "pending challenges cannot be read"),
+        }
+        tokio::time::sleep(READ_AGAIN_AFTER).await;
+    }
+}
+
+async fn list(
+    store: &dyn Store,
+    answers: &dyn Answers,
+    seen: &watch::Sender<Revision>,
+) -> Result<Watch, StoreError> {
+    let listing = store.list(CHALLENGES).await?;
+    let pending: Vec<_> = listing.entries.iter().filter_map(read).take(PENDING_MAX).collect();
+    answers.replace(&pending);
+    seen.send_replace(listing.revision);
+    Ok(store.watch(CHALLENGES, listing.revision))
+}
+
+fn read(entry: &Entry) -> Option<PendingChallenge> {
+    let token = entry.key.strip_prefix(CHALLENGES).filter(|token| is_token(token))?;
+    let record: ChallengeRecord = serde_json::from_slice(&entry.value).ok()?;
+    let ChallengeRecord { kind, host, key_authorization } = record;
+    Some(PendingChallenge { kind, host, token: token.to_owned(), key_authorization })
+}
+
+/// Whether a text is a token: base64url without padding (RFC 8555 §8.1).
+pub(crate) fn is_token(text: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=TOKEN_CHARS_MAX).contains(&text.len()) && text.bytes().all(letter)
+}

@@ -1,0 +1,472 @@
+//! The one who keeps certificates: decides what is due, has it done, and writes down how it went.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hashbrown::{HashMap, HashSet};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tollhouse_model::encryption::{Keyring, Opened};
+use tollhouse_stdx::Random;
+use tollhouse_store::{Entry, LeaseId, Revision, Store, StoreError, Transaction};
+use tollhouse_telemetry::Metrics;
+
+use crate::attempt::Attempt;
+use crate::certificate::{self, Facts};
+use crate::challenge::{self, Answers};
+use crate::clock::Clock;
+use crate::failure::{Code, Failure, Scope, from_protocol};
+use crate::records::{ACCOUNT_PLACE, CertificateRecord, HoldRecord, ORDER_PLACE, to_json};
+use crate::schedule::{self, WindowAnswer};
+use crate::settings::{LETS_ENCRYPT, LETS_ENCRYPT_STAGING, Settings};
+use crate::shared::{Shared, is_of_store};
+use crate::transport::Transport;
+use crate::{account, keys, lease, listing};
+
+/// Certificates that are ordered or asked about at a time: few enough that an authority sees one
+/// well-behaved client, many enough that a slow one does not hold up the others.
+const AT_ONCE_MAX: usize = 4;
+
+/// Longest time between two looks at what is due: the wall's clock may be set.
+const LOOK_LEAST_OFTEN: Duration = Duration::from_secs(3600);
+
+/// Shortest, so that a mistake here is no busy loop.
+const LOOK_MOST_OFTEN: Duration = Duration::from_secs(1);
+
+/// How soon it is tried again what the store has refused.
+const STORE_AGAIN_AFTER: Duration = Duration::from_secs(30);
+
+/// What a keeper is made of.
+pub struct Parts {
+    /// What the operator asks for.
+    pub settings: Settings,
+    /// Where everything is kept.
+    pub store: Arc<dyn Store>,
+    /// What keys in it are sealed with.
+    pub keyring: Arc<Keyring>,
+    /// What keys of objects begin with, such as `/apisix`.
+    pub prefix: String,
+    /// The id of this node, which no other process has.
+    pub node: String,
+    /// Whether an account is made anew whose key no key of the ring opens.
+    pub allows_lost_keys: bool,
+    /// The way to the authority.
+    pub transport: Arc<dyn Transport>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where it is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// See the module.
+pub struct Keeper {
+    shared: Arc<Shared>,
+}
+
+/// What has come of a certificate's turn.
+struct Turn {
+    host: String,
+    record: CertificateRecord,
+    result: Result<(), Failure>,
+}
+
+impl Keeper {
+    /// A keeper that does nothing yet.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { settings, store, keyring, prefix, node, .. } = parts;
+        let Parts { allows_lost_keys, transport, clock, metrics, .. } = parts;
+        let shared = Shared {
+            settings,
+            store,
+            keyring,
+            transport,
+            clock,
+            metrics,
+            prefix,
+            node,
+            allows_lost_keys,
+            seen: Arc::new(watch::Sender::new(Revision::ZERO)),
+            trouble: Mutex::default(),
+            random: Mutex::new(Random::from_process_entropy()),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// How the certificates stand.
+    pub fn listing(&self) -> listing::Listing {
+        listing::Listing::new(Arc::clone(&self.shared))
+    }
+
+    /// Keeps certificates until `stop` changes or its sender goes: answers what is pending on every
+    /// node, and orders on the one that holds the lease.
+    pub async fn run(self, answers: Arc<dyn Answers>, mut stop: watch::Receiver<()>) {
+        let shared = self.shared;
+        let store = Arc::clone(&shared.store);
+        let follower = challenge::follow(store, Arc::clone(&answers), Arc::clone(&shared.seen));
+        let mut held = None;
+        tokio::select! {
+            _ = stop.changed() => {}
+            () = follower => {}
+            () = order_for_ever(&shared, &mut held) => {}
+        }
+        answers.replace(&[]);
+        // Another node need not wait for the lease to end. A store that is gone takes it along.
+        if let Some(lease) = held {
+            let _ = shared.store.revoke(lease).await;
+        }
+    }
+}
+
+/// Orders whenever this node holds the lease. `held` says so.
+async fn order_for_ever(shared: &Arc<Shared>, held: &mut Option<LeaseId>) {
+    advise(&shared.settings);
+    loop {
+        let error = match lease::take(shared.store.as_ref(), &shared.node).await {
+            Ok(lease) => {
+                *held = Some(lease);
+                let lost = tokio::select! {
+                    lost = lease::hold(shared.store.as_ref(), lease) => lost,
+                    failure = keep(shared, lease) => failure,
+                };
+                *held = None;
+                // Where it has ended already, this is no error.
+                let _ = shared.store.revoke(lease).await;
+                lost
+            }
+            Err(error) => error,
+        };
+        match error {
+            StoreError::Closed => return,
+            // Somebody else holds it now.
+            StoreError::Fenced { .. } => {}
+            error => shared.set_trouble(Some(&Failure::from(error))),
+        }
+        tokio::time::sleep(STORE_AGAIN_AFTER).await;
+    }
+}
+
+/// Whoever tries things out does so where nothing is used up by it.
+fn advise(settings: &Settings) {
+    if settings.directory == LETS_ENCRYPT {
+        tracing::info!(
+            staging = LETS_ENCRYPT_STAGING,
+            "certificates are ordered from the directory in production, which has limits; try a new \
+             configuration with the one for staging first"
+        );
+    }
+}
+
+/// What is due and under way, while the lease is held.
+struct Tenure {
+    shared: Arc<Shared>,
+    lease: LeaseId,
+    records: HashMap<String, CertificateRecord>,
+    /// What is known of the certificates that are served, as of which revision.
+    served: HashMap<String, (Revision, Option<Facts>)>,
+    hold: HoldRecord,
+    turns: JoinSet<Turn>,
+    under_way: HashSet<String>,
+}
+
+/// Orders and renews until the store fails.
+async fn keep(shared: &Arc<Shared>, lease: LeaseId) -> StoreError {
+    let mut tenure = Tenure {
+        shared: Arc::clone(shared),
+        lease,
+        records: HashMap::new(),
+        served: HashMap::new(),
+        hold: HoldRecord::default(),
+        turns: JoinSet::new(),
+        under_way: HashSet::new(),
+    };
+    let folder = keys::object(&shared.prefix, "");
+    let revision = match tenure.load().await {
+        Ok(revision) => revision,
+        Err(error) => return error,
+    };
+    let mut objects = shared.store.watch(&folder, revision);
+    shared.set_trouble(None);
+    loop {
+        if let Err(error) = tenure.look().await {
+            return error;
+        }
+        let wait = tenure.start_due();
+        tokio::select! {
+            Some(turn) = tenure.turns.join_next(), if !tenure.turns.is_empty() => {
+                if let Err(error) = tenure.note(turn).await {
+                    return error;
+                }
+            }
+            // Somebody may delete a certificate, or put another in its place.
+            event = objects.next() => if let tollhouse_store::WatchEvent::Lost(_) = event {
+                match shared.store.revision().await {
+                    Ok(revision) => objects = shared.store.watch(&folder, revision),
+                    Err(error) => return error,
+                }
+            },
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+impl Tenure {
+    /// Reads what those before have written down.
+    async fn load(&mut self) -> Result<Revision, StoreError> {
+        let listing = self.shared.store.list(keys::STATES).await?;
+        let read = |value: &[u8]| serde_json::from_slice::<CertificateRecord>(value).ok();
+        let mut known: HashMap<String, CertificateRecord> = listing
+            .entries
+            .iter()
+            .filter_map(|entry| read(&entry.value).map(|record| (record.host.clone(), record)))
+            .collect();
+        for host in &self.shared.settings.hosts {
+            let new = || CertificateRecord { host: host.clone(), ..CertificateRecord::default() };
+            self.records.insert(host.clone(), known.remove(host).unwrap_or_else(new));
+        }
+        let hold = self.shared.store.get(&keys::hold(&self.shared.settings.directory)).await?;
+        let hold = hold.and_then(|entry| serde_json::from_slice(&entry.value).ok());
+        self.hold = hold.unwrap_or_default();
+        reseal(&self.shared, self.lease).await?;
+        // What nobody asks for any more is not listed any more; its certificate stays until it is deleted.
+        let mut gone = Transaction::new().while_held(self.lease);
+        for host in known.keys() {
+            let id = keys::certificate_id(host);
+            gone = gone.delete(format!("{}{id}", keys::STATES));
+            gone = gone.delete(format!("{}{id}", keys::ORDERS));
+        }
+        if !gone.operations.is_empty() {
+            self.shared.store.commit(gone).await?;
+        }
+        Ok(listing.revision)
+    }
+
+    /// Looks at the certificates that are served.
+    async fn look(&mut self) -> Result<(), StoreError> {
+        let (shared, now_s) = (&self.shared, self.shared.clock.now_s());
+        let listing = shared.store.list(&keys::objects_folder(&shared.prefix)).await?;
+        let entries: HashMap<&str, &Entry> =
+            listing.entries.iter().map(|entry| (&*entry.key, entry)).collect();
+        for host in &shared.settings.hosts {
+            let key = keys::object(&shared.prefix, &keys::certificate_id(host));
+            let Some(entry) = entries.get(key.as_str()) else {
+                self.served.remove(host);
+                continue;
+            };
+            let known = self.served.get(host).is_some_and(|(at, _)| *at == entry.mod_revision);
+            // Reading a certificate and its key costs a hundred microseconds: once for each is enough.
+            if !known {
+                let facts = certificate::of_object(&entry.value, &shared.keyring, host, now_s);
+                self.served.insert(host.clone(), (entry.mod_revision, facts));
+            }
+        }
+        for (_, facts) in self.served.values_mut() {
+            *facts = facts.take().filter(|facts| facts.not_after_s >= now_s);
+        }
+        let served = || self.served.values().filter_map(|(_, facts)| facts.as_ref());
+        let process = shared.metrics.process();
+        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        process.acme_certificates.set(gauge(served().count()));
+        let failing = self.records.values().filter(|record| record.last_error.is_some());
+        process.acme_certificates_failing.set(gauge(failing.count()));
+        let soonest_s = served().map(|facts| facts.not_after_s).min();
+        let left_s = soonest_s.map_or(0, |soonest_s| soonest_s.saturating_sub(now_s));
+        process.acme_expiry.set(i64::try_from(left_s).unwrap_or(i64::MAX));
+        Ok(())
+    }
+
+    /// Starts what is due; gives how long to wait for the next.
+    fn start_due(&mut self) -> Duration {
+        let now_s = self.shared.clock.now_s();
+        let mut next_s = now_s + LOOK_LEAST_OFTEN.as_secs();
+        for host in &self.shared.settings.hosts {
+            if self.under_way.contains(host) {
+                continue;
+            }
+            let Some(record) = self.records.get(host) else { continue };
+            let facts = self.served.get(host).and_then(|(_, facts)| facts.as_ref());
+            let due_s = schedule::due(record, facts).first_s().max(self.hold.until_s);
+            if due_s > now_s {
+                next_s = next_s.min(due_s);
+            } else if self.turns.len() < AT_ONCE_MAX {
+                self.under_way.insert(host.clone());
+                let (shared, lease) = (Arc::clone(&self.shared), self.lease);
+                let (record, facts) = (record.clone(), facts.cloned());
+                self.turns.spawn(take_turn(shared, lease, record, facts));
+            }
+        }
+        Duration::from_secs(next_s.saturating_sub(now_s)).max(LOOK_MOST_OFTEN)
+    }
+
+    /// Notes what has come of a turn.
+    async fn note(&mut self, turn: Result<Turn, tokio::task::JoinError>) -> Result<(), StoreError> {
+        let now_s = self.shared.clock.now_s();
+        let mut random = self.shared.random();
+        let Turn { host, mut record, result } = match turn {
+            Ok(turn) => turn,
+            Err(error) => {
+                if error.is_panic() {
+                    // Which turn it was is not known: all begin anew, and not at once.
+                    schedule::note_hold(&mut self.hold, None, (now_s, &mut random));
+                    self.turns.abort_all();
+                    self.under_way.clear();
+                }
+                return Ok(());
+            }
+        };
+        self.under_way.remove(&host);
+        let mut transaction = Transaction::new().while_held(self.lease);
+        match &result {
+            Ok(()) if self.hold != HoldRecord::default() => {
+                self.hold = HoldRecord::default();
+                transaction = transaction.delete(keys::hold(&self.shared.settings.directory));
+            }
+            Ok(()) => {}
+            Err(failure) => {
+                schedule::note_failure(&mut record, failure, (now_s, &mut random));
+                if failure.scope == Scope::Authority {
+                    schedule::note_hold(&mut self.hold, failure.wait, (now_s, &mut random));
+                    let key = keys::hold(&self.shared.settings.directory);
+                    transaction = transaction.put(key, to_json(&self.hold));
+                    // What else is under way would ask before its time; it is gone on with then.
+                    self.turns.abort_all();
+                    self.under_way.clear();
+                }
+                if is_of_store(failure) {
+                    self.shared.set_trouble(Some(failure));
+                }
+                let next_s = record.next_attempt_s.max(self.hold.until_s);
+                report(&host, failure, next_s.saturating_sub(now_s));
+                self.shared.metrics.process().acme_failures.increment();
+            }
+        }
+        if result.is_ok() {
+            self.shared.set_trouble(None);
+        }
+        let key = format!("{}{}", keys::STATES, keys::certificate_id(&host));
+        transaction = transaction.put(key, to_json(&record));
+        self.records.insert(host, record);
+        match self.shared.store.commit(transaction).await {
+            Ok(_) => Ok(()),
+            Err(error @ (StoreError::Fenced { .. } | StoreError::Closed)) => Err(error),
+            // It is remembered here; the store is tried again with the next turn.
+            Err(error) => {
+                self.shared.set_trouble(Some(&Failure::from(error)));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Seals anew what an older key of the ring has sealed, so that one may be dropped after a start with both.
+async fn reseal(shared: &Shared, lease: LeaseId) -> Result<(), StoreError> {
+    let sealed =
+        [(keys::ACCOUNTS, "credentials", ACCOUNT_PLACE), (keys::ORDERS, "key", ORDER_PLACE)];
+    let mut transaction = Transaction::new().while_held(lease);
+    for (prefix, field, place) in sealed {
+        for entry in shared.store.list(prefix).await?.entries {
+            let Ok(mut record) = serde_json::from_slice::<Value>(&entry.value) else { continue };
+            let Some(text) = record.get(field).and_then(Value::as_str) else { continue };
+            if let Opened::Stale(plain) = shared.keyring.open(text, place) {
+                record[field] = shared.keyring.seal(&plain, place).into();
+                transaction = transaction.put(entry.key, record.to_string());
+            }
+        }
+    }
+    if !transaction.operations.is_empty() {
+        shared.store.commit(transaction).await?;
+    }
+    Ok(())
+}
+
+fn report(host: &str, failure: &Failure, next_attempt_in_s: u64) {
+    let (code, detail, remedy) = (failure.code.name(), &failure.detail, failure.code.remedy());
+    tracing::warn!(host, code, detail, remedy, next_attempt_in_s, "no certificate yet");
+}
+
+/// A certificate's turn: asks the authority when to renew it, where that is due, and orders one.
+async fn take_turn(
+    shared: Arc<Shared>,
+    lease: LeaseId,
+    mut record: CertificateRecord,
+    facts: Option<Facts>,
+) -> Turn {
+    let result = run_turn(&shared, lease, &mut record, facts).await;
+    Turn { host: record.host.clone(), record, result }
+}
+
+async fn run_turn(
+    shared: &Shared,
+    lease: LeaseId,
+    record: &mut CertificateRecord,
+    facts: Option<Facts>,
+) -> Result<(), Failure> {
+    let now_s = shared.clock.now_s();
+    if let Some(facts) = &facts
+        && schedule::due(record, Some(facts)).ask_at_s.is_some_and(|at_s| at_s <= now_s)
+    {
+        ask_for_window(shared, lease, record, facts).await?;
+    }
+    if schedule::due(record, facts.as_ref()).order_at_s > now_s {
+        return Ok(());
+    }
+    if let Some(free_s) = schedule::issued_too_often(record, now_s) {
+        let count = schedule::ISSUED_MAX;
+        let reason = format!("{count} certificates were issued for {} within a week", record.host);
+        let mut failure = Failure::new(Code::IssuedTooOften, reason);
+        failure.wait = Some(Duration::from_secs(free_s - now_s));
+        return Err(failure);
+    }
+    let window_s = facts.as_ref().and_then(|it| schedule::renewal_of(record, it)?.window_s);
+    let replaces = facts.and_then(|facts| facts.renewal_id).filter(|_| window_s.is_some());
+    let host = record.host.clone();
+    let attempt = Attempt { shared, lease, host: &host, replaces };
+    let issued = attempt.run(record).await;
+    if issued.as_ref().is_err_and(Failure::lost_account) {
+        account::forget(shared, lease).await?;
+    }
+    issued.map(drop)
+}
+
+/// Asks the authority when it wants the certificate renewed (RFC 9773). One that has no answer leaves it
+/// to the certificate's life.
+async fn ask_for_window(
+    shared: &Shared,
+    lease: LeaseId,
+    record: &mut CertificateRecord,
+    facts: &Facts,
+) -> Result<(), Failure> {
+    let mut random = shared.random();
+    let now_s = shared.clock.now_s();
+    let Some(renewal_id) = &facts.renewal_id else {
+        schedule::plan_by_life(record, facts, None, (now_s, &mut random));
+        return Ok(());
+    };
+    let (account, remarks) = account::open(shared, lease).await?;
+    let answer = account.renewal_info(renewal_id).await;
+    let wait = remarks.last().wait;
+    let window_s = answer.as_ref().ok().and_then(|(info, _)| {
+        let window = &info.suggested_window;
+        let start_s = u64::try_from(window.start.unix_timestamp()).ok()?;
+        let end_s = u64::try_from(window.end.unix_timestamp()).ok()?;
+        (start_s < end_s).then_some((start_s, end_s))
+    });
+    match (window_s, answer) {
+        (Some(window_s), _) => {
+            let answer = WindowAnswer { window_s, wait, now_s };
+            schedule::plan_by_window(record, facts, answer, &mut random);
+        }
+        (None, Err(instant_acme::Error::Unsupported(_)) | Ok(_)) => {
+            schedule::plan_by_life(record, facts, wait, (now_s, &mut random));
+        }
+        (None, Err(error)) => {
+            let failure = from_protocol(error, Code::AnswerMalformed);
+            if failure.scope == Scope::Authority {
+                return Err(failure);
+            }
+            tracing::debug!(host = record.host, %failure, "no window for a renewal");
+            schedule::plan_by_life(record, facts, wait, (now_s, &mut random));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! How the certificates stand, for people and tools.
+
+use std::sync::{Arc, PoisonError};
+
+use serde::Serialize;
+use tollhouse_store::StoreError;
+
+use crate::keys;
+use crate::records::{CertificateRecord, HoldRecord, LastError};
+use crate::schedule;
+use crate::shared::Shared;
+
+/// How a certificate stands, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It is served, and not due yet.
+    Valid,
+    /// It is served, and a new one is being got.
+    Renewing,
+    /// It is served, and the last attempt to renew it has failed.
+    RenewalFailing,
+    /// There is none yet; it is being got.
+    Ordering,
+    /// There is none, and the last attempt to get one has failed.
+    Failing,
+}
+
+/// A certificate that is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CertificateView {
+    /// The id of its `ssls` object.
+    pub id: String,
+    /// The names it is for.
+    pub names: Vec<String>,
+    /// How it stands.
+    pub state: State,
+    /// Who signed the one that is served.
+    pub issuer: Option<String>,
+    /// The last second that it is good for, in Unix time.
+    pub not_after: Option<u64>,
+    /// When the next attempt is made, or the renewal begins, in Unix time.
+    pub next_attempt: Option<u64>,
+    /// The window for the renewal that the authority has suggested, in Unix time.
+    pub suggested_window: Option<(u64, u64)>,
+    /// Why the last attempt has failed.
+    pub last_error: Option<ErrorView>,
+}
+
+/// Why an attempt has failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErrorView {
+    /// A stable code.
+    pub code: &'static str,
+    /// What was said.
+    pub detail: String,
+    /// What helps.
+    pub remedy: &'static str,
+    /// When, in Unix time.
+    pub at: u64,
+}
+
+impl From<LastError> for ErrorView {
+    fn from(error: LastError) -> Self {
+        let LastError { code, detail, at_s } = error;
+        Self { code: code.name(), detail, remedy: code.remedy(), at: at_s }
+    }
+}
+
+/// Reads how the certificates stand. Cheap to clone; works on every node.
+#[derive(Clone)]
+pub struct Listing {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Listing {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Listing")
+    }
+}
+
+impl Listing {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// The authority's directory.
+    pub fn directory(&self) -> &str {
+        &self.shared.settings.directory
+    }
+
+    /// All certificates that are kept, in the order of the configuration.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn list(&self) -> Result<Vec<CertificateView>, StoreError> {
+        let shared = &self.shared;
+        let hold = shared.store.get(&keys::hold(&shared.settings.directory)).await?;
+        let hold: Option<HoldRecord> =
+            hold.and_then(|entry| serde_json::from_slice(&entry.value).ok());
+        let hold_s = hold.unwrap_or_default().until_s;
+        let mut views = Vec::with_capacity(shared.settings.hosts.len());
+        for host in &shared.settings.hosts {
+            views.push(self.view(host, hold_s).await?);
+        }
+        Ok(views)
+    }
+
+    async fn view(&self, host: &str, hold_s: u64) -> Result<CertificateView, StoreError> {
+        let shared = &self.shared;
+        let id = keys::certificate_id(host);
+        let entry = shared.store.get(&format!("{}{id}", keys::STATES)).await?;
+        let record: Option<CertificateRecord> =
+            entry.and_then(|entry| serde_json::from_slice(&entry.value).ok());
+        let record = record.unwrap_or_default();
+        let facts = shared.served(host).await.unwrap_or_default();
+        let due_s = schedule::due(&record, facts.as_ref()).order_at_s;
+        let now_s = shared.clock.now_s();
+        let trouble = shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last_error = trouble.or(record.last_error.clone()).map(ErrorView::from);
+        let state = match (&facts, &last_error) {
+            (Some(_), Some(_)) => State::RenewalFailing,
+            (Some(_), None) if due_s <= now_s => State::Renewing,
+            (Some(_), None) => State::Valid,
+            (None, Some(_)) => State::Failing,
+            (None, None) => State::Ordering,
+        };
+        Ok(CertificateView {
+            id,
+            names: vec![host.to_owned()],
+            state,
+            suggested_window: facts
+                .as_ref()
+                .and_then(|facts| schedule::renewal_of(&record, facts)?.window_s),
+            not_after: facts.as_ref().map(|facts| facts.not_after_s),
+            issuer: facts.map(|facts| facts.issuer),
+            next_attempt: Some(due_s.max(hold_s)).filter(|at_s| *at_s > 0),
+            last_error,
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! What all parts of a keeper share.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tollhouse_model::encryption::Keyring;
+use tollhouse_stdx::Random;
+use tollhouse_store::{LeaseId, Revision, Store, Transaction};
+use tollhouse_telemetry::Metrics;
+
+use crate::authority::{Authority, Remarks};
+use crate::certificate::{self, Facts};
+use crate::clock::Clock;
+use crate::failure::{Code, Failure};
+use crate::keys;
+use crate::records::LastError;
+use crate::settings::Settings;
+use crate::transport::Transport;
+
+/// See the module.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) keyring: Arc<Keyring>,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// What keys of objects begin with.
+    pub(crate) prefix: String,
+    /// The id of this node.
+    pub(crate) node: String,
+    /// Whether an account is made anew whose key nothing opens.
+    pub(crate) allows_lost_keys: bool,
+    /// Up to where challenges of the store are answered here.
+    pub(crate) seen: Arc<watch::Sender<Revision>>,
+    /// Why nothing is ordered at all at present, where the store cannot say it.
+    pub(crate) trouble: Mutex<Option<LastError>>,
+    pub(crate) random: Mutex<Random>,
+}
+
+impl Shared {
+    /// A client of the authority, with what it remarks.
+    pub(crate) fn authority(&self) -> (Box<Authority>, Remarks) {
+        let remarks = Remarks::default();
+        let client = Authority {
+            transport: Arc::clone(&self.transport),
+            clock: Arc::clone(&self.clock),
+            remarks: remarks.clone(),
+        };
+        (Box::new(client), remarks)
+    }
+
+    /// A generator of its own for whoever draws times.
+    pub(crate) fn random(&self) -> Random {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        Random::seeded(random.next_u64())
+    }
+
+    /// Notes why nothing is ordered at all; written to the log once for each reason.
+    pub(crate) fn set_trouble(&self, failure: Option<&Failure>) {
+        let at_s = self.clock.now_s();
+        let now = failure.map(|it| LastError { code: it.code, detail: it.detail.clone(), at_s });
+        let mut before = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = match (&now, &*before) {
+            (Some(now), Some(before)) => (now.code, &now.detail) != (before.code, &before.detail),
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if let (true, Some(failure)) = (is_new, failure) {
+            let (code, detail) = (failure.code.name(), &failure.detail);
+            let remedy = failure.code.remedy();
+            tracing::error!(code, detail, remedy, "no certificates are ordered or renewed");
+        }
+        *before = now;
+    }
+
+    /// A record of the store; one that cannot be read is as good as none.
+    pub(crate) async fn record<T: DeserializeOwned>(
+        &self,
+        key: &str,
+    ) -> Result<Option<T>, Failure> {
+        let entry = self.store.get(key).await?;
+        let Some(entry) = entry else { return Ok(None) };
+        let record = serde_json::from_slice(&entry.value);
+        if let Err(error) = &record {
+            tracing::warn!(key, %error, "a record in the store is damaged, and made anew");
+        }
+        Ok(record.ok())
+    }
+
+    /// Writes while this node still is the one that orders; gives the revision.
+    pub(crate) async fn commit(
+        &self,
+        lease: LeaseId,
+        transaction: Transaction,
+    ) -> Result<Revision, Failure> {
+        Ok(self.store.commit(transaction.while_held(lease)).await?.revision)
+    }
+
+    /// What is known of the certificate that is served for a name.
+    pub(crate) async fn served(&self, host: &str) -> Result<Option<Facts>, Failure> {
+        let key = keys::object(&self.prefix, &keys::certificate_id(host));
+        let entry = self.store.get(&key).await?;
+        let facts = entry.and_then(|entry| {
+            certificate::of_object(&entry.value, &self.keyring, host, self.clock.now_s())
+        });
+        Ok(facts)
+    }
+
+    /// Opens what is sealed in a record.
+    pub(crate) fn open(&self, sealed: &str, place: &str) -> Result<String, Failure> {
+        crate::records::open(&self.keyring, sealed, place)
+    }
+}
+
+/// A failure of the store says nothing about the certificate or the authority.
+pub(crate) fn is_of_store(failure: &Failure) -> bool {
+    matches!(failure.code, Code::StoreFailed | Code::KeyUnopened)
+}

@@ -1,0 +1,158 @@
+//! The keeper against a scripted authority, in virtual time.
+
+mod directory;
+mod faults;
+mod issue;
+mod nodes;
+mod renewal;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tollhouse_model::encryption::Keyring;
+use tollhouse_store::{Location, Store};
+use tollhouse_telemetry::Metrics;
+
+use self::directory::Directory;
+use crate::challenge::{Answers, PendingChallenge};
+use crate::clock::Clock;
+use crate::keeper::{Keeper, Parts};
+use crate::listing::{CertificateView, Listing};
+use crate::settings::Settings;
+
+/// When every test begins, in Unix time.
+pub(crate) const BEGIN_S: u64 = 1_767_225_600;
+
+/// The wall's clock, which moves with the runtime's.
+#[derive(Clone)]
+pub(crate) struct TestClock(Instant);
+
+impl Clock for TestClock {
+    fn now_s(&self) -> u64 {
+        BEGIN_S + self.0.elapsed().as_secs()
+    }
+}
+
+/// What this node answers.
+#[derive(Default)]
+pub(crate) struct Answered(Mutex<Vec<PendingChallenge>>);
+
+impl Answers for Answered {
+    fn replace(&self, pending: &[PendingChallenge]) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = pending.to_vec();
+    }
+}
+
+impl Answered {
+    pub(crate) fn pending(&self) -> Vec<PendingChallenge> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A world of one store, one authority and any number of nodes.
+pub(crate) struct World {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) keyring: Arc<Keyring>,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) clock: TestClock,
+    pub(crate) settings: Settings,
+}
+
+/// A node that runs.
+pub(crate) struct Node {
+    pub(crate) listing: Listing,
+    pub(crate) answered: Arc<Answered>,
+    stop: watch::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl World {
+    pub(crate) fn new(hosts: &[&str]) -> Self {
+        let clock = TestClock(Instant::now());
+        let settings = Settings {
+            directory: directory::url("/dir"),
+            contact: vec!["mailto:ops@example.org".to_owned()],
+            agrees: true,
+            external_account: None,
+            hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            challenge: crate::ChallengeKind::Http01,
+            profile: None,
+        };
+        Self {
+            store: tollhouse_store::open(&Location::Memory).expect("memory"),
+            keyring: Arc::new(Keyring::generate().expect("random numbers")),
+            directory: Directory::new(clock.clone()),
+            clock,
+            settings,
+        }
+    }
+
+    /// Starts a node. The authority looks at what it answers.
+    pub(crate) fn node(&self, name: &str) -> Node {
+        let keeper = Keeper::new(Parts {
+            settings: self.settings.clone(),
+            store: Arc::clone(&self.store),
+            keyring: Arc::clone(&self.keyring),
+            prefix: "/apisix".to_owned(),
+            node: name.to_owned(),
+            allows_lost_keys: false,
+            transport: Arc::new(self.directory.transport()),
+            clock: Arc::new(self.clock.clone()),
+            metrics: Arc::new(Metrics::new()),
+        });
+        let (stop, stopped) = watch::channel(());
+        let listing = keeper.listing();
+        let answered = Arc::new(Answered::default());
+        self.directory.visit(&answered);
+        let answers = Arc::clone(&answered);
+        let task = tokio::spawn(keeper.run(answers, stopped));
+        Node { listing, answered, stop, task }
+    }
+
+    /// The certificate of an object, if there is one.
+    pub(crate) async fn certificate(&self, host: &str) -> Option<serde_json::Value> {
+        let key = format!("/apisix/ssls/acme-{host}");
+        let entry = self.store.get(&key).await.expect("memory")?;
+        serde_json::from_slice(&entry.value).expect("an object")
+    }
+}
+
+impl Node {
+    /// Ends it in good order.
+    pub(crate) async fn stop(self) {
+        drop(self.stop);
+        self.task.await.expect("no panic");
+    }
+
+    /// Ends it as `kill -9` does: nothing more is done.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+
+    /// How the only certificate stands.
+    pub(crate) async fn view(&self) -> CertificateView {
+        self.listing.list().await.expect("memory").remove(0)
+    }
+
+    /// Waits until the first certificate stands as wished.
+    pub(crate) async fn until(&self, is_so: impl Fn(&CertificateView) -> bool) -> CertificateView {
+        // Closely at first, so that what passes by is seen; weeks then take a few hundred looks.
+        for step_s in (0..3_600).map(|_| 1).chain((0..2_000).map(|_| 600)) {
+            let view = self.view().await;
+            if is_so(&view) {
+                return view;
+            }
+            pass_s(step_s).await;
+        }
+        panic!("it never came so: {:?}", self.view().await);
+    }
+}
+
+/// So many seconds go by.
+pub(crate) async fn pass_s(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}

@@ -1,0 +1,151 @@
+//! How requests reach the authority: HTTP/1.1 over TLS, one connection a request, all of it bounded.
+//!
+//! A certificate costs some twenty requests in two months; nothing is kept between them.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, HOST, HeaderValue};
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Longest wait for one answer; authorities answer in a second or two.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Largest answer's body, in bytes: a chain of certificates has some ten thousand.
+pub(crate) const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// An answer on its way.
+pub type Exchange = Pin<Box<dyn Future<Output = Result<Response<Bytes>, TransportError>> + Send>>;
+
+/// Who carries requests to the authority.
+pub trait Transport: Send + Sync {
+    /// Sends a request to the absolute URL in it; gives the whole answer.
+    fn send(&self, request: Request<Bytes>) -> Exchange;
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no answer from {host}: {reason}")]
+pub struct TransportError {
+    /// Who was asked.
+    pub host: String,
+    /// What happened.
+    pub reason: String,
+}
+
+/// Requests over TLS, to servers whose certificates somebody trusts.
+#[derive(Clone)]
+pub struct HttpsTransport {
+    connector: TlsConnector,
+}
+
+impl HttpsTransport {
+    /// Trusts the system's authorities, or those in a PEM file alone.
+    ///
+    /// # Errors
+    /// The file cannot be read or holds no certificate; the system has none.
+    pub fn new(authorities: Option<&Path>) -> Result<Self, String> {
+        let mut roots = rustls::RootCertStore::empty();
+        match authorities {
+            Some(path) => {
+                let unreadable = |error| format!("{} cannot be read: {error}", path.display());
+                let blocks = CertificateDer::pem_file_iter(path).map_err(unreadable)?;
+                for certificate in blocks {
+                    let certificate = certificate.map_err(unreadable)?;
+                    let refused = |error| format!("{}: {error}", path.display());
+                    roots.add(certificate).map_err(refused)?;
+                }
+            }
+            None => {
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            }
+        }
+        if roots.is_empty() {
+            return Err("no authority is trusted; install the system's ca-certificates".to_owned());
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Self { connector: TlsConnector::from(Arc::new(config)) })
+    }
+}
+
+impl std::fmt::Debug for HttpsTransport {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("HttpsTransport")
+    }
+}
+
+impl Transport for HttpsTransport {
+    fn send(&self, request: Request<Bytes>) -> Exchange {
+        let connector = self.connector.clone();
+        Box::pin(async move {
+            let host = request.uri().host().unwrap_or_default().to_owned();
+            let exchanged = tokio::time::timeout(ANSWER_TIME_MAX, exchange(connector, request));
+            let answered = match exchanged.await {
+                Ok(answered) => answered,
+                Err(_) => Err(format!("nothing within {} s", ANSWER_TIME_MAX.as_secs())),
+            };
+            answered.map_err(|reason| TransportError { host, reason })
+        })
+    }
+}
+
+async fn exchange(
+    connector: TlsConnector,
+    mut request: Request<Bytes>,
+) -> Result<Response<Bytes>, String> {
+    let uri = request.uri().clone();
+    if uri.scheme_str() != Some("https") {
+        return Err(format!("{uri} is no https URL"));
+    }
+    let host = uri.host().ok_or("the URL names no host")?;
+    let name = host.trim_start_matches('[').trim_end_matches(']');
+    let stream = TcpStream::connect((name, uri.port_u16().unwrap_or(443)));
+    let stream = stream.await.map_err(|error| format!("failed to connect: {error}"))?;
+    let server = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
+    let stream = connector.connect(server, stream).await;
+    let stream = stream.map_err(|error| format!("TLS: {error}"))?;
+    let unusable = |error: hyper::Error| format!("the answer is cut or none: {error}");
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(unusable)?;
+    to_origin(&mut request, &uri)?;
+    let request = request.map(Full::new);
+    // Its errors are those of the request.
+    let connection = tokio::spawn(async move { drop(connection.await) });
+    let answered = async {
+        let (head, body) = sender.send_request(request).await.map_err(unusable)?.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| format!("the answer cannot be read: {error}"))?;
+        Ok(Response::from_parts(head, body.to_bytes()))
+    };
+    let answered = answered.await;
+    connection.abort();
+    answered
+}
+
+/// The request in the form in which servers get it: path and query, with the host beside them.
+fn to_origin(request: &mut Request<Bytes>, uri: &Uri) -> Result<(), String> {
+    let refused = |error: &dyn std::fmt::Display| format!("{uri}: {error}");
+    let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
+    let host = HeaderValue::try_from(authority).map_err(|error| refused(&error))?;
+    let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    *request.uri_mut() = Uri::try_from(path).map_err(|error| refused(&error))?;
+    request.headers_mut().insert(HOST, host);
+    request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    Ok(())
+}

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod challenges;
 pub mod compile;
 mod connection;
 pub mod consumers;
@@ -32,6 +33,7 @@ mod testing;
 mod transfer;
 pub mod worker;
 
+pub use challenges::Challenges;
 pub use compile::{Change, Compiler};
 pub use settings::Settings;
 pub use snapshot::{Snapshot, SnapshotCell};

@@ -18,7 +18,8 @@ use crate::stages::deliver::Delivered;
 use crate::stages::route::Next;
 use crate::stages::tunnel::{self, Switched};
 use crate::stages::{
-    account, client_certificate, deliver, forward, limits, normalise, plugins, request_body, route,
+    account, challenge, client_certificate, deliver, forward, limits, normalise, plugins,
+    request_body, route,
 };
 use crate::worker::Worker;
 
@@ -80,6 +81,12 @@ async fn there_and_back<'s>(
     // Normalised once, before anything looks at the path, the host or the client's address, so
     // that every later step sees the same.
     normalise::request(cx)?;
+
+    // The authority that issues certificates asks before there are any: ahead of every redirect, plugin
+    // and route, and of who may ask.
+    if cx.worker.snapshot.challenges().are_pending() && challenge::prepare(cx) {
+        return Ok(Delivered::Answered(Box::pin(own::send_prepared(cx, None)).await));
+    }
 
     // Who may not ask this host learns nothing of its routes.
     client_certificate::check(cx, snapshot)?;

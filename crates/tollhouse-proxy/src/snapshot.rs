@@ -14,6 +14,7 @@ use tollhouse_model::{Route, Service};
 use tollhouse_router::Router;
 use tollhouse_stdx::CowVec;
 
+use crate::challenges::Challenges;
 use crate::consumers::Consumers;
 use crate::plugins::chain::Chain;
 use crate::snapshot::certificates::Certificates;
@@ -94,18 +95,26 @@ pub enum Target {
 pub struct SnapshotCell {
     current: ArcSwap<Snapshot>,
     generation: AtomicU64,
+    /// Beside the generation, which every request reads.
+    challenges: Challenges,
 }
 
 impl SnapshotCell {
     /// Publishes the first one.
     pub fn new(first: Arc<Snapshot>) -> Self {
-        Self { current: ArcSwap::new(first), generation: AtomicU64::new(1) }
+        let current = ArcSwap::new(first);
+        Self { current, generation: AtomicU64::new(1), challenges: Challenges::default() }
     }
 
     /// Publishes `next` to every core's next request.
     pub fn publish(&self, next: Arc<Snapshot>) {
         self.current.store(next);
         self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// What certificate authorities ask, and is answered by every core.
+    pub fn challenges(&self) -> &Challenges {
+        &self.challenges
     }
 
     /// The newest.
@@ -137,6 +146,12 @@ impl SnapshotView {
     pub fn take(&self) -> Rc<Arc<Snapshot>> {
         self.refresh();
         Rc::clone(&self.held.borrow())
+    }
+
+    /// What certificate authorities ask.
+    #[inline]
+    pub(crate) fn challenges(&self) -> &Challenges {
+        &self.cell.challenges
     }
 
     /// Lets go of an old snapshot even when no request comes by.

@@ -1,5 +1,6 @@
 //! The steps of a request's life, one file each, in the order in which `pipeline.rs` calls them:
-//! limits, normalise, client certificate, route, plugins, forward (and `attempt`, one try of it), deliver or tunnel,
+//! limits, normalise, challenge (of certificate authorities), client certificate, route, plugins, forward (and
+//! `attempt`, one try of it), deliver or tunnel,
 //! account.
 //!
 //! No step calls the next.
@@ -7,6 +8,7 @@
 pub(crate) mod access_log;
 pub(crate) mod account;
 mod attempt;
+pub(crate) mod challenge;
 pub(crate) mod client_address;
 pub(crate) mod client_certificate;
 pub(crate) mod deliver;

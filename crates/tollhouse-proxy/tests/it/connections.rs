@@ -78,3 +78,35 @@ fn variables_have_their_values_in_answers_of_the_gateways_own() {
     drop(client);
     gateway.stop();
 }
+
+#[test]
+fn a_pending_challenge_is_answered_ahead_of_every_route_and_plugin() {
+    let redirect = json!({"redirect": {"http_to_https": true}, "key-auth": {}});
+    let route = json!({"uri": "/*", "plugins": redirect});
+    let snapshots = Arc::new(SnapshotCell::new(snapshot(route)));
+    let gateway = Gateway::start(&snapshots, || {});
+    let ask = |target: &str| {
+        let mut client = connect(&gateway);
+        let request = format!("{target} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
+        client.write_all(request.as_bytes()).expect("the worker reads");
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).expect("the worker closes");
+        String::from_utf8(answer).expect("text")
+    };
+    let target = "GET /.well-known/acme-challenge/token";
+    assert!(ask(target).starts_with("HTTP/1.1 401 "), "{}", ask(target));
+    snapshots.challenges().replace_http([("token".to_owned(), "token.thumb".to_owned())]);
+    let answer = ask(target);
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\ntoken.thumb"),
+        "{answer}"
+    );
+    for other in
+        ["POST /.well-known/acme-challenge/token", "GET /.well-known/acme-challenge/other", "GET /"]
+    {
+        assert!(ask(other).starts_with("HTTP/1.1 401 "), "{other}: {}", ask(other));
+    }
+    snapshots.challenges().replace_http([]);
+    assert!(ask(target).starts_with("HTTP/1.1 401 "));
+    gateway.stop();
+}

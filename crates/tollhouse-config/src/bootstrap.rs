@@ -19,11 +19,14 @@ mod load;
 mod parts;
 mod reference;
 mod shape;
+mod shape_acme;
 mod shape_more;
 mod shape_net;
 
 pub use load::{Loaded, Source};
-pub use parts::{AccessLogFormat, AccessLogTarget, Peer, RouterMode, Secret, Workers};
+pub use parts::{
+    AccessLogFormat, AccessLogTarget, AcmeChallenge, Peer, RouterMode, Secret, Workers,
+};
 pub use reference::reference_markdown;
 
 /// Everything the process is told at its start.
@@ -39,6 +42,8 @@ pub struct Bootstrap {
     pub tls: Tls,
     /// The Admin API.
     pub admin: Admin,
+    /// Certificates that get and renew themselves.
+    pub acme: Acme,
     /// The registry of services and instances.
     pub registry: Registry,
     /// A declarative file, watched.
@@ -97,6 +102,7 @@ impl Default for Bootstrap {
             listen: Listen::default(),
             tls: Tls::default(),
             admin: Admin::default(),
+            acme: Acme::default(),
             registry: Registry::default(),
             resources: None,
             access_log: AccessLog::in_folder(&data_dir),
@@ -280,6 +286,51 @@ impl Default for Admin {
             tls: AdminTls::default(),
         }
     }
+}
+
+/// Certificates that get and renew themselves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acme {
+    /// The authority's directory; none gets no certificates.
+    pub directory: Option<String>,
+    /// Names to have certificates for.
+    pub hosts: Vec<String>,
+    /// Whether the operator agrees to the authority's terms.
+    pub agree: bool,
+    /// Whom the authority may write to, as `mailto:` URLs.
+    pub contact: Vec<String>,
+    /// How names are proved.
+    pub challenge: AcmeChallenge,
+    /// Which of the authority's kinds of certificates to ask for.
+    pub profile: Option<String>,
+    /// Who signs for the authority's own server, PEM; none is the system's authorities.
+    pub ca: Option<PathBuf>,
+    /// An account that exists with the authority already.
+    pub eab: ExternalAccount,
+}
+
+impl Default for Acme {
+    fn default() -> Self {
+        Self {
+            directory: None,
+            hosts: Vec::new(),
+            agree: false,
+            contact: Vec::new(),
+            challenge: AcmeChallenge::Http01,
+            profile: None,
+            ca: None,
+            eab: ExternalAccount::default(),
+        }
+    }
+}
+
+/// An account with a certificate authority that exists outside of the protocol.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExternalAccount {
+    /// Its id.
+    pub key_id: Option<String>,
+    /// Its key, in base64url.
+    pub key: Option<Secret>,
 }
 
 /// What is encrypted at rest.

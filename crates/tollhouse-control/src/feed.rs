@@ -8,7 +8,7 @@ pub mod echo;
 mod file;
 mod mirror;
 mod store;
-mod stored;
+pub(crate) mod stored;
 mod watch;
 
 use std::path::PathBuf;
@@ -161,6 +161,17 @@ impl Feed {
             Feed::File(feed) => feed.admin_access(),
             Feed::Store(feed) => Some(feed.admin_access()),
             Feed::Documents(feed) => Some(feed.admin_access()),
+        }
+    }
+
+    /// The store of objects with what seals them, where the source is one that keeps what is written.
+    pub fn stored(&self) -> Option<(Arc<dyn Store>, Arc<Keyring>)> {
+        match self {
+            Feed::Store(feed) => {
+                let AdminAccess { store, keyring, .. } = feed.admin_access();
+                Some((store, keyring))
+            }
+            Feed::File(_) | Feed::Documents(_) => None,
         }
     }
 

@@ -9,6 +9,7 @@ mod admin;
 mod backoff;
 pub mod banner;
 pub mod batches;
+pub mod certificates;
 mod configuration;
 mod context;
 pub mod feed;

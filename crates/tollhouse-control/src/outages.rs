@@ -17,6 +17,8 @@ pub enum Part {
     Admin,
     /// The service registry.
     Registry,
+    /// Certificates that renew themselves.
+    Certificates,
 }
 
 impl Part {
@@ -26,6 +28,7 @@ impl Part {
             Part::Store => "store",
             Part::Admin => "admin",
             Part::Registry => "registry",
+            Part::Certificates => "certificates",
         }
     }
 
@@ -79,6 +82,7 @@ impl Outages {
             Part::Store => &process.store_down,
             Part::Admin => &process.admin_down,
             Part::Registry => &process.registry_down,
+            Part::Certificates => &process.acme_down,
         }
     }
 

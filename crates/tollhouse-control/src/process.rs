@@ -91,7 +91,7 @@ impl Process {
         let cx = ControlContext::new(bootstrap, &settings.limits.memory, descriptors)?;
         let registry = start_registry(&cx, predecessor).await?;
         let configured = Configured::open(&cx, &settings, predecessor).await?;
-        let Configured { resources, snapshots, source, feed } = configured;
+        let Configured { mut resources, snapshots, source, feed } = configured;
         let access_log = settings::access_log(bootstrap, &cx.metrics)?;
         let workers = settings::worker_count(bootstrap.workers);
         let entrances = cores::listen(bootstrap, workers, inheritance.as_mut())?;
@@ -105,7 +105,13 @@ impl Process {
         };
         let introspection = Introspection::new(&cx, &source)?;
         // Whoever meets the data plane finds the Admin API as well: it listens first.
-        let exclusive = ExclusiveParts::start(&cx, (source, feed), registry, predecessor).await?;
+        let exclusive = ExclusiveParts::start(
+            &cx,
+            (source, feed, registry),
+            (&mut resources, &snapshots),
+            predecessor,
+        )
+        .await?;
         let parts = CoreParts {
             settings: Arc::new(settings),
             snapshots: Arc::clone(&snapshots),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tollhouse_model::{Problem, Problems};
 
-use super::{AccessLogFormat, Bootstrap};
+use super::{AccessLogFormat, Acme, Bootstrap};
 
 /// Adds what is wrong; `given` tells keys that somebody gave from those at their default.
 pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problems: &mut Problems) {
@@ -21,7 +21,35 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
         let problem = Problem::error("admin.tls.client_ca", "needs a certificate of its own");
         problems.push(problem.with_hint("set admin.tls.cert and admin.tls.key"));
     }
+    check_acme(&bootstrap.acme, problems);
     check_addresses(bootstrap, problems);
+}
+
+/// Whether there is all that certificates take.
+fn check_acme(acme: &Acme, problems: &mut Problems) {
+    let mut error = |name: &str, reason: &str, hint: &str| {
+        problems.push(Problem::error(name, reason).with_hint(hint));
+    };
+    if acme.eab.key_id.is_some() != acme.eab.key.is_some() {
+        let hint = "set both acme.eab.key_id and acme.eab.key, or neither";
+        error("acme.eab", "an account's id and its key come together", hint);
+    }
+    if acme.directory.is_none() {
+        if !acme.hosts.is_empty() {
+            let hint = "set acme.directory, for example to letsencrypt-staging";
+            error("acme.hosts", "no authority is named to get certificates from", hint);
+        }
+        return;
+    }
+    if !acme.agree {
+        let hint = "read the authority's terms of service, then set acme.agree to true";
+        error("acme.agree", "certificates take your agreement to the authority's terms", hint);
+    }
+    if acme.hosts.is_empty() {
+        let problem =
+            Problem::warning("acme.hosts", "names no host, so that no certificate is got");
+        problems.push(problem.with_hint("list the names that clients use, without wildcards"));
+    }
 }
 
 /// No address may be listened on twice by what is served.

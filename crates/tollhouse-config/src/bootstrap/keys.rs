@@ -10,6 +10,7 @@ use super::shape::{
     OptionalTime, Read, Router, Shape, Size, SizeOrAuto, SizeOrNone, Slots, Switch, Text, Time,
     TimeOrZero, Words, WorkerCount,
 };
+use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
 use super::shape_more::{Fraction, Keys, OptionalText, Table, TlsVersions};
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, Peers};
 
@@ -130,6 +131,27 @@ keys! {
     admin.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     admin.tls.client_ca: OptionalPath,
         "Authorities, PEM; clients of the Admin API must then show a certificate of theirs.";
+    acme.directory: DirectoryUrl,
+        "The ACME directory of the authority that certificates are got from and renewed by; without it, \
+         none are.";
+    acme.hosts: HostNames,
+        "Names to have certificates for, one certificate each. They are kept as `ssls` objects whose ids \
+         begin with `acme-`.";
+    acme.agree: Switch,
+        "That you agree to the authority's terms of service; nothing is asked of it before.";
+    acme.contact: Contacts, "Whom the authority may write to about the account.";
+    acme.challenge: Challenge,
+        "How the authority is shown that a name is yours: by a plain request, for which port 80 of the \
+         name must lead to `listen.http`, or by a TLS handshake, for which port 443 must lead to \
+         `listen.https`.";
+    acme.profile: OptionalText,
+        "Which of the authority's kinds of certificates to ask for, such as `shortlived`.";
+    acme.ca: OptionalPath,
+        "Who signs for the authority's own server, PEM, where those are not authorities that the system \
+         trusts.";
+    acme.eab.key_id: OptionalText,
+        "The id of an account that you have with the authority already (external account binding).";
+    acme.eab.key: OptionalSecret, "The key of that account, in base64url, as the authority gave it.";
     registry.workers: WorkerCount,
         "Threads that serve Polaris gRPC. `auto` is one for each core the process may use.";
     registry.client_auth: Switch,

@@ -47,6 +47,15 @@ pub enum AccessLogTarget {
     File(PathBuf),
 }
 
+/// How it is proved to a certificate authority that a name is ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcmeChallenge {
+    /// By a plain request to port 80.
+    Http01,
+    /// By a handshake on port 443.
+    TlsAlpn01,
+}
+
 /// Who may speak for a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {

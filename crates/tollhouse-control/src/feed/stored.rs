@@ -41,6 +41,8 @@ pub struct StoredParts {
 pub struct Stored {
     parts: StoredParts,
     prefix: String,
+    /// What the keys begin with that are followed: the prefix, or more.
+    folder: String,
     watch: Watch,
     /// How long to wait before everything is read again, where that was in vain the last time.
     backoff: Option<Backoff>,
@@ -52,10 +54,22 @@ impl Stored {
     /// # Errors
     /// The store cannot be read.
     pub async fn open(parts: StoredParts, prefix: &str) -> Result<(Self, Vec<Change>), StoreError> {
-        let folder = format!("{prefix}/");
+        Self::open_folder(parts, prefix, format!("{prefix}/")).await
+    }
+
+    /// The same of objects whose keys begin with `folder`, which begins with the prefix.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn open_folder(
+        parts: StoredParts,
+        prefix: &str,
+        folder: String,
+    ) -> Result<(Self, Vec<Change>), StoreError> {
         let listing = parts.store.list(&folder).await?;
         let watch = parts.store.watch(&folder, listing.revision);
-        let stored = Self { parts, prefix: prefix.to_owned(), watch, backoff: None };
+        let prefix = prefix.to_owned();
+        let stored = Self { parts, prefix, folder, watch, backoff: None };
         let changes = listing.entries.into_iter().filter_map(|entry| stored.put(entry)).collect();
         Ok((stored, changes))
     }
@@ -135,9 +149,8 @@ impl Stored {
     }
 
     async fn list_and_watch(&mut self) -> Result<Vec<Change>, StoreError> {
-        let folder = format!("{}/", self.prefix);
-        let listing = self.parts.store.list(&folder).await?;
-        self.watch = self.parts.store.watch(&folder, listing.revision);
+        let listing = self.parts.store.list(&self.folder).await?;
+        self.watch = self.parts.store.watch(&self.folder, listing.revision);
         Ok(listing.entries.into_iter().filter_map(|entry| self.put(entry)).collect())
     }
 

@@ -9,12 +9,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use tokio::time::Instant;
 use tollhouse_proxy::SnapshotCell;
 
 use super::handover::Predecessor;
 use crate::admin::{self, RunningAdmin};
 use crate::backoff::Backoff;
+use crate::certificates::{self, RunningCertificates};
 use crate::configuration::ObjectSource;
 use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
@@ -34,6 +36,9 @@ pub struct ExclusiveParts {
     feed: Option<Feed>,
     admin: Option<RunningAdmin>,
     registry: Option<RunningRegistry>,
+    certificates: Option<RunningCertificates>,
+    /// Where the data plane answers who issues certificates.
+    snapshots: Arc<SnapshotCell>,
     holder: Holder,
     backoff: Backoff,
     look_at: Instant,
@@ -57,14 +62,15 @@ pub enum Event {
 }
 
 impl ExclusiveParts {
-    /// Begins with an open feed and the registry, if that could be started; starts the Admin API.
+    /// Begins with an open feed and the registry, if that could be started; starts the Admin API and the
+    /// keeping of certificates.
     ///
     /// # Errors
-    /// The Admin API cannot be started.
+    /// One of them cannot be started.
     pub async fn start(
         cx: &ControlContext,
-        (source, feed): (Source, Feed),
-        registry: Option<RunningRegistry>,
+        (source, feed, registry): (Source, Feed, Option<RunningRegistry>),
+        (resources, snapshots): (&mut Resources, &Arc<SnapshotCell>),
         predecessor: Predecessor,
     ) -> anyhow::Result<Self> {
         let mut parts = Self {
@@ -73,6 +79,8 @@ impl ExclusiveParts {
             feed: Some(feed),
             admin: None,
             registry: None,
+            certificates: None,
+            snapshots: Arc::clone(snapshots),
             holder: Holder::ThisProcess,
             backoff: Backoff::default(),
             look_at: Instant::now() + LOOK_INTERVAL,
@@ -80,6 +88,7 @@ impl ExclusiveParts {
         if let Some(registry) = registry {
             parts.put_registry(registry)?;
         }
+        parts.start_certificates(resources, predecessor).await?;
         parts.start_admin(predecessor).await?;
         Ok(parts)
     }
@@ -118,8 +127,15 @@ impl ExclusiveParts {
                 None => std::future::pending().await,
             }
         };
+        let certificate = async {
+            match &mut self.certificates {
+                Some(certificates) => certificates.next().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             event = changed => event,
+            event = certificate => Event::Changed(event),
             () = tokio::time::sleep_until(self.look_at) => Event::Look,
         }
     }
@@ -151,6 +167,7 @@ impl ExclusiveParts {
         self.holder = Holder::Successor;
         self.admin = None;
         self.cx.metrics_page.registry().set(None);
+        self.stop_certificates().await;
         if let Some(registry) = self.registry.take() {
             registry.stop().await;
         }
@@ -167,6 +184,7 @@ impl ExclusiveParts {
     }
 
     async fn close_feed(&mut self) {
+        self.stop_certificates().await;
         // The control API holds the store as well.
         self.cx.configuration.set_objects(ObjectSource::None);
         if let Some(feed) = self.feed.take() {
@@ -187,6 +205,9 @@ impl ExclusiveParts {
         }
         if let Err(error) = self.start_registry().await {
             failed.push((Part::Registry, error));
+        }
+        if let Err(error) = self.start_certificates(resources, Predecessor::None).await {
+            failed.push((Part::Certificates, error));
         }
         // A predecessor that is just ending leaves the port at once.
         if let Err(error) = self.start_admin(Predecessor::None).await {
@@ -254,6 +275,39 @@ impl ExclusiveParts {
         keep_port(&mut listen.registry_http, registry.http);
         self.registry = Some(registry);
         Ok(())
+    }
+
+    /// Starts to keep certificates, where that is asked for and not done. What a store of their own holds
+    /// goes into service at once.
+    async fn start_certificates(
+        &mut self,
+        resources: &mut Resources,
+        predecessor: Predecessor,
+    ) -> anyhow::Result<()> {
+        let is_alive = self.certificates.as_ref().is_some_and(RunningCertificates::is_alive);
+        if is_alive || !certificates::are_asked_for(&self.cx) {
+            return Ok(());
+        }
+        self.stop_certificates().await;
+        let Some(feed) = &self.feed else { return Ok(()) };
+        let started = certificates::start(&self.cx, feed, &self.snapshots, predecessor).await;
+        let (running, first) = started.context("certificates")?;
+        self.certificates = Some(running);
+        // It is to show them.
+        self.admin = None;
+        if let Some(event) = first {
+            resources.put_into_service(event, &self.snapshots);
+        }
+        self.cx.outages.clear(Part::Certificates);
+        Ok(())
+    }
+
+    async fn stop_certificates(&mut self) {
+        if let Some(certificates) = self.certificates.take() {
+            // The Admin API shows them, and holds their store.
+            self.admin = None;
+            certificates.stop().await;
+        }
     }
 
     async fn start_admin(&mut self, predecessor: Predecessor) -> anyhow::Result<()> {

@@ -1,0 +1,143 @@
+//! Certificates that get and renew themselves, as a part of the process that may fail.
+//!
+//! They live in the store of the configuration. Where that comes from elsewhere (a file, documents), the
+//! store in the data folder is opened for them, and what it holds of them goes into service beside the
+//! rest.
+
+mod own_store;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tollhouse_acme::{
+    Answers, ChallengeKind, ExternalAccount, HttpsTransport, Keeper, Listing, PendingChallenge,
+    Settings, SystemClock,
+};
+use tollhouse_config::bootstrap::{Acme, AcmeChallenge};
+use tollhouse_model::secret::SecretText;
+use tollhouse_proxy::SnapshotCell;
+
+use self::own_store::OwnStore;
+use crate::context::ControlContext;
+use crate::feed::{Event, Feed};
+use crate::process::handover::Predecessor;
+
+/// Certificates that are kept. They are kept until [`RunningCertificates::stop`].
+pub struct RunningCertificates {
+    stop: watch::Sender<()>,
+    keeper: JoinHandle<()>,
+    listing: Listing,
+    own: Option<OwnStore>,
+}
+
+/// Whether the bootstrap file asks for any.
+pub fn are_asked_for(cx: &ControlContext) -> bool {
+    cx.bootstrap.acme.directory.is_some()
+}
+
+/// Starts to keep them. What the store has of them already comes with it, where the feed does not bring
+/// it.
+///
+/// # Errors
+/// The store or its keyring cannot be had; no authority's certificate would be trusted.
+pub async fn start(
+    cx: &ControlContext,
+    feed: &Feed,
+    snapshots: &Arc<SnapshotCell>,
+    predecessor: Predecessor,
+) -> anyhow::Result<(RunningCertificates, Option<Event>)> {
+    let acme = &cx.bootstrap.acme;
+    let settings = settings(acme).context("acme.directory is not set")?;
+    let transport = HttpsTransport::new(acme.ca.as_deref());
+    let transport = transport.map_err(|error| anyhow::anyhow!("acme.ca: {error}"))?;
+    let (store, keyring, own) = match feed.stored() {
+        Some((store, keyring)) => (store, keyring, None),
+        None => {
+            let (own, first) = OwnStore::open(cx, predecessor).await?;
+            (Arc::clone(&own.store), Arc::clone(&own.keyring), Some((own, first)))
+        }
+    };
+    let keeper = Keeper::new(tollhouse_acme::Parts {
+        settings,
+        store,
+        keyring,
+        prefix: cx.store_prefix().to_owned(),
+        node: cx.identity.id.clone(),
+        allows_lost_keys: cx.bootstrap.encryption.allow_lost_keys,
+        transport: Arc::new(transport),
+        clock: Arc::new(SystemClock),
+        metrics: Arc::clone(&cx.metrics),
+    });
+    let (stop, stopped) = watch::channel(());
+    let listing = keeper.listing();
+    let answers = Arc::new(DataPlane(Arc::clone(snapshots)));
+    let keeper = tokio::spawn(keeper.run(answers, stopped));
+    let (own, first) = own.unzip();
+    Ok((RunningCertificates { stop, keeper, listing, own }, first))
+}
+
+impl RunningCertificates {
+    /// How they stand.
+    pub fn listing(&self) -> Listing {
+        self.listing.clone()
+    }
+
+    /// Whether they are kept still.
+    pub fn is_alive(&self) -> bool {
+        !self.keeper.is_finished()
+    }
+
+    /// Certificates that have changed in a store of their own; never, where they have none. Dropping the
+    /// future loses nothing.
+    pub async fn next(&mut self) -> Event {
+        match &mut self.own {
+            Some(own) => own.next().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Lets go of the store. What is under way is gone on with by whoever comes next.
+    pub async fn stop(self) {
+        drop(self.stop);
+        // A panic of it has been reported; there is nothing to add here.
+        let _ = self.keeper.await;
+        if let Some(own) = self.own {
+            own.close().await;
+        }
+    }
+}
+
+/// The cores, which answer the authority.
+struct DataPlane(Arc<SnapshotCell>);
+
+impl Answers for DataPlane {
+    fn replace(&self, pending: &[PendingChallenge]) {
+        let http = pending.iter().filter(|it| it.kind == ChallengeKind::Http01);
+        let http = http.map(|it| (it.token.clone(), it.key_authorization.clone()));
+        self.0.challenges().replace_http(http);
+    }
+}
+
+/// What the bootstrap file asks for; `None` where it names no authority.
+fn settings(acme: &Acme) -> Option<Settings> {
+    let external_account = match (&acme.eab.key_id, &acme.eab.key) {
+        (Some(id), Some(key)) => {
+            Some(ExternalAccount { id: id.clone(), key: SecretText::new(key.expose()) })
+        }
+        _ => None,
+    };
+    Some(Settings {
+        directory: acme.directory.clone()?,
+        contact: acme.contact.clone(),
+        agrees: acme.agree,
+        external_account,
+        hosts: acme.hosts.clone(),
+        challenge: match acme.challenge {
+            AcmeChallenge::Http01 => ChallengeKind::Http01,
+            AcmeChallenge::TlsAlpn01 => ChallengeKind::TlsAlpn01,
+        },
+        profile: acme.profile.clone(),
+    })
+}

@@ -1,0 +1,64 @@
+//! The store in the data folder, opened for certificates alone, where the configuration comes from
+//! elsewhere. Other objects that lie in it, of times when the configuration came from there, stay there.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tollhouse_model::encryption::Keyring;
+use tollhouse_store::{Location, Options, Store};
+
+use crate::context::ControlContext;
+use crate::feed::stored::{Stored, StoredParts};
+use crate::feed::{Event, open_store};
+use crate::process::handover::Predecessor;
+use crate::secrets::sealed_store;
+
+/// See the module.
+pub(super) struct OwnStore {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) keyring: Arc<Keyring>,
+    events: mpsc::Receiver<Event>,
+    follower: JoinHandle<()>,
+}
+
+impl OwnStore {
+    /// Opens it, reads the certificates in it, and follows them from there.
+    pub(super) async fn open(
+        cx: &ControlContext,
+        predecessor: Predecessor,
+    ) -> anyhow::Result<(Self, Event)> {
+        let location = Location::Directory(cx.bootstrap.data_dir.clone());
+        let store = open_store(&location, &Options::default(), predecessor).await?;
+        let keyring = sealed_store::keyring_for(&cx.bootstrap, store.as_ref(), &cx.catalogue);
+        let keyring = Arc::new(keyring.await?);
+        let parts = StoredParts {
+            store: Arc::clone(&store),
+            catalogue: Arc::clone(&cx.catalogue),
+            keyring: Arc::clone(&keyring),
+            indexes: Arc::clone(cx.metrics_page.indexes()),
+            outages: Arc::clone(&cx.outages),
+        };
+        let folder = tollhouse_acme::objects_folder(cx.store_prefix());
+        let (stored, everything) = Stored::open_folder(parts, cx.store_prefix(), folder).await?;
+        // One at a time: what queues up meanwhile is taken together.
+        let (sender, events) = mpsc::channel(1);
+        let follower = tokio::spawn(stored.follow(sender));
+        Ok((Self { store, keyring, events, follower }, Event::Everything(everything)))
+    }
+
+    /// The next change; waits for it, for ever once the store is closed.
+    pub(super) async fn next(&mut self) -> Event {
+        match self.events.recv().await {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Lets go of the store, once the follower does not read it any more.
+    pub(super) async fn close(self) {
+        drop(self.events);
+        // A panic of the follower has been reported by it; there is nothing to add here.
+        let _ = self.follower.await;
+    }
+}

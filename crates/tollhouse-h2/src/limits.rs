@@ -16,9 +16,10 @@ pub struct Rate {
     pub per_second: u32,
 }
 
-/// What follows a frame that breaks the rules of one stream: a window update of 0 or beyond the
-/// maximum, PRIORITY of a wrong length or on itself, HEADERS or DATA behind END_STREAM. No honest peer
-/// sends them; whoever wants streams reset while their work goes on does (CVE-2025-8671).
+/// What follows a frame that breaks the rules of one stream: a window update of 0, PRIORITY of a wrong
+/// length or on itself, HEADERS or DATA behind END_STREAM. No honest peer sends them; whoever wants
+/// streams reset while their work goes on does (CVE-2025-8671). A window beyond its maximum always
+/// resets the stream, as RFC 9113 §6.9.1 demands, and counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultScope {
     /// The connection ends (RFC 9113 §5.4.1 allows it).

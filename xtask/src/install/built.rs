@@ -1,4 +1,4 @@
-//! Clients of the registry that no distribution packages: they are built from source, in pinned
+//! Clients of the registry and tools that no distribution packages: they are built from source, in pinned
 //! versions, below the target folder, with caches of their own, so that nothing of the system changes.
 //!
 //! What is built already stays; the compilers look for themselves whether anything is stale.
@@ -11,9 +11,30 @@ use std::process::Command;
 /// Versions of Polaris' SDK for Go: two that are in wide use, which need different answers, and the
 /// newest.
 const GO_SDK_VERSIONS: [&str; 3] = ["v1.6.1", "v1.7.0", "v1.7.1"];
-/// ghz, whose configuration files Polaris published with its figures.
-const GHZ_MODULE: &str = "github.com/bojand/ghz/cmd/ghz";
-const GHZ_VERSION: &str = "v0.120.0";
+
+/// A program that Go installs from its module.
+struct GoTool {
+    name: &'static str,
+    module: &'static str,
+    version: &'static str,
+    reason: &'static str,
+}
+
+const GO_TOOLS: &[GoTool] = &[
+    GoTool {
+        name: "ghz",
+        module: "github.com/bojand/ghz/cmd/ghz",
+        version: "v0.120.0",
+        reason: "the load tool of Polaris' published figures, whose configuration files are read",
+    },
+    GoTool {
+        name: "h2spec",
+        module: "github.com/summerwind/h2spec/cmd/h2spec",
+        // Later ones cannot be had through the module proxy.
+        version: "v2.2.1+incompatible",
+        reason: "a suite of conformance for HTTP/2",
+    },
+];
 
 /// Where the sources of clients lie in the tree.
 const SOURCES: &str = "crates/tollhouse/tests/interop";
@@ -35,7 +56,9 @@ pub(super) fn prepare(missing: &mut Vec<String>) -> Result<PathBuf> {
         for version in GO_SDK_VERSIONS {
             built(&go_client(version), build_go_client(&place, version));
         }
-        built("ghz", install_ghz(&place));
+        for tool in GO_TOOLS {
+            built(tool.name, install_go_tool(&place, tool));
+        }
     }
     Ok(place.programs())
 }
@@ -99,17 +122,18 @@ fn go_manifest(manifest: &str, version: &str) -> Result<String> {
     Ok(format!("{head}require github.com/polarismesh/polaris-go {version}\n"))
 }
 
-/// Installs ghz unless this version is there.
-fn install_ghz(place: &Place) -> Result<()> {
-    let stamp = place.root.join("ghz.version");
-    let is_there = std::fs::read_to_string(&stamp).is_ok_and(|version| version == GHZ_VERSION);
-    if is_there && place.has("ghz") {
+/// Installs a tool unless this version of it is there.
+fn install_go_tool(place: &Place, tool: &GoTool) -> Result<()> {
+    let GoTool { name, module, version, reason } = tool;
+    let stamp = place.root.join(format!("{name}.version"));
+    let is_there = std::fs::read_to_string(&stamp).is_ok_and(|found| found == *version);
+    if is_there && place.has(name) {
         return Ok(());
     }
-    println!("ghz: installing {GHZ_VERSION}; the load tool of Polaris' published figures");
-    let module = format!("{GHZ_MODULE}@{GHZ_VERSION}");
+    println!("{name}: installing {version}; {reason}");
+    let module = format!("{module}@{version}");
     shell::capture(&mut place.go(&place.root, &["install", &module]))?;
-    std::fs::write(stamp, GHZ_VERSION)?;
+    std::fs::write(stamp, version)?;
     Ok(())
 }
 

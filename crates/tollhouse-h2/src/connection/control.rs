@@ -15,19 +15,24 @@ impl Connection {
         self.limits.faults == FaultScope::Connection
     }
 
-    /// A fault of one stream: the connection ends, or the stream, or it is counted only where the
-    /// stream has ended or never began.
+    /// A fault of one stream: the connection ends, or the stream; a stream that has not begun cannot
+    /// be reset (RFC 9113 §5.1).
     fn fault(&mut self, number: u32, code: ErrorCode, reason: &'static str) -> Taken {
-        if self.fails_on_faults() {
+        if self.fails_on_faults() || self.is_idle(number) {
             return Err(ConnectionError::new(code, reason));
         }
+        self.fault_of_stream(number, code)
+    }
+
+    /// One that ends the stream wherever it is held, and never the connection but by their number.
+    fn fault_of_stream(&mut self, number: u32, code: ErrorCode) -> Taken {
         let open = self
             .streams
             .find(number)
             .filter(|id| self.streams.get(*id).is_some_and(|stream| stream.reset == Reset::None));
         match open {
             Some(id) => self.reset_held(id, code).map(Some),
-            None => self.take_reset_token().map(|()| None),
+            None => self.write_caused_reset(number, code).map(|()| None),
         }
     }
 
@@ -202,8 +207,8 @@ impl Connection {
             return self.fault(id.number(), ErrorCode::PROTOCOL_ERROR, "WINDOW_UPDATE of 0");
         }
         let Some(window) = stream.send_window.checked_add(increment) else {
-            let reason = "a stream's window is larger than any may be";
-            return self.fault(id.number(), ErrorCode::FLOW_CONTROL_ERROR, reason);
+            // The one fault of its kind for which RST_STREAM is demanded (RFC 9113 §6.9.1).
+            return self.fault_of_stream(id.number(), ErrorCode::FLOW_CONTROL_ERROR);
         };
         stream.send_window = window;
         if stream.waiting == Waiting::ForWindow && window > 0 {

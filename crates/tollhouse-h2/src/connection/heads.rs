@@ -355,7 +355,12 @@ impl Connection {
         self.write_caused_reset(number, code)
     }
 
-    fn write_caused_reset(&mut self, number: u32, code: ErrorCode) -> Result<(), ConnectionError> {
+    /// Writes a reset that the peer caused, and counts it as one of its own.
+    pub(super) fn write_caused_reset(
+        &mut self,
+        number: u32,
+        code: ErrorCode,
+    ) -> Result<(), ConnectionError> {
         self.counters.resets_caused += 1;
         self.count_control()?;
         frame::write_reset(&mut self.output.bytes, number, code);

@@ -201,7 +201,11 @@ fn faults_of_a_stream_reset_it_where_that_is_configured() {
     check(vec![
         ("update of 0", start().post(1, &[]).window_update(1, 0), PE),
         ("update of 0 of all", start().window_update(0, 0), PE),
-        ("overflow", start().post(1, &[]).window_update(1, 0x7fff_ffff), FCE),
+        (
+            "overflow",
+            start().post(1, &[]).window_update(1, 0x7fff_ffff),
+            stream(ErrorCode::FLOW_CONTROL_ERROR),
+        ),
         ("overflow of all", start().window_update(0, 0x7fff_ffff), FCE),
         ("on itself", start().frame(kind::PRIORITY, 0, 1, &itself), PE),
         ("a head on itself", start().head(1, flag::PRIORITY, &itself), PE),

@@ -6,3 +6,5 @@ mod bounds;
 mod conformance;
 mod flow;
 mod peer;
+mod socket;
+mod suites;

@@ -4,7 +4,9 @@
 
 mod bounds;
 mod conformance;
+mod downgrade;
 mod flow;
+mod interop;
 mod peer;
 mod socket;
 mod suites;

@@ -9,6 +9,7 @@ mod admin;
 mod backoff;
 pub mod banner;
 pub mod batches;
+mod certificate_ends;
 pub mod certificates;
 mod configuration;
 mod context;

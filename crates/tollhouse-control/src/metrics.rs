@@ -22,6 +22,7 @@ use tollhouse_telemetry::apisix::{
 };
 use tollhouse_upstream::HealthSupervisor;
 
+use crate::certificate_ends::CertificateEnds;
 use crate::plugins::APISIX_VERSION;
 use crate::registry::metrics::RegistrySlot;
 
@@ -37,6 +38,7 @@ pub struct MetricsPage {
     queues: Arc<Queues>,
     indexes: Arc<ModifyIndexes>,
     registry: Arc<RegistrySlot>,
+    certificates: Arc<CertificateEnds>,
     hostname: Arc<str>,
 }
 
@@ -63,6 +65,7 @@ impl MetricsPage {
             queues: Arc::clone(&services.queues),
             indexes: Arc::default(),
             registry: Arc::default(),
+            certificates: Arc::default(),
             hostname,
         }
     }
@@ -70,6 +73,11 @@ impl MetricsPage {
     /// Where the service registry is to be put, once it runs.
     pub fn registry(&self) -> &RegistrySlot {
         &self.registry
+    }
+
+    /// Where the ends of certificates are to be noted.
+    pub fn certificates(&self) -> &Arc<CertificateEnds> {
+        &self.certificates
     }
 
     /// Where the revisions of objects are to be noted.
@@ -95,7 +103,7 @@ impl MetricsPage {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let rest = self.traffic.page(&self.facts(), now.as_secs());
         self.metrics.process().metric_series_folded.raise_to(self.traffic.folded());
-        (self.metrics.render() + &self.registry.page(), rest)
+        (self.metrics.render() + &self.certificates.page() + &self.registry.page(), rest)
     }
 
     fn facts(&self) -> ProcessFacts<'_> {

@@ -87,6 +87,10 @@ impl Process {
         let mut inheritance = handover::inherit(&bootstrap.data_dir, predecessor)?;
         let descriptors = Descriptors::share(settings::descriptors::raise(), bootstrap);
         let mut settings = settings::data_plane(bootstrap);
+        if bootstrap.tls.session_tickets {
+            let keys = handover::ticket_keys(inheritance.as_ref())?;
+            settings.tls.terms.tickets = Some(keys);
+        }
         let fewer_clients = descriptors.lower(&mut settings.limits);
         let cx = ControlContext::new(bootstrap, &settings.limits.memory, descriptors)?;
         let registry = start_registry(&cx, predecessor).await?;
@@ -95,7 +99,7 @@ impl Process {
         let access_log = settings::access_log(bootstrap, &cx.metrics)?;
         let workers = settings::worker_count(bootstrap.workers);
         let entrances = cores::listen(bootstrap, workers, inheritance.as_mut())?;
-        let spares = Spares::duplicate(&entrances)?;
+        let spares = Spares::duplicate(&entrances, settings.tls.terms.tickets.clone())?;
         let start = StartFacts {
             data_plane: entrances.iter().map(|it| (it.address(), it.transport)).collect(),
             workers,
@@ -126,6 +130,7 @@ impl Process {
         let successors = handover::await_successors(&bootstrap.data_dir, &spares);
         let side = listeners::start_all(&cx, &introspection, predecessor).await?;
         cx.drivers.start();
+        tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
         Ok(Self {
             cores,
             snapshots,

@@ -19,6 +19,7 @@ use tollhouse_telemetry::Metrics;
 pub use self::drivers::Drivers;
 pub use self::known_objects::KnownObjects;
 
+use crate::certificate_ends::CertificateEnds;
 use crate::configuration::{Configuration, ObjectSource, Status};
 use crate::context::ControlContext;
 use crate::feed::{Event, Reading};
@@ -44,6 +45,8 @@ pub struct Resources {
     in_service: InService,
     /// The objects of the store.
     known: KnownObjects,
+    /// When certificates end, and the compiler's version of that.
+    certificates: (Arc<CertificateEnds>, u64),
 }
 
 /// The snapshot in service, in numbers.
@@ -77,6 +80,7 @@ impl Resources {
             refused: Problems::new(),
             in_service: InService::default(),
             known: KnownObjects::default(),
+            certificates: (Arc::clone(cx.metrics_page.certificates()), 0),
         }
     }
 
@@ -209,6 +213,11 @@ impl Resources {
 
     /// Brings metrics and control API up to date with a new snapshot.
     fn report(&mut self, snapshot: &Snapshot) {
+        let version = self.compiler.certificates_version();
+        if std::mem::replace(&mut self.certificates.1, version) != version {
+            let ends = self.compiler.certificate_ends();
+            self.certificates.0.set(ends.map(|(id, end)| (id.as_str(), end)));
+        }
         self.in_service = InService { revision: snapshot.revision, routes: snapshot.router.len() };
         self.update_status();
         let process = self.metrics.process();

@@ -4,7 +4,7 @@
 //! `certificate/key.rs`.
 //! Whether anybody trusts a certificate is for those who connect.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -13,6 +13,9 @@ use webpki::EndEntityCert;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 mod key;
+mod shown;
+
+pub use shown::ShownCertificate;
 
 /// Certificates in one text, at most: TLS libraries follow no longer chains, and a bundle of all
 /// public authorities has some 150.
@@ -30,6 +33,8 @@ pub struct CertificateFacts {
     pub not_after_unix_s: i64,
     /// Certificates between it and the root, as given with it.
     pub intermediates: usize,
+    /// The place of the first certificate that the one behind it has not signed, from 1.
+    pub misplaced: Option<usize>,
 }
 
 /// Whether a certificate is in date.
@@ -44,6 +49,20 @@ pub enum Validity {
 }
 
 impl CertificateFacts {
+    /// Whether it stands for `name`, which is lower-cased: whole, or `*.` before a rest.
+    pub fn covers(&self, name: &str) -> bool {
+        let parent = name.split_once('.').map(|(_, parent)| parent);
+        self.subject_names.iter().any(|subject| {
+            let subject = subject.to_ascii_lowercase();
+            subject == name || subject.strip_prefix("*.").is_some_and(|rest| Some(rest) == parent)
+        })
+    }
+
+    /// Whether it ends within `time` from `now`.
+    pub fn ends_within(&self, now: SystemTime, time: Duration) -> bool {
+        self.validity(now + time) == Validity::Expired
+    }
+
     /// Whether it is in date at `now`.
     pub fn validity(&self, now: SystemTime) -> Validity {
         let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -161,7 +180,15 @@ fn facts(chain: &[CertificateDer<'_>]) -> Result<CertificateFacts, CertificateEr
     let own = &chain[0];
     let fields = parse_fields(own)?;
     let validity = fields.validity();
+    let mut misplaced = None;
+    for (place, (one, next)) in chain.iter().zip(&chain[1..]).enumerate() {
+        let (one, next) = (parse_fields(one)?, parse_fields(next)?);
+        if one.issuer().as_raw() != next.subject().as_raw() {
+            misplaced = misplaced.or(Some(place + 1));
+        }
+    }
     Ok(CertificateFacts {
+        misplaced,
         subject_names: parse(own)?.valid_dns_names().map(str::to_owned).collect(),
         not_before_unix_s: validity.not_before.timestamp(),
         not_after_unix_s: validity.not_after.timestamp(),

@@ -2,7 +2,8 @@
 //!
 //! The successor connects to the file and says what it wants; the old process lets go of nothing
 //! before it has understood that and knows whom it talks to. Then come descriptors (`SCM_RIGHTS`,
-//! in as many messages as they need). While the successor starts it says every few seconds that it
+//! in as many messages as they need), and what else the old process has to leave, in a few bytes that this
+//! file does not understand. While the successor starts it says every few seconds that it
 //! lives; once it serves it says so, and is asked to go on; only then does the old process stop
 //! accepting. Since both hold the same sockets, connections waiting in their queues are lost at no
 //! moment.
@@ -28,8 +29,11 @@ const SOCKETS_PER_MESSAGE: usize = 253;
 /// Sockets that a successor takes at most: more than any machine has cores times addresses.
 const SOCKETS_MAX: u32 = 65_536;
 
+/// Bytes that come along with the sockets at most: keys, of which there are few.
+const LEGACY_BYTES_MAX: u32 = 4_096;
+
 /// What a successor says first: the protocol with its version, and that it wants to take over.
-const GREETING: &[u8; 10] = b"tollhouse1";
+const GREETING: &[u8; 10] = b"tollhouse2";
 
 /// How long the greeting may take; it is sent with the connection.
 const GREETING_TIME: Duration = Duration::from_secs(2);
@@ -101,11 +105,11 @@ impl Successor {
         Ok(Self(stream))
     }
 
-    /// Sends the sockets.
+    /// Sends the sockets, and `legacy` behind them.
     ///
     /// # Errors
     /// When there are none, or the successor is gone; the caller keeps serving.
-    pub fn give(&mut self, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub fn give(&mut self, sockets: &[BorrowedFd<'_>], legacy: &[u8]) -> io::Result<()> {
         let count = u32::try_from(sockets.len()).unwrap_or(u32::MAX);
         if count == 0 || count > SOCKETS_MAX {
             return Err(io::Error::other("too many or no sockets to hand over"));
@@ -121,7 +125,12 @@ impl Successor {
             }
             sendmsg(self.0.as_fd(), &[IoSlice::new(b"T")], &mut control, SendFlags::NOSIGNAL)?;
         }
-        Ok(())
+        let length = u32::try_from(legacy.len()).unwrap_or(u32::MAX);
+        if length > LEGACY_BYTES_MAX {
+            return Err(io::Error::other("too much to leave to a successor"));
+        }
+        self.0.write_all(&length.to_be_bytes())?;
+        self.0.write_all(legacy)
     }
 
     /// Waits until the successor serves, for as long as it lives, and informs it that this process
@@ -161,6 +170,8 @@ pub struct Inheritance {
     predecessor: UnixStream,
     /// The sockets received, listening and non-blocking.
     pub sockets: Vec<TcpListener>,
+    /// What else the predecessor has left.
+    pub legacy: Vec<u8>,
     /// Ends the pulse with the inheritance.
     pulse: Sender<()>,
 }
@@ -196,8 +207,16 @@ impl Inheritance {
             }
             sockets.extend(more);
         }
+        let mut length = [0; 4];
+        predecessor.read_exact(&mut length)?;
+        let length = u32::from_be_bytes(length);
+        if length > LEGACY_BYTES_MAX {
+            return Err(io::Error::other("the running process speaks another protocol"));
+        }
+        let mut legacy = vec![0; length as usize];
+        predecessor.read_exact(&mut legacy)?;
         let pulse = start_pulse(predecessor.try_clone()?)?;
-        Ok(Inheritance { predecessor, sockets, pulse })
+        Ok(Inheritance { predecessor, sockets, legacy, pulse })
     }
 
     /// Takes the sockets that are bound to `address` out of the inheritance.
@@ -294,7 +313,7 @@ mod tests {
     fn give_all(stream: UnixStream, sockets: &[TcpListener]) -> Successor {
         let mut successor = Successor::greet(stream).expect("it says what it wants");
         let descriptors: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
-        successor.give(&descriptors).expect("the successor takes them");
+        successor.give(&descriptors, b"legacy").expect("the successor takes them");
         successor
     }
 
@@ -307,6 +326,7 @@ mod tests {
         });
         let mut inheritance = Inheritance::receive(&path).expect("sockets arrive");
         let sockets = inheritance.take(address);
+        assert_eq!(inheritance.legacy, b"legacy");
         inheritance.confirm().expect("the old process leaves");
         old.join().expect("the old side ends well");
         sockets[0].set_nonblocking(false).expect("a socket");

@@ -87,6 +87,7 @@ pub struct Compiler {
     /// How hosts are served over TLS where their objects do not say.
     tls: ServerTerms,
     hosts: Hosts,
+    certificates_version: u64,
     problems: BTreeMap<(Kind, Id), Problems>,
     problems_version: u64,
     body_variables: BodyVariables,
@@ -113,6 +114,7 @@ impl Compiler {
             upstreams: Upstreams::new(resolver, settings),
             tls: settings.tls.terms.clone(),
             hosts: Hosts::default(),
+            certificates_version: 0,
             problems: BTreeMap::new(),
             problems_version: 0,
             body_variables: BodyVariables::default(),
@@ -160,6 +162,17 @@ impl Compiler {
     /// Every quarantined or only partly effective object, with what is wrong.
     pub fn problems(&self) -> impl Iterator<Item = (&(Kind, Id), &Problems)> {
         self.problems.iter()
+    }
+
+    /// When the certificates that clients are shown end: the id of each object, and the last second in
+    /// Unix time.
+    pub fn certificate_ends(&self) -> impl Iterator<Item = (&Id, i64)> {
+        self.hosts.ends()
+    }
+
+    /// Rises when an object of certificates changes.
+    pub fn certificates_version(&self) -> u64 {
+        self.certificates_version
     }
 
     /// The global rules, in the order of their ids.

@@ -18,6 +18,7 @@ use crate::worker::Worker;
 pub(crate) mod held_body;
 pub(crate) mod record;
 pub(crate) mod state;
+mod tls_variables;
 mod variables;
 
 pub(crate) struct Exchange<'e> {

@@ -168,6 +168,26 @@ pub const BUILD_INFO: Metric = Metric {
     label: Some("version,profile,arch"),
 };
 
+/// When certificates end.
+pub const CERTIFICATE_EXPIRY: Metric = Metric {
+    name: "tollhouse_certificate_expiry_seconds",
+    help: "When the certificate of an ssl object ends, in seconds since 1970; of several, the first.",
+    kind: "gauge",
+    label: Some("ssl"),
+};
+
+/// The lines about certificates: the id of each object, and its end.
+pub fn render_certificates<'a>(ends: impl Iterator<Item = (&'a str, i64)>) -> String {
+    let Metric { name, help, kind, .. } = CERTIFICATE_EXPIRY;
+    let mut text = String::new();
+    prometheus::heading(name, help, kind, &mut text);
+    for (id, end) in ends {
+        // Ids are letters, digits and marks that need no escape.
+        text.push_str(&format!("{name}{{ssl=\"{id}\"}} {end}\n"));
+    }
+    text
+}
+
 /// Appends the build that runs.
 pub(crate) fn render_build_info(text: &mut String) {
     let Metric { name, help, kind, .. } = BUILD_INFO;
@@ -182,7 +202,7 @@ pub(crate) fn render_build_info(text: &mut String) {
 
 /// Every metric, in the order of the page.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
-    let process = ProcessMetrics::METRICS.iter().chain([&BUILD_INFO]);
+    let process = ProcessMetrics::METRICS.iter().chain([&BUILD_INFO, &CERTIFICATE_EXPIRY]);
     CoreMetrics::METRICS.iter().chain(process).chain(registry::METRICS)
 }
 

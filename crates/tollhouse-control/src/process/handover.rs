@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::Context;
 use tokio::sync::{mpsc, oneshot};
 use tollhouse_net::handover;
+use tollhouse_net::server_tls::tickets::TicketKeys;
 
 use super::cores::Entrance;
 
@@ -28,6 +29,8 @@ fn path(data_dir: &Path) -> PathBuf {
 #[derive(Debug, Clone, Default)]
 pub struct Spares {
     sockets: Arc<Mutex<Vec<Arc<TcpListener>>>>,
+    /// The keys of clients' tickets, which go on to a successor.
+    tickets: Option<Arc<TicketKeys>>,
 }
 
 impl Spares {
@@ -35,11 +38,14 @@ impl Spares {
     ///
     /// # Errors
     /// When the process is out of descriptors.
-    pub fn duplicate(entrances: &[Entrance]) -> std::io::Result<Self> {
+    pub fn duplicate(
+        entrances: &[Entrance],
+        tickets: Option<Arc<TicketKeys>>,
+    ) -> std::io::Result<Self> {
         let sockets = entrances.iter().flat_map(|entrance| &entrance.listeners.sockets);
         let spares: std::io::Result<Vec<_>> =
             sockets.map(|socket| socket.try_clone().map(Arc::new)).collect();
-        Ok(Self { sockets: Arc::new(Mutex::new(spares?)) })
+        Ok(Self { sockets: Arc::new(Mutex::new(spares?)), tickets })
     }
 
     /// Lets go of all of them; a successor that is being served keeps its own.
@@ -75,6 +81,17 @@ pub fn inherit(
     handover::Inheritance::receive(&path(data_dir)).map(Some).with_context(|| {
         format!("no running tollhouse answers in {}; start without --upgrade", data_dir.display())
     })
+}
+
+/// The keys of clients' tickets: those of a predecessor, so that clients come back to this process as
+/// they would have come back to that one, or fresh ones.
+///
+/// # Errors
+/// The system has no randomness to give.
+pub fn ticket_keys(inheritance: Option<&handover::Inheritance>) -> anyhow::Result<Arc<TicketKeys>> {
+    let inherited = inheritance.and_then(|from| TicketKeys::import(&from.legacy));
+    let keys = inherited.map_or_else(TicketKeys::new, Ok);
+    Ok(Arc::new(keys.context("no keys can be made for the tickets of TLS clients")?))
 }
 
 /// Offers the listening sockets to whoever is started with the same folder.
@@ -141,7 +158,8 @@ fn hand_over(
     let _ = released.blocking_recv();
     let sockets = spares.lock().clone();
     let descriptors: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
-    let given = successor.give(&descriptors).and_then(|()| successor.await_serving());
+    let legacy = spares.tickets.as_deref().map(TicketKeys::export).unwrap_or_default();
+    let given = successor.give(&descriptors, &legacy).and_then(|()| successor.await_serving());
     let (event, turn) = match given {
         Ok(()) => (Succession::Done, Turn::Over),
         Err(error) => {

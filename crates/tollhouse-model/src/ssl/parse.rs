@@ -1,6 +1,6 @@
 //! Reads an SSL object from a document, by the schema of APISIX's Admin API.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -34,6 +34,9 @@ const FIELDS: [&str; 16] = [
 /// Further pairs beside the first, at most: there are only so many types of keys, and each costs
 /// a signature's worth of work to check.
 const FURTHER_PAIRS_MAX: usize = 16;
+
+/// So long before its end a certificate is spoken of: automatic renewal has had two weeks to work.
+pub(crate) const RENEWAL_TIME: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// Certificates between a client's own and the root, at most: what TLS libraries follow.
 const DEPTH_MAX: i64 = 100;
@@ -69,10 +72,14 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields, now: SystemTime) -> Op
     });
     let kind = kind.unwrap_or(SslKind::Server);
     check_together(reader, fields, kind);
-    let certificates = read_pairs(reader, fields, now);
+    let mut facts = Vec::new();
+    let certificates = read_pairs(reader, fields, now, &mut facts);
     let sni = reader
         .optional(fields, "sni", |reader, value| reader.host(value).map(str::to_ascii_lowercase));
     let snis = reader.optional(fields, "snis", read_snis);
+    if kind == SslKind::Server {
+        check_names(reader, &facts, snis.as_deref().unwrap_or(sni.as_slice()));
+    }
     let client = reader.optional(fields, "client", |reader, value| read_client(reader, value));
     let protocols = reader.optional(fields, "ssl_protocols", read_protocols);
     let enabled = reader.optional(fields, "status", read_status).unwrap_or(true);
@@ -111,6 +118,7 @@ fn read_pairs(
     reader: &mut Reader<'_>,
     fields: &Fields,
     now: SystemTime,
+    facts: &mut Vec<CertificateFacts>,
 ) -> Option<Vec<CertificatePair>> {
     let cert = reader.optional(fields, "cert", read_cert);
     let key = reader.optional(fields, "key", read_key);
@@ -128,13 +136,13 @@ fn read_pairs(
     }
     let first = cert.zip(key).map(|(cert, key)| CertificatePair { cert, key });
     if let Some(pair) = &first {
-        check_pair(reader, pair, "cert", "", now);
+        facts.extend(check_pair(reader, pair, "cert", "", now));
     }
     let further = certs.unwrap_or_default().into_iter().zip(keys.unwrap_or_default());
     let further: Vec<_> = further.map(|(cert, key)| CertificatePair { cert, key }).collect();
     for (index, pair) in further.iter().enumerate() {
         let prefix = format!("failed to handle cert-key pair[{}]: ", index + 1);
-        check_pair(reader, pair, &format!("certs[{index}]"), &prefix, now);
+        facts.extend(check_pair(reader, pair, &format!("certs[{index}]"), &prefix, now));
     }
     Some(std::iter::once(first?).chain(further).collect())
 }
@@ -147,37 +155,69 @@ fn check_pair(
     field: &str,
     prefix: &str,
     now: SystemTime,
-) {
+) -> Option<CertificateFacts> {
     let (cert, key) = (pair.cert.as_str(), pair.key.expose());
     let (path, problems) = reader.parts();
     let path = format!("{path}.{field}");
     let facts = match (is_reference(cert), is_reference(key)) {
-        (true, true) => return,
+        (true, true) => return None,
         (true, false) => certificate::check_key(key).map(|()| None),
         (false, true) => certificate::check_chain(cert).map(Some),
         (false, false) => certificate::check_pair(cert, key).map(Some),
     };
     match facts {
         Ok(facts) => {
-            let warning = facts.and_then(|facts| out_of_date(&facts, &path, now));
-            problems.extend(warning.into_iter().collect());
+            let warnings = facts.iter().flat_map(|facts| {
+                out_of_date(facts, &path, now).into_iter().chain(out_of_order(facts, &path))
+            });
+            problems.extend(warnings.collect());
+            facts
         }
         Err(error) => {
             let hint = hint(&error);
             problems.push(Problem::error(path, format!("{prefix}{error}")).with_hint(hint));
+            None
         }
     }
 }
 
+/// Warns of names that none of the certificates stands for. What is shown to those who ask for anything
+/// is not expected to.
+fn check_names(reader: &mut Reader<'_>, facts: &[CertificateFacts], snis: &[String]) {
+    let uncovered = |name: &&String| {
+        *name != "*" && !facts.is_empty() && !facts.iter().any(|facts| facts.covers(name))
+    };
+    let (path, problems) = reader.parts();
+    for name in snis.iter().filter(uncovered) {
+        let reason = format!("the certificate does not cover {name}");
+        let problem = Problem::warning(format!("{path}.snis"), reason).with_value(&json!(name));
+        problems.push(problem.with_hint("clients that verify it will refuse the connection"));
+    }
+}
+
+fn out_of_order(facts: &CertificateFacts, path: &str) -> Option<Problem> {
+    let place = facts.misplaced?;
+    let reason =
+        format!("the certificate {} of the chain has not signed that before it", place + 1);
+    let hint = "put the host's own certificate first, and behind each the one that has signed it";
+    Some(Problem::warning(path, reason).with_hint(hint))
+}
+
 fn out_of_date(facts: &CertificateFacts, path: &str, now: SystemTime) -> Option<Problem> {
     let reason = match facts.validity(now) {
+        Validity::Valid if facts.ends_within(now, RENEWAL_TIME) => {
+            format!("ends on {}", format_date(facts.not_after_unix_s))
+        }
         Validity::Valid => return None,
         Validity::NotYet => {
             format!("not valid before {}", format_date(facts.not_before_unix_s))
         }
         Validity::Expired => format!("expired on {}", format_date(facts.not_after_unix_s)),
     };
-    let hint = "clients that verify it will refuse the connection";
+    let hint = match facts.validity(now) {
+        Validity::Valid => "renew it before that",
+        Validity::NotYet | Validity::Expired => "clients that verify it will refuse the connection",
+    };
     Some(Problem::warning(path, reason).with_hint(hint))
 }
 

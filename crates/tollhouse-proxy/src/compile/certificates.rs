@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde_json::json;
+use tollhouse_model::certificate::check_chain;
 use tollhouse_model::expr::Expr;
 use tollhouse_model::ssl::{ClientVerification, Ssl, SslKind, TlsVersion};
 use tollhouse_model::{Id, Problem, Problems};
@@ -30,6 +31,8 @@ struct Compiled {
     /// The names that it serves; none where it is off, or for the way to nodes.
     names: Vec<String>,
     host: Option<Arc<TlsHost>>,
+    /// The last second of the certificate that ends first, in Unix time.
+    not_after_unix_s: i64,
 }
 
 impl Hosts {
@@ -42,12 +45,16 @@ impl Hosts {
     ) -> Result<(), HostError> {
         let serves = ssl.enabled && ssl.kind == SslKind::Server;
         let host = if serves { Some(Arc::new(host(&ssl, terms)?)) } else { None };
+        let ends = ssl.certificates.iter().filter_map(|pair| check_chain(&pair.cert).ok());
+        let ends = ends.map(|facts| facts.not_after_unix_s);
+        let not_after_unix_s = ends.min().unwrap_or(i64::MAX);
         self.take_out(&ssl.id, certificates);
         let names = if serves { ssl.snis } else { Vec::new() };
         for name in &names {
             self.owners.entry(name.clone()).or_default().insert(ssl.id.clone());
         }
-        self.objects.insert(ssl.id, Compiled { names: names.clone(), host });
+        let compiled = Compiled { names: names.clone(), host, not_after_unix_s };
+        self.objects.insert(ssl.id, compiled);
         names.iter().for_each(|name| self.publish(name, certificates));
         Ok(())
     }
@@ -55,6 +62,12 @@ impl Hosts {
     /// Forgets the object `id`.
     pub(super) fn remove(&mut self, id: &Id, certificates: &mut Certificates) {
         self.take_out(id, certificates);
+    }
+
+    /// When the certificates that clients are shown end: the object's id, and the Unix time.
+    pub(super) fn ends(&self) -> impl Iterator<Item = (&Id, i64)> {
+        let serving = self.objects.iter().filter(|(_, compiled)| compiled.host.is_some());
+        serving.map(|(id, compiled)| (id, compiled.not_after_unix_s))
     }
 
     /// Warns of names that another object serves already.

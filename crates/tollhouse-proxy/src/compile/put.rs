@@ -234,6 +234,7 @@ impl Compiler {
         problems.extend(found);
         let Some(ssl) = ssl else { return problems };
         self.hosts.warn_of_shared_names(&ssl, path, &mut problems);
+        self.certificates_version += 1;
         if let Err(error) = self.hosts.set(ssl, &self.tls, &mut self.snapshot.certificates) {
             let hint = "what was in service before, if anything, goes on";
             problems.push(Problem::error(path, error.to_string()).with_hint(hint));
@@ -364,7 +365,10 @@ impl Compiler {
                 self.consumer_groups.remove(id);
                 self.snapshot.consumers.set_group(id.as_str(), None);
             }
-            Kind::Ssl => self.hosts.remove(id, &mut self.snapshot.certificates),
+            Kind::Ssl => {
+                self.certificates_version += 1;
+                self.hosts.remove(id, &mut self.snapshot.certificates);
+            }
             Kind::PluginMetadata => {
                 self.plugins.set_metadata(id.as_str(), None);
                 touched.metadata.push(id.clone());

@@ -7,7 +7,7 @@ use tollhouse_http::Version;
 use tollhouse_model::body::{Operation, is_graphql_name};
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
 
-use super::Exchange;
+use super::{Exchange, tls_variables};
 use crate::head::text::{AddressText, write_socket_address};
 use crate::snapshot::Reference;
 
@@ -85,6 +85,7 @@ impl Exchange<'_> {
         self.named_by_progress(name)
             .or_else(|| self.named_by_route(name))
             .or_else(|| self.named_by_head(name))
+            .or_else(|| self.named_by_tls(name))
     }
 
     /// How the exchange has gone so far, on which connection, and who asks.
@@ -132,6 +133,14 @@ impl Exchange<'_> {
             }
             "server_name" => Some(Cow::Borrowed(b"_")),
             _ => None,
+        }
+    }
+
+    /// What TLS says of the connection and of the client's certificate.
+    fn named_by_tls(&self, name: &str) -> Value<'_> {
+        match name {
+            "https" => Some(Cow::Borrowed(if self.client.is_encrypted() { b"on" } else { b"" })),
+            _ => tls_variables::named(self.client, name.strip_prefix("ssl_")?),
         }
     }
 

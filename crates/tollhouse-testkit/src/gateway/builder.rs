@@ -52,6 +52,9 @@ impl GatewayBuilder {
         let mut builder = Self::new(gateway.program.clone());
         builder.folder = gateway.folder.clone();
         builder.data_plane = gateway.address().to_string();
+        if let Some(address) = gateway.tls {
+            builder = builder.set("listen.https", &address.to_string());
+        }
         builder.has_resources = gateway.admin.is_none();
         builder
     }

@@ -13,7 +13,7 @@ use tollhouse_testkit::{Gateway, Origin};
 use crate::support::{gateway, upstream};
 
 /// What a successor says first.
-const GREETING: &str = "tollhouse1";
+const GREETING: &str = "tollhouse2";
 
 fn with_store(origin: &Origin) -> Gateway {
     let gateway =

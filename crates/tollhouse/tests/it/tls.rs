@@ -380,3 +380,15 @@ fn an_object_of_the_admin_api_serves_without_a_restart() {
         _ => None,
     });
 }
+
+#[test]
+fn the_end_of_a_certificate_is_on_the_page_of_metrics() {
+    let authority = Authority::new("root");
+    let pair = authority.server(&["a.test"]);
+    let origin = Origin::named("hello");
+    let gateway = start(&origin, &[ssl("one", &["a.test"], &pair)]);
+    let end = || gateway.metric("tollhouse_certificate_expiry_seconds{ssl=\"one\"}");
+    assert!(end() > 1_800_000_000.0, "{}", end());
+    gateway.reload(&resources(&origin, &[]));
+    wait_for("the certificate to go", || (end() == 0.0).then_some(()));
+}

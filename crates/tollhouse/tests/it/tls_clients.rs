@@ -1,5 +1,6 @@
 //! Certificates of clients: who is let in, who is refused and how.
 
+use rustls::HandshakeKind;
 use serde_json::{Value, json};
 use tollhouse_testkit::{Gateway, Origin};
 
@@ -141,7 +142,12 @@ fn a_connection_opened_for_another_name_does_not_reach_a_host_that_asks() {
 fn a_ticket_of_a_host_that_asks_nobody_opens_none_that_asks() {
     let bench = Bench::new();
     let nobody = bench.nobody();
-    assert_eq!(bench.get(&nobody, "partly.test", "/open/").status(), 200);
+    let address = bench.gateway.tls_address();
+    for expected in [HandshakeKind::Full, HandshakeKind::Resumed] {
+        let mut stream = nobody.connect(address, "partly.test").expect("it is served");
+        assert_eq!(get(&mut stream, "partly.test", "/open/").status(), 200);
+        assert_eq!(stream.conn.handshake_kind(), Some(expected));
+    }
     // The same name asks from now on, and the client comes back with its ticket.
     let changed = json!({ "ssls": [
         with(
@@ -167,4 +173,52 @@ fn other_authorities_hold_for_connections_that_are_open() {
     let both = format!("{}{}", others.pem, bench.clients.pem);
     bench.gateway.reload(&resources(&bench.origin, &bench.pair, &json!({ "ca": both })));
     assert_eq!(get(&mut stream, "mutual.test", "/").status(), 200);
+}
+
+#[test]
+fn nodes_may_learn_whose_certificate_it_was() {
+    let bench = Bench::new();
+    let headers = json!({
+        "x-dn": "$ssl_client_s_dn", "x-issuer": "$ssl_client_i_dn", "x-verify": "$ssl_client_verify",
+        "x-protocol": "$ssl_protocol", "x-name": "$ssl_server_name", "x-https": "$https",
+    });
+    let plugins = json!({ "proxy-rewrite": { "headers": { "set": headers } } });
+    let mut changed =
+        resources(&bench.origin, &bench.pair, &json!({ "ca": bench.clients.pem, "depth": 1 }));
+    changed["routes"][0]["plugins"] = plugins;
+    bench.gateway.reload(&changed);
+    let good = bench.showing(&bench.clients.client("good"));
+    for (client, name, dn, verify) in [
+        (&good, "mutual.test", "CN=good,O=Tests\\, Inc.", "SUCCESS"),
+        (&good, "public.test", "", "NONE"),
+        (&bench.nobody(), "partly.test", "", "NONE"),
+    ] {
+        assert_eq!(bench.get(client, name, "/open/").status(), 200);
+        let request = bench.origin.last_request();
+        let field = |name: &str| request.field(name).unwrap_or_default().to_owned();
+        assert_eq!((field("x-dn").as_str(), field("x-verify").as_str()), (dn, verify), "{name}");
+        let expected = ("TLSv1.3".to_owned(), name.to_owned(), "on".to_owned());
+        assert_eq!((field("x-protocol"), field("x-name"), field("x-https")), expected);
+    }
+}
+
+#[test]
+fn a_client_comes_back_to_a_successor_with_its_ticket() {
+    let bench = Bench::new();
+    let good = bench.showing(&bench.clients.client("good"));
+    let address = bench.gateway.tls_address();
+    let mut stream = good.connect(address, "mutual.test").expect("it is served");
+    assert_eq!(get(&mut stream, "mutual.test", "/").status(), 200);
+    let successor = bench.gateway.successor().flag("--upgrade").start();
+    let mut old = bench.gateway;
+    drop(stream);
+    old.wait_exit();
+    let mut stream = good.connect(successor.tls_address(), "mutual.test").expect("it is served");
+    assert_eq!(get(&mut stream, "mutual.test", "/").status(), 200);
+    assert_eq!(stream.conn.handshake_kind(), Some(HandshakeKind::Resumed));
+    assert_eq!(successor.tls_address(), address);
+    // A process of its own has keys of its own.
+    let restarted = successor.kill().start();
+    let stream = good.connect(restarted.tls_address(), "mutual.test").expect("it is served");
+    assert_eq!(stream.conn.handshake_kind(), Some(HandshakeKind::Full));
 }

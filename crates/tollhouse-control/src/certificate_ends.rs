@@ -1,0 +1,79 @@
+//! When the certificates that clients are shown end: for the page of metrics, and for the log as long as
+//! there is time to renew them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tollhouse_model::certificate::format_date;
+use tollhouse_telemetry::catalogue::render_certificates;
+
+/// How often the log is told.
+const LOG_INTERVAL: Duration = Duration::from_secs(12 * 3600);
+
+/// So long before its end a certificate is spoken of.
+const RENEWAL_S: i64 = 14 * 24 * 3600;
+
+/// Lines about certificates at a time; the page of metrics has all of them.
+const LINES_MAX: usize = 20;
+
+/// The ends of all certificates, by the ids of their objects.
+#[derive(Debug, Default)]
+pub struct CertificateEnds {
+    ends: Mutex<Arc<[(String, i64)]>>,
+}
+
+impl CertificateEnds {
+    /// Replaces all of them, in Unix time.
+    pub fn set<'a>(&self, ends: impl Iterator<Item = (&'a str, i64)>) {
+        let mut ends: Vec<_> = ends.map(|(id, end)| (id.to_owned(), end)).collect();
+        ends.sort();
+        *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends.into();
+    }
+
+    fn all(&self) -> Arc<[(String, i64)]> {
+        Arc::clone(&self.ends.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The lines of the page.
+    pub fn page(&self) -> String {
+        render_certificates(self.all().iter().map(|(id, end)| (id.as_str(), *end)))
+    }
+
+    /// Warns of those that end soon or have ended.
+    pub fn log_ending(&self, now: SystemTime) {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        let all = self.all();
+        let ending = all.iter().filter(|(_, end)| *end < now.saturating_add(RENEWAL_S));
+        for (ssl, end) in ending.take(LINES_MAX) {
+            let ends = format_date(*end);
+            tracing::warn!(ssl, ends, "a certificate must be renewed");
+        }
+    }
+
+    /// Warns for ever, a few times a day; to be dropped with the process.
+    pub async fn keep_logging(self: Arc<Self>) {
+        let mut interval = tokio::time::interval(LOG_INTERVAL);
+        loop {
+            interval.tick().await;
+            self.log_ending(SystemTime::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_the_end_of_every_certificate() {
+        let ends = CertificateEnds::default();
+        ends.set([("b", 20), ("a", 10)].into_iter());
+        let page = ends.page();
+        let name = "tollhouse_certificate_expiry_seconds";
+        let expected = format!("{name}{{ssl=\"a\"}} 10\n{name}{{ssl=\"b\"}} 20\n");
+        assert!(page.ends_with(&expected), "{page}");
+        ends.set(std::iter::empty());
+        assert!(!ends.page().contains("ssl="));
+    }
+}

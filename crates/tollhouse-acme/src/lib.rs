@@ -37,7 +37,7 @@ pub use keeper::{Keeper, Parts};
 pub use keys::{certificate_id, objects_folder};
 pub use listing::{CertificateView, Listing, State};
 pub use settings::{ChallengeKind, ExternalAccount, LETS_ENCRYPT, LETS_ENCRYPT_STAGING, Settings};
-pub use transport::{HttpsTransport, Transport, TransportError};
+pub use transport::{Exchange, HttpsTransport, Transport, TransportError};
 
 #[cfg(test)]
 mod tests;

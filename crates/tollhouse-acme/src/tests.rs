@@ -28,9 +28,9 @@ pub(crate) const BEGIN_S: u64 = 1_767_225_600;
 
 /// The wall's clock, which moves with the runtime's.
 #[derive(Clone)]
-pub(crate) struct TestClock(Instant);
+pub(crate) struct VirtualClock(Instant);
 
-impl Clock for TestClock {
+impl Clock for VirtualClock {
     fn now_s(&self) -> u64 {
         BEGIN_S + self.0.elapsed().as_secs()
     }
@@ -57,7 +57,7 @@ pub(crate) struct World {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) directory: Arc<Directory>,
-    pub(crate) clock: TestClock,
+    pub(crate) clock: VirtualClock,
     pub(crate) settings: Settings,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Node {
 
 impl World {
     pub(crate) fn new(hosts: &[&str]) -> Self {
-        let clock = TestClock(Instant::now());
+        let clock = VirtualClock(Instant::now());
         let settings = Settings {
             directory: directory::url("/dir"),
             contact: vec!["mailto:ops@example.org".to_owned()],

@@ -64,6 +64,7 @@ fn run_server(listener: std::net::TcpListener, directory: Option<PathBuf>) -> Re
             services: Arc::new(Services::new("APISIX/3.18.0")),
             keyring: Arc::new(Keyring::generate()?),
             registry: None,
+            certificates: None,
             options: Options { key_check: KeyCheck::Off, ..Options::default() },
         };
         let api = AdminApi::open(parts).await?;

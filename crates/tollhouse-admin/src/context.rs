@@ -7,6 +7,7 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_store::{Store, StoreError};
 
+use crate::certificates::CertificateSource;
 use crate::document::CurrentDocument;
 use crate::index::facts::Facts;
 use crate::index::{Index, OWN_KEYS};
@@ -26,6 +27,8 @@ pub struct Parts {
     pub keyring: Arc<Keyring>,
     /// The service registry; without one its paths are answered 404.
     pub registry: Option<RegistryPart>,
+    /// Certificates that renew themselves, where there are any.
+    pub certificates: Option<Arc<dyn CertificateSource>>,
     /// The rest.
     pub options: Options,
 }

@@ -13,6 +13,7 @@ use hyper::{Method, StatusCode};
 use crate::auth;
 use crate::body;
 use crate::call::Call;
+use crate::certificates;
 use crate::context::Admin;
 use crate::crud;
 use crate::limits::{BODY_BYTES_MAX, DOCUMENT_BYTES_MAX};
@@ -65,9 +66,10 @@ where
     B::Error: std::error::Error + Send + Sync + 'static,
 {
     let is_about_registry = call.segments_after(&registry::PREFIX).is_some();
+    let is_ours = call.segments_after(&certificates::PREFIX).is_some();
     let segments = match call.segments_after(&PREFIX) {
         Some(segments) => segments,
-        None if is_about_registry => &[],
+        None if is_about_registry || is_ours => &[],
         None => return Err(not_registered()),
     };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -76,6 +78,9 @@ where
     }
     if is_about_registry {
         return registry::answer(admin, call, body).await;
+    }
+    if is_ours {
+        return certificates::answer(admin, call).await;
     }
     if call.method == Method::HEAD && segments.is_empty() {
         return Ok(Reply::bare(StatusCode::OK));
@@ -193,7 +198,7 @@ fn preflight() -> Reply {
 }
 
 fn with_cors(admin: &Admin, call: &Call, reply: Reply) -> Reply {
-    let prefixes = [PREFIX, registry::PREFIX];
+    let prefixes = [PREFIX, registry::PREFIX, certificates::PREFIX];
     let is_api = prefixes.iter().any(|prefix| call.segments_after(prefix).is_some());
     let options = &admin.parts.options;
     // Where nobody needs a key, the browser's own rule is what keeps other websites out.

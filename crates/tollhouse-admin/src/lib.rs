@@ -12,6 +12,7 @@ mod arguments;
 mod auth;
 mod body;
 mod call;
+mod certificates;
 mod context;
 mod crud;
 mod dispatch;
@@ -40,6 +41,7 @@ mod validate;
 mod yaml;
 
 pub use api::AdminApi;
+pub use certificates::{CertificateSource, Certificates};
 pub use context::Parts;
 pub use document::{Document, DocumentSink};
 pub use options::{

@@ -98,6 +98,7 @@ impl Fixture {
             services: Arc::new(Services::new("APISIX/3.18.0")),
             keyring: Arc::new(keyring.with_form(Form::Apisix)),
             registry,
+            certificates: None,
             options,
         };
         Self { api: AdminApi::open(parts).await.expect("the store can be read"), store }

@@ -13,6 +13,7 @@ use tollhouse_admin::{
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 
+use crate::certificates::RunningCertificates;
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::introspection::listeners;
@@ -67,12 +68,12 @@ fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
 pub async fn start(
     cx: &ControlContext,
     access: AdminAccess,
-    registry: Option<&RunningRegistry>,
+    (registry, certificates): (Option<&RunningRegistry>, Option<&RunningCertificates>),
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningAdmin>> {
     let Some(address) = cx.bootstrap.listen.admin.first().copied() else { return Ok(None) };
     let tls = tls(&cx.bootstrap)?;
-    let api = AdminApi::open(parts(cx, access, registry))
+    let api = AdminApi::open(parts(cx, access, registry, certificates))
         .await
         .context("the Admin API cannot read the store")?;
     let listener = listeners::bind(address, predecessor)
@@ -106,7 +107,12 @@ pub(crate) fn tls(bootstrap: &Bootstrap) -> anyhow::Result<Option<TlsConfig>> {
     Ok(Some(config))
 }
 
-fn parts(cx: &ControlContext, access: AdminAccess, registry: Option<&RunningRegistry>) -> Parts {
+fn parts(
+    cx: &ControlContext,
+    access: AdminAccess,
+    registry: Option<&RunningRegistry>,
+    certificates: Option<&RunningCertificates>,
+) -> Parts {
     let AdminAccess { store, keyring, key, mode } = access;
     Parts {
         store,
@@ -114,6 +120,7 @@ fn parts(cx: &ControlContext, access: AdminAccess, registry: Option<&RunningRegi
         services: Arc::clone(&cx.services),
         keyring,
         registry: registry.map(RunningRegistry::admin_part),
+        certificates: certificates.map(RunningCertificates::source),
         options: options(&cx.bootstrap, &key.secret, mode),
     }
 }

@@ -15,8 +15,10 @@ use tollhouse_acme::{
     Answers, ChallengeKind, ExternalAccount, HttpsTransport, Keeper, Listing, PendingChallenge,
     Settings, SystemClock,
 };
+use tollhouse_admin::{CertificateSource, Certificates};
 use tollhouse_config::bootstrap::{Acme, AcmeChallenge};
 use tollhouse_model::secret::SecretText;
+use tollhouse_net::server_tls::HostTerms;
 use tollhouse_proxy::SnapshotCell;
 
 use self::own_store::OwnStore;
@@ -79,9 +81,9 @@ pub async fn start(
 }
 
 impl RunningCertificates {
-    /// How they stand.
-    pub fn listing(&self) -> Listing {
-        self.listing.clone()
+    /// How they stand, for the Admin API.
+    pub fn source(&self) -> Arc<dyn CertificateSource> {
+        Arc::new(Source(self.listing.clone()))
     }
 
     /// Whether they are kept still.
@@ -109,6 +111,22 @@ impl RunningCertificates {
     }
 }
 
+/// How certificates stand.
+struct Source(Listing);
+
+impl CertificateSource for Source {
+    fn directory(&self) -> &str {
+        self.0.directory()
+    }
+
+    fn list(&self) -> Certificates<'_> {
+        Box::pin(async {
+            let list = self.0.list().await.map_err(|error| error.to_string())?;
+            serde_json::to_value(list).map_err(|error| error.to_string())
+        })
+    }
+}
+
 /// The cores, which answer the authority.
 struct DataPlane(Arc<SnapshotCell>);
 
@@ -117,7 +135,20 @@ impl Answers for DataPlane {
         let http = pending.iter().filter(|it| it.kind == ChallengeKind::Http01);
         let http = http.map(|it| (it.token.clone(), it.key_authorization.clone()));
         self.0.challenges().replace_http(http);
+        let tls = pending.iter().filter(|it| it.kind == ChallengeKind::TlsAlpn01);
+        self.0.challenges().replace_tls(tls.filter_map(terms));
     }
+}
+
+/// How a handshake of the authority is answered. A name that none can be made for is not answered, which
+/// the authority reports.
+fn terms(pending: &PendingChallenge) -> Option<(String, HostTerms)> {
+    let made = tollhouse_acme::challenge_certificate(&pending.host, &pending.key_authorization);
+    let (certificate, key) =
+        made.inspect_err(|error| tracing::warn!(error, "a challenge cannot be answered")).ok()?;
+    let terms = HostTerms::for_protocol(tollhouse_acme::ACME_TLS_ALPN, certificate, key.into());
+    let terms = terms.inspect_err(|error| tracing::warn!(%error, "a challenge cannot be answered"));
+    Some((pending.host.clone(), terms.ok()?))
 }
 
 /// What the bootstrap file asks for; `None` where it names no authority.

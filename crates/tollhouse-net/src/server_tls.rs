@@ -9,9 +9,10 @@ use std::sync::{Arc, LazyLock};
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::crypto::CryptoProvider;
 use rustls::server::{NoClientAuth, NoServerSessionStorage};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ServerConfig, SupportedProtocolVersion};
-use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 mod clients;
 mod failure;
@@ -185,6 +186,31 @@ fn plain_suite_name(name: &str) -> String {
 pub struct HostTerms(Arc<ServerConfig>);
 
 impl HostTerms {
+    /// The terms of handshakes that show one certificate to clients that speak one protocol, and no other:
+    /// such as certificate authorities, which come for the handshake alone.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn for_protocol(
+        protocol: &[u8],
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, HostError> {
+        let key = PROVIDER.key_provider.load_private_key(key).map_err(HostError::Pair)?;
+        // Not compared with each other: the certificate may have an extension that is critical and means
+        // nothing to the session layer.
+        let identity = CertifiedKey::new(vec![certificate], key);
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
+            .with_safe_default_protocol_versions()
+            .map_err(|_| HostError::Versions)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
+        config.alpn_protocols = vec![protocol.to_vec()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Self(Arc::new(config)))
+    }
+
     /// For listeners that bring their own streams.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.0

@@ -1,4 +1,5 @@
-//! Questions of the authority that issues certificates, answered while they are pending (RFC 8555 §8.3).
+//! Questions of the authority that issues certificates, answered while they are pending: over HTTP (RFC 8555
+//! §8.3), or by a certificate in a handshake (RFC 8737).
 //!
 //! The control side says which are; there are none but for a few seconds in two months. Until then, a
 //! request pays one load for them.
@@ -8,9 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
+use tollhouse_net::server_tls::{Hello, HostTerms};
 
 /// Where the authority asks over plain HTTP; the token follows.
 const WELL_KNOWN: &[u8] = b"/.well-known/acme-challenge/";
+
+/// The only protocol that the authority offers in a handshake (RFC 8737 §3).
+const ACME_TLS: &[u8] = b"acme-tls/1";
 
 /// Longest token that is looked for, in bytes: authorities' have 22 to 43.
 const TOKEN_BYTES_MAX: usize = 128;
@@ -18,12 +23,16 @@ const TOKEN_BYTES_MAX: usize = 128;
 /// What is asked for by a token, and what is answered. Few at a time: one for each name of an order.
 type Tokens = HashMap<Box<[u8]>, Arc<str>>;
 
+/// How handshakes for names are answered.
+type Handshakes = HashMap<Box<str>, HostTerms>;
+
 /// What is pending.
 #[derive(Debug, Default)]
 pub struct Challenges {
-    /// Whether anything is.
+    /// Whether anything is over HTTP.
     is_any: AtomicBool,
     http: ArcSwap<Tokens>,
+    tls: ArcSwap<Handshakes>,
 }
 
 impl Challenges {
@@ -38,7 +47,22 @@ impl Challenges {
         self.is_any.store(is_any, Ordering::Release);
     }
 
-    /// Whether anything is pending; what every request asks.
+    /// These names are asked for by handshakes from now on and no others, and so they are answered.
+    pub fn replace_tls(&self, pending: impl IntoIterator<Item = (String, HostTerms)>) {
+        let handshakes: Handshakes =
+            pending.into_iter().map(|(host, terms)| (host.into(), terms)).collect();
+        self.tls.store(Arc::new(handshakes));
+    }
+
+    /// The terms of a handshake in which an authority asks for a name; the connection ends with it.
+    pub(crate) fn terms_for(&self, hello: &Hello<'_>) -> Option<HostTerms> {
+        if hello.only_protocol != Some(ACME_TLS) {
+            return None;
+        }
+        self.tls.load().get(hello.server_name?).cloned()
+    }
+
+    /// Whether anything is pending over HTTP; what every request asks.
     #[inline]
     pub(crate) fn are_pending(&self) -> bool {
         self.is_any.load(Ordering::Acquire)

@@ -3,6 +3,7 @@
 mod admin_client;
 mod backup;
 mod bench;
+mod certificates;
 mod check;
 mod completions;
 mod explain;
@@ -55,6 +56,8 @@ enum Command {
     Export(export::ExportArguments),
     /// Make the store match a document, after showing the difference.
     Import(import::ImportArguments),
+    /// Show the certificates that renew themselves: how they stand, and what keeps them from it.
+    Certificates(certificates::CertificatesArguments),
     /// Look at the registry of a running gateway, and change it.
     Registry(registry::RegistryArguments),
     /// List the plugins, or print the manual page of one.
@@ -92,6 +95,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::Certificates(arguments) => certificates::run(&arguments),
         Command::Registry(arguments) => registry::run(&arguments),
         Command::Plugins(arguments) => plugins::run(&arguments),
         Command::Completions(arguments) => Ok(completions::run(&arguments)),

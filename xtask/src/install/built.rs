@@ -20,6 +20,9 @@ struct GoTool {
     reason: &'static str,
 }
 
+/// Pebble is two programs of one version.
+const PEBBLE_VERSION: &str = "v2.10.1";
+
 const GO_TOOLS: &[GoTool] = &[
     GoTool {
         name: "ghz",
@@ -33,6 +36,18 @@ const GO_TOOLS: &[GoTool] = &[
         // Later ones cannot be had through the module proxy.
         version: "v2.2.1+incompatible",
         reason: "a suite of conformance for HTTP/2",
+    },
+    GoTool {
+        name: "pebble",
+        module: "github.com/letsencrypt/pebble/v2/cmd/pebble",
+        version: PEBBLE_VERSION,
+        reason: "a certificate authority for tests",
+    },
+    GoTool {
+        name: "pebble-challtestsrv",
+        module: "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv",
+        version: PEBBLE_VERSION,
+        reason: "the name server beside it",
     },
 ];
 

@@ -15,7 +15,7 @@ use rcgen::{
 use rustls_pki_types::CertificateSigningRequestDer;
 use serde_json::{Value, json};
 
-use super::{Answered, TestClock};
+use super::{Answered, VirtualClock};
 use crate::clock::Clock;
 use crate::transport::{Exchange, Transport, TransportError};
 
@@ -75,13 +75,13 @@ struct State {
 
 /// See the module.
 pub(crate) struct Directory {
-    clock: TestClock,
+    clock: VirtualClock,
     issuer: Issuer<'static, KeyPair>,
     state: Mutex<State>,
 }
 
 impl Directory {
-    pub(crate) fn new(clock: TestClock) -> Arc<Self> {
+    pub(crate) fn new(clock: VirtualClock) -> Arc<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "Test authority");

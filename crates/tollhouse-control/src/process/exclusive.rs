@@ -316,8 +316,8 @@ impl ExclusiveParts {
         }
         let access = self.feed.as_ref().and_then(Feed::admin_access);
         let Some(access) = access else { return Ok(()) };
-        let registry = self.registry.as_ref();
-        self.admin = admin::start(&self.cx, access, registry, predecessor).await?;
+        let parts = (self.registry.as_ref(), self.certificates.as_ref());
+        self.admin = admin::start(&self.cx, access, parts, predecessor).await?;
         if let Some(admin) = &self.admin {
             let address = Some(admin.address);
             keep_port(&mut Arc::make_mut(&mut self.cx.bootstrap).listen.admin, address);

@@ -105,6 +105,10 @@ fn choose(
     hello: &Hello<'_>,
     chosen: &mut Option<(Box<str>, Arc<TlsHost>)>,
 ) -> Option<HostTerms> {
+    // Nothing is chosen then: the connection is closed behind the handshake.
+    if let Some(terms) = worker.snapshot.challenges().terms_for(hello) {
+        return Some(terms);
+    }
     let snapshot = worker.snapshot.take();
     let fallback = worker.settings.tls.fallback_sni.as_deref();
     let (name, host) = find(&snapshot.certificates, hello.server_name, fallback)?;

@@ -9,7 +9,7 @@ mod list;
 mod name;
 mod register;
 mod remote;
-mod table;
+pub mod table;
 mod view;
 mod watch;
 
@@ -21,6 +21,7 @@ use clap::{Args, Subcommand};
 use tollhouse_config::Bootstrap;
 
 use self::remote::Remote;
+use super::admin_client::AdminClient;
 use super::{Configuration, problems};
 
 /// Examples below the help.
@@ -59,7 +60,7 @@ enum RegistryCommand {
 
 /// Where the gateway is.
 #[derive(Debug, Args)]
-struct Gateway {
+pub struct Gateway {
     #[command(flatten)]
     configuration: Configuration,
     /// The Admin API, such as `http://127.0.0.1:9180`; by default `listen.admin` of the configuration.
@@ -73,11 +74,23 @@ struct Gateway {
 
 impl Gateway {
     /// The configuration, or the exit code of one that is of no use.
-    fn load(&self) -> Result<Bootstrap, ExitCode> {
+    pub fn load(&self) -> Result<Bootstrap, ExitCode> {
         problems::load(&self.configuration).map(|loaded| loaded.bootstrap)
     }
 
-    /// The way to the Admin API.
+    /// A client of the Admin API.
+    ///
+    /// # Errors
+    /// It is off, or speaks TLS.
+    pub fn client(&self, bootstrap: &Bootstrap) -> anyhow::Result<AdminClient> {
+        let url = match &self.admin {
+            Some(url) => url.clone(),
+            None => default_url(bootstrap)?,
+        };
+        AdminClient::open(&url, self.admin_key.as_deref(), bootstrap)
+    }
+
+    /// The way to the registry.
     fn remote(&self, bootstrap: &Bootstrap) -> anyhow::Result<Remote> {
         let url = match &self.admin {
             Some(url) => url.clone(),

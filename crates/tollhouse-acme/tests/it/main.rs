@@ -1,0 +1,4 @@
+//! The keeper against an authority that is not ours.
+
+mod pebble;
+mod pebble_server;

@@ -151,7 +151,6 @@ impl Encoder {
         let name_index = static_table::name_index(name).or_else(|| {
             let age = self.table.age(lookup.names[name_hash as usize % NAME_PLACES])?;
             let entry = self.table.get(age).filter(|entry| entry.name == name)?;
-            debug_assert!(!entry.name.is_empty(), "names are checked before they are remembered");
             Some(age + static_table::LENGTH as u32 + 1)
         });
         let index = name_index.unwrap_or(0);

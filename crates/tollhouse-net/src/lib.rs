@@ -1,16 +1,19 @@
 //! Sockets: listeners, byte streams with and without TLS on either side, DNS, and handing listeners
 //! to a successor.
 //!
-//! No protocol above TCP and TLS is parsed here, and nothing here knows routes or upstreams.
+//! No protocol above TCP and TLS is parsed here but what proxies say ahead of a connection, and nothing
+//! here knows routes or upstreams.
 
 #![forbid(unsafe_code)]
 
 pub mod accept;
+pub mod client_hello;
 pub mod clock;
 pub mod connect;
 pub mod handover;
 pub mod listen;
 pub mod local_name;
+pub mod proxy_protocol;
 pub mod resolve;
 pub mod server_tls;
 pub mod stream;

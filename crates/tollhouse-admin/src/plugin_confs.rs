@@ -7,7 +7,7 @@ use tollhouse_model::Problems;
 use tollhouse_model::expr::Expr;
 use tollhouse_model::problem::Severity;
 use tollhouse_model::schema::Schema;
-use tollhouse_plugin::{Catalogue, Scope};
+use tollhouse_plugin::{Catalogue, PluginType, Scope};
 
 use crate::object::Fields;
 use crate::resource::definition::{Candidate, Owner};
@@ -31,7 +31,10 @@ fn check_one(name: &str, conf: &Value, owner: Owner, object: &Candidate<'_>) -> 
         _ => return Err(format!("invalid plugin conf {conf} for plugin [{name}]")),
     };
     let catalogue: &Catalogue = &object.parts.catalogue;
-    let Some(plugin) = catalogue.get(name) else { return Err(format!("unknown plugin [{name}]")) };
+    let serves = |plugin: &&PluginType| owner != Owner::Stream || plugin.serves_connections;
+    let Some(plugin) = catalogue.get(name).filter(serves) else {
+        return Err(format!("unknown plugin [{name}]"));
+    };
     let meta = fields.get("_meta");
     if let Some(meta) = meta {
         meta_schema().validate(meta).map_err(|error| {

@@ -9,10 +9,6 @@ use crate::context::Admin;
 use crate::plugin_confs::meta_document;
 use crate::reply::Reply;
 
-/// Plugins that serve connections below HTTP too.
-const STREAM: [&str; 6] =
-    ["ip-restriction", "limit-conn", "mqtt-proxy", "prometheus", "syslog", "traffic-split"];
-
 /// Plugins that are configured for the whole process and not in objects.
 const GLOBAL: [&str; 6] =
     ["batch-requests", "error-log-logger", "log-rotate", "node-status", "server-info", "inspect"];
@@ -36,7 +32,7 @@ impl Subsystem {
     }
 
     fn has(self, plugin: &PluginType) -> bool {
-        self == Self::Http || STREAM.contains(&plugin.name)
+        self == Self::Http || plugin.serves_connections
     }
 
     fn name(self) -> &'static str {

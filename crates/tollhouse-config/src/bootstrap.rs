@@ -22,12 +22,14 @@ mod shape;
 mod shape_acme;
 mod shape_more;
 mod shape_net;
+mod stream;
 
 pub use load::{Loaded, Source};
 pub use parts::{
     AccessLogFormat, AccessLogTarget, AcmeChallenge, Peer, RouterMode, Secret, Workers,
 };
 pub use reference::reference_markdown;
+pub use stream::{HeaderToNodes, StreamListen, StreamProtocol, StreamTls};
 
 /// Everything the process is told at its start.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,8 +92,10 @@ pub struct Bootstrap {
     pub plugin_attr: Map<String, Value>,
     /// Zones of the `proxy-cache` plugin, and how long answers hold that do not say.
     pub proxy_cache: Map<String, Value>,
-    /// Whether stream routes are taken, although nothing serves them yet.
+    /// Whether stream routes are taken.
     pub stream_routes: bool,
+    /// Proxies before this one.
+    pub proxy_protocol: ProxyProtocol,
 }
 
 impl Default for Bootstrap {
@@ -128,6 +132,7 @@ impl Default for Bootstrap {
             plugin_attr: Map::new(),
             proxy_cache: Map::new(),
             stream_routes: true,
+            proxy_protocol: ProxyProtocol::default(),
         }
     }
 }
@@ -137,8 +142,12 @@ impl Default for Bootstrap {
 pub struct Listen {
     /// Data plane, plain.
     pub http: Vec<SocketAddr>,
+    /// Data plane, plain, for proxies that send PROXY headers.
+    pub http_proxied: Vec<SocketAddr>,
     /// Data plane, TLS.
     pub https: Vec<SocketAddr>,
+    /// Connections below HTTP, and datagrams.
+    pub stream: Vec<StreamListen>,
     /// Admin API and console.
     pub admin: Vec<SocketAddr>,
     /// Control API: introspection.
@@ -160,6 +169,8 @@ impl Default for Listen {
             http: vec![SocketAddr::from(([0, 0, 0, 0], 9080))],
             // Open before there is a certificate: one that is written later serves at once.
             https: vec![SocketAddr::from(([0, 0, 0, 0], 9443))],
+            http_proxied: Vec::new(),
+            stream: Vec::new(),
             admin: this_host(9180),
             control: this_host(9090),
             metrics: this_host(9091),
@@ -192,6 +203,21 @@ impl Default for Tls {
             session_tickets: true,
             fallback_sni: None,
         }
+    }
+}
+
+/// Proxies before this one, which say on whose behalf they come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyProtocol {
+    /// Who may send a PROXY header; none is nobody.
+    pub from: Vec<IpNet>,
+    /// How long the header may take.
+    pub header_time: Duration,
+}
+
+impl Default for ProxyProtocol {
+    fn default() -> Self {
+        Self { from: Vec::new(), header_time: Duration::from_secs(5) }
     }
 }
 
@@ -399,6 +425,18 @@ pub struct Limits {
     pub handshake_time: Duration,
     /// Longest first message of a TLS handshake, in bytes.
     pub client_hello_bytes: usize,
+    /// For a connection of a stream route, without a byte.
+    pub stream_idle_time: Duration,
+    /// The same once one side has ended.
+    pub stream_half_closed_time: Duration,
+    /// For first bytes that are looked at.
+    pub stream_first_bytes_time: Duration,
+    /// For a session of datagrams, without one.
+    pub udp_idle_time: Duration,
+    /// Sessions of one worker at a time.
+    pub udp_sessions_per_worker: u32,
+    /// Sessions of one client address to one worker at a time.
+    pub udp_sessions_per_address: u32,
 }
 
 impl Default for Limits {
@@ -422,6 +460,12 @@ impl Default for Limits {
             handshakes_per_worker: 4_096,
             handshake_time: Duration::from_secs(10),
             client_hello_bytes: 16 << 10,
+            stream_idle_time: 10 * minute,
+            stream_half_closed_time: 5 * minute,
+            stream_first_bytes_time: minute / 2,
+            udp_idle_time: minute,
+            udp_sessions_per_worker: 8192,
+            udp_sessions_per_address: 256,
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::registry::RunningRegistry;
 pub struct Banner<'a> {
     /// Where the data plane listens.
     pub data_plane: &'a [(SocketAddr, Transport)],
+    /// Where stream routes are served, each with `tcp` or `udp`.
+    pub streams: &'a [(&'static str, SocketAddr)],
     /// Where introspection listens.
     pub side: &'a SideListeners,
     /// The Admin API.
@@ -45,6 +47,9 @@ impl Banner<'_> {
                 Transport::Tls => "https",
             };
             println!("  data plane  {scheme}://{address}");
+        }
+        for (protocol, address) in self.streams {
+            println!("  stream      {protocol}://{address}");
         }
         if let Some(admin) = self.admin {
             let scheme = if admin.is_tls { "https" } else { "http" };

@@ -6,6 +6,7 @@
 pub mod cores;
 pub mod exclusive;
 pub mod handover;
+pub mod sockets;
 mod start_error;
 
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ pub use self::start_error::StartError;
 use self::cores::{CoreParts, Cores};
 use self::exclusive::ExclusiveParts;
 use self::handover::{Predecessor, Spares, Succession};
+use self::sockets::Sockets;
 use crate::banner::Banner;
 use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
@@ -60,6 +62,8 @@ pub struct Process {
 #[derive(Debug)]
 struct StartFacts {
     data_plane: Vec<(SocketAddr, Transport)>,
+    /// Each with `tcp` or `udp`.
+    streams: Vec<(&'static str, SocketAddr)>,
     workers: usize,
     /// The folder of everything that is kept, where it was made just now.
     new_data_dir: Option<PathBuf>,
@@ -98,10 +102,11 @@ impl Process {
         let Configured { mut resources, snapshots, source, feed } = configured;
         let access_log = settings::access_log(bootstrap, &cx.metrics)?;
         let workers = settings::worker_count(bootstrap.workers);
-        let entrances = cores::listen(bootstrap, workers, inheritance.as_mut())?;
-        let spares = Spares::duplicate(&entrances, settings.tls.terms.tickets.clone())?;
+        let sockets = Sockets::listen(bootstrap, workers, inheritance.as_mut())?;
+        let spares = Spares::duplicate(&sockets, settings.tls.terms.tickets.clone())?;
         let start = StartFacts {
-            data_plane: entrances.iter().map(|it| (it.address(), it.transport)).collect(),
+            data_plane: sockets.http_addresses(),
+            streams: sockets.stream_addresses(),
             workers,
             new_data_dir,
             new_admin_key: feed.new_admin_key(),
@@ -122,7 +127,7 @@ impl Process {
             metrics: Arc::clone(&cx.metrics),
             log: access_log.as_ref(),
         };
-        let cores = Cores::start(workers, entrances, &parts)?;
+        let cores = Cores::start(workers, sockets, &parts)?;
         cores::give_way();
         if let Some(inheritance) = inheritance {
             inheritance.confirm()?;
@@ -150,6 +155,7 @@ impl Process {
         Banner {
             workers: self.start.workers,
             data_plane: &self.start.data_plane,
+            streams: &self.start.streams,
             side: &self.side,
             admin: self.exclusive.admin(),
             registry: self.exclusive.registry(),

@@ -19,7 +19,7 @@ use tollhouse_model::Problem;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
 use tollhouse_proxy::Settings;
-use tollhouse_proxy::settings::{Limits, RealIp, TlsSettings};
+use tollhouse_proxy::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
 use tollhouse_router::{Mode, NormalizeOptions};
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Metrics;
@@ -69,6 +69,24 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
         disable_health_checks: bootstrap.disable_upstream_healthcheck,
         resolve_timeout: bootstrap.dns.timeout,
         drain_time: bootstrap.drain_time,
+        streams: streams(bootstrap),
+        proxy_protocol: ProxyProtocol {
+            from: bootstrap.proxy_protocol.from.clone(),
+            header_time: bootstrap.proxy_protocol.header_time,
+        },
+    }
+}
+
+fn streams(bootstrap: &Bootstrap) -> StreamSettings {
+    let limits = &bootstrap.limits;
+    let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    StreamSettings {
+        idle_time: limits.stream_idle_time,
+        half_closed_time: limits.stream_half_closed_time,
+        first_bytes_time: limits.stream_first_bytes_time,
+        udp_idle_time: limits.udp_idle_time,
+        udp_sessions_per_worker: count(limits.udp_sessions_per_worker),
+        udp_sessions_per_address: count(limits.udp_sessions_per_address),
     }
 }
 

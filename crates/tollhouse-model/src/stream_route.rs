@@ -22,8 +22,8 @@ pub struct StreamRoute {
     pub server_port: Option<u16>,
     /// The name that a TLS client asks for, lower-cased.
     pub sni: Option<String>,
-    /// The inline upstream; beats the ids.
-    pub upstream: Option<StreamUpstream>,
+    /// The inline upstream, of scheme tcp, tls or udp; beats the ids.
+    pub upstream: Option<Upstream>,
     /// An upstream object.
     pub upstream_id: Option<Id>,
     /// A service object, for its upstream.
@@ -38,26 +38,6 @@ pub struct StreamRoute {
     pub desc: Option<String>,
     /// For people and tools.
     pub labels: BTreeMap<String, String>,
-}
-
-/// An upstream of connections. Its own `scheme` says nothing here; `transport` does.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StreamUpstream {
-    /// Nodes and how to use them.
-    pub upstream: Upstream,
-    /// What goes to the nodes.
-    pub transport: Transport,
-}
-
-/// What goes to the nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Transport {
-    /// TCP.
-    Tcp,
-    /// TLS over TCP.
-    Tls,
-    /// UDP.
-    Udp,
 }
 
 /// A protocol that the gateway takes part in.

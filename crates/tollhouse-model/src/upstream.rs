@@ -160,6 +160,22 @@ pub enum Scheme {
     Http,
     /// HTTP/1.1 over TLS.
     Https,
+    /// The bytes of a connection, as they are; of stream routes alone, as are the two below.
+    Tcp,
+    /// The same over TLS.
+    Tls,
+    /// Datagrams.
+    Udp,
+}
+
+impl Scheme {
+    /// Whether requests can be sent to its nodes.
+    pub fn carries_http(self) -> bool {
+        match self {
+            Scheme::Http | Scheme::Https => true,
+            Scheme::Tcp | Scheme::Tls | Scheme::Udp => false,
+        }
+    }
 }
 
 /// Which `Host` header the node gets.

@@ -10,7 +10,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,9 +18,10 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::socket_type;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, SocketType, getsockname, recvmsg, sendmsg,
 };
 
 /// Descriptors in one message: the kernel's own bound (`SCM_MAX_FD`).
@@ -168,8 +169,8 @@ impl Successor {
 #[derive(Debug)]
 pub struct Inheritance {
     predecessor: UnixStream,
-    /// The sockets received, listening and non-blocking.
-    pub sockets: Vec<TcpListener>,
+    /// The sockets received, non-blocking.
+    pub sockets: Vec<OwnedFd>,
     /// What else the predecessor has left.
     pub legacy: Vec<u8>,
     /// Ends the pulse with the inheritance.
@@ -219,11 +220,22 @@ impl Inheritance {
         Ok(Inheritance { predecessor, sockets, legacy, pulse })
     }
 
-    /// Takes the sockets that are bound to `address` out of the inheritance.
-    pub fn take(&mut self, address: std::net::SocketAddr) -> Vec<TcpListener> {
-        let (taken, kept) = std::mem::take(&mut self.sockets)
-            .into_iter()
-            .partition(|socket| socket.local_addr().is_ok_and(|local| local == address));
+    /// Takes the listening sockets that are bound to `address` out of the inheritance.
+    pub fn take(&mut self, address: SocketAddr) -> Vec<TcpListener> {
+        self.take_kind(SocketType::STREAM, address).into_iter().map(TcpListener::from).collect()
+    }
+
+    /// The same for sockets of datagrams, which may have the same address as listening ones.
+    pub fn take_datagrams(&mut self, address: SocketAddr) -> Vec<UdpSocket> {
+        self.take_kind(SocketType::DGRAM, address).into_iter().map(UdpSocket::from).collect()
+    }
+
+    fn take_kind(&mut self, kind: SocketType, address: SocketAddr) -> Vec<OwnedFd> {
+        let is_meant = |socket: &OwnedFd| {
+            let local = getsockname(socket).ok().and_then(|local| local.try_into().ok());
+            socket_type(socket) == Ok(kind) && local == Some(address)
+        };
+        let (taken, kept) = std::mem::take(&mut self.sockets).into_iter().partition(is_meant);
         self.sockets = kept;
         taken
     }
@@ -249,7 +261,7 @@ impl Inheritance {
     }
 }
 
-fn receive_some(predecessor: &UnixStream) -> io::Result<Vec<TcpListener>> {
+fn receive_some(predecessor: &UnixStream) -> io::Result<Vec<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_PER_MESSAGE))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut payload = [0];
@@ -277,15 +289,14 @@ fn start_pulse(mut predecessor: UnixStream) -> io::Result<Sender<()>> {
     Ok(pulse)
 }
 
-fn adopt(descriptor: OwnedFd) -> io::Result<TcpListener> {
-    let listener = TcpListener::from(descriptor);
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+fn adopt(descriptor: OwnedFd) -> io::Result<OwnedFd> {
+    rustix::io::ioctl_fionbio(&descriptor, true)?;
+    Ok(descriptor)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::{SocketAddr, TcpStream};
+    use std::net::TcpStream;
     use std::path::PathBuf;
 
     use super::*;

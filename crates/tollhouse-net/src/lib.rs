@@ -19,5 +19,5 @@ pub mod server_tls;
 pub mod stream;
 pub mod tls;
 
-pub use listen::{ListenError, Listeners};
+pub use listen::{DatagramSockets, ListenError, Listeners};
 pub use stream::Stream;

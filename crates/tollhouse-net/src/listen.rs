@@ -3,12 +3,15 @@
 //! Binding says plainly why it failed and what to do; accepting is the worker's business.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
+
+/// Datagrams that the kernel may hold for a socket, in bytes.
+const DATAGRAM_BUFFER_BYTES: usize = 1 << 20;
 
 /// Why an address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +67,67 @@ impl Listeners {
     }
 }
 
+/// The sockets for datagrams of one address, one for each worker. Which of them gets a client's
+/// datagrams depends on their number and order, which a hand-over keeps.
+#[derive(Debug)]
+pub struct DatagramSockets {
+    /// The address bound, with the kernel's choice where port 0 was asked for.
+    pub address: SocketAddr,
+    /// One socket for each worker.
+    pub sockets: Vec<UdpSocket>,
+}
+
+impl DatagramSockets {
+    /// Binds `workers` sockets to `address`. Port 0 lets the kernel choose one port for all.
+    ///
+    /// # Errors
+    /// [`ListenError`] when the port is taken, even by a process that would share it.
+    pub fn bind(address: SocketAddr, workers: usize) -> Result<Self, ListenError> {
+        let explained = |reason| explain(address, reason);
+        // Alone first: sharing the port with somebody else would split the traffic silently.
+        let alone = datagram_socket(address).map_err(explained)?;
+        alone.bind(&address.into()).map_err(explained)?;
+        drop(alone);
+        let first = bind_shared_datagrams(address).map_err(explained)?;
+        let bound = first.local_addr().map_err(explained)?;
+        Self::adopt(bound, vec![first], workers)
+    }
+
+    /// Takes over sockets that a predecessor handed down, and binds some until there is one for each
+    /// worker.
+    ///
+    /// # Errors
+    /// [`ListenError`] when a further socket cannot be bound.
+    pub fn adopt(
+        address: SocketAddr,
+        mut sockets: Vec<UdpSocket>,
+        workers: usize,
+    ) -> Result<Self, ListenError> {
+        while sockets.len() < workers {
+            let socket = bind_shared_datagrams(address);
+            sockets.push(socket.map_err(|reason| explain(address, reason))?);
+        }
+        Ok(Self { address, sockets })
+    }
+}
+
+fn datagram_socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    only_v6(&socket, address)?;
+    Ok(socket)
+}
+
+fn bind_shared_datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = datagram_socket(address)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    // A burst of many clients arrives faster than a core that is busy reads; the kernel caps it at
+    // `net.core.rmem_max`, and a smaller one serves as well.
+    let _ = socket.set_recv_buffer_size(DATAGRAM_BUFFER_BYTES);
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
 /// Fails when anybody listens already: sharing the port would split the traffic silently.
 fn refuse_if_taken(address: SocketAddr) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -94,7 +158,7 @@ fn only_v6(socket: &Socket, address: SocketAddr) -> io::Result<()> {
 fn explain(address: SocketAddr, reason: io::Error) -> ListenError {
     let hint = match reason.kind() {
         io::ErrorKind::AddrInUse => format!(
-            "another process has port {port}: see `ss -ltnp 'sport = :{port}'`, stop it or choose \
+            "another process has port {port}: see `ss -ltunp 'sport = :{port}'`, stop it or choose \
              another port; to replace a running tollhouse, start with --upgrade",
             port = address.port()
         ),

@@ -28,6 +28,8 @@ pub struct PluginType {
     pub phases: Phases,
     /// What happens when both a global rule and the route have it.
     pub run_policy: RunPolicy,
+    /// Whether it also works for connections below HTTP.
+    pub serves_connections: bool,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
     /// What a consumer may say for it.
@@ -119,6 +121,7 @@ impl PluginType {
             category: P::CATEGORY,
             phases: P::PHASES,
             run_policy: P::RUN_POLICY,
+            serves_connections: P::SERVES_CONNECTIONS,
             encrypted: P::ENCRYPTED,
             conf: Rules::new(schema),
             metadata: P::metadata().map(|spec| Rules::new((spec.schema)())),

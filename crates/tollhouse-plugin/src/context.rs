@@ -219,6 +219,23 @@ impl<'r> RequestContext<'r> {
         found.downcast().map(|found| *found).map_err(|_| BodyError::Broken)
     }
 
+    /// Reads the first bytes of a connection below HTTP until `is_enough` says so of them.
+    ///
+    /// # Errors
+    /// The client goes, takes too long, or has sent more than is held; requests have no such bytes.
+    pub async fn read_first_bytes(
+        &mut self,
+        is_enough: fn(&[u8]) -> bool,
+    ) -> Result<&[u8], BodyError> {
+        self.exchange.read_first_bytes(is_enough).await?;
+        Ok(self.exchange.first_bytes())
+    }
+
+    /// Sets a variable of a connection, for whoever asks later.
+    pub fn set_variable(&mut self, name: &'static str, value: Vec<u8>) {
+        self.exchange.edits_mut().variables.push((name, value));
+    }
+
     /// Whether the request cannot go on, whatever plugins answer: its body found no memory, or its
     /// client is gone.
     pub fn is_refused(&self) -> bool {

@@ -243,6 +243,8 @@ pub struct RequestEdits {
     pub body_bytes_max: Option<u64>,
     /// The upstream chosen: index into what the plugin that chose it has.
     pub upstream: Option<usize>,
+    /// Variables that plugins have found in a connection's first bytes.
+    pub variables: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Default for RequestEdits {
@@ -256,6 +258,7 @@ impl Default for RequestEdits {
             body: None,
             body_bytes_max: None,
             upstream: None,
+            variables: Vec::new(),
         }
     }
 }

@@ -87,6 +87,22 @@ pub trait Exchange: Lookup {
         let found = look(self.edits().body.as_deref().or(self.body()).unwrap_or_default());
         Box::pin(std::future::ready(Ok(found)))
     }
+    /// Whether this is a connection below HTTP: it has addresses, and nothing of a request.
+    fn is_connection(&self) -> bool {
+        false
+    }
+    /// Reads the first bytes of a connection until `is_enough` says so of them; nodes get them all the
+    /// same. A request has none.
+    fn read_first_bytes<'a>(
+        &'a mut self,
+        _is_enough: fn(&[u8]) -> bool,
+    ) -> LocalFuture<'a, Result<(), BodyError>> {
+        Box::pin(std::future::ready(Err(BodyError::Broken)))
+    }
+    /// What has been read of a connection, and not been sent on.
+    fn first_bytes(&self) -> &[u8] {
+        &[]
+    }
     /// Whether the request cannot go on, whatever plugins answer.
     fn is_refused(&self) -> bool {
         false

@@ -32,6 +32,9 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     const PHASES: Phases;
     /// What happens when both a global rule and the route have it.
     const RUN_POLICY: RunPolicy = RunPolicy::Both;
+    /// Whether it also works for connections below HTTP, of which it sees addresses and first bytes: in
+    /// its access and log phases.
+    const SERVES_CONNECTIONS: bool = false;
     /// Dotted paths of the fields that are encrypted at rest.
     const ENCRYPTED: &'static [&'static str] = &[];
 

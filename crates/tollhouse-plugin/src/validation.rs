@@ -18,6 +18,8 @@ pub enum Role {
     Verifier,
     /// Who somebody is: in consumers and credentials.
     Identity,
+    /// What becomes of connections below HTTP: in stream routes.
+    Connection,
 }
 
 /// The plugins of an object, and which object that is.
@@ -57,6 +59,10 @@ pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Pr
             problems.push(absent::problem(name, path, role, &scope));
             continue;
         };
+        if role == Role::Connection && !plugin.serves_connections {
+            problems.push(not_for_connections(name, path));
+            continue;
+        }
         // Before the plugin sees it: compiled, the ciphertext would be taken for the secret.
         if let Some(field) = encryption::sealed_field(&conf.conf) {
             problems.push(unopened(format!("{path}.{field}")));
@@ -104,6 +110,12 @@ pub fn refused(name: &str, path: String, error: &ConfError) -> Problem {
         None => path,
     };
     Problem::error(path, format!("failed to check the configuration of plugin {name} err: {error}"))
+}
+
+/// A plugin of requests where there are none.
+pub fn not_for_connections(name: &str, path: String) -> Problem {
+    let reason = format!("the plugin {name} is for requests, and a stream route has connections");
+    Problem::error(path, reason).with_hint("use it in a route, or remove it")
 }
 
 /// A value that was encrypted and that no key opens: it must never be taken for what it hides.

@@ -63,6 +63,7 @@ impl Plugin for IpRestriction {
     const PRIORITY: i32 = 3000;
     const CATEGORY: Category = Category::Security;
     const PHASES: Phases = Phases::ACCESS;
+    const SERVES_CONNECTIONS: bool = true;
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {

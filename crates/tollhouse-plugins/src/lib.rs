@@ -50,6 +50,7 @@ plugins! {
     limit_count::LimitCount,
     limit_req::LimitReq,
     mocking::Mocking,
+    mqtt_proxy::MqttProxy,
     multi_auth::MultiAuth,
     node_status::NodeStatus,
     opa::Opa,

@@ -153,6 +153,7 @@ impl Plugin for LimitConn {
     const PRIORITY: i32 = 1003;
     const CATEGORY: Category = Category::Traffic;
     const PHASES: Phases = Phases::ACCESS.union(Phases::LOG);
+    const SERVES_CONNECTIONS: bool = true;
     const ENCRYPTED: &'static [&'static str] = &["redis_password"];
     type Config = Config;
 

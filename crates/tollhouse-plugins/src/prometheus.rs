@@ -19,6 +19,7 @@
 //! - `apisix_http_latency`: milliseconds, by `type`: `request` in all, `upstream` of it in the node,
 //!   `apisix` for the rest
 //! - `apisix_bandwidth`: bytes, by `type`: `ingress` from clients, `egress` to them
+//! - `apisix_stream_connection_total`: connections of stream routes that have it, by `route`
 //!
 //! # Notes
 //! Where both a global rule and the route have it, the route's counts. Each core counts 20,000 label
@@ -40,6 +41,7 @@ use tollhouse_plugin::{
     Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RunPolicy, Scope, Services,
     Transfer,
 };
+use tollhouse_telemetry::counters::SharedCounter;
 use tollhouse_telemetry::apisix::{
     Family, Hidden, LabelName, LabelSet, ResponseSource, Served, Traffic, Values,
 };
@@ -69,7 +71,12 @@ pub struct Prometheus {
     /// Route and service name, where they are preferred to ids.
     names: Option<[Variable; 2]>,
     matched: [Variable; 2],
+    /// Connections of the stream route that it stands in.
+    connections: Option<Arc<SharedCounter>>,
 }
+
+/// How the owner of a plugin in a stream route begins.
+const STREAM_ROUTES: &str = "stream_routes/";
 
 /// Where requests are counted; the process keeps it, so that counts outlive configurations.
 pub fn traffic(services: &Services) -> Arc<Traffic> {
@@ -82,6 +89,7 @@ impl Plugin for Prometheus {
     const VERSION: f32 = 0.2;
     const CATEGORY: Category = Category::Observability;
     const PHASES: Phases = Phases::LOG;
+    const SERVES_CONNECTIONS: bool = true;
     const RUN_POLICY: RunPolicy = RunPolicy::PreferRoute;
     type Config = Config;
 
@@ -97,10 +105,18 @@ impl Plugin for Prometheus {
         let names = config.prefer_name.then(|| [named("route_name"), named("service_name")]);
         let hidden = hidden(scope.metadata_field("disabled_labels"));
         let matched = [named("matched_uri"), named("matched_host")];
-        Ok(Self { traffic, hidden, extra, names, matched })
+        let stream_route = scope.owner.strip_prefix(STREAM_ROUTES);
+        let connections = stream_route.map(|route| traffic.connections(route));
+        Ok(Self { traffic, hidden, extra, names, matched, connections })
     }
 
     fn log(&self, cx: &mut LogContext<'_>) {
+        if cx.request().is_connection() {
+            if let Some(connections) = &self.connections {
+                connections.add(1);
+            }
+            return;
+        }
         let now_s = cx.now().unix_ms / 1000;
         let (transfer, variables) = (cx.transfer(), cx.variables());
         let [uri, host] = self.matched.each_ref().map(|name| value(variables, name));

@@ -134,6 +134,7 @@ impl Plugin for TrafficSplit {
     const PRIORITY: i32 = 966;
     const CATEGORY: Category = Category::Traffic;
     const PHASES: Phases = Phases::ACCESS;
+    const SERVES_CONNECTIONS: bool = true;
     const ENCRYPTED: &'static [&'static str] =
         &["rules.weighted_upstreams.upstream.tls.client_key"];
     type Config = Config;

@@ -12,6 +12,7 @@ mod object;
 mod plugins;
 mod put;
 mod secrets;
+mod streams;
 mod upstreams;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use tollhouse_stdx::CowVec;
 use tollhouse_upstream::UpstreamChange;
 
 use crate::consumers::Consumers;
+use crate::l4::table::StreamTable;
 use crate::plugins::Chain;
 use crate::settings::Settings;
 use crate::snapshot::certificates::Certificates;
@@ -40,6 +42,7 @@ use consumers::ConsumerTable;
 use dependents::Dependents;
 use object::Object;
 use plugins::Plugins;
+use streams::Streams;
 use upstreams::Upstreams;
 
 /// One object that changed.
@@ -83,6 +86,7 @@ pub struct Compiler {
     consumers: ConsumerTable,
     plugins: Plugins,
     dependents: Dependents,
+    streams: Streams,
     upstreams: Upstreams,
     /// How hosts are served over TLS where their objects do not say.
     tls: ServerTerms,
@@ -111,6 +115,7 @@ impl Compiler {
             consumers: ConsumerTable::default(),
             plugins: Plugins::new(catalogue, services),
             dependents: Dependents::default(),
+            streams: Streams::default(),
             upstreams: Upstreams::new(resolver, settings),
             tls: settings.tls.terms.clone(),
             hosts: Hosts::default(),
@@ -126,6 +131,7 @@ impl Compiler {
                 consumers: Consumers::default(),
                 certificates: Certificates::default(),
                 body_variables: Arc::default(),
+                streams: StreamTable::default(),
             },
         }
     }
@@ -150,6 +156,9 @@ impl Compiler {
         self.recompile_users(&mut touched);
         if touched.global_rules {
             self.merge_global_rules();
+        }
+        for id in self.streams.touched_in_order(&touched) {
+            self.compile_stream_route(&id);
         }
         for id in touched.routes_in_order(&self.dependents) {
             self.compile_route(&id);
@@ -194,9 +203,16 @@ impl Compiler {
 
     /// Takes a route out of the matcher to be put in again, behind those put in before it.
     fn take_out(&mut self, kind: Kind, id: Id, touched: &mut Touched) {
-        if kind == Kind::Route {
-            self.snapshot.router.remove(&id);
-            touched.routes.push(id);
+        match kind {
+            Kind::Route => {
+                self.snapshot.router.remove(&id);
+                touched.routes.push(id);
+            }
+            Kind::StreamRoute => {
+                self.streams.place_last(&id);
+                touched.stream_routes.push(id);
+            }
+            _ => {}
         }
     }
 
@@ -336,6 +352,7 @@ struct Touched {
     plugin_configs: Vec<Id>,
     metadata: Vec<Id>,
     global_rules: bool,
+    stream_routes: Vec<Id>,
 }
 
 impl Touched {

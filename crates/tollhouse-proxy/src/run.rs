@@ -1,14 +1,27 @@
 //! How a core runs: its listeners, its housekeeping, and how it drains.
 
+use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 
+use tokio::net::TcpStream;
 use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
 
-use crate::worker::{Phase, Worker, WorkerListener, WorkerParts};
+use crate::l4::{StreamListener, StreamSocket, tcp, udp};
+use crate::worker::{Phase, Transport, Worker, WorkerListener, WorkerParts};
 
-mod accept;
+pub(crate) mod accept;
 mod housekeeping;
+
+/// What a core listens on.
+struct Sockets {
+    http: Vec<WorkerListener>,
+    proxied: Vec<TcpListener>,
+    streams: Vec<StreamListener>,
+}
+
+/// Begins to serve a connection.
+type Start = Box<dyn Fn(&Rc<Worker>, TcpStream, SocketAddr)>;
 
 impl Worker {
     /// Runs a core on the calling thread until it has drained.
@@ -20,23 +33,53 @@ impl Worker {
             .enable_io()
             .enable_time()
             .build_local(Default::default())?;
-        let (worker, listeners, phase) = Self::new(parts);
-        runtime.block_on(worker.serve(listeners, phase))
+        let mut parts = parts;
+        let streams = std::mem::take(&mut parts.stream_listeners);
+        let proxied = std::mem::take(&mut parts.proxied_listeners);
+        let (worker, http, phase) = Self::new(parts);
+        runtime.block_on(worker.serve(Sockets { http, proxied, streams }, phase))
     }
 
     async fn serve(
         self: Rc<Self>,
-        listeners: Vec<WorkerListener>,
+        sockets: Sockets,
         mut phase: watch::Receiver<Phase>,
     ) -> std::io::Result<()> {
         let ticker = tokio::task::spawn_local(housekeeping::tick(Rc::clone(&self)));
         let housekeeper = tokio::task::spawn_local(housekeeping::look_round(Rc::clone(&self)));
         let mut acceptors = Vec::new();
-        for listener in listeners {
-            let socket = tokio::net::TcpListener::from_std(listener.socket)?;
-            let entrance = (socket, listener.transport);
-            let accepting = accept::run(Rc::clone(&self), entrance, phase.clone());
+        let mut accept = |listener, start: Start| -> std::io::Result<()> {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let accepting = accept::run(Rc::clone(&self), listener, phase.clone(), start);
             acceptors.push(tokio::task::spawn_local(accepting));
+            Ok(())
+        };
+        for WorkerListener { socket, transport } in sockets.http {
+            let start: Start = match transport {
+                Transport::Plain => Box::new(accept::start),
+                Transport::Tls => Box::new(accept::start_tls),
+            };
+            accept(socket, start)?;
+        }
+        for listener in sockets.proxied {
+            accept(listener, Box::new(accept::start_proxied))?;
+        }
+        let mut readers = Vec::new();
+        for (number, listener) in sockets.streams.into_iter().enumerate() {
+            let StreamListener { socket, options } = listener;
+            match socket {
+                StreamSocket::Tcp(listener) => accept(
+                    listener,
+                    Box::new(move |worker, stream, peer| {
+                        tcp::start(worker, options, stream, peer);
+                    }),
+                )?,
+                StreamSocket::Udp(socket) => readers.push((socket, (number, options))),
+            }
+        }
+        for (socket, listener) in readers {
+            let reading = udp::run(Rc::clone(&self), socket, listener, phase.clone());
+            acceptors.push(tokio::task::spawn_local(reading));
         }
         // An error means that the control side is gone, which also ends serving.
         let _ = phase.wait_for(|phase| *phase != Phase::Serving).await;

@@ -42,6 +42,56 @@ pub struct Settings {
     pub resolve_timeout: Duration,
     /// How long a drain may take before connections are cut.
     pub drain_time: Duration,
+    /// Connections below HTTP, and datagrams.
+    pub streams: StreamSettings,
+    /// Who may say on whose behalf a connection comes.
+    pub proxy_protocol: ProxyProtocol,
+}
+
+/// Bounds of connections below HTTP and of datagrams; keys under `limits` in the bootstrap file.
+#[derive(Debug, Clone)]
+pub struct StreamSettings {
+    /// Without a byte in either direction.
+    pub idle_time: Duration,
+    /// Without a byte in the direction that is left, once the other has ended.
+    pub half_closed_time: Duration,
+    /// For the first bytes that the gateway looks at itself: a TLS hello, an MQTT CONNECT.
+    pub first_bytes_time: Duration,
+    /// A session of datagrams without one in either direction.
+    pub udp_idle_time: Duration,
+    /// Sessions of datagrams of one worker.
+    pub udp_sessions_per_worker: usize,
+    /// Sessions of datagrams of one client address to one worker.
+    pub udp_sessions_per_address: usize,
+}
+
+impl Default for StreamSettings {
+    fn default() -> Self {
+        let minute = Duration::from_secs(60);
+        Self {
+            idle_time: 10 * minute,
+            half_closed_time: 5 * minute,
+            first_bytes_time: minute / 2,
+            udp_idle_time: minute,
+            udp_sessions_per_worker: 8192,
+            udp_sessions_per_address: 256,
+        }
+    }
+}
+
+/// Who may say on whose behalf a connection comes, where a listener asks for it.
+#[derive(Debug, Clone)]
+pub struct ProxyProtocol {
+    /// The proxies; others are refused.
+    pub from: Vec<IpNet>,
+    /// For the whole header.
+    pub header_time: Duration,
+}
+
+impl Default for ProxyProtocol {
+    fn default() -> Self {
+        Self { from: Vec::new(), header_time: Duration::from_secs(5) }
+    }
 }
 
 /// How TLS is served.

@@ -16,6 +16,7 @@ use tollhouse_stdx::CowVec;
 
 use crate::challenges::Challenges;
 use crate::consumers::Consumers;
+use crate::l4::table::StreamTable;
 use crate::plugins::chain::Chain;
 use crate::snapshot::certificates::Certificates;
 
@@ -41,6 +42,8 @@ pub struct Snapshot {
     pub certificates: Certificates,
     /// The variables of the configuration that look into request bodies.
     pub body_variables: Arc<[Variable]>,
+    /// Which stream route a connection below HTTP takes.
+    pub streams: StreamTable,
 }
 
 impl Snapshot {

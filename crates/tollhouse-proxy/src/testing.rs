@@ -11,7 +11,7 @@ use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_router::{Mode, NormalizeOptions};
 use tollhouse_telemetry::Metrics;
 
-use crate::settings::{Limits, RealIp, TlsSettings};
+use crate::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
 use crate::{Compiler, Phase, Settings, SnapshotCell, Worker, WorkerParts};
 
 /// A resolver's source that knows no name; the tests need none.
@@ -43,6 +43,8 @@ pub(crate) fn settings() -> Settings {
         disable_health_checks: false,
         resolve_timeout: Duration::from_secs(5),
         drain_time: Duration::from_secs(1),
+        streams: StreamSettings::default(),
+        proxy_protocol: ProxyProtocol::default(),
     }
 }
 
@@ -61,6 +63,8 @@ pub(crate) fn worker(limits: Limits) -> Rc<Worker> {
         settings: Arc::new(settings),
         snapshots: Arc::new(SnapshotCell::new(snapshot)),
         listeners: Vec::new(),
+        proxied_listeners: Vec::new(),
+        stream_listeners: Vec::new(),
         phase,
         metrics: Arc::new(Metrics::new()),
         log: None,

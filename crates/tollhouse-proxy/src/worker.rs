@@ -26,6 +26,9 @@ use self::open::OpenConnections;
 use self::pools::Pools;
 use crate::connection::buffer::BufferPool;
 use crate::exchange::state::RequestState;
+use crate::l4::StreamListener;
+use crate::l4::pipes::PipePool;
+use crate::l4::udp::sessions::Sessions;
 use crate::settings::Settings;
 use crate::snapshot::{SnapshotCell, SnapshotView};
 
@@ -60,6 +63,10 @@ pub struct WorkerParts {
     pub snapshots: Arc<SnapshotCell>,
     /// What it listens on.
     pub listeners: Vec<WorkerListener>,
+    /// The same for connections that begin with a PROXY header.
+    pub proxied_listeners: Vec<TcpListener>,
+    /// What it listens on for stream routes.
+    pub stream_listeners: Vec<StreamListener>,
     /// Serving or draining.
     pub phase: watch::Receiver<Phase>,
     /// Where it counts; it takes a block of its own.
@@ -101,6 +108,10 @@ pub struct Worker {
     pub(crate) buffers: BufferPool,
     /// Idle connections to nodes.
     pub pools: Pools,
+    /// What long transfers below HTTP pass through.
+    pub(crate) pipes: PipePool,
+    /// Sessions of datagrams.
+    pub(crate) sessions: Sessions,
     /// Counts.
     pub metrics: Rc<CoreHandle>,
     /// The access log; `None` when it is off.
@@ -128,6 +139,8 @@ impl Worker {
             wheel: Wheel::new(TICK_DEFAULT),
             buffers: BufferPool::default(),
             pools: Pools::default(),
+            pipes: PipePool::default(),
+            sessions: Sessions::default(),
             metrics: Rc::new(parts.metrics.for_core()),
             log: parts.log,
             failures: Failures::default(),

@@ -9,7 +9,7 @@ pub mod registry;
 use crate::codes::ErrorCode;
 use crate::counters::{Counter, Family, Gauge, SharedCounter, SharedGauge};
 use crate::histogram::{Histogram, SharedHistogram};
-use crate::labels::{ConnectionRefusal, HandshakeFailure, StatusClass};
+use crate::labels::{ConnectionRefusal, DatagramDrop, HandshakeFailure, StatusClass};
 use crate::prometheus::{self, Measure};
 
 /// What is known about a metric without counting it.
@@ -107,6 +107,24 @@ catalogue! {
             "Connections to nodes that were refused, unreachable, too slow, or failed TLS.";
         upstream_retries: Counter =
             "tollhouse_upstream_retries_total", "Attempts after the first one of a request.";
+        stream_connections: Counter =
+            "tollhouse_stream_connections_total", "Connections below HTTP accepted.";
+        stream_connections_open: Gauge =
+            "tollhouse_stream_connections_open", "Connections below HTTP open now.";
+        stream_failed: Family<ErrorCode, { ErrorCode::COUNT }> =
+            "tollhouse_stream_failed_total",
+            "Connections below HTTP and sessions of datagrams that were refused, failed or cut, by error code.";
+        stream_received_bytes: Counter =
+            "tollhouse_stream_received_bytes_total",
+            "Bytes received from clients of stream routes and passed on.";
+        stream_sent_bytes: Counter =
+            "tollhouse_stream_sent_bytes_total", "Bytes sent to clients of stream routes.";
+        udp_sessions: Counter =
+            "tollhouse_udp_sessions_total", "Sessions of datagrams begun.";
+        udp_sessions_open: Gauge =
+            "tollhouse_udp_sessions_open", "Sessions of datagrams open now.";
+        udp_datagrams_dropped: Family<DatagramDrop, { DatagramDrop::COUNT }> =
+            "tollhouse_udp_datagrams_dropped_total", "Datagrams that were not passed on, by reason.";
     }
 }
 

@@ -190,6 +190,21 @@ codes! {
     DownstreamGone = "downstream_gone", 499, Downstream,
         "The client closed the connection before the answer was complete.",
         "Nobody sees this status. Many of them mean that clients give up before they are answered.";
+    ProxyHeaderRefused = "proxy_header_refused", 403, Downstream,
+        "The listener expects a PROXY header, and the peer is none of those that may send one.",
+        "Name the proxy's network in proxy_protocol.from, or connect to a listener without the PROXY protocol.";
+    ProxyHeaderInvalid = "proxy_header_invalid", 400, Downstream,
+        "The connection does not begin with a whole PROXY header, or not in time.",
+        "Have the proxy before this one send version 1 or 2, or turn proxy_protocol off for the listener.";
+    ClientHelloInvalid = "client_hello_invalid", 400, Downstream,
+        "The listener passes TLS through by name, and the connection does not begin with a TLS hello, or not in time.",
+        "Use another listener for what is not TLS.";
+    PluginRefused = "plugin_refused", 403, Gateway,
+        "A plugin of the stream route refused the connection.",
+        "Look at the plugins of the stream route.";
+    StreamIdle = "stream_idle", 408, Gateway,
+        "No byte has passed over the connection in either direction for too long.",
+        "Raise limits.stream_idle_time or the upstream's time-outs, or let client and node send keep-alives.";
     InternalPanic = "internal_panic", 500, Gateway,
         "A defect of the gateway stopped this request; the others went on.",
         "Report it with the message in the error log.";

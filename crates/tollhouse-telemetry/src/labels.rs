@@ -75,6 +75,8 @@ label! {
     Draining = "draining",
     /// The TLS handshake failed.
     TlsHandshake = "tls_handshake",
+    /// No PROXY header came where one must, or from somebody who may not send one.
+    ProxyHeader = "proxy_header",
     /// The system refused to accept: out of file descriptors, mostly.
     Accept = "accept",
 }
@@ -114,6 +116,23 @@ label! {
     RefusedByClient = "tls_refused_by_client",
     /// A message that breaks the protocol.
     Broken = "tls_broken",
+}
+
+label! {
+    /// Why a datagram was not passed on.
+    DatagramDrop, "reason";
+    /// All sessions that a worker may have are in use.
+    Limit = "limit",
+    /// The client's address has all sessions that it may have.
+    LimitPerAddress = "limit_per_address",
+    /// No stream route takes it, or its plugins refuse it, or no node can be reached.
+    Refused = "refused",
+    /// Too many wait already for the session's node to be found.
+    Waiting = "waiting",
+    /// The system does not take it: its buffers are full, or it is too long for the way.
+    Send = "send",
+    /// The gateway is shutting down.
+    Draining = "draining",
 }
 
 #[cfg(test)]

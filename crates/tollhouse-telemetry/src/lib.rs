@@ -18,5 +18,5 @@ pub mod prometheus;
 
 pub use catalogue::{CoreMetrics, ProcessMetrics};
 pub use codes::ErrorCode;
-pub use labels::{ConnectionRefusal, HandshakeFailure, StatusClass};
+pub use labels::{ConnectionRefusal, DatagramDrop, HandshakeFailure, StatusClass};
 pub use metrics::{CoreHandle, Metrics};

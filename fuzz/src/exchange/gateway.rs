@@ -10,7 +10,7 @@ use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::{Id, Kind};
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_plugin::Services;
-use tollhouse_proxy::settings::{Limits, RealIp};
+use tollhouse_proxy::settings::{Limits, ProxyProtocol, RealIp, StreamSettings};
 use tollhouse_proxy::{
     Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
 };
@@ -61,6 +61,8 @@ impl Gateway {
             settings: Arc::new(settings),
             snapshots: Arc::clone(&snapshots),
             listeners: vec![listener],
+            proxied_listeners: Vec::new(),
+            stream_listeners: Vec::new(),
             phase: receiver,
             metrics: Arc::new(Metrics::new()),
             log: None,
@@ -218,5 +220,7 @@ fn settings() -> Settings {
         disable_health_checks: true,
         resolve_timeout: Duration::from_secs(5),
         drain_time: Duration::from_secs(1),
+        streams: StreamSettings::default(),
+        proxy_protocol: ProxyProtocol::default(),
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tollhouse_model::{Problem, Problems};
 
-use super::{AccessLogFormat, Acme, Bootstrap};
+use super::{AccessLogFormat, Acme, Bootstrap, StreamProtocol};
 
 /// Adds what is wrong; `given` tells keys that somebody gave from those at their default.
 pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problems: &mut Problems) {
@@ -55,9 +55,16 @@ fn check_acme(acme: &Acme, problems: &mut Problems) {
 /// No address may be listened on twice by what is served.
 fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
     let listen = &bootstrap.listen;
+    let of_stream = |protocol: StreamProtocol| -> Vec<SocketAddr> {
+        let listeners = listen.stream.iter().filter(|it| it.protocol == protocol);
+        listeners.map(|it| it.address).collect()
+    };
+    let (stream, datagrams) = (of_stream(StreamProtocol::Tcp), of_stream(StreamProtocol::Udp));
     let lists = [
         ("listen.http", &listen.http),
         ("listen.https", &listen.https),
+        ("listen.http_proxied", &listen.http_proxied),
+        ("listen.stream", &stream),
         ("listen.admin", &listen.admin),
         ("listen.control", &listen.control),
         ("listen.metrics", &listen.metrics),
@@ -65,13 +72,28 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
         ("listen.registry_grpc", &listen.registry_grpc),
         ("listen.registry_http", &listen.registry_http),
     ];
+    check_lists(&lists, problems);
+    // A port of TCP is another one than that of UDP.
+    check_lists(&[("listen.stream", &datagrams)], problems);
+    let expects_header = listen.stream.iter().any(|it| it.proxy_protocol);
+    if (expects_header || !listen.http_proxied.is_empty())
+        && bootstrap.proxy_protocol.from.is_empty()
+    {
+        let reason =
+            "nobody may send a PROXY header, and listeners ask for one: they refuse everybody";
+        let problem = Problem::error("proxy_protocol.from", reason);
+        problems.push(problem.with_hint("name the networks of the proxies before this one"));
+    }
+}
+
+fn check_lists(lists: &[(&'static str, &Vec<SocketAddr>)], problems: &mut Problems) {
     let mut seen: Vec<(&str, SocketAddr)> = Vec::new();
     for (name, addresses) in lists {
-        for address in addresses {
+        for address in *addresses {
             let first = seen.iter().find(|(_, other)| collide(*other, *address));
             if let Some((owner, other)) = first {
                 let reason = format!("{address} collides with {other} of {owner}");
-                let problem = Problem::error(name, reason);
+                let problem = Problem::error(*name, reason);
                 problems.push(problem.with_hint("give each listener a port of its own"));
             }
             seen.push((name, *address));

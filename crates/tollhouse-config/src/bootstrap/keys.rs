@@ -13,6 +13,7 @@ use super::shape::{
 use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
 use super::shape_more::{Fraction, Keys, OptionalText, Table, TlsVersions};
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, Peers};
+use super::stream::StreamListeners;
 
 /// One key.
 pub(crate) struct Key {
@@ -94,6 +95,20 @@ keys! {
     listen.https: OpenAddresses,
         "Data plane, TLS, with the certificates of the `ssls` objects. A client that asks for a name \
          without a certificate is refused in the handshake.";
+    listen.http_proxied: OpenAddresses,
+        "Data plane, plain HTTP behind proxies that send a PROXY header (version 1 or 2) ahead of each \
+         connection. The client is whom the header names: for routes, plugins, limits and the log. Peers \
+         outside of `proxy_protocol.from` are refused.";
+    listen.stream: StreamListeners,
+        "Connections below HTTP, and datagrams, for stream routes: a list of tables with `address`; \
+         `protocol`, which is `tcp` unless it is `udp`; `tls`, which is `false`, or `passthrough` to \
+         choose the route by the name that the client's TLS hello asks for; `proxy_protocol`, whether \
+         connections begin with a PROXY header; `proxy_protocol_to_upstream`, which is `false`, `v1` or \
+         `v2`: whether nodes get one.";
+    proxy_protocol.from: Networks,
+        "Proxies whose PROXY headers are believed, on listeners that ask for one; everybody else is refused \
+         there.";
+    proxy_protocol.header_time: Time, "How long a PROXY header may take to arrive.";
     listen.admin: LoopbackAddresses, "Admin API.";
     listen.control: LoopbackAddresses, "Control API: read-only introspection.";
     listen.metrics: LoopbackAddresses, "Prometheus metrics.";
@@ -197,7 +212,7 @@ keys! {
     plugin_attr: Table, "What the process tells plugins, by plugin, such as `redirect.https_port`.";
     proxy_cache: Table, "Zones of the `proxy-cache` plugin, and `cache_ttl` for answers that do not say.";
     stream_routes: Switch,
-        "Whether the Admin API takes stream routes. They are kept; nothing serves them yet.";
+        "Whether the Admin API takes stream routes. They are served on `listen.stream`.";
     access_log.format: LogFormat, "What a line looks like.";
     access_log.file: LogTarget, "Where lines go. The default is `access.log` in `data_dir`.";
     access_log.fields: Words, "Fields of a line in the `json` format; none is all of them.";
@@ -231,6 +246,20 @@ keys! {
         "How long a TLS handshake may take, from the connection to its end.";
     limits.client_hello_bytes: Size<HELLO_MIN, HELLO_MAX>,
         "Longest first message of a TLS handshake; a longer one is refused.";
+    limits.stream_idle_time: Time,
+        "How long a connection of a stream route may stay open without a byte in either direction, where \
+         the upstream's `timeout` does not say.";
+    limits.stream_half_closed_time: Time,
+        "The same once client or node has said its last byte and the other has not.";
+    limits.stream_first_bytes_time: Time,
+        "For the first bytes of a connection where the gateway looks at them: a TLS hello, an MQTT CONNECT.";
+    limits.udp_idle_time: Time,
+        "How long a client's session of datagrams lasts without one in either direction.";
+    limits.udp_sessions_per_worker: Count<1>,
+        "Sessions of datagrams of one worker at a time; datagrams of further clients are dropped.";
+    limits.udp_sessions_per_address: Count<1>,
+        "Sessions of datagrams of one client address to one worker at a time: sources can be forged, and \
+         one address shall not take all.";
     drain_time: TimeOrZero,
         "How long requests under way may still take once the process is told to stop.";
     router: Router,

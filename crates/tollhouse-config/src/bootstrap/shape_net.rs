@@ -10,7 +10,7 @@ use super::shape::{Read, Shape, collect, refuse, show_list, texts_of};
 
 /// Who is reached by a bare port.
 #[derive(Clone, Copy)]
-enum Reach {
+pub(super) enum Reach {
     Anyone,
     ThisHost,
 }
@@ -124,7 +124,7 @@ fn listen_addresses(value: &Value, reach: Reach) -> Read<Vec<SocketAddr>> {
     collect(bare.map(|text| listen_address(text.trim(), reach)))
 }
 
-fn listen_address(text: &str, reach: Reach) -> Read<SocketAddr> {
+pub(super) fn listen_address(text: &str, reach: Reach) -> Read<SocketAddr> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits {
         let hint = "write a port, or address:port such as 0.0.0.0:9080 or [::]:9080";

@@ -1,4 +1,4 @@
-//! The serving threads of a running gateway, and the sockets that they listen on.
+//! The serving threads of a running gateway. What they listen on is `sockets.rs`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,40 +6,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::sync::watch;
-use tollhouse_config::Bootstrap;
 use tollhouse_net::Listeners;
-use tollhouse_net::handover::Inheritance;
-use tollhouse_proxy::worker::{Transport, WorkerListener};
+use tollhouse_proxy::worker::Transport;
 use tollhouse_proxy::{Phase, Settings, SnapshotCell, Worker, WorkerParts};
 use tollhouse_stdx::priority;
 use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::access_log::AccessLog;
 
-/// Binds every address of the data plane, or takes sockets over from a predecessor.
-///
-/// # Errors
-/// The first address that cannot be listened on, with the remedy.
-pub fn listen(
-    bootstrap: &Bootstrap,
-    workers: usize,
-    inheritance: Option<&mut Inheritance>,
-) -> anyhow::Result<Vec<Entrance>> {
-    let mut inheritance = inheritance;
-    let plain = bootstrap.listen.http.iter().map(|address| (*address, Transport::Plain));
-    let tls = bootstrap.listen.https.iter().map(|address| (*address, Transport::Tls));
-    plain
-        .chain(tls)
-        .map(|(address, transport)| {
-            let inherited = inheritance.as_mut().map(|from| from.take(address)).unwrap_or_default();
-            let listeners = if inherited.is_empty() {
-                Listeners::bind(address, workers)?
-            } else {
-                Listeners::adopt(address, inherited, workers)?
-            };
-            Ok(Entrance { listeners, transport })
-        })
-        .collect()
-}
+use super::sockets::Sockets;
 
 /// An address of the data plane.
 #[derive(Debug)]
@@ -93,27 +67,20 @@ impl Cores {
     ///
     /// # Errors
     /// When a thread cannot be started.
-    pub fn start(
-        workers: usize,
-        entrances: Vec<Entrance>,
-        parts: &CoreParts<'_>,
-    ) -> io::Result<Cores> {
+    pub fn start(workers: usize, sockets: Sockets, parts: &CoreParts<'_>) -> io::Result<Cores> {
         let (phase, receiver) = watch::channel(Phase::Serving);
         let (end, ended) = watch::channel(false);
-        let mut shares: Vec<Vec<WorkerListener>> = (0..workers).map(|_| Vec::new()).collect();
-        for Entrance { listeners, transport } in entrances {
-            for (index, socket) in listeners.sockets.into_iter().enumerate() {
-                shares[index % workers].push(WorkerListener { socket, transport });
-            }
-        }
+        let shares = sockets.share(workers);
         let cores = allowed_cores();
         let pins = workers > 1 && workers == cores.len();
         let mut threads = Vec::with_capacity(workers);
-        for (index, listeners) in shares.into_iter().enumerate() {
+        for (index, share) in shares.into_iter().enumerate() {
             let parts = WorkerParts {
                 settings: Arc::clone(&parts.settings),
                 snapshots: Arc::clone(&parts.snapshots),
-                listeners,
+                listeners: share.http,
+                proxied_listeners: share.http_proxied,
+                stream_listeners: share.streams,
                 phase: receiver.clone(),
                 metrics: Arc::clone(&parts.metrics),
                 log: parts.log.map(AccessLog::core),

@@ -2,8 +2,7 @@
 //!
 //! Runs on a thread of its own, since the exchange over the Unix socket is short and blocking.
 
-use std::net::TcpListener;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tollhouse_net::handover;
 use tollhouse_net::server_tls::tickets::TicketKeys;
 
-use super::cores::Entrance;
+use super::sockets::Sockets;
 
 /// The file in the data directory that a successor connects to.
 const FILE: &str = "handover.sock";
@@ -28,7 +27,7 @@ fn path(data_dir: &Path) -> PathBuf {
 /// begins, and clients are refused instead of queued for nobody.
 #[derive(Debug, Clone, Default)]
 pub struct Spares {
-    sockets: Arc<Mutex<Vec<Arc<TcpListener>>>>,
+    sockets: Arc<Mutex<Vec<Arc<OwnedFd>>>>,
     /// The keys of clients' tickets, which go on to a successor.
     tickets: Option<Arc<TicketKeys>>,
 }
@@ -38,13 +37,9 @@ impl Spares {
     ///
     /// # Errors
     /// When the process is out of descriptors.
-    pub fn duplicate(
-        entrances: &[Entrance],
-        tickets: Option<Arc<TicketKeys>>,
-    ) -> std::io::Result<Self> {
-        let sockets = entrances.iter().flat_map(|entrance| &entrance.listeners.sockets);
+    pub fn duplicate(sockets: &Sockets, tickets: Option<Arc<TicketKeys>>) -> std::io::Result<Self> {
         let spares: std::io::Result<Vec<_>> =
-            sockets.map(|socket| socket.try_clone().map(Arc::new)).collect();
+            sockets.descriptors().map(|socket| socket.try_clone_to_owned().map(Arc::new)).collect();
         Ok(Self { sockets: Arc::new(Mutex::new(spares?)), tickets })
     }
 
@@ -53,7 +48,7 @@ impl Spares {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<TcpListener>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<OwnedFd>>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,6 +6,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tollhouse_config::Bootstrap;
 use tollhouse_net::accept::STRANGERS_MAX;
+use tollhouse_proxy::l4::PIPES_MAX;
 use tollhouse_proxy::settings::Limits;
 use tollhouse_proxy::worker::REFUSED_OPEN_MAX;
 
@@ -67,8 +68,12 @@ impl Descriptors {
         let listen = &bootstrap.listen;
         let grpc = registry_threads * listen.registry_grpc.len();
         // Each listening socket has a second handle, kept for a successor.
-        let sockets = 2 * workers * listen.http.len() + grpc + listen.registry_http.len();
-        let own = OWN + OWN_PER_THREAD * (workers + grpc) + sockets;
+        let http = listen.http.len() + listen.http_proxied.len() + listen.https.len();
+        let data_plane = http + listen.stream.len();
+        let sockets = 2 * workers * data_plane + grpc + listen.registry_http.len();
+        // A pipe has two ends.
+        let pipes = if listen.stream.is_empty() { 0 } else { 2 * PIPES_MAX * workers };
+        let own = OWN + OWN_PER_THREAD * (workers + grpc) + sockets + pipes;
         let admin = (limit / 16).clamp(16, 1024);
         let side = (limit / 64).clamp(8, 256);
         // Loggers, caches, checks and look-ups of names.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{StreamLogger, StreamProtocol, StreamRoute, StreamUpstream, Transport};
+use super::{StreamLogger, StreamProtocol, StreamRoute};
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, Problems, Upstream, plugins};
 
@@ -24,8 +24,8 @@ const FIELDS: [&str; 15] = [
     "update_time",
 ];
 
-const TRANSPORTS: [(&str, Transport); 3] =
-    [("tcp", Transport::Tcp), ("tls", Transport::Tls), ("udp", Transport::Udp)];
+/// What is sent to nodes; the first where nothing is said.
+const SCHEMES: [&str; 3] = ["tcp", "tls", "udp"];
 
 impl StreamRoute {
     /// Reads a document; `None` when any of its problems is an error.
@@ -66,16 +66,17 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> StreamRoute {
     }
 }
 
-/// The fields of any upstream, and a scheme of its own.
-fn read_upstream(reader: &mut Reader<'_>, value: &Value) -> Option<StreamUpstream> {
+/// The fields of any upstream, with fewer schemes and another default.
+fn read_upstream(reader: &mut Reader<'_>, value: &Value) -> Option<Upstream> {
     let fields = reader.map(value)?;
-    let scheme = reader
-        .optional(fields, "scheme", |reader, value| Some(reader.one_of(value, &TRANSPORTS)))
-        .unwrap_or(Some(Transport::Tcp));
-    let mut others = fields.clone();
-    others.shift_remove("scheme");
-    let upstream = Upstream::read_inline(reader, &Value::Object(others));
-    Some(StreamUpstream { upstream: upstream?, transport: scheme? })
+    if fields.contains_key("scheme") {
+        let names = SCHEMES.map(|name| (name, ()));
+        reader.optional(fields, "scheme", |reader, value| reader.one_of(value, &names))?;
+        return Upstream::read_inline(reader, value);
+    }
+    let mut fields = fields.clone();
+    fields.insert("scheme".into(), SCHEMES[0].into());
+    Upstream::read_inline(reader, &Value::Object(fields))
 }
 
 fn read_protocol(reader: &mut Reader<'_>, value: &Value) -> Option<StreamProtocol> {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::upstream::Scheme;
 
 fn parse(value: &Value) -> (Option<StreamRoute>, String) {
     let (route, problems) = StreamRoute::parse(Id::new("1"), value, "stream_routes[0]");
@@ -38,7 +39,7 @@ fn a_stream_route_is_read_whole() {
     assert_eq!(route.server_port, Some(9100));
     assert_eq!(route.sni.as_deref(), Some("*.a.com"));
     let upstream = route.upstream.expect("it was given");
-    assert_eq!((upstream.transport, upstream.upstream.nodes.len()), (Transport::Tls, 1));
+    assert_eq!((upstream.scheme, upstream.nodes.len()), (Scheme::Tls, 1));
     assert_eq!((route.upstream_id, route.service_id), (Some(Id::new("u")), Some(Id::new("2"))));
     let protocol = route.protocol.expect("it was given");
     assert_eq!((protocol.name.as_str(), protocol.superior_id), ("redis", Some(Id::new("3"))));
@@ -49,7 +50,7 @@ fn a_stream_route_is_read_whole() {
 fn a_stream_route_may_say_nothing_and_speaks_tcp() {
     assert_eq!(good(&json!({})).upstream, None);
     let route = good(&json!({"upstream": {"nodes": {"127.0.0.1:1995": 1}}}));
-    assert_eq!(route.upstream.expect("it was given").transport, Transport::Tcp);
+    assert_eq!(route.upstream.expect("it was given").scheme, Scheme::Tcp);
 }
 
 #[test]

@@ -113,13 +113,20 @@ fn read_scheme(reader: &mut Reader<'_>, value: &Value) -> Option<Scheme> {
     match reader.text(value)? {
         "http" => Some(Scheme::Http),
         "https" => Some(Scheme::Https),
-        other @ ("grpc" | "grpcs" | "tcp" | "tls" | "udp" | "kafka") => {
+        "tcp" => Some(Scheme::Tcp),
+        "tls" => Some(Scheme::Tls),
+        "udp" => Some(Scheme::Udp),
+        other @ ("grpc" | "grpcs" | "kafka") => {
             let reason = format!("scheme \"{other}\" is not served yet");
-            reader.error(value, reason, "schemes served are http and https");
+            reader.error(value, reason, "schemes served are http, https, tcp, tls and udp");
             None
         }
         _ => {
-            reader.error(value, "matches none of the enum values", "use http or https");
+            reader.error(
+                value,
+                "matches none of the enum values",
+                "use http or https, and for stream routes tcp, tls or udp",
+            );
             None
         }
     }

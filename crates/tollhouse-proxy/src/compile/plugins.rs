@@ -57,6 +57,24 @@ impl Plugins {
         self.sets.get(&(kind, id.clone()))
     }
 
+    /// What a service's plugins are to connections below HTTP. Those that only requests can pass, and
+    /// that protect, refuse: nobody would know that they are not there. Others are left out.
+    pub(super) fn for_connections(&self, service: &Id) -> Option<StepSet> {
+        let set = self.get(Kind::Service, service)?;
+        let mut kept = StepSet { steps: Vec::new(), off: set.off.clone() };
+        for step in &set.steps {
+            let plugin = self.catalogue.get(&step.name);
+            if step.is_unavailable || plugin.is_some_and(|plugin| plugin.serves_connections) {
+                kept.steps.push(Arc::clone(step));
+            } else if plugin.is_none_or(|plugin| protects(plugin.category)) {
+                let filter = step.filter.clone();
+                let refusing = PluginStep::unavailable(&step.name, "service", filter);
+                kept.steps.push(Arc::new(refusing));
+            }
+        }
+        Some(kept)
+    }
+
     /// Whether requests are refused for want of a plugin of the object.
     pub(super) fn refuses(&self, kind: Kind, id: &Id) -> bool {
         self.get(kind, id).is_some_and(|set| set.steps.iter().any(|step| step.is_unavailable))
@@ -146,6 +164,9 @@ impl Plugins {
         let Some(plugin) = self.catalogue.get(name) else {
             return Err(absent::problem(name, path, role_of(kind), &scope));
         };
+        if kind == Kind::StreamRoute && !plugin.serves_connections {
+            return Err(validation::not_for_connections(name, path));
+        }
         let secrets = secrets::Fields::of_plugin(plugin);
         let resolved = self.resolved(&conf.conf, secrets, &path, place.problems)?;
         // Secrets have their values from here on; what is shown of the conf elsewhere has not.
@@ -257,9 +278,17 @@ impl Place<'_> {
     }
 }
 
+fn protects(category: Category) -> bool {
+    match category {
+        Category::Authentication | Category::Security | Category::Traffic => true,
+        Category::Transformation | Category::Observability | Category::Utility => false,
+    }
+}
+
 fn role_of(kind: Kind) -> Role {
     match kind {
         Kind::Consumer | Kind::Credential => Role::Identity,
+        Kind::StreamRoute => Role::Connection,
         _ => Role::Verifier,
     }
 }
@@ -267,6 +296,7 @@ fn role_of(kind: Kind) -> Role {
 fn owner_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Route => "route",
+        Kind::StreamRoute => "stream route",
         Kind::Service => "service",
         Kind::PluginConfig => "plugin config",
         Kind::GlobalRule => "global rule",

@@ -45,9 +45,10 @@ impl Compiler {
             Kind::Credential => self.put_credential(id, value, path),
             Kind::ConsumerGroup => self.put_consumer_group(id, value, path),
             Kind::PluginMetadata => self.put_plugin_metadata(id, value, path, touched),
+            Kind::StreamRoute => self.put_stream_route(id, value, path, touched),
             // Kept by the store and the Admin API; no request meets them yet.
             Kind::Ssl => self.put_ssl(id, value, path),
-            Kind::Proto | Kind::StreamRoute | Kind::Secret => {
+            Kind::Proto | Kind::Secret => {
                 let mut problems = kind.problems_of(id, value, path);
                 problems.push(kind_without_effect(kind, path));
                 problems
@@ -243,7 +244,12 @@ impl Compiler {
     }
 
     /// Compiles the plugins of an object; a refused one is an error among `problems`.
-    fn set_plugins(&mut self, object: Object<'_>, plugins: &PluginSet, problems: &mut Problems) {
+    pub(super) fn set_plugins(
+        &mut self,
+        object: Object<'_>,
+        plugins: &PluginSet,
+        problems: &mut Problems,
+    ) {
         let fallback = self.fallback(object.kind, object.id);
         let (upstreams, slots) = (&mut self.upstreams, &mut self.snapshot.upstreams);
         let mut place = Place { object, fallback, upstreams, slots, problems };
@@ -251,13 +257,14 @@ impl Compiler {
     }
 
     /// What stays of an object where one of its plugins cannot run.
-    fn fallback(&self, kind: Kind, id: &Id) -> Fallback {
+    pub(super) fn fallback(&self, kind: Kind, id: &Id) -> Fallback {
         let is_in_service = match kind {
             Kind::Route => self.routes.contains_key(id),
             Kind::Service => self.services.contains_key(id),
             Kind::PluginConfig => self.plugin_configs.contains_key(id),
             Kind::GlobalRule => self.global_rules.contains_key(id),
             Kind::ConsumerGroup => self.consumer_groups.contains_key(id),
+            Kind::StreamRoute => self.streams.contains(id),
             // One that is not in service is nobody: its requests are refused anyway.
             _ => true,
         };
@@ -302,6 +309,7 @@ impl Compiler {
                     Kind::Service => touched.services.push(id),
                     Kind::PluginConfig => touched.plugin_configs.push(id),
                     Kind::GlobalRule => touched.global_rules = true,
+                    Kind::StreamRoute => touched.stream_routes.push(id),
                     Kind::Consumer => {
                         let consumers = &mut self.snapshot.consumers;
                         self.consumers.link(id.as_str(), &self.plugins, consumers);
@@ -321,7 +329,8 @@ impl Compiler {
         let rules = self.global_rules.iter().map(|(id, it)| (Kind::GlobalRule, id, &it.plugins));
         let groups =
             self.consumer_groups.iter().map(|(id, it)| (Kind::ConsumerGroup, id, &it.plugins));
-        let all = routes.chain(services).chain(configs).chain(rules).chain(groups);
+        let streams = self.streams.plugins().map(|(id, plugins)| (Kind::StreamRoute, id, plugins));
+        let all = routes.chain(services).chain(configs).chain(rules).chain(groups).chain(streams);
         let all = all.map(|(kind, id, plugins)| (kind, id.clone(), plugins));
         let consumers = self.consumers.objects();
         let consumers =
@@ -373,14 +382,19 @@ impl Compiler {
                 self.plugins.set_metadata(id.as_str(), None);
                 touched.metadata.push(id.clone());
             }
+            Kind::StreamRoute => {
+                // Its place is nobody's from here on.
+                let _ = self.streams.forget(id);
+                touched.stream_routes.push(id.clone());
+            }
             // What `upsert_value` does not keep.
-            Kind::Proto | Kind::StreamRoute | Kind::Secret => {}
+            Kind::Proto | Kind::Secret => {}
         }
     }
 }
 
 /// The object with no plugins at all, in the place of those that cannot be read.
-fn without_plugins(value: &Value) -> Value {
+pub(super) fn without_plugins(value: &Value) -> Value {
     let mut bare = value.clone();
     if let Some(fields) = bare.as_object_mut() {
         fields.insert("plugins".into(), Value::Object(serde_json::Map::new()));

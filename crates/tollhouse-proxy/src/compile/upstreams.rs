@@ -31,6 +31,7 @@ pub(super) struct Upstreams {
     objects: HashMap<Id, Arc<UpstreamEntry>>,
     of_routes: HashMap<Id, Arc<UpstreamEntry>>,
     of_services: HashMap<Id, Arc<UpstreamEntry>>,
+    of_stream_routes: HashMap<Id, Arc<UpstreamEntry>>,
     /// Those that stand in confs of plugins, by key; weak, since their steps own them.
     of_plugins: HashMap<String, Weak<UpstreamEntry>>,
     /// Those whose nodes change beside requests, by key; kept apart so that publishing does not
@@ -58,6 +59,7 @@ impl Upstreams {
             objects: HashMap::new(),
             of_routes: HashMap::new(),
             of_services: HashMap::new(),
+            of_stream_routes: HashMap::new(),
             of_plugins: HashMap::new(),
             driven: Driven::default(),
             pools: HashMap::new(),
@@ -114,6 +116,26 @@ impl Upstreams {
     pub(super) fn remove_route(&mut self, route: &Id) {
         if self.of_routes.remove(route).is_some() {
             self.driven.remove(&format!("routes/{route}"));
+        }
+    }
+
+    /// The inline upstream of a stream route; unchanged ones are kept as they are.
+    pub(super) fn set_stream_route(
+        &mut self,
+        route: &Id,
+        upstream: &Upstream,
+    ) -> Arc<UpstreamEntry> {
+        let previous = self.of_stream_routes.get(route).cloned();
+        let key = format!("stream_routes/{route}");
+        let entry = self.build(&key, upstream, previous.as_ref(), NodeHost::Bare);
+        self.of_stream_routes.insert(route.clone(), Arc::clone(&entry));
+        entry
+    }
+
+    /// Forgets the inline upstream of a stream route.
+    pub(super) fn remove_stream_route(&mut self, route: &Id) {
+        if self.of_stream_routes.remove(route).is_some() {
+            self.driven.remove(&format!("stream_routes/{route}"));
         }
     }
 
@@ -211,10 +233,10 @@ fn is_driven(state: &UpstreamState) -> bool {
     is_registered || state.checks().is_some() || state.warm_up().is_some()
 }
 
-/// TLS for https nodes. The certificate was checked when the upstream was validated; one that is
+/// TLS for https and tls nodes. The certificate was checked when the upstream was validated; one that is
 /// unusable all the same leaves the upstream without TLS identity, and the node refuses it.
 fn connector(upstream: &Upstream) -> Option<tls::Connector> {
-    if upstream.scheme != Scheme::Https {
+    if !matches!(upstream.scheme, Scheme::Https | Scheme::Tls) {
         return None;
     }
     let client =

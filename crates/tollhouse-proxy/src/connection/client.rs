@@ -68,6 +68,11 @@ pub enum Arrival {
 impl Client {
     /// A connection just accepted.
     pub fn new(worker: &Worker, stream: Stream, address: SocketAddr, local: SocketAddr) -> Self {
+        Self::with_link(worker, Link::new(stream), address, local)
+    }
+
+    /// The same where something has been read already.
+    pub fn with_link(worker: &Worker, link: Link, address: SocketAddr, local: SocketAddr) -> Self {
         let peer = Peer {
             address,
             local,
@@ -75,7 +80,7 @@ impl Client {
             local_text: AddressText::new(local.ip()),
             forwarding: OnceCell::new(),
         };
-        Self { peer, link: Link::new(stream), timer: worker.wheel.timer(), requests: 0, tls: None }
+        Self { peer, link, timer: worker.wheel.timer(), requests: 0, tls: None }
     }
 
     /// The request's head, and what has arrived behind it.

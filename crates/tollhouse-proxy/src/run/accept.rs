@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -16,9 +16,11 @@ use tollhouse_telemetry::{ConnectionRefusal, ErrorCode};
 use crate::answer::error;
 use crate::connection::client::Client;
 use crate::connection::handshake::{self, Shaken};
+use crate::connection::link::Link;
 use crate::connection::serve;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
+use crate::l4::proxy_header::{self, Proxied};
 use crate::stages::account;
 use crate::transfer::pump::RequestPump;
 use crate::worker::{Phase, REFUSED_OPEN_MAX, Transport, Worker};
@@ -30,8 +32,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// have a connection and would see a reset.
 pub(super) async fn run(
     worker: Rc<Worker>,
-    (listener, transport): (TcpListener, Transport),
+    listener: TcpListener,
     mut phase: watch::Receiver<Phase>,
+    start: impl Fn(&Rc<Worker>, TcpStream, SocketAddr),
 ) {
     loop {
         let accepted = tokio::select! {
@@ -40,7 +43,7 @@ pub(super) async fn run(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => start(&worker, stream, peer, transport),
+            Ok((stream, peer)) => start(&worker, stream, peer),
             Err(error) => pause(&worker, &error).await,
         }
     }
@@ -52,7 +55,7 @@ pub(super) async fn run(
             continue;
         }
         if let Ok(stream) = TcpStream::from_std(stream) {
-            start(&worker, stream, peer, transport);
+            start(&worker, stream, peer);
         }
     }
 }
@@ -69,20 +72,22 @@ async fn pause(worker: &Worker, error: &io::Error) {
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
-fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, transport: Transport) {
-    worker.metrics.downstream_connections_accepted.increment();
-    worker.metrics.downstream_connections_open.increment();
-    let refusal = refusal(worker, peer);
-    if let Some(code) = refusal {
-        // Where an answer takes a handshake first, it would be a flood's best weapon.
-        if transport == Transport::Tls || worker.refused_open.get() >= REFUSED_OPEN_MAX {
-            return drop_refused(worker, peer, code);
-        }
-        worker.refused_open.set(worker.refused_open.get() + 1);
+/// Serves a connection whose peer is the client.
+pub(super) fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+    start_over(worker, stream, peer, Transport::Plain);
+}
+
+/// The same where the client is to speak TLS.
+pub(super) fn start_tls(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+    start_over(worker, stream, peer, Transport::Tls);
+}
+
+fn start_over(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, transport: Transport) {
+    let mut entry = Entry::begin(worker);
+    let refusal = entry.admit(Some(peer.ip())).err();
+    if !entry.may_be_answered(refusal, transport) {
+        return;
     }
-    worker.open.begin();
-    let is_refused = refusal.is_some();
-    let entry = Entry { worker: Rc::clone(worker), number: None, client: peer.ip(), is_refused };
     let local = stream.local_addr().unwrap_or(peer);
     let stream = match transport {
         Transport::Plain => Stream::Plain(stream),
@@ -93,20 +98,35 @@ fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, transport: Tr
     tokio::task::spawn_local(task);
 }
 
-/// Why a connection gets an answer and nothing else.
-fn refusal(worker: &Worker, peer: SocketAddr) -> Option<ErrorCode> {
-    let admitted = worker.open.admit(peer.ip());
-    if worker.open.len() >= worker.settings.limits.connections_per_worker {
-        return Some(ErrorCode::ConnectionLimit);
+/// Serves a connection that begins with a PROXY header, on behalf of whom that names.
+pub(super) fn start_proxied(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+    let mut entry = Entry::begin(worker);
+    // Nobody knows yet for whom an answer would be: one too many is closed.
+    if let Err(code) = entry.admit(None) {
+        return account::count_refusal(worker, code);
     }
-    (!admitted).then_some(ErrorCode::ConnectionLimitPerAddress)
+    tokio::task::spawn_local(proxied(entry, stream, peer));
 }
 
-/// Forgets a connection that not even an answer is spent on; it closes as its stream is dropped.
-fn drop_refused(worker: &Worker, peer: SocketAddr, code: ErrorCode) {
-    worker.open.leave(peer.ip());
-    worker.metrics.downstream_connections_open.decrement();
-    account::count_refusal(worker, code);
+async fn proxied(mut entry: Entry, stream: TcpStream, peer: SocketAddr) {
+    entry.enter().await;
+    let worker = Rc::clone(&entry.worker);
+    let local = stream.local_addr().unwrap_or(peer);
+    let mut link = Link::new(Stream::Plain(stream));
+    let ends = match proxy_header::read(&worker, &mut link, peer).await {
+        Ok(None) => Proxied { client: peer, local },
+        Ok(Some(proxied)) => proxied,
+        Err(code) => {
+            link.release_buffer(&worker.buffers);
+            return account::count_refusal(&worker, code);
+        }
+    };
+    let refusal = entry.admit(Some(ends.client.ip())).err();
+    if !entry.may_be_answered(refusal, Transport::Plain) {
+        return link.release_buffer(&worker.buffers);
+    }
+    let client = Client::with_link(&worker, link, ends.client, ends.local);
+    connection(entry, client, refusal).await;
 }
 
 /// A block and not a function that is `async`, which would hold its parameters twice.
@@ -118,7 +138,7 @@ fn connection(
 ) -> impl Future<Output = ()> {
     async move {
         let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-        entry.number = Some(entry.worker.open.enter(task));
+        entry.enter_as(task);
         let worker = Rc::clone(&entry.worker);
         let refusal = match refusal {
             None if client.link.stream.server_tls().is_some() => {
@@ -153,12 +173,69 @@ async fn refuse(worker: &Worker, client: &mut Client, code: ErrorCode) {
 }
 
 /// Counts the connection as open until its task ends, however it ends.
-struct Entry {
+pub(crate) struct Entry {
     worker: Rc<Worker>,
     /// Of its task, once that has begun.
     number: Option<u64>,
-    client: IpAddr,
+    /// For whom it counts, once that is known.
+    client: Option<IpAddr>,
     is_refused: bool,
+}
+
+impl Entry {
+    /// Counts a connection that was accepted.
+    pub(crate) fn begin(worker: &Rc<Worker>) -> Self {
+        worker.metrics.downstream_connections_accepted.increment();
+        worker.metrics.downstream_connections_open.increment();
+        worker.open.begin();
+        Self { worker: Rc::clone(worker), number: None, client: None, is_refused: false }
+    }
+
+    /// Whose connections it is counted among.
+    pub(crate) fn worker(&self) -> &Rc<Worker> {
+        &self.worker
+    }
+
+    /// Counts it as `client`'s, where that is known by now.
+    ///
+    /// # Errors
+    /// There are too many connections, or too many of that client.
+    pub(crate) fn admit(&mut self, client: Option<IpAddr>) -> Result<(), ErrorCode> {
+        let open = &self.worker.open;
+        let is_within = client.is_none_or(|client| open.admit(client));
+        self.client = client;
+        if open.len() > self.worker.settings.limits.connections_per_worker {
+            return Err(ErrorCode::ConnectionLimit);
+        }
+        if is_within { Ok(()) } else { Err(ErrorCode::ConnectionLimitPerAddress) }
+    }
+
+    /// Whether a refusal, where it is one, may take a place to be answered in; otherwise it is
+    /// counted, and the connection closes without a word.
+    fn may_be_answered(&mut self, refusal: Option<ErrorCode>, transport: Transport) -> bool {
+        let Some(code) = refusal else { return true };
+        let refused = &self.worker.refused_open;
+        // Where an answer takes a handshake first, it would be a flood's best weapon.
+        if transport == Transport::Tls || refused.get() >= REFUSED_OPEN_MAX {
+            account::count_refusal(&self.worker, code);
+            return false;
+        }
+        refused.set(refused.get() + 1);
+        self.is_refused = true;
+        true
+    }
+
+    /// Has a drain wake the task that calls this.
+    pub(crate) async fn enter(&mut self) {
+        let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        self.enter_as(task);
+    }
+
+    fn enter_as(&mut self, task: Waker) {
+        if self.number.is_none() {
+            self.number = Some(self.worker.open.enter(task));
+        }
+    }
 }
 
 impl Drop for Entry {
@@ -166,7 +243,9 @@ impl Drop for Entry {
         let refused = &self.worker.refused_open;
         refused.set(refused.get() - usize::from(self.is_refused));
         self.worker.open.exit(self.number);
-        self.worker.open.leave(self.client);
+        if let Some(client) = self.client {
+            self.worker.open.leave(client);
+        }
         self.worker.metrics.downstream_connections_open.decrement();
     }
 }

@@ -30,6 +30,9 @@ pub(crate) fn count_refusal(worker: &Worker, code: ErrorCode) {
         ErrorCode::ConnectionLimitPerAddress => {
             refused.increment(ConnectionRefusal::LimitPerAddress)
         }
+        ErrorCode::ProxyHeaderRefused | ErrorCode::ProxyHeaderInvalid => {
+            refused.increment(ConnectionRefusal::ProxyHeader);
+        }
         _ => {}
     }
 }

@@ -127,6 +127,12 @@ impl Attempt<'_> {
 
     async fn connect(&self, cx: &Exchange<'_>) -> Result<UpstreamConnection, AttemptError> {
         let worker = cx.worker;
+        if !self.way.upstream.conf.scheme.carries_http() {
+            let cause = "the upstream's scheme is for stream routes, and its nodes get no requests";
+            worker.failures.note(self.picked.address(), &cause);
+            let refused = AttemptError::last(ErrorCode::UpstreamConnectFailed);
+            return Err(AttemptError { blame: Blame::Nobody, ..refused });
+        }
         if !worker.may_connect() {
             let limit = AttemptError::last(ErrorCode::ConnectionLimit);
             return Err(AttemptError { blame: Blame::Nobody, ..limit });

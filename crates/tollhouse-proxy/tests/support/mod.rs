@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::{Id, Kind};
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
-use tollhouse_proxy::settings::{Limits, RealIp, TlsSettings};
+use tollhouse_proxy::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
 use tollhouse_proxy::worker::{Transport, WorkerListener};
 use tollhouse_proxy::{
     Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
@@ -90,6 +90,8 @@ impl Gateway {
             settings: Arc::new(Settings { limits: options.limits, ..settings() }),
             snapshots: Arc::clone(snapshots),
             listeners: vec![WorkerListener { socket: listener, transport: Transport::Plain }],
+            proxied_listeners: Vec::new(),
+            stream_listeners: Vec::new(),
             phase: receiver,
             metrics: options.metrics,
             log: options.log,
@@ -164,5 +166,7 @@ fn settings() -> Settings {
         disable_health_checks: false,
         resolve_timeout: Duration::from_secs(5),
         drain_time: Duration::from_secs(1),
+        streams: StreamSettings::default(),
+        proxy_protocol: ProxyProtocol::default(),
     }
 }

@@ -61,7 +61,8 @@ impl Page {
         let bounds = traffic.settings().buckets_ms().iter().map(f64::to_string);
         let bounds = bounds.chain(["+Inf".to_owned()]).collect();
         let room = ends.into_iter().max().unwrap_or_default();
-        let process = ProcessLines::new(&traffic.settings().prefix, facts, room);
+        let mut process = ProcessLines::new(&traffic.settings().prefix, facts, room);
+        process.push_connections(&traffic.settings().prefix, &traffic.connection_counts());
         Self { traffic, process, bounds, ends, now_s, at: Position::Part(0) }
     }
 

@@ -95,6 +95,23 @@ impl ProcessLines {
         Self { parts: [before_latency, before_status, lines.text] }
     }
 
+    /// Appends the connections of each stream route.
+    pub(super) fn push_connections(&mut self, prefix: &str, counts: &[(Box<str>, u64)]) {
+        if counts.is_empty() {
+            return;
+        }
+        let mut lines = Lines { prefix, text: String::new() };
+        let help = "Total number of connections handled per stream route in APISIX";
+        lines.heading("stream_connection_total", help, "counter");
+        for (route, count) in counts {
+            let name = format!("{prefix}stream_connection_total");
+            lines.text.push_str(&format!("{name}{{route=\"{route}\"}} {count}\n"));
+        }
+        if let Some(last) = self.parts.last_mut() {
+            last.push_str(&lines.text);
+        }
+    }
+
     pub(super) fn part(&self, index: usize) -> &str {
         &self.parts[index]
     }

@@ -3,6 +3,7 @@
 //! The lock here is taken by those who make pages, never by a core that serves.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +26,8 @@ pub struct Traffic {
     pub(super) folded: SharedCounter,
     fresh: Sender<Arc<Series>>,
     collected: Mutex<Collected>,
+    /// By stream route; those who count hold the counter.
+    connections: Mutex<BTreeMap<Box<str>, Arc<SharedCounter>>>,
 }
 
 /// What the cores have handed over so far.
@@ -60,6 +63,7 @@ impl Traffic {
             folded: SharedCounter::default(),
             fresh,
             collected: Mutex::new(collected),
+            connections: Mutex::default(),
         }
     }
 
@@ -84,6 +88,18 @@ impl Traffic {
 
     pub(super) fn core(self: &Arc<Self>) -> CoreSeries {
         CoreSeries::new(self, self.fresh.clone())
+    }
+
+    /// Where the connections of a stream route are counted.
+    pub fn connections(&self, route: &str) -> Arc<SharedCounter> {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(connections.entry(route.into()).or_default())
+    }
+
+    /// How many connections each stream route has had.
+    pub(super) fn connection_counts(&self) -> Vec<(Box<str>, u64)> {
+        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.iter().map(|(route, count)| (route.clone(), count.value())).collect()
     }
 
     /// How many requests were counted under `other`.

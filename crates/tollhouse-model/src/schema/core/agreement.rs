@@ -374,7 +374,6 @@ fn upstream_differences() -> Vec<(Value, LetThroughBy, &'static str)> {
     let pair = json!({"client_cert": "x".repeat(128), "client_key": "x".repeat(64)});
     vec![
         (json!({"scheme": "grpc"}), schema, "what is spoken is checked where it is served"),
-        (json!({"scheme": "udp"}), schema, "what is spoken is checked where it is served"),
         (
             json!({"nodes": null, "service_name": "a", "discovery_type": "nacos"}),
             schema,

@@ -42,7 +42,7 @@ fn run(test: impl AsyncFnOnce(Rc<Worker>, TcpListener)) {
 async fn connect(worker: &Rc<Worker>, listener: &TcpListener) -> Far {
     let far = Far::connect(listener.local_addr().expect("an address")).expect("a connection");
     let (near, peer) = listener.accept().await.expect("a connection");
-    start(worker, near, peer, Transport::Plain);
+    start(worker, near, peer);
     far
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use tollhouse_config::{Document, Format, Item, declarative};
 use tollhouse_model::{
     Consumer, ConsumerGroup, Credential, GlobalRule, Kind, PluginConfig, PluginSet, Problems,
-    Route, Service, Upstream,
+    Route, Service, StreamRoute, Upstream,
 };
 use tollhouse_plugin::validation::{self, ObjectPlugins, Role, Surroundings};
 use tollhouse_plugin::{Catalogue, Services};
@@ -146,7 +146,13 @@ fn judge_item(item: &Item, references: &References, services: &Arc<Services>) ->
             problems
         }
         Kind::PluginMetadata | Kind::Ssl => item.kind.problems_of(id, &value, path),
-        Kind::Proto | Kind::StreamRoute | Kind::Secret => {
+        Kind::StreamRoute => {
+            let (route, mut problems) = StreamRoute::parse(id, &value, path);
+            let found = route.map(|route| judged(&route.plugins, Role::Connection));
+            problems.extend(found.unwrap_or_default());
+            problems
+        }
+        Kind::Proto | Kind::Secret => {
             let mut problems = item.kind.problems_of(id, &value, path);
             problems.push(kind_without_effect(item.kind, path));
             problems

@@ -234,6 +234,9 @@ fn scheme(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::Http => "http",
         Scheme::Https => "https",
+        Scheme::Tcp => "tcp",
+        Scheme::Tls => "tls",
+        Scheme::Udp => "udp",
     }
 }
 

@@ -105,7 +105,7 @@ impl Plane {
             metrics: Arc::new(Metrics::new()),
             log: None,
         };
-        let cores = Cores::start(1, vec![entrance], &parts).expect("a core starts");
+        let cores = Cores::start(1, vec![entrance].into(), &parts).expect("a core starts");
         Self { cores, address, loaded, runtime }
     }
 

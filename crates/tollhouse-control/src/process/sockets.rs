@@ -1,0 +1,179 @@
+//! The sockets of the data plane: bound, or taken over from a predecessor, and dealt out to the cores.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use tollhouse_config::Bootstrap;
+use tollhouse_config::bootstrap::{HeaderToNodes, StreamListen, StreamProtocol, StreamTls};
+use tollhouse_net::handover::Inheritance;
+use tollhouse_net::{DatagramSockets, Listeners};
+use tollhouse_proxy::l4::{self, HeaderIn, HeaderOut, StreamListener, StreamOptions, StreamSocket};
+use tollhouse_proxy::worker::{Transport, WorkerListener};
+
+use super::cores::Entrance;
+
+/// All sockets, by what is served on them; each address has one for each core.
+#[derive(Debug)]
+pub struct Sockets {
+    http: Vec<Entrance>,
+    http_proxied: Vec<Listeners>,
+    streams: Vec<(StreamOptions, StreamSockets)>,
+}
+
+#[derive(Debug)]
+enum StreamSockets {
+    Tcp(Listeners),
+    Udp(DatagramSockets),
+}
+
+/// The sockets of one core.
+#[derive(Debug, Default)]
+pub struct CoreSockets {
+    /// HTTP, plain and over TLS.
+    pub http: Vec<WorkerListener>,
+    /// Plain HTTP with PROXY headers.
+    pub http_proxied: Vec<TcpListener>,
+    /// Stream routes.
+    pub streams: Vec<StreamListener>,
+}
+
+impl Sockets {
+    /// Binds every address of the data plane, or takes sockets over from a predecessor.
+    ///
+    /// # Errors
+    /// The first address that cannot be listened on, with the remedy.
+    pub fn listen(
+        bootstrap: &Bootstrap,
+        workers: usize,
+        inheritance: Option<&mut Inheritance>,
+    ) -> anyhow::Result<Self> {
+        let mut source = Source { workers, inheritance };
+        let listen = &bootstrap.listen;
+        let mut streams = Vec::new();
+        let plain = listen.http.iter().map(|address| (*address, Transport::Plain));
+        let tls = listen.https.iter().map(|address| (*address, Transport::Tls));
+        let http: anyhow::Result<Vec<Entrance>> = plain
+            .chain(tls)
+            .map(|(address, transport)| {
+                Ok(Entrance { listeners: source.listeners(address)?, transport })
+            })
+            .collect();
+        let http = http?;
+        let http_proxied = source.all(&listen.http_proxied)?;
+        for listener in &listen.stream {
+            let sockets = match listener.protocol {
+                StreamProtocol::Tcp => StreamSockets::Tcp(source.listeners(listener.address)?),
+                StreamProtocol::Udp => StreamSockets::Udp(source.datagrams(listener.address)?),
+            };
+            streams.push((options(listener), sockets));
+        }
+        Ok(Self { http, http_proxied, streams })
+    }
+
+    /// Where HTTP is served.
+    pub fn http_addresses(&self) -> Vec<(SocketAddr, Transport)> {
+        let http = self.http.iter().map(|entrance| (entrance.address(), entrance.transport));
+        let proxied = self.http_proxied.iter().map(|it| (it.address, Transport::Plain));
+        http.chain(proxied).collect()
+    }
+
+    /// Where stream routes are served, with `tcp` or `udp`.
+    pub fn stream_addresses(&self) -> Vec<(&'static str, SocketAddr)> {
+        let address = |(_, sockets): &(StreamOptions, StreamSockets)| match sockets {
+            StreamSockets::Tcp(listeners) => ("tcp", listeners.address),
+            StreamSockets::Udp(sockets) => ("udp", sockets.address),
+        };
+        self.streams.iter().map(address).collect()
+    }
+
+    /// All of them.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let http = self.http.iter().map(|entrance| &entrance.listeners);
+        let http = http.chain(&self.http_proxied).flat_map(|it| &it.sockets).map(AsFd::as_fd);
+        let streams = self.streams.iter().flat_map(|(_, sockets)| {
+            let all: Vec<BorrowedFd<'_>> = match sockets {
+                StreamSockets::Tcp(listeners) => {
+                    listeners.sockets.iter().map(AsFd::as_fd).collect()
+                }
+                StreamSockets::Udp(sockets) => sockets.sockets.iter().map(AsFd::as_fd).collect(),
+            };
+            all
+        });
+        http.chain(streams)
+    }
+
+    /// Deals them out to `workers` cores; those beyond one a core go to the cores in turn.
+    pub fn share(self, workers: usize) -> Vec<CoreSockets> {
+        let mut shares: Vec<CoreSockets> = (0..workers).map(|_| CoreSockets::default()).collect();
+        for Entrance { listeners, transport } in self.http {
+            for (index, socket) in listeners.sockets.into_iter().enumerate() {
+                shares[index % workers].http.push(WorkerListener { socket, transport });
+            }
+        }
+        let proxied = self.http_proxied.into_iter();
+        for (index, socket) in proxied.flat_map(|it| it.sockets.into_iter().enumerate()) {
+            shares[index % workers].http_proxied.push(socket);
+        }
+        for (options, sockets) in self.streams {
+            let sockets: Vec<StreamSocket> = match sockets {
+                StreamSockets::Tcp(it) => it.sockets.into_iter().map(StreamSocket::Tcp).collect(),
+                StreamSockets::Udp(it) => it.sockets.into_iter().map(StreamSocket::Udp).collect(),
+            };
+            for (index, socket) in sockets.into_iter().enumerate() {
+                shares[index % workers].streams.push(StreamListener { socket, options });
+            }
+        }
+        shares
+    }
+}
+
+/// HTTP alone.
+impl From<Vec<Entrance>> for Sockets {
+    fn from(http: Vec<Entrance>) -> Self {
+        Self { http, http_proxied: Vec::new(), streams: Vec::new() }
+    }
+}
+
+/// Where sockets come from.
+struct Source<'i> {
+    workers: usize,
+    inheritance: Option<&'i mut Inheritance>,
+}
+
+impl Source<'_> {
+    fn all(&mut self, addresses: &[SocketAddr]) -> anyhow::Result<Vec<Listeners>> {
+        addresses.iter().map(|address| self.listeners(*address)).collect()
+    }
+
+    fn listeners(&mut self, address: SocketAddr) -> anyhow::Result<Listeners> {
+        let inherited = self.inheritance.as_mut().map(|from| from.take(address));
+        Ok(match inherited.filter(|sockets| !sockets.is_empty()) {
+            None => Listeners::bind(address, self.workers)?,
+            Some(sockets) => Listeners::adopt(address, sockets, self.workers)?,
+        })
+    }
+
+    fn datagrams(&mut self, address: SocketAddr) -> anyhow::Result<DatagramSockets> {
+        let inherited = self.inheritance.as_mut().map(|from| from.take_datagrams(address));
+        Ok(match inherited.filter(|sockets| !sockets.is_empty()) {
+            None => DatagramSockets::bind(address, self.workers)?,
+            Some(sockets) => DatagramSockets::adopt(address, sockets, self.workers)?,
+        })
+    }
+}
+
+/// What the bootstrap file says of a listener, in the data plane's words.
+fn options(listener: &StreamListen) -> StreamOptions {
+    StreamOptions {
+        tls: match listener.tls {
+            StreamTls::Off => l4::StreamTls::Off,
+            StreamTls::PassThrough => l4::StreamTls::PassThrough,
+        },
+        header_in: if listener.proxy_protocol { HeaderIn::Required } else { HeaderIn::Absent },
+        header_out: match listener.to_upstream {
+            HeaderToNodes::None => HeaderOut::Absent,
+            HeaderToNodes::V1 => HeaderOut::V1,
+            HeaderToNodes::V2 => HeaderOut::V2,
+        },
+    }
+}

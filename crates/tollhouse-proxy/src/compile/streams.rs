@@ -1,0 +1,160 @@
+//! Stream routes on their way into the snapshot: parse, compile plugins, put where connections find them.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use serde_json::Value;
+use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Service, StreamRoute};
+
+use super::object::Object;
+use super::plugins::Fallback;
+use super::put::without_plugins;
+use super::{Compiler, Touched, reference};
+use crate::l4::table::StreamEntry;
+use crate::plugins::Chain;
+use crate::snapshot::{Reference, Target};
+
+/// The stream routes that serve, as they were read.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    routes: HashMap<Id, Kept>,
+    by_service: HashMap<Id, HashSet<Id>>,
+    next_place: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    route: StreamRoute,
+    /// Where it stands in the order in which connections try routes.
+    place: u64,
+}
+
+impl Streams {
+    pub(super) fn contains(&self, id: &Id) -> bool {
+        self.routes.contains_key(id)
+    }
+
+    /// What each says of plugins.
+    pub(super) fn plugins(&self) -> impl Iterator<Item = (&Id, &PluginSet)> {
+        self.routes.iter().map(|(id, kept)| (id, &kept.route.plugins))
+    }
+
+    /// Keeps a route: a changed one in its place, a new one behind all others.
+    fn keep(&mut self, route: StreamRoute) {
+        let id = route.id.clone();
+        let previous = self.forget(&id);
+        let place = previous.unwrap_or_else(|| self.take_place());
+        if let Some(service) = &route.service_id {
+            self.by_service.entry(service.clone()).or_default().insert(id.clone());
+        }
+        self.routes.insert(id, Kept { route, place });
+    }
+
+    /// Forgets a route; its place, where it had one.
+    pub(super) fn forget(&mut self, id: &Id) -> Option<u64> {
+        let kept = self.routes.remove(id)?;
+        if let Some(service) = &kept.route.service_id
+            && let Some(users) = self.by_service.get_mut(service)
+        {
+            users.remove(id);
+            if users.is_empty() {
+                self.by_service.remove(service);
+            }
+        }
+        Some(kept.place)
+    }
+
+    /// Moves a route behind all others.
+    pub(super) fn place_last(&mut self, id: &Id) {
+        let place = self.take_place();
+        if let Some(kept) = self.routes.get_mut(id) {
+            kept.place = place;
+        }
+    }
+
+    fn take_place(&mut self) -> u64 {
+        self.next_place += 1;
+        self.next_place
+    }
+
+    /// The routes to compile, each once: changed ones, and those of changed services.
+    pub(super) fn touched_in_order(&self, touched: &Touched) -> Vec<Id> {
+        let mut seen = HashSet::new();
+        let services = touched.services.iter().filter_map(|id| self.by_service.get(id)).flatten();
+        let all = touched.stream_routes.iter().chain(services);
+        all.filter(|id| seen.insert((*id).clone())).cloned().collect()
+    }
+}
+
+impl Compiler {
+    pub(super) fn put_stream_route(
+        &mut self,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut Touched,
+    ) -> Problems {
+        let (route, mut problems) = StreamRoute::parse(id.clone(), value, path);
+        let fallback = self.fallback(Kind::StreamRoute, &id);
+        if let Some(route) = &route {
+            let object = Object { kind: Kind::StreamRoute, id: &id, path };
+            self.set_plugins(object, &route.plugins, &mut problems);
+            if route.protocol.is_some() {
+                let reason = "connections are passed through, and no protocol is taken apart";
+                let problem = Problem::warning(format!("{path}.protocol"), reason);
+                problems.push(problem.with_hint("it has no effect"));
+            }
+        } else if fallback == Fallback::Refuse {
+            self.plugins.refuse(Kind::StreamRoute, &id);
+        }
+        let bare = || StreamRoute::parse(id.clone(), &without_plugins(value), path).0;
+        let is_wanted = !problems.has_errors() || fallback == Fallback::Refuse;
+        match route.or_else(bare).filter(|_| is_wanted) {
+            Some(route) => {
+                self.streams.keep(route);
+                touched.stream_routes.push(id);
+            }
+            // One that refuses connections goes on to do so.
+            None if !self.streams.contains(&id) => self.plugins.remove(Kind::StreamRoute, &id),
+            None => {}
+        }
+        problems
+    }
+
+    /// Brings the table of connections in line with the stream route `id` and what it names.
+    pub(super) fn compile_stream_route(&mut self, id: &Id) {
+        let Some(Kept { route, place }) = self.streams.routes.get(id) else {
+            self.snapshot.streams.remove(id);
+            self.upstreams.remove_stream_route(id);
+            return;
+        };
+        let (route, place) = (route.clone(), *place);
+        let service = reference(route.service_id.as_ref(), |id| self.services.get(id).cloned());
+        let target = self.stream_target(&route, &service);
+        let of_service = route.service_id.as_ref().and_then(|id| self.plugins.for_connections(id));
+        let own = self.plugins.get(Kind::StreamRoute, id);
+        let chain = Chain::merge(own.into_iter().chain(&of_service));
+        let entry = StreamEntry { route, service, target, chain };
+        self.snapshot.streams.insert(place, Arc::new(entry));
+    }
+
+    /// Inline beats ids, and the stream route beats its service.
+    fn stream_target(&mut self, route: &StreamRoute, service: &Reference<Arc<Service>>) -> Target {
+        let slots = &mut self.snapshot.upstreams;
+        if let Some(upstream) = &route.upstream {
+            return Target::Inline(self.upstreams.set_stream_route(&route.id, upstream));
+        }
+        self.upstreams.remove_stream_route(&route.id);
+        if let Some(id) = &route.upstream_id {
+            return Target::Slot(self.upstreams.slot(id, slots));
+        }
+        let Reference::Found(service) = service else { return Target::None };
+        if let Some(upstream) = self.upstreams.service(&service.id) {
+            return Target::Inline(upstream);
+        }
+        match &service.upstream_id {
+            Some(id) => Target::Slot(self.upstreams.slot(id, slots)),
+            None => Target::None,
+        }
+    }
+}

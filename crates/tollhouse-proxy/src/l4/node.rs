@@ -1,0 +1,204 @@
+//! Finds a node for a connection: which upstream, which of its nodes, and on to the next where one
+//! cannot be connected to. Nothing of the client's is sent here, so that any node may be tried.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollhouse_model::upstream::Scheme;
+use tollhouse_net::{Stream, connect};
+use tollhouse_telemetry::ErrorCode;
+use tollhouse_upstream::{Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
+
+use super::connection::Connection;
+use super::plugins::Chosen;
+use super::table::StreamEntry;
+use crate::plugins::chain::StepUpstream;
+use crate::snapshot::{Reference, Snapshot, Target, UpstreamEntry};
+
+/// What a connected node counts as in its health and its response time: a good answer.
+const CONNECTED_STATUS: u16 = 200;
+
+/// The upstream of a connection.
+///
+/// # Errors
+/// What is named does not exist, or nothing is.
+pub(super) fn upstream(
+    snapshot: &Snapshot,
+    entry: &StreamEntry,
+    chosen: &Chosen,
+) -> Result<Arc<UpstreamEntry>, ErrorCode> {
+    if matches!(entry.service, Reference::Missing) {
+        return Err(ErrorCode::ServiceNotFound);
+    }
+    let in_slot = |slot| {
+        let found = snapshot.upstreams.get(slot).cloned().flatten();
+        found.ok_or(ErrorCode::UpstreamNotFound)
+    };
+    match chosen {
+        Chosen::Of(StepUpstream::Inline(upstream)) => return Ok(Arc::clone(upstream)),
+        Chosen::Of(StepUpstream::Slot(slot, _)) => return in_slot(*slot),
+        Chosen::Of(StepUpstream::Route) | Chosen::Own => {}
+    }
+    match &entry.target {
+        Target::Inline(upstream) => Ok(Arc::clone(upstream)),
+        Target::Slot(slot) => in_slot(*slot),
+        Target::None => Err(ErrorCode::NoNodes),
+    }
+}
+
+/// What an opened way to a node says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// That the node lives.
+    Alive,
+    /// Nothing: nobody has been asked yet.
+    None,
+}
+
+/// Opens what leads to one node.
+pub(super) trait Open {
+    /// What it opens.
+    type Opened;
+    /// What that says about the node.
+    const PROOF: Proof;
+    /// Opens it.
+    async fn open(&self, upstream: &UpstreamEntry, picked: &Picked<'_>)
+    -> io::Result<Self::Opened>;
+}
+
+/// Connects to a node, and to another where that fails, as often as the upstream says.
+///
+/// # Errors
+/// The last failure, once no node is left to try.
+pub(super) async fn connect<'u, O: Open>(
+    connection: &mut Connection<'_>,
+    upstream: &'u UpstreamEntry,
+    open: &O,
+) -> Result<(O::Opened, Picked<'u>), ErrorCode> {
+    let worker = connection.worker;
+    let started_ms = worker.clock.now_ms();
+    let mut tried = Tried::default();
+    let mut attempts_left = retries(upstream);
+    let mut last = ErrorCode::NoNodes;
+    loop {
+        let picked = match pick(connection, upstream, &tried).await {
+            Ok(picked) => picked,
+            Err(PickError::AllTried) => return Err(last),
+            Err(PickError::None) => return Err(no_nodes(upstream)),
+        };
+        let began_ms = worker.clock.now_ms();
+        if !worker.may_connect() {
+            return Err(ErrorCode::ConnectionLimit);
+        }
+        let opening = open.open(upstream, &picked);
+        let opened = connection.within(upstream.timeouts.connect, opening).await;
+        let now_ms = worker.clock.now_ms();
+        let (code, outcome) = match opened {
+            Some(Ok(opened)) => {
+                let response_time = Duration::from_millis(now_ms.saturating_sub(began_ms));
+                let outcome = Outcome::Answered { status: CONNECTED_STATUS, response_time };
+                if O::PROOF == Proof::Alive {
+                    upstream.state.report(&picked, outcome, now_ms);
+                }
+                connection.record.attempts.push((picked.address(), CONNECTED_STATUS));
+                connection.record.connected_ms =
+                    Some(now_ms.saturating_sub(connection.record.started_ms));
+                return Ok((opened, picked));
+            }
+            Some(Err(error)) => {
+                worker.failures.note(picked.address(), &error);
+                let is_nobodys = connect::is_no_failure_of_node(&error);
+                let outcome = (!is_nobodys).then_some(Outcome::Failed);
+                (ErrorCode::UpstreamConnectFailed, outcome)
+            }
+            None => (ErrorCode::UpstreamConnectTimeout, Some(Outcome::TimedOut)),
+        };
+        worker.metrics.upstream_connections_failed.increment();
+        if let Some(outcome) = outcome {
+            upstream.state.report(&picked, outcome, now_ms);
+        }
+        connection.record.attempts.push((picked.address(), code.status()));
+        tried.insert(&picked);
+        last = code;
+        let is_over = |budget| Duration::from_millis(now_ms.saturating_sub(started_ms)) >= budget;
+        if attempts_left == 0 {
+            return Err(code);
+        }
+        if upstream.conf.retry_timeout.is_some_and(is_over) {
+            return Err(ErrorCode::RetryBudgetExceeded);
+        }
+        attempts_left -= 1;
+        worker.metrics.upstream_retries.increment();
+    }
+}
+
+/// Further attempts allowed: as configured, else one for each other node.
+fn retries(upstream: &UpstreamEntry) -> u32 {
+    let others = upstream.state.node_count().saturating_sub(1);
+    upstream.conf.retries.unwrap_or(u32::try_from(others).unwrap_or(u32::MAX))
+}
+
+enum PickError {
+    None,
+    AllTried,
+}
+
+async fn pick<'u>(
+    connection: &Connection<'_>,
+    upstream: &'u UpstreamEntry,
+    tried: &Tried,
+) -> Result<Picked<'u>, PickError> {
+    let worker = connection.worker;
+    let key = upstream.hash_key.as_ref().map(|key| key.value(connection));
+    let pick_now = |when_unresolved| {
+        let random = worker.random_u64();
+        let now_ms = worker.clock.now_ms();
+        let hash_key = key.as_deref();
+        upstream.state.pick(&PickRequest { hash_key, random, now_ms, when_unresolved }, tried)
+    };
+    let mut pick = pick_now(WhenUnresolved::Wait);
+    if matches!(pick, Pick::Unresolved) {
+        upstream.state.ready(worker.settings.resolve_timeout).await;
+        worker.clock.refresh();
+        pick = pick_now(WhenUnresolved::Skip);
+    }
+    match pick {
+        Pick::Node(picked) => Ok(picked),
+        Pick::AllTried => Err(PickError::AllTried),
+        Pick::NoNodes | Pick::Unresolved => Err(PickError::None),
+    }
+}
+
+/// Whether there are no nodes at all, or only names without an address.
+fn no_nodes(upstream: &UpstreamEntry) -> ErrorCode {
+    let has_weight = upstream.conf.nodes.iter().any(|node| node.weight > 0);
+    if has_weight || upstream.conf.discovery.is_some() {
+        ErrorCode::UpstreamUnresolved
+    } else {
+        ErrorCode::NoNodes
+    }
+}
+
+/// Opens connections over TCP, with TLS where the upstream's scheme says so.
+pub(super) struct OverTcp {
+    /// The name that the client asked for in its own hello.
+    pub server_name: Option<String>,
+}
+
+impl Open for OverTcp {
+    type Opened = Stream;
+    const PROOF: Proof = Proof::Alive;
+
+    async fn open(&self, upstream: &UpstreamEntry, picked: &Picked<'_>) -> io::Result<Stream> {
+        let address: SocketAddr = picked.address();
+        match &upstream.connector {
+            Some(connector) if upstream.conf.scheme == Scheme::Tls => {
+                let name = self.server_name.as_deref().unwrap_or(picked.node().host());
+                connect::connect_tls(address, connector, name).await
+            }
+            _ => connect::connect(address).await,
+        }
+    }
+}

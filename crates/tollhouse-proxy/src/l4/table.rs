@@ -1,0 +1,157 @@
+//! Which stream route a connection takes (apisix.md §6): those with the name that its TLS client asks
+//! for first, the more exact one before; then, in the order of the configuration, those without a name.
+//! Among either kind the first whose addresses and port are the connection's.
+//!
+//! Immutable, shared by all cores; a change costs the routes of one port or name.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use tollhouse_model::{Id, Service, StreamRoute};
+use tollhouse_stdx::CowMap;
+
+use crate::plugins::Chain;
+use crate::snapshot::{Reference, Target};
+
+/// A stream route, ready to serve.
+#[derive(Debug)]
+pub struct StreamEntry {
+    /// As configured.
+    pub route: StreamRoute,
+    /// Its service.
+    pub service: Reference<Arc<Service>>,
+    /// Where its connections go.
+    pub target: Target,
+    /// Its plugins, in the order in which they run.
+    pub chain: Chain,
+}
+
+/// A connection as routes see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// Who connects.
+    pub client: IpAddr,
+    /// Where to.
+    pub local: SocketAddr,
+    /// The name that its TLS client asks for, lower-cased.
+    pub server_name: Option<&'a str>,
+}
+
+/// All stream routes.
+#[derive(Debug, Clone, Default)]
+pub struct StreamTable {
+    buckets: CowMap<Bucket, Arc<[Placed]>>,
+    /// Where each route stands, to be found again when it changes.
+    homes: CowMap<Id, Bucket>,
+}
+
+/// Routes that are looked through together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Bucket {
+    /// Without a name, for this port.
+    Port(u16),
+    /// Without a name, for any port.
+    AnyPort,
+    /// For this name, or for all that end with it where it begins with a dot.
+    Name(Box<str>),
+}
+
+/// A route with its place in the order of all.
+#[derive(Debug, Clone)]
+struct Placed {
+    place: u64,
+    entry: Arc<StreamEntry>,
+}
+
+impl StreamTable {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.homes.is_empty()
+    }
+
+    /// Puts a route in, or anew.
+    pub(crate) fn insert(&mut self, place: u64, entry: Arc<StreamEntry>) {
+        let id = entry.route.id.clone();
+        self.remove(&id);
+        let bucket = Bucket::of(&entry.route);
+        let mut routes = self.buckets.get(&bucket).map_or_else(Vec::new, |routes| routes.to_vec());
+        let at = routes.partition_point(|other| other.place < place);
+        routes.insert(at, Placed { place, entry });
+        self.buckets.insert(bucket.clone(), routes.into());
+        self.homes.insert(id, bucket);
+    }
+
+    /// Takes a route out.
+    pub(crate) fn remove(&mut self, id: &Id) {
+        let Some(bucket) = self.homes.remove(id) else { return };
+        let Some(routes) = self.buckets.get(&bucket) else { return };
+        let left: Vec<Placed> =
+            routes.iter().filter(|other| other.entry.route.id != *id).cloned().collect();
+        if left.is_empty() {
+            self.buckets.remove(&bucket);
+        } else {
+            self.buckets.insert(bucket, left.into());
+        }
+    }
+
+    /// The route of a connection.
+    pub fn find(&self, arrival: &Arrival<'_>) -> Option<&Arc<StreamEntry>> {
+        let by_name = arrival.server_name.and_then(|name| self.find_by_name(name, arrival));
+        by_name.or_else(|| self.find_by_port(arrival))
+    }
+
+    fn find_by_name(&self, name: &str, arrival: &Arrival<'_>) -> Option<&Arc<StreamEntry>> {
+        let exact = self.first(&Bucket::Name(name.into()), arrival);
+        let mut suffixes = name.match_indices('.').map(|(at, _)| &name[at..]);
+        // The longest ending first, since it says the most.
+        let by_ending =
+            || suffixes.find_map(|suffix| self.first(&Bucket::Name(suffix.into()), arrival));
+        let any_name = || self.first(&Bucket::Name(".".into()), arrival);
+        exact.or_else(by_ending).or_else(any_name).map(|placed| &placed.entry)
+    }
+
+    fn find_by_port(&self, arrival: &Arrival<'_>) -> Option<&Arc<StreamEntry>> {
+        let of_port = self.first(&Bucket::Port(arrival.local.port()), arrival);
+        let of_any = self.first(&Bucket::AnyPort, arrival);
+        let found = match (of_port, of_any) {
+            (Some(one), Some(other)) if other.place < one.place => Some(other),
+            (one, other) => one.or(other),
+        };
+        found.map(|placed| &placed.entry)
+    }
+
+    fn first(&self, bucket: &Bucket, arrival: &Arrival<'_>) -> Option<&Placed> {
+        let routes = self.buckets.get(bucket)?;
+        routes.iter().find(|placed| takes(&placed.entry.route, arrival))
+    }
+}
+
+impl Bucket {
+    fn of(route: &StreamRoute) -> Self {
+        match (&route.sni, route.server_port) {
+            (Some(name), _) => {
+                let ending = match name.strip_prefix('*') {
+                    // `*` alone is any name.
+                    Some("") => ".",
+                    Some(ending) => ending,
+                    None => name,
+                };
+                Bucket::Name(ending.into())
+            }
+            (None, Some(port)) => Bucket::Port(port),
+            (None, None) => Bucket::AnyPort,
+        }
+    }
+}
+
+/// Whether addresses and port are those of the route.
+fn takes(route: &StreamRoute, arrival: &Arrival<'_>) -> bool {
+    route.server_port.is_none_or(|port| port == arrival.local.port())
+        && route.remote_addr.is_none_or(|network| network.contains(&arrival.client))
+        && route
+            .server_addr
+            .is_none_or(|network| network.contains(&arrival.local.ip().to_canonical()))
+}
+
+#[cfg(test)]
+mod tests;

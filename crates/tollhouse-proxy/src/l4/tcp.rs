@@ -1,0 +1,157 @@
+//! The life of a connection below HTTP: accepted, let in or not, its first bytes read where they are
+//! needed, routed, connected to a node, relayed, accounted for.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, ready};
+
+use tokio::net::TcpStream;
+use tollhouse_net::{Stream, proxy_protocol};
+use tollhouse_telemetry::ErrorCode;
+
+use super::connection::{Connection, Ends, FirstBytes, Transport};
+use super::listener::{HeaderIn, StreamOptions};
+use super::node::{self, OverTcp};
+use super::plugins::{self, Refusal};
+use super::relay::{self, Times};
+use super::{finish, preamble};
+use crate::connection::link::Link;
+use crate::run::accept::Entry;
+use crate::snapshot::UpstreamEntry;
+use crate::worker::Worker;
+use crate::worker::pools::UpstreamConnection;
+
+/// The status of a connection that reached a node.
+const SERVED_STATUS: u16 = 200;
+
+/// Starts serving a connection; one too many is closed at once, since nobody knows what to answer.
+pub(crate) fn start(
+    worker: &Rc<Worker>,
+    options: StreamOptions,
+    stream: TcpStream,
+    peer: SocketAddr,
+) {
+    worker.metrics.stream_connections.increment();
+    let mut entry = Entry::begin(worker);
+    // Whoever speaks for others is no client: they are counted once they are known.
+    let client = (options.header_in == HeaderIn::Absent).then(|| peer.ip());
+    if let Err(code) = entry.admit(client) {
+        return worker.metrics.stream_failed.increment(code);
+    }
+    tokio::task::spawn_local(serve(entry, options, stream, peer));
+}
+
+/// Counts an open connection until its task ends, however it ends.
+struct Open<'w>(&'w Worker);
+
+impl<'w> Open<'w> {
+    fn new(worker: &'w Worker) -> Self {
+        worker.metrics.stream_connections_open.increment();
+        Self(worker)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.stream_connections_open.decrement();
+    }
+}
+
+async fn serve(mut entry: Entry, options: StreamOptions, stream: TcpStream, peer: SocketAddr) {
+    entry.enter().await;
+    let worker = Rc::clone(entry.worker());
+    let _open = Open::new(&worker);
+    let local = stream.local_addr().unwrap_or(peer);
+    let ends = Ends { client: peer, peer, local };
+    let first = FirstBytes::Link(Link::new(Stream::Plain(stream)));
+    let mut connection = Connection::new(&worker, Transport::Tcp, ends, first);
+    connection.attach().await;
+    let refusal = run(&mut connection, &mut entry, options).await.err();
+    finish::run(&mut connection, refusal);
+}
+
+async fn run(
+    connection: &mut Connection<'_>,
+    entry: &mut Entry,
+    options: StreamOptions,
+) -> Result<(), Refusal> {
+    preamble::read_header(connection, options.header_in).await?;
+    if options.header_in == HeaderIn::Required {
+        entry.admit(Some(connection.ends.client.ip()))?;
+    }
+    preamble::read_hello(connection, options.tls).await?;
+    let worker = connection.worker;
+    let snapshot = worker.snapshot.take();
+    let route = snapshot.streams.find(&connection.arrival()).cloned();
+    let route = route.ok_or(ErrorCode::RouteNotFound)?;
+    connection.entry = Some(Arc::clone(&route));
+    let chosen = plugins::access(connection, &route, &snapshot).await?;
+    let upstream = node::upstream(&snapshot, &route, &chosen)?;
+    // Bytes may be relayed for days, which must not keep a whole configuration.
+    drop(snapshot);
+    let open = OverTcp { server_name: connection.server_name.clone() };
+    // What is picked counts as in use until the end.
+    let (stream, _picked) = node::connect(connection, &upstream, &open).await?;
+    let mut node = UpstreamConnection::new(Link::new(stream), &worker.metrics);
+    connection.record.status = SERVED_STATUS;
+    relay_all(connection, &mut node.link, &upstream, options).await?;
+    Ok(())
+}
+
+/// Tells the node on whose behalf the connection comes, where that is configured, and relays.
+async fn relay_all(
+    connection: &mut Connection<'_>,
+    node: &mut Link,
+    upstream: &UpstreamEntry,
+    options: StreamOptions,
+) -> Result<(), ErrorCode> {
+    let ends = connection.ends;
+    let absent = FirstBytes::Datagram(Box::default());
+    let FirstBytes::Link(mut client) = std::mem::replace(&mut connection.first, absent) else {
+        return Ok(());
+    };
+    if let Some(version) = options.header_out.for_stream() {
+        let mut header = Vec::new();
+        proxy_protocol::write(version, ends.client, ends.local, &mut header);
+        let sent = connection.within(upstream.timeouts.send, send_all(node, &header)).await;
+        match sent {
+            Some(Ok(())) => {}
+            Some(Err(_)) => return Err(ErrorCode::UpstreamReset),
+            None => return Err(ErrorCode::UpstreamSendTimeout),
+        }
+    }
+    let times = times(connection.worker, upstream);
+    let relayed = relay::run(connection, &mut client, node, times).await;
+    client.release_buffer(&connection.worker.buffers);
+    node.release_buffer(&connection.worker.buffers);
+    relayed
+}
+
+/// Writes all of `bytes`.
+async fn send_all(node: &mut Link, bytes: &[u8]) -> io::Result<()> {
+    let mut sent = 0;
+    poll_fn(|context| {
+        while sent < bytes.len() {
+            let parts = [IoSlice::new(&bytes[sent..])];
+            match ready!(node.stream.poll_write(context, &parts))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => sent += written,
+            }
+        }
+        node.stream.poll_flush(context)
+    })
+    .await
+}
+
+/// An upstream that says how long its nodes may be silent says so of its connections.
+fn times(worker: &Worker, upstream: &UpstreamEntry) -> Times {
+    let settings = &worker.settings.streams;
+    let configured = upstream.conf.timeout.as_ref();
+    Times {
+        idle: configured.map_or(settings.idle_time, |times| times.read.max(times.send)),
+        half_closed: settings.half_closed_time,
+    }
+}

@@ -1,0 +1,288 @@
+//! Datagrams: each client address and port is a session with one node, which keeps it until it has been
+//! silent for long enough.
+//!
+//! Nothing is queued once a session stands: what a socket does not take is dropped and counted, as any
+//! network does. Sources can be forged, so that sessions are bounded for a worker and for each address.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::ReadBuf;
+use tokio::net::UdpSocket;
+use tokio::sync::watch;
+use tollhouse_net::proxy_protocol;
+use tollhouse_telemetry::{DatagramDrop, ErrorCode};
+use tollhouse_upstream::{Outcome, Picked};
+
+use super::connection::{Connection, Ends, FirstBytes, Transport};
+use super::finish;
+use super::listener::StreamOptions;
+use super::node::{self, Open, Proof};
+use super::plugins::{self, Refusal};
+use super::table::{Arrival, StreamEntry};
+use crate::settings::DRAIN_IDLE_TIME;
+use crate::snapshot::{Snapshot, UpstreamEntry};
+use crate::worker::{Phase, Worker};
+
+pub(crate) mod sessions;
+
+use sessions::{Place, Session, SessionKey};
+
+/// Longest datagram (RFC 768: a length of 16 bits).
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+
+/// Datagrams that one listener passes on before others of its core have their turn.
+const DATAGRAMS_PER_TURN: usize = 64;
+
+/// The status of a session that had a node.
+const SERVED_STATUS: u16 = 200;
+
+/// A listening socket, and what its sessions share.
+struct Listener {
+    worker: Rc<Worker>,
+    socket: UdpSocket,
+    local: SocketAddr,
+    /// Tells the listeners of a core apart.
+    number: usize,
+    options: StreamOptions,
+}
+
+/// Passes datagrams on until the drain begins. Sessions go on for as long as their nodes answer.
+pub(crate) async fn run(
+    worker: Rc<Worker>,
+    socket: std::net::UdpSocket,
+    (number, options): (usize, StreamOptions),
+    mut phase: watch::Receiver<Phase>,
+) {
+    let bound = UdpSocket::from_std(socket).and_then(|it| it.local_addr().map(|at| (it, at)));
+    let (socket, local) = match bound {
+        Ok(bound) => bound,
+        Err(error) => {
+            tracing::error!(%error, "a socket for datagrams cannot be read from");
+            return;
+        }
+    };
+    let listener = Rc::new(Listener { worker, socket, local, number, options });
+    let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
+    loop {
+        tokio::select! {
+            biased;
+            _ = phase.wait_for(|phase| *phase != Phase::Serving) => break,
+            _ = listener.socket.readable() => listener.pass_some(&mut datagram),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Listener {
+    /// Passes on what has arrived, as much as a turn allows.
+    fn pass_some(self: &Rc<Self>, datagram: &mut [u8]) {
+        self.worker.clock.refresh();
+        for _ in 0..DATAGRAMS_PER_TURN {
+            match self.socket.try_recv_from(datagram) {
+                Ok((bytes, client)) => self.pass(&datagram[..bytes], client),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Of a datagram that was sent before to somebody who is gone.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn pass(self: &Rc<Self>, datagram: &[u8], client: SocketAddr) {
+        let key = SessionKey { listener: self.number, client };
+        let worker = &self.worker;
+        match worker.sessions.get(&key) {
+            Some(session) => {
+                if let Err(drop) = session.send(worker, datagram) {
+                    worker.metrics.udp_datagrams_dropped.increment(drop);
+                }
+            }
+            None => {
+                if let Err(drop) = self.begin(key, datagram) {
+                    worker.metrics.udp_datagrams_dropped.increment(drop);
+                }
+            }
+        }
+    }
+
+    /// Begins a session with its first datagram.
+    fn begin(self: &Rc<Self>, key: SessionKey, datagram: &[u8]) -> Result<(), DatagramDrop> {
+        let worker = &self.worker;
+        let snapshot = worker.snapshot.take();
+        let address = key.client.ip().to_canonical();
+        let arrival = Arrival { client: address, local: self.local, server_name: None };
+        // What no route takes costs a look, whoever sends it.
+        let Some(route) = snapshot.streams.find(&arrival).cloned() else {
+            worker.metrics.stream_failed.increment(ErrorCode::RouteNotFound);
+            return Err(DatagramDrop::Refused);
+        };
+        let place = Place::take(worker, key)?;
+        let first = FirstBytes::Datagram(datagram.into());
+        tokio::task::spawn_local(serve(Rc::clone(self), place, first, route));
+        Ok(())
+    }
+}
+
+/// The life of a session.
+async fn serve(
+    listener: Rc<Listener>,
+    mut place: Place,
+    first: FirstBytes,
+    route: Arc<StreamEntry>,
+) {
+    place.enter().await;
+    let client = place.client();
+    let ends = Ends { client, peer: client, local: listener.local };
+    let mut connection = Connection::new(&listener.worker, Transport::Udp, ends, first);
+    connection.attach().await;
+    connection.entry = Some(route);
+    let snapshot = Arc::clone(&listener.worker.snapshot.take());
+    let refusal = relay(&mut connection, &listener, place.session(), snapshot).await.err();
+    finish::run(&mut connection, refusal);
+}
+
+async fn relay(
+    connection: &mut Connection<'_>,
+    listener: &Listener,
+    session: &Session,
+    snapshot: Arc<Snapshot>,
+) -> Result<(), Refusal> {
+    let Some(route) = connection.entry.clone() else { return Ok(()) };
+    let chosen = plugins::access(connection, &route, &snapshot).await?;
+    let upstream = node::upstream(&snapshot, &route, &chosen)?;
+    // A session may last for days, which must not keep a whole configuration.
+    drop(snapshot);
+    let (socket, picked) = node::connect(connection, &upstream, &OverUdp).await?;
+    connection.record.status = SERVED_STATUS;
+    let mut header = Vec::new();
+    if let Some(version) = listener.options.header_out.for_datagrams() {
+        proxy_protocol::write(version, connection.ends.client, connection.ends.local, &mut header);
+    }
+    let socket = Rc::new(socket);
+    let first = std::mem::replace(&mut connection.first, FirstBytes::Datagram(Box::default()));
+    if let FirstBytes::Datagram(first) = &first {
+        session.open(connection.worker, first, (Rc::clone(&socket), header));
+    }
+    let answers = Answers { listener, session, socket: &socket, upstream: &upstream, picked };
+    answers.pass_all(connection).await.map_err(Refusal::from)
+}
+
+/// What comes back from the node of a session.
+struct Answers<'s> {
+    listener: &'s Listener,
+    session: &'s Session,
+    socket: &'s UdpSocket,
+    upstream: &'s UpstreamEntry,
+    picked: Picked<'s>,
+}
+
+impl Answers<'_> {
+    /// Passes answers on until nothing has passed either way for long enough.
+    async fn pass_all(&self, connection: &mut Connection<'_>) -> Result<(), ErrorCode> {
+        let idle_time = connection.worker.settings.streams.udp_idle_time;
+        connection.arm(idle_time);
+        let mut has_answered = false;
+        let ended = poll_fn(|context| {
+            let polled = self.poll_answers(context, connection, &mut has_answered);
+            connection.record.bytes_received = self.session.bytes_received();
+            if let Poll::Ready(error) = polled {
+                return Poll::Ready(Err(error));
+            }
+            if let Some(error) = self.session.take_failure() {
+                return Poll::Ready(Err(error));
+            }
+            self.poll_end(connection, idle_time)
+        })
+        .await;
+        let Err(error) = ended else { return Ok(()) };
+        let worker = connection.worker;
+        worker.failures.note(self.picked.address(), &error);
+        self.upstream.state.report(&self.picked, Outcome::Failed, worker.clock.now_ms());
+        Err(ErrorCode::UpstreamReset)
+    }
+
+    /// Passes on what the node has sent; ready when its socket fails.
+    fn poll_answers(
+        &self,
+        context: &mut Context<'_>,
+        connection: &mut Connection<'_>,
+        has_answered: &mut bool,
+    ) -> Poll<io::Error> {
+        let worker = connection.worker;
+        let mut datagram = worker.sessions.scratch();
+        for _ in 0..DATAGRAMS_PER_TURN {
+            let mut read = ReadBuf::new(&mut datagram);
+            match self.socket.poll_recv(context, &mut read) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(error),
+                Poll::Ready(Ok(())) => {}
+            }
+            let answer = read.filled();
+            self.session.touch(worker.clock.refresh());
+            if !std::mem::replace(has_answered, true) {
+                self.note_answer(connection);
+            }
+            match self.listener.socket.try_send_to(answer, connection.ends.client) {
+                Ok(sent) => {
+                    connection.record.bytes_sent += sent as u64;
+                    worker.metrics.stream_sent_bytes.add(sent as u64);
+                }
+                Err(_) => worker.metrics.udp_datagrams_dropped.increment(DatagramDrop::Send),
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Only an answer shows that somebody is there.
+    fn note_answer(&self, connection: &Connection<'_>) {
+        let now_ms = connection.worker.clock.now_ms();
+        let response_time = Duration::from_millis(connection.session_ms());
+        let outcome = Outcome::Answered { status: SERVED_STATUS, response_time };
+        self.upstream.state.report(&self.picked, outcome, now_ms);
+    }
+
+    /// Ready once the session has been silent for long enough; less is enough in a drain.
+    fn poll_end(
+        &self,
+        connection: &Connection<'_>,
+        idle_time: Duration,
+    ) -> Poll<Result<(), io::Error>> {
+        let worker = connection.worker;
+        let time = if worker.is_draining() { DRAIN_IDLE_TIME } else { idle_time };
+        let now_ms = worker.clock.now_ms();
+        let silent_ms = now_ms.saturating_sub(self.session.touched_ms());
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        if silent_ms >= time_ms {
+            return Poll::Ready(Ok(()));
+        }
+        connection.arm(Duration::from_millis(time_ms - silent_ms));
+        Poll::Pending
+    }
+}
+
+/// Opens a socket of its own for a session: what comes to it is from the node and nobody else.
+struct OverUdp;
+
+impl Open for OverUdp {
+    type Opened = UdpSocket;
+    const PROOF: Proof = Proof::None;
+
+    async fn open(&self, _: &UpstreamEntry, picked: &Picked<'_>) -> io::Result<UdpSocket> {
+        let address = picked.address();
+        let any: SocketAddr = match address {
+            SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(any).await?;
+        socket.connect(address).await?;
+        // Until the reactor has seen it, a socket that is tried takes nothing.
+        socket.writable().await?;
+        Ok(socket)
+    }
+}

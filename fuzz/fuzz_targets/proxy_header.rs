@@ -1,0 +1,27 @@
+//! PROXY headers of either version: the verdict does not depend on how the bytes were split, and what is
+//! understood can be written again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tollhouse_net::proxy_protocol::{HEADER_BYTES_MAX, Said, Version, parse, write};
+
+fuzz_target!(|data: &[u8]| {
+    let whole = parse(data);
+    if data.len() >= HEADER_BYTES_MAX {
+        assert_ne!(whole, Ok(None), "more is waited for than is kept");
+    }
+    for end in 0..data.len().min(HEADER_BYTES_MAX) {
+        let early = parse(&data[..end]);
+        assert!(early == Ok(None) || early == whole, "{early:?}, then {whole:?}");
+    }
+    let Ok(Some(header)) = whole else { return };
+    assert!(header.length <= data.len().min(HEADER_BYTES_MAX));
+    if let Said::Proxied { source, destination } = header.said {
+        for version in [Version::V1, Version::V2, Version::V2Datagram] {
+            let mut bytes = Vec::new();
+            write(version, source, destination, &mut bytes);
+            let again = parse(&bytes);
+            assert!(matches!(again, Ok(Some(read)) if read.length == bytes.len()), "{again:?}");
+        }
+    }
+});

@@ -415,6 +415,8 @@ pub struct Limits {
     pub send_time: Duration,
     /// Requests over one connection, which then closes.
     pub requests_per_connection: u32,
+    /// Requests at a time over one connection of HTTP/2.
+    pub http2_streams: u32,
     /// Connections of one worker at a time.
     pub connections_per_worker: u32,
     /// Connections of one client address at a time; `None` is without limit.
@@ -455,6 +457,7 @@ impl Default for Limits {
             // Enough that closing costs a busy client nothing it can measure, yet bounded, so that
             // connections spread anew over workers that came later.
             requests_per_connection: 100_000,
+            http2_streams: 128,
             connections_per_worker: 60_000,
             connections_per_address: None,
             handshakes_per_worker: 4_096,

@@ -133,6 +133,7 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
         body_read_time: limits.body_read_time,
         send_time: limits.send_time,
         requests_per_connection: u64::from(limits.requests_per_connection),
+        http2_streams: limits.http2_streams,
         connections_per_worker: count(limits.connections_per_worker),
         connections_per_address: limits.connections_per_address.map_or(0, count),
         handshakes_per_worker: i64::from(limits.handshakes_per_worker),

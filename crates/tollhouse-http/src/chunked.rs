@@ -144,8 +144,14 @@ impl ChunkedDecoder {
         Ok(undone)
     }
 
+    /// Whether it stands inside of a chunk's data.
+    #[inline]
+    pub fn is_inside_chunk(&self) -> bool {
+        self.state == State::Data
+    }
+
     /// Whether all that is left is the trailer section.
-    fn is_in_trailers(&self) -> bool {
+    pub fn is_in_trailers(&self) -> bool {
         matches!(
             self.state,
             State::TrailerStart

@@ -28,11 +28,7 @@ use self::identity::Identities;
 use self::tickets::{PolicyTickets, TicketKeys};
 
 /// What is spoken over TLS, the preferred first.
-const APPLICATION_PROTOCOLS: &[&[u8]] =
-    if OFFERS_HTTP2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
-
-/// Whether `h2` is offered to clients: only once the data plane speaks it.
-const OFFERS_HTTP2: bool = false;
+const APPLICATION_PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// The algorithms; one set for all.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> =

@@ -3,6 +3,7 @@
 
 pub(crate) mod after;
 pub(crate) mod buffer;
+pub(crate) mod carrier;
 pub(crate) mod client;
 pub(crate) mod handshake;
 pub(crate) mod link;

@@ -6,6 +6,7 @@
 //! - `worker` is a core and `run` its loop, `connection` a client's side;
 //! - `exchange` is one request and its answer, which `stages` work on in the pipeline's order;
 //! - `l4` serves connections below HTTP and datagrams, by stream routes;
+//! - `http2` makes many exchanges of one connection;
 //! - `plugins` is what plugins see of it, `answer` what clients get, `transfer` the moving bytes.
 //!
 //! Nothing here reads a file, an environment variable or a store, and no lock is shared with the
@@ -22,6 +23,7 @@ mod error;
 mod exchange;
 mod hash_key;
 mod head;
+mod http2;
 pub mod l4;
 mod offload;
 mod pipeline;

@@ -125,6 +125,8 @@ pub struct Limits {
     pub send_time: Duration,
     /// Requests over one connection.
     pub requests_per_connection: u64,
+    /// Requests at a time over one connection of HTTP/2.
+    pub http2_streams: u32,
     /// Connections of one worker.
     pub connections_per_worker: usize,
     /// Connections of clients and to nodes together, of one worker: its part of the open files.
@@ -183,6 +185,7 @@ impl Default for Limits {
             body_read_time: minute,
             send_time: Duration::from_secs(10),
             requests_per_connection: 100_000,
+            http2_streams: 128,
             connections_per_worker: 60_000,
             descriptors_per_worker: usize::MAX,
             connections_per_address: 0,

@@ -88,6 +88,26 @@ catalogue! {
             "TLS handshakes with clients that came to nothing, by code.";
         downstream_tls_handshakes_open: Gauge =
             "tollhouse_downstream_tls_handshakes_open", "TLS handshakes with clients under way now.";
+        downstream_http2_connections: Counter =
+            "tollhouse_downstream_http2_connections_total", "Client connections that speak HTTP/2.";
+        downstream_http2_connections_failed: Counter =
+            "tollhouse_downstream_http2_connections_failed_total",
+            "Client connections of HTTP/2 ended for breaking its rules or a bound.";
+        downstream_http2_streams: Counter =
+            "tollhouse_downstream_http2_streams_total",
+            "Streams that clients opened, counted when their connection ends.";
+        downstream_http2_streams_refused: Counter =
+            "tollhouse_downstream_http2_streams_refused_total",
+            "Streams refused since their connection had as many as it may, counted when it ends.";
+        downstream_http2_streams_stalled: Counter =
+            "tollhouse_downstream_http2_streams_stalled_total",
+            "Streams reset since the client took nothing of their answers, counted when their connection ends.";
+        downstream_http2_resets: Counter =
+            "tollhouse_downstream_http2_resets_total",
+            "Streams that clients reset, or made the gateway reset, counted when their connection ends.";
+        downstream_http2_malformed: Counter =
+            "tollhouse_downstream_http2_malformed_total",
+            "Requests of HTTP/2 refused as malformed, counted when their connection ends.";
         downstream_received_bytes: Counter =
             "tollhouse_downstream_received_bytes_total", "Bytes received from clients.";
         downstream_sent_bytes: Counter =

@@ -104,7 +104,7 @@ codes! {
         "The Expect header asks for something other than 100-continue.",
         "Remove the header.";
     MethodNotAllowed = "method_not_allowed", 405, Downstream,
-        "The method is TRACE, whose answer would show what the gateway tells nodes.",
+        "The method is TRACE, whose answer would show what the gateway tells nodes, or CONNECT over HTTP/2.",
         "Use another method; ask the node itself to see what arrives there.";
     MethodNotImplemented = "method_not_implemented", 501, Downstream,
         "The gateway does not serve this method.",
@@ -114,7 +114,7 @@ codes! {
         "Send the body with Content-Length or chunked.";
     VersionNotSupported = "version_not_supported", 505, Downstream,
         "The HTTP version is none that this listener speaks.",
-        "Use HTTP/1.0, HTTP/1.1 or, where enabled, HTTP/2.";
+        "Use HTTP/1.0, HTTP/1.1 or HTTP/2.";
     ConnectionLimit = "connection_limit", 503, Gateway,
         "The gateway has as many connections as it may.",
         "Raise the limit together with the limit on open files, or add a node.";

@@ -236,6 +236,8 @@ keys! {
     limits.requests_per_connection: Count<1>,
         "Requests over one connection, which then closes: few enough that connections spread anew \
          over workers, many enough that nobody notices.";
+    limits.http2_streams: Count<1>,
+        "Requests at a time over one connection of HTTP/2; further ones are refused, and safe to repeat.";
     limits.connections_per_worker: Count<1>,
         "Client connections of one worker at a time; further ones are answered 503.";
     limits.connections_per_address: CountOrNone,

@@ -10,35 +10,38 @@ use std::cell::OnceCell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tollhouse_http::RequestHead;
 use tollhouse_http::element::FieldValue;
+use tollhouse_http::{RequestHead, Version};
 use tollhouse_net::Stream;
 use tollhouse_stdx::wheel::Timer;
 use tollhouse_telemetry::ErrorCode;
 
 use super::buffer::BUFFER_BYTES;
+use super::carrier::Carrier;
 use super::handshake::TlsPeer;
 use super::link::Link;
 use crate::error::GatewayError;
 use crate::head::request::ForwardingLines;
 use crate::head::text::AddressText;
+use crate::http2::stream::Http2Stream;
 use crate::settings::{DRAIN_IDLE_TIME, LINGER_TIME, TURN_BYTES};
 use crate::worker::Worker;
 
 #[derive(Debug)]
 pub struct Client {
     /// Who is at the other end.
-    pub peer: Peer,
+    pub peer: Rc<Peer>,
     pub link: Link,
     /// The deadline of whatever it waits for; the waker behind it is the connection's task.
     pub timer: Timer,
     /// Requests begun on the connection.
     pub requests: u64,
     /// What the handshake has found out; nothing on a plain connection.
-    pub tls: Option<Box<TlsPeer>>,
+    pub tls: Option<Rc<TlsPeer>>,
 }
 
 /// Both ends of a client's connection, whichever of its requests is served.
@@ -80,7 +83,18 @@ impl Client {
             local_text: AddressText::new(local.ip()),
             forwarding: OnceCell::new(),
         };
-        Self { peer, link, timer: worker.wheel.timer(), requests: 0, tls: None }
+        Self { peer: Rc::new(peer), link, timer: worker.wheel.timer(), requests: 0, tls: None }
+    }
+
+    /// Who asks by a stream of a connection that others share, with its `requests`th request.
+    pub(crate) fn of_stream(&self, worker: &Worker, stream: Http2Stream) -> Self {
+        Self {
+            peer: Rc::clone(&self.peer),
+            link: Link::new(stream),
+            timer: worker.wheel.timer(),
+            requests: self.requests,
+            tls: self.tls.clone(),
+        }
     }
 
     /// The request's head, and what has arrived behind it.
@@ -93,6 +107,16 @@ impl Client {
     #[inline]
     pub fn is_encrypted(&self) -> bool {
         self.link.stream.is_encrypted()
+    }
+
+    /// The protocol as logs and variables name it, for a head of `version`.
+    #[inline]
+    pub fn protocol(&self, version: Version) -> &'static str {
+        match (&self.link.stream, version) {
+            (Carrier::Http2(_), _) => "HTTP/2.0",
+            (Carrier::Socket(_), Version::Http10) => "HTTP/1.0",
+            (Carrier::Socket(_), Version::Http11) => "HTTP/1.1",
+        }
     }
 
     /// The scheme that the client uses.

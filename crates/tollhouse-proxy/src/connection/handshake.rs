@@ -2,6 +2,7 @@
 //! before anything is known of it.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -84,7 +85,7 @@ pub(crate) async fn run(worker: &Worker, client: &mut Client) -> Shaken {
                 worker.metrics.downstream_tls_handshakes_resumed.increment();
             }
             let checked = Checked::new(&host, client);
-            client.tls = Some(Box::new(TlsPeer { name, checked }));
+            client.tls = Some(Rc::new(TlsPeer { name, checked }));
             Shaken::Open
         }
         (Ok(()), None) => Shaken::Failed,

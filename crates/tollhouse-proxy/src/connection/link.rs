@@ -4,21 +4,20 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use tollhouse_net::Stream;
-
 use super::buffer::{Buffer, BufferPool};
+use super::carrier::Carrier;
 
 /// One side's stream and what was read from it.
 #[derive(Debug)]
 pub struct Link {
-    pub stream: Stream,
+    pub stream: Carrier,
     /// Bytes read and not consumed; absent while idle.
     pub buffer: Buffer,
 }
 
 impl Link {
-    pub fn new(stream: Stream) -> Self {
-        Self { stream, buffer: Buffer::absent() }
+    pub fn new(stream: impl Into<Carrier>) -> Self {
+        Self { stream: stream.into(), buffer: Buffer::absent() }
     }
 
     /// Reads once behind what the buffer holds, taking a buffer from the pool when there is none.

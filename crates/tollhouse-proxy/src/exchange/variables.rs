@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 
-use tollhouse_http::Version;
 use tollhouse_model::body::{Operation, is_graphql_name};
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
 
@@ -34,10 +33,10 @@ impl Lookup for Exchange<'_> {
             }
             Variable::ServerAddr => address_text(AddressText::new(client.peer.local.ip())),
             Variable::ServerPort => number(client.peer.local.port()),
-            Variable::ServerProtocol => Some(Cow::Borrowed(match state.head.version {
-                Version::Http10 => b"HTTP/1.0",
-                Version::Http11 => b"HTTP/1.1",
-            })),
+            Variable::ServerProtocol => {
+                let protocol = self.client.protocol(state.head.version);
+                Some(Cow::Borrowed(protocol.as_bytes()))
+            }
             Variable::Arg(name) => query_argument(self.raw_query()?, name),
             Variable::Header(name) => header_value(name, self.header_lines()),
             Variable::Cookie(name) => {

@@ -16,6 +16,7 @@ use tollhouse_telemetry::ErrorCode;
 use super::connection::Connection;
 use super::pipes::{Pipe, PipePool};
 use crate::connection::buffer::{BUFFER_BYTES, BufferPool};
+use crate::connection::carrier::Carrier;
 use crate::connection::link::Link;
 use crate::settings::TURN_BYTES;
 use crate::worker::Worker;
@@ -119,7 +120,7 @@ impl<'w> Flow<'w> {
         &mut self,
         context: &mut Context<'_>,
         from: &mut Link,
-        to: &mut Stream,
+        to: &mut Carrier,
         means: Means<'_>,
     ) -> Poll<Result<(), Broken>> {
         // A fast sender would keep the core from everybody else.
@@ -147,10 +148,10 @@ impl<'w> Flow<'w> {
         &mut self,
         context: &mut Context<'_>,
         from: &mut Link,
-        to: &mut Stream,
+        to: &mut Carrier,
     ) -> Poll<io::Result<()>> {
         while let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.held() > 0) {
-            let Stream::Plain(tcp) = to else { break };
+            let Carrier::Socket(Stream::Plain(tcp)) = to else { break };
             ready!(tcp.poll_write_ready(context))?;
             match tcp.try_io(Interest::WRITABLE, || pipe.drain(tcp)) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -176,7 +177,7 @@ impl<'w> Flow<'w> {
         &mut self,
         context: &mut Context<'_>,
         from: &mut Link,
-        to: &Stream,
+        to: &Carrier,
         buffers: &BufferPool,
     ) -> Poll<io::Result<usize>> {
         if self.pipe.is_some() {
@@ -186,7 +187,7 @@ impl<'w> Flow<'w> {
         from.release_if_empty(buffers);
         let read = ready!(from.poll_fill(context, buffers))?;
         // A full buffer shows that there is more.
-        let is_plain = matches!((&from.stream, to), (Stream::Plain(_), Stream::Plain(_)));
+        let is_plain = is_plain_socket(&from.stream) && is_plain_socket(to);
         if read >= BUFFER_BYTES && is_plain {
             self.pipe = self.pipes.take();
         }
@@ -198,7 +199,8 @@ impl<'w> Flow<'w> {
         context: &mut Context<'_>,
         from: &mut Link,
     ) -> Poll<io::Result<usize>> {
-        let (Some(pipe), Stream::Plain(tcp)) = (&mut self.pipe, &from.stream) else {
+        let (Some(pipe), Carrier::Socket(Stream::Plain(tcp))) = (&mut self.pipe, &from.stream)
+        else {
             return Poll::Ready(Ok(0));
         };
         let read = loop {
@@ -227,6 +229,11 @@ impl Drop for Flow<'_> {
     fn drop(&mut self) {
         self.give_pipe();
     }
+}
+
+/// Whether the kernel itself can take bytes from there, or there.
+fn is_plain_socket(carrier: &Carrier) -> bool {
+    matches!(carrier, Carrier::Socket(Stream::Plain(_)))
 }
 
 #[cfg(test)]

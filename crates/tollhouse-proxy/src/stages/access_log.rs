@@ -3,7 +3,7 @@
 //! Formatting happens on the core into its own buffer; a line without a log costs one branch.
 
 use smallvec::SmallVec;
-use tollhouse_http::{Known, Version};
+use tollhouse_http::Known;
 use tollhouse_telemetry::access_log::{Attempt, CoreLog, Entry};
 
 use crate::exchange::Exchange;
@@ -44,10 +44,7 @@ fn write(log: &CoreLog, cx: &Exchange<'_>) {
     log.write(&Entry {
         method: head.method.of_buffer(bytes),
         request_target: head.target.of_buffer(bytes),
-        protocol: match head.version {
-            Version::Http10 => "HTTP/1.0",
-            Version::Http11 => "HTTP/1.1",
-        },
+        protocol: cx.client.protocol(head.version),
         host: &state.host[..state.host_bytes.min(state.host.len())],
         http_host: field(Known::Host),
         http_referer: field(Known::Referer),

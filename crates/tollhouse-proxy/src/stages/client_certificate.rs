@@ -5,6 +5,7 @@
 //! the host of each request is looked at again, and one that asks for certificates is served only on
 //! a connection that was opened for it by name (RFC 9110 §7.4).
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tollhouse_telemetry::{ErrorCode, HandshakeFailure};
@@ -40,6 +41,10 @@ fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayE
     };
     let verdict = match Arc::ptr_eq(&checked.by, &terms.verifier) {
         true => checked.verdict,
+        // Not to be had from a stream that shares its connection: the client may open another.
+        false if cx.client.link.stream.server_tls().is_none() => {
+            return Err(ErrorCode::MisdirectedRequest.into());
+        }
         false => check_anew(cx, terms),
     };
     verdict.map_err(|failure| match failure {
@@ -54,7 +59,7 @@ fn check_anew(cx: &mut Exchange<'_>, terms: &ClientTerms) -> Result<(), Handshak
     let by = Arc::clone(&terms.verifier);
     let tls = cx.client.link.stream.server_tls();
     let verdict = by.verify(tls.map_or(&[], |tls| tls.client_certificates()));
-    if let Some(peer) = &mut cx.client.tls {
+    if let Some(peer) = cx.client.tls.as_mut().and_then(Rc::get_mut) {
         peer.checked = Some(Checked { by, verdict });
     }
     verdict

@@ -5,10 +5,9 @@
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
-use tollhouse_net::Stream;
-
 use super::Sides;
 use crate::connection::buffer::BufferPool;
+use crate::connection::carrier::Carrier;
 use crate::connection::link::Link;
 
 /// One direction of a tunnel.
@@ -53,7 +52,7 @@ impl Flow {
         &mut self,
         context: &mut Context<'_>,
         from: &mut Link,
-        to: &mut Stream,
+        to: &mut Carrier,
         buffers: &BufferPool,
     ) -> Poll<io::Result<()>> {
         while !self.ended {

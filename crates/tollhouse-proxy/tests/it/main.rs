@@ -2,6 +2,7 @@
 //! `crates/tollhouse/tests/it`; here is what needs a look inside: snapshots, counters, logs.
 
 mod connections;
+mod http2;
 #[path = "../support/mod.rs"]
 mod support;
 mod tunnels;

@@ -1,0 +1,122 @@
+//! What carries the bytes of an exchange: a socket of its own, or a stream of HTTP/2, which looks like
+//! one.
+//!
+//! An enum instead of a trait object: the socket's arm is the hot path and costs one branch.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
+
+use tollhouse_net::Stream;
+use tollhouse_net::server_tls::ServerTls;
+
+use crate::http2::stream::Http2Stream;
+
+/// One side's bytes.
+#[derive(Debug)]
+pub enum Carrier {
+    /// A connection, plain or encrypted.
+    Socket(Stream),
+    /// One stream of a connection of HTTP/2, in the shape of HTTP/1.1.
+    Http2(Http2Stream),
+}
+
+impl From<Stream> for Carrier {
+    fn from(stream: Stream) -> Self {
+        Self::Socket(stream)
+    }
+}
+
+impl From<Http2Stream> for Carrier {
+    fn from(stream: Http2Stream) -> Self {
+        Self::Http2(stream)
+    }
+}
+
+impl Carrier {
+    /// Reads into `buffer`, which must not be empty; 0 is the peer's end of stream.
+    #[inline]
+    pub fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Socket(stream) => stream.poll_read(context, buffer),
+            Self::Http2(stream) => stream.poll_read(buffer),
+        }
+    }
+
+    /// Writes from `parts` in order; returns the number of bytes taken.
+    #[inline]
+    pub fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Socket(stream) => stream.poll_write(context, parts),
+            Self::Http2(stream) => stream.poll_write(parts),
+        }
+    }
+
+    /// Pushes out what a layer below still holds; a stream's connection does so by itself.
+    #[inline]
+    pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Socket(stream) => stream.poll_flush(context),
+            Self::Http2(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Ends our direction.
+    pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Socket(stream) => stream.poll_shutdown(context),
+            Self::Http2(stream) => Poll::Ready(stream.shut_down()),
+        }
+    }
+
+    /// Whether what passes is encrypted.
+    #[inline]
+    pub fn is_encrypted(&self) -> bool {
+        match self {
+            Self::Socket(stream) => stream.is_encrypted(),
+            Self::Http2(stream) => stream.is_encrypted(),
+        }
+    }
+
+    /// Whether an idle connection is still of use: open, with nothing to read. Streams are never kept.
+    #[inline]
+    pub fn is_quiet(&mut self) -> bool {
+        match self {
+            Self::Socket(stream) => stream.is_quiet(),
+            Self::Http2(_) => false,
+        }
+    }
+
+    /// Tells the peer that nothing follows, where that can be done at once.
+    pub fn try_say_end(&mut self) {
+        match self {
+            Self::Socket(stream) => stream.try_say_end(),
+            Self::Http2(_) => {}
+        }
+    }
+
+    /// The TLS that a client opened on this very connection.
+    #[inline]
+    pub fn server_tls(&self) -> Option<&ServerTls> {
+        match self {
+            Self::Socket(stream) => stream.server_tls(),
+            Self::Http2(_) => None,
+        }
+    }
+
+    /// The same, to go on with it.
+    #[inline]
+    pub fn server_tls_mut(&mut self) -> Option<&mut ServerTls> {
+        match self {
+            Self::Socket(stream) => stream.server_tls_mut(),
+            Self::Http2(_) => None,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Moves bytes between a session and its socket, until one of them is done.
+
+use std::io::IoSlice;
+use std::task::{Context, Poll};
+
+use super::session::{Opened, Session};
+use crate::connection::client::Client;
+use crate::settings::TURN_BYTES;
+use crate::worker::Worker;
+
+/// What has become of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// All that can be done for now.
+    Waiting,
+    /// Nothing is left to do.
+    Finished,
+    /// The peer is gone.
+    Lost,
+}
+
+/// Reads what there is, adding streams that were opened to `opened`.
+pub(super) fn read(
+    context: &mut Context<'_>,
+    worker: &Worker,
+    session: &Session,
+    client: &mut Client,
+    opened: &mut Vec<Opened>,
+) -> Moved {
+    let now_ms = worker.clock.refresh();
+    let random = || worker.random_u64();
+    let mut turn = 0;
+    // What came before anybody looked.
+    let mut is_fed = client.link.buffer.is_empty();
+    loop {
+        if !is_fed {
+            let bytes = client.link.buffer.filled();
+            let length = bytes.len();
+            let received = session.receive(bytes, now_ms, &random, opened);
+            client.link.buffer.consume(length);
+            turn += length;
+            if received.is_err() {
+                // What the codec has left to say is still written.
+                return Moved::Finished;
+            }
+        }
+        if !session.with_codec(|codec| codec.wants_input()) {
+            return Moved::Waiting;
+        }
+        // A fast client would keep the core from everybody else.
+        if turn >= TURN_BYTES {
+            context.waker().wake_by_ref();
+            return Moved::Waiting;
+        }
+        match client.link.poll_fill(context, &worker.buffers) {
+            Poll::Ready(Ok(read)) if read > 0 => is_fed = false,
+            Poll::Ready(_) => return Moved::Lost,
+            Poll::Pending => return Moved::Waiting,
+        }
+    }
+}
+
+/// Writes what there is.
+pub(super) fn write(context: &mut Context<'_>, session: &Session, client: &mut Client) -> Moved {
+    let stream = &mut client.link.stream;
+    loop {
+        let written =
+            session.write_out(|output| stream.poll_write(context, &[IoSlice::new(output)]));
+        match written {
+            Poll::Ready(Ok(0)) => break,
+            Poll::Ready(Ok(_)) => session.wake_ready(),
+            Poll::Ready(Err(_)) => return Moved::Lost,
+            Poll::Pending => return Moved::Waiting,
+        }
+    }
+    match stream.poll_flush(context) {
+        Poll::Ready(Err(_)) => Moved::Lost,
+        Poll::Pending => Moved::Waiting,
+        Poll::Ready(Ok(())) if session.with_codec(|codec| codec.is_finished()) => Moved::Finished,
+        Poll::Ready(Ok(())) => Moved::Waiting,
+    }
+}

@@ -1,0 +1,174 @@
+//! Lays the fields of a message out as a head of HTTP/1.1, while they are decoded.
+//!
+//! Which bytes a name, a value or a pseudo-header field may have was checked by the codec; that a
+//! request is one request, is checked again by the parser that reads it from here.
+
+use tollhouse_h2::field::{Field, FieldKind};
+use tollhouse_h2::{FieldSink, HeadKind, StreamId};
+
+use super::inbound::Framing;
+use super::websocket::Handshake;
+
+/// Room that is kept for the next message, in bytes, in each vector.
+const ROOM_KEPT_BYTES_MAX: usize = 8 * 1024;
+
+/// The head or the trailers that were decoded last; one a connection, reused.
+#[derive(Debug, Default)]
+pub(super) struct DecodedHead {
+    method: Vec<u8>,
+    authority: Vec<u8>,
+    path: Vec<u8>,
+    protocol: Vec<u8>,
+    host: Vec<u8>,
+    /// All crumbs of cookies, put together again (RFC 9113 §8.2.3).
+    cookie: Vec<u8>,
+    /// The other lines, each with its end.
+    lines: Vec<u8>,
+    declares_length: bool,
+}
+
+/// What a request asks for that is none of an exchange's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An ordinary one.
+    Exchange,
+    /// A WebSocket (RFC 8441).
+    WebSocket,
+    /// Another protocol.
+    UnknownProtocol,
+    /// A connection to somewhere else.
+    Connect,
+}
+
+impl FieldSink for DecodedHead {
+    fn begin(&mut self, _: StreamId, _: HeadKind) {
+        for text in [
+            &mut self.method,
+            &mut self.authority,
+            &mut self.path,
+            &mut self.protocol,
+            &mut self.host,
+            &mut self.cookie,
+            &mut self.lines,
+        ] {
+            text.clear();
+        }
+        self.declares_length = false;
+    }
+
+    #[inline]
+    fn field(&mut self, field: Field<'_>) {
+        let text = match field.kind {
+            FieldKind::Method => &mut self.method,
+            FieldKind::Authority => &mut self.authority,
+            FieldKind::Path => &mut self.path,
+            FieldKind::Protocol => &mut self.protocol,
+            FieldKind::Host => &mut self.host,
+            FieldKind::Cookie => {
+                if !self.cookie.is_empty() {
+                    self.cookie.extend_from_slice(b"; ");
+                }
+                &mut self.cookie
+            }
+            // Which scheme the client uses is known from its connection.
+            FieldKind::Scheme | FieldKind::Status | FieldKind::Malformed => return,
+            FieldKind::ContentLength | FieldKind::Regular | FieldKind::Priority => {
+                self.declares_length |= field.kind == FieldKind::ContentLength;
+                return write_line(&mut self.lines, field.name, field.value);
+            }
+        };
+        text.extend_from_slice(field.value);
+    }
+}
+
+fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    for part in [name, b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
+impl DecodedHead {
+    /// What the request asks for.
+    pub(super) fn kind(&self) -> Kind {
+        match (&*self.method, &*self.protocol) {
+            (b"CONNECT", b"") => Kind::Connect,
+            (b"CONNECT", b"websocket") => Kind::WebSocket,
+            (b"CONNECT", _) => Kind::UnknownProtocol,
+            _ => Kind::Exchange,
+        }
+    }
+
+    /// Whether the client asks with HEAD, which frames the answer.
+    pub(super) fn is_head(&self) -> bool {
+        self.method == b"HEAD"
+    }
+
+    /// The lines of trailers.
+    pub(super) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Appends the request as one of HTTP/1.1; `ends` is whether it has no body. Says how the body
+    /// is to be framed behind it.
+    pub(super) fn write_request(&self, ends: bool, out: &mut Vec<u8>) -> Framing {
+        self.write_request_line(&self.method, out);
+        out.extend_from_slice(&self.lines);
+        let framing = match (ends, self.declares_length) {
+            (true, _) => Framing::Nothing,
+            (false, true) => Framing::Plain,
+            (false, false) => Framing::Chunked,
+        };
+        if framing == Framing::Chunked {
+            out.extend_from_slice(b"transfer-encoding: chunked\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        framing
+    }
+
+    /// Appends the request for a WebSocket as one of HTTP/1.1 (RFC 8441 §5); bytes without framing
+    /// follow it.
+    pub(super) fn write_upgrade(&self, handshake: &Handshake, out: &mut Vec<u8>) -> Framing {
+        self.write_request_line(b"GET", out);
+        out.extend_from_slice(b"connection: Upgrade\r\nupgrade: websocket\r\n");
+        write_line(out, b"sec-websocket-key", handshake.key());
+        for line in self.lines.split_inclusive(|&byte| byte == b'\n') {
+            // There is no body, and the key is the gateway's.
+            let is_of_gateway = [&b"content-length:"[..], b"sec-websocket-key:"]
+                .iter()
+                .any(|start| line.starts_with(start));
+            if !is_of_gateway {
+                out.extend_from_slice(line);
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+        Framing::Plain
+    }
+
+    /// Appends what the log shows of a request that is no exchange.
+    pub(super) fn write_refused(&self, out: &mut Vec<u8>) -> Framing {
+        let target = if self.path.is_empty() { &self.authority } else { &self.path };
+        for part in [&*self.method, b" ", target, b" HTTP/2.0\r\n\r\n"] {
+            out.extend_from_slice(part);
+        }
+        Framing::Plain
+    }
+
+    fn write_request_line(&self, method: &[u8], out: &mut Vec<u8>) {
+        let host = if self.authority.is_empty() { &self.host } else { &self.authority };
+        for part in [method, b" ", &self.path, b" HTTP/1.1\r\n"] {
+            out.extend_from_slice(part);
+        }
+        write_line(out, b"host", host);
+        if !self.cookie.is_empty() {
+            write_line(out, b"cookie", &self.cookie);
+        }
+    }
+
+    /// Gives back what an unusual message has taken.
+    pub(super) fn shrink(&mut self) {
+        for text in [&mut self.cookie, &mut self.lines, &mut self.path] {
+            text.clear();
+            text.shrink_to(ROOM_KEPT_BYTES_MAX);
+        }
+    }
+}

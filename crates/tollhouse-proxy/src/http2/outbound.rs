@@ -1,0 +1,314 @@
+//! Takes apart what is written to a stream as a response of HTTP/1.1, and makes frames of it.
+//!
+//! What is written comes from the gateway's own writers; it is parsed all the same, so that what a
+//! client gets does not depend on who wrote it.
+
+use std::io::{self, ErrorKind, IoSlice};
+
+use tollhouse_h2::{Connection, Field, SendError, StreamId};
+use tollhouse_http::{BodyLength, ChunkedDecoder, Field as Line, HeadLimits, Known, ResponseHead};
+
+use super::websocket::Handshake;
+
+/// Bounds of a head that is written: what was admitted, and what the gateway adds.
+const HEAD: HeadLimits =
+    HeadLimits { line_bytes: 16 * 1024, head_bytes: 65_535, header_count: 256 };
+
+/// Bytes of heads that wait for the socket before further ones are held back: heads have no windows.
+const HEADS_WAITING_BYTES_MAX: usize = 128 * 1024;
+
+/// What ends a body in chunks, where it stands right behind the data.
+const CHUNK_END_AND_LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
+
+/// The sending half of a stream.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    step: Step,
+    /// The first bytes of a head that is not whole.
+    held: Vec<u8>,
+    /// Lines behind the last chunk.
+    trailers: Vec<u8>,
+    /// Whether the client asked with HEAD.
+    is_head: bool,
+    /// Of a client that asks for a WebSocket.
+    handshake: Option<Box<Handshake>>,
+}
+
+/// How far an answer has come.
+#[derive(Debug)]
+enum Step {
+    Head,
+    /// So many bytes of the body are to come.
+    Length(u64),
+    Chunked(ChunkedDecoder),
+    /// The end has been sent; so many bytes of framing say so once more.
+    Swallowing(usize),
+    Tunnel,
+    Ended,
+}
+
+/// What came of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    /// So many bytes were taken.
+    Some(usize),
+    /// None could be: the codec names the stream when that has changed.
+    Blocked,
+    /// None could be before the socket has taken what waits.
+    Crowded,
+}
+
+impl Outbound {
+    /// The answer to a request with HEAD, or with another method.
+    pub(super) fn new(is_head: bool, handshake: Option<Box<Handshake>>) -> Self {
+        let (held, trailers) = (Vec::new(), Vec::new());
+        Self { step: Step::Head, held, trailers, is_head, handshake }
+    }
+
+    /// Whether all of the answer has been handed to the codec.
+    pub(super) fn is_ended(&self) -> bool {
+        matches!(self.step, Step::Ended | Step::Swallowing(_))
+    }
+
+    /// Whether it is a tunnel.
+    pub(super) fn is_tunnel(&self) -> bool {
+        matches!(self.step, Step::Tunnel)
+    }
+
+    /// Takes bytes from `parts` in order.
+    ///
+    /// # Errors
+    /// When the stream takes no more, or the bytes are no answer.
+    pub(super) fn write(
+        &mut self,
+        to: &mut Sender<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> io::Result<Written> {
+        let mut taken = 0;
+        for (index, part) in parts.iter().enumerate() {
+            let mut rest = &part[..];
+            while !rest.is_empty() {
+                let next = parts.get(index + 1).map_or(&[][..], |next| next);
+                match self.take(to, rest, next)? {
+                    Written::Some(bytes) => {
+                        taken += bytes;
+                        rest = &rest[bytes..];
+                    }
+                    held_up if taken == 0 => return Ok(held_up),
+                    Written::Blocked | Written::Crowded => return Ok(Written::Some(taken)),
+                }
+            }
+        }
+        Ok(Written::Some(taken))
+    }
+
+    /// Ends a tunnel's direction.
+    ///
+    /// # Errors
+    /// When the stream is closed already.
+    pub(super) fn shut_down(&mut self, to: &mut Sender<'_>) -> io::Result<()> {
+        if let Step::Tunnel = self.step {
+            to.data(&[], true)?;
+            self.step = Step::Ended;
+        }
+        Ok(())
+    }
+
+    /// Takes from the front of `input`, which `next` follows.
+    fn take(&mut self, to: &mut Sender<'_>, input: &[u8], next: &[u8]) -> io::Result<Written> {
+        match &mut self.step {
+            Step::Head if to.codec.output().len() > HEADS_WAITING_BYTES_MAX => Ok(Written::Crowded),
+            Step::Head => self.take_head(to, input).map(Written::Some),
+            Step::Length(left) => {
+                let input = &input[..input.len().min(usize::try_from(*left).unwrap_or(usize::MAX))];
+                let sent = to.data(input, input.len() as u64 == *left)?;
+                *left -= sent as u64;
+                if *left == 0 {
+                    self.step = Step::Ended;
+                }
+                Ok(written(sent))
+            }
+            Step::Chunked(_) => self.take_chunks(to, input, next),
+            Step::Swallowing(left) => {
+                let bytes = input.len().min(*left);
+                *left -= bytes;
+                if *left == 0 {
+                    self.step = Step::Ended;
+                }
+                Ok(Written::Some(bytes))
+            }
+            Step::Tunnel => Ok(written(to.data(input, false)?)),
+            Step::Ended => Err(ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Takes the head, once all of it is there.
+    fn take_head(&mut self, to: &mut Sender<'_>, input: &[u8]) -> io::Result<usize> {
+        let held = self.held.len();
+        let mut bytes = input;
+        if held > 0 {
+            self.held.extend_from_slice(input);
+            bytes = &self.held;
+        }
+        let head = &mut *to.head;
+        head.reset();
+        let method: &[u8] = if self.is_head { b"HEAD" } else { b"GET" };
+        if !head.parse(bytes, &HEAD, method).map_err(invalid)? {
+            if held == 0 {
+                self.held.extend_from_slice(input);
+            }
+            return Ok(input.len());
+        }
+        let head_bytes = head.head_bytes;
+        self.step = send_head(to, bytes, self.handshake.as_deref())?;
+        self.held = Vec::new();
+        Ok(head_bytes - held)
+    }
+
+    fn take_chunks(
+        &mut self,
+        to: &mut Sender<'_>,
+        input: &[u8],
+        next: &[u8],
+    ) -> io::Result<Written> {
+        let Step::Chunked(decoder) = &mut self.step else { return Ok(Written::Some(0)) };
+        let is_trailer = decoder.is_in_trailers();
+        let mut after = *decoder;
+        let step = after.step(input).map_err(invalid)?;
+        let data = &input[step.data.clone()];
+        if data.is_empty() {
+            *decoder = after;
+            if is_trailer {
+                self.trailers.extend_from_slice(&input[..step.consumed]);
+            }
+            if after.is_done() {
+                to.end(&self.trailers)?;
+                self.step = Step::Ended;
+            }
+            return Ok(Written::Some(step.consumed));
+        }
+        // Mostly the body ends right here: its last frame can say so.
+        let behind = &input[step.consumed..];
+        let is_here = !behind.is_empty();
+        let behind = if is_here { behind } else { next };
+        let ends = behind == CHUNK_END_AND_LAST_CHUNK && !after.is_inside_chunk();
+        let sent = to.data(data, ends)?;
+        if sent == data.len() && ends {
+            self.step = Step::Swallowing(behind.len());
+            return Ok(Written::Some(step.consumed));
+        }
+        if sent == data.len() {
+            *decoder = after;
+            return Ok(Written::Some(step.consumed));
+        }
+        // As far as the data went, framing before it included.
+        let step = decoder.step(&input[..step.data.start + sent]).map_err(invalid)?;
+        Ok(written(step.consumed))
+    }
+}
+
+/// Where frames go.
+pub(super) struct Sender<'a> {
+    pub(super) codec: &'a mut Connection,
+    pub(super) stream: StreamId,
+    /// Room for a head that is taken apart; one a connection.
+    pub(super) head: &'a mut ResponseHead,
+}
+
+impl Sender<'_> {
+    fn data(&mut self, data: &[u8], ends: bool) -> io::Result<usize> {
+        self.codec.send_data(self.stream, data, ends).map_err(broken)
+    }
+
+    /// Ends the message; `section` is a trailer section with the empty line that ends it.
+    fn end(&mut self, section: &[u8]) -> io::Result<()> {
+        let lines = section.split(|&byte| byte == b'\n').filter_map(|line| {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let colon = memchr::memchr(b':', line)?;
+            Some(Field::new(&line[..colon], line[colon + 1..].trim_ascii()))
+        });
+        let mut lines = lines.peekable();
+        if lines.peek().is_none() {
+            return self.data(&[], true).map(drop);
+        }
+        self.codec.send_trailers(self.stream, lines).map_err(broken)
+    }
+}
+
+/// Sends the head that has been parsed from `bytes`; what comes behind it.
+fn send_head(to: &mut Sender<'_>, bytes: &[u8], handshake: Option<&Handshake>) -> io::Result<Step> {
+    let head = &*to.head;
+    let value = |known| head.fields.first(known).map(|span| span.of_buffer(bytes));
+    let (status, step) = match (head.status, handshake) {
+        (101, Some(handshake)) => {
+            let accept = head.fields.find(b"sec-websocket-accept", bytes).unwrap_or_default();
+            if !handshake.is_accepted(accept) {
+                return refuse(to);
+            }
+            (200, Step::Tunnel)
+        }
+        (101, None) => return refuse(to),
+        // To the client, any of these would mean that the WebSocket is open.
+        (200..300, Some(_)) => return refuse(to),
+        (status, _) if status < 200 => (status, Step::Head),
+        (status, _) => (
+            status,
+            match head.body {
+                BodyLength::None => Step::Ended,
+                BodyLength::Known(bytes) => Step::Length(bytes),
+                BodyLength::Chunked => Step::Chunked(ChunkedDecoder::new()),
+                BodyLength::UntilClose => Step::Tunnel,
+            },
+        ),
+    };
+    // An answer of gRPC without a body is one of trailers only, which have no length.
+    let is_grpc =
+        value(Known::ContentType).is_some_and(|kind| kind.starts_with(b"application/grpc"));
+    let is_upgrade = handshake.is_some() && matches!(step, Step::Tunnel);
+    let hides_length = is_upgrade || (is_grpc && matches!(step, Step::Ended));
+    let fields = head.fields.visible().filter(|line| match line.known {
+        Known::ContentLength => !hides_length,
+        known => !known.is_hop_by_hop(),
+    });
+    let fields = fields.map(|line| field(line, bytes));
+    let fields = fields
+        .filter(|field| !(is_upgrade && field.name.eq_ignore_ascii_case(b"sec-websocket-accept")));
+    let ends = matches!(step, Step::Ended);
+    match to.codec.respond(to.stream, status, fields, ends) {
+        Ok(()) => Ok(step),
+        // What HTTP/1.1 allows and HTTP/2 does not.
+        Err(SendError::Field(_)) => refuse(to),
+        Err(error) => Err(broken(error)),
+    }
+}
+
+/// Answers 502: what was to be sent is none that the client could take.
+#[cold]
+fn refuse(to: &mut Sender<'_>) -> io::Result<Step> {
+    to.codec.respond(to.stream, 502, [], true).map_err(broken)?;
+    Err(ErrorKind::InvalidData.into())
+}
+
+fn field<'b>(line: &Line, bytes: &'b [u8]) -> Field<'b> {
+    let name = line.name().of_buffer(bytes);
+    let value = line.value().of_buffer(bytes);
+    // What a cookie or a key is worth, a table could be asked (RFC 7541 §7.1.3).
+    let is_sensitive = match line.known {
+        Known::Authorization => true,
+        Known::Other => name.eq_ignore_ascii_case(b"set-cookie"),
+        _ => false,
+    };
+    if is_sensitive { Field::sensitive(name, value) } else { Field::new(name, value) }
+}
+
+fn written(bytes: usize) -> Written {
+    if bytes == 0 { Written::Blocked } else { Written::Some(bytes) }
+}
+
+fn broken(_: SendError) -> io::Error {
+    ErrorKind::BrokenPipe.into()
+}
+
+fn invalid<E>(_: E) -> io::Error {
+    ErrorKind::InvalidData.into()
+}

@@ -274,7 +274,10 @@ mod tests {
             let name = metric.name;
             assert!(seen.insert(name), "{name} twice");
             assert!(name.starts_with("tollhouse_"), "{name}");
-            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+            assert!(
+                name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')),
+                "{name}"
+            );
             assert_eq!(metric.kind == "counter", name.ends_with("_total"), "{name}");
             assert!(metric.help.ends_with('.'), "{name}");
         }

@@ -113,7 +113,8 @@ mod tests {
         assert_eq!(
             rendered(&[family]),
             "m{reason=\"limit\"} 0\nm{reason=\"limit_per_address\"} 0\nm{reason=\"draining\"} 1\n\
-             m{reason=\"tls_handshake\"} 0\nm{reason=\"accept\"} 0\n"
+             m{reason=\"tls_handshake\"} 0\nm{reason=\"proxy_header\"} 0\n\
+             m{reason=\"accept\"} 0\n"
         );
     }
 

@@ -62,6 +62,22 @@ fn a_client_is_shown_the_certificate_of_the_name_that_it_asks_for() {
 }
 
 #[test]
+fn a_client_that_offers_http2_speaks_it() {
+    let authority = Authority::new("root");
+    let pair = authority.server(&["a.example.com"]);
+    let origin = Origin::named("hello");
+    let gateway = start(&origin, &[ssl("1", &["a.example.com"], &pair)]);
+    let chosen = |protocols: &[&str]| {
+        let client = TlsOptions::new(&authority).offering(protocols).build();
+        let stream = client.connect(gateway.tls_address(), "a.example.com").expect("it is served");
+        stream.conn.alpn_protocol().map(<[u8]>::to_vec)
+    };
+    assert_eq!(chosen(&["http/1.1", "h2"]).as_deref(), Some(&b"h2"[..]));
+    assert_eq!(chosen(&["http/1.1"]).as_deref(), Some(&b"http/1.1"[..]));
+    assert_eq!(chosen(&[]), None);
+}
+
+#[test]
 fn a_name_without_a_certificate_is_refused_by_an_alert_and_in_the_log() {
     let authority = Authority::new("root");
     let names = ["known.test", "fallback.test"];

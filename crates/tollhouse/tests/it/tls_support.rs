@@ -181,9 +181,14 @@ impl TlsOptions {
                 builder.with_client_auth_cert(chain, key).expect("a pair")
             }
         };
-        let mut options = Self { config };
-        options.config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        options
+        Self { config }.offering(&["http/1.1"])
+    }
+
+    /// Offers these protocols (ALPN, RFC 7301), the dearest first, instead of HTTP/1.1 alone.
+    pub(crate) fn offering(mut self, protocols: &[&str]) -> Self {
+        let name = |protocol: &&str| protocol.as_bytes().to_vec();
+        self.config.alpn_protocols = protocols.iter().map(name).collect();
+        self
     }
 
     /// Comes without a name.

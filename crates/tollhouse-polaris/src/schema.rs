@@ -4,7 +4,7 @@ use prost_reflect::DescriptorPool;
 use std::sync::LazyLock;
 
 /// A `FileDescriptorSet` of all files of the protocol and of those they import.
-pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/polaris.bin"));
+pub const DESCRIPTOR_SET: &[u8] = include_bytes!("../generated/polaris.bin");
 
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(DESCRIPTOR_SET).expect("the set was made by the compiler of the schema")

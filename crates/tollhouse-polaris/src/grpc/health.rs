@@ -19,7 +19,7 @@ use messages::HealthCheckResponse;
 use messages::health_check_response::ServingStatus;
 
 mod messages {
-    include!(concat!(env!("OUT_DIR"), "/grpc.health.v1.rs"));
+    include!("../../generated/grpc.health.v1.rs");
 }
 
 /// The service's name.

@@ -20,7 +20,7 @@ use messages::{
 
 #[expect(clippy::enum_variant_names, reason = "the names are those of the schema")]
 mod messages {
-    include!(concat!(env!("OUT_DIR"), "/grpc.reflection.v1.rs"));
+    include!("../../generated/grpc.reflection.v1.rs");
 }
 
 /// The services' names, by edition. The messages are the same but for their package.

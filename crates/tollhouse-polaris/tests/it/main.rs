@@ -3,5 +3,6 @@
 
 mod client;
 mod dialect;
+mod generated;
 mod grpc;
 mod server;

@@ -16,15 +16,19 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
         str::from_utf8(&text[1..close]).ok()?.parse::<Ipv6Addr>().ok()?;
         close + 1
     } else {
-        let mut end = 0;
-        while text.get(end).is_some_and(|&byte| is_name_byte(byte)) {
+        let (mut end, mut previous) = (0, 0);
+        while let Some(&byte) = text.get(end).filter(|&&byte| is_name_byte(byte)) {
+            // An empty label is read as one name by some and as another by others.
+            if byte == b'.' && previous == b'.' {
+                return None;
+            }
+            previous = byte;
             end += 1;
         }
         end
     };
     let name = &text[..host_end];
-    // An empty label is read as one name by some and as another by others.
-    if name.is_empty() || name.windows(2).any(|pair| pair == b"..") || name == b"." {
+    if name.is_empty() || name == b"." {
         return None;
     }
     let host = Span::new(0, host_end - usize::from(name.ends_with(b".")));

@@ -13,8 +13,42 @@ pub fn control_position(bytes: &[u8]) -> Option<usize> {
             return Some(index * 16 + controls.trailing_zeros() as usize);
         }
     }
-    let found = rest.iter().position(u8::is_ascii_control)?;
-    Some(blocks.len() * 16 + found)
+    if rest.is_empty() {
+        return None;
+    }
+    if let (false, Some(last)) = (blocks.is_empty(), bytes.last_chunk()) {
+        // The last sixteen bytes overlap those that were just looked at and have none.
+        let controls = control_bits(last);
+        return (controls != 0).then(|| bytes.len() - 16 + controls.trailing_zeros() as usize);
+    }
+    position_in_less_than_a_block(rest)
+}
+
+/// The same in fewer than sixteen bytes: eight from the front, eight up to the end.
+#[inline]
+fn position_in_less_than_a_block(bytes: &[u8]) -> Option<usize> {
+    let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return bytes.iter().position(u8::is_ascii_control);
+    };
+    let found = control_byte_of_eight(first);
+    found.or_else(|| control_byte_of_eight(last).map(|found| bytes.len() - 8 + found))
+}
+
+/// Where the first control byte of eight stands.
+#[inline]
+fn control_byte_of_eight(bytes: &[u8; 8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
+    const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
+    const DELETES: u64 = u64::from_ne_bytes([0x7f; 8]);
+    const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
+    let word = u64::from_le_bytes(*bytes);
+    // A subtraction borrows from the byte above only where the byte itself is found, so that the
+    // lowest mark is always true.
+    let below = word.wrapping_sub(SPACES) & !word;
+    let difference = word ^ DELETES;
+    let deletes = difference.wrapping_sub(ONES) & !difference;
+    let marks = (below | deletes) & HIGH_BITS;
+    (marks != 0).then_some(marks.trailing_zeros() as usize / 8)
 }
 
 /// One bit a byte, the first byte lowest.
@@ -49,15 +83,34 @@ mod tests {
     use super::control_position;
 
     #[test]
-    fn every_byte_is_judged_alike_at_every_place() {
+    fn every_byte_is_found_alike_at_every_place() {
         for byte in 0..=u8::MAX {
-            for place in 0..40 {
-                let mut text = [b'a'; 40];
-                text[place] = byte;
-                let expected = byte.is_ascii_control().then_some(place);
-                assert_eq!(control_position(&text), expected, "{byte} at {place}");
+            for length in 1..40 {
+                for place in 0..length {
+                    let mut text = [b'a'; 40];
+                    text[place] = byte;
+                    let expected = byte.is_ascii_control().then_some(place);
+                    let found = control_position(&text[..length]);
+                    assert_eq!(found, expected, "{byte} at {place} of {length}");
+                }
             }
         }
         assert_eq!(control_position(b""), None);
+    }
+
+    #[test]
+    fn of_two_the_first_is_found() {
+        for length in 2..40 {
+            for first in 0..length - 1 {
+                for second in first + 1..length {
+                    for (one, other) in [(b'\n', 0x7f), (0x7f, b'\n'), (0, 0x80), (0x7f, 0xff)] {
+                        let mut text = [b'a'; 40];
+                        text[first] = one;
+                        text[second] = other;
+                        assert_eq!(control_position(&text[..length]), Some(first));
+                    }
+                }
+            }
+        }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Attempt<'a> {
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// What the body comes over; the head is at the front of its buffer.
-    pub connection: UpstreamConnection,
+    pub connection: Box<UpstreamConnection>,
     /// Where the connection goes when it is free again.
     pub key: PoolKey,
     /// The status, where plugins have changed it.
@@ -125,7 +125,7 @@ impl Attempt<'_> {
         PoolKey { address: self.picked.address(), pool: upstream.pool, server_name }
     }
 
-    async fn connect(&self, cx: &Exchange<'_>) -> Result<UpstreamConnection, AttemptError> {
+    async fn connect(&self, cx: &Exchange<'_>) -> Result<Box<UpstreamConnection>, AttemptError> {
         let worker = cx.worker;
         if !self.way.upstream.conf.scheme.carries_http() {
             let cause = "the upstream's scheme is for stream routes, and its nodes get no requests";

@@ -18,7 +18,7 @@ use crate::worker::pools::UpstreamConnection;
 #[derive(Debug)]
 pub(crate) struct Switched {
     /// The node's connection, of which the head has been taken.
-    pub connection: UpstreamConnection,
+    pub connection: Box<UpstreamConnection>,
     /// How long both sides may be silent.
     pub idle_time: Duration,
 }

@@ -72,11 +72,12 @@ pub struct UpstreamConnection {
 }
 
 impl UpstreamConnection {
-    /// A connection just opened; counted until it is dropped.
-    pub fn new(link: Link, metrics: &Rc<CoreHandle>) -> Self {
+    /// A connection just opened; counted until it is dropped. On the heap, since each request takes it
+    /// through half a dozen hands.
+    pub fn new(link: Link, metrics: &Rc<CoreHandle>) -> Box<Self> {
         metrics.upstream_connections_opened.increment();
         metrics.upstream_connections_open.increment();
-        Self { link, requests: 0, metrics: Rc::clone(metrics) }
+        Box::new(Self { link, requests: 0, metrics: Rc::clone(metrics) })
     }
 }
 
@@ -88,7 +89,7 @@ impl Drop for UpstreamConnection {
 
 #[derive(Debug)]
 struct Idle {
-    connection: UpstreamConnection,
+    connection: Box<UpstreamConnection>,
     expires_ms: u64,
     /// When it was given back, counted in gives.
     given: u64,
@@ -126,7 +127,7 @@ impl Pools {
 
     /// The connection used last under `key` that is still of use.
     #[inline]
-    pub fn take(&self, key: &PoolKey) -> Option<UpstreamConnection> {
+    pub fn take(&self, key: &PoolKey) -> Option<Box<UpstreamConnection>> {
         let mut idle = self.idle.borrow_mut();
         let stack = idle.get_mut(key)?;
         while let Some(mut candidate) = stack.pop() {
@@ -144,7 +145,7 @@ impl Pools {
     pub fn give(
         &self,
         key: &PoolKey,
-        connection: UpstreamConnection,
+        connection: Box<UpstreamConnection>,
         bounds: &KeepalivePool,
         now_ms: u64,
     ) {

@@ -150,7 +150,7 @@ impl Encoder {
         let Some(lookup) = &mut self.lookup else { return };
         let name_index = static_table::name_index(name).or_else(|| {
             let age = self.table.age(lookup.names[name_hash as usize % NAME_PLACES])?;
-            let entry = self.table.get(age).filter(|entry| entry.name == name)?;
+            self.table.get(age).filter(|entry| entry.name == name)?;
             Some(age + static_table::LENGTH as u32 + 1)
         });
         let index = name_index.unwrap_or(0);

@@ -206,18 +206,26 @@ impl Default for KeepalivePool {
     }
 }
 
-/// A client certificate for https nodes.
+/// What the gateway shows to nodes that ask for a certificate.
 #[derive(Clone, PartialEq, Eq)]
-pub struct UpstreamTls {
-    /// Certificate chain, PEM.
-    pub client_cert: String,
-    /// Private key, PEM.
-    pub client_key: String,
+pub enum UpstreamTls {
+    /// A pair of the upstream's own.
+    Pair {
+        /// Certificate chain, PEM.
+        client_cert: String,
+        /// Private key, PEM.
+        client_key: String,
+    },
+    /// That of an ssl object of type `client`.
+    Object(Id),
 }
 
 impl std::fmt::Debug for UpstreamTls {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("UpstreamTls").field("client_key", &"***").finish_non_exhaustive()
+        match self {
+            UpstreamTls::Pair { .. } => out.write_str("Pair(***)"),
+            UpstreamTls::Object(id) => out.debug_tuple("Object").field(id).finish(),
+        }
     }
 }
 

@@ -180,11 +180,12 @@ fn read_keepalive_pool(reader: &mut Reader<'_>, value: &Value) -> Option<Keepali
 fn read_tls(reader: &mut Reader<'_>, value: &Value) -> Option<Option<UpstreamTls>> {
     let known = ["client_cert_id", "client_cert", "client_key", "verify"];
     let fields = reader.object(value, &known, Unknown::Ignored)?;
-    reader.optional(fields, "client_cert_id", |reader, value| {
-        let reason = "certificates by id need the \"ssls\" objects, which are not served yet";
-        reader.error(value, reason, "give the pair itself as client_cert and client_key");
-        Some(())
-    });
+    let object = reader.optional(fields, "client_cert_id", Reader::id);
+    if object.is_some() && (fields.contains_key("client_cert") || fields.contains_key("client_key"))
+    {
+        let reason = "client_cert_id and a pair of its own exclude each other";
+        reader.error_unquoted(reason, "leave out client_cert and client_key");
+    }
     reader.optional(fields, "verify", |reader, value| {
         if reader.boolean(value)? {
             let reason = "has no effect: it applies to the kafka scheme only";
@@ -208,11 +209,9 @@ fn read_tls(reader: &mut Reader<'_>, value: &Value) -> Option<Option<UpstreamTls
         let text = reader.secret_within(value, PRIVATE_KEY_CHARS.0..=PRIVATE_KEY_CHARS.1)?;
         pem(reader, text, "failed to decrypt previous encrypted key")
     });
-    Some(
-        client_cert
-            .zip(client_key)
-            .map(|(client_cert, client_key)| UpstreamTls { client_cert, client_key }),
-    )
+    let pair = client_cert.zip(client_key);
+    let pair = pair.map(|(client_cert, client_key)| UpstreamTls::Pair { client_cert, client_key });
+    Some(object.map(UpstreamTls::Object).or(pair))
 }
 
 fn pem(reader: &mut Reader<'_>, text: &str, reason: &str) -> Option<String> {

@@ -136,6 +136,22 @@ fn hashing_reads_its_key_by_its_source() {
 }
 
 #[test]
+fn a_certificate_by_id_stands_for_itself_alone() {
+    let parse = |tls: serde_json::Value| {
+        let value = json!({ "nodes": { "a:443": 1 }, "tls": tls });
+        Upstream::parse(None, &value, "upstream")
+    };
+    let (upstream, problems) = parse(json!({ "client_cert_id": "1" }));
+    assert!(problems.is_empty(), "{problems}");
+    let tls = upstream.and_then(|upstream| upstream.tls);
+    assert_eq!(tls, Some(UpstreamTls::Object(crate::Id::new("1"))));
+    let (upstream, problems) =
+        parse(json!({ "client_cert_id": "1", "client_key": "-----BEGIN".repeat(8) }));
+    assert!(upstream.is_none());
+    assert!(problems.to_string().contains("exclude each other"), "{problems}");
+}
+
+#[test]
 fn each_field_is_checked() {
     let none = "matches none of the enum values";
     let table = [
@@ -163,7 +179,6 @@ fn each_field_is_checked() {
         ),
         (json!({"keepalive_pool": {"size": 0}}), "expected 0 to be at least 1"),
         (json!({"keepalive_pool": {"requests": 0}}), "expected 0 to be at least 1"),
-        (json!({"tls": {"client_cert_id": "1"}}), "\"ssls\" objects"),
         (
             json!({"tls": {"client_key": "x".repeat(64)}}),
             "property \"client_cert\" is required when \"client_key\" is set",

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tollhouse_model::ssl::{CertificatePair, SslKind};
 use tollhouse_model::{
     Consumer, ConsumerGroup, Credential, GlobalRule, Id, Kind, PluginConfig, PluginMetadata,
     PluginSet, Problem, Problems, Route, Service, Ssl, Upstream,
@@ -19,6 +20,7 @@ use super::consumers::identities;
 use super::object::Object;
 use super::plugins::{Fallback, Place};
 use super::secrets::Fields;
+use super::upstreams::shows;
 use super::{Compiler, Touched, kind_without_effect};
 use crate::plugins::Chain;
 
@@ -47,7 +49,7 @@ impl Compiler {
             Kind::PluginMetadata => self.put_plugin_metadata(id, value, path, touched),
             Kind::StreamRoute => self.put_stream_route(id, value, path, touched),
             // Kept by the store and the Admin API; no request meets them yet.
-            Kind::Ssl => self.put_ssl(id, value, path),
+            Kind::Ssl => self.put_ssl(id, value, path, touched),
             Kind::Proto | Kind::Secret => {
                 let mut problems = kind.problems_of(id, value, path);
                 problems.push(kind_without_effect(kind, path));
@@ -224,7 +226,7 @@ impl Compiler {
     }
 
     /// Secrets have their values before anything is read: a key that nothing answers for is none.
-    fn put_ssl(&mut self, id: Id, value: &Value, path: &str) -> Problems {
+    fn put_ssl(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
         let mut problems = Problems::new();
         let resolved = self.plugins.resolved(value, Fields::All, path, &mut problems);
         let resolved = match resolved {
@@ -236,11 +238,38 @@ impl Compiler {
         let Some(ssl) = ssl else { return problems };
         self.hosts.warn_of_shared_names(&ssl, path, &mut problems);
         self.certificates_version += 1;
-        if let Err(error) = self.hosts.set(ssl, &self.tls, &mut self.snapshot.certificates) {
-            let hint = "what was in service before, if anything, goes on";
-            problems.push(Problem::error(path, error.to_string()).with_hint(hint));
+        let id = ssl.id.clone();
+        let is_for_nodes = ssl.kind == SslKind::Client && ssl.enabled;
+        let pair = ssl.certificates.first().filter(|_| is_for_nodes).cloned();
+        match self.hosts.set(ssl, &self.tls, &mut self.snapshot.certificates) {
+            Ok(()) => self.show_nodes(&id, pair, touched),
+            Err(error) => {
+                let hint = "what was in service before, if anything, goes on";
+                problems.push(Problem::error(path, error.to_string()).with_hint(hint));
+            }
         }
         problems
+    }
+
+    /// Brings every upstream in line that names the ssl object `id` for what it shows nodes.
+    fn show_nodes(&mut self, id: &Id, pair: Option<CertificatePair>, touched: &mut Touched) {
+        if !self.upstreams.set_certificate(id, pair) {
+            return;
+        }
+        self.upstreams.rebuild_with(id, &mut self.snapshot.upstreams);
+        let names = |upstream: &Option<Upstream>| upstream.as_ref().is_some_and(|it| shows(it, id));
+        let routes = self.routes.iter().filter(|(_, route)| names(&route.upstream));
+        touched.routes.extend(routes.map(|(id, _)| id.clone()));
+        for (service_id, service) in &self.services {
+            if names(&service.upstream) {
+                self.upstreams.set_service(service);
+                touched.services.push(service_id.clone());
+            }
+        }
+        if self.upstreams.plugin_shows(id) {
+            // The only plugin with upstreams; its users are compiled anew as if its metadata had changed.
+            touched.metadata.push(Id::new("traffic-split"));
+        }
     }
 
     /// Compiles the plugins of an object; a refused one is an error among `problems`.
@@ -377,6 +406,7 @@ impl Compiler {
             Kind::Ssl => {
                 self.certificates_version += 1;
                 self.hosts.remove(id, &mut self.snapshot.certificates);
+                self.show_nodes(id, None, touched);
             }
             Kind::PluginMetadata => {
                 self.plugins.set_metadata(id.as_str(), None);

@@ -6,6 +6,8 @@
 use std::sync::{Arc, Weak};
 
 use hashbrown::HashMap;
+use tollhouse_model::secret::SecretText;
+use tollhouse_model::ssl::CertificatePair;
 use tollhouse_model::upstream::{Discovery, KeepalivePool, Scheme, UpstreamTls};
 use tollhouse_model::{Id, Service, Upstream};
 use tollhouse_net::resolve::Resolver;
@@ -38,6 +40,8 @@ pub(super) struct Upstreams {
     /// look at every upstream.
     driven: Driven,
     pools: HashMap<PoolIdentity, u32>,
+    /// The pairs of ssl objects for the way to nodes.
+    certificates: HashMap<Id, Arc<CertificatePair>>,
 }
 
 /// What makes connections to one address interchangeable.
@@ -63,6 +67,7 @@ impl Upstreams {
             of_plugins: HashMap::new(),
             driven: Driven::default(),
             pools: HashMap::new(),
+            certificates: HashMap::new(),
         }
     }
 
@@ -73,6 +78,44 @@ impl Upstreams {
         let of_plugins = &self.of_plugins;
         self.driven.let_go(|key| of_plugins.get(key).is_some_and(|of| of.strong_count() == 0));
         self.driven.take_changes()
+    }
+
+    /// Sets or forgets the pair of an ssl object; whether that changes anything.
+    pub(super) fn set_certificate(&mut self, id: &Id, pair: Option<CertificatePair>) -> bool {
+        if self.certificates.get(id).map(|pair| &**pair) == pair.as_ref() {
+            return false;
+        }
+        match pair {
+            Some(pair) => self.certificates.insert(id.clone(), Arc::new(pair)),
+            None => self.certificates.remove(id),
+        };
+        true
+    }
+
+    /// Builds those upstream objects anew that show nodes the certificate `id`.
+    pub(super) fn rebuild_with(&mut self, id: &Id, slots: &mut Slots) {
+        let using = self.objects.iter().filter(|(_, entry)| shows(&entry.conf, id));
+        let using: Vec<_> = using.map(|(id, entry)| (id.clone(), entry.conf.clone())).collect();
+        for (id, conf) in using {
+            self.set(&id, conf, slots);
+        }
+    }
+
+    /// Whether an upstream in the conf of a plugin shows nodes the certificate `id`.
+    pub(super) fn plugin_shows(&self, id: &Id) -> bool {
+        let mut entries = self.of_plugins.values().filter_map(Weak::upgrade);
+        entries.any(|entry| shows(&entry.conf, id))
+    }
+
+    /// What nodes of `upstream` are shown.
+    fn client_pair(&self, upstream: &Upstream) -> Option<Arc<CertificatePair>> {
+        match upstream.tls.as_ref()? {
+            UpstreamTls::Object(id) => self.certificates.get(id).cloned(),
+            UpstreamTls::Pair { client_cert, client_key } => Some(Arc::new(CertificatePair {
+                cert: client_cert.clone(),
+                key: SecretText::new(client_key.as_str()),
+            })),
+        }
     }
 
     /// The slot of the object `id`, which may not exist yet.
@@ -187,7 +230,10 @@ impl Upstreams {
         previous: Option<&Arc<UpstreamEntry>>,
         node_host: NodeHost,
     ) -> Arc<UpstreamEntry> {
-        if let Some(previous) = previous.filter(|previous| previous.conf == *upstream) {
+        let client_pair = self.client_pair(upstream);
+        let is_same =
+            |it: &&Arc<UpstreamEntry>| it.conf == *upstream && it.client_pair == client_pair;
+        if let Some(previous) = previous.filter(is_same) {
             return Arc::clone(previous);
         }
         // Health, connections to discovery and the cursor of a balancer go on through a change.
@@ -205,9 +251,10 @@ impl Upstreams {
         }
         Arc::new(UpstreamEntry {
             state,
-            pool: self.pool(key, upstream),
+            pool: self.pool(key, upstream, client_pair.as_deref()),
             keepalive: upstream.keepalive_pool.unwrap_or(self.keepalive),
-            connector: connector(upstream),
+            connector: connector(upstream, client_pair.as_deref()),
+            client_pair,
             hash_key: HashKey::compile(&upstream.balance),
             timeouts: upstream.timeout.unwrap_or_default(),
             node_host,
@@ -215,11 +262,10 @@ impl Upstreams {
         })
     }
 
-    fn pool(&mut self, key: &str, upstream: &Upstream) -> u32 {
-        let certificate = |tls: &UpstreamTls| (tls.client_cert.clone(), tls.client_key.clone());
+    fn pool(&mut self, key: &str, upstream: &Upstream, pair: Option<&CertificatePair>) -> u32 {
         let identity = PoolIdentity {
             scheme: upstream.scheme,
-            client_certificate: upstream.tls.as_ref().map(certificate),
+            client_certificate: pair.map(|it| (it.cert.clone(), it.key.expose().to_owned())),
             isolated: upstream.keepalive_pool.map(|pool| (key.to_owned(), pool)),
         };
         let next = u32::try_from(self.pools.len()).unwrap_or(u32::MAX);
@@ -233,14 +279,18 @@ fn is_driven(state: &UpstreamState) -> bool {
     is_registered || state.checks().is_some() || state.warm_up().is_some()
 }
 
-/// TLS for https and tls nodes. The certificate was checked when the upstream was validated; one that is
-/// unusable all the same leaves the upstream without TLS identity, and the node refuses it.
-fn connector(upstream: &Upstream) -> Option<tls::Connector> {
+/// Whether an upstream shows nodes the certificate `id`.
+pub(super) fn shows(upstream: &Upstream, id: &Id) -> bool {
+    matches!(&upstream.tls, Some(UpstreamTls::Object(shown)) if shown == id)
+}
+
+/// TLS for https and tls nodes. The certificate was checked when its object was validated; one that is missing
+/// or unusable all the same leaves the upstream without TLS identity, and the node refuses it.
+fn connector(upstream: &Upstream, pair: Option<&CertificatePair>) -> Option<tls::Connector> {
     if !matches!(upstream.scheme, Scheme::Https | Scheme::Tls) {
         return None;
     }
-    let client =
-        upstream.tls.as_ref().map(|tls| (tls.client_cert.as_str(), tls.client_key.as_str()));
+    let client = pair.map(|pair| (pair.cert.as_str(), pair.key.expose()));
     let connector = tls::connector(client).or_else(|error| {
         tracing::warn!(%error, "client certificate of an upstream cannot be used");
         tls::connector(None)

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tollhouse_model::ssl::CertificatePair;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::{Timeouts, Upstream};
 use tollhouse_net::tls::Connector;
@@ -21,6 +22,8 @@ pub struct UpstreamEntry {
     pub pool: u32,
     /// Bounds of its keep-alive pool.
     pub keepalive: KeepalivePool,
+    /// What nodes are shown that ask for a certificate.
+    pub client_pair: Option<Arc<CertificatePair>>,
     /// TLS towards https nodes.
     pub connector: Option<Connector>,
     /// What consistent hashing hashes.

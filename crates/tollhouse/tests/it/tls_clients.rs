@@ -1,6 +1,13 @@
 //! Certificates of clients: who is let in, who is refused and how.
 
-use rustls::HandshakeKind;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use rustls::server::WebPkiClientVerifier;
+use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tollhouse_testkit::{Gateway, Origin};
 
@@ -221,4 +228,78 @@ fn a_client_comes_back_to_a_successor_with_its_ticket() {
     let restarted = successor.kill().start();
     let stream = good.connect(restarted.tls_address(), "mutual.test").expect("it is served");
     assert_eq!(stream.conn.handshake_kind(), Some(HandshakeKind::Full));
+}
+
+/// A node that serves nobody without a certificate of `clients`.
+fn demanding_node(pair: &Pair, clients: &Authority) -> SocketAddr {
+    let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
+    let mut roots = RootCertStore::empty();
+    roots.add(der(&clients.pem)).expect("an authority");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_client_cert_verifier(verifier.build().expect("a verifier"))
+        .with_single_cert(vec![der(&pair.chain)], key)
+        .expect("a pair");
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        while let Ok((tcp, _)) = listener.accept() {
+            let session = ServerConnection::new(Arc::clone(&config)).expect("a session");
+            let mut stream = StreamOwned::new(session, tcp);
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
+                head.push(byte[0]);
+            }
+            let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+            // Whoever was refused is gone.
+            let _ = stream.write_all(answer);
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+        }
+    });
+    address
+}
+
+#[test]
+fn nodes_are_shown_the_certificate_of_an_object_and_the_next_one_at_once() {
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let node = demanding_node(&servers.server(&["node.test"]), &clients);
+    let upstream = json!({
+        "type": "roundrobin", "scheme": "https", "nodes": { node.to_string(): 1 },
+        "tls": { "client_cert_id": "c" },
+    });
+    let service = json!({ "id": "s", "upstream": upstream });
+    let resources = |pair: Option<&Pair>| {
+        let object = |pair: &Pair| json!({ "id": "c", "type": "client", "cert": pair.chain, "key": pair.key });
+        json!({
+            "routes": [
+                { "id": "1", "uri": "/inline", "upstream": upstream },
+                { "id": "2", "uri": "/object", "upstream_id": "u" },
+                { "id": "3", "uri": "/service", "service_id": "s" },
+            ],
+            "upstreams": [with(json!({ "id": "u" }), upstream.clone())],
+            "services": [service],
+            "ssls": pair.map(object).into_iter().collect::<Vec<_>>(),
+        })
+    };
+    let gateway = gateway().resources(&resources(None)).start();
+    let good = clients.client("gateway");
+    let stranger = Authority::new("strangers").client("gateway");
+    for (pair, expected) in
+        [(None, 502), (Some(&good), 200), (Some(&stranger), 502), (Some(&good), 200)]
+    {
+        if pair.is_some() {
+            gateway.reload(&resources(pair));
+        }
+        for target in ["/inline", "/object", "/service"] {
+            let answer = gateway.client().get(target);
+            assert_eq!(answer.status(), expected, "{target} with {}", pair.is_some());
+        }
+    }
 }

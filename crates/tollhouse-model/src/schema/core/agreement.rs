@@ -379,7 +379,6 @@ fn upstream_differences() -> Vec<(Value, LetThroughBy, &'static str)> {
             schema,
             "kinds of discovery are checked where they are served",
         ),
-        (json!({"tls": {"client_cert_id": "1"}}), schema, "ssl objects are looked up elsewhere"),
         (json!({ "tls": pair }), schema, "certificates are looked at elsewhere"),
         (json!({"nodes": {"a:80": 4294967296u64}}), schema, "a limit of the balancer"),
         (json!({"retries": 4294967296u64}), schema, "a limit of the reader"),

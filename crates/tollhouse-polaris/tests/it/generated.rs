@@ -14,8 +14,7 @@ const ROOTS: [&str; 4] = [
 ];
 
 /// What the crate includes. The alpha of reflection has the same messages as the final version.
-const INCLUDED: [&str; 4] =
-    ["v1.rs", "grpc.health.v1.rs", "grpc.reflection.v1.rs", "polaris.bin"];
+const INCLUDED: [&str; 4] = ["v1.rs", "grpc.health.v1.rs", "grpc.reflection.v1.rs", "polaris.bin"];
 
 #[test]
 fn the_generated_messages_are_those_of_the_protocol_files() -> Result<(), Box<dyn Error>> {

@@ -252,7 +252,7 @@ mod tests {
 
     /// Runs `test` with something that opens connections, the other ends of which stay open.
     fn with_connections(
-        test: impl AsyncFnOnce(&dyn Fn(TcpStream) -> UpstreamConnection, TcpListener),
+        test: impl AsyncFnOnce(&dyn Fn(TcpStream) -> Box<UpstreamConnection>, TcpListener),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         runtime.expect("a runtime").block_on(async {

@@ -38,7 +38,7 @@ pub(super) fn judge(
         Ok(document) => return judge_document(document, skipped_plugins),
         Err(problems) => problems,
     };
-    // What lacks its last line is judged as if it had it: one fault hides no other.
+    // What lacks its last line is plugin_problems as if it had it: one fault hides no other.
     let ended = match format {
         Format::Yaml => declarative::parse(&format!("{text}\n{END}\n"), format, environment),
         Format::Json => Err(problems.clone()),
@@ -78,12 +78,12 @@ pub(super) fn judge_beside(
     let services = tollhouse_control::plugins::bare_services(skipped_plugins);
     let mut problems = document.problems.clone();
     for item in &document.items {
-        problems.extend(judge_item(item, &references, &services));
+        problems.extend(item_problems(item, &references, &services));
     }
     problems
 }
 
-fn judge_item(item: &Item, references: &References, services: &Arc<Services>) -> Problems {
+fn item_problems(item: &Item, references: &References, services: &Arc<Services>) -> Problems {
     let value = match item.value() {
         Ok(value) => value,
         Err(problem) => return Problems::from_iter([problem]),
@@ -92,13 +92,18 @@ fn judge_item(item: &Item, references: &References, services: &Arc<Services>) ->
     if let Some(problem) = validation::unopened_beside_plugins(&value, path) {
         return Problems::from_iter([problem]);
     }
-    let judged = |plugins: &PluginSet, role| judged(plugins, role, item, (references, services));
+    let plugin_problems =
+        |plugins: &PluginSet, role| plugin_problems(plugins, role, item, (references, services));
+    let with_plugins = |mut problems: Problems, plugins: Option<PluginSet>, role| {
+        problems.extend(plugins.map(|plugins| plugin_problems(&plugins, role)).unwrap_or_default());
+        problems
+    };
     match item.kind {
         Kind::Route => {
             let (route, mut problems) = Route::parse(id, &value, path);
             if let Some(route) = &route {
                 references.route(route, path, &mut problems);
-                problems.extend(judged(&route.plugins, Role::Verifier));
+                problems.extend(plugin_problems(&route.plugins, Role::Verifier));
             }
             problems
         }
@@ -106,7 +111,7 @@ fn judge_item(item: &Item, references: &References, services: &Arc<Services>) ->
             let (service, mut problems) = Service::parse(id, &value, path);
             if let Some(service) = &service {
                 references.service(service, path, &mut problems);
-                problems.extend(judged(&service.plugins, Role::Verifier));
+                problems.extend(plugin_problems(&service.plugins, Role::Verifier));
             }
             problems
         }
@@ -116,41 +121,29 @@ fn judge_item(item: &Item, references: &References, services: &Arc<Services>) ->
             problems
         }
         Kind::PluginConfig => {
-            let (config, mut problems) = PluginConfig::parse(id, &value, path);
-            let found = config.map(|config| judged(&config.plugins, Role::Verifier));
-            problems.extend(found.unwrap_or_default());
-            problems
+            let (config, problems) = PluginConfig::parse(id, &value, path);
+            with_plugins(problems, config.map(|it| it.plugins), Role::Verifier)
         }
         Kind::GlobalRule => {
-            let (rule, mut problems) = GlobalRule::parse(id, &value, path);
-            let found = rule.map(|rule| judged(&rule.plugins, Role::Verifier));
-            problems.extend(found.unwrap_or_default());
-            problems
+            let (rule, problems) = GlobalRule::parse(id, &value, path);
+            with_plugins(problems, rule.map(|it| it.plugins), Role::Verifier)
         }
         Kind::Consumer => {
-            let (consumer, mut problems) = Consumer::parse(id, &value, path);
-            let found = consumer.map(|it| judged(&it.plugins, Role::Identity));
-            problems.extend(found.unwrap_or_default());
-            problems
+            let (consumer, problems) = Consumer::parse(id, &value, path);
+            with_plugins(problems, consumer.map(|it| it.plugins), Role::Identity)
         }
         Kind::Credential => {
-            let (credential, mut problems) = Credential::parse(id, &value, path);
-            let found = credential.map(|it| judged(&it.plugins, Role::Identity));
-            problems.extend(found.unwrap_or_default());
-            problems
+            let (credential, problems) = Credential::parse(id, &value, path);
+            with_plugins(problems, credential.map(|it| it.plugins), Role::Identity)
         }
         Kind::ConsumerGroup => {
-            let (group, mut problems) = ConsumerGroup::parse(id, &value, path);
-            let found = group.map(|it| judged(&it.plugins, Role::Identity));
-            problems.extend(found.unwrap_or_default());
-            problems
+            let (group, problems) = ConsumerGroup::parse(id, &value, path);
+            with_plugins(problems, group.map(|it| it.plugins), Role::Identity)
         }
         Kind::PluginMetadata | Kind::Ssl => item.kind.problems_of(id, &value, path),
         Kind::StreamRoute => {
-            let (route, mut problems) = StreamRoute::parse(id, &value, path);
-            let found = route.map(|route| judged(&route.plugins, Role::Connection));
-            problems.extend(found.unwrap_or_default());
-            problems
+            let (route, problems) = StreamRoute::parse(id, &value, path);
+            with_plugins(problems, route.map(|it| it.plugins), Role::Connection)
         }
         Kind::Proto | Kind::Secret => {
             let mut problems = item.kind.problems_of(id, &value, path);
@@ -161,7 +154,7 @@ fn judge_item(item: &Item, references: &References, services: &Arc<Services>) ->
 }
 
 /// What is wrong with the plugins of an object.
-fn judged(
+fn plugin_problems(
     plugins: &PluginSet,
     role: Role,
     item: &Item,

@@ -260,6 +260,8 @@ impl Compiler {
         let names = |upstream: &Option<Upstream>| upstream.as_ref().is_some_and(|it| shows(it, id));
         let routes = self.routes.iter().filter(|(_, route)| names(&route.upstream));
         touched.routes.extend(routes.map(|(id, _)| id.clone()));
+        let streams = self.streams.upstreams().filter(|(_, upstream)| names(upstream));
+        touched.stream_routes.extend(streams.map(|(id, _)| id.clone()));
         for (service_id, service) in &self.services {
             if names(&service.upstream) {
                 self.upstreams.set_service(service);

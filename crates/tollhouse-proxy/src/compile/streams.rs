@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use serde_json::Value;
-use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Service, StreamRoute};
+use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Service, StreamRoute, Upstream};
 
 use super::object::Object;
 use super::plugins::Fallback;
@@ -37,6 +37,11 @@ impl Streams {
     /// What each says of plugins.
     pub(super) fn plugins(&self) -> impl Iterator<Item = (&Id, &PluginSet)> {
         self.routes.iter().map(|(id, kept)| (id, &kept.route.plugins))
+    }
+
+    /// The upstream that each says itself, if it does.
+    pub(super) fn upstreams(&self) -> impl Iterator<Item = (&Id, &Option<Upstream>)> {
+        self.routes.iter().map(|(id, kept)| (id, &kept.route.upstream))
     }
 
     /// Keeps a route: a changed one in its place, a new one behind all others.

@@ -240,6 +240,3 @@ fn fingerprint_of<'a>(parts: impl Iterator<Item = &'a [u8]>) -> [u8; 32] {
     fingerprint.copy_from_slice(digest(&SHA256, &text).as_ref());
     fingerprint
 }
-
-#[cfg(test)]
-mod tests;

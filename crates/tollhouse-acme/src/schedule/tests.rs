@@ -1,3 +1,5 @@
+//! When certificates are renewed, and how long failures wait.
+
 use super::*;
 
 const LIFE_S: u64 = 90 * DAY_S;

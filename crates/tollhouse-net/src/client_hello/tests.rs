@@ -1,3 +1,5 @@
+//! Names in hellos of TLS: split into records, left out, broken, endless.
+
 use std::sync::Arc;
 
 use rustls_pki_types::ServerName;

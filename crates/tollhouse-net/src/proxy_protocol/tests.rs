@@ -1,3 +1,5 @@
+//! Headers of the PROXY protocol, versions 1 and 2: what is read, refused and written.
+
 use super::*;
 
 fn v2(command: u8, kind: u8, body: &[u8]) -> Vec<u8> {

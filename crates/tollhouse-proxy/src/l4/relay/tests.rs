@@ -1,3 +1,5 @@
+//! A relay between two sockets: half-closed sides, breaks and silence.
+
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,3 +1,5 @@
+//! Which stream route takes a connection.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -31,6 +31,8 @@ pub struct Upstream {
     pub warm_up: Option<WarmUp>,
     /// What is spoken to the nodes.
     pub scheme: Scheme,
+    /// The version of HTTP that nodes of `http` and `https` are spoken to in.
+    pub http_version: HttpVersion,
     /// Further attempts after the first; `None` is one less than there are nodes.
     pub retries: Option<u32>,
     /// How long further attempts may start; `None` is without limit.
@@ -166,13 +168,38 @@ pub enum Scheme {
     Tls,
     /// Datagrams.
     Udp,
+    /// gRPC: HTTP/2 over TCP, by prior knowledge.
+    Grpc,
+    /// gRPC: HTTP/2 over TLS.
+    Grpcs,
+}
+
+/// A version of HTTP towards nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    #[default]
+    Http11,
+    /// HTTP/2: by ALPN over TLS, else by prior knowledge.
+    Http2,
+}
+
+impl Upstream {
+    /// Whether requests go to its nodes as streams of HTTP/2.
+    pub fn speaks_http2(&self) -> bool {
+        match self.scheme {
+            Scheme::Grpc | Scheme::Grpcs => true,
+            Scheme::Http | Scheme::Https => self.http_version == HttpVersion::Http2,
+            Scheme::Tcp | Scheme::Tls | Scheme::Udp => false,
+        }
+    }
 }
 
 impl Scheme {
     /// Whether requests can be sent to its nodes.
     pub fn carries_http(self) -> bool {
         match self {
-            Scheme::Http | Scheme::Https => true,
+            Scheme::Http | Scheme::Https | Scheme::Grpc | Scheme::Grpcs => true,
             Scheme::Tcp | Scheme::Tls | Scheme::Udp => false,
         }
     }

@@ -61,7 +61,13 @@ pub async fn connect_tls(
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let tcp = TcpStream::connect(address).await?;
     tcp.set_nodelay(true)?;
-    Ok(Stream::Tls(Box::new(connector.inner().connect(name, tcp).await?)))
+    let tls = connector.inner().connect(name, tcp).await?;
+    let is_agreed = |protocol: &Vec<u8>| tls.get_ref().1.alpn_protocol() == Some(protocol);
+    if connector.inner().config().alpn_protocols.first().is_some_and(|asked| !is_agreed(asked)) {
+        let cause = "the node has not agreed to HTTP/2 by ALPN; does it serve it on this port?";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
+    }
+    Ok(Stream::Tls(Box::new(tls)))
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::TlsConnector;
 
+/// HTTP/2 as ALPN names it (RFC 9113 §3.2).
+const HTTP2: &[u8] = b"h2";
+
 /// Why a client certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -31,6 +34,14 @@ pub enum TlsError {
 pub struct Connector(TlsConnector);
 
 impl Connector {
+    /// The same for nodes that are to speak HTTP/2: it is the one protocol that ALPN offers.
+    #[must_use]
+    pub fn for_http2(&self) -> Self {
+        let mut config = ClientConfig::clone(self.0.config());
+        config.alpn_protocols = vec![HTTP2.to_vec()];
+        Self(TlsConnector::from(Arc::new(config)))
+    }
+
     /// The session layer's own connector.
     pub(crate) fn inner(&self) -> &TlsConnector {
         &self.0

@@ -24,6 +24,11 @@ pub trait BodyFilter {
     ///
     /// A filter installed as [`Effect::Observes`] appends nothing: the body passes unchanged.
     fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>);
+
+    /// Takes the lines that a node has sent behind the body, each with its line end, and an empty one
+    /// behind them; right before the last piece, and only where there are any or could be. What is left
+    /// of them goes on to the next filter, and to a client that has asked for trailers.
+    fn trailers(&mut self, _section: &mut Vec<u8>) {}
 }
 
 /// What a filter does to the body.

@@ -9,8 +9,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollhouse_http::{Known, grpc_timeout};
+
 use crate::connection::client::Client;
 use crate::exchange::state::RequestState;
+use crate::grpc;
 use crate::snapshot::RouteEntry;
 use crate::transfer::pump::RequestPump;
 use crate::worker::Worker;
@@ -134,10 +137,48 @@ impl Exchange<'_> {
             .map_or_else(|| self.client.peer.address_text.as_bytes(), |(_, text)| text.as_bytes())
     }
 
-    /// Sets the client's deadline `after` from now.
+    /// Whether the client calls by gRPC: over HTTP/2, the one version that can carry it.
+    #[inline]
+    pub(crate) fn is_grpc(&self) -> bool {
+        self.client.link.stream.is_shared() && self.has_grpc_content()
+    }
+
+    fn has_grpc_content(&self) -> bool {
+        let content_type = self.state.head.fields.first(Known::ContentType);
+        content_type.is_some_and(|kind| grpc::is_content_type(kind.of_buffer(self.request_bytes())))
+    }
+
+    /// Takes on the time that the client of a call allows it, counted from the request's head.
+    pub(crate) fn keep_call_deadline(&mut self) {
+        if !self.is_grpc() {
+            return;
+        }
+        let field = self.state.head.fields.find(b"grpc-timeout", self.request_bytes());
+        if let Some(time) = field.and_then(grpc_timeout::parse) {
+            let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            let deadline_ms = self.state.record.started_ms.saturating_add(time_ms);
+            self.state.call_deadline_ms = Some(deadline_ms);
+        }
+    }
+
+    /// Whether the client of a call does not wait for it any longer.
+    #[inline]
+    pub(crate) fn is_past_call_deadline(&self) -> bool {
+        self.state
+            .call_deadline_ms
+            .is_some_and(|deadline_ms| self.worker.clock.now_ms() >= deadline_ms)
+    }
+
+    /// Sets the client's deadline `after` from now; a call's own, where that is earlier.
     #[inline]
     pub(crate) fn arm(&self, after: Duration) {
-        self.client.arm(self.worker, after);
+        match self.state.call_deadline_ms {
+            None => self.client.arm(self.worker, after),
+            Some(deadline_ms) => {
+                let left_ms = deadline_ms.saturating_sub(self.worker.clock.now_ms());
+                self.client.arm(self.worker, after.min(Duration::from_millis(left_ms)));
+            }
+        }
     }
 
     /// Whether that deadline has passed; to be asked once everything else is pending.

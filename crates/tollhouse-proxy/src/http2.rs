@@ -6,16 +6,20 @@
 //! frames, and our own strict parser looks at every request once more.
 //!
 //! - `head` lays out decoded fields as a head; `inbound` is what a stream has received, `outbound`
-//!   takes apart what is written to it;
+//!   takes apart what is written to it, and `request_head` opens a stream towards a node;
 //! - `session` is a connection as its streams share it: codec, streams, and who is to be woken;
-//! - `connection` moves bytes between a session and its socket; `server` is the clients' side;
+//! - `connection` moves bytes between a session and its socket; `server` is the clients' side, `nodes`
+//!   the nodes', and `liveness` says when a silent peer is gone;
 //! - `websocket` opens a WebSocket towards a node that speaks HTTP/1.1.
 
 mod connection;
 mod head;
 mod inbound;
 mod limits;
+mod liveness;
+pub(crate) mod nodes;
 mod outbound;
+mod request_head;
 pub(crate) mod server;
 mod session;
 pub(crate) mod stream;

@@ -21,6 +21,7 @@ mod connection;
 pub mod consumers;
 mod error;
 mod exchange;
+mod grpc;
 mod hash_key;
 mod head;
 mod http2;

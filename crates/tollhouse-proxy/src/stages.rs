@@ -7,7 +7,7 @@
 
 pub(crate) mod access_log;
 pub(crate) mod account;
-mod attempt;
+pub(crate) mod attempt;
 pub(crate) mod challenge;
 pub(crate) mod client_address;
 pub(crate) mod client_certificate;

@@ -9,6 +9,7 @@ pub(crate) mod pump;
 pub(crate) mod relay;
 #[cfg(test)]
 mod testing;
+pub(crate) mod trailers;
 pub(crate) mod tunnel;
 
 use crate::connection::buffer::BufferPool;

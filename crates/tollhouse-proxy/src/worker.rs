@@ -9,7 +9,7 @@ pub(crate) mod pools;
 
 use std::cell::{Cell, RefCell};
 use std::net::TcpListener;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use self::open::OpenConnections;
 use self::pools::Pools;
 use crate::connection::buffer::BufferPool;
 use crate::exchange::state::RequestState;
+use crate::http2::nodes::NodeConnections;
 use crate::l4::StreamListener;
 use crate::l4::pipes::PipePool;
 use crate::l4::udp::sessions::Sessions;
@@ -108,6 +109,8 @@ pub struct Worker {
     pub(crate) buffers: BufferPool,
     /// Idle connections to nodes.
     pub pools: Pools,
+    /// Connections of HTTP/2 to nodes, which requests share.
+    pub(crate) node_connections: NodeConnections,
     /// What long transfers below HTTP pass through.
     pub(crate) pipes: PipePool,
     /// Sessions of datagrams.
@@ -127,18 +130,20 @@ pub struct Worker {
     random: RefCell<Random>,
     draining: Cell<bool>,
     pub(crate) accept_failures: LogLimit,
+    this: Weak<Self>,
 }
 
 impl Worker {
     pub(crate) fn new(
         parts: WorkerParts,
     ) -> (Rc<Self>, Vec<WorkerListener>, watch::Receiver<Phase>) {
-        let worker = Self {
+        let worker = Rc::new_cyclic(|this| Self {
             snapshot: SnapshotView::new(parts.snapshots),
             clock: CoarseClock::new(),
             wheel: Wheel::new(TICK_DEFAULT),
             buffers: BufferPool::default(),
             pools: Pools::default(),
+            node_connections: NodeConnections::default(),
             pipes: PipePool::default(),
             sessions: Sessions::default(),
             metrics: Rc::new(parts.metrics.for_core()),
@@ -152,8 +157,9 @@ impl Worker {
             draining: Cell::new(false),
             accept_failures: LogLimit::new(ACCEPT_FAILURE_INTERVAL),
             settings: parts.settings,
-        };
-        (Rc::new(worker), parts.listeners, parts.phase)
+            this: Weak::clone(this),
+        });
+        (worker, parts.listeners, parts.phase)
     }
 
     /// Whoever learns of the phase first calls this: no listener closes before answers say so.
@@ -162,6 +168,7 @@ impl Worker {
             return;
         }
         self.pools.clear();
+        self.node_connections.wake_all();
         self.open.wake_all();
     }
 
@@ -175,7 +182,17 @@ impl Worker {
     pub fn may_connect(&self) -> bool {
         let to_nodes = usize::try_from(self.metrics.upstream_connections_open.value()).unwrap_or(0);
         let open = self.open.len() + to_nodes;
-        open < self.settings.limits.descriptors_per_worker || self.pools.drop_one()
+        open < self.settings.limits.descriptors_per_worker
+            || self.pools.drop_one()
+            || self.node_connections.drop_one()
+    }
+
+    /// The core, for a task of its own.
+    ///
+    /// # Panics
+    /// Never: whoever asks runs on it.
+    pub(crate) fn handle(&self) -> Rc<Self> {
+        self.this.upgrade().expect("the core outlives what runs on it")
     }
 
     /// Hands the log what the core has buffered of it.

@@ -187,6 +187,9 @@ codes! {
     RetryBudgetExceeded = "retry_budget_exceeded", 502, Gateway,
         "An attempt failed and the upstream's budget for retries is spent.",
         "The upstream as a whole is failing: retries are held back so as not to add to its load.";
+    DeadlineExceeded = "deadline_exceeded", 504, Downstream,
+        "A call of gRPC was not complete within the time that its client allows it (grpc-timeout).",
+        "Look at the response times of the server, or have the client allow more time.";
     DownstreamGone = "downstream_gone", 499, Downstream,
         "The client closed the connection before the answer was complete.",
         "Nobody sees this status. Many of them mean that clients give up before they are answered.";

@@ -204,8 +204,8 @@ fn split_service_name(service_name: &str) -> (&str, Option<u16>) {
 
 fn default_port(scheme: Scheme) -> u16 {
     match scheme {
-        Scheme::Http | Scheme::Tcp | Scheme::Udp => 80,
-        Scheme::Https | Scheme::Tls => 443,
+        Scheme::Http | Scheme::Grpc | Scheme::Tcp | Scheme::Udp => 80,
+        Scheme::Https | Scheme::Grpcs | Scheme::Tls => 443,
     }
 }
 

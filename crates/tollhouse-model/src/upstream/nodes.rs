@@ -84,8 +84,8 @@ impl Scheme {
     /// The port that a node without one has.
     pub fn default_port(self) -> u16 {
         match self {
-            Scheme::Http | Scheme::Tcp | Scheme::Udp => 80,
-            Scheme::Https | Scheme::Tls => 443,
+            Scheme::Http | Scheme::Grpc | Scheme::Tcp | Scheme::Udp => 80,
+            Scheme::Https | Scheme::Grpcs | Scheme::Tls => 443,
         }
     }
 }

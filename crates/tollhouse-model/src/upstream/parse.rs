@@ -4,13 +4,13 @@
 
 use serde_json::Value;
 
-use super::{KeepalivePool, PassHost, Scheme, Upstream, UpstreamTls};
+use super::{HttpVersion, KeepalivePool, PassHost, Scheme, Upstream, UpstreamTls};
 use super::{balance, checks, discovery, nodes, warm_up};
 use crate::limits::{CERTIFICATE_CHARS, PRIVATE_KEY_CHARS};
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, Problems};
 
-const FIELDS: [&str; 24] = [
+const FIELDS: [&str; 25] = [
     "id",
     "nodes",
     "service_name",
@@ -22,6 +22,7 @@ const FIELDS: [&str; 24] = [
     "warm_up_conf",
     "warmup",
     "scheme",
+    "http_version",
     "retries",
     "retry_timeout",
     "timeout",
@@ -77,6 +78,11 @@ fn read(reader: &mut Reader<'_>, id: Option<Id>, value: &Value) -> Option<Upstre
         balance: balance::read(reader, fields),
         warm_up: warm_up::read(reader, fields),
         scheme,
+        http_version: reader
+            .optional(fields, "http_version", |reader, value| {
+                read_http_version(reader, value, scheme)
+            })
+            .unwrap_or_default(),
         retries: reader.optional(fields, "retries", |reader, value| {
             reader.integer(value, 0..=i64::from(u32::MAX)).and_then(|count| count.try_into().ok())
         }),
@@ -116,20 +122,44 @@ fn read_scheme(reader: &mut Reader<'_>, value: &Value) -> Option<Scheme> {
         "tcp" => Some(Scheme::Tcp),
         "tls" => Some(Scheme::Tls),
         "udp" => Some(Scheme::Udp),
-        other @ ("grpc" | "grpcs" | "kafka") => {
+        "grpc" => Some(Scheme::Grpc),
+        "grpcs" => Some(Scheme::Grpcs),
+        other @ "kafka" => {
             let reason = format!("scheme \"{other}\" is not served yet");
-            reader.error(value, reason, "schemes served are http, https, tcp, tls and udp");
+            let hint = "schemes served are http, https, grpc, grpcs, tcp, tls and udp";
+            reader.error(value, reason, hint);
             None
         }
         _ => {
             reader.error(
                 value,
                 "matches none of the enum values",
-                "use http or https, and for stream routes tcp, tls or udp",
+                "use http, https, grpc or grpcs, and for stream routes tcp, tls or udp",
             );
             None
         }
     }
+}
+
+fn read_http_version(
+    reader: &mut Reader<'_>,
+    value: &Value,
+    scheme: Scheme,
+) -> Option<HttpVersion> {
+    let version = match reader.text(value)? {
+        "1.1" => HttpVersion::Http11,
+        "2" => HttpVersion::Http2,
+        _ => {
+            let reason = "matches none of the enum values";
+            reader.error(value, reason, "use \"1.1\" or \"2\"");
+            return None;
+        }
+    };
+    if !matches!(scheme, Scheme::Http | Scheme::Https) {
+        let reason = "has no effect: it applies to the schemes http and https only";
+        reader.warning(value, reason, "remove it");
+    }
+    Some(version)
 }
 
 fn read_pass_host(reader: &mut Reader<'_>, fields: &Fields) -> PassHost {

@@ -7,11 +7,13 @@ use tollhouse_plugin::response::{ResponseFacts, Source};
 use tollhouse_plugin::{Effect, HeaderEdits};
 use tollhouse_telemetry::ErrorCode;
 
+use super::call::{self, Refusal};
 use super::delivery::{Outgoing, final_status};
 use super::head::{self, OwnHead};
 use super::{keep_alive, page};
 use crate::connection::after::After;
 use crate::exchange::Exchange;
+use crate::grpc;
 use crate::plugins::chains::Chains;
 use crate::plugins::prepared::Kind;
 use crate::plugins::response_phase::{self, PreparedHead};
@@ -74,6 +76,34 @@ pub(crate) async fn send(
         Some(chains) => ask_plugins(cx, chains, &answer),
         None => (answer.status, Cow::Borrowed(answer.body)),
     };
+    if call::is_to_be_translated(cx, status, answer.headers) {
+        let refusal = Refusal { status, content_type: answer.content_type, body: &body };
+        let headers = call::lines(cx, answer.headers, refusal);
+        let translated = OwnAnswer {
+            status: 200,
+            content_type: grpc::CONTENT_TYPE,
+            headers: &headers,
+            body: &[],
+            declared_bytes: Some(0),
+            must_close: answer.must_close,
+        };
+        write(cx, after, &translated, 200, Cow::Borrowed(&[])).await;
+        // Logs and metrics go on to say what kind of failure it was.
+        cx.state.record.status = status;
+    } else {
+        write(cx, after, &answer, status, body).await;
+    }
+    after
+}
+
+/// Writes head and body.
+async fn write(
+    cx: &mut Exchange<'_>,
+    after: After,
+    answer: &OwnAnswer<'_>,
+    status: u16,
+    body: Cow<'_, [u8]>,
+) {
     let declared = match &body {
         Cow::Borrowed(_) => answer.declared_bytes,
         Cow::Owned(body) => Some(body.len() as u64),
@@ -102,7 +132,6 @@ pub(crate) async fn send(
     if cx.client.write_both(cx.worker, &state.out_down, rest).await.is_err() {
         state.record.code = Some(ErrorCode::DownstreamGone);
     }
-    after
 }
 
 /// An answer whose whole body is there, or is left out: its length, and what the head says of that.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use hashbrown::HashMap;
 use tollhouse_model::secret::SecretText;
 use tollhouse_model::ssl::CertificatePair;
-use tollhouse_model::upstream::{Discovery, KeepalivePool, Scheme, UpstreamTls};
+use tollhouse_model::upstream::{Discovery, HttpVersion, KeepalivePool, Scheme, UpstreamTls};
 use tollhouse_model::{Id, Service, Upstream};
 use tollhouse_net::resolve::Resolver;
 use tollhouse_net::tls;
@@ -48,6 +48,7 @@ pub(super) struct Upstreams {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct PoolIdentity {
     scheme: Scheme,
+    http_version: HttpVersion,
     client_certificate: Option<(String, String)>,
     /// An upstream with a pool of its own shares it with nobody else.
     isolated: Option<(String, KeepalivePool)>,
@@ -253,6 +254,7 @@ impl Upstreams {
             state,
             pool: self.pool(key, upstream, client_pair.as_deref()),
             keepalive: upstream.keepalive_pool.unwrap_or(self.keepalive),
+            speaks_http2: upstream.speaks_http2(),
             connector: connector(upstream, client_pair.as_deref()),
             client_pair,
             hash_key: HashKey::compile(&upstream.balance),
@@ -265,6 +267,7 @@ impl Upstreams {
     fn pool(&mut self, key: &str, upstream: &Upstream, pair: Option<&CertificatePair>) -> u32 {
         let identity = PoolIdentity {
             scheme: upstream.scheme,
+            http_version: upstream.http_version,
             client_certificate: pair.map(|it| (it.cert.clone(), it.key.expose().to_owned())),
             isolated: upstream.keepalive_pool.map(|pool| (key.to_owned(), pool)),
         };
@@ -287,7 +290,7 @@ pub(super) fn shows(upstream: &Upstream, id: &Id) -> bool {
 /// TLS for https and tls nodes. The certificate was checked when its object was validated; one that is missing
 /// or unusable all the same leaves the upstream without TLS identity, and the node refuses it.
 fn connector(upstream: &Upstream, pair: Option<&CertificatePair>) -> Option<tls::Connector> {
-    if !matches!(upstream.scheme, Scheme::Https | Scheme::Tls) {
+    if !matches!(upstream.scheme, Scheme::Https | Scheme::Grpcs | Scheme::Tls) {
         return None;
     }
     let client = pair.map(|pair| (pair.cert.as_str(), pair.key.expose()));
@@ -295,5 +298,6 @@ fn connector(upstream: &Upstream, pair: Option<&CertificatePair>) -> Option<tls:
         tracing::warn!(%error, "client certificate of an upstream cannot be used");
         tls::connector(None)
     });
-    connector.ok()
+    let connector = connector.ok()?;
+    Some(if upstream.speaks_http2() { connector.for_http2() } else { connector })
 }

@@ -55,7 +55,7 @@ impl Carrier {
     ) -> Poll<io::Result<usize>> {
         match self {
             Self::Socket(stream) => stream.poll_write(context, parts),
-            Self::Http2(stream) => stream.poll_write(parts),
+            Self::Http2(stream) => stream.poll_write(context, parts),
         }
     }
 
@@ -91,6 +91,27 @@ impl Carrier {
         match self {
             Self::Socket(stream) => stream.is_quiet(),
             Self::Http2(_) => false,
+        }
+    }
+
+    /// Whether it is a stream of a connection that others share: nothing to be kept for the next one.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
+
+    /// Notes that a node has been silent for as long as it may be.
+    pub fn note_silence(&self) {
+        if let Self::Http2(stream) = self {
+            stream.note_silence();
+        }
+    }
+
+    /// Whether a node has done nothing about what was sent to it.
+    pub fn is_refused(&self) -> bool {
+        match self {
+            Self::Socket(_) => false,
+            Self::Http2(stream) => stream.is_refused(),
         }
     }
 

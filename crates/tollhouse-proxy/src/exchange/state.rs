@@ -43,6 +43,8 @@ pub(crate) struct RequestState {
     pub is_idempotent: bool,
     /// The client's address where a proxy in front reports another one than the peer's.
     pub reported_address: Option<(IpAddr, AddressText)>,
+    /// Until when the client of a call of gRPC waits, in milliseconds of the core's clock.
+    pub call_deadline_ms: Option<u64>,
     /// The request's body, where somebody has it read whole.
     pub held_body: HeldBody,
     /// What log and metrics will say.
@@ -69,6 +71,7 @@ impl RequestState {
         }
         self.held_body.finish();
         self.reported_address = None;
+        self.call_deadline_ms = None;
         self.record.reset();
         self.plugins.finish();
     }

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::task::{Context, Poll};
 
 use super::session::{Opened, Session};
-use crate::connection::client::Client;
+use crate::connection::link::Link;
 use crate::settings::TURN_BYTES;
 use crate::worker::Worker;
 
@@ -24,20 +24,20 @@ pub(super) fn read(
     context: &mut Context<'_>,
     worker: &Worker,
     session: &Session,
-    client: &mut Client,
+    link: &mut Link,
     opened: &mut Vec<Opened>,
 ) -> Moved {
     let now_ms = worker.clock.refresh();
     let random = || worker.random_u64();
     let mut turn = 0;
     // What came before anybody looked.
-    let mut is_fed = client.link.buffer.is_empty();
+    let mut is_fed = link.buffer.is_empty();
     loop {
         if !is_fed {
-            let bytes = client.link.buffer.filled();
+            let bytes = link.buffer.filled();
             let length = bytes.len();
             let received = session.receive(bytes, now_ms, &random, opened);
-            client.link.buffer.consume(length);
+            link.buffer.consume(length);
             turn += length;
             if received.is_err() {
                 // What the codec has left to say is still written.
@@ -52,7 +52,7 @@ pub(super) fn read(
             context.waker().wake_by_ref();
             return Moved::Waiting;
         }
-        match client.link.poll_fill(context, &worker.buffers) {
+        match link.poll_fill(context, &worker.buffers) {
             Poll::Ready(Ok(read)) if read > 0 => is_fed = false,
             Poll::Ready(_) => return Moved::Lost,
             Poll::Pending => return Moved::Waiting,
@@ -61,8 +61,8 @@ pub(super) fn read(
 }
 
 /// Writes what there is.
-pub(super) fn write(context: &mut Context<'_>, session: &Session, client: &mut Client) -> Moved {
-    let stream = &mut client.link.stream;
+pub(super) fn write(context: &mut Context<'_>, session: &Session, link: &mut Link) -> Moved {
+    let stream = &mut link.stream;
     loop {
         let written =
             session.write_out(|output| stream.poll_write(context, &[IoSlice::new(output)]));

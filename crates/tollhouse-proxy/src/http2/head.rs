@@ -8,6 +8,8 @@ use tollhouse_h2::{FieldSink, HeadKind, StreamId};
 
 use super::inbound::Framing;
 use super::websocket::Handshake;
+use crate::head::reason;
+use crate::head::text::write_decimal;
 
 /// Room that is kept for the next message, in bytes, in each vector.
 const ROOM_KEPT_BYTES_MAX: usize = 8 * 1024;
@@ -81,6 +83,17 @@ impl FieldSink for DecodedHead {
     }
 }
 
+/// The name of the line that says a body's length, as it is laid out here.
+const CONTENT_LENGTH: &[u8] = b"content-length:";
+
+fn write_status_line(status: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    write_decimal(out, u64::from(status));
+    out.extend_from_slice(b" ");
+    out.extend_from_slice(reason(status).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
 fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     for part in [name, b": ", value, b"\r\n"] {
         out.extend_from_slice(part);
@@ -133,9 +146,8 @@ impl DecodedHead {
         write_line(out, b"sec-websocket-key", handshake.key());
         for line in self.lines.split_inclusive(|&byte| byte == b'\n') {
             // There is no body, and the key is the gateway's.
-            let is_of_gateway = [&b"content-length:"[..], b"sec-websocket-key:"]
-                .iter()
-                .any(|start| line.starts_with(start));
+            let is_of_gateway =
+                [CONTENT_LENGTH, b"sec-websocket-key:"].iter().any(|start| line.starts_with(start));
             if !is_of_gateway {
                 out.extend_from_slice(line);
             }
@@ -162,6 +174,52 @@ impl DecodedHead {
         if !self.cookie.is_empty() {
             write_line(out, b"cookie", &self.cookie);
         }
+    }
+
+    /// Appends the final head of a response as one of HTTP/1.1; `ends` is whether it has no body, and
+    /// `asked_head` whether the request was one with HEAD. Says how the body is to be framed behind it.
+    pub(super) fn write_response(
+        &self,
+        status: u16,
+        ends: bool,
+        asked_head: bool,
+        out: &mut Vec<u8>,
+    ) -> Framing {
+        write_status_line(status, out);
+        // Trailers stand behind chunks only, and gRPC says in them what came of a call.
+        let is_grpc = self.has_line(b"content-type: application/grpc");
+        let has_length = self.declares_length && (ends || !is_grpc);
+        for line in self.lines.split_inclusive(|&byte| byte == b'\n') {
+            if has_length || !line.starts_with(CONTENT_LENGTH) {
+                out.extend_from_slice(line);
+            }
+        }
+        let is_bodiless = asked_head || matches!(status, 204 | 304);
+        let framing = match (ends || is_bodiless, has_length) {
+            (true, _) => Framing::Nothing,
+            (false, true) => Framing::Plain,
+            (false, false) => Framing::Chunked,
+        };
+        if framing == Framing::Chunked {
+            out.extend_from_slice(b"transfer-encoding: chunked\r\n");
+        } else if !has_length && !is_bodiless {
+            write_line(out, b"content-length", b"0");
+        }
+        out.extend_from_slice(b"\r\n");
+        framing
+    }
+
+    /// Appends an interim response as one of HTTP/1.1.
+    pub(super) fn write_interim(&self, status: u16, out: &mut Vec<u8>) -> Framing {
+        write_status_line(status, out);
+        out.extend_from_slice(&self.lines);
+        out.extend_from_slice(b"\r\n");
+        Framing::Nothing
+    }
+
+    /// Whether a line begins like that.
+    fn has_line(&self, start: &[u8]) -> bool {
+        self.lines.split(|&byte| byte == b'\n').any(|line| line.starts_with(start))
     }
 
     /// Gives back what an unusual message has taken.

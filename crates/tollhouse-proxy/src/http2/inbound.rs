@@ -55,6 +55,16 @@ impl Inbound {
         self.framing = lay(&mut self.staged);
     }
 
+    /// Bytes of heads that nobody has read yet.
+    pub(super) fn staged_bytes(&self) -> usize {
+        self.staged.len() - self.staged_read
+    }
+
+    /// Whether data may follow the head.
+    pub(super) fn takes_data(&self) -> bool {
+        self.framing != Framing::Nothing
+    }
+
     /// Takes data; `ends` is whether it is the last.
     pub(super) fn push(&mut self, data: &[u8], ends: bool) {
         self.data.extend_from_slice(data);

@@ -1,4 +1,5 @@
-//! Takes apart what is written to a stream as a response of HTTP/1.1, and makes frames of it.
+//! Takes apart what is written to a stream as a message of HTTP/1.1, and makes frames of it. The head
+//! of a request, which opens its stream, is taken by `request_head`.
 //!
 //! What is written comes from the gateway's own writers; it is parsed all the same, so that what a
 //! client gets does not depend on who wrote it.
@@ -11,7 +12,7 @@ use tollhouse_http::{BodyLength, ChunkedDecoder, Field as Line, HeadLimits, Know
 use super::websocket::Handshake;
 
 /// Bounds of a head that is written: what was admitted, and what the gateway adds.
-const HEAD: HeadLimits =
+pub(super) const HEAD: HeadLimits =
     HeadLimits { line_bytes: 16 * 1024, head_bytes: 65_535, header_count: 256 };
 
 /// Bytes of heads that wait for the socket before further ones are held back: heads have no windows.
@@ -34,7 +35,7 @@ pub(super) struct Outbound {
     handshake: Option<Box<Handshake>>,
 }
 
-/// How far an answer has come.
+/// How far a message has come.
 #[derive(Debug)]
 enum Step {
     Head,
@@ -65,7 +66,22 @@ impl Outbound {
         Self { step: Step::Head, held, trailers, is_head, handshake }
     }
 
-    /// Whether all of the answer has been handed to the codec.
+    /// What comes behind the head of a request, which stands in the codec already.
+    pub(super) fn request(body: BodyLength, is_head: bool) -> Self {
+        let step = match body {
+            BodyLength::None | BodyLength::UntilClose => Step::Ended,
+            BodyLength::Known(bytes) => Step::Length(bytes),
+            BodyLength::Chunked => Step::Chunked(ChunkedDecoder::new()),
+        };
+        Self { step, held: Vec::new(), trailers: Vec::new(), is_head, handshake: None }
+    }
+
+    /// Whether the client asked with HEAD.
+    pub(super) fn is_head(&self) -> bool {
+        self.is_head
+    }
+
+    /// Whether all of the message has been handed to the codec.
     pub(super) fn is_ended(&self) -> bool {
         matches!(self.step, Step::Ended | Step::Swallowing(_))
     }

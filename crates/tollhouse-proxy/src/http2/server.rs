@@ -77,7 +77,7 @@ impl Serving<'_> {
     fn poll(&mut self, context: &mut Context<'_>, client: &mut Client) -> Poll<Moved> {
         let (worker, session) = (self.worker, self.session);
         session.attach(context.waker());
-        let read = connection::read(context, worker, session, client, &mut self.opened);
+        let read = connection::read(context, worker, session, &mut client.link, &mut self.opened);
         for opened in self.opened.drain(..) {
             client.requests += 1;
             start(worker, session, client, opened);
@@ -88,7 +88,7 @@ impl Serving<'_> {
         session.wake_ready();
         let now_ms = worker.clock.now_ms();
         self.look_at_deadlines(now_ms, client);
-        match connection::write(context, session, client) {
+        match connection::write(context, session, &mut client.link) {
             Moved::Waiting => {}
             ended => return Poll::Ready(ended),
         }

@@ -9,23 +9,48 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use tollhouse_h2::{Connection, ConnectionError, Counters, ErrorCode, Event, Limits, StreamId};
-use tollhouse_http::ResponseHead;
+use tollhouse_h2::{
+    Connection, ConnectionError, Counters, ErrorCode, Event, Limits, Role, StreamId,
+};
+use tollhouse_http::{RequestHead, ResponseHead};
 use tollhouse_stdx::MemoryBudget;
 
 use super::head::{DecodedHead, Kind};
 use super::inbound::Inbound;
+use super::liveness::Signs;
 use super::outbound::{Outbound, Sender, Written};
+use super::request_head;
 use super::websocket::Handshake;
 
+/// Interim answers that a stream holds unread, in bytes: heads have no windows, and whoever reads them
+/// may have to wait.
+const INTERIM_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of requests that wait for the socket before further requests go elsewhere.
+const REQUESTS_WAITING_BYTES_MAX: usize = 128 * 1024;
+
+/// Streams that a node is taken to allow until its settings have come (RFC 9113 §6.5.2 recommends to
+/// allow no fewer).
+pub(super) const STREAMS_ASSUMED: u32 = 100;
+
+/// For how long a node that has refused a stream gets no further one, in milliseconds.
+const REFUSAL_PAUSE_MS: u64 = 1000;
+
 /// One connection.
-pub(super) struct Session {
+pub(crate) struct Session {
     state: RefCell<State>,
     /// The task that moves its bytes.
     task: RefCell<Option<Waker>>,
     is_encrypted: bool,
     /// Whether that task has been woken since it last ran.
     is_woken: Cell<bool>,
+    /// When anything came last, in milliseconds, and how often anything did.
+    received_ms: Cell<u64>,
+    received: Cell<u64>,
+    /// Whether somebody has waited in vain, and nothing had come meanwhile.
+    is_suspect: Cell<bool>,
+    /// Until when the node gets no further stream, since it has refused one.
+    refusing_until_ms: Cell<u64>,
 }
 
 struct State {
@@ -35,6 +60,7 @@ struct State {
     decoded: DecodedHead,
     /// Room for heads that are written.
     written_head: ResponseHead,
+    written_request: RequestHead,
     /// Streams whose heads wait for the socket to take what is there.
     crowded: Vec<StreamId>,
     /// Whether the socket is of no use any more.
@@ -49,6 +75,10 @@ struct Held {
     task: Option<Waker>,
     /// Whether it has ended before its time.
     is_broken: bool,
+    /// Whether the node has done nothing about it, so that it may be sent again.
+    is_refused: bool,
+    /// How often anything had come when it was opened.
+    opened_at: u64,
 }
 
 /// A stream that a client has opened.
@@ -73,11 +103,26 @@ impl Session {
         now_ms: u64,
         is_encrypted: bool,
     ) -> Self {
+        Self::new(Connection::server(limits, budget, now_ms), now_ms, is_encrypted)
+    }
+
+    /// The client's side of a connection that was just opened.
+    pub(super) fn client(
+        limits: Limits,
+        budget: &Arc<MemoryBudget>,
+        now_ms: u64,
+        is_encrypted: bool,
+    ) -> Self {
+        Self::new(Connection::client(limits, budget, now_ms), now_ms, is_encrypted)
+    }
+
+    fn new(codec: Connection, now_ms: u64, is_encrypted: bool) -> Self {
         let state = State {
-            codec: Connection::server(limits, budget, now_ms),
+            codec,
             streams: Vec::new(),
             decoded: DecodedHead::default(),
             written_head: ResponseHead::default(),
+            written_request: RequestHead::default(),
             crowded: Vec::new(),
             is_lost: false,
         };
@@ -86,6 +131,10 @@ impl Session {
             task: RefCell::default(),
             is_encrypted,
             is_woken: Cell::new(false),
+            received_ms: Cell::new(now_ms),
+            received: Cell::new(0),
+            is_suspect: Cell::new(false),
+            refusing_until_ms: Cell::new(0),
         }
     }
 
@@ -104,7 +153,7 @@ impl Session {
     }
 
     /// Has the connection's task look at what there is to write.
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         if !self.is_woken.replace(true)
             && let Some(task) = &*self.task.borrow()
         {
@@ -112,8 +161,8 @@ impl Session {
         }
     }
 
-    /// Takes bytes from the peer; streams that it has opened are added to `opened`, with `random` for
-    /// keys that are needed.
+    /// Takes bytes from the peer; streams that a client has opened are added to `opened`, with `random`
+    /// for keys that are needed.
     ///
     /// # Errors
     /// The connection is over once its output has been written.
@@ -124,6 +173,9 @@ impl Session {
         random: &dyn Fn() -> u64,
         opened: &mut Vec<Opened>,
     ) -> Result<(), ConnectionError> {
+        self.received_ms.set(now_ms);
+        self.received.set(self.received.get() + 1);
+        self.is_suspect.set(false);
         let mut state = self.state.borrow_mut();
         let State { codec, streams, decoded, .. } = &mut *state;
         loop {
@@ -134,11 +186,35 @@ impl Session {
                     put(streams, Held::asked(stream, kind, decoded, ends, random));
                     opened.push(Opened { stream, kind });
                 }
-                Event::Data { stream, data, ends } => {
+                Event::Response { stream, status, ends } => {
                     if let Some(held) = find(streams, stream) {
-                        held.inbound.push(data, ends);
+                        let asked_head = held.outbound.is_head();
+                        held.inbound
+                            .begin(|out| decoded.write_response(status, ends, asked_head, out));
+                        held.inbound.push(&[], ends);
                         held.wake();
                     }
+                }
+                Event::Interim { stream, status } => {
+                    let Some(held) = find(streams, stream) else { continue };
+                    if held.inbound.staged_bytes() > INTERIM_BYTES_MAX {
+                        codec.reset(stream, ErrorCode::ENHANCE_YOUR_CALM);
+                        break_off(streams, stream);
+                        continue;
+                    }
+                    held.inbound.begin(|out| decoded.write_interim(status, out));
+                    held.wake();
+                }
+                Event::Data { stream, data, ends } => {
+                    let Some(held) = find(streams, stream) else { continue };
+                    if !data.is_empty() && !held.inbound.takes_data() {
+                        // Of an answer that has no body, whatever its sender thinks.
+                        codec.reset(stream, ErrorCode::PROTOCOL_ERROR);
+                        break_off(streams, stream);
+                        continue;
+                    }
+                    held.inbound.push(data, ends);
+                    held.wake();
                 }
                 Event::Trailers { stream } => {
                     if let Some(held) = find(streams, stream) {
@@ -146,11 +222,26 @@ impl Session {
                         held.wake();
                     }
                 }
-                Event::Reset { stream, .. } => break_off(streams, stream),
-                // A client's, which opens no more streams; nothing that a server sends it is affected.
+                Event::Reset { stream, code, .. } => {
+                    if code == ErrorCode::REFUSED_STREAM
+                        && let Some(held) = find(streams, stream)
+                    {
+                        held.is_refused = true;
+                        self.refusing_until_ms.set(now_ms + REFUSAL_PAUSE_MS);
+                    }
+                    break_off(streams, stream);
+                }
+                // Of a client, this changes nothing: streams that it has opened are served.
+                Event::GoAway { last_stream, .. } if codec.role() == Role::Client => {
+                    for held in streams.iter_mut().flatten() {
+                        if held.stream.number() > last_stream {
+                            held.is_refused = true;
+                            held.is_broken = true;
+                            held.wake();
+                        }
+                    }
+                }
                 Event::GoAway { .. } | Event::Settings | Event::Pong { .. } => {}
-                // Of a client's side only.
-                Event::Response { .. } | Event::Interim { .. } => {}
             }
         }
     }
@@ -232,6 +323,7 @@ impl Session {
         state.streams = Vec::new();
         state.crowded = Vec::new();
         state.written_head = ResponseHead::default();
+        state.written_request = RequestHead::default();
     }
 
     /// Breaks off every stream: the peer is gone.
@@ -242,6 +334,72 @@ impl Session {
             held.is_broken = true;
             held.wake();
         }
+    }
+
+    /// What is known of the peer's being there.
+    pub(super) fn signs(&self) -> Signs {
+        Signs {
+            received: self.received.get(),
+            received_ms: self.received_ms.get(),
+            is_awaited: !self.is_idle(),
+            is_suspect: self.is_suspect.get(),
+        }
+    }
+
+    /// Whether a node would take one more stream.
+    pub(super) fn takes_streams(&self, now_ms: u64) -> bool {
+        let state = self.state.borrow();
+        let codec = &state.codec;
+        let is_assumed = !codec.has_peer_settings() && codec.open_streams() >= STREAMS_ASSUMED;
+        !state.is_lost
+            && !is_assumed
+            && codec.can_open()
+            && codec.output().len() <= REQUESTS_WAITING_BYTES_MAX
+            && !self.is_suspect.get()
+            && now_ms >= self.refusing_until_ms.get()
+    }
+
+    /// Opens a stream to a node with the head that `input` begins with, to be served by `task`. Gives
+    /// the stream and the bytes that were taken.
+    ///
+    /// # Errors
+    /// `ConnectionRefused` where the node takes no stream; else the head is none.
+    pub(super) fn open(&self, input: &[u8], task: &Waker) -> io::Result<(StreamId, usize)> {
+        let mut state = self.state.borrow_mut();
+        let State { codec, streams, written_request, is_lost, .. } = &mut *state;
+        if *is_lost {
+            return Err(ErrorKind::ConnectionRefused.into());
+        }
+        let asked = request_head::open(codec, written_request, input, self.is_encrypted)?;
+        let held = Held {
+            stream: asked.stream,
+            inbound: Inbound::default(),
+            outbound: asked.outbound,
+            task: Some(task.clone()),
+            is_broken: false,
+            is_refused: false,
+            opened_at: self.received.get(),
+        };
+        put(streams, held);
+        drop(state);
+        self.wake();
+        Ok((asked.stream, asked.head_bytes))
+    }
+
+    /// Notes that a node has been silent on a stream for as long as it may be. Where it has been
+    /// silent altogether, it is asked whether it is there, and gets no further streams until it says so.
+    pub(super) fn note_silence(&self, stream: StreamId) {
+        let opened_at =
+            find(&mut self.state.borrow_mut().streams, stream).map(|held| held.opened_at);
+        if opened_at == Some(self.received.get()) {
+            self.is_suspect.set(true);
+            self.wake();
+        }
+    }
+
+    /// Whether a node has done nothing about a stream that has broken.
+    pub(super) fn is_refused(&self, stream: StreamId) -> bool {
+        find(&mut self.state.borrow_mut().streams, stream).is_some_and(|held| held.is_refused)
     }
 
     /// Says which task serves a stream.
@@ -324,12 +482,9 @@ impl Session {
         if let Some(held) = take(streams, stream)
             && !held.outbound.is_ended()
         {
-            // A tunnel ends as its client would end it (RFC 8441 §5).
-            let code = if held.outbound.is_tunnel() {
-                ErrorCode::CANCEL
-            } else {
-                ErrorCode::INTERNAL_ERROR
-            };
+            // A tunnel ends as its client would end it (RFC 8441 §5), and so does a request.
+            let is_cancelled = codec.role() == Role::Client || held.outbound.is_tunnel();
+            let code = if is_cancelled { ErrorCode::CANCEL } else { ErrorCode::INTERNAL_ERROR };
             codec.reset(stream, code);
         }
         codec.release(stream);
@@ -361,7 +516,8 @@ impl Held {
             inbound.push(&[], true);
         }
         let outbound = Outbound::new(decoded.is_head(), handshake);
-        Self { stream, inbound, outbound, task: None, is_broken: false }
+        let (task, is_broken, is_refused) = (None, false, false);
+        Self { stream, inbound, outbound, task, is_broken, is_refused, opened_at: 0 }
     }
 
     fn wake(&self) {

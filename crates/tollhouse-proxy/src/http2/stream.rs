@@ -1,8 +1,8 @@
 //! One stream as a stream of bytes in the shape of HTTP/1.1.
 
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use tollhouse_h2::StreamId;
 
@@ -12,24 +12,48 @@ use super::session::Session;
 #[derive(Debug)]
 pub struct Http2Stream {
     session: Rc<Session>,
-    id: StreamId,
+    /// None while a stream to a node has not been opened: its head does that.
+    id: Option<StreamId>,
 }
 
 impl Http2Stream {
+    /// One that a client has opened.
     pub(super) fn new(session: Rc<Session>, id: StreamId) -> Self {
-        Self { session, id }
+        Self { session, id: Some(id) }
+    }
+
+    /// One that is opened by the first write, which brings a whole head.
+    pub(super) fn unopened(session: Rc<Session>) -> Self {
+        Self { session, id: None }
     }
 
     /// Reads into `buffer`; 0 is the peer's end of stream.
     #[inline]
     pub(crate) fn poll_read(&mut self, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.session.read(self.id, buffer)
+        match self.id {
+            Some(id) => self.session.read(id, buffer),
+            None => Poll::Ready(Err(ErrorKind::NotConnected.into())),
+        }
     }
 
     /// Writes from `parts` in order; returns the number of bytes taken.
     #[inline]
-    pub(crate) fn poll_write(&mut self, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        self.session.write(self.id, parts)
+    pub(crate) fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.id {
+            Some(id) => self.session.write(id, parts),
+            None => Poll::Ready(self.open(context, parts)),
+        }
+    }
+
+    fn open(&mut self, context: &mut Context<'_>, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let head = parts.first().map_or(&[][..], |part| part);
+        let (id, head_bytes) = self.session.open(head, context.waker())?;
+        self.id = Some(id);
+        Ok(head_bytes)
     }
 
     /// Ends our direction.
@@ -37,17 +61,35 @@ impl Http2Stream {
     /// # Errors
     /// When the stream is closed already.
     pub(crate) fn shut_down(&mut self) -> io::Result<()> {
-        self.session.shut_down(self.id)
+        match self.id {
+            Some(id) => self.session.shut_down(id),
+            None => Ok(()),
+        }
     }
 
     /// Whether what passes is encrypted.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.session.is_encrypted()
     }
+
+    /// Notes that the node has been silent for as long as it may be.
+    pub(crate) fn note_silence(&self) {
+        if let Some(id) = self.id {
+            self.session.note_silence(id);
+        }
+    }
+
+    /// Whether the node has done nothing about it, so that the request may go elsewhere, whatever it
+    /// asks for (RFC 9113 §8.7).
+    pub(crate) fn is_refused(&self) -> bool {
+        self.id.is_none_or(|id| self.session.is_refused(id))
+    }
 }
 
 impl Drop for Http2Stream {
     fn drop(&mut self) {
-        self.session.release(self.id);
+        if let Some(id) = self.id {
+            self.session.release(id);
+        }
     }
 }

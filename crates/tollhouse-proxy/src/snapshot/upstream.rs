@@ -24,6 +24,8 @@ pub struct UpstreamEntry {
     pub keepalive: KeepalivePool,
     /// What nodes are shown that ask for a certificate.
     pub client_pair: Option<Arc<CertificatePair>>,
+    /// Whether requests go to its nodes as streams of HTTP/2.
+    pub speaks_http2: bool,
     /// TLS towards https nodes.
     pub connector: Option<Connector>,
     /// What consistent hashing hashes.

@@ -3,13 +3,14 @@
 //! Nothing of a final answer has been sent to the client when an attempt ends, so that every
 //! failure is returned and may be tried elsewhere.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+mod connect;
+
+use std::future::poll_fn;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tollhouse_http::element::Status;
 use tollhouse_http::{HeadError, Known, Version};
-use tollhouse_net::{Stream, connect};
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::Picked;
 
@@ -90,24 +91,24 @@ impl Attempt<'_> {
     pub(crate) async fn run(&self, cx: &mut Exchange<'_>) -> Result<Answer, AttemptError> {
         upstream_head::write(cx, self.way, self.picked).map_err(AttemptError::last)?;
         let key = self.pool_key(cx.state);
-        let pooled = cx.worker.pools.take(&key);
-        let reused = pooled.is_some();
-        let mut connection = match pooled {
+        let kept = self.kept(cx, &key);
+        let reused = kept.is_some();
+        let mut connection = match kept {
             Some(connection) => connection,
-            None => Box::pin(self.connect(cx)).await?,
+            None => Box::pin(self.connect(cx, &key)).await?,
         };
         let mut answered = self.await_head(cx, &mut connection).await;
         // A node may close a kept connection at any time, also while the request is on its way to
         // it: that is neither a failure nor a reason to ask another node, as long as the request
         // may be repeated.
         if let Err(error) = &mut answered
-            && reused
+            && (reused || error.blame == Blame::Nobody)
             && error.stale
         {
             error.blame = Blame::Nobody;
             if error.may_retry && cx.body.is_replayable() {
                 cx.body.replay();
-                connection = Box::pin(self.connect(cx)).await?;
+                connection = Box::pin(self.connect(cx, &key)).await?;
                 answered = self.await_head(cx, &mut connection).await;
             }
         }
@@ -117,62 +118,6 @@ impl Attempt<'_> {
             cx.worker.metrics.upstream_connections_reused.increment();
         }
         Ok(Answer { connection, key, status: None, is_seen_by_plugins: false })
-    }
-
-    fn pool_key(&self, state: &RequestState) -> PoolKey {
-        let upstream = self.way.upstream;
-        let server_name = upstream.connector.as_ref().map(|_| server_name(state).into());
-        PoolKey { address: self.picked.address(), pool: upstream.pool, server_name }
-    }
-
-    async fn connect(&self, cx: &Exchange<'_>) -> Result<Box<UpstreamConnection>, AttemptError> {
-        let worker = cx.worker;
-        if !self.way.upstream.conf.scheme.carries_http() {
-            let cause = "the upstream's scheme is for stream routes, and its nodes get no requests";
-            worker.failures.note(self.picked.address(), &cause);
-            let refused = AttemptError::last(ErrorCode::UpstreamConnectFailed);
-            return Err(AttemptError { blame: Blame::Nobody, ..refused });
-        }
-        if !worker.may_connect() {
-            let limit = AttemptError::last(ErrorCode::ConnectionLimit);
-            return Err(AttemptError { blame: Blame::Nobody, ..limit });
-        }
-        cx.arm(self.way.timeouts().connect);
-        let opened = {
-            let mut opening = pin!(self.open(cx.state));
-            poll_fn(|context| match opening.as_mut().poll(context) {
-                Poll::Ready(opened) => Poll::Ready(Some(opened)),
-                Poll::Pending if cx.is_late() => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            })
-            .await
-        };
-        // Time has passed that nobody has counted; what follows arms deadlines of its own.
-        worker.clock.refresh();
-        let failed = |code, blame| {
-            worker.metrics.upstream_connections_failed.increment();
-            Err(AttemptError { blame, ..AttemptError::by_node(code, true) })
-        };
-        match opened {
-            Some(Ok(stream)) => Ok(UpstreamConnection::new(Link::new(stream), &worker.metrics)),
-            Some(Err(error)) => {
-                worker.failures.note(self.picked.address(), &error);
-                let is_nobodys = connect::is_no_failure_of_node(&error);
-                let blame = if is_nobodys { Blame::Nobody } else { Blame::Node };
-                failed(ErrorCode::UpstreamConnectFailed, blame)
-            }
-            None => failed(ErrorCode::UpstreamConnectTimeout, Blame::Node),
-        }
-    }
-
-    async fn open(&self, state: &RequestState) -> std::io::Result<Stream> {
-        match &self.way.upstream.connector {
-            None => connect::connect(self.picked.address()).await,
-            Some(connector) => {
-                let name = server_name(state);
-                connect::connect_tls(self.picked.address(), connector, &name).await
-            }
-        }
     }
 
     /// Sends the request and reads until the head of the final answer is parsed.
@@ -212,16 +157,6 @@ impl Attempt<'_> {
         }
         Ok(())
     }
-}
-
-/// The name for SNI: the host that the node is asked for.
-fn server_name(state: &RequestState) -> String {
-    let host = state.host_up.as_slice();
-    let split = tollhouse_http::authority::split(host);
-    let name = split.map_or(host, |(name, _)| name.of_buffer(host));
-    let name = String::from_utf8_lossy(name);
-    // An address stands in brackets in `Host`, and without in a name.
-    name.trim_start_matches('[').trim_end_matches(']').to_owned()
 }
 
 /// Passes an interim answer on; 100 stops here, since the gateway has sent its own.
@@ -297,13 +232,16 @@ impl HeadReader<'_> {
             match link.poll_fill(context, &cx.worker.buffers) {
                 Poll::Ready(Ok(read)) if read > 0 => {}
                 Poll::Ready(_) => {
-                    let silent = link.buffer.is_empty();
-                    return Poll::Ready(Err(broken(silent, cx.state, cx.body)));
+                    return Poll::Ready(Err(broken(link, cx.state, cx.body)));
                 }
                 Poll::Pending => break,
             }
         }
-        self.watch(cx)
+        let watched = self.watch(cx);
+        if watched.is_ready() {
+            link.stream.note_silence();
+        }
+        watched
     }
 
     /// Everything is pending: sets the deadline after progress, or finds it passed.
@@ -320,6 +258,8 @@ impl HeadReader<'_> {
             cx.arm(match waiting {
                 Waiting::UpstreamRead => timeouts.read,
                 Waiting::UpstreamWrite => timeouts.send,
+                // Both directions of a call are open for as long as it likes.
+                Waiting::DownstreamRead if cx.is_grpc() => Duration::MAX,
                 Waiting::DownstreamRead => limits.body_read_time,
                 Waiting::DownstreamWrite => limits.send_time,
             });
@@ -330,15 +270,12 @@ impl HeadReader<'_> {
         }
         // A silent node may have acted on what it got; only what may be done twice goes to another.
         let may_retry = cx.state.is_idempotent;
+        let late = |code, may_retry| self.attempt.late(cx, code, may_retry);
         Poll::Ready(Err(match waiting {
-            Waiting::UpstreamRead => {
-                AttemptError::by_node(ErrorCode::UpstreamReadTimeout, may_retry)
-            }
-            Waiting::UpstreamWrite => {
-                AttemptError::by_node(ErrorCode::UpstreamSendTimeout, may_retry)
-            }
-            Waiting::DownstreamRead => AttemptError::last(ErrorCode::BodyReadTimeout),
-            Waiting::DownstreamWrite => AttemptError::last(ErrorCode::DownstreamGone),
+            Waiting::UpstreamRead => late(ErrorCode::UpstreamReadTimeout, may_retry),
+            Waiting::UpstreamWrite => late(ErrorCode::UpstreamSendTimeout, may_retry),
+            Waiting::DownstreamRead => late(ErrorCode::BodyReadTimeout, false),
+            Waiting::DownstreamWrite => late(ErrorCode::DownstreamGone, false),
         }))
     }
 
@@ -358,7 +295,12 @@ impl HeadReader<'_> {
 /// The node's stream ended or failed before a whole head. A request that is not idempotent goes to
 /// nobody else once any of it has been sent (RFC 9110 §9.2.2).
 #[cold]
-fn broken(silent: bool, state: &RequestState, body: &RequestPump) -> AttemptError {
+fn broken(link: &Link, state: &RequestState, body: &RequestPump) -> AttemptError {
+    if link.stream.is_refused() {
+        let refused = AttemptError::by_node(ErrorCode::UpstreamReset, true);
+        return AttemptError { stale: true, blame: Blame::Nobody, ..refused };
+    }
+    let silent = link.buffer.is_empty();
     let may_retry = state.is_idempotent || !body.has_sent();
     AttemptError { stale: silent, ..AttemptError::by_node(ErrorCode::UpstreamReset, may_retry) }
 }

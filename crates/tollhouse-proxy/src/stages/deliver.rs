@@ -13,13 +13,15 @@ use super::route::Way;
 use super::tunnel::Switched;
 use crate::answer::delivery::{Outgoing, final_status};
 use crate::answer::head::{self, RelayedHead};
-use crate::answer::keep_alive;
+use crate::answer::{call, keep_alive};
 use crate::connection::after::After;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::head::response::Trailers;
+use crate::transfer::coding::Coding;
 use crate::transfer::filtered::FilteredRelay;
 use crate::transfer::relay::{BodyRelay, ResponseRelay};
+use crate::transfer::trailers::TrailerLines;
 use crate::transfer::{Sides, Waiting};
 use crate::worker::pools::UpstreamConnection;
 
@@ -52,20 +54,27 @@ pub(crate) async fn run(
     let has_body = head.delivery.has_body;
     let sent = if has_body { cx.state.response.body } else { BodyLength::None };
     let coding = head.delivery.coding();
+    let trailers = (head.trailers == Trailers::Passed)
+        .then(|| TrailerLines::new(&cx.state.plugins.response_edits));
     let relayed = if has_body && !cx.state.plugins.filters.is_empty() {
         let filters = std::mem::take(&mut cx.state.plugins.filters);
-        let mut relay = Box::new(FilteredRelay::new(sent, coding, filters));
+        let mut relay = Box::new(FilteredRelay::new(sent, coding, trailers, filters));
         Box::pin(relay_body(cx, way, &mut answer.connection, &mut *relay)).await
     } else {
-        let mut relay = ResponseRelay::new(sent, coding, head.trailers);
+        let mut relay = ResponseRelay::new(sent, coding, trailers);
         relay_body(cx, way, &mut answer.connection, &mut relay).await
     };
     match relayed {
         Ok(()) => {}
         // A body that is broken from its first byte has kept even the head back.
-        Err(Broken { code, has_begun: false }) => return Err(code.into()),
-        Err(Broken { code, has_begun: true }) => {
+        Err(Broken { code, has_begun: false, .. }) => return Err(code.into()),
+        Err(Broken { code, has_begun: true, is_between_pieces }) => {
             cx.state.record.code = Some(code);
+            // A caller that gets messages, and no status behind them, would have to guess.
+            if is_between_pieces && coding == Coding::Chunked && cx.is_grpc() {
+                // The connection ends in any case.
+                let _ = cx.client.write_all(cx.worker, &call::last_chunk(code)).await;
+            }
             return Ok(Delivered::Answered(After::Close));
         }
     }
@@ -91,12 +100,7 @@ fn decide(cx: &mut Exchange<'_>, answer: &Answer) -> RelayedHead {
     RelayedHead {
         delivery,
         after: keep_alive::after(cx, delivery.ends_by_close),
-        // Plugins have seen the head only, and may have taken out of it what comes again here.
-        trailers: if answer.is_seen_by_plugins {
-            Trailers::Dropped
-        } else {
-            head::trailers(cx, delivery)
-        },
+        trailers: head::trailers(cx, delivery),
         status: answer.status,
     }
 }
@@ -106,6 +110,8 @@ struct Broken {
     code: ErrorCode,
     /// Whether any of it has been sent to the client.
     has_begun: bool,
+    /// Whether all that the node has sent has gone out.
+    is_between_pieces: bool,
 }
 
 /// Sends the head that is written, and the body behind it.
@@ -117,7 +123,9 @@ async fn relay_body<R: BodyRelay>(
     relay: &mut R,
 ) -> Result<(), Broken> {
     let head_bytes = cx.state.out_down.len() as u64;
-    let read_time = way.timeouts().read;
+    // Calls of gRPC may be silent for as long as they like: how long one may take is its client's to
+    // say, and whether the node is still there, its connection finds out.
+    let read_time = if cx.is_grpc() { Duration::MAX } else { way.timeouts().read };
     let mut relaying = Relaying { relay, moved: 0, send_failed: false, read_time };
     let ended = poll_fn(|context| relaying.poll(context, cx, connection)).await;
     let relay = relaying.relay;
@@ -128,6 +136,7 @@ async fn relay_body<R: BodyRelay>(
     ended.map_err(|code| Broken {
         code,
         has_begun: relay.moved() > 0 || code == ErrorCode::DownstreamGone,
+        is_between_pieces: relay.waiting() == Waiting::UpstreamRead,
     })
 }
 
@@ -139,7 +148,9 @@ fn release(cx: &Exchange<'_>, way: Way<'_>, answer: Answer) {
     // What is left of the request would stand before the next one, and what the node has sent
     // behind its answer would be taken for the next answer.
     let clean = cx.body.is_done() && connection.link.buffer.is_empty();
-    let keeps = cx.state.response.keep_alive && connection.requests < bounds.requests;
+    let keeps = cx.state.response.keep_alive
+        && connection.requests < bounds.requests
+        && !connection.link.stream.is_shared();
     if clean && keeps && !worker.is_draining() {
         connection.link.release_if_empty(&worker.buffers);
         worker.pools.give(&key, connection, bounds, worker.clock.now_ms());
@@ -191,10 +202,13 @@ impl<R: BodyRelay> Relaying<'_, R> {
         if !cx.is_late() {
             return Poll::Pending;
         }
-        Poll::Ready(Err(if waits_for_client {
-            ErrorCode::DownstreamGone
-        } else {
-            ErrorCode::UpstreamReadTimeout
-        }))
+        if cx.is_past_call_deadline() {
+            return Poll::Ready(Err(ErrorCode::DeadlineExceeded));
+        }
+        if waits_for_client {
+            return Poll::Ready(Err(ErrorCode::DownstreamGone));
+        }
+        connection.link.stream.note_silence();
+        Poll::Ready(Err(ErrorCode::UpstreamReadTimeout))
     }
 }

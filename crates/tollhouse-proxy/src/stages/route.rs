@@ -33,7 +33,8 @@ impl Way<'_> {
     /// Whether the node is asked to switch protocols.
     #[inline]
     pub(crate) fn asks_upgrade(self, state: &RequestState) -> bool {
-        state.head.upgrade && self.route.websocket
+        // Over HTTP/2, a node would have to be asked in another way (RFC 8441).
+        state.head.upgrade && self.route.websocket && !self.upstream.speaks_http2
     }
 
     /// Time-outs of this request: the route's, else the upstream's.

@@ -184,8 +184,8 @@ fn write_node_host(way: Way<'_>, picked: &Picked<'_>, out: &mut Vec<u8>) {
         out.push(b']');
     }
     let default_port = match way.upstream.conf.scheme {
-        Scheme::Http | Scheme::Tcp | Scheme::Udp => 80,
-        Scheme::Https | Scheme::Tls => 443,
+        Scheme::Http | Scheme::Grpc | Scheme::Tcp | Scheme::Udp => 80,
+        Scheme::Https | Scheme::Grpcs | Scheme::Tls => 443,
     };
     let names_port = way.upstream.node_host == NodeHost::WithPort;
     if names_port && node.port() != default_port {

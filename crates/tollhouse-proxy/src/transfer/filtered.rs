@@ -12,6 +12,7 @@ use tollhouse_plugin::Effect;
 
 use super::coding::Coding;
 use super::relay::{BodyRelay, RelayError};
+use super::trailers::TrailerLines;
 use super::{Sides, Waiting};
 use crate::connection::link::Link;
 use crate::plugins::state::Filters;
@@ -21,6 +22,9 @@ pub(crate) struct FilteredRelay {
     source: Source,
     coding: Coding,
     filters: Filters,
+    /// Lines behind the node's body, and whether the client gets what filters leave of them.
+    trailers: Box<TrailerLines>,
+    passes_trailers: bool,
     /// The piece under way, and room for what a filter makes of it.
     piece: Vec<u8>,
     made: Vec<u8>,
@@ -41,8 +45,13 @@ enum Source {
 
 impl FilteredRelay {
     /// For a response body delimited as `body` and written as `coding` says. A body that has none
-    /// of its own may still get one from the filters.
-    pub(crate) fn new(body: BodyLength, coding: Coding, filters: Filters) -> Self {
+    /// of its own may still get one from the filters. Lines behind it go out where `trailers` are given.
+    pub(crate) fn new(
+        body: BodyLength,
+        coding: Coding,
+        trailers: Option<Box<TrailerLines>>,
+        filters: Filters,
+    ) -> Self {
         let source = match body {
             BodyLength::None => Source::Closed,
             BodyLength::Known(bytes) => Source::Remaining(bytes),
@@ -53,6 +62,8 @@ impl FilteredRelay {
             source,
             coding,
             filters,
+            passes_trailers: trailers.is_some(),
+            trailers: trailers.unwrap_or_default(),
             piece: Vec::new(),
             made: Vec::new(),
             out_sent: 0,
@@ -103,7 +114,11 @@ impl FilteredRelay {
                 // Filters see data without chunks, however they came.
                 let mut at = 0;
                 while at < filled.len() && !decoder.is_done() {
+                    let is_trailer = decoder.is_in_trailers();
                     let step = decoder.step(&filled[at..]).map_err(|_| RelayError::BadBody)?;
+                    if is_trailer {
+                        self.trailers.add(&filled[at..at + step.consumed]);
+                    }
                     self.piece.extend_from_slice(&filled[at..][step.data]);
                     at += step.consumed;
                 }
@@ -123,6 +138,9 @@ impl FilteredRelay {
     /// Sends the piece through the filters and frames what comes out.
     fn emit(&mut self, is_last: bool, out: &mut Vec<u8>) {
         for (effect, filter) in &mut self.filters {
+            if is_last {
+                filter.trailers(self.trailers.section());
+            }
             self.made.clear();
             filter.filter(&self.piece, is_last, &mut self.made);
             if *effect == Effect::Rewrites {
@@ -138,7 +156,10 @@ impl FilteredRelay {
             out.extend_from_slice(b"\r\n");
         }
         if is_last && self.coding == Coding::Chunked {
-            out.extend_from_slice(LAST_CHUNK);
+            match self.passes_trailers {
+                true => self.trailers.write_last_chunk(out),
+                false => out.extend_from_slice(LAST_CHUNK),
+            }
         }
     }
 

@@ -8,15 +8,15 @@
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
-use tollhouse_http::trailers::write_last_chunk;
+use tollhouse_http::chunked::LAST_CHUNK;
 use tollhouse_http::{BodyLength, ChunkedDecoder};
 use tollhouse_telemetry::ErrorCode;
 
 use super::coding::{Coding, Piece};
+use super::trailers::TrailerLines;
 use super::{Sides, Waiting};
 use crate::connection::buffer::BUFFER_BYTES;
 use crate::connection::link::Link;
-use crate::head::response::Trailers;
 
 /// Longest piece of a body that is copied behind its head, in bytes: about where the copy begins to
 /// cost more than a second piece.
@@ -77,7 +77,7 @@ pub(crate) struct ResponseRelay {
     /// The framing around what is being sent.
     piece: Piece,
     /// Lines behind the node's last chunk, where the client asked for them.
-    trailers: Option<Vec<u8>>,
+    trailers: Option<Box<TrailerLines>>,
     /// Bytes written to the client.
     pub written: u64,
     /// Counts all progress, for time-outs.
@@ -98,7 +98,11 @@ enum Source {
 
 impl ResponseRelay {
     /// For a response body delimited as `body` and written as `coding` says.
-    pub(crate) fn new(body: BodyLength, coding: Coding, trailers: Trailers) -> Self {
+    pub(crate) fn new(
+        body: BodyLength,
+        coding: Coding,
+        trailers: Option<Box<TrailerLines>>,
+    ) -> Self {
         let source = match body {
             BodyLength::None => Source::Finished,
             BodyLength::Known(bytes) => Source::Remaining(bytes),
@@ -111,7 +115,7 @@ impl ResponseRelay {
             source,
             coding,
             piece: Piece::default(),
-            trailers: (trailers == Trailers::Passed).then(Vec::new),
+            trailers,
             written: 0,
             moved: 0,
             waiting: Waiting::DownstreamWrite,
@@ -213,7 +217,10 @@ impl ResponseRelay {
         match &mut self.source {
             Source::Finished => return Ok(()),
             Source::Closing => {
-                write_last_chunk(out, self.trailers.as_deref().unwrap_or_default());
+                match &mut self.trailers {
+                    Some(trailers) => trailers.write_last_chunk(out),
+                    None => out.extend_from_slice(LAST_CHUNK),
+                }
                 self.source = Source::Finished;
                 return Ok(());
             }
@@ -243,7 +250,7 @@ impl ResponseRelay {
         let trailers = &mut self.trailers;
         let undone = decoder.undo(upstream.buffer.filled_mut(), |lines| {
             if let Some(trailers) = trailers {
-                trailers.extend_from_slice(lines);
+                trailers.add(lines);
             }
         });
         let undone = undone.map_err(|_| RelayError::BadBody)?;

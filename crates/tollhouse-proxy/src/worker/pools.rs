@@ -68,7 +68,8 @@ pub struct UpstreamConnection {
     pub link: Link,
     /// Requests sent over it.
     pub requests: u32,
-    metrics: Rc<CoreHandle>,
+    /// Where it is counted; a stream of a shared connection is not.
+    metrics: Option<Rc<CoreHandle>>,
 }
 
 impl UpstreamConnection {
@@ -77,13 +78,20 @@ impl UpstreamConnection {
     pub fn new(link: Link, metrics: &Rc<CoreHandle>) -> Box<Self> {
         metrics.upstream_connections_opened.increment();
         metrics.upstream_connections_open.increment();
-        Box::new(Self { link, requests: 0, metrics: Rc::clone(metrics) })
+        Box::new(Self { link, requests: 0, metrics: Some(Rc::clone(metrics)) })
+    }
+
+    /// A stream of a connection that others share, over which `requests` have been sent.
+    pub(crate) fn shared(link: Link, requests: u32) -> Box<Self> {
+        Box::new(Self { link, requests, metrics: None })
     }
 }
 
 impl Drop for UpstreamConnection {
     fn drop(&mut self) {
-        self.metrics.upstream_connections_open.decrement();
+        if let Some(metrics) = &self.metrics {
+            metrics.upstream_connections_open.decrement();
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod connections;
 mod http2;
+mod http2_nodes;
 #[path = "../support/mod.rs"]
 mod support;
 mod tunnels;

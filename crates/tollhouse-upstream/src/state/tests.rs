@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::runtime::Handle;
 use tollhouse_model::upstream::{
-    Balance, HashOn, Node, PassiveCheck, Policy, RegistryService, Scheme, Thresholds,
+    Balance, HashOn, HttpVersion, Node, PassiveCheck, Policy, RegistryService, Scheme, Thresholds,
 };
 use tollhouse_net::resolve::{
     Answer, Lookup, Question, Record, ResolveError, ResolverSettings, Source,
@@ -57,6 +57,7 @@ pub(crate) fn upstream(nodes: &[(&str, u32)]) -> Upstream {
         balance: Policy::RoundRobin.into(),
         warm_up: None,
         scheme: Scheme::Http,
+        http_version: HttpVersion::default(),
         retries: None,
         retry_timeout: None,
         timeout: None,

@@ -103,8 +103,6 @@ fn upstream_extras() -> Vec<Value> {
         json!({"type": "chash", "hash_on": "consumer"}),
         json!({"type": "chash", "hash_on": "vars_combinations"}),
         json!({"type": "chash", "hash_on": "x", "key": "uri"}),
-        json!({"scheme": "https"}),
-        json!({"scheme": "ftp"}),
         json!({"retries": 0}),
         json!({"retries": -1}),
         json!({"retry_timeout": 0.5}),
@@ -127,10 +125,24 @@ fn upstream_extras() -> Vec<Value> {
         json!({"tls": {"client_key": "x".repeat(64)}}),
         json!({"tls": {"client_cert": "x", "client_key": "x"}}),
     ];
+    extras.extend(protocol_extras());
     extras.extend(warm_up_extras());
     extras.extend(registry_extras());
     extras.extend(check_extras());
     extras
+}
+
+fn protocol_extras() -> Vec<Value> {
+    vec![
+        json!({"scheme": "https"}),
+        json!({"scheme": "grpc"}),
+        json!({"scheme": "grpcs"}),
+        json!({"http_version": "2"}),
+        json!({"http_version": "1.1"}),
+        json!({"http_version": 2}),
+        json!({"http_version": "1.0"}),
+        json!({"scheme": "ftp"}),
+    ]
 }
 
 fn warm_up_extras() -> Vec<Value> {
@@ -373,7 +385,7 @@ fn upstream_differences() -> Vec<(Value, LetThroughBy, &'static str)> {
     let (schema, reader) = (LetThroughBy::Schema, LetThroughBy::Reader);
     let pair = json!({"client_cert": "x".repeat(128), "client_key": "x".repeat(64)});
     vec![
-        (json!({"scheme": "grpc"}), schema, "what is spoken is checked where it is served"),
+        (json!({"scheme": "kafka"}), schema, "what is spoken is checked where it is served"),
         (
             json!({"nodes": null, "service_name": "a", "discovery_type": "nacos"}),
             schema,

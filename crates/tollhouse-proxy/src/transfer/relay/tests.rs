@@ -2,6 +2,8 @@
 
 use std::future::poll_fn;
 
+use tollhouse_plugin::HeaderEdits;
+
 use super::*;
 use crate::connection::buffer::BODY_BUFFER_BYTES;
 use crate::transfer::testing::{Bench, Far, fill, pattern, run};
@@ -14,7 +16,7 @@ const HEAD: &[u8] = b"client's head|";
 struct Case<'a> {
     body: BodyLength,
     coding: Coding,
-    trailers: Trailers,
+    passes_trailers: bool,
     early: &'a str,
     head_and: &'a str,
     pieces: &'a [(&'a str, &'a str)],
@@ -26,7 +28,8 @@ struct Case<'a> {
 async fn play(case: &Case<'_>) -> (ResponseRelay, Vec<u8>) {
     let Bench { buffers, mut downstream, mut upstream, mut client, mut node } = Bench::new().await;
     fill(&mut upstream, &buffers, case.early.as_bytes());
-    let mut relay = ResponseRelay::new(case.body, case.coding, case.trailers);
+    let trailers = case.passes_trailers.then(|| TrailerLines::new(&HeaderEdits::default()));
+    let mut relay = ResponseRelay::new(case.body, case.coding, trailers);
     let mut out = HEAD.to_vec();
     let sending = poll_fn(|context| {
         relay.poll_send(
@@ -72,7 +75,7 @@ async fn check_broken(
     let Bench { buffers, mut downstream, mut upstream, client: _client, node } = Bench::new().await;
     fill(&mut upstream, &buffers, early.as_bytes());
     let coding = if body == BodyLength::Chunked { Coding::Chunked } else { Coding::Plain };
-    let mut relay = ResponseRelay::new(body, coding, Trailers::Dropped);
+    let mut relay = ResponseRelay::new(body, coding, None);
     let mut out = HEAD.to_vec();
     let sending = poll_fn(|context| {
         relay.poll_send(
@@ -100,7 +103,7 @@ fn a_response_without_a_body_is_its_head() {
         let case = Case {
             body: BodyLength::None,
             coding: Coding::Plain,
-            trailers: Trailers::Dropped,
+            passes_trailers: false,
             early: "not its own",
             head_and: "",
             pieces: &[],
@@ -118,7 +121,7 @@ fn a_body_of_known_length_passes_as_it_arrives_and_ends_where_it_says() {
         let known = |early, head_and, pieces| Case {
             body: BodyLength::Known(10),
             coding: Coding::Plain,
-            trailers: Trailers::Dropped,
+            passes_trailers: false,
             early,
             head_and,
             pieces,
@@ -138,7 +141,7 @@ fn chunks_are_made_anew_of_what_has_arrived_and_end_without_trailers() {
         let chunked = |early, head_and, pieces| Case {
             body: BodyLength::Chunked,
             coding: Coding::Chunked,
-            trailers: Trailers::Dropped,
+            passes_trailers: false,
             early,
             head_and,
             pieces,
@@ -161,7 +164,7 @@ fn trailers_pass_to_a_client_that_asked_for_them() {
         let asked = |early, head_and, pieces| Case {
             body: BodyLength::Chunked,
             coding: Coding::Chunked,
-            trailers: Trailers::Passed,
+            passes_trailers: true,
             early,
             head_and,
             pieces,
@@ -189,7 +192,7 @@ fn a_long_chunked_body_passes_whole_in_chunks_of_our_own() {
         sent.extend_from_slice(b"0\r\nHost: x\r\n\r\n");
         let Bench { buffers, mut downstream, mut upstream, mut client, mut node } =
             Bench::new().await;
-        let mut relay = ResponseRelay::new(BodyLength::Chunked, Coding::Chunked, Trailers::Dropped);
+        let mut relay = ResponseRelay::new(BodyLength::Chunked, Coding::Chunked, None);
         let mut out = HEAD.to_vec();
         let sending = poll_fn(|context| {
             relay.poll_send(
@@ -222,7 +225,7 @@ fn chunks_are_undone_for_a_client_that_knows_none() {
         let decoded = |early, head_and, pieces| Case {
             body: BodyLength::Chunked,
             coding: Coding::Plain,
-            trailers: Trailers::Dropped,
+            passes_trailers: false,
             early,
             head_and,
             pieces,
@@ -243,7 +246,7 @@ fn a_body_that_ends_with_its_connection_is_cut_into_chunks_as_it_arrives() {
         let encoded = |early, head_and, pieces, at_end| Case {
             body: BodyLength::UntilClose,
             coding: Coding::Chunked,
-            trailers: Trailers::Dropped,
+            passes_trailers: false,
             early,
             head_and,
             pieces,
@@ -263,7 +266,7 @@ fn without_chunks_the_end_of_the_connection_is_the_end_of_the_body() {
         check(Case {
             body: BodyLength::UntilClose,
             coding: Coding::Plain,
-            trailers: Trailers::Dropped,
+            passes_trailers: false,
             early: "he",
             head_and: "he",
             pieces: &[("llo", "llo")],
@@ -306,8 +309,7 @@ fn a_reset_is_never_taken_for_the_end_of_a_body() {
         let unread = [IoSlice::new(b"unread")];
         poll_fn(|context| upstream.stream.poll_write(context, &unread)).await.expect("sent");
         node.close();
-        let mut relay =
-            ResponseRelay::new(BodyLength::UntilClose, Coding::Chunked, Trailers::Dropped);
+        let mut relay = ResponseRelay::new(BodyLength::UntilClose, Coding::Chunked, None);
         let mut out = HEAD.to_vec();
         let sent = poll_fn(|context| {
             relay.poll_send(
@@ -345,8 +347,7 @@ fn a_client_that_has_left_ends_the_response() {
         let body = pattern(64 * BUFFER_BYTES);
         let Bench { buffers, mut downstream, mut upstream, client, mut node } = Bench::new().await;
         client.close();
-        let mut relay =
-            ResponseRelay::new(BodyLength::UntilClose, Coding::Plain, Trailers::Dropped);
+        let mut relay = ResponseRelay::new(BodyLength::UntilClose, Coding::Plain, None);
         let mut out = HEAD.to_vec();
         let sending = poll_fn(|context| {
             relay.poll_send(
@@ -369,11 +370,8 @@ fn a_long_body_passes_whole_through_one_large_buffer() {
         let body = pattern(40 * BODY_BUFFER_BYTES + 3);
         let Bench { buffers, mut downstream, mut upstream, mut client, mut node } =
             Bench::new().await;
-        let mut relay = ResponseRelay::new(
-            BodyLength::Known(body.len() as u64),
-            Coding::Plain,
-            Trailers::Dropped,
-        );
+        let mut relay =
+            ResponseRelay::new(BodyLength::Known(body.len() as u64), Coding::Plain, None);
         let mut out = HEAD.to_vec();
         let mut sizes = Vec::new();
         let sending = poll_fn(|context| {
@@ -401,8 +399,7 @@ fn a_slow_client_stops_the_node_and_then_loses_nothing() {
         let body = pattern(65_537).repeat(1000);
         let Bench { buffers, mut downstream, mut upstream, mut client, mut node } =
             Bench::new().await;
-        let mut relay =
-            ResponseRelay::new(BodyLength::UntilClose, Coding::Plain, Trailers::Dropped);
+        let mut relay = ResponseRelay::new(BodyLength::UntilClose, Coding::Plain, None);
         let mut out = HEAD.to_vec();
         let mut sending_node = Box::pin(async {
             node.send(&body).await;

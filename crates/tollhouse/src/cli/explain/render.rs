@@ -237,6 +237,8 @@ fn scheme(scheme: Scheme) -> &'static str {
         Scheme::Tcp => "tcp",
         Scheme::Tls => "tls",
         Scheme::Udp => "udp",
+        Scheme::Grpc => "grpc",
+        Scheme::Grpcs => "grpcs",
     }
 }
 

@@ -1,0 +1,107 @@
+//! What a client of gRPC gets where the gateway answers instead of a server: a status in trailers, so
+//! that its caller sees what came of the call and not an HTTP answer that it cannot read.
+
+use std::borrow::Cow;
+
+use tollhouse_plugin::HeaderEdits;
+use tollhouse_telemetry::ErrorCode;
+
+use super::page;
+use crate::exchange::Exchange;
+use crate::grpc::{self, Status};
+use crate::head::reason;
+
+/// Longest `grpc-message` made of an answer's body, in bytes.
+const MESSAGE_BYTES_MAX: usize = 512;
+
+/// An answer of the gateway's own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Refusal<'a> {
+    pub status: u16,
+    pub content_type: &'a str,
+    pub body: &'a [u8],
+}
+
+/// Whether an answer must be put into trailers: the client calls by gRPC, and the answer says nothing
+/// that it would understand.
+#[inline]
+pub(crate) fn is_to_be_translated(cx: &Exchange<'_>, status: u16, headers: &HeaderEdits) -> bool {
+    cx.is_grpc() && status >= 300 && headers.find(b"grpc-status").is_none()
+}
+
+/// Header lines that say to a caller what the answer says.
+pub(crate) fn lines(cx: &Exchange<'_>, headers: &HeaderEdits, refusal: Refusal<'_>) -> HeaderEdits {
+    let status = Status::from_code(cx.state.record.code, refusal.status);
+    let mut lines = HeaderEdits::default();
+    for (name, value) in headers.lines() {
+        lines.add(&String::from_utf8_lossy(name), value);
+    }
+    lines.set("grpc-status", status.to_string().as_bytes());
+    lines.set("grpc-message", grpc::encode_message(&message(refusal)).as_bytes());
+    lines
+}
+
+/// What stands behind the body of a call that breaks off for `code`: the last chunk and its trailers.
+pub(crate) fn last_chunk(code: ErrorCode) -> Vec<u8> {
+    let status = match code {
+        ErrorCode::DeadlineExceeded => Status::from_code(Some(code), code.status()),
+        _ => Status::UNAVAILABLE,
+    };
+    let message = grpc::encode_message(code.meaning());
+    format!("0\r\ngrpc-status: {status}\r\ngrpc-message: {message}\r\n\r\n").into_bytes()
+}
+
+/// The body as one line of text; what a page says is the reason of its status.
+fn message(Refusal { status, content_type, body }: Refusal<'_>) -> Cow<'_, str> {
+    let is_page = content_type == page::HTML;
+    let Some(text) =
+        std::str::from_utf8(body).ok().map(str::trim).filter(|text| !is_page && !text.is_empty())
+    else {
+        return reason(status).into();
+    };
+    if let Ok(serde_json::Value::Object(fields)) = serde_json::from_str(text) {
+        let said = ["message", "error_msg"].iter().find_map(|name| fields.get(*name)?.as_str());
+        if let Some(said) = said {
+            return said.to_owned().into();
+        }
+    }
+    let end = (0..=text.len().min(MESSAGE_BYTES_MAX)).rev().find(|end| text.is_char_boundary(*end));
+    text[..end.unwrap_or(0)].into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_what_the_body_says() {
+        let long = "é".repeat(400);
+        for (content_type, body, expected) in [
+            (
+                "application/json",
+                r#"{"message":"Missing API key in request"}"#,
+                "Missing API key in request",
+            ),
+            ("text/plain", "{\"error_msg\":\"404 Route Not Found\"}\n", "404 Route Not Found"),
+            ("text/plain", "too many\n", "too many"),
+            (page::HTML, "<html>", "Service Temporarily Unavailable"),
+            ("text/plain", "", "Service Temporarily Unavailable"),
+            ("text/plain", &long, &long[..512]),
+        ] {
+            let refusal = Refusal { status: 503, content_type, body: body.as_bytes() };
+            assert_eq!(message(refusal), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_breaks_off_ends_with_a_status() {
+        let chunk = String::from_utf8(last_chunk(ErrorCode::UpstreamReset)).expect("text");
+        assert!(
+            chunk.starts_with("0\r\ngrpc-status: 14\r\ngrpc-message: The node closed"),
+            "{chunk}"
+        );
+        assert!(chunk.ends_with("\r\n\r\n"));
+        let chunk = String::from_utf8(last_chunk(ErrorCode::DeadlineExceeded)).expect("text");
+        assert!(chunk.starts_with("0\r\ngrpc-status: 4\r\n"), "{chunk}");
+    }
+}

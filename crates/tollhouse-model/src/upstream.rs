@@ -274,6 +274,10 @@ pub enum CheckKind {
     Https,
     /// A TCP connection.
     Tcp,
+    /// A call of `grpc.health.v1`, in clear text.
+    Grpc,
+    /// The same over TLS.
+    Grpcs,
 }
 
 /// Probes, and what their outcomes mean.
@@ -295,6 +299,8 @@ pub struct ActiveCheck {
     pub http_path: String,
     /// Body; empty.
     pub http_request_body: String,
+    /// The service that a gRPC probe asks about; empty, which is the server as a whole.
+    pub grpc_service: String,
     /// Whether an https probe wants a certificate that verifies; true.
     pub https_verify_certificate: bool,
     /// Further header lines, `Name: value`.

@@ -8,7 +8,7 @@ use super::{ActiveCheck, CheckKind, Checks, PassiveCheck, Thresholds};
 use crate::limits::{CHECK_STATUSES, CHECK_THRESHOLD_MAX, SECONDS_MAX};
 use crate::reader::{Fields, Reader, Unknown};
 
-const ACTIVE_FIELDS: [&str; 12] = [
+const ACTIVE_FIELDS: [&str; 13] = [
     "type",
     "timeout",
     "concurrency",
@@ -17,6 +17,7 @@ const ACTIVE_FIELDS: [&str; 12] = [
     "http_method",
     "http_path",
     "http_req_body",
+    "grpc_service",
     "https_verify_certificate",
     "req_headers",
     "healthy",
@@ -27,8 +28,15 @@ const HEALTHY_FIELDS: [&str; 3] = ["interval", "http_statuses", "successes"];
 const UNHEALTHY_FIELDS: [&str; 5] =
     ["interval", "http_statuses", "http_failures", "tcp_failures", "timeouts"];
 
-const KINDS: [(&str, CheckKind); 3] =
-    [("http", CheckKind::Http), ("https", CheckKind::Https), ("tcp", CheckKind::Tcp)];
+const PASSIVE_KINDS: &[(&str, CheckKind)] =
+    &[("http", CheckKind::Http), ("https", CheckKind::Https), ("tcp", CheckKind::Tcp)];
+const ACTIVE_KINDS: &[(&str, CheckKind)] = &[
+    ("http", CheckKind::Http),
+    ("https", CheckKind::Https),
+    ("tcp", CheckKind::Tcp),
+    ("grpc", CheckKind::Grpc),
+    ("grpcs", CheckKind::Grpcs),
+];
 
 const ACTIVE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 const ACTIVE_CONCURRENCY_DEFAULT: u32 = 10;
@@ -59,7 +67,7 @@ fn read_active(reader: &mut Reader<'_>, value: &Value) -> Option<ActiveCheck> {
     let healthy_interval = interval(reader, "healthy");
     let unhealthy_interval = interval(reader, "unhealthy");
     Some(ActiveCheck {
-        kind: read_kind(reader, fields),
+        kind: read_kind(reader, fields, ACTIVE_KINDS),
         timeout: reader
             .optional(fields, "timeout", Reader::seconds_above_zero)
             .unwrap_or(ACTIVE_TIMEOUT_DEFAULT),
@@ -81,6 +89,10 @@ fn read_active(reader: &mut Reader<'_>, value: &Value) -> Option<ActiveCheck> {
             .optional(fields, "http_req_body", |reader, value| reader.text(value))
             .unwrap_or_default()
             .to_owned(),
+        grpc_service: reader
+            .optional(fields, "grpc_service", |reader, value| reader.text(value))
+            .unwrap_or_default()
+            .to_owned(),
         https_verify_certificate: reader
             .optional(fields, "https_verify_certificate", Reader::boolean)
             .unwrap_or(true),
@@ -94,7 +106,7 @@ fn read_active(reader: &mut Reader<'_>, value: &Value) -> Option<ActiveCheck> {
 fn read_passive(reader: &mut Reader<'_>, value: &Value) -> Option<PassiveCheck> {
     let fields = reader.object(value, &PASSIVE_FIELDS, Unknown::Ignored)?;
     Some(PassiveCheck {
-        kind: read_kind(reader, fields),
+        kind: read_kind(reader, fields, PASSIVE_KINDS),
         thresholds: read_thresholds(reader, fields, passive_thresholds(), 0),
     })
 }
@@ -153,9 +165,9 @@ fn read_thresholds(
     thresholds
 }
 
-fn read_kind(reader: &mut Reader<'_>, fields: &Fields) -> CheckKind {
+fn read_kind(reader: &mut Reader<'_>, fields: &Fields, kinds: &[(&str, CheckKind)]) -> CheckKind {
     reader
-        .optional(fields, "type", |reader, value| reader.one_of(value, &KINDS))
+        .optional(fields, "type", |reader, value| reader.one_of(value, kinds))
         .unwrap_or(CheckKind::Http)
 }
 

@@ -445,6 +445,7 @@ fn checks_have_the_documented_defaults() {
     assert_eq!(active.concurrency, 10);
     assert_eq!((active.http_method.as_str(), active.http_path.as_str()), ("GET", "/"));
     assert!(active.https_verify_certificate);
+    assert_eq!(active.grpc_service, "");
     assert_eq!(active.healthy_interval, Duration::from_secs(1));
     assert_eq!(active.unhealthy_interval, Duration::from_secs(1));
     assert_eq!(active.thresholds.healthy_statuses, [200, 302]);

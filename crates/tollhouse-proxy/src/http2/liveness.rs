@@ -1,5 +1,9 @@
 //! Whether a silent peer is still there: when it is asked by a PING, and when it is given up.
 
+use super::session::Session;
+
+/// What the PING carries.
+const PAYLOAD: [u8; 8] = *b"tollhous";
 /// Silence with streams open before the peer is asked, in milliseconds. Servers of gRPC take more than
 /// one PING in five minutes for an attack (gRFC A8).
 const SILENCE_MS: u64 = 310_000;
@@ -40,8 +44,17 @@ pub(super) enum Look {
 }
 
 impl Liveness {
+    /// Asks the peer of `session` where it is time to.
+    pub(super) fn look(&mut self, session: &Session, now_ms: u64) -> Look {
+        let look = self.look_at(now_ms, session.signs());
+        if look == Look::Ask {
+            session.with_codec(|codec| codec.ping(PAYLOAD));
+        }
+        look
+    }
+
     /// Looks at what is known; `Ask` counts as done.
-    pub(super) fn look(&mut self, now_ms: u64, signs: Signs) -> Look {
+    fn look_at(&mut self, now_ms: u64, signs: Signs) -> Look {
         if let Some((asked_ms, received)) = self.asked {
             if signs.received != received {
                 self.asked = None;
@@ -75,32 +88,32 @@ mod tests {
     #[test]
     fn a_silent_peer_is_asked_once_and_given_up_where_nothing_comes() {
         let mut liveness = Liveness::default();
-        assert_eq!(liveness.look(300_000, silent(1, 0)), Look::Nothing);
-        assert_eq!(liveness.look(310_000, silent(1, 0)), Look::Ask);
-        assert_eq!(liveness.look(329_999, silent(1, 0)), Look::Nothing);
-        assert_eq!(liveness.look(330_000, silent(1, 0)), Look::Dead);
+        assert_eq!(liveness.look_at(300_000, silent(1, 0)), Look::Nothing);
+        assert_eq!(liveness.look_at(310_000, silent(1, 0)), Look::Ask);
+        assert_eq!(liveness.look_at(329_999, silent(1, 0)), Look::Nothing);
+        assert_eq!(liveness.look_at(330_000, silent(1, 0)), Look::Dead);
     }
 
     #[test]
     fn anything_that_comes_is_an_answer() {
         let mut liveness = Liveness::default();
-        assert_eq!(liveness.look(310_000, silent(1, 0)), Look::Ask);
-        assert_eq!(liveness.look(330_000, silent(2, 310_000)), Look::Nothing);
-        assert_eq!(liveness.look(620_000, silent(2, 310_000)), Look::Ask);
+        assert_eq!(liveness.look_at(310_000, silent(1, 0)), Look::Ask);
+        assert_eq!(liveness.look_at(330_000, silent(2, 310_000)), Look::Nothing);
+        assert_eq!(liveness.look_at(620_000, silent(2, 310_000)), Look::Ask);
     }
 
     #[test]
     fn nobody_is_asked_while_nothing_is_awaited() {
         let signs = Signs { is_awaited: false, ..silent(1, 0) };
-        assert_eq!(Liveness::default().look(1 << 40, signs), Look::Nothing);
+        assert_eq!(Liveness::default().look_at(1 << 40, signs), Look::Nothing);
     }
 
     #[test]
     fn a_suspicion_asks_at_once_but_not_often() {
         let mut liveness = Liveness::default();
         let suspect = |received| Signs { is_suspect: true, ..silent(received, 0) };
-        assert_eq!(liveness.look(1000, suspect(1)), Look::Ask);
-        assert_eq!(liveness.look(1100, suspect(2)), Look::Nothing);
-        assert_eq!(liveness.look(11_000, suspect(2)), Look::Ask);
+        assert_eq!(liveness.look_at(1000, suspect(1)), Look::Ask);
+        assert_eq!(liveness.look_at(1100, suspect(2)), Look::Nothing);
+        assert_eq!(liveness.look_at(11_000, suspect(2)), Look::Ask);
     }
 }

@@ -11,6 +11,7 @@ use tollhouse_telemetry::ErrorCode;
 use super::connection::{self, Moved};
 use super::head::Kind;
 use super::limits;
+use super::liveness::{Liveness, Look};
 use super::session::{Opened, Session};
 use super::stream::Http2Stream;
 use crate::answer::error;
@@ -46,6 +47,7 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
         started_ms: now_ms,
         idle_since_ms: Some(now_ms),
         failed_since_ms: None,
+        liveness: Liveness::default(),
     };
     let moved = poll_fn(|context| serving.poll(context, client)).await;
     // Whoever still serves a stream of it stops; only then is the connection over.
@@ -70,6 +72,9 @@ struct Serving<'a> {
     idle_since_ms: Option<u64>,
     /// Since when it is over but for what is still to be written.
     failed_since_ms: Option<u64>,
+    /// Calls of gRPC may be silent for as long as they like: whether their client is still there, is
+    /// asked.
+    liveness: Liveness,
 }
 
 impl Serving<'_> {
@@ -88,6 +93,9 @@ impl Serving<'_> {
         session.wake_ready();
         let now_ms = worker.clock.now_ms();
         self.look_at_deadlines(now_ms, client);
+        if self.liveness.look(session, now_ms) == Look::Dead {
+            return Poll::Ready(Moved::Lost);
+        }
         match connection::write(context, session, &mut client.link) {
             Moved::Waiting => {}
             ended => return Poll::Ready(ended),

@@ -2,6 +2,8 @@
 //!
 //! When to probe is decided in `checker.rs`; what an outcome means for health in `state.rs`.
 
+mod grpc;
+
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -39,7 +41,7 @@ pub struct Probe {
 pub enum ProbeOutcome {
     /// A tcp probe was connected.
     Connected,
-    /// An http or https probe was answered.
+    /// An http or https probe was answered; a gRPC one, with the status that its answer stands for.
     Answered(u16),
     /// The connection was refused or broken, TLS failed, or the answer was not HTTP.
     Failed,
@@ -89,15 +91,26 @@ impl SocketProber {
                 connect::connect(probe.address).await?;
                 return Ok(ProbeOutcome::Connected);
             }
-            CheckKind::Http => connect::connect(probe.address).await?,
+            CheckKind::Http | CheckKind::Grpc => connect::connect(probe.address).await?,
             CheckKind::Https => {
                 let connector = self.connector(active).ok_or(io::ErrorKind::Unsupported)?;
-                let name = probe.host.trim_matches(['[', ']']);
-                connect::connect_tls(probe.address, connector, name).await?
+                self.connect_tls(probe, connector).await?
+            }
+            CheckKind::Grpcs => {
+                let connector = self.connector(active).ok_or(io::ErrorKind::Unsupported)?;
+                self.connect_tls(probe, &connector.for_http2()).await?
             }
         };
+        if matches!(active.kind, CheckKind::Grpc | CheckKind::Grpcs) {
+            return grpc::check(&mut stream, &probe.host, &active.grpc_service).await;
+        }
         send(&mut stream, &request(active, &probe.host)).await?;
         Ok(read_status(&mut stream).await?.map_or(ProbeOutcome::Failed, ProbeOutcome::Answered))
+    }
+
+    async fn connect_tls(&self, probe: &Probe, connector: &Connector) -> io::Result<Stream> {
+        let name = probe.host.trim_matches(['[', ']']);
+        connect::connect_tls(probe.address, connector, name).await
     }
 
     fn connector(&self, active: &ActiveCheck) -> Option<&Connector> {

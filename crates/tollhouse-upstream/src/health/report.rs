@@ -46,6 +46,8 @@ impl HealthReport {
             CheckKind::Http => "http",
             CheckKind::Https => "https",
             CheckKind::Tcp => "tcp",
+            CheckKind::Grpc => "grpc",
+            CheckKind::Grpcs => "grpcs",
         };
         let nodes = state.node_set().map_or_else(Vec::new, |set| {
             set.nodes().iter().map(|node| NodeHealth::new(node, active.port)).collect()

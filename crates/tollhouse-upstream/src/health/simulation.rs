@@ -29,6 +29,7 @@ pub(crate) fn checks() -> Checks {
         http_method: "GET".into(),
         http_path: "/".into(),
         http_request_body: String::new(),
+        grpc_service: String::new(),
         https_verify_certificate: true,
         request_headers: Vec::new(),
         healthy_interval: Duration::from_secs(1),

@@ -16,8 +16,6 @@ use crate::worker::pools::{PoolKey, UpstreamConnection};
 
 /// How often the protocol's own deadlines are looked at, in milliseconds.
 const TICK_MS: u64 = 1000;
-/// What the PING carries that asks a node whether it is there.
-const ALIVE_PING: [u8; 8] = *b"tollhous";
 
 /// Serves it to its end.
 pub(super) async fn run(
@@ -96,10 +94,8 @@ impl Driving<'_> {
             (true, Some(_)) => {}
             (false, _) => node.idle_since_ms.set(None),
         }
-        match self.liveness.look(now_ms, session.signs()) {
-            Look::Nothing => {}
-            Look::Ask => session.with_codec(|codec| codec.ping(ALIVE_PING)),
-            Look::Dead => return false,
+        if self.liveness.look(session, now_ms) == Look::Dead {
+            return false;
         }
         if failed || session.with_codec(|codec| codec.failure().is_some()) {
             self.failed_since_ms.get_or_insert(now_ms);

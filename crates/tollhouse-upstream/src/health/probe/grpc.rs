@@ -1,0 +1,274 @@
+//! A probe by gRPC's own health checking (`grpc.health.v1.Health/Check`): one call, and what its answer
+//! means as a status of HTTP, by which thresholds count.
+
+use std::future::poll_fn;
+use std::io::{self, ErrorKind, IoSlice};
+
+use tollhouse_h2::field::FieldKind;
+use tollhouse_h2::{Connection, Event, Field, FieldSink, HeadKind, Limits, RequestLine, StreamId};
+use tollhouse_net::Stream;
+use tollhouse_stdx::MemoryBudget;
+
+use super::ProbeOutcome;
+
+/// Bytes kept of an answer: its message is a number, which takes seven with the prefix.
+const ANSWER_BYTES_MAX: usize = 64;
+/// Bytes in front of a message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+/// Bytes read at a time.
+const READ_BYTES: usize = 4 * 1024;
+
+/// Asks whether `service` is served; the empty one is the server as a whole.
+///
+/// # Errors
+/// When the node breaks off, or speaks no HTTP/2.
+pub(super) async fn check(
+    stream: &mut Stream,
+    authority: &str,
+    service: &str,
+) -> io::Result<ProbeOutcome> {
+    // No window grows beyond its first size in an exchange as short as this.
+    let mut codec = Connection::client(Limits::default(), &MemoryBudget::new(0), 0);
+    let line = RequestLine {
+        method: b"POST",
+        scheme: if stream.is_encrypted() { b"https" } else { b"http" },
+        authority: authority.as_bytes(),
+        path: b"/grpc.health.v1.Health/Check",
+        protocol: b"",
+    };
+    let fields = [
+        Field::new(b"content-type", b"application/grpc"),
+        Field::new(b"te", b"trailers"),
+        Field::new(b"user-agent", b"tollhouse"),
+    ];
+    let stream_id = codec.open(&line, fields, false).map_err(io::Error::other)?;
+    let message = request(service);
+    if codec.send_data(stream_id, &message, true).map_err(io::Error::other)? < message.len() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "the name of the service is too long"));
+    }
+    let mut answer = Answer::default();
+    let mut buffer = [0; READ_BYTES];
+    loop {
+        write(stream, &mut codec).await?;
+        let read = poll_fn(|context| stream.poll_read(context, &mut buffer)).await?;
+        if read == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let mut input = &buffer[..read];
+        while let Some(event) =
+            codec.receive(&mut input, 0, &mut answer).map_err(io::Error::other)?
+        {
+            match event {
+                Event::Response { status, ends, .. } => {
+                    answer.http_status = status;
+                    if ends {
+                        return Ok(answer.outcome());
+                    }
+                }
+                Event::Data { data, ends, .. } => {
+                    answer.take(data);
+                    codec.consume(stream_id, data.len());
+                    if ends {
+                        return Ok(answer.outcome());
+                    }
+                }
+                Event::Trailers { .. } => return Ok(answer.outcome()),
+                Event::Reset { .. } | Event::GoAway { last_stream: 0, .. } => {
+                    return Err(ErrorKind::ConnectionReset.into());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// `HealthCheckRequest { service = 1 }` with the prefix of a message.
+fn request(service: &str) -> Vec<u8> {
+    let mut message = Vec::new();
+    if !service.is_empty() {
+        message.push(0x0a);
+        let mut length = service.len();
+        while length >= 0x80 {
+            message.push((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        message.push(length as u8);
+        message.extend_from_slice(service.as_bytes());
+    }
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    [&[0][..], &length.to_be_bytes(), &message].concat()
+}
+
+async fn write(stream: &mut Stream, codec: &mut Connection) -> io::Result<()> {
+    while !codec.output().is_empty() {
+        let parts = [IoSlice::new(codec.output())];
+        match poll_fn(|context| stream.poll_write(context, &parts)).await? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            written => codec.written(written),
+        }
+    }
+    poll_fn(|context| stream.poll_flush(context)).await
+}
+
+/// What the node has said so far.
+#[derive(Debug, Default)]
+struct Answer {
+    http_status: u16,
+    grpc_status: Option<u16>,
+    body: Vec<u8>,
+}
+
+impl FieldSink for Answer {
+    fn begin(&mut self, _: StreamId, _: HeadKind) {}
+
+    fn field(&mut self, field: Field<'_>) {
+        if field.kind == FieldKind::Regular && field.name == b"grpc-status" {
+            let text = std::str::from_utf8(field.value).unwrap_or_default();
+            // What is no number is no status that anybody knows.
+            self.grpc_status = Some(text.parse().unwrap_or(u16::MAX));
+        }
+    }
+}
+
+impl Answer {
+    fn take(&mut self, data: &[u8]) {
+        let room = ANSWER_BYTES_MAX - self.body.len();
+        self.body.extend_from_slice(&data[..data.len().min(room)]);
+    }
+
+    fn outcome(&self) -> ProbeOutcome {
+        ProbeOutcome::Answered(match (self.http_status, self.grpc_status) {
+            (200, Some(0)) => serving_status(&self.body),
+            (200, Some(status)) => http_status(status),
+            // It speaks HTTP/2, and no gRPC.
+            (200, None) => 502,
+            (status, _) => status,
+        })
+    }
+}
+
+/// What the message of an answer means: `HealthCheckResponse { status = 1 }`.
+fn serving_status(body: &[u8]) -> u16 {
+    const SERVING: u8 = 1;
+    const SERVICE_UNKNOWN: u8 = 3;
+    match body.get(PREFIX_BYTES..) {
+        Some([0x08, SERVING, ..]) if body[0] == 0 => 200,
+        Some([0x08, SERVICE_UNKNOWN, ..]) if body[0] == 0 => 404,
+        _ => 503,
+    }
+}
+
+/// A status of gRPC as one of HTTP (edge.md gRPC).
+fn http_status(grpc: u16) -> u16 {
+    match grpc {
+        1 => 499,
+        3 | 9 | 11 => 400,
+        4 => 504,
+        5 => 404,
+        6 | 10 => 409,
+        7 => 403,
+        8 => 429,
+        12 => 501,
+        14 => 503,
+        16 => 401,
+        _ => 500,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn a_request_names_its_service() {
+        assert_eq!(request(""), [0, 0, 0, 0, 0]);
+        assert_eq!(request("a.B"), [0, 0, 0, 0, 5, 0x0a, 3, b'a', b'.', b'B']);
+        assert_eq!(request(&"x".repeat(200))[..8], [0, 0, 0, 0, 203, 0x0a, 0xc8, 1]);
+    }
+
+    /// Answers one call with these fields, body and trailers.
+    async fn node(
+        mut tcp: TcpStream,
+        status: u16,
+        fields: &[(&str, &str)],
+        body: Option<&[u8]>,
+        trailers: &[(&str, &str)],
+    ) {
+        fn pairs<'f>(fields: &'f [(&str, &str)]) -> impl Iterator<Item = Field<'f>> {
+            fields.iter().map(|(name, value)| Field::new(name.as_bytes(), value.as_bytes()))
+        }
+        let mut codec = Connection::server(Limits::default(), &MemoryBudget::new(0), 0);
+        let mut buffer = [0; READ_BYTES];
+        let mut asked = None;
+        loop {
+            let read = tcp.read(&mut buffer).await.unwrap();
+            if read == 0 {
+                return;
+            }
+            let mut input = &buffer[..read];
+            while let Some(event) = codec.receive(&mut input, 0, &mut ()).unwrap() {
+                match event {
+                    Event::Request { stream, .. } => asked = Some(stream),
+                    Event::Data { ends: true, .. } => {
+                        let stream = asked.unwrap();
+                        codec.respond(stream, status, pairs(fields), body.is_none()).unwrap();
+                        if let Some(body) = body {
+                            codec.send_data(stream, body, false).unwrap();
+                            codec.send_trailers(stream, pairs(trailers)).unwrap();
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            tcp.write_all(codec.output()).await.unwrap();
+            codec.written(codec.output().len());
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_mean_what_thresholds_count() {
+        type Fields = &'static [(&'static str, &'static str)];
+        /// Status and fields of the head, body, trailers, and what they stand for.
+        type Case = (u16, Fields, Option<&'static [u8]>, Fields, u16);
+        let ok: Fields = &[("grpc-status", "0")];
+        let cases: [Case; 8] = [
+            (200, &[], Some(&[0, 0, 0, 0, 2, 8, 1]), ok, 200),
+            (200, &[], Some(&[0, 0, 0, 0, 2, 8, 2]), ok, 503),
+            (200, &[], Some(&[0, 0, 0, 0, 2, 8, 3]), ok, 404),
+            (200, &[], Some(&[0, 0, 0, 0, 0]), ok, 503),
+            (200, &[("grpc-status", "12")], None, &[], 501),
+            (200, &[("grpc-status", "14")], None, &[], 503),
+            (200, &[], None, &[], 502),
+            (404, &[], None, &[], 404),
+        ];
+        for (status, fields, body, trailers, expected) in cases {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = tokio::spawn(async move {
+                let (tcp, _) = listener.accept().await.unwrap();
+                node(tcp, status, fields, body, trailers).await;
+            });
+            let mut stream = tollhouse_net::connect::connect(address).await.unwrap();
+            let outcome = check(&mut stream, "a.example", "").await.unwrap();
+            assert_eq!(outcome, ProbeOutcome::Answered(expected));
+            server.abort();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_node_of_http_1_is_a_failure() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            tcp.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+            let _ = tcp.read(&mut [0; READ_BYTES]).await;
+        });
+        let mut stream = tollhouse_net::connect::connect(address).await.unwrap();
+        assert!(check(&mut stream, "a.example", "").await.is_err());
+        server.abort();
+    }
+}

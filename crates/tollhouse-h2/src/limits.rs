@@ -67,7 +67,7 @@ pub struct Limits {
     pub continuation_frames: u32,
     /// Resets: those that the peer sends, and those that its faults make us send.
     pub resets: Rate,
-    /// PINGs, each of which asks for an answer (CVE-2019-9512).
+    /// PINGs, each of which asks for an answer (CVE-2019-9512), beside one for each piece of DATA sent.
     pub pings: Rate,
     /// SETTINGS, each of which asks for an answer (CVE-2019-9515).
     pub settings: Rate,

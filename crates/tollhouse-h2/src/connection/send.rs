@@ -187,6 +187,8 @@ impl Connection {
         }
         // What was carried pays for the updates that it will bring.
         self.buckets.window_updates.refund(allowed as u64 / 1024);
+        // Peers measure the path with a PING for what they receive, gRPC's own among them.
+        self.buckets.pings.refund(u64::from(allowed > 0));
         if is_all {
             stream.waiting_since_ms = None;
             if std::mem::take(&mut stream.waiting) == Waiting::Ready {

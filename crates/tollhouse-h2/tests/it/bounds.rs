@@ -118,6 +118,23 @@ fn time_gives_back_what_a_flood_took() {
     assert_eq!(subject.error, None);
 }
 
+/// grpc-go asks by a PING how far the path is for each piece of DATA that it gets.
+#[test]
+fn a_ping_for_each_piece_of_data_is_no_flood() {
+    let mut subject = Subject::server(Limits::default());
+    subject.feed(&Script::client().settings_ack().post(1, &[]), usize::MAX);
+    let stream = subject.streams[0];
+    subject.connection.respond(stream, 200, [], false).expect("an open stream");
+    let ping = Script::default().frame(kind::PING, 0, 0, &[0; 8]).window_update(1, 1);
+    let ping = ping.window_update(0, 1);
+    for _ in 0..5000 {
+        assert_eq!(subject.connection.send_data(stream, b"x", false), Ok(1));
+        subject.feed(&ping, usize::MAX);
+        subject.take_output();
+    }
+    assert_eq!(subject.error, None);
+}
+
 #[test]
 fn empty_data_ends_at_its_bound_and_honest_data_does_not() {
     let mut subject = Subject::server(Limits::default());

@@ -1,6 +1,6 @@
 //! What a connection of HTTP/2 may do and hold here: the codec's bounds with the gateway's own put in.
 
-use tollhouse_h2::{FaultScope, Limits};
+use tollhouse_h2::{FaultScope, Limits, Rate};
 use tollhouse_http::HeadLimits;
 
 use crate::settings;
@@ -21,7 +21,12 @@ pub(super) fn for_clients(limits: &settings::Limits) -> Limits {
 
 /// Bounds of a connection to a node.
 pub(super) fn for_nodes() -> Limits {
-    Limits { faults: FaultScope::Stream, ..for_heads(&settings::RESPONSE_HEAD) }
+    Limits {
+        faults: FaultScope::Stream,
+        // Each ends a stream that was opened for a client: a node may end all of them.
+        resets: Rate { burst: u32::MAX, per_second: u32::MAX },
+        ..for_heads(&settings::RESPONSE_HEAD)
+    }
 }
 
 /// The codec's own bounds where heads are bounded like that: counted with 32 bytes a field here, and

@@ -17,6 +17,7 @@ use std::time::Duration;
 use tollhouse_http::element::FieldValue;
 use tollhouse_http::{RequestHead, Version};
 use tollhouse_net::Stream;
+use tollhouse_net::server_tls::ServerTls;
 use tollhouse_stdx::wheel::Timer;
 use tollhouse_telemetry::ErrorCode;
 
@@ -107,6 +108,12 @@ impl Client {
     #[inline]
     pub fn is_encrypted(&self) -> bool {
         self.link.stream.is_encrypted()
+    }
+
+    /// Whether HTTP/2 is what both ends have agreed upon when the connection was opened.
+    pub fn has_agreed_http2(&self) -> bool {
+        let tls = self.link.stream.server_tls();
+        tls.and_then(ServerTls::application_protocol) == Some(b"h2")
     }
 
     /// The protocol as logs and variables name it, for a head of `version`.

@@ -21,6 +21,13 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) {
             client.link.stream.try_say_end();
             break;
         }
+        // Whatever else comes instead is none of HTTP/1.1's to answer.
+        if client.requests == 0 && client.has_agreed_http2() {
+            if Box::pin(server::connection(worker, client)).await == After::Linger {
+                Box::pin(client.linger(worker)).await;
+            }
+            break;
+        }
         let mut state = worker.take_state();
         // What a request needs to be served lives in the core's memory and not in the connection's
         // task: an idle connection would hold 2 KB for it.

@@ -21,6 +21,7 @@ mod fails_closed;
 mod framing;
 mod headers;
 mod health;
+mod http2;
 mod lifecycle;
 mod live;
 mod metrics_apisix;

@@ -144,6 +144,8 @@ pub struct Listen {
     pub http: Vec<SocketAddr>,
     /// Data plane, plain, for proxies that send PROXY headers.
     pub http_proxied: Vec<SocketAddr>,
+    /// Data plane, TLS, for proxies that send PROXY headers.
+    pub https_proxied: Vec<SocketAddr>,
     /// Data plane, TLS.
     pub https: Vec<SocketAddr>,
     /// Connections below HTTP, and datagrams.
@@ -170,6 +172,7 @@ impl Default for Listen {
             // Open before there is a certificate: one that is written later serves at once.
             https: vec![SocketAddr::from(([0, 0, 0, 0], 9443))],
             http_proxied: Vec::new(),
+            https_proxied: Vec::new(),
             stream: Vec::new(),
             admin: this_host(9180),
             control: this_host(9090),

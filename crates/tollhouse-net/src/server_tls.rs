@@ -207,6 +207,15 @@ impl HostTerms {
         Ok(Self(Arc::new(config)))
     }
 
+    /// The same for listeners on which anything may be spoken: whatever a client offers by ALPN
+    /// (RFC 7301), nothing is agreed on. Costs a copy of the terms, small beside a handshake.
+    #[must_use]
+    pub fn without_protocols(&self) -> Self {
+        let mut config = ServerConfig::clone(&self.0);
+        config.alpn_protocols.clear();
+        Self(Arc::new(config))
+    }
+
     /// For listeners that bring their own streams.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.0

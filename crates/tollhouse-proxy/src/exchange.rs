@@ -21,7 +21,7 @@ use crate::worker::Worker;
 pub(crate) mod held_body;
 pub(crate) mod record;
 pub(crate) mod state;
-mod tls_variables;
+pub(crate) mod tls_variables;
 mod variables;
 
 pub(crate) struct Exchange<'e> {

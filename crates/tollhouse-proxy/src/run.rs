@@ -1,6 +1,6 @@
 //! How a core runs: its listeners, its housekeeping, and how it drains.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use tokio::net::TcpStream;
@@ -16,7 +16,7 @@ mod housekeeping;
 /// What a core listens on.
 struct Sockets {
     http: Vec<WorkerListener>,
-    proxied: Vec<TcpListener>,
+    proxied: Vec<WorkerListener>,
     streams: Vec<StreamListener>,
 }
 
@@ -61,8 +61,13 @@ impl Worker {
             };
             accept(socket, start)?;
         }
-        for listener in sockets.proxied {
-            accept(listener, Box::new(accept::start_proxied))?;
+        for WorkerListener { socket, transport } in sockets.proxied {
+            accept(
+                socket,
+                Box::new(move |worker, stream, peer| {
+                    accept::start_proxied(worker, stream, peer, transport);
+                }),
+            )?;
         }
         let mut readers = Vec::new();
         for (number, listener) in sockets.streams.into_iter().enumerate() {

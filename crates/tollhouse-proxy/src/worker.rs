@@ -65,7 +65,7 @@ pub struct WorkerParts {
     /// What it listens on.
     pub listeners: Vec<WorkerListener>,
     /// The same for connections that begin with a PROXY header.
-    pub proxied_listeners: Vec<TcpListener>,
+    pub proxied_listeners: Vec<WorkerListener>,
     /// What it listens on for stream routes.
     pub stream_listeners: Vec<StreamListener>,
     /// Serving or draining.

@@ -202,6 +202,9 @@ codes! {
     ClientHelloInvalid = "client_hello_invalid", 400, Downstream,
         "The listener passes TLS through by name, and the connection does not begin with a TLS hello, or not in time.",
         "Use another listener for what is not TLS.";
+    TlsHandshakeFailed = "tls_handshake_failed", 400, Downstream,
+        "The listener of stream routes ends TLS, and the client's handshake came to nothing.",
+        "See the log line of the handshake, or `tollhouse_downstream_tls_handshakes_failed_total`, for the reason.";
     PluginRefused = "plugin_refused", 403, Gateway,
         "A plugin of the stream route refused the connection.",
         "Look at the plugins of the stream route.";

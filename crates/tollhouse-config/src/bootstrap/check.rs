@@ -64,6 +64,7 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
         ("listen.http", &listen.http),
         ("listen.https", &listen.https),
         ("listen.http_proxied", &listen.http_proxied),
+        ("listen.https_proxied", &listen.https_proxied),
         ("listen.stream", &stream),
         ("listen.admin", &listen.admin),
         ("listen.control", &listen.control),
@@ -75,10 +76,10 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
     check_lists(&lists, problems);
     // A port of TCP is another one than that of UDP.
     check_lists(&[("listen.stream", &datagrams)], problems);
-    let expects_header = listen.stream.iter().any(|it| it.proxy_protocol);
-    if (expects_header || !listen.http_proxied.is_empty())
-        && bootstrap.proxy_protocol.from.is_empty()
-    {
+    let expects_header = listen.stream.iter().any(|it| it.proxy_protocol)
+        || !listen.http_proxied.is_empty()
+        || !listen.https_proxied.is_empty();
+    if expects_header && bootstrap.proxy_protocol.from.is_empty() {
         let reason =
             "nobody may send a PROXY header, and listeners ask for one: they refuse everybody";
         let problem = Problem::error("proxy_protocol.from", reason);

@@ -99,10 +99,12 @@ keys! {
         "Data plane, plain HTTP behind proxies that send a PROXY header (version 1 or 2) ahead of each \
          connection. The client is whom the header names: for routes, plugins, limits and the log. Peers \
          outside of `proxy_protocol.from` are refused.";
+    listen.https_proxied: OpenAddresses, "The same over TLS, which begins behind the header.";
     listen.stream: StreamListeners,
         "Connections below HTTP, and datagrams, for stream routes: a list of tables with `address`; \
-         `protocol`, which is `tcp` unless it is `udp`; `tls`, which is `false`, or `passthrough` to \
-         choose the route by the name that the client's TLS hello asks for; `proxy_protocol`, whether \
+         `protocol`, which is `tcp` unless it is `udp`; `tls`, which is `false`, `true` to \
+         end TLS with the certificates of the `ssls` objects, or `passthrough` to choose the route by the name \
+         that the client's TLS hello asks for and send the bytes on as they are; `proxy_protocol`, whether \
          connections begin with a PROXY header; `proxy_protocol_to_upstream`, which is `false`, `v1` or \
          `v2`: whether nodes get one.";
     proxy_protocol.from: Networks,

@@ -38,6 +38,8 @@ pub enum StreamTls {
     Off,
     /// The name in the hello chooses the route; the bytes pass.
     PassThrough,
+    /// It ends here, with the certificates of the ssl objects.
+    Terminated,
 }
 
 /// Whether nodes get a PROXY header.
@@ -85,6 +87,7 @@ impl Shape for StreamListeners {
                 "tls": match listener.tls {
                     StreamTls::Off => Value::Bool(false),
                     StreamTls::PassThrough => "passthrough".into(),
+                    StreamTls::Terminated => Value::Bool(true),
                 },
                 "proxy_protocol": listener.proxy_protocol,
                 "proxy_protocol_to_upstream": match listener.to_upstream {
@@ -141,11 +144,10 @@ fn read_one(value: &Value) -> Read<StreamListen> {
         tls: match word("tls").as_str() {
             "" | "false" => StreamTls::Off,
             "passthrough" => StreamTls::PassThrough,
-            "true" => {
-                let hint = "use passthrough, and let nodes end TLS";
-                return refuse("TLS is not ended on stream listeners yet", hint);
+            "true" => StreamTls::Terminated,
+            other => {
+                return refuse(format!("unknown tls {other}"), "use true, false or passthrough");
             }
-            other => return refuse(format!("unknown tls {other}"), "use false or passthrough"),
         },
         proxy_protocol: match word("proxy_protocol").as_str() {
             "" | "false" => false,
@@ -203,6 +205,7 @@ mod tests {
                 "tcp 0.0.0.0:1 V2",
             ),
             (json!([{"address": 1, "proxy_protocol_to_upstream": true}]), "tcp 0.0.0.0:1 V1"),
+            (json!([{"address": 1, "tls": true}]), "tcp 0.0.0.0:1 Terminated"),
         ];
         let say = |listeners: &Vec<StreamListen>| {
             let one = |listener: &StreamListen| {
@@ -210,8 +213,8 @@ mod tests {
                     StreamProtocol::Tcp => format!("tcp {}", listener.address),
                     StreamProtocol::Udp => format!("udp {}", listener.address),
                 };
-                if listener.tls == StreamTls::PassThrough {
-                    text.push_str(" PassThrough");
+                if listener.tls != StreamTls::Off {
+                    text.push_str(&format!(" {:?}", listener.tls));
                 }
                 if listener.proxy_protocol {
                     text.push_str(" header");
@@ -241,7 +244,6 @@ mod tests {
             (json!([{"adress": 1}]), "unknown field \"adress\""),
             (json!([{"address": "x"}]), "no listen address"),
             (json!([{"address": 1, "protocol": "sctp"}]), "unknown protocol"),
-            (json!([{"address": 1, "tls": true}]), "not ended"),
             (json!([{"address": 1, "tls": "x"}]), "unknown tls"),
             (json!([{"address": 1, "protocol": "udp", "tls": "passthrough"}]), "no TLS"),
             (json!([{"address": 1, "protocol": "udp", "proxy_protocol": true}]), "not read"),

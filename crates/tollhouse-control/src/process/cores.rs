@@ -79,7 +79,7 @@ impl Cores {
                 settings: Arc::clone(&parts.settings),
                 snapshots: Arc::clone(&parts.snapshots),
                 listeners: share.http,
-                proxied_listeners: share.http_proxied,
+                proxied_listeners: share.proxied,
                 stream_listeners: share.streams,
                 phase: receiver.clone(),
                 metrics: Arc::clone(&parts.metrics),

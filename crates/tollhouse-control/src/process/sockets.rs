@@ -1,6 +1,6 @@
 //! The sockets of the data plane: bound, or taken over from a predecessor, and dealt out to the cores.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use tollhouse_config::Bootstrap;
@@ -16,7 +16,7 @@ use super::cores::Entrance;
 #[derive(Debug)]
 pub struct Sockets {
     http: Vec<Entrance>,
-    http_proxied: Vec<Listeners>,
+    proxied: Vec<Entrance>,
     streams: Vec<(StreamOptions, StreamSockets)>,
 }
 
@@ -31,8 +31,8 @@ enum StreamSockets {
 pub struct CoreSockets {
     /// HTTP, plain and over TLS.
     pub http: Vec<WorkerListener>,
-    /// Plain HTTP with PROXY headers.
-    pub http_proxied: Vec<TcpListener>,
+    /// The same behind PROXY headers.
+    pub proxied: Vec<WorkerListener>,
     /// Stream routes.
     pub streams: Vec<StreamListener>,
 }
@@ -50,16 +50,8 @@ impl Sockets {
         let mut source = Source { workers, inheritance };
         let listen = &bootstrap.listen;
         let mut streams = Vec::new();
-        let plain = listen.http.iter().map(|address| (*address, Transport::Plain));
-        let tls = listen.https.iter().map(|address| (*address, Transport::Tls));
-        let http: anyhow::Result<Vec<Entrance>> = plain
-            .chain(tls)
-            .map(|(address, transport)| {
-                Ok(Entrance { listeners: source.listeners(address)?, transport })
-            })
-            .collect();
-        let http = http?;
-        let http_proxied = source.all(&listen.http_proxied)?;
+        let http = source.entrances(&listen.http, &listen.https)?;
+        let proxied = source.entrances(&listen.http_proxied, &listen.https_proxied)?;
         for listener in &listen.stream {
             let sockets = match listener.protocol {
                 StreamProtocol::Tcp => StreamSockets::Tcp(source.listeners(listener.address)?),
@@ -67,14 +59,13 @@ impl Sockets {
             };
             streams.push((options(listener), sockets));
         }
-        Ok(Self { http, http_proxied, streams })
+        Ok(Self { http, proxied, streams })
     }
 
     /// Where HTTP is served.
     pub fn http_addresses(&self) -> Vec<(SocketAddr, Transport)> {
-        let http = self.http.iter().map(|entrance| (entrance.address(), entrance.transport));
-        let proxied = self.http_proxied.iter().map(|it| (it.address, Transport::Plain));
-        http.chain(proxied).collect()
+        let all = self.http.iter().chain(&self.proxied);
+        all.map(|entrance| (entrance.address(), entrance.transport)).collect()
     }
 
     /// Where stream routes are served, with `tcp` or `udp`.
@@ -88,8 +79,8 @@ impl Sockets {
 
     /// All of them.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let http = self.http.iter().map(|entrance| &entrance.listeners);
-        let http = http.chain(&self.http_proxied).flat_map(|it| &it.sockets).map(AsFd::as_fd);
+        let http = self.http.iter().chain(&self.proxied).map(|entrance| &entrance.listeners);
+        let http = http.flat_map(|it| &it.sockets).map(AsFd::as_fd);
         let streams = self.streams.iter().flat_map(|(_, sockets)| {
             let all: Vec<BorrowedFd<'_>> = match sockets {
                 StreamSockets::Tcp(listeners) => {
@@ -110,9 +101,10 @@ impl Sockets {
                 shares[index % workers].http.push(WorkerListener { socket, transport });
             }
         }
-        let proxied = self.http_proxied.into_iter();
-        for (index, socket) in proxied.flat_map(|it| it.sockets.into_iter().enumerate()) {
-            shares[index % workers].http_proxied.push(socket);
+        for Entrance { listeners, transport } in self.proxied {
+            for (index, socket) in listeners.sockets.into_iter().enumerate() {
+                shares[index % workers].proxied.push(WorkerListener { socket, transport });
+            }
         }
         for (options, sockets) in self.streams {
             let sockets: Vec<StreamSocket> = match sockets {
@@ -130,7 +122,7 @@ impl Sockets {
 /// HTTP alone.
 impl From<Vec<Entrance>> for Sockets {
     fn from(http: Vec<Entrance>) -> Self {
-        Self { http, http_proxied: Vec::new(), streams: Vec::new() }
+        Self { http, proxied: Vec::new(), streams: Vec::new() }
     }
 }
 
@@ -141,8 +133,19 @@ struct Source<'i> {
 }
 
 impl Source<'_> {
-    fn all(&mut self, addresses: &[SocketAddr]) -> anyhow::Result<Vec<Listeners>> {
-        addresses.iter().map(|address| self.listeners(*address)).collect()
+    fn entrances(
+        &mut self,
+        plain: &[SocketAddr],
+        tls: &[SocketAddr],
+    ) -> anyhow::Result<Vec<Entrance>> {
+        let plain = plain.iter().map(|address| (*address, Transport::Plain));
+        let tls = tls.iter().map(|address| (*address, Transport::Tls));
+        plain
+            .chain(tls)
+            .map(|(address, transport)| {
+                Ok(Entrance { listeners: self.listeners(address)?, transport })
+            })
+            .collect()
     }
 
     fn listeners(&mut self, address: SocketAddr) -> anyhow::Result<Listeners> {
@@ -168,6 +171,7 @@ fn options(listener: &StreamListen) -> StreamOptions {
         tls: match listener.tls {
             StreamTls::Off => l4::StreamTls::Off,
             StreamTls::PassThrough => l4::StreamTls::PassThrough,
+            StreamTls::Terminated => l4::StreamTls::Terminated,
         },
         header_in: if listener.proxy_protocol { HeaderIn::Required } else { HeaderIn::Absent },
         header_out: match listener.to_upstream {

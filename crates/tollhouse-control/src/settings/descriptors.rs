@@ -68,7 +68,8 @@ impl Descriptors {
         let listen = &bootstrap.listen;
         let grpc = registry_threads * listen.registry_grpc.len();
         // Each listening socket has a second handle, kept for a successor.
-        let http = listen.http.len() + listen.http_proxied.len() + listen.https.len();
+        let proxied = listen.http_proxied.len() + listen.https_proxied.len();
+        let http = listen.http.len() + listen.https.len() + proxied;
         let data_plane = http + listen.stream.len();
         let sockets = 2 * workers * data_plane + grpc + listen.registry_http.len();
         // A pipe has two ends.

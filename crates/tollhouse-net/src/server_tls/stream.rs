@@ -45,8 +45,9 @@ thread_local! {
 pub struct ServerTls {
     tcp: TcpStream,
     session: Session,
-    /// Ciphertext that was read and that the session takes once its plaintext has been fetched; empty
-    /// but for fast senders.
+    /// What was read and has not been given to the session: before its first message all of it, later
+    /// ciphertext whose turn comes once the plaintext before it has been fetched; empty but for fast
+    /// senders.
     waiting: Vec<u8>,
     has_said_end: bool,
 }
@@ -106,6 +107,11 @@ impl ServerTls {
         Self { tcp, session, waiting: Vec::new(), has_said_end: false }
     }
 
+    /// The same where something of what the client says has been read already.
+    pub fn behind(tcp: TcpStream, received: Vec<u8>) -> Self {
+        Self { waiting: received, ..Self::new(tcp) }
+    }
+
     /// Goes on with the handshake. `choose` is asked once, for the terms of the host that the client
     /// means; without any it is refused with the alert `unrecognized_name`. The client's first
     /// message may be `hello_bytes_max` long, with everything that came along.
@@ -153,10 +159,16 @@ impl ServerTls {
     ) -> Poll<Result<Accepted, HandshakeError>> {
         READ_ROOM.with_borrow_mut(|room| {
             loop {
+                let received_before = std::mem::take(&mut self.waiting);
                 let mut read = ReadBuf::new(room);
-                ready!(Pin::new(&mut self.tcp).poll_read(context, &mut read))
-                    .map_err(|error| HandshakeError::gone(&error))?;
-                let mut bytes = read.filled();
+                if received_before.is_empty() {
+                    ready!(Pin::new(&mut self.tcp).poll_read(context, &mut read))
+                        .map_err(|error| HandshakeError::gone(&error))?;
+                }
+                let mut bytes = match received_before.as_slice() {
+                    [] => read.filled(),
+                    before => before,
+                };
                 let Session::Hello { acceptor, received } = &mut self.session else {
                     let error = HandshakeError::new(HandshakeFailure::Broken, "out of turn");
                     return Poll::Ready(Err(error));

@@ -1,26 +1,44 @@
 //! The handshake of a client's TLS: bounded in number, in time and in what the client may say
 //! before anything is known of it.
 
+use std::cell::OnceCell;
 use std::future::poll_fn;
-use std::rc::Rc;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Poll;
 
+use rustls_pki_types::CertificateDer;
+use tollhouse_model::certificate::ShownCertificate;
 use tollhouse_net::server_tls::stream::HandshakeError;
-use tollhouse_net::server_tls::{ClientVerifier, Hello, HostTerms};
+use tollhouse_net::server_tls::{ClientVerifier, Hello, HostTerms, ServerTls};
 use tollhouse_telemetry::{ConnectionRefusal, HandshakeFailure};
 
-use super::client::Client;
+use super::carrier::Carrier;
 use crate::snapshot::certificates::{Certificates, TlsHost};
 use crate::worker::Worker;
 
-/// What is known of a client that has ended its handshake.
+/// What is known of a client that has ended its handshake. Streams of HTTP/2 share that of their
+/// connection, whose session none of them reaches.
 #[derive(Debug)]
 pub struct TlsPeer {
-    /// The name that decided, lower-cased.
+    /// The name that decided, lower-cased; empty where none was asked for, and none stands for that.
     pub name: Box<str>,
+    /// Whether the client has asked for it.
+    pub is_named: bool,
+    /// The version, as `TLSv1.3`.
+    pub protocol: &'static str,
+    /// The cipher suite, by OpenSSL's name for it.
+    pub cipher: &'static str,
+    /// What was agreed on by ALPN; empty is nothing.
+    pub application_protocol: &'static str,
+    /// Whether it came back with a ticket.
+    pub is_resumed: bool,
+    /// What it has shown, its own certificate first.
+    pub certificates: Box<[CertificateDer<'static>]>,
     /// What its certificate was checked by, and what came of that; nothing where none was asked for.
     pub checked: Option<Checked>,
+    /// Subject and serial number of its certificate, taken out of it when the log first asks.
+    subject_and_serial: OnceCell<(String, String)>,
 }
 
 /// What became of a client's certificate.
@@ -32,28 +50,89 @@ pub struct Checked {
     pub verdict: Result<(), HandshakeFailure>,
 }
 
-impl Checked {
-    fn new(host: &TlsHost, client: &Client) -> Option<Self> {
-        let terms = host.clients.as_ref()?;
-        let by = Arc::clone(&terms.verifier);
-        let shown = client.link.stream.server_tls()?.client_certificates();
-        Some(Self { verdict: by.verify(shown), by })
+impl TlsPeer {
+    fn new(name: Box<str>, host: &TlsHost, tls: &ServerTls) -> Self {
+        let certificates: Box<[_]> = tls.client_certificates().into();
+        let checked = host.clients.as_ref().map(|terms| {
+            let by = Arc::clone(&terms.verifier);
+            Checked { verdict: by.verify(&certificates), by }
+        });
+        Self {
+            name,
+            is_named: tls.server_name().is_some(),
+            protocol: tls.protocol().unwrap_or_default(),
+            cipher: tls.cipher().unwrap_or_default(),
+            application_protocol: match tls.application_protocol() {
+                Some(b"h2") => "h2",
+                Some(b"http/1.1") => "http/1.1",
+                _ => "",
+            },
+            is_resumed: tls.is_resumed(),
+            certificates,
+            checked,
+            subject_and_serial: OnceCell::new(),
+        }
+    }
+
+    /// The name that the client has asked for; empty is none.
+    pub fn server_name(&self) -> &str {
+        if self.is_named { &self.name } else { "" }
+    }
+
+    /// Whose certificate the client has shown, and its number; empty without one.
+    pub fn subject_and_serial(&self) -> (&str, &str) {
+        let Some(certificate) = self.certificates.first() else { return ("", "") };
+        let (subject, serial) = self.subject_and_serial.get_or_init(|| {
+            let shown = ShownCertificate::parse(certificate);
+            shown.map(|shown| (shown.subject(), shown.serial())).unwrap_or_default()
+        });
+        (subject, serial)
+    }
+
+    /// What became of the client's certificate, in nginx's words: `NONE` without one, `SUCCESS`, or
+    /// `FAILED:` with the reason.
+    pub fn verdict(&self) -> &'static str {
+        let Some(checked) = &self.checked else { return "NONE" };
+        match checked.verdict {
+            Ok(()) => "SUCCESS",
+            Err(HandshakeFailure::ClientCertificateMissing) => "NONE",
+            Err(HandshakeFailure::ClientCertificateExpired) => "FAILED:certificate has expired",
+            Err(HandshakeFailure::ClientCertificateUntrusted) => {
+                "FAILED:unable to get local issuer certificate"
+            }
+            Err(HandshakeFailure::ClientCertificateTooDeep) => "FAILED:certificate chain too long",
+            Err(_) => "FAILED:certificate rejected",
+        }
     }
 }
 
 /// What came of a handshake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Shaken {
-    /// Requests may come.
-    Open,
+    /// What follows may come.
+    Open(TlsPeer),
     /// It came to nothing.
     Failed,
     /// The client speaks plain HTTP, it seems, and can be told.
     PlainHttp,
 }
 
-/// Goes through the handshake; the client's timer is its deadline.
-pub(crate) async fn run(worker: &Worker, client: &mut Client) -> Shaken {
+/// What follows behind a handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carries {
+    /// Requests of HTTP, whose versions are agreed on by ALPN.
+    Requests,
+    /// Whatever client and node speak.
+    Bytes,
+}
+
+/// Goes through the handshake that `client` begins on `stream`.
+pub(crate) async fn run(
+    worker: &Worker,
+    stream: &mut Carrier,
+    client: SocketAddr,
+    carries: Carries,
+) -> Shaken {
     let limits = &worker.settings.limits;
     worker.metrics.downstream_tls_handshakes_open.increment();
     let _under_way = UnderWay(worker);
@@ -62,13 +141,15 @@ pub(crate) async fn run(worker: &Worker, client: &mut Client) -> Shaken {
         fail(worker, client, &HandshakeError::new(HandshakeFailure::Limit, cause));
         return Shaken::Failed;
     }
-    worker.clock.refresh();
-    client.arm(worker, limits.handshake_time);
+    let timer = worker.wheel.timer();
+    let time_ms = u64::try_from(limits.handshake_time.as_millis()).unwrap_or(u64::MAX);
+    timer.arm(worker.clock.refresh().saturating_add(time_ms));
     let mut chosen = None;
     let outcome = poll_fn(|context| {
-        let late = client.is_late(worker);
-        let Some(tls) = client.link.stream.server_tls_mut() else { return Poll::Ready(Ok(())) };
-        let mut choose = |hello: &Hello<'_>| choose(worker, hello, &mut chosen);
+        timer.set_waker(context.waker());
+        let late = timer.expired(worker.clock.now_ms());
+        let Some(tls) = stream.server_tls_mut() else { return Poll::Ready(Ok(())) };
+        let mut choose = |hello: &Hello<'_>| choose(worker, hello, carries, &mut chosen);
         match tls.poll_handshake(context, limits.client_hello_bytes, &mut choose) {
             Poll::Pending if late => {
                 let cause = "limits.handshake_time is over";
@@ -78,24 +159,21 @@ pub(crate) async fn run(worker: &Worker, client: &mut Client) -> Shaken {
         }
     })
     .await;
-    match (outcome, chosen) {
-        (Ok(()), Some((name, host))) => {
+    match (outcome, chosen, stream.server_tls()) {
+        (Ok(()), Some((name, host)), Some(tls)) => {
             worker.metrics.downstream_tls_handshakes.increment();
-            if client.link.stream.server_tls().is_some_and(|tls| tls.is_resumed()) {
+            if tls.is_resumed() {
                 worker.metrics.downstream_tls_handshakes_resumed.increment();
             }
-            let checked = Checked::new(&host, client);
-            client.tls = Some(Rc::new(TlsPeer { name, checked }));
-            Shaken::Open
+            Shaken::Open(TlsPeer::new(name, &host, tls))
         }
-        (Ok(()), None) => Shaken::Failed,
-        (Err(error), _) if error.failure == HandshakeFailure::NoTls => {
+        (Ok(()), _, _) => Shaken::Failed,
+        (Err(error), _, _) => {
             fail(worker, client, &error);
-            Shaken::PlainHttp
-        }
-        (Err(error), _) => {
-            fail(worker, client, &error);
-            Shaken::Failed
+            match error.failure {
+                HandshakeFailure::NoTls => Shaken::PlainHttp,
+                _ => Shaken::Failed,
+            }
         }
     }
 }
@@ -104,6 +182,7 @@ pub(crate) async fn run(worker: &Worker, client: &mut Client) -> Shaken {
 fn choose(
     worker: &Worker,
     hello: &Hello<'_>,
+    carries: Carries,
     chosen: &mut Option<(Box<str>, Arc<TlsHost>)>,
 ) -> Option<HostTerms> {
     // Nothing is chosen then: the connection is closed behind the handshake.
@@ -114,7 +193,10 @@ fn choose(
     let fallback = worker.settings.tls.fallback_sni.as_deref();
     let (name, host) = find(&snapshot.certificates, hello.server_name, fallback)?;
     *chosen = Some((name.into(), Arc::clone(host)));
-    Some(host.terms.clone())
+    Some(match carries {
+        Carries::Requests => host.terms.clone(),
+        Carries::Bytes => host.terms.without_protocols(),
+    })
 }
 
 /// The host for the name that a client asks for, or else for the one that stands for its absence.
@@ -130,10 +212,10 @@ fn find<'c, 'n>(
 }
 
 #[cold]
-fn fail(worker: &Worker, client: &Client, error: &HandshakeError) {
+fn fail(worker: &Worker, client: SocketAddr, error: &HandshakeError) {
     worker.metrics.downstream_tls_handshakes_failed.increment(error.failure);
     worker.metrics.downstream_connections_refused.increment(ConnectionRefusal::TlsHandshake);
-    worker.failures.report_handshake(client.peer.address, error);
+    worker.failures.report_handshake(client, error);
 }
 
 /// Counts a handshake as under way until it is dropped, however it ends.

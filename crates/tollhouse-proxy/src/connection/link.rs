@@ -4,6 +4,9 @@
 use std::io;
 use std::task::{Context, Poll};
 
+use tollhouse_net::Stream;
+use tollhouse_net::server_tls::ServerTls;
+
 use super::buffer::{Buffer, BufferPool};
 use super::carrier::Carrier;
 
@@ -18,6 +21,20 @@ pub struct Link {
 impl Link {
     pub fn new(stream: impl Into<Carrier>) -> Self {
         Self { stream: stream.into(), buffer: Buffer::absent() }
+    }
+
+    /// The same connection where the client is to open TLS next, of which what has been read is the
+    /// beginning.
+    pub fn expecting_tls(mut self, buffers: &BufferPool) -> Self {
+        let received = self.buffer.filled().to_vec();
+        self.release_buffer(buffers);
+        match self.stream {
+            Carrier::Socket(Stream::Plain(tcp)) => {
+                Self::new(Stream::ServerTls(Box::new(ServerTls::behind(tcp, received))))
+            }
+            // Nothing else is accepted from clients.
+            stream => Self::new(stream),
+        }
     }
 
     /// Reads once behind what the buffer holds, taking a buffer from the pool when there is none.

@@ -1,51 +1,31 @@
 //! The variables of a TLS connection and of the certificate that the client has shown, under the names
 //! that nginx gives them, without `ssl_`.
 //!
-//! A certificate is taken apart when somebody asks; a connection that nobody asks about holds no more
-//! of it than the session does.
+//! A certificate is taken apart when somebody asks.
 
 use std::borrow::Cow;
 
 use tollhouse_model::certificate::ShownCertificate;
-use tollhouse_net::server_tls::ServerTls;
-use tollhouse_telemetry::HandshakeFailure;
 
-use crate::connection::client::Client;
+use crate::connection::handshake::TlsPeer;
 
 type Value<'a> = Option<Cow<'a, [u8]>>;
 
-/// The value of `ssl_<name>`; nothing on a plain connection.
-pub(super) fn named<'c>(client: &'c Client, name: &str) -> Value<'c> {
-    let tls = client.link.stream.server_tls()?;
+/// The value of `ssl_<name>` on a connection over TLS.
+pub(crate) fn named<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
     match name {
-        "protocol" => text(tls.protocol()?),
-        "cipher" => text(tls.cipher()?),
-        "server_name" => text(tls.server_name()?),
-        "alpn_protocol" => tls.application_protocol().map(Cow::Borrowed),
-        "session_reused" => text(if tls.is_resumed() { "r" } else { "." }),
-        "client_verify" => text(verdict(client)),
-        _ => of_certificate(tls, name.strip_prefix("client_")?),
+        "protocol" => text(peer.protocol),
+        "cipher" => text(peer.cipher),
+        "server_name" => text(peer.server_name()),
+        "alpn_protocol" => text(peer.application_protocol),
+        "session_reused" => text(if peer.is_resumed { "r" } else { "." }),
+        "client_verify" => text(peer.verdict()),
+        _ => of_certificate(peer, name.strip_prefix("client_")?),
     }
 }
 
-/// `NONE` without a certificate, `SUCCESS`, or `FAILED:` with the reason.
-fn verdict(client: &Client) -> &'static str {
-    let checked = client.tls.as_ref().and_then(|peer| peer.checked.as_ref());
-    let Some(checked) = checked else { return "NONE" };
-    match checked.verdict {
-        Ok(()) => "SUCCESS",
-        Err(HandshakeFailure::ClientCertificateMissing) => "NONE",
-        Err(HandshakeFailure::ClientCertificateExpired) => "FAILED:certificate has expired",
-        Err(HandshakeFailure::ClientCertificateUntrusted) => {
-            "FAILED:unable to get local issuer certificate"
-        }
-        Err(HandshakeFailure::ClientCertificateTooDeep) => "FAILED:certificate chain too long",
-        Err(_) => "FAILED:certificate rejected",
-    }
-}
-
-fn of_certificate<'a>(tls: &ServerTls, name: &str) -> Value<'a> {
-    let shown = ShownCertificate::parse(tls.client_certificates().first()?)?;
+fn of_certificate<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
+    let shown = ShownCertificate::parse(peer.certificates.first()?)?;
     let value = match name {
         "s_dn" => shown.subject(),
         "i_dn" => shown.issuer(),
@@ -77,5 +57,5 @@ fn escaped(text: &str) -> String {
 }
 
 fn text<'a>(value: &'a str) -> Value<'a> {
-    Some(Cow::Borrowed(value.as_bytes()))
+    (!value.is_empty()).then_some(Cow::Borrowed(value.as_bytes()))
 }

@@ -139,7 +139,7 @@ impl Exchange<'_> {
     fn named_by_tls(&self, name: &str) -> Value<'_> {
         match name {
             "https" => Some(Cow::Borrowed(if self.client.is_encrypted() { b"on" } else { b"" })),
-            _ => tls_variables::named(self.client, name.strip_prefix("ssl_")?),
+            _ => tls_variables::named(self.client.tls.as_deref()?, name.strip_prefix("ssl_")?),
         }
     }
 

@@ -13,6 +13,7 @@ use tollhouse_stdx::Timer;
 use tollhouse_telemetry::ErrorCode;
 
 use super::table::{Arrival, StreamEntry};
+use crate::connection::handshake::TlsPeer;
 use crate::connection::link::Link;
 use crate::worker::Worker;
 
@@ -78,6 +79,8 @@ pub(crate) struct Connection<'w> {
     pub first: FirstBytes,
     /// The name in the client's TLS hello.
     pub server_name: Option<String>,
+    /// What the handshake has found out, where TLS ends here.
+    pub tls: Option<TlsPeer>,
     /// The route, once it is known.
     pub entry: Option<Arc<StreamEntry>>,
     pub edits: RequestEdits,
@@ -100,6 +103,7 @@ impl<'w> Connection<'w> {
             ends,
             first,
             server_name: None,
+            tls: None,
             entry: None,
             edits: RequestEdits::default(),
             memory: Memory::default(),
@@ -144,6 +148,15 @@ impl<'w> Connection<'w> {
         .await;
         self.worker.clock.refresh();
         outcome
+    }
+
+    /// Takes the client's side out, where it is a connection.
+    pub(super) fn take_link(&mut self) -> Option<Link> {
+        let absent = FirstBytes::Datagram(Box::default());
+        match std::mem::replace(&mut self.first, absent) {
+            FirstBytes::Link(link) => Some(link),
+            FirstBytes::Datagram(_) => None,
+        }
     }
 
     /// What the client has sent and no node has got.

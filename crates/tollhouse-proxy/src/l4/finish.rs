@@ -5,6 +5,7 @@ use tollhouse_telemetry::access_log::{Attempt, Entry};
 
 use super::connection::Connection;
 use super::plugins::{self, Refusal};
+use crate::connection::handshake::TlsPeer;
 use crate::head::text::write_socket_address;
 
 /// Accounts for a connection that is over; `refusal` is what ended it, where that was not its ends.
@@ -23,6 +24,8 @@ fn write_line(connection: &Connection<'_>) {
     let worker = connection.worker;
     let Some(log) = &worker.log else { return };
     let record = &connection.record;
+    let tls = connection.tls.as_ref();
+    let (subject, serial) = tls.map(TlsPeer::subject_and_serial).unwrap_or_default();
     let (client, local) = (connection.client_address().to_string(), connection.ends.local);
     let local_address = local.ip().to_canonical().to_string();
     let route = connection.entry.as_ref().map(|entry| &entry.route);
@@ -50,6 +53,12 @@ fn write_line(connection: &Connection<'_>) {
         server_addr: &local_address,
         server_port: local.port(),
         protocol: connection.transport.name(),
+        ssl_protocol: tls.map_or("", |tls| tls.protocol),
+        ssl_cipher: tls.map_or("", |tls| tls.cipher),
+        ssl_session_reused: tls.map_or("", |tls| if tls.is_resumed { "r" } else { "." }),
+        ssl_client_verify: tls.map_or("", TlsPeer::verdict),
+        ssl_client_s_dn: subject,
+        ssl_client_serial: serial,
         ssl_server_name: connection.server_name.as_deref().unwrap_or_default(),
         request_length: record.bytes_received,
         bytes_sent: record.bytes_sent,

@@ -40,6 +40,8 @@ pub enum StreamTls {
     Off,
     /// The name in the client's hello chooses the route; the bytes pass as they are.
     PassThrough,
+    /// It ends here, with the certificate of the name; nodes get what was inside.
+    Terminated,
 }
 
 /// Whether connections begin with a PROXY header. Configured, never guessed from the bytes.

@@ -58,7 +58,7 @@ impl Exchange for Connection<'_> {
     }
 
     fn is_tls(&self) -> bool {
-        false
+        self.tls.is_some()
     }
 
     fn edits(&self) -> &RequestEdits {

@@ -5,11 +5,12 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use tollhouse_net::client_hello::{self, ClientHello, HELLO_BYTES_MAX};
-use tollhouse_telemetry::ErrorCode;
+use tollhouse_telemetry::{ErrorCode, HandshakeFailure};
 
 use super::connection::{Connection, FirstBytes};
 use super::listener::{HeaderIn, StreamTls};
 use super::proxy_header;
+use crate::connection::handshake::{self, Carries, Shaken};
 
 /// Reads the PROXY header, where the listener wants one.
 ///
@@ -31,12 +32,12 @@ pub(super) async fn read_header(
     Ok(())
 }
 
-/// Reads the name that a TLS client asks for, where the listener wants it. The hello stays where it
-/// is, to be sent on unchanged.
+/// Does what the listener does about TLS: reads the name that the client asks for, where the hello is to
+/// be sent on unchanged, or goes through the handshake.
 ///
 /// # Errors
-/// There is no hello, or not in time.
-pub(super) async fn read_hello(
+/// There is no hello, or not in time; or the handshake came to nothing.
+pub(super) async fn meet_tls(
     connection: &mut Connection<'_>,
     tls: StreamTls,
 ) -> Result<(), ErrorCode> {
@@ -48,7 +49,34 @@ pub(super) async fn read_hello(
             connection.server_name = hello.server_name;
             Ok(())
         }
+        StreamTls::Terminated => end_tls(connection).await,
     }
+}
+
+/// Goes through the client's handshake, with the certificate of the name that it asks for.
+///
+/// # Errors
+/// The handshake came to nothing, or the client has not shown the certificate that its host asks for.
+async fn end_tls(connection: &mut Connection<'_>) -> Result<(), ErrorCode> {
+    let worker = connection.worker;
+    let Some(plain) = connection.take_link() else { return Ok(()) };
+    let mut link = plain.expecting_tls(&worker.buffers);
+    let client = connection.ends.client;
+    let shaken = handshake::run(worker, &mut link.stream, client, Carries::Bytes);
+    let shaken = Box::pin(shaken).await;
+    connection.first = FirstBytes::Link(link);
+    let peer = match shaken {
+        Shaken::Open(peer) => peer,
+        Shaken::Failed | Shaken::PlainHttp => return Err(ErrorCode::TlsHandshakeFailed),
+    };
+    // No path could exempt what is no request: whoever is asked for a certificate must have shown one.
+    let verdict = peer.checked.as_ref().map_or(Ok(()), |checked| checked.verdict);
+    connection.server_name = (!peer.name.is_empty()).then(|| peer.name.to_string());
+    connection.tls = Some(peer);
+    verdict.map_err(|failure| match failure {
+        HandshakeFailure::ClientCertificateMissing => ErrorCode::ClientCertificateMissing,
+        _ => ErrorCode::ClientCertificateInvalid,
+    })
 }
 
 fn poll_hello(

@@ -82,7 +82,7 @@ async fn run(
     if options.header_in == HeaderIn::Required {
         entry.admit(Some(connection.ends.client.ip()))?;
     }
-    preamble::read_hello(connection, options.tls).await?;
+    preamble::meet_tls(connection, options.tls).await?;
     let worker = connection.worker;
     let snapshot = worker.snapshot.take();
     let route = snapshot.streams.find(&connection.arrival()).cloned();
@@ -109,10 +109,7 @@ async fn relay_all(
     options: StreamOptions,
 ) -> Result<(), ErrorCode> {
     let ends = connection.ends;
-    let absent = FirstBytes::Datagram(Box::default());
-    let FirstBytes::Link(mut client) = std::mem::replace(&mut connection.first, absent) else {
-        return Ok(());
-    };
+    let Some(mut client) = connection.take_link() else { return Ok(()) };
     if let Some(version) = options.header_out.for_stream() {
         let mut header = Vec::new();
         proxy_protocol::write(version, ends.client, ends.local, &mut header);

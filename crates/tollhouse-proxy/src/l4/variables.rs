@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use tollhouse_model::variable::{Lookup, Variable};
 
 use super::connection::Connection;
+use crate::exchange::tls_variables;
 use crate::head::text::write_socket_address;
 use crate::snapshot::Reference;
 
@@ -31,6 +32,9 @@ impl Connection<'_> {
             "protocol" => text(self.transport.name()),
             "server_name" | "ssl_preread_server_name" | "ssl_server_name" => {
                 text(self.server_name.clone()?)
+            }
+            _ if name.starts_with("ssl_") => {
+                tls_variables::named(self.tls.as_ref()?, name.strip_prefix("ssl_")?)
             }
             "status" => text(self.record.status.to_string()),
             "bytes_received" => text(self.record.bytes_received.to_string()),

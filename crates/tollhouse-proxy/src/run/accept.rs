@@ -15,7 +15,7 @@ use tollhouse_telemetry::{ConnectionRefusal, ErrorCode};
 
 use crate::answer::error;
 use crate::connection::client::Client;
-use crate::connection::handshake::{self, Shaken};
+use crate::connection::handshake::{self, Carries, Shaken};
 use crate::connection::link::Link;
 use crate::connection::serve;
 use crate::error::GatewayError;
@@ -98,17 +98,23 @@ fn start_over(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, transpor
     tokio::task::spawn_local(task);
 }
 
-/// Serves a connection that begins with a PROXY header, on behalf of whom that names.
-pub(super) fn start_proxied(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
+/// Serves a connection that begins with a PROXY header, on behalf of whom that names; `transport` is
+/// what follows behind the header.
+pub(super) fn start_proxied(
+    worker: &Rc<Worker>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    transport: Transport,
+) {
     let mut entry = Entry::begin(worker);
     // Nobody knows yet for whom an answer would be: one too many is closed.
     if let Err(code) = entry.admit(None) {
         return account::count_refusal(worker, code);
     }
-    tokio::task::spawn_local(proxied(entry, stream, peer));
+    tokio::task::spawn_local(proxied(entry, stream, peer, transport));
 }
 
-async fn proxied(mut entry: Entry, stream: TcpStream, peer: SocketAddr) {
+async fn proxied(mut entry: Entry, stream: TcpStream, peer: SocketAddr, transport: Transport) {
     entry.enter().await;
     let worker = Rc::clone(&entry.worker);
     let local = stream.local_addr().unwrap_or(peer);
@@ -122,9 +128,13 @@ async fn proxied(mut entry: Entry, stream: TcpStream, peer: SocketAddr) {
         }
     };
     let refusal = entry.admit(Some(ends.client.ip())).err();
-    if !entry.may_be_answered(refusal, Transport::Plain) {
+    if !entry.may_be_answered(refusal, transport) {
         return link.release_buffer(&worker.buffers);
     }
+    let link = match transport {
+        Transport::Plain => link,
+        Transport::Tls => link.expecting_tls(&worker.buffers),
+    };
     let client = Client::with_link(&worker, link, ends.client, ends.local);
     connection(entry, client, refusal).await;
 }
@@ -142,9 +152,13 @@ fn connection(
         let worker = Rc::clone(&entry.worker);
         let refusal = match refusal {
             None if client.link.stream.server_tls().is_some() => {
-                client.attach().await;
-                match Box::pin(handshake::run(&worker, &mut client)).await {
-                    Shaken::Open => None,
+                let (stream, from) = (&mut client.link.stream, client.peer.address);
+                let shaken = handshake::run(&worker, stream, from, Carries::Requests);
+                match Box::pin(shaken).await {
+                    Shaken::Open(peer) => {
+                        client.tls = Some(Rc::new(peer));
+                        None
+                    }
                     Shaken::Failed => return,
                     Shaken::PlainHttp => Some(ErrorCode::PlainHttpOnTls),
                 }

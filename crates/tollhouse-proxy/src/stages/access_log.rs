@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use tollhouse_http::Known;
 use tollhouse_telemetry::access_log::{Attempt, CoreLog, Entry};
 
+use crate::connection::handshake::TlsPeer;
 use crate::exchange::Exchange;
 use crate::exchange::record::Record;
 use crate::head::text::write_socket_address;
@@ -41,6 +42,8 @@ fn write(log: &CoreLog, cx: &Exchange<'_>) {
     let attempts = attempts(record, &texts, &ends);
     let common = common(cx);
     let sent_uri = cx.sent_uri();
+    let tls = cx.client.tls.as_deref();
+    let (subject, serial) = tls.map(TlsPeer::subject_and_serial).unwrap_or_default();
     log.write(&Entry {
         method: head.method.of_buffer(bytes),
         request_target: head.target.of_buffer(bytes),
@@ -64,6 +67,9 @@ fn write(log: &CoreLog, cx: &Exchange<'_>) {
         route_id: &record.route_id,
         service_id: &record.service_id,
         consumer_name: &state.plugins.consumer,
+        ssl_client_s_dn: subject,
+        ssl_client_serial: serial,
+        ssl_server_name: tls.map_or("", TlsPeer::server_name),
         ..common
     });
 }
@@ -83,6 +89,7 @@ pub(crate) fn write_refused(cx: &Exchange<'_>) {
 /// What is known whatever became of the request.
 fn common<'a>(cx: &Exchange<'_>) -> Entry<'a> {
     let (clock, peer, record) = (&cx.worker.clock, &cx.client.peer, &cx.state.record);
+    let tls = cx.client.tls.as_deref();
     Entry {
         unix_ms: clock.unix_ms(),
         request_time_ms: clock.now_ms().saturating_sub(record.started_ms),
@@ -92,6 +99,10 @@ fn common<'a>(cx: &Exchange<'_>) -> Entry<'a> {
         server_port: peer.local.port(),
         connection_requests: cx.client.requests,
         scheme: if cx.client.is_encrypted() { "https" } else { "http" },
+        ssl_protocol: tls.map_or("", |tls| tls.protocol),
+        ssl_cipher: tls.map_or("", |tls| tls.cipher),
+        ssl_session_reused: tls.map_or("", |tls| if tls.is_resumed { "r" } else { "." }),
+        ssl_client_verify: tls.map_or("", TlsPeer::verdict),
         bytes_sent: record.bytes_sent,
         body_bytes_sent: record.body_bytes_sent,
         ..Entry::default()

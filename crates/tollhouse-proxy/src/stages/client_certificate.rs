@@ -41,10 +41,6 @@ fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayE
     };
     let verdict = match Arc::ptr_eq(&checked.by, &terms.verifier) {
         true => checked.verdict,
-        // Not to be had from a stream that shares its connection: the client may open another.
-        false if cx.client.link.stream.server_tls().is_none() => {
-            return Err(ErrorCode::MisdirectedRequest.into());
-        }
         false => check_anew(cx, terms),
     };
     verdict.map_err(|failure| match failure {
@@ -57,8 +53,9 @@ fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayE
 #[cold]
 fn check_anew(cx: &mut Exchange<'_>, terms: &ClientTerms) -> Result<(), HandshakeFailure> {
     let by = Arc::clone(&terms.verifier);
-    let tls = cx.client.link.stream.server_tls();
-    let verdict = by.verify(tls.map_or(&[], |tls| tls.client_certificates()));
+    let shown = cx.client.tls.as_deref().map_or(&[][..], |peer| &peer.certificates);
+    let verdict = by.verify(shown);
+    // What other streams share stays as it is: each of their requests is checked for itself.
     if let Some(peer) = cx.client.tls.as_mut().and_then(Rc::get_mut) {
         peer.checked = Some(Checked { by, verdict });
     }

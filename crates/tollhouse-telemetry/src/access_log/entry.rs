@@ -37,6 +37,14 @@ pub struct Entry<'a> {
     pub ssl_cipher: &'a str,
     /// Name the client asked for in its TLS handshake.
     pub ssl_server_name: &'a str,
+    /// `r` where the client came back with a ticket, else `.`.
+    pub ssl_session_reused: &'a str,
+    /// What became of the client's certificate.
+    pub ssl_client_verify: &'a str,
+    /// Whose certificate the client has shown.
+    pub ssl_client_s_dn: &'a str,
+    /// The number of that certificate.
+    pub ssl_client_serial: &'a str,
     /// As sent.
     pub method: &'a [u8],
     /// Path and query as sent.

@@ -49,6 +49,10 @@ variables! {
     SslProtocol = "ssl_protocol", "Version of TLS.";
     SslCipher = "ssl_cipher", "Name of the cipher suite.";
     SslServerName = "ssl_server_name", "Name asked for in the TLS handshake.";
+    SslSessionReused = "ssl_session_reused", "`r` where the client came back with a session ticket, else `.`.";
+    SslClientVerify = "ssl_client_verify", "What became of the client's certificate: NONE, SUCCESS, or FAILED with the reason.";
+    SslClientSDn = "ssl_client_s_dn", "Subject of the client's certificate.";
+    SslClientSerial = "ssl_client_serial", "Serial number of the client's certificate.";
     Request = "request", "Method, target and version as sent.";
     RequestMethod = "request_method", "Method as sent.";
     RequestUri = "request_uri", "Path and query as sent, without the scheme and host of an absolute target.";
@@ -108,6 +112,10 @@ impl Variable {
             Self::SslProtocol => Own(entry.ssl_protocol),
             Self::SslCipher => Own(entry.ssl_cipher),
             Self::SslServerName => Text(entry.ssl_server_name.as_bytes()),
+            Self::SslSessionReused => Own(entry.ssl_session_reused),
+            Self::SslClientVerify => Own(entry.ssl_client_verify),
+            Self::SslClientSDn => Text(entry.ssl_client_s_dn.as_bytes()),
+            Self::SslClientSerial => Text(entry.ssl_client_serial.as_bytes()),
             Self::Request => Value::Request,
             Self::RequestMethod => Text(entry.method),
             Self::RequestUri => Text(origin_form(entry.request_target)),

@@ -48,6 +48,7 @@ mod retries;
 mod routing;
 mod shell;
 mod stream_routes;
+mod stream_tls;
 mod stream_udp;
 mod streaming;
 mod succession;

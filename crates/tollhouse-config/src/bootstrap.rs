@@ -406,6 +406,8 @@ pub struct Limits {
     pub header_count: usize,
     /// Longest request body, in bytes; `None` is without limit.
     pub body_bytes: Option<u64>,
+    /// Longest message of a call of gRPC.
+    pub grpc_message_bytes: Option<u64>,
     /// Bodies and answers held in memory by the process, in bytes; `None` is by the machine.
     pub buffered_bytes: Option<u64>,
     /// From the first byte of a request to the end of its head.
@@ -452,6 +454,7 @@ impl Default for Limits {
             header_bytes: 32 << 10,
             header_count: 100,
             body_bytes: None,
+            grpc_message_bytes: None,
             buffered_bytes: None,
             header_read_time: minute,
             idle_time: minute,

@@ -125,6 +125,7 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
             header_count: limits.header_count,
         },
         body_bytes: limits.body_bytes.unwrap_or(u64::MAX),
+        grpc_message_bytes: limits.grpc_message_bytes,
         memory: MemoryBudget::new(
             limits.buffered_bytes.unwrap_or_else(|| machine_memory::usable_bytes() / MEMORY_PART),
         ),

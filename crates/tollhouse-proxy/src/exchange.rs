@@ -13,9 +13,9 @@ use tollhouse_http::{Known, grpc_timeout};
 
 use crate::connection::client::Client;
 use crate::exchange::state::RequestState;
-use crate::grpc;
+use crate::grpc::{self, MessageMeter};
 use crate::snapshot::RouteEntry;
-use crate::transfer::pump::RequestPump;
+use crate::transfer::pump::{PumpError, RequestPump};
 use crate::worker::Worker;
 
 pub(crate) mod held_body;
@@ -148,17 +148,35 @@ impl Exchange<'_> {
         content_type.is_some_and(|kind| grpc::is_content_type(kind.of_buffer(self.request_bytes())))
     }
 
-    /// Takes on the time that the client of a call allows it, counted from the request's head.
-    pub(crate) fn keep_call_deadline(&mut self) {
-        if !self.is_grpc() {
-            return;
-        }
+    /// Takes on the time that the client of a call allows it, counted from the request's head, and how
+    /// long its messages may be.
+    ///
+    /// # Errors
+    /// When a message that has arrived is too long.
+    #[inline]
+    pub(crate) fn begin_call(&mut self) -> Result<(), PumpError> {
+        if self.is_grpc() { self.keep_call_bounds() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn keep_call_bounds(&mut self) -> Result<(), PumpError> {
         let field = self.state.head.fields.find(b"grpc-timeout", self.request_bytes());
         if let Some(time) = field.and_then(grpc_timeout::parse) {
             let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
             let deadline_ms = self.state.record.started_ms.saturating_add(time_ms);
             self.state.call_deadline_ms = Some(deadline_ms);
         }
+        match self.message_meter() {
+            Some(meter) => self.body.meter(meter, &self.client.link.buffer),
+            None => Ok(()),
+        }
+    }
+
+    /// What checks the messages of one direction of a call, where their length is limited.
+    #[inline]
+    pub(crate) fn message_meter(&self) -> Option<Box<MessageMeter>> {
+        let bytes_max = self.worker.settings.limits.grpc_message_bytes?;
+        self.is_grpc().then(|| MessageMeter::new(bytes_max))
     }
 
     /// Whether the client of a call does not wait for it any longer.

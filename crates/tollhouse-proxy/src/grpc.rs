@@ -1,6 +1,5 @@
 //! What gRPC over HTTP/2 asks of whoever stands between client and server: its content type, what an
-//! answer without a call's status means, and how long a call may take (PROTOCOL-HTTP2 of gRPC,
-//! edge.md gRPC).
+//! answer without a call's status means, and how long its messages are (PROTOCOL-HTTP2 of gRPC).
 
 use std::fmt;
 
@@ -17,6 +16,7 @@ impl Status {
     const UNKNOWN: Self = Self(2);
     const DEADLINE_EXCEEDED: Self = Self(4);
     const PERMISSION_DENIED: Self = Self(7);
+    const RESOURCE_EXHAUSTED: Self = Self(8);
     const UNIMPLEMENTED: Self = Self(12);
     const INTERNAL: Self = Self(13);
     /// Nobody who could answer is there.
@@ -39,6 +39,7 @@ impl Status {
     pub(crate) fn from_code(code: Option<ErrorCode>, status: u16) -> Self {
         match code {
             Some(ErrorCode::DeadlineExceeded) => Self::DEADLINE_EXCEEDED,
+            Some(ErrorCode::GrpcMessageTooLarge) => Self::RESOURCE_EXHAUSTED,
             _ => Self::from_http(status),
         }
     }
@@ -74,9 +75,75 @@ pub(crate) fn encode_message(text: &str) -> String {
     encoded
 }
 
+/// Bytes in front of a message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
+/// Reads along how long the messages of one direction are.
+#[derive(Debug)]
+pub(crate) struct MessageMeter {
+    bytes_max: u64,
+    /// As much of a prefix as has come.
+    prefix: [u8; PREFIX_BYTES],
+    prefix_bytes: usize,
+    /// Bytes that the message under way still has.
+    left: u64,
+}
+
+impl MessageMeter {
+    /// Messages may have `bytes_max` bytes.
+    pub(crate) fn new(bytes_max: u64) -> Box<Self> {
+        Box::new(Self { bytes_max, prefix: [0; PREFIX_BYTES], prefix_bytes: 0, left: 0 })
+    }
+
+    /// Whether no message that `data`, the next piece, belongs to is too long.
+    pub(crate) fn admits(&mut self, mut data: &[u8]) -> bool {
+        while !data.is_empty() {
+            if self.left > 0 {
+                let bytes = data.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+                self.left -= bytes as u64;
+                data = &data[bytes..];
+                continue;
+            }
+            self.prefix[self.prefix_bytes] = data[0];
+            self.prefix_bytes += 1;
+            data = &data[1..];
+            if self.prefix_bytes == PREFIX_BYTES {
+                let [_, length @ ..] = self.prefix;
+                self.prefix_bytes = 0;
+                self.left = u64::from(u32::from_be_bytes(length));
+                if self.left > self.bytes_max {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_that_is_too_long_is_found_wherever_its_pieces_end() {
+        let message = |length: u32, bytes: usize| {
+            [&[0][..], &length.to_be_bytes(), &vec![b'x'; bytes]].concat()
+        };
+        for (stream, expected) in [
+            (message(4, 4), true),
+            ([message(4, 4), message(0, 0), message(4, 4)].concat(), true),
+            (message(5, 0), false),
+            ([message(4, 4), message(5, 1)].concat(), false),
+            ([message(4, 4), message(u32::MAX, 0)].concat(), false),
+            (vec![0, 0, 0], true),
+        ] {
+            for step in 1..=stream.len() {
+                let mut meter = MessageMeter::new(4);
+                let admitted = stream.chunks(step).all(|piece| meter.admits(piece));
+                assert_eq!(admitted, expected, "{stream:?} by {step}");
+            }
+        }
+    }
 
     #[test]
     fn content_types_of_grpc_are_told_from_others() {

@@ -111,6 +111,8 @@ pub struct Limits {
     pub head: HeadLimits,
     /// Longest request body in bytes; `u64::MAX` is without limit.
     pub body_bytes: u64,
+    /// Longest message of a call of gRPC, in bytes; `None` is without limit.
+    pub grpc_message_bytes: Option<u64>,
     /// Longest body read into memory for `post_arg` variables, in bytes.
     pub post_args_bytes: usize,
     /// What bodies that are held whole take memory of, in all of the process.
@@ -178,6 +180,7 @@ impl Default for Limits {
         Self {
             head: HeadLimits::default(),
             body_bytes: u64::MAX,
+            grpc_message_bytes: None,
             post_args_bytes: 64 * 1024 * 1024,
             memory: MemoryBudget::unlimited(),
             header_read_time: minute,

@@ -190,6 +190,9 @@ codes! {
     DeadlineExceeded = "deadline_exceeded", 504, Downstream,
         "A call of gRPC was not complete within the time that its client allows it (grpc-timeout).",
         "Look at the response times of the server, or have the client allow more time.";
+    GrpcMessageTooLarge = "grpc_message_too_large", 413, Downstream,
+        "A message of a call of gRPC, in either direction, is longer than `limits.grpc_message_bytes`.",
+        "Send smaller messages or a stream of them, or raise the limit.";
     DownstreamGone = "downstream_gone", 499, Downstream,
         "The client closed the connection before the answer was complete.",
         "Nobody sees this status. Many of them mean that clients give up before they are answered.";

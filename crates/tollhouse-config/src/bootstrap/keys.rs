@@ -224,6 +224,7 @@ keys! {
         "All header fields together; more is answered 431.";
     limits.header_count: Slots<FIELDS_MIN, FIELDS_MAX>, "Most header fields; more is answered 431.";
     limits.body_bytes: SizeOrNone, "Longest request body; a longer one is answered 413.";
+    limits.grpc_message_bytes: SizeOrNone, "Longest message of a call of gRPC, in either direction; a longer one ends the call with status 8.";
     limits.buffered_bytes: SizeOrAuto,
         "Memory for bodies that are read whole and answers that are kept, in all of the process; \
          requests that find none are answered 503. `auto` is a quarter of the machine's memory, or \

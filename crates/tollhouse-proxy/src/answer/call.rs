@@ -44,7 +44,9 @@ pub(crate) fn lines(cx: &Exchange<'_>, headers: &HeaderEdits, refusal: Refusal<'
 /// What stands behind the body of a call that breaks off for `code`: the last chunk and its trailers.
 pub(crate) fn last_chunk(code: ErrorCode) -> Vec<u8> {
     let status = match code {
-        ErrorCode::DeadlineExceeded => Status::from_code(Some(code), code.status()),
+        ErrorCode::DeadlineExceeded | ErrorCode::GrpcMessageTooLarge => {
+            Status::from_code(Some(code), code.status())
+        }
         _ => Status::UNAVAILABLE,
     };
     let message = grpc::encode_message(code.meaning());

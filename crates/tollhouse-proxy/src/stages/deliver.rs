@@ -20,6 +20,7 @@ use crate::exchange::Exchange;
 use crate::head::response::Trailers;
 use crate::transfer::coding::Coding;
 use crate::transfer::filtered::FilteredRelay;
+use crate::transfer::pump::PumpError;
 use crate::transfer::relay::{BodyRelay, ResponseRelay};
 use crate::transfer::trailers::TrailerLines;
 use crate::transfer::{Sides, Waiting};
@@ -59,9 +60,11 @@ pub(crate) async fn run(
     let relayed = if has_body && !cx.state.plugins.filters.is_empty() {
         let filters = std::mem::take(&mut cx.state.plugins.filters);
         let mut relay = Box::new(FilteredRelay::new(sent, coding, trailers, filters));
+        relay.meter = cx.message_meter();
         Box::pin(relay_body(cx, way, &mut answer.connection, &mut *relay)).await
     } else {
         let mut relay = ResponseRelay::new(sent, coding, trailers);
+        relay.meter = cx.message_meter();
         relay_body(cx, way, &mut answer.connection, &mut relay).await
     };
     match relayed {
@@ -183,7 +186,14 @@ impl<R: BodyRelay> Relaying<'_, R> {
             let sent = cx.body.poll_send(context, cx.state.lead(), &mut sides);
             // A client that stops sending may still want the answer; a node that stops reading
             // may still give it.
-            self.send_failed = matches!(sent, Poll::Ready(Err(_)));
+            self.send_failed = match sent {
+                // A call whose messages stop without a word would wait for ever.
+                Poll::Ready(Err(error @ PumpError::MessageTooLarge)) => {
+                    return Poll::Ready(Err(error.code()));
+                }
+                Poll::Ready(Err(_)) => true,
+                Poll::Ready(Ok(())) | Poll::Pending => false,
+            };
         }
         match self.relay.poll_send(context, &mut cx.state.out_down, &mut sides) {
             Poll::Ready(ended) => return Poll::Ready(ended.map_err(|error| error.code())),

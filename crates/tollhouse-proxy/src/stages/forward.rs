@@ -23,7 +23,7 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
     if way.asks_upgrade(cx.state) && cx.state.head.body != BodyLength::None {
         return Err(ErrorCode::BadFraming.into());
     }
-    cx.keep_call_deadline();
+    cx.begin_call()?;
     let started_ms = cx.worker.clock.now_ms();
     let mut tried = Tried::default();
     let mut attempts_left = retries(way);

@@ -15,6 +15,7 @@ use super::relay::{BodyRelay, RelayError};
 use super::trailers::TrailerLines;
 use super::{Sides, Waiting};
 use crate::connection::link::Link;
+use crate::grpc::MessageMeter;
 use crate::plugins::state::Filters;
 
 /// A filtered response on its way to the client.
@@ -25,6 +26,8 @@ pub(crate) struct FilteredRelay {
     /// Lines behind the node's body, and whether the client gets what filters leave of them.
     trailers: Box<TrailerLines>,
     passes_trailers: bool,
+    /// How long the messages of a call may be, where that is limited.
+    pub meter: Option<Box<MessageMeter>>,
     /// The piece under way, and room for what a filter makes of it.
     piece: Vec<u8>,
     made: Vec<u8>,
@@ -64,6 +67,7 @@ impl FilteredRelay {
             filters,
             passes_trailers: trailers.is_some(),
             trailers: trailers.unwrap_or_default(),
+            meter: None,
             piece: Vec::new(),
             made: Vec::new(),
             out_sent: 0,
@@ -131,6 +135,9 @@ impl FilteredRelay {
         upstream.buffer.consume(consumed);
         if is_last {
             self.source = Source::Finished;
+        }
+        if self.meter.as_mut().is_some_and(|meter| !meter.admits(&self.piece)) {
+            return Err(RelayError::MessageTooLarge);
         }
         Ok((is_last || !self.piece.is_empty()).then_some(is_last))
     }

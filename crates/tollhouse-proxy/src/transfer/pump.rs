@@ -14,6 +14,7 @@ use super::coding::{Coding, Piece};
 use super::{Sides, Waiting};
 use crate::connection::buffer::Buffer;
 use crate::error::GatewayError;
+use crate::grpc::MessageMeter;
 use crate::settings::TURN_BYTES;
 
 /// The interim response that invites the body (RFC 9110 §15.2.1).
@@ -53,6 +54,8 @@ pub(crate) enum PumpError {
     BadBody,
     /// The body passes the limit.
     BodyTooLarge,
+    /// A message of a call passes the limit.
+    MessageTooLarge,
     /// The node took no more bytes; it may still have answered.
     Upstream,
 }
@@ -63,6 +66,7 @@ impl PumpError {
         match self {
             PumpError::BadBody => ErrorCode::BadFraming,
             PumpError::BodyTooLarge => ErrorCode::BodyTooLarge,
+            PumpError::MessageTooLarge => ErrorCode::GrpcMessageTooLarge,
             PumpError::DownstreamGone => ErrorCode::DownstreamGone,
             PumpError::Upstream => ErrorCode::UpstreamReset,
         }
@@ -95,6 +99,8 @@ pub(crate) struct RequestPump {
     /// Whether body bytes have been overwritten, so that the request cannot be sent again.
     overwritten: bool,
     body_bytes_max: u64,
+    /// How long the messages of a call may be, where that is limited.
+    meter: Option<Box<MessageMeter>>,
     /// Body bytes received, the framing of chunks included.
     pub received: u64,
     /// Of these, the data alone: limits do not count framing.
@@ -138,6 +144,7 @@ impl RequestPump {
             continue_left: if expectation == Expectation::Continue { CONTINUE.len() } else { 0 },
             overwritten: false,
             body_bytes_max,
+            meter: None,
             received: 0,
             data_received: 0,
             moved: 0,
@@ -187,6 +194,23 @@ impl RequestPump {
     /// Allows another number of body bytes from now on.
     pub(crate) fn limit(&mut self, body_bytes_max: u64) {
         self.body_bytes_max = body_bytes_max;
+    }
+
+    /// Checks messages from now on, and those that have arrived.
+    ///
+    /// # Errors
+    /// [`PumpError::MessageTooLarge`].
+    pub(crate) fn meter(
+        &mut self,
+        mut meter: Box<MessageMeter>,
+        buffer: &Buffer,
+    ) -> Result<(), PumpError> {
+        let arrived = &buffer.filled()[self.position..self.position + self.ready];
+        if !meter.admits(arrived) {
+            return Err(PumpError::MessageTooLarge);
+        }
+        self.meter = Some(meter);
+        Ok(())
     }
 
     /// Whether more has been received than is allowed.
@@ -265,6 +289,10 @@ impl RequestPump {
         self.data_received += data as u64;
         if self.is_over_limit() {
             return Err(PumpError::BodyTooLarge);
+        }
+        let fresh = || &buffer.filled()[start..start + data];
+        if self.meter.as_mut().is_some_and(|meter| !meter.admits(fresh())) {
+            return Err(PumpError::MessageTooLarge);
         }
         Ok(())
     }

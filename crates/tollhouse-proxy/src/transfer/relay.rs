@@ -17,6 +17,7 @@ use super::trailers::TrailerLines;
 use super::{Sides, Waiting};
 use crate::connection::buffer::BUFFER_BYTES;
 use crate::connection::link::Link;
+use crate::grpc::MessageMeter;
 
 /// Longest piece of a body that is copied behind its head, in bytes: about where the copy begins to
 /// cost more than a second piece.
@@ -31,6 +32,8 @@ pub(crate) enum RelayError {
     UpstreamTruncated,
     /// The node's body breaks the chunked grammar.
     BadBody,
+    /// A message of a call passes the limit.
+    MessageTooLarge,
 }
 
 impl RelayError {
@@ -40,6 +43,7 @@ impl RelayError {
             RelayError::DownstreamGone => ErrorCode::DownstreamGone,
             RelayError::UpstreamTruncated => ErrorCode::UpstreamReset,
             RelayError::BadBody => ErrorCode::UpstreamBadResponse,
+            RelayError::MessageTooLarge => ErrorCode::GrpcMessageTooLarge,
         }
     }
 }
@@ -78,6 +82,8 @@ pub(crate) struct ResponseRelay {
     piece: Piece,
     /// Lines behind the node's last chunk, where the client asked for them.
     trailers: Option<Box<TrailerLines>>,
+    /// How long the messages of a call may be, where that is limited.
+    pub meter: Option<Box<MessageMeter>>,
     /// Bytes written to the client.
     pub written: u64,
     /// Counts all progress, for time-outs.
@@ -116,6 +122,7 @@ impl ResponseRelay {
             coding,
             piece: Piece::default(),
             trailers,
+            meter: None,
             written: 0,
             moved: 0,
             waiting: Waiting::DownstreamWrite,
@@ -254,6 +261,10 @@ impl ResponseRelay {
             }
         });
         let undone = undone.map_err(|_| RelayError::BadBody)?;
+        let fresh = &upstream.buffer.filled()[..undone.data];
+        if self.meter.as_mut().is_some_and(|meter| !meter.admits(fresh)) {
+            return Err(RelayError::MessageTooLarge);
+        }
         self.ready = undone.data;
         let is_done = decoder.is_done();
         upstream.buffer.cut(undone.data..undone.consumed);

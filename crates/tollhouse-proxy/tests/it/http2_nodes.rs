@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tollhouse_proxy::SnapshotCell;
+use tollhouse_proxy::settings::Limits;
 
 use crate::support::{self, Gateway, Options, PATIENCE, snapshot};
 
@@ -91,14 +92,23 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 /// A gateway whose one upstream has one node and, beside that, what `upstream` says.
-fn gateway(mut route: Value, mut upstream: Value, node: SocketAddr) -> Gateway {
+fn gateway(route: Value, upstream: Value, node: SocketAddr) -> Gateway {
+    gateway_with(route, upstream, node, Options::default())
+}
+
+fn gateway_with(
+    mut route: Value,
+    mut upstream: Value,
+    node: SocketAddr,
+    options: Options,
+) -> Gateway {
     upstream["type"] = json!("roundrobin");
     upstream["nodes"] = json!({ node.to_string(): 1 });
     route["uri"] = json!("/*");
     route["upstream"] = upstream;
     // On a thread of its own: a runtime cannot be ended inside of another.
     let snapshot = std::thread::spawn(|| snapshot(route)).join().expect("a configuration");
-    Gateway::start_with(&Arc::new(SnapshotCell::new(snapshot)), Options::default())
+    Gateway::start_with(&Arc::new(SnapshotCell::new(snapshot)), options)
 }
 
 fn grpc() -> Value {
@@ -522,6 +532,42 @@ fn plain_requests_go_over_http2_where_the_upstream_says_so() {
         );
         assert_eq!(node.connections.load(Ordering::SeqCst), 1);
         let _ = node.address;
+    });
+}
+
+#[test]
+fn a_message_that_is_too_long_ends_its_call_in_either_direction() {
+    fn message(bytes: usize) -> Vec<u8> {
+        [&[0][..], &(bytes as u32).to_be_bytes(), &vec![b'x'; bytes]].concat()
+    }
+    // Answers with a message as long as the path says.
+    async fn long((request, mut respond): Call) {
+        let bytes = request.uri().path()[1..].parse().expect("a number");
+        whole(&mut request.into_body()).await;
+        let Ok(mut stream) = respond.send_response(head(), false) else { return };
+        let _ = stream.send_data(message(10).into(), false);
+        let _ = stream.send_data(message(bytes).into(), false);
+        let _ = stream.send_trailers(trailers("0"));
+    }
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        tokio::task::spawn_local(serve(listener, Arc::default(), plain(), long));
+        let limits = Limits { grpc_message_bytes: Some(1000), ..Limits::default() };
+        let options = Options { limits, ..Options::default() };
+        let gateway = gateway_with(json!({}), grpc(), address, options);
+        let mut client = connect(&gateway).await;
+        for (sent, answered, expected) in
+            [(1000, 1000, "0"), (1001, 10, "8"), (10, 1001, "8"), (10, 100_000, "8")]
+        {
+            let path = format!("/{answered}");
+            client = client.ready().await.expect("a connection");
+            let request = call(&path).body(()).expect("a request");
+            let (response, mut body) = client.send_request(request, false).expect("a stream");
+            body.send_data(message(sent).into(), true).expect("an open stream");
+            let answer = read(response).await.expect("an answer");
+            assert_eq!(answer.status(), expected, "{sent} {answered}");
+        }
     });
 }
 

@@ -1,0 +1,337 @@
+//! Definitions, and messages both ways.
+
+use base64::Engine;
+use prost::Message;
+use prost_reflect::{DynamicMessage, ReflectMessage};
+use serde_json::{Value, json};
+use tollhouse_model::json::Document;
+
+use super::*;
+
+const PROTO: &str = r#"
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+
+service Orders {
+  rpc Place (Order) returns (Receipt);
+  rpc Follow (Order) returns (stream Receipt);
+  rpc Upload (stream Order) returns (Receipt);
+}
+
+enum Size { SMALL = 0; LARGE = 7; }
+
+message Item { string name = 1; uint32 count = 2; }
+
+message Order {
+  string user_name = 1;
+  int32 small = 2;
+  int64 big = 3;
+  uint64 huge = 4;
+  bool urgent = 5;
+  double price = 6;
+  float weight = 7;
+  bytes photo = 8;
+  Size size = 9;
+  repeated int32 numbers = 10;
+  repeated string tags = 11;
+  map<string, int64> counts = 12;
+  Item item = 13;
+  repeated Item items = 14;
+  optional int32 maybe = 15;
+  oneof way { string street = 16; int32 box = 17; }
+  google.protobuf.Timestamp at = 18;
+  sint32 wave = 19;
+  sint64 long_wave = 20;
+  fixed32 fixed = 21;
+  sfixed64 long_fixed = 22;
+  map<int32, Item> shelves = 23;
+  Order next = 24;
+}
+
+message Receipt { string id = 1; }
+"#;
+
+fn definition() -> Definition {
+    Definition::compile(PROTO).expect("it compiles")
+}
+
+/// What a server reads of the message that `json` says.
+fn sent(json: &str) -> Result<DynamicMessage, String> {
+    let descriptor = definition().message("shop.Order").expect("it is there");
+    let document = Document::parse(json.as_bytes()).map_err(|_| "no JSON".to_owned())?;
+    let mut bytes = Vec::new();
+    encode_message(&descriptor, document.root(), &mut bytes).map_err(|error| error.to_string())?;
+    Ok(DynamicMessage::decode(descriptor, bytes.as_slice()).expect("a message"))
+}
+
+/// There and back.
+fn echoed(json: &str, form: JsonForm) -> String {
+    let message = sent(json).unwrap_or_else(|error| panic!("{json}: {error}"));
+    let mut out = Vec::new();
+    form.write(&message.descriptor(), &message.encode_to_vec(), &mut out).expect("a message");
+    String::from_utf8(out).expect("text")
+}
+
+const BARE: JsonForm =
+    JsonForm { int64: Int64Form::Number, enums: EnumForm::Name, defaults: Defaults::Nothing };
+
+#[test]
+fn every_kind_of_field_reaches_the_server_as_it_was_written() {
+    for text in [
+        r#"{"user_name":"a\"ü\n"}"#,
+        r#"{"small":-5}"#,
+        r#"{"big":-9223372036854775808}"#,
+        r#"{"huge":18446744073709551615}"#,
+        r#"{"urgent":true}"#,
+        r#"{"price":1.5}"#,
+        r#"{"weight":0.1}"#,
+        r#"{"price":"NaN"}"#,
+        r#"{"price":"-Infinity"}"#,
+        r#"{"photo":"AAH/"}"#,
+        r#"{"size":"LARGE"}"#,
+        r#"{"size":9}"#,
+        r#"{"numbers":[1,-2,300]}"#,
+        r#"{"tags":["a","b"]}"#,
+        r#"{"counts":{"a":1,"b":-2}}"#,
+        r#"{"item":{"name":"x","count":4294967295}}"#,
+        r#"{"items":[{"name":"x"},{"count":2}]}"#,
+        r#"{"maybe":0}"#,
+        r#"{"street":""}"#,
+        r#"{"box":0}"#,
+        r#"{"at":{"seconds":5,"nanos":6}}"#,
+        r#"{"wave":-2147483648,"long_wave":-3,"fixed":4,"long_fixed":-5}"#,
+        r#"{"shelves":{"-1":{"name":"x"}}}"#,
+        r#"{"next":{"next":{"small":1}}}"#,
+    ] {
+        assert_eq!(echoed(text, BARE), text);
+    }
+}
+
+#[test]
+fn values_that_come_of_a_query_are_read_leniently() {
+    for (text, expected) in [
+        (r#"{"small":"7"}"#, r#"{"small":7}"#),
+        (r#"{"small":"0x10"}"#, r#"{"small":16}"#),
+        (r#"{"small":1e3}"#, r#"{"small":1000}"#),
+        (r#"{"small":2.0}"#, r#"{"small":2}"#),
+        (r##"{"big":"#2251799813685261"}"##, r#"{"big":2251799813685261}"#),
+        (r##"{"big":"#-0x10"}"##, r#"{"big":-16}"#),
+        (r#"{"urgent":"true"}"#, r#"{"urgent":true}"#),
+        (r#"{"urgent":1}"#, r#"{"urgent":true}"#),
+        (r#"{"price":"1.5"}"#, r#"{"price":1.5}"#),
+        (r#"{"numbers":"5"}"#, r#"{"numbers":[5]}"#),
+        (r#"{"items":{"name":"x"}}"#, r#"{"items":[{"name":"x"}]}"#),
+        (r#"{"size":"7"}"#, r#"{"size":"LARGE"}"#),
+        (r#"{"user_name":5}"#, r#"{"user_name":"5"}"#),
+        (r#"{"userName":"j"}"#, r#"{"user_name":"j"}"#),
+        (r#"{"photo":"_-8"}"#, r#"{"photo":"/+8="}"#),
+        (r#"{"unknown":{"a":[1]},"small":1}"#, r#"{"small":1}"#),
+        (r#"{"small":null,"item":null}"#, "{}"),
+        (r#"{"small":1,"small":2}"#, r#"{"small":2}"#),
+    ] {
+        assert_eq!(echoed(text, BARE), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_field() {
+    for (text, expected) in [
+        ("[]", "expected an object, got a list"),
+        (r#"{"small":"seven"}"#, "field small: expected an integer, got \"seven\""),
+        (r#"{"small":2147483648}"#, "field small: expected a 32-bit integer, got 2147483648"),
+        (r#"{"small":1.5}"#, "field small: expected an integer, got 1.5"),
+        (r#"{"small":true}"#, "field small: expected an integer, got true"),
+        (r#"{"small":""}"#, "field small: expected an integer, got \"\""),
+        (r#"{"small":"--1"}"#, "field small: expected an integer, got \"--1\""),
+        (r#"{"small":"+1"}"#, "field small: expected an integer, got \"+1\""),
+        (r#"{"big":9223372036854775808}"#, "field big: expected a 64-bit integer, got 9223372"),
+        (r#"{"huge":-1}"#, "field huge: expected a 64-bit integer from 0, got -1"),
+        (r#"{"urgent":"yes"}"#, "field urgent: expected true or false, got \"yes\""),
+        (r#"{"price":"inf"}"#, "field price: expected a number, got \"inf\""),
+        (r#"{"photo":"a b"}"#, "field photo: expected base64, got \"a b\""),
+        (r#"{"size":"MEDIUM"}"#, "field size: expected a value of Size, got \"MEDIUM\""),
+        (r#"{"numbers":[1,[2]]}"#, "field numbers: expected one value, got a list"),
+        (r#"{"numbers":[null]}"#, "field numbers: expected one value, got null"),
+        (r#"{"small":[1,2]}"#, "field small: expected one value, got a list"),
+        (r#"{"item":5}"#, "field item: expected an object, got a number"),
+        (r#"{"items":[{"count":-1}]}"#, "field items.count: expected a 32-bit integer from 0"),
+        (r#"{"counts":[1]}"#, "field counts: expected an object, got a list"),
+        (r#"{"shelves":{"a":{}}}"#, "field shelves.a: expected an integer, got \"a\""),
+        (r#"{"user_name":"a","userName":"b"}"#, "field user_name: given twice"),
+        (r#"{"user_name":true}"#, "field user_name: expected a text, got true"),
+    ] {
+        let error = sent(text).expect_err(text);
+        assert!(error.starts_with(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let nested = |depth| format!("{}{{}}{}", "{\"next\":".repeat(depth), "}".repeat(depth));
+    assert!(sent(&nested(90)).is_ok());
+    let error = sent(&nested(101)).expect_err("too deep");
+    assert!(error.ends_with("nested deeper than 100"), "{error}");
+}
+
+#[test]
+fn options_say_how_integers_enums_and_absent_fields_are_written() {
+    let form = |int64, enums| JsonForm { int64, enums, ..BARE };
+    for (text, form, expected) in [
+        (
+            r#"{"big":2251799813685261,"huge":5}"#,
+            form(Int64Form::Text, EnumForm::Name),
+            r##"{"big":"#2251799813685261","huge":5}"##,
+        ),
+        (
+            r#"{"big":-2251799813685261}"#,
+            form(Int64Form::Hexadecimal, EnumForm::Name),
+            r##"{"big":"#-0x800000000000D"}"##,
+        ),
+        (r#"{"big":4294967295}"#, form(Int64Form::Text, EnumForm::Name), r#"{"big":4294967295}"#),
+        (r#"{"size":"LARGE"}"#, form(Int64Form::Number, EnumForm::Number), r#"{"size":7}"#),
+    ] {
+        assert_eq!(echoed(text, form), expected, "{text}");
+    }
+    let filled: Value = serde_json::from_str(&echoed("{}", JsonForm::default())).expect("JSON");
+    assert_eq!(
+        filled,
+        json!({
+            "user_name": "", "small": 0, "big": 0, "huge": 0, "urgent": false, "price": 0.0,
+            "weight": 0.0, "photo": "", "size": "SMALL", "numbers": [], "tags": [], "counts": {},
+            "items": [], "wave": 0, "long_wave": 0, "fixed": 0, "long_fixed": 0, "shelves": {},
+        })
+    );
+}
+
+#[test]
+fn defaults_of_proto2_are_written_when_asked_for() {
+    let text = "syntax = \"proto2\"; message A { optional int32 a = 1 [default = 5]; \
+                repeated int32 b = 2; optional A c = 3; oneof d { int32 e = 4; } }";
+    let definition = Definition::compile(text).expect("it compiles");
+    let descriptor = definition.message("A").expect("it is there");
+    for (defaults, expected) in
+        [(Defaults::Auto, "{}"), (Defaults::All, r#"{"a":5,"b":[]}"#), (Defaults::Nothing, "{}")]
+    {
+        let mut out = Vec::new();
+        JsonForm { defaults, ..BARE }.write(&descriptor, b"", &mut out).expect("a message");
+        assert_eq!(String::from_utf8_lossy(&out), expected, "{defaults:?}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_message_are_refused() {
+    let descriptor = definition().message("shop.Receipt").expect("it is there");
+    assert!(BARE.write(&descriptor, b"\x0a\xff", &mut Vec::new()).is_err());
+}
+
+#[test]
+fn methods_are_found_by_service_and_name() {
+    let definition = definition();
+    for (service, method, expected) in [
+        ("shop.Orders", "Place", Some((false, false))),
+        ("shop.Orders", "Follow", Some((false, true))),
+        ("shop.Orders", "Upload", Some((true, false))),
+        ("shop.Orders", "place", None),
+        ("Orders", "Place", None),
+        ("shop.Order", "Place", None),
+    ] {
+        let found = definition.method(service, method);
+        let streams = found.as_ref().map(|found| (found.streams_in, found.streams_out));
+        assert_eq!(streams, expected, "{service}/{method}");
+        if let Some(found) = found {
+            assert_eq!(found.path, format!("/{service}/{method}"));
+        }
+    }
+}
+
+#[test]
+fn a_descriptor_set_in_base64_defines_the_same_with_or_without_well_known_files() {
+    let file = protox::file::File::from_source("shop.proto", PROTO).expect("it parses");
+    let lone = prost_types::FileDescriptorSet { file: vec![file.file_descriptor_proto().clone()] };
+    let text = base64::engine::general_purpose::STANDARD.encode(lone.encode_to_vec());
+    let definition = Definition::compile(&text).expect("a set");
+    assert!(definition.method("shop.Orders", "Place").is_some());
+    let folded: String = text
+        .as_bytes()
+        .chunks(76)
+        .map(|line| format!("{}\n", String::from_utf8_lossy(line)))
+        .collect();
+    assert!(Definition::compile(&folded).is_ok());
+}
+
+#[test]
+fn contents_that_define_nothing_are_refused_in_words() {
+    for (content, expected) in [
+        ("syntax = \"proto3\"; message A { string a = 0; }", "content:1"),
+        ("message A {", "end of file"),
+        ("import \"other.proto\";", "content:1"),
+        ("AAAA", "no descriptor set that is complete"),
+        ("", ""),
+    ] {
+        match Definition::compile(content) {
+            Ok(_) => assert_eq!(expected, "", "{content}"),
+            Err(error) => assert!(error.to_string().contains(expected), "{content}: {error}"),
+        }
+    }
+    let deep = format!("syntax = \"proto3\";{}", "message A {".repeat(10_000));
+    assert!(Definition::compile(&deep).is_err());
+    let deep = format!("option a = {}", "{a:".repeat(100_000));
+    assert!(Definition::compile(&deep).is_err());
+}
+
+#[test]
+fn arguments_are_nested_by_dots_and_repeated_ones_are_lists() {
+    for (text, expected) in [
+        ("", json!({})),
+        ("a=1&b=x%20y+z&c", json!({"a": "1", "b": "x y z", "c": true})),
+        ("a=1&a=2&a=3", json!({"a": ["1", "2", "3"]})),
+        ("item.name=x&item.count=2", json!({"item": {"name": "x", "count": "2"}})),
+        ("a=1&a.b=2&c.d=1&c=2", json!({"a": "1", "c": {"d": "1"}})),
+        ("=1&&a=b=c", json!({"a": "b=c"})),
+    ] {
+        let document: Value =
+            serde_json::from_slice(&document_of_arguments(text.as_bytes())).expect("JSON");
+        assert_eq!(document, expected, "{text}");
+    }
+    let deep = format!("{}a=1", "a.".repeat(1_000));
+    assert_eq!(document_of_arguments(deep.as_bytes()), b"{}");
+}
+
+#[test]
+fn a_status_is_written_with_its_details() {
+    let definition = definition();
+    let receipt = definition.message("shop.Receipt").expect("it is there");
+    let mut value = Vec::new();
+    let document = Document::parse(br#"{"id":"7"}"#).expect("JSON");
+    encode_message(&receipt, document.root(), &mut value).expect("a message");
+    let detail = StatusDetail { type_url: "t/shop.Receipt".into(), value: value.into() };
+    let status = Status { code: 5, message: "no \"x\"".into(), details: vec![detail] };
+    let parsed = Status::parse(&status.encode_to_vec()).expect("a status");
+    for (named, expected) in [
+        (
+            Some("shop.Receipt"),
+            Ok(r#"{"error":{"code":5,"message":"no \"x\"","details":[{"id":"7"}]}}"#),
+        ),
+        (
+            None,
+            Ok(
+                r#"{"error":{"code":5,"message":"no \"x\"","details":[{"type_url":"t/shop.Receipt","value":"CgE3"}]}}"#,
+            ),
+        ),
+        (Some("shop.Nothing"), Err(StatusError::NoDetail)),
+    ] {
+        let mut out = Vec::new();
+        let details = named.map(|name| (&definition, name));
+        let written = parsed.write(&JsonForm::default(), details, &mut out);
+        assert_eq!(
+            written.map(|()| String::from_utf8_lossy(&out).into_owned()),
+            expected.map(String::from)
+        );
+    }
+    let bare = Status { code: 14, ..Status::default() };
+    let mut out = Vec::new();
+    bare.write(&JsonForm::default(), None, &mut out).expect("a status");
+    assert_eq!(out, br#"{"error":{"code":14,"message":""}}"#);
+    assert_eq!(Status::parse(b"\x0a"), Err(StatusError::NoStatus));
+}

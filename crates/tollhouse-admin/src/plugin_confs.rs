@@ -53,7 +53,8 @@ fn check_one(name: &str, conf: &Value, owner: Owner, object: &Candidate<'_>) -> 
         let services = &object.parts.services;
         let metadata = object.known.facts(&format!("plugin_metadata/{name}"));
         let metadata = metadata.and_then(|facts| facts.metadata.as_ref());
-        let scope = Scope { owner: object.path, conf: &bare, metadata, catalogue, services };
+        let scope =
+            Scope { owner: object.path, conf: &bare, metadata, protos: None, catalogue, services };
         catalogue.check(name, &bare, &scope)?;
     }
     meta.map_or(Ok(()), |meta| check_meta(name, meta))

@@ -162,6 +162,7 @@ mod tests {
             owner: "routes/1",
             conf: &conf,
             metadata: None,
+            protos: None,
             catalogue: &catalogue,
             services: &services,
         };

@@ -4,6 +4,7 @@
 //! copy of its bytes.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use tollhouse_stdx::control_bytes::control_position;
 use tollhouse_stdx::header_name::is_same_folded;
@@ -241,6 +242,8 @@ pub struct RequestEdits {
     pub body: Option<Vec<u8>>,
     /// Most bytes that the client's body may have.
     pub body_bytes_max: Option<u64>,
+    /// Most time until the whole answer has come; what is under way then ends.
+    pub time_max: Option<Duration>,
     /// The upstream chosen: index into what the plugin that chose it has.
     pub upstream: Option<usize>,
     /// Variables that plugins have found in a connection's first bytes.
@@ -257,6 +260,7 @@ impl Default for RequestEdits {
             remote: None,
             body: None,
             body_bytes_max: None,
+            time_max: None,
             upstream: None,
             variables: Vec::new(),
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use serde_json::{Map, Value};
 use tollhouse_model::secret::SecretSource;
 use tollhouse_stdx::MemoryBudget;
+use tollhouse_transcode::Protos;
 
 use crate::brand::Brand;
 use crate::catalogue::Catalogue;
@@ -21,6 +22,8 @@ pub struct Scope<'a> {
     pub conf: &'a Value,
     /// The plugin's metadata, if there is any.
     pub metadata: Option<&'a Value>,
+    /// The definitions of gRPC services in the same configuration; `None` where nobody knows them.
+    pub protos: Option<&'a Protos>,
     /// All plugins, for those that run others.
     pub catalogue: &'a Catalogue,
     /// What the process offers.

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tollhouse_transcode::Protos;
 
 use crate::catalogue::{Catalogue, PluginType};
 use crate::consumer::{Consumer, ConsumerIndex, Credential};
@@ -73,7 +74,7 @@ pub fn configure_among<P: Plugin>(
     catalogue: &Catalogue,
     metadata: Option<&Value>,
 ) -> Result<SharedHandler, String> {
-    let scope = Scope { owner: "routes/1", conf, metadata, catalogue, services };
+    let scope = Scope { owner: "routes/1", conf, metadata, protos: None, catalogue, services };
     Ok(PluginType::new::<P>().compile(conf, &scope)?)
 }
 
@@ -89,6 +90,22 @@ impl Harness {
     pub fn refusal<P: Plugin>(conf: &Value) -> String {
         let services = Arc::new(Services::new("APISIX/3.18.0"));
         configure::<P>(conf, &services).err().unwrap_or_default()
+    }
+
+    /// With a good conf, beside definitions of gRPC services.
+    pub fn among_protos<P: Plugin>(conf: &Value, protos: &Protos) -> Self {
+        let services = Arc::new(Services::new("APISIX/3.18.0"));
+        let catalogue = Catalogue::new([PluginType::new::<P>()]);
+        let scope = Scope {
+            owner: "routes/1",
+            conf,
+            metadata: None,
+            protos: Some(protos),
+            catalogue: &catalogue,
+            services: &services,
+        };
+        let handler = PluginType::new::<P>().compile(conf, &scope).expect("the conf is good");
+        Self::with(handler, services)
     }
 
     /// Around a handler that exists.
@@ -184,6 +201,17 @@ impl Harness {
     /// Sends an answer of a node through the response phase: `head` such as
     /// `200\nContent-Type: text/html`, and the pieces of the body.
     pub fn respond(&mut self, exchange: &mut FakeExchange, head: &str, body: &[&str]) -> Reply {
+        self.respond_with_trailers(exchange, head, body, "")
+    }
+
+    /// The same with lines behind the body, such as `grpc-status: 0`.
+    pub fn respond_with_trailers(
+        &mut self,
+        exchange: &mut FakeExchange,
+        head: &str,
+        body: &[&str],
+        trailers: &str,
+    ) -> Reply {
         let head = fake::FakeHead::parse(head);
         let has_body = exchange.method != "HEAD" && !matches!(head.status, 204 | 304);
         let facts = ResponseFacts {
@@ -205,7 +233,7 @@ impl Harness {
         };
         exchange.memory = memory;
         let pieces = if has_body { body } else { &[] };
-        let body = outcome::filtered(&mut filters, pieces);
+        let body = outcome::filtered(&mut filters, pieces, trailers);
         Reply::from_head(facts.status, &head, &edits, body)
     }
 

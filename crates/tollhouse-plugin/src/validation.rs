@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tollhouse_model::{PluginSet, Problem, Problems, encryption};
+use tollhouse_transcode::Protos;
 
 use crate::absent;
 use crate::catalogue::Catalogue;
@@ -44,17 +45,20 @@ pub struct Surroundings<'a> {
     pub services: &'a Arc<Services>,
     /// What plugins are told for all of their confs, by name.
     pub metadata: &'a BTreeMap<String, Value>,
+    /// The definitions of gRPC services beside the object.
+    pub protos: &'a Protos,
 }
 
 /// What is wrong with the plugins of an object that are not switched off.
 pub fn validate(object: ObjectPlugins<'_>, surroundings: Surroundings<'_>) -> Problems {
     let ObjectPlugins { plugins, role, owner, path } = object;
-    let Surroundings { catalogue, services, metadata } = surroundings;
+    let Surroundings { catalogue, services, metadata, protos } = surroundings;
     let mut problems = Problems::new();
     for (name, conf) in plugins.iter().filter(|(_, conf)| !conf.meta.disable) {
         let path = format!("{path}.plugins.{name}");
         let metadata = metadata.get(name);
-        let scope = Scope { owner, conf: &conf.conf, metadata, catalogue, services };
+        let protos = Some(protos);
+        let scope = Scope { owner, conf: &conf.conf, metadata, protos, catalogue, services };
         let Some(plugin) = catalogue.get(name) else {
             problems.push(absent::problem(name, path, role, &scope));
             continue;

@@ -40,6 +40,8 @@ plugins! {
     fault_injection::FaultInjection,
     file_logger::FileLogger,
     forward_auth::ForwardAuth,
+    grpc_transcode::GrpcTranscode,
+    grpc_web::GrpcWeb,
     gzip::Gzip,
     hmac_auth::HmacAuth,
     http_logger::HttpLogger,

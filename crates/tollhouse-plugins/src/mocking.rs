@@ -210,6 +210,7 @@ mod tests {
             owner: "routes/1",
             conf: &Value::Null,
             metadata: None,
+            protos: None,
             catalogue: &catalogue,
             services: &services,
         };

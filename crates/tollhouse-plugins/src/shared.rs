@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod confs;
+pub(crate) mod grpc;
 pub(crate) mod http_client;
 pub(crate) mod limits;
 pub(crate) mod logging;

@@ -45,6 +45,7 @@ fn every_example_is_a_good_conf() {
             owner: "routes/1",
             conf: &conf,
             metadata: None,
+            protos: None,
             catalogue: &catalogue,
             services: &services,
         };

@@ -351,6 +351,7 @@ struct Touched {
     services: Vec<Id>,
     plugin_configs: Vec<Id>,
     metadata: Vec<Id>,
+    protos: Vec<Id>,
     global_rules: bool,
     stream_routes: Vec<Id>,
 }

@@ -1,7 +1,15 @@
 //! Protos: definitions of gRPC services.
 
-use super::definition::{Layout, Resource, Verb, no_check, user_text};
+use serde_json::Value;
+use tollhouse_transcode::Definition;
+
+use super::definition::{Candidate, Layout, Resource, Verb, user_text};
 use crate::index::Known;
+use crate::reply::Reply;
+
+/// Whose plugins may name one.
+const USERS: [&str; 5] =
+    ["routes", "services", "plugin_configs", "global_rules", "consumer_groups"];
 
 pub(crate) const RESOURCE: Resource = Resource {
     name: "protos",
@@ -11,12 +19,21 @@ pub(crate) const RESOURCE: Resource = Resource {
     layout: Layout::Id,
     further: &[Verb::Post],
     plugins: None,
-    check: no_check,
+    check,
     guard,
 };
 
+fn check(proto: &Candidate<'_>) -> Result<(), Reply> {
+    let Some(content) = proto.value.get("content").and_then(Value::as_str) else { return Ok(()) };
+    Definition::compile(content).map(drop).map_err(|error| {
+        Reply::bad(format!(
+            "invalid configuration: property \"content\" validation failed: {error}"
+        ))
+    })
+}
+
 fn guard(path: &str, known: &Known) -> Option<String> {
-    let (place, user) = known.user_of(path, &["routes", "services"])?;
+    let (place, user) = known.user_of(path, &USERS)?;
     let user = user_text(place, user);
     Some(format!("can not delete this proto, {user} is still using it now"))
 }

@@ -252,6 +252,12 @@ async fn faults_of_other_objects_are_told_in_the_words_of_the_reference() {
              pattern \"^[a-zA-Z0-9_\\\\-]+$\" with \"a b\"",
         ),
         ("/protos/1", json!({}), "invalid configuration: property \"content\" is required"),
+        (
+            "/protos/1",
+            json!({"content": "syntax = \"proto3\"; message A {"}),
+            "invalid configuration: property \"content\" validation failed: expected a message \
+             field, oneof, reserved range, enum, message, option or '}', but reached end of file",
+        ),
         ("/global_rules/1", json!({}), "invalid configuration: property \"plugins\" is required"),
         (
             "/secrets/vault/1",

@@ -32,6 +32,12 @@ async fn what_is_named_must_exist() {
     }
 }
 
+/// An object whose plugin names a definition.
+fn transcoding(proto: u64) -> Value {
+    let conf = json!({"proto_id": proto, "service": "a.B", "method": "C"});
+    json!({"plugins": {"grpc-transcode": conf}})
+}
+
 #[tokio::test]
 async fn what_is_used_stays() {
     let fixture = Fixture::new().await;
@@ -46,6 +52,10 @@ async fn what_is_used_stays() {
             ("/upstreams/4", nodes.clone()),
             ("/services/1", json!({"upstream_id": "2"})),
             ("/services/2", json!({})),
+            ("/protos/1", json!({"content": "syntax = \"proto3\";"})),
+            ("/protos/2", json!({"content": "syntax = \"proto3\";"})),
+            ("/services/3", transcoding(1)),
+            ("/plugin_configs/2", transcoding(2)),
             ("/plugin_configs/1", json!({"plugins": {}})),
             ("/consumer_groups/g", json!({"plugins": {}})),
             (
@@ -63,6 +73,8 @@ async fn what_is_used_stays() {
         .await;
     let now = "is still using it now";
     let table = [
+        ("/protos/1", format!("can not delete this proto, service [3] {now}")),
+        ("/protos/2", format!("can not delete this proto, plugin_config [2] {now}")),
         ("/upstreams/1", format!("can not delete this upstream, route [1] {now}")),
         ("/upstreams/2", format!("can not delete this upstream, service [1] {now}")),
         ("/services/1", format!("can not delete this service directly, route [1] {now}")),

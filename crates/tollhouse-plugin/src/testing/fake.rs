@@ -34,7 +34,7 @@ pub struct FakeExchange {
     pub is_http11: bool,
     /// What plugins changed.
     pub edits: RequestEdits,
-    /// Variables that only the data plane knows, such as `route_id`.
+    /// Variables that only the data plane knows, such as `route_id`, and parts of the path by their names.
     pub variables: Vec<(String, String)>,
     /// What plugins left for later phases.
     pub memory: Memory,
@@ -149,9 +149,9 @@ impl Lookup for FakeExchange {
                 cookies.find_map(|(_, value)| cookie_value(value, name)).map(Cow::Borrowed)
             }
             Variable::PostArg(name) => query_argument(&self.body, name),
-            Variable::PostJson(_) | Variable::UriParam(_) => None,
+            Variable::PostJson(_) => None,
             Variable::Named(name) if name == "real_request_uri" => Some(self.real_request_uri()),
-            Variable::Named(name) => {
+            Variable::Named(name) | Variable::UriParam(name) => {
                 let found = self.variables.iter().rev().find(|(other, _)| other == name)?;
                 Some(Cow::Borrowed(found.1.as_bytes()))
             }

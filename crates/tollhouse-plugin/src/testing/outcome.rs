@@ -18,7 +18,7 @@ pub struct Outcome {
     /// Who asks, if the plugin found out.
     pub consumer: Option<String>,
     /// What changed about the request, a line each: `+Name: value`, `-Name`, `uri /x`, `host x`,
-    /// `method X`, `remote 1.2.3.4`, `body …`, `upstream 0`.
+    /// `method X`, `remote 1.2.3.4`, `body …`, `time_max 1s`, `upstream 0`.
     pub edits: String,
     /// How long the plugin waited.
     pub slept: Duration,
@@ -135,21 +135,36 @@ pub(super) fn describe_edits(edits: &RequestEdits) -> String {
     if let Some(bytes) = edits.body_bytes_max {
         let _ = writeln!(out, "body_bytes_max {bytes}");
     }
+    if let Some(time) = edits.time_max {
+        let _ = writeln!(out, "time_max {time:?}");
+    }
     if let Some(index) = edits.upstream {
         let _ = writeln!(out, "upstream {index}");
     }
     out
 }
 
-/// Sends the pieces of a body through filters.
-pub(super) fn filtered(filters: &mut [(Effect, Box<dyn BodyFilter>)], pieces: &[&str]) -> Vec<u8> {
+/// Sends the pieces of a body through filters, and the lines behind it.
+pub(super) fn filtered(
+    filters: &mut [(Effect, Box<dyn BodyFilter>)],
+    pieces: &[&str],
+    trailers: &str,
+) -> Vec<u8> {
     let mut body = Vec::new();
+    let lines = trailers.lines().map(|line| format!("{line}\r\n"));
+    let mut section: Vec<u8> = lines.collect::<String>().into_bytes();
+    if !section.is_empty() {
+        section.extend_from_slice(b"\r\n");
+    }
     let last = pieces.len().saturating_sub(1);
     for index in 0..pieces.len().max(1) {
         let piece = pieces.get(index).map_or(&b""[..], |piece| piece.as_bytes());
         let mut piece = piece.to_vec();
         for (effect, filter) in filters.iter_mut() {
             let mut out = Vec::new();
+            if index >= last {
+                filter.trailers(&mut section);
+            }
             filter.filter(&piece, index >= last, &mut out);
             if *effect == Effect::Rewrites {
                 piece = out;

@@ -105,6 +105,7 @@ fn with_an_interval_requests_agree_with_redis_now_and_then() {
             owner: "routes/1",
             conf: &conf,
             metadata: None,
+            protos: None,
             catalogue: &catalogue,
             services,
         };

@@ -16,6 +16,7 @@ use tollhouse_model::{Id, Kind, PluginConf, PluginSet, Problem, Problems};
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::validation::{self, Role};
 use tollhouse_plugin::{Catalogue, Category, PluginType, Scope, Services, UpstreamRef, absent};
+use tollhouse_transcode::Protos;
 
 use super::object::Object;
 use super::secrets;
@@ -38,13 +39,20 @@ pub(super) struct Plugins {
     catalogue: Arc<Catalogue>,
     services: Arc<Services>,
     metadata: BTreeMap<String, Value>,
+    protos: Protos,
     /// Steps of every object that has plugins.
     sets: HashMap<(Kind, Id), StepSet>,
 }
 
 impl Plugins {
     pub(super) fn new(catalogue: Arc<Catalogue>, services: Arc<Services>) -> Self {
-        Self { catalogue, services, metadata: BTreeMap::new(), sets: HashMap::new() }
+        Self {
+            catalogue,
+            services,
+            metadata: BTreeMap::new(),
+            protos: Protos::default(),
+            sets: HashMap::new(),
+        }
     }
 
     /// The plugins that exist.
@@ -144,6 +152,12 @@ impl Plugins {
         }
     }
 
+    /// The definitions of gRPC services; those whose plugins name one that changes are to be compiled
+    /// anew.
+    pub(super) fn protos_mut(&mut self) -> &mut Protos {
+        &mut self.protos
+    }
+
     /// One plugin, ready to run.
     fn step(
         &self,
@@ -158,6 +172,7 @@ impl Plugins {
             owner: &owner,
             conf: &conf.conf,
             metadata: self.metadata.get(name),
+            protos: Some(&self.protos),
             catalogue: &self.catalogue,
             services: &self.services,
         };
@@ -213,6 +228,7 @@ impl Plugins {
                 owner: path,
                 conf: &conf.conf,
                 metadata: None,
+                protos: None,
                 catalogue: &self.catalogue,
                 services: &self.services,
             };

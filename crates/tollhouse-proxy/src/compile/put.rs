@@ -10,11 +10,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use tollhouse_model::ssl::{CertificatePair, SslKind};
 use tollhouse_model::{
-    Consumer, ConsumerGroup, Credential, GlobalRule, Id, Kind, PluginConfig, PluginMetadata,
-    PluginSet, Problem, Problems, Route, Service, Ssl, Upstream,
+    Consumer, ConsumerGroup, Credential, GlobalRule, Id, Kind, PluginConf, PluginConfig,
+    PluginMetadata, PluginSet, Problem, Problems, Proto, Route, Service, Ssl, Upstream,
 };
 
 use tollhouse_plugin::validation;
+use tollhouse_transcode::Definition;
 
 use super::consumers::identities;
 use super::object::Object;
@@ -23,6 +24,9 @@ use super::secrets::Fields;
 use super::upstreams::shows;
 use super::{Compiler, Touched, kind_without_effect};
 use crate::plugins::Chain;
+
+/// The plugin whose confs name definitions.
+const GRPC_TRANSCODE: &str = "grpc-transcode";
 
 impl Compiler {
     /// Parses and keeps the object; a bad one leaves its last good version in place.
@@ -48,9 +52,10 @@ impl Compiler {
             Kind::ConsumerGroup => self.put_consumer_group(id, value, path),
             Kind::PluginMetadata => self.put_plugin_metadata(id, value, path, touched),
             Kind::StreamRoute => self.put_stream_route(id, value, path, touched),
-            // Kept by the store and the Admin API; no request meets them yet.
             Kind::Ssl => self.put_ssl(id, value, path, touched),
-            Kind::Proto | Kind::Secret => {
+            Kind::Proto => self.put_proto(id, value, path, touched),
+            // Kept by the store and the Admin API; no request meets them yet.
+            Kind::Secret => {
                 let mut problems = kind.problems_of(id, value, path);
                 problems.push(kind_without_effect(kind, path));
                 problems
@@ -225,6 +230,22 @@ impl Compiler {
         problems
     }
 
+    /// A definition that does not compile leaves the last good one to those who name it.
+    fn put_proto(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
+        let (proto, mut problems) = Proto::parse(id, value, path);
+        let Some(proto) = proto else { return problems };
+        match Definition::compile(&proto.content) {
+            Ok(definition) => {
+                self.plugins.protos_mut().insert(proto.id.clone(), definition);
+                touched.protos.push(proto.id);
+            }
+            Err(error) => {
+                problems.push(Problem::error(format!("{path}.content"), error.to_string()));
+            }
+        }
+        problems
+    }
+
     /// Secrets have their values before anything is read: a key that nothing answers for is none.
     fn put_ssl(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
         let mut problems = Problems::new();
@@ -322,10 +343,15 @@ impl Compiler {
         self.snapshot.globals = Arc::new(Chain::merge_equals(sets));
     }
 
-    /// Compiles anew every object with a plugin whose metadata has changed.
+    /// Compiles anew every object with a plugin whose metadata has changed, or that names a definition
+    /// which has.
     pub(super) fn recompile_users(&mut self, touched: &mut Touched) {
-        for name in std::mem::take(&mut touched.metadata) {
-            for (kind, id, plugins) in self.users_of(name.as_str()) {
+        let by_metadata = std::mem::take(&mut touched.metadata).into_iter();
+        let by_metadata = by_metadata.map(|name| (name, None));
+        let by_proto = std::mem::take(&mut touched.protos).into_iter();
+        let by_proto = by_proto.map(|proto| (Id::new(GRPC_TRANSCODE), Some(proto)));
+        for (name, proto) in by_metadata.chain(by_proto) {
+            for (kind, id, plugins) in self.users_of(name.as_str(), proto.as_ref()) {
                 let mut problems = Problems::new();
                 let refused = self.plugins.refuses(kind, &id);
                 let path = format!("{kind}/{id}");
@@ -351,8 +377,9 @@ impl Compiler {
         }
     }
 
-    /// Every object with the plugin `name`, with all its plugins.
-    fn users_of(&self, name: &str) -> Vec<(Kind, Id, PluginSet)> {
+    /// Every object with the plugin `name`, with all its plugins; where `proto` is given, those alone
+    /// whose conf names that definition.
+    fn users_of(&self, name: &str, proto: Option<&Id>) -> Vec<(Kind, Id, PluginSet)> {
         let routes = self.routes.iter().map(|(id, it)| (Kind::Route, id, &it.plugins));
         let services = self.services.iter().map(|(id, it)| (Kind::Service, id, &it.plugins));
         let configs =
@@ -370,7 +397,9 @@ impl Compiler {
             Kind::Consumer | Kind::ConsumerGroup => self.plugins.without_identities(plugins),
             _ => plugins.clone(),
         };
-        let users = all.chain(consumers).filter(|(_, _, plugins)| plugins.contains_key(name));
+        let is_meant = |conf: &PluginConf| proto.is_none_or(|id| names_proto(&conf.conf, id));
+        let users =
+            all.chain(consumers).filter(|(_, _, plugins)| plugins.get(name).is_some_and(is_meant));
         users.map(|(kind, id, plugins)| (kind, id, own(kind, plugins))).collect()
     }
 
@@ -419,9 +448,22 @@ impl Compiler {
                 let _ = self.streams.forget(id);
                 touched.stream_routes.push(id.clone());
             }
+            Kind::Proto => {
+                self.plugins.protos_mut().remove(id);
+                touched.protos.push(id.clone());
+            }
             // What `upsert_value` does not keep.
-            Kind::Proto | Kind::Secret => {}
+            Kind::Secret => {}
         }
+    }
+}
+
+/// Whether a conf names the definition `id`, which it may write as a number.
+fn names_proto(conf: &Value, id: &Id) -> bool {
+    match conf.get("proto_id") {
+        Some(Value::String(named)) => named == id.as_str(),
+        Some(Value::Number(named)) => named.to_string() == id.as_str(),
+        _ => false,
     }
 }
 

@@ -10,6 +10,7 @@ use tollhouse_model::upstream::{KeepalivePool, Node};
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_plugin::{Category, ConfError, ConsumerIndex, Phases, Plugin, PluginType, Scope};
+use tollhouse_plugins::grpc_transcode::GrpcTranscode;
 use tollhouse_plugins::key_auth::KeyAuth;
 use tollhouse_router::{Captures, MatchRequest};
 
@@ -17,6 +18,7 @@ use super::*;
 use crate::snapshot::UpstreamEntry;
 use crate::testing::{NoNames, settings};
 
+mod protos;
 mod secrets;
 mod unavailable;
 
@@ -38,7 +40,11 @@ macro_rules! idle_plugins {
         })*
 
         fn test_catalogue() -> Catalogue {
-            Catalogue::new([$(PluginType::new::<$plugin>(),)* PluginType::new::<KeyAuth>()])
+            Catalogue::new([
+                $(PluginType::new::<$plugin>(),)*
+                PluginType::new::<KeyAuth>(),
+                PluginType::new::<GrpcTranscode>(),
+            ])
         }
     };
 }

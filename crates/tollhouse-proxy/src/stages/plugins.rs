@@ -63,6 +63,12 @@ fn apply_edits(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     if let Some(method) = edits.method {
         cx.state.is_idempotent = is_idempotent(method.as_bytes());
     }
+    if let Some(time) = edits.time_max {
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let deadline_ms = cx.worker.clock.now_ms().saturating_add(time_ms);
+        let earlier = cx.state.call_deadline_ms.map_or(deadline_ms, |own| own.min(deadline_ms));
+        cx.state.call_deadline_ms = Some(earlier);
+    }
     if edits.body.is_some() {
         cx.body.leave_out();
     }

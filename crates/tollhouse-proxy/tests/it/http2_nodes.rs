@@ -22,7 +22,7 @@ use tollhouse_proxy::settings::Limits;
 
 use crate::support::{self, Gateway, Options, PATIENCE, snapshot};
 
-type Call = (Request<RecvStream>, SendResponse<Bytes>);
+pub(crate) type Call = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// What a node's connections and calls are served by.
 struct Node {
@@ -31,7 +31,7 @@ struct Node {
 }
 
 /// Answers calls one by one, each in a task of its own.
-async fn serve<F: Future<Output = ()> + 'static>(
+pub(crate) async fn serve<F: Future<Output = ()> + 'static>(
     listener: TcpListener,
     connections: Arc<AtomicUsize>,
     builder: h2::server::Builder,
@@ -83,7 +83,7 @@ fn with_route<F, T>(
     });
 }
 
-fn run(test: impl Future<Output = ()>) {
+pub(crate) fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime.expect("a runtime"), async {
@@ -116,7 +116,7 @@ fn grpc() -> Value {
 }
 
 /// A connection of a client to the gateway.
-async fn connect(gateway: &Gateway) -> SendRequest<Bytes> {
+pub(crate) async fn connect(gateway: &Gateway) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(gateway.address).await.expect("a connection");
     let (client, connection) = h2::client::handshake(stream).await.expect("a handshake");
     tokio::task::spawn_local(connection);
@@ -131,10 +131,10 @@ fn call(path: &str) -> http::request::Builder {
 
 /// What a client has got.
 #[derive(Debug)]
-struct Answer {
-    head: Response<()>,
-    body: Vec<u8>,
-    trailers: HeaderMap,
+pub(crate) struct Answer {
+    pub(crate) head: Response<()>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trailers: HeaderMap,
 }
 
 impl Answer {
@@ -145,7 +145,7 @@ impl Answer {
     }
 }
 
-async fn read(response: h2::client::ResponseFuture) -> Result<Answer, h2::Error> {
+pub(crate) async fn read(response: h2::client::ResponseFuture) -> Result<Answer, h2::Error> {
     let (parts, mut stream) = response.await?.into_parts();
     let mut body = Vec::new();
     while let Some(data) = stream.data().await {
@@ -165,7 +165,7 @@ async fn unary(client: &mut SendRequest<Bytes>, request: Request<()>, message: &
     read(response).await.expect("an answer")
 }
 
-async fn whole(body: &mut RecvStream) -> Vec<u8> {
+pub(crate) async fn whole(body: &mut RecvStream) -> Vec<u8> {
     let mut whole = Vec::new();
     while let Some(data) = body.data().await {
         let Ok(data) = data else { break };
@@ -175,14 +175,14 @@ async fn whole(body: &mut RecvStream) -> Vec<u8> {
     whole
 }
 
-fn trailers(status: &'static str) -> HeaderMap {
+pub(crate) fn trailers(status: &'static str) -> HeaderMap {
     HeaderMap::from_iter([
         (http::HeaderName::from_static("grpc-status"), HeaderValue::from_static(status)),
         (http::HeaderName::from_static("x-note"), HeaderValue::from_static("from the node")),
     ])
 }
 
-fn head() -> Response<()> {
+pub(crate) fn head() -> Response<()> {
     let head = Response::builder().header("content-type", "application/grpc");
     head.body(()).expect("a head")
 }
@@ -198,7 +198,7 @@ async fn echo((request, mut respond): Call) {
     let _ = stream.send_trailers(trailers("0"));
 }
 
-fn plain() -> h2::server::Builder {
+pub(crate) fn plain() -> h2::server::Builder {
     h2::server::Builder::new()
 }
 

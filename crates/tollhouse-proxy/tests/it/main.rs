@@ -2,6 +2,7 @@
 //! `crates/tollhouse/tests/it`; here is what needs a look inside: snapshots, counters, logs.
 
 mod connections;
+mod grpc_plugins;
 mod http2;
 mod http2_nodes;
 #[path = "../support/mod.rs"]

@@ -112,6 +112,11 @@ impl Gateway {
 
 /// A configuration of one route.
 pub fn snapshot(route: Value) -> Arc<Snapshot> {
+    snapshot_of([(Kind::Route, "r", route)])
+}
+
+/// A snapshot of these objects, which must be good.
+pub fn snapshot_of<const N: usize>(objects: [(Kind, &str, Value); N]) -> Arc<Snapshot> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let resolver = Resolver::with_source(
         Arc::new(NoNames),
@@ -124,12 +129,12 @@ pub fn snapshot(route: Value) -> Arc<Snapshot> {
         Arc::new(tollhouse_plugins::catalogue()),
         Arc::new(tollhouse_plugin::Services::new("APISIX")),
     );
-    let snapshot = compiler.apply([Change::Upsert {
-        kind: Kind::Route,
-        id: Id::new("r"),
-        value: Ok(route),
-        path: "routes[0]".to_owned(),
-    }]);
+    let snapshot = compiler.apply(objects.map(|(kind, id, value)| Change::Upsert {
+        kind,
+        id: Id::new(id),
+        value: Ok(value),
+        path: format!("{kind}[0]"),
+    }));
     assert_eq!(compiler.problems().count(), 0);
     snapshot
 }

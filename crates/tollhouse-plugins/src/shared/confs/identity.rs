@@ -68,7 +68,7 @@ mod tests {
         let catalogue = Catalogue::empty();
         let of = |owner, conf: &Value| {
             let (catalogue, services) = (&catalogue, &services);
-            identity(&Scope { owner, conf, metadata: None, catalogue, services })
+            identity(&Scope { owner, conf, metadata: None, protos: None, catalogue, services })
         };
         let first = of("routes/1", &json!({"a": 1, "b": [1, 2]}));
         assert_eq!(first, of("routes/1", &json!({"b": [1, 2], "a": 1})));

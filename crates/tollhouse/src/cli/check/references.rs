@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tollhouse_config::Document;
-use tollhouse_model::{Id, Kind, Problem, Problems, Route, Service, Upstream};
+use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Route, Service, Upstream};
 use tollhouse_stdx::nearest;
 use tollhouse_telemetry::ErrorCode;
+use tollhouse_transcode::{Definition, Protos};
 
 /// The ids of a document, by kind.
 #[derive(Debug, Default)]
@@ -21,7 +22,12 @@ pub(super) struct References {
     bare_services: Vec<Id>,
     /// What plugins are told for all of their confs, by name.
     metadata: BTreeMap<String, Value>,
+    /// The definitions of gRPC services that compile.
+    protos: Protos,
 }
+
+/// The plugin whose confs name definitions of gRPC services.
+const TRANSCODE: &str = "grpc-transcode";
 
 /// One name that is followed.
 struct Name<'a> {
@@ -49,12 +55,56 @@ impl References {
         let metadata = document.items.iter().filter(|item| item.kind == Kind::PluginMetadata);
         let metadata = metadata.filter_map(|item| Some((item.id.to_string(), item.value().ok()?)));
         let unknown = document.withheld_kinds.clone();
-        Self { ids, unknown, bare_services, metadata: metadata.collect() }
+        let mut protos = Protos::default();
+        for item in document.items.iter().filter(|item| item.kind == Kind::Proto) {
+            let value = item.value().unwrap_or_default();
+            let content = value.get("content").and_then(Value::as_str).unwrap_or_default();
+            if let Ok(definition) = Definition::compile(content) {
+                protos.insert(item.id.clone(), definition);
+            }
+        }
+        Self { ids, unknown, bare_services, metadata: metadata.collect(), protos }
     }
 
     /// What plugins are told for all of their confs, by name.
     pub(super) fn metadata(&self) -> &BTreeMap<String, Value> {
         &self.metadata
+    }
+
+    /// The definitions of gRPC services.
+    pub(super) fn protos(&self) -> &Protos {
+        &self.protos
+    }
+
+    /// Whether the definition, service and method are there that a plugin transcodes to.
+    pub(super) fn transcoding(&self, plugins: &PluginSet, path: &str, problems: &mut Problems) {
+        let Some(conf) = plugins.get(TRANSCODE).filter(|conf| !conf.meta.disable) else { return };
+        let text = |name: &str| conf.conf.get(name).and_then(Value::as_str).unwrap_or_default();
+        let named = conf.conf.get("proto_id");
+        let Some(id) = named.and_then(|id| Id::parse(id, path, &mut Problems::new())) else {
+            return;
+        };
+        let path = format!("{path}.plugins.{TRANSCODE}");
+        let ids = self.ids.get(&Kind::Proto).map(Vec::as_slice).unwrap_or_default();
+        if ids.binary_search(&id).is_err() {
+            if !self.unknown.contains(&Kind::Proto) {
+                let mut hint = "its requests pass on as they are".to_owned();
+                if let Some(near) = nearest(id.as_str(), ids.iter().map(Id::as_str)) {
+                    hint = format!("did you mean \"{near}\"? {hint}");
+                }
+                let reason = "no object of that id in protos";
+                let problem = Problem::warning(format!("{path}.proto_id"), reason);
+                problems.push(problem.with_value(&id.as_str().into()).with_hint(hint));
+            }
+            return;
+        }
+        let (service, method) = (text("service"), text("method"));
+        let lacks = |definition: &Definition| definition.method(service, method).is_none();
+        if self.protos.get(&id).is_some_and(|definition| lacks(definition)) {
+            let reason = format!("protos/{id} has no method {service}/{method}");
+            let hint = "its requests are answered 503; a service is named with its package";
+            problems.push(Problem::warning(path, reason).with_hint(hint));
+        }
     }
 
     /// What a route names. Of the ways to an upstream only the one that counts is followed.

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use serde_json::Value;
 use tollhouse_config::{Document, Format, Item, declarative};
 use tollhouse_model::{
-    Consumer, ConsumerGroup, Credential, GlobalRule, Kind, PluginConfig, PluginSet, Problems,
-    Route, Service, StreamRoute, Upstream,
+    Consumer, ConsumerGroup, Credential, GlobalRule, Id, Kind, PluginConfig, PluginSet, Problem,
+    Problems, Proto, Route, Service, StreamRoute, Upstream,
 };
 use tollhouse_plugin::validation::{self, ObjectPlugins, Role, Surroundings};
 use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_proxy::compile::kind_without_effect;
+use tollhouse_transcode::Definition;
 
 use super::Environment;
 use super::references::References;
@@ -145,12 +147,23 @@ fn item_problems(item: &Item, references: &References, services: &Arc<Services>)
             let (route, problems) = StreamRoute::parse(id, &value, path);
             with_plugins(problems, route.map(|it| it.plugins), Role::Connection)
         }
-        Kind::Proto | Kind::Secret => {
+        Kind::Proto => proto_problems(id, &value, path),
+        Kind::Secret => {
             let mut problems = item.kind.problems_of(id, &value, path);
             problems.push(kind_without_effect(item.kind, path));
             problems
         }
     }
+}
+
+/// What is wrong with a definition of gRPC services.
+fn proto_problems(id: Id, value: &Value, path: &str) -> Problems {
+    let (proto, mut problems) = Proto::parse(id, value, path);
+    let compiled = proto.map_or(Ok(()), |proto| Definition::compile(&proto.content).map(drop));
+    if let Err(error) = compiled {
+        problems.push(Problem::error(format!("{path}.content"), error.to_string()));
+    }
+    problems
 }
 
 /// What is wrong with the plugins of an object.
@@ -163,9 +176,15 @@ fn plugin_problems(
     // Its schemas are compiled once for all objects.
     static CATALOGUE: LazyLock<Arc<Catalogue>> =
         LazyLock::new(tollhouse_control::plugins::catalogue);
-    let surroundings =
-        Surroundings { catalogue: &CATALOGUE, services, metadata: references.metadata() };
+    let surroundings = Surroundings {
+        catalogue: &CATALOGUE,
+        services,
+        metadata: references.metadata(),
+        protos: references.protos(),
+    };
     let owner = format!("{}/{}", item.kind, item.id);
     let object = ObjectPlugins { plugins, role, owner: &owner, path: &item.path };
-    validation::validate(object, surroundings)
+    let mut problems = validation::validate(object, surroundings);
+    references.transcoding(plugins, &item.path, &mut problems);
+    problems
 }

@@ -189,3 +189,34 @@ fn an_unfinished_file_tells_its_other_faults_too() {
     assert!(has_errors && report.contains("its last line is not #END"), "{report}");
     assert_eq!(report.matches("error: ").count(), 2, "{report}");
 }
+
+#[test]
+fn definitions_and_what_is_transcoded_to_them_are_told() {
+    let text = r#"{
+        "routes": [
+            {"id": "a", "uri": "/a", "upstream_id": "u", "plugins": {"grpc-transcode":
+                {"proto_id": "shop", "service": "shop.Orders", "method": "Place"}}},
+            {"id": "b", "uri": "/b", "upstream_id": "u", "plugins": {"grpc-transcode":
+                {"proto_id": "shop", "service": "Orders", "method": "Place"}}},
+            {"id": "c", "uri": "/c", "upstream_id": "u", "plugins": {"grpc-transcode":
+                {"proto_id": "shap", "service": "shop.Orders", "method": "Place"}}}
+        ],
+        "upstreams": [{"id": "u", "scheme": "grpc", "nodes": {"127.0.0.1:1": 1}}],
+        "protos": [
+            {"id": "shop", "content": "syntax = \"proto3\"; package shop; message A {} service Orders { rpc Place (A) returns (A); }"},
+            {"id": "bad", "content": "message A {"}
+        ]
+    }"#;
+    let folder = Folder::of(&[("apisix.json", text)]);
+    let (report, has_errors) = folder.check(&["@apisix.json"]);
+    assert!(has_errors);
+    for expected in [
+        "routes[1].plugins.grpc-transcode: protos/shop has no method Orders/Place",
+        "routes[2].plugins.grpc-transcode.proto_id: no object of that id in protos",
+        "did you mean \"shop\"? its requests pass on as they are",
+        "error: apisix.json: protos[1].content: expected a message field",
+    ] {
+        assert!(report.contains(expected), "{expected} in {report}");
+    }
+    assert!(!report.contains("routes[0]"), "{report}");
+}

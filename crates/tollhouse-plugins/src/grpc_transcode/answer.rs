@@ -1,0 +1,148 @@
+//! What comes of a call, on its way to a client that wants JSON.
+
+use std::sync::Arc;
+
+use tollhouse_plugin::BodyFilter;
+use tollhouse_transcode::{JsonForm, Method, Status};
+
+use super::Terms;
+use crate::shared::auth::base64::decode_base64;
+use crate::shared::grpc::frames::Deframer;
+use crate::shared::grpc::outcome::Outcome;
+
+/// What a message costs in memory while it is written as JSON: of a list of small numbers, which take a
+/// byte each on the wire, every one becomes a value of up to 64 bytes.
+const TREE_BYTES_PER_BYTE: u64 = 64;
+
+/// `INTERNAL`: what the gateway says of an answer that cannot be read.
+const INTERNAL: i32 = 13;
+
+/// `UNKNOWN`: what a status is that is no number.
+const UNKNOWN: i32 = 2;
+
+/// What APISIX answers to a message that is none.
+const UNDECODABLE: &str = "failed to decode response data by protobuf";
+
+/// Writes the messages of an answer as JSON: one as it is, of a stream a line each.
+pub(super) struct Transcoding {
+    terms: Arc<Terms>,
+    frames: Deframer,
+    streams: bool,
+    method: Method,
+    messages: u64,
+    /// What follows is not looked at any more.
+    has_failed: bool,
+    outcome: Option<Outcome>,
+}
+
+impl Transcoding {
+    pub(super) fn new(terms: &Arc<Terms>, method: &Method) -> Self {
+        Self {
+            frames: Deframer::new(terms.message_bytes_max, Arc::clone(&terms.memory)),
+            streams: method.streams_out,
+            method: method.clone(),
+            terms: Arc::clone(terms),
+            messages: 0,
+            has_failed: false,
+            outcome: None,
+        }
+    }
+
+    /// Takes the next piece of the body.
+    fn take(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) -> Result<(), String> {
+        self.frames.push(input).map_err(|error| error.to_string())?;
+        while let Some(message) = self.frames.message().map_err(|error| error.to_string())? {
+            if self.messages > 0 && !self.streams {
+                return Err("more than one message came of a method that gives one".into());
+            }
+            self.messages += 1;
+            let bytes = TREE_BYTES_PER_BYTE.saturating_mul(message.len() as u64);
+            let _tree = self.terms.memory.take(bytes).ok_or("there is no memory for a message")?;
+            let written = self.terms.form.write(&self.method.output, message, out);
+            written.map_err(|_| UNDECODABLE.to_owned())?;
+            if self.streams {
+                out.push(b'\n');
+            }
+        }
+        if is_last { self.frames.finish().map_err(|error| error.to_string()) } else { Ok(()) }
+    }
+}
+
+impl BodyFilter for Transcoding {
+    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        if self.has_failed {
+            return;
+        }
+        let start = out.len();
+        if let Err(problem) = self.take(input, is_last, out) {
+            self.has_failed = true;
+            if self.streams {
+                // Half a line would make the next one unreadable too.
+                let end = out[start..].iter().rposition(|&byte| byte == b'\n');
+                out.truncate(end.map_or(start, |end| start + end + 1));
+                let status = Status { code: INTERNAL, message: problem, details: Vec::new() };
+                write_status(&status, out);
+                out.push(b'\n');
+            } else if self.messages <= 1 {
+                out.truncate(start);
+                out.extend_from_slice(problem.as_bytes());
+            }
+            return;
+        }
+        // A failure behind messages has no other place: the status line has been sent.
+        let failed = self.outcome.take().filter(|outcome| is_last && !outcome.is_ok());
+        if let Some(outcome) = failed.filter(|_| self.streams || self.messages == 0) {
+            out.extend_from_slice(&error_body(&self.terms, &outcome));
+            if self.streams {
+                out.push(b'\n');
+            }
+        }
+    }
+
+    fn trailers(&mut self, section: &mut Vec<u8>) {
+        self.outcome = Outcome::of_trailers(section);
+    }
+}
+
+/// The status of a call that has failed, instead of its body.
+pub(super) struct ErrorBody(Vec<u8>);
+
+impl ErrorBody {
+    pub(super) fn new(terms: &Terms, outcome: &Outcome) -> Self {
+        Self(error_body(terms, outcome))
+    }
+}
+
+impl BodyFilter for ErrorBody {
+    fn filter(&mut self, _input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        if is_last {
+            out.append(&mut self.0);
+        }
+    }
+}
+
+/// `{"error": …}`, or in APISIX's words what is wrong with the details of the status.
+fn error_body(terms: &Terms, outcome: &Outcome) -> Vec<u8> {
+    let plain = || {
+        let code = outcome.code.and_then(|code| i32::try_from(code).ok()).unwrap_or(UNKNOWN);
+        Status { code, message: outcome.message.clone(), details: Vec::new() }
+    };
+    let details = outcome.details.as_deref().filter(|_| terms.shows_status);
+    let status = match details.map(decode_base64) {
+        None => Ok(plain()),
+        Some(None) => return b"grpc-status-details-bin is not base64 format".to_vec(),
+        Some(Some(bytes)) => Status::parse(&bytes),
+    };
+    let detail_type = terms.detail_type.as_deref().map(|name| (&*terms.definition, name));
+    let mut out = Vec::new();
+    let written = status.and_then(|status| status.write(&terms.form, detail_type, &mut out));
+    match written {
+        Ok(()) => out,
+        Err(error) => error.to_string().into_bytes(),
+    }
+}
+
+fn write_status(status: &Status, out: &mut Vec<u8>) {
+    // Without details there is nothing that could be refused.
+    let _ = status.write(&JsonForm::default(), None, out);
+}

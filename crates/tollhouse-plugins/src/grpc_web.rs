@@ -1,0 +1,246 @@
+//! Lets browsers call gRPC services by the grpc-web protocol, in its binary and its text form.
+//!
+//! The upstream's `scheme` is `grpc` or `grpcs`, and the route's `uri` ends with `*`: what stands there
+//! is the path of the call.
+//!
+//! # Example
+//! ```json
+//! {
+//!   "cors_allow_headers": "content-type,x-grpc-web,x-user-agent,grpc-timeout"
+//! }
+//! ```
+//!
+//! # Answers
+//! - 204 to `OPTIONS`, with the methods and headers that pages of other origins may send
+//! - 405 to any method but `POST`
+//! - 400 for a `Content-Type` other than `application/grpc-web`, `application/grpc-web+proto`,
+//!   `application/grpc-web-text` and `application/grpc-web-text+proto`
+//! - 400 where the route is not one for all that begins with a prefix
+//! - 400 for a body in text form that is no base64
+//! - 413 for a body of more than `max_req_body_size` bytes
+//!
+//! # Notes
+//! Every answer has `Access-Control-Allow-Origin: *`, unless the plugin `cors` has said another, and
+//! exposes `grpc-message` and `grpc-status`. The node's trailers become the last frame of the body, with
+//! the flag 0x80; a call that fails without a message has its status in the head alone. In text form
+//! each piece of the answer is base64 by itself, which clients expect. A `grpc-timeout` of the client
+//! counts here too. Behind the prefix, `/grpc/*` asked for `/grpc/pkg.Service/Method` calls
+//! `/pkg.Service/Method`.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tollhouse_http::grpc_timeout;
+use tollhouse_model::variable::Variable;
+use tollhouse_plugin::response::Source;
+use tollhouse_plugin::{
+    Answer, BodyError, BodyFilter, Category, ConfError, Effect, Flow, Phases, Plugin,
+    RequestContext, ResponseContext, Scope, Step,
+};
+
+use crate::shared::auth::base64::encode_base64;
+use crate::shared::confs::defaults::defaults;
+use crate::shared::grpc::{self, frames};
+use crate::shared::messages::answer_body;
+
+mod text;
+
+/// What a browser's page may send; a preflight asks.
+const METHODS: &[u8] = b"POST";
+
+/// What pages may see of an answer's head.
+const EXPOSED: &[u8] = b"grpc-message,grpc-status";
+
+/// The frame holds trailers (PROTOCOL-WEB of gRPC).
+const TRAILERS: u8 = 0x80;
+
+/// What a route says.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Config {
+    /// Headers that pages of other origins may send, separated by commas.
+    #[serde(default = "default_headers")]
+    pub cors_allow_headers: String,
+    /// Bytes that a body may have, at most.
+    #[serde(default = "default_body_bytes_max")]
+    #[schemars(range(min = 1))]
+    pub max_req_body_size: u64,
+}
+
+defaults! {
+    default_headers: String = "content-type,x-grpc-web,x-user-agent".into();
+    /// The default of other gateways of this kind: 64 MiB.
+    default_body_bytes_max: u64 = 67_108_864;
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct GrpcWeb {
+    allowed_headers: String,
+    body_bytes_max: u64,
+}
+
+/// Left by a request that has become a call.
+#[derive(Debug, Clone)]
+struct Called {
+    /// `Content-Type` of the answer.
+    content_type: &'static str,
+    form: Form,
+}
+
+/// How bodies are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Binary,
+    Text,
+}
+
+/// The content types there are, compared as they stand, as APISIX does.
+const CONTENT_TYPES: [(&str, Form); 4] = [
+    ("application/grpc-web", Form::Binary),
+    ("application/grpc-web+proto", Form::Binary),
+    ("application/grpc-web-text", Form::Text),
+    ("application/grpc-web-text+proto", Form::Text),
+];
+
+impl Plugin for GrpcWeb {
+    const NAME: &'static str = "grpc-web";
+    const PRIORITY: i32 = 505;
+    const CATEGORY: Category = Category::Transformation;
+    const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE);
+    type Config = Config;
+
+    fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
+        Ok(Self {
+            allowed_headers: config.cors_allow_headers,
+            body_bytes_max: config.max_req_body_size,
+        })
+    }
+
+    fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        match cx.method() {
+            b"OPTIONS" => {
+                let preflight = Answer::status(204)
+                    .with_header("Access-Control-Allow-Methods", METHODS)
+                    .with_header("Access-Control-Allow-Headers", self.allowed_headers.as_bytes());
+                return preflight.into();
+            }
+            b"POST" => {}
+            _ => {
+                let message = "grpc-web takes POST and OPTIONS only";
+                return Answer::error_msg(405, message).with_header("Allow", METHODS).into();
+            }
+        }
+        let sent = cx.header("Content-Type").unwrap_or_default();
+        let known = CONTENT_TYPES.iter().find(|(name, _)| name.as_bytes() == &*sent);
+        let Some(&(content_type, form)) = known else {
+            return Answer::error_msg(400, "the Content-Type is not one of grpc-web").into();
+        };
+        let rest = Variable::UriParam(":ext".into());
+        let Some(rest) = cx.variables().variable(&rest).map(std::borrow::Cow::into_owned) else {
+            let message = "the plugin grpc-web needs a route whose uri ends with *";
+            return Answer::error_msg(400, message).into();
+        };
+        let slash: &[u8] = if rest.starts_with(b"/") { b"" } else { b"/" };
+        cx.edits().set_upstream_uri(&[slash, &rest].concat());
+        let call = Called { content_type, form };
+        match form {
+            Form::Binary => {
+                cx.edits().body_bytes_max = Some(self.body_bytes_max);
+                enter(call, cx);
+                Step::Continue
+            }
+            Form::Text => Step::wait(async move {
+                match self.read_text(cx).await {
+                    Ok(body) => {
+                        cx.edits().body = Some(body);
+                        enter(call, cx);
+                        Flow::Continue
+                    }
+                    Err(answer) => answer.into(),
+                }
+            }),
+        }
+    }
+
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        // The plugin `cors` runs earlier, and knows better whom to allow.
+        if cx.header("Access-Control-Allow-Origin").is_none() {
+            cx.set_header("Access-Control-Allow-Origin", b"*");
+        }
+        if cx.header("Access-Control-Expose-Headers").is_none() {
+            cx.set_header("Access-Control-Expose-Headers", EXPOSED);
+        }
+        let is_answer = cx.source() == Source::Upstream && grpc::is_answer(cx.header("Content-Type"));
+        let call = cx.recall::<Called>().filter(|_| is_answer).cloned();
+        let Some(Called { content_type, form }) = call else { return };
+        cx.set_header("Content-Type", content_type.as_bytes());
+        answer_body::forget_old_body(cx);
+        let has_status = cx.header("grpc-status").is_some();
+        cx.filter_body(Effect::Rewrites, Box::new(WebBody { form, has_status, trailers: None }));
+    }
+}
+
+impl GrpcWeb {
+    /// The body that a text stands for.
+    async fn read_text<'a>(
+        &self,
+        cx: &mut RequestContext<'_>,
+    ) -> Result<Vec<u8>, Answer<'a>> {
+        let decoded = match cx.read_body(self.body_bytes_max).await.map(drop) {
+            Ok(()) => cx.examine_body(text::decode).await,
+            Err(error) => Err(error),
+        };
+        match decoded {
+            Ok(Some(body)) => Ok(body),
+            Ok(None) => Err(Answer::error_msg(400, "the body is no base64")),
+            Err(BodyError::TooLarge) => {
+                let message = format!("the body is longer than {} bytes", self.body_bytes_max);
+                Err(Answer::error_msg(413, &message))
+            }
+            Err(BodyError::Broken) => Err(Answer::status(400)),
+        }
+    }
+}
+
+/// Makes the request a call.
+fn enter(call: Called, cx: &mut RequestContext<'_>) {
+    let time = cx.header("grpc-timeout").and_then(|field| grpc_timeout::parse(&field));
+    let edits = cx.edits();
+    edits.headers.set("Content-Type", grpc::CONTENT_TYPE);
+    edits.time_max = time;
+    cx.remember(call);
+}
+
+/// An answer on its way to a browser, which cannot see trailers.
+struct WebBody {
+    form: Form,
+    /// Whether the head says what came of the call.
+    has_status: bool,
+    /// The frame that ends the body.
+    trailers: Option<Vec<u8>>,
+}
+
+impl BodyFilter for WebBody {
+    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        let frame = self.trailers.take().filter(|_| is_last).unwrap_or_default();
+        for part in [input, &frame].into_iter().filter(|part| !part.is_empty()) {
+            match self.form {
+                Form::Binary => out.extend_from_slice(part),
+                Form::Text => out.extend_from_slice(encode_base64(part).as_bytes()),
+            }
+        }
+    }
+
+    fn trailers(&mut self, section: &mut Vec<u8>) {
+        let lines = text::trailer_lines(section);
+        // They have their place now: a client of HTTP/2 must not find them twice.
+        section.clear();
+        if !lines.is_empty() || !self.has_status {
+            let mut frame = Vec::new();
+            frames::append_frame(TRAILERS, &lines, &mut frame);
+            self.trailers = Some(frame);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

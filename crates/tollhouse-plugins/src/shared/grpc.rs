@@ -1,0 +1,16 @@
+//! What plugins need of gRPC on the wire (PROTOCOL-HTTP2 and PROTOCOL-WEB of gRPC).
+
+pub(crate) mod frames;
+pub(crate) mod outcome;
+
+/// `Content-Type` of calls.
+pub(crate) const CONTENT_TYPE: &[u8] = b"application/grpc";
+
+/// Whether an answer is one of gRPC; that of grpc-web is not.
+pub(crate) fn is_answer(content_type: Option<&[u8]>) -> bool {
+    content_type.is_some_and(|value| {
+        let base = CONTENT_TYPE.len();
+        value.get(..base).is_some_and(|start| start.eq_ignore_ascii_case(CONTENT_TYPE))
+            && matches!(value.get(base), None | Some(b'+' | b';' | b' '))
+    })
+}

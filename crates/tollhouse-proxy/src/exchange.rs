@@ -187,6 +187,16 @@ impl Exchange<'_> {
             .is_some_and(|deadline_ms| self.worker.clock.now_ms() >= deadline_ms)
     }
 
+    /// The same by the clock as it is now. A node keeps the same deadline, and may say so before this
+    /// side's timer goes off.
+    #[cold]
+    pub(crate) fn is_past_call_deadline_by_now(&self) -> bool {
+        self.state.call_deadline_ms.is_some() && {
+            self.worker.clock.refresh();
+            self.is_past_call_deadline()
+        }
+    }
+
     /// Sets the client's deadline `after` from now; a call's own, where that is earlier.
     #[inline]
     pub(crate) fn arm(&self, after: Duration) {

@@ -232,7 +232,11 @@ impl HeadReader<'_> {
             match link.poll_fill(context, &cx.worker.buffers) {
                 Poll::Ready(Ok(read)) if read > 0 => {}
                 Poll::Ready(_) => {
-                    return Poll::Ready(Err(broken(link, cx.state, cx.body)));
+                    let error = broken(link, cx.state, cx.body);
+                    return Poll::Ready(Err(match cx.is_past_call_deadline_by_now() {
+                        true => self.attempt.late(cx, error.code, false),
+                        false => error,
+                    }));
                 }
                 Poll::Pending => break,
             }

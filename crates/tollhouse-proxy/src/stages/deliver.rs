@@ -196,7 +196,13 @@ impl<R: BodyRelay> Relaying<'_, R> {
             };
         }
         match self.relay.poll_send(context, &mut cx.state.out_down, &mut sides) {
-            Poll::Ready(ended) => return Poll::Ready(ended.map_err(|error| error.code())),
+            Poll::Ready(ended) => {
+                return Poll::Ready(ended.map_err(|error| match error.code() {
+                    ErrorCode::DownstreamGone => ErrorCode::DownstreamGone,
+                    _ if cx.is_past_call_deadline_by_now() => ErrorCode::DeadlineExceeded,
+                    code => code,
+                }));
+            }
             Poll::Pending => {}
         }
         // As in an attempt: one deadline, set anew only where bytes have moved either way. The one

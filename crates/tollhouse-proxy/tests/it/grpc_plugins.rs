@@ -203,6 +203,23 @@ fn a_deadline_ends_the_call_at_a_silent_node_too() {
     });
 }
 
+#[test]
+fn a_node_that_gives_up_at_the_deadline_has_not_failed() {
+    let mut plugins = transcode("Place");
+    plugins["grpc-transcode"]["deadline"] = json!(20);
+    // As servers do that keep deadlines: they end the stream without a word.
+    let gives_up = |(_, mut respond): Call| async move {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        respond.send_reset(h2::Reason::CANCEL);
+    };
+    with_plugins("/order", plugins, gives_up, async |gateway| {
+        for _ in 0..5 {
+            let (status, _) = ask_plainly(&gateway, "GET /order", "").await;
+            assert_eq!(status, "504");
+        }
+    });
+}
+
 fn web(content_type: &str) -> Request<()> {
     let request = Request::post("http://host.test/web/shop.Orders/Place");
     request.header("content-type", content_type).body(()).expect("a request")

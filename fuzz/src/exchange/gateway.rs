@@ -10,7 +10,8 @@ use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_model::{Id, Kind};
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_plugin::Services;
-use tollhouse_proxy::settings::{Limits, ProxyProtocol, RealIp, StreamSettings};
+use tollhouse_proxy::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
+use tollhouse_proxy::worker::{Transport, WorkerListener};
 use tollhouse_proxy::{
     Change, Compiler, Phase, Settings, Snapshot, SnapshotCell, Worker, WorkerParts,
 };
@@ -60,7 +61,7 @@ impl Gateway {
         let parts = WorkerParts {
             settings: Arc::new(settings),
             snapshots: Arc::clone(&snapshots),
-            listeners: vec![listener],
+            listeners: vec![WorkerListener { socket: listener, transport: Transport::Plain }],
             proxied_listeners: Vec::new(),
             stream_listeners: Vec::new(),
             phase: receiver,
@@ -222,5 +223,6 @@ fn settings() -> Settings {
         drain_time: Duration::from_secs(1),
         streams: StreamSettings::default(),
         proxy_protocol: ProxyProtocol::default(),
+        tls: TlsSettings::default(),
     }
 }

@@ -1,6 +1,9 @@
 //! Definitions, and messages both ways.
 
+use std::sync::LazyLock;
+
 use base64::Engine;
+use proptest::prelude::*;
 use prost::Message;
 use prost_reflect::{DynamicMessage, ReflectMessage};
 use serde_json::{Value, json};
@@ -53,7 +56,9 @@ message Receipt { string id = 1; }
 "#;
 
 fn definition() -> Definition {
-    Definition::compile(PROTO).expect("it compiles")
+    static COMPILED: LazyLock<Definition> =
+        LazyLock::new(|| Definition::compile(PROTO).expect("it compiles"));
+    COMPILED.clone()
 }
 
 /// What a server reads of the message that `json` says.
@@ -334,4 +339,82 @@ fn a_status_is_written_with_its_details() {
     bare.write(&JsonForm::default(), None, &mut out).expect("a status");
     assert_eq!(out, br#"{"error":{"code":14,"message":""}}"#);
     assert_eq!(Status::parse(b"\x0a"), Err(StatusError::NoStatus));
+}
+
+/// JSON of the definition's names, well-formed and otherwise.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-300_i64..300).prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[-#]?(0x)?[0-9a-f]{0,20}".prop_map(Value::from),
+        "[A-Za-z0-9+/_=-]{0,12}|LARGE|NaN|\\PC{0,4}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 40, 6, |inner| {
+        let names = prop::sample::select(vec![
+            "user_name",
+            "small",
+            "big",
+            "huge",
+            "urgent",
+            "price",
+            "weight",
+            "photo",
+            "size",
+            "numbers",
+            "tags",
+            "counts",
+            "item",
+            "items",
+            "maybe",
+            "street",
+            "box",
+            "at",
+            "wave",
+            "long_wave",
+            "fixed",
+            "long_fixed",
+            "shelves",
+            "next",
+            "name",
+            "count",
+            "seconds",
+            "nanos",
+            "7",
+            "userName",
+        ]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::vec((names, inner), 0..6)
+                .prop_map(|members| members.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    /// What is taken is a message for every reader, and what is written of it says the same again.
+    #[test]
+    fn whatever_is_taken_is_a_message_and_comes_back(value in any_json()) {
+        let Ok(message) = sent(&value.to_string()) else { return Ok(()) };
+        let bytes = message.encode_to_vec();
+        let mut text = Vec::new();
+        BARE.write(&message.descriptor(), &bytes, &mut text).expect("a message");
+        let text = String::from_utf8(text).expect("text");
+        let again = sent(&text).map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
+        let mut second = Vec::new();
+        BARE.write(&message.descriptor(), &again.encode_to_vec(), &mut second).expect("a message");
+        prop_assert_eq!(String::from_utf8_lossy(&second), text);
+    }
+
+    /// Bytes of a stranger are no message, or one that can be written.
+    #[test]
+    fn whatever_a_node_sends_is_refused_or_json(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let descriptor = definition().message("shop.Order").expect("it is there");
+        let mut out = Vec::new();
+        if JsonForm::default().write(&descriptor, &bytes, &mut out).is_ok() {
+            prop_assert!(serde_json::from_slice::<Value>(&out).is_ok(), "{}", String::from_utf8_lossy(&out));
+        }
+    }
 }

@@ -54,3 +54,6 @@ pub const METADATA_KEY_CHARS_MAX: usize = 128;
 
 /// Longest value of an instance's metadata, in characters: no longer one can be registered.
 pub const METADATA_VALUE_CHARS_MAX: usize = 4096;
+
+/// Longest text of the authorities of an upstream's nodes: a bundle of all public ones has a quarter of it.
+pub const AUTHORITIES_CHARS_MAX: usize = 1 << 20;

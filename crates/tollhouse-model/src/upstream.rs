@@ -45,6 +45,8 @@ pub struct Upstream {
     pub keepalive_pool: Option<KeepalivePool>,
     /// Client certificate and key (PEM) for https nodes.
     pub tls: Option<UpstreamTls>,
+    /// Whose certificates nodes over TLS must show.
+    pub node_trust: NodeTrust,
     /// Health checks.
     pub checks: Option<Checks>,
     /// For people.
@@ -196,6 +198,14 @@ impl Upstream {
 }
 
 impl Scheme {
+    /// Whether nodes speak TLS.
+    pub fn is_encrypted(self) -> bool {
+        match self {
+            Scheme::Https | Scheme::Grpcs | Scheme::Tls => true,
+            Scheme::Http | Scheme::Grpc | Scheme::Tcp | Scheme::Udp => false,
+        }
+    }
+
     /// Whether requests can be sent to its nodes.
     pub fn carries_http(self) -> bool {
         match self {
@@ -231,6 +241,18 @@ impl Default for KeepalivePool {
     fn default() -> Self {
         Self { size: 320, idle_timeout: Duration::from_secs(60), requests: 1000 }
     }
+}
+
+/// Whose certificates nodes over TLS must show, for the name that they are asked by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub enum NodeTrust {
+    /// Anybody's: nodes are named by address, as in APISIX.
+    #[default]
+    Anybody,
+    /// What the system's authorities have signed.
+    System,
+    /// What these authorities have signed; PEM.
+    Authorities(String),
 }
 
 /// What the gateway shows to nodes that ask for a certificate.

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use rustix::io::Errno;
-use rustls::AlertDescription;
+use rustls::{AlertDescription, CertificateError};
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 
@@ -41,11 +41,19 @@ pub fn is_no_failure_of_node(error: &io::Error) -> bool {
         })
 }
 
-/// Whether the node has answered the handshake, and does not serve that name.
+/// Whether the node has answered the handshake, and does not serve that name, or has no certificate for it.
 fn refuses_name(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let Some(rustls::Error::AlertReceived(alert)) = inner else { return false };
-    matches!(alert, AlertDescription::UnrecognisedName | AlertDescription::HandshakeFailure)
+    match inner {
+        Some(rustls::Error::AlertReceived(alert)) => {
+            matches!(alert, AlertDescription::UnrecognisedName | AlertDescription::HandshakeFailure)
+        }
+        Some(rustls::Error::InvalidCertificate(error)) => matches!(
+            error,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+        ),
+        _ => false,
+    }
 }
 
 /// Connects over TCP and TLS; `name` is sent as SNI when it is a DNS name.
@@ -78,6 +86,10 @@ mod tests {
     fn what_this_machine_lacks_is_no_failure_of_a_node() {
         let alert =
             |alert| io::Error::new(io::ErrorKind::InvalidData, rustls::Error::AlertReceived(alert));
+        let certificate = |error| {
+            let error = rustls::Error::InvalidCertificate(error);
+            io::Error::new(io::ErrorKind::InvalidData, error)
+        };
         let of = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
         for (error, expected) in [
             (of(Errno::MFILE), true),
@@ -94,6 +106,9 @@ mod tests {
             (alert(AlertDescription::UnrecognisedName), true),
             (alert(AlertDescription::HandshakeFailure), true),
             (alert(AlertDescription::InternalError), false),
+            (certificate(CertificateError::NotValidForName), true),
+            (certificate(CertificateError::UnknownIssuer), false),
+            (certificate(CertificateError::Expired), false),
         ] {
             assert_eq!(is_no_failure_of_node(&error), expected, "{error}");
         }

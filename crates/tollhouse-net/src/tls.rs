@@ -1,9 +1,9 @@
 //! TLS towards upstreams: one connector per client certificate.
 //!
-//! As in APISIX, an upstream's certificate is not verified: upstreams are named by address. Probes
-//! may ask for verification. Serving TLS lives elsewhere.
+//! As in APISIX, certificates are verified where that is asked for: upstreams are named by address.
+//! Serving TLS lives elsewhere.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -54,17 +54,32 @@ impl std::fmt::Debug for Connector {
     }
 }
 
-/// A connector for https upstreams, with a client certificate (PEM chain, PEM key) or without.
+/// Whose certificates servers must show.
+#[derive(Debug, Clone, Copy)]
+pub enum Trust<'a> {
+    /// Anybody's, of which they have the key.
+    Anybody,
+    /// What the system's authorities have signed, for the name that is asked for.
+    System,
+    /// The same by these authorities, PEM.
+    Authorities(&'a str),
+}
+
+/// Opens TLS to servers that `trust` takes, with a client certificate (PEM chain, PEM key) or without.
 ///
 /// # Errors
-/// When the certificate or the key cannot be used.
-pub fn connector(client: Option<(&str, &str)>) -> Result<Connector, TlsError> {
+/// When the certificate, the key or the authorities cannot be used.
+pub fn connector(client: Option<(&str, &str)>, trust: Trust<'_>) -> Result<Connector, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = Arc::new(AcceptAny(Arc::clone(&provider)));
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier);
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()?;
+    let builder = match trust {
+        Trust::Anybody => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
+        }
+        Trust::System => builder.with_root_certificates(Arc::clone(&SYSTEM_ROOTS)),
+        Trust::Authorities(pem) => builder.with_root_certificates(parse_roots(pem)?),
+    };
     let config = match client {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
@@ -74,23 +89,37 @@ pub fn connector(client: Option<(&str, &str)>) -> Result<Connector, TlsError> {
     Ok(Connector(TlsConnector::from(Arc::new(config))))
 }
 
-/// A connector that takes only certificates of the system's roots, for probes that ask for it.
+/// A connector that takes no server: for what cannot be verified as it was asked to be.
 ///
 /// # Errors
 /// When no protocol version is left.
-pub fn verifying_connector() -> Result<Connector, TlsError> {
+pub fn distrusting_connector() -> Result<Connector, TlsError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    Ok(Connector(TlsConnector::from(Arc::new(config))))
+}
+
+/// The authorities that the system trusts, read once: that takes milliseconds. Where none can be read,
+/// no server is taken.
+static SYSTEM_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
         tracing::warn!(%error, "some root certificates of the system cannot be read");
     }
     roots.add_parsable_certificates(found.certs);
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Connector(TlsConnector::from(Arc::new(config))))
+    Arc::new(roots)
+});
+
+fn parse_roots(pem: &str) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in parse_chain(pem)? {
+        roots.add(certificate)?;
+    }
+    Ok(roots)
 }
 
 fn parse_chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollhouse_model::Upstream;
-use tollhouse_model::upstream::{CheckKind, Checks, Discovery, PassHost, WarmUp};
+use tollhouse_model::upstream::{CheckKind, Checks, Discovery, NodeTrust, PassHost, WarmUp};
 use tollhouse_net::resolve::{Resolution, Resolver};
 
 use crate::discovered::{Discovered, PublishedNode, Terms};
@@ -30,6 +30,8 @@ pub struct UpstreamState {
     warm_up: Option<WarmUp>,
     /// `Host` of probes to nodes without a name.
     probe_host: Option<String>,
+    /// Who signs the certificates of nodes, for probes; PEM.
+    authorities: Option<Arc<str>>,
     ledger: Ledger,
 }
 
@@ -94,8 +96,12 @@ impl UpstreamState {
             PassHost::Rewrite(host) => Some(host.clone()),
             PassHost::Pass | PassHost::Node => None,
         };
+        let authorities = match &conf.node_trust {
+            NodeTrust::Authorities(pem) => Some(pem.as_str().into()),
+            NodeTrust::Anybody | NodeTrust::System => None,
+        };
         let (key, warm_up) = (key.to_owned(), conf.warm_up);
-        Arc::new(Self { key, members, only, checks, warm_up, probe_host, ledger })
+        Arc::new(Self { key, members, only, checks, warm_up, probe_host, authorities, ledger })
     }
 
     /// The key it was built with.
@@ -259,6 +265,10 @@ impl UpstreamState {
 
     pub(crate) fn probe_host(&self) -> Option<&str> {
         self.probe_host.as_deref()
+    }
+
+    pub(crate) fn authorities(&self) -> Option<Arc<str>> {
+        self.authorities.clone()
     }
 }
 

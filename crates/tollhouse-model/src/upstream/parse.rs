@@ -4,11 +4,11 @@
 
 use serde_json::Value;
 
-use super::{HttpVersion, KeepalivePool, PassHost, Scheme, Upstream, UpstreamTls};
+use super::{HttpVersion, KeepalivePool, NodeTrust, PassHost, Scheme, Upstream, UpstreamTls};
 use super::{balance, checks, discovery, nodes, warm_up};
-use crate::limits::{CERTIFICATE_CHARS, PRIVATE_KEY_CHARS};
+use crate::limits::{AUTHORITIES_CHARS_MAX, CERTIFICATE_CHARS, PRIVATE_KEY_CHARS};
 use crate::reader::{Fields, Reader, Unknown};
-use crate::{Id, Problems};
+use crate::{Id, Problems, certificate};
 
 const FIELDS: [&str; 25] = [
     "id",
@@ -93,6 +93,9 @@ fn read(reader: &mut Reader<'_>, id: Option<Id>, value: &Value) -> Option<Upstre
         pass_host: read_pass_host(reader, fields),
         keepalive_pool: reader.optional(fields, "keepalive_pool", read_keepalive_pool),
         tls: reader.optional(fields, "tls", read_tls).flatten(),
+        node_trust: reader
+            .optional(fields, "tls", |reader, value| read_node_trust(reader, value, scheme))
+            .unwrap_or_default(),
         checks: reader.optional(fields, "checks", checks::read),
         name: description.name,
         desc: description.desc,
@@ -208,7 +211,7 @@ fn read_keepalive_pool(reader: &mut Reader<'_>, value: &Value) -> Option<Keepali
 
 /// `Some(None)` where there is no certificate.
 fn read_tls(reader: &mut Reader<'_>, value: &Value) -> Option<Option<UpstreamTls>> {
-    let known = ["client_cert_id", "client_cert", "client_key", "verify"];
+    let known = ["client_cert_id", "client_cert", "client_key", "verify", "ca"];
     let fields = reader.object(value, &known, Unknown::Ignored)?;
     let object = reader.optional(fields, "client_cert_id", Reader::id);
     if object.is_some() && (fields.contains_key("client_cert") || fields.contains_key("client_key"))
@@ -216,13 +219,6 @@ fn read_tls(reader: &mut Reader<'_>, value: &Value) -> Option<Option<UpstreamTls
         let reason = "client_cert_id and a pair of its own exclude each other";
         reader.error_unquoted(reason, "leave out client_cert and client_key");
     }
-    reader.optional(fields, "verify", |reader, value| {
-        if reader.boolean(value)? {
-            let reason = "has no effect: it applies to the kafka scheme only";
-            reader.warning(value, reason, "certificates of nodes are not verified");
-        }
-        Some(())
-    });
     for (one, other) in [("client_cert", "client_key"), ("client_key", "client_cert")] {
         if fields.contains_key(one) && !fields.contains_key(other) {
             reader.error_unquoted(
@@ -242,6 +238,41 @@ fn read_tls(reader: &mut Reader<'_>, value: &Value) -> Option<Option<UpstreamTls
     let pair = client_cert.zip(client_key);
     let pair = pair.map(|(client_cert, client_key)| UpstreamTls::Pair { client_cert, client_key });
     Some(object.map(UpstreamTls::Object).or(pair))
+}
+
+/// Whom to trust is said by `verify`, and by `ca`, which without it means the same.
+fn read_node_trust(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<NodeTrust> {
+    // What is no object has been reported.
+    let fields = value.as_object()?;
+    let verify = reader.optional(fields, "verify", Reader::boolean);
+    let ca = reader.optional(fields, "ca", |reader, value| {
+        let text = reader.secret_within(value, CERTIFICATE_CHARS.0..=AUTHORITIES_CHARS_MAX)?;
+        if let Err(error) = certificate::check_authorities(text) {
+            let hint = "give the PEM text of the certificates that sign those of nodes";
+            reader.error_unquoted(format!("failed to read the authorities: {error}"), hint);
+            return None;
+        }
+        Some(text.to_owned())
+    });
+    if verify == Some(false) || (verify.is_none() && !fields.contains_key("ca")) {
+        if let Some(value) = fields.get("ca") {
+            reader.optional(fields, "ca", |reader, _| {
+                let reason = "has no effect: verify is false";
+                reader.warning(value, reason, "leave verify out, or set it to true");
+                Some(())
+            });
+        }
+        return None;
+    }
+    if !scheme.is_encrypted() {
+        let name = if fields.contains_key("verify") { "verify" } else { "ca" };
+        reader.optional(fields, name, |reader, value| {
+            let reason = "has no effect: nodes of this scheme speak no TLS";
+            reader.warning(value, reason, "use the scheme https, grpcs or tls");
+            Some(())
+        });
+    }
+    Some(ca.map_or(NodeTrust::System, NodeTrust::Authorities))
 }
 
 fn pem(reader: &mut Reader<'_>, text: &str, reason: &str) -> Option<String> {

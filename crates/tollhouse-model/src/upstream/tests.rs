@@ -136,6 +136,34 @@ fn hashing_reads_its_key_by_its_source() {
 }
 
 #[test]
+fn nodes_are_verified_where_that_is_asked_for_and_authorities_ask_for_it() {
+    let ca = crate::certificate::tests::usual().cert;
+    let with_tls = |scheme: &str, tls: serde_json::Value| {
+        let value = json!({ "nodes": {}, "scheme": scheme, "tls": tls });
+        let (upstream, problems) = Upstream::parse(None, &value, "upstream");
+        (upstream.map(|upstream| upstream.node_trust), problems.to_string())
+    };
+    let named = NodeTrust::Authorities(ca.clone());
+    for (scheme, tls, expected, said) in [
+        ("https", json!({}), NodeTrust::Anybody, ""),
+        ("https", json!({ "verify": false }), NodeTrust::Anybody, ""),
+        ("grpcs", json!({ "verify": true }), NodeTrust::System, ""),
+        ("tls", json!({ "verify": true, "ca": ca }), named.clone(), ""),
+        ("https", json!({ "ca": ca }), named, ""),
+        ("https", json!({ "ca": ca, "verify": false }), NodeTrust::Anybody, "verify is false"),
+        ("http", json!({ "verify": true }), NodeTrust::System, "no effect"),
+    ] {
+        let (found, problems) = with_tls(scheme, tls.clone());
+        assert_eq!(found, Some(expected), "{scheme} {tls} {problems}");
+        assert_eq!(problems.is_empty(), said.is_empty(), "{problems}");
+        assert!(problems.contains(said), "{problems}");
+    }
+    for tls in [json!({ "ca": "x".repeat(200) }), json!({ "ca": 1 }), json!({ "verify": "yes" })] {
+        assert_eq!(with_tls("https", tls.clone()).0, None, "{tls}");
+    }
+}
+
+#[test]
 fn a_certificate_by_id_stands_for_itself_alone() {
     let parse = |tls: serde_json::Value| {
         let value = json!({ "nodes": { "a:443": 1 }, "tls": tls });

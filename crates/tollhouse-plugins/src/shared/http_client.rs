@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use tollhouse_net::Stream;
-use tollhouse_net::tls::{self, Connector};
+use tollhouse_net::tls::{self, Connector, Trust};
 
 use self::pool::{Live, PoolKey};
 use self::stream::HyperStream;
@@ -268,13 +268,10 @@ async fn addresses(target: &Target) -> io::Result<Vec<SocketAddr>> {
 fn connector(verification: Verification) -> io::Result<&'static Connector> {
     static VERIFYING: OnceLock<Result<Connector, String>> = OnceLock::new();
     static TRUSTING: OnceLock<Result<Connector, String>> = OnceLock::new();
+    let open = |trust| tls::connector(None, trust).map_err(|error| error.to_string());
     let connector = match verification {
-        Verification::System => {
-            VERIFYING.get_or_init(|| tls::verifying_connector().map_err(|error| error.to_string()))
-        }
-        Verification::Off => {
-            TRUSTING.get_or_init(|| tls::connector(None).map_err(|error| error.to_string()))
-        }
+        Verification::System => VERIFYING.get_or_init(|| open(Trust::System)),
+        Verification::Off => TRUSTING.get_or_init(|| open(Trust::Anybody)),
     };
     connector.as_ref().map_err(|error| io::Error::other(error.clone()))
 }

@@ -72,6 +72,9 @@ impl Hosts {
 
     /// Warns of names that another object serves already.
     pub(super) fn warn_of_shared_names(&self, ssl: &Ssl, path: &str, problems: &mut Problems) {
+        if !ssl.enabled || ssl.kind == SslKind::Client {
+            return;
+        }
         for name in &ssl.snis {
             let owners = self.owners.get(name).into_iter().flatten();
             let Some(other) = owners.into_iter().find(|owner| **owner != ssl.id) else { continue };

@@ -8,10 +8,12 @@ use std::sync::{Arc, Weak};
 use hashbrown::HashMap;
 use tollhouse_model::secret::SecretText;
 use tollhouse_model::ssl::CertificatePair;
-use tollhouse_model::upstream::{Discovery, HttpVersion, KeepalivePool, Scheme, UpstreamTls};
+use tollhouse_model::upstream::{
+    Discovery, HttpVersion, KeepalivePool, NodeTrust, Scheme, UpstreamTls,
+};
 use tollhouse_model::{Id, Service, Upstream};
 use tollhouse_net::resolve::Resolver;
-use tollhouse_net::tls;
+use tollhouse_net::tls::{self, Trust};
 use tollhouse_stdx::CowVec;
 use tollhouse_upstream::{UpstreamChange, UpstreamState};
 
@@ -50,6 +52,8 @@ struct PoolIdentity {
     scheme: Scheme,
     http_version: HttpVersion,
     client_certificate: Option<(String, String)>,
+    /// A connection to whoever answered is none to a node that was verified.
+    node_trust: NodeTrust,
     /// An upstream with a pool of its own shares it with nobody else.
     isolated: Option<(String, KeepalivePool)>,
 }
@@ -269,6 +273,7 @@ impl Upstreams {
             scheme: upstream.scheme,
             http_version: upstream.http_version,
             client_certificate: pair.map(|it| (it.cert.clone(), it.key.expose().to_owned())),
+            node_trust: upstream.node_trust.clone(),
             isolated: upstream.keepalive_pool.map(|pool| (key.to_owned(), pool)),
         };
         let next = u32::try_from(self.pools.len()).unwrap_or(u32::MAX);
@@ -290,14 +295,21 @@ pub(super) fn shows(upstream: &Upstream, id: &Id) -> bool {
 /// TLS for https and tls nodes. The certificate was checked when its object was validated; one that is missing
 /// or unusable all the same leaves the upstream without TLS identity, and the node refuses it.
 fn connector(upstream: &Upstream, pair: Option<&CertificatePair>) -> Option<tls::Connector> {
-    if !matches!(upstream.scheme, Scheme::Https | Scheme::Grpcs | Scheme::Tls) {
+    if !upstream.scheme.is_encrypted() {
         return None;
     }
     let client = pair.map(|pair| (pair.cert.as_str(), pair.key.expose()));
-    let connector = tls::connector(client).or_else(|error| {
+    let trust = match &upstream.node_trust {
+        NodeTrust::Anybody => Trust::Anybody,
+        NodeTrust::System => Trust::System,
+        NodeTrust::Authorities(pem) => Trust::Authorities(pem),
+    };
+    let connector = tls::connector(client, trust).or_else(|error| {
         tracing::warn!(%error, "client certificate of an upstream cannot be used");
-        tls::connector(None)
+        tls::connector(None, trust)
     });
+    // Authorities that cannot be read have signed for nobody.
+    let connector = connector.or_else(|_| tls::distrusting_connector());
     let connector = connector.ok()?;
     Some(if upstream.speaks_http2() { connector.for_http2() } else { connector })
 }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollhouse_model::upstream::Scheme;
+use tollhouse_model::upstream::{PassHost, Scheme};
 use tollhouse_net::{Stream, connect};
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::{Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
@@ -195,7 +195,12 @@ impl Open for OverTcp {
         let address: SocketAddr = picked.address();
         match &upstream.connector {
             Some(connector) if upstream.conf.scheme == Scheme::Tls => {
-                let name = self.server_name.as_deref().unwrap_or(picked.node().host());
+                // As requests choose it by `pass_host`: what a client asks for, unless it is configured.
+                let name = match &upstream.conf.pass_host {
+                    PassHost::Rewrite(host) => host,
+                    PassHost::Node => picked.node().host(),
+                    PassHost::Pass => self.server_name.as_deref().unwrap_or(picked.node().host()),
+                };
                 connect::connect_tls(address, connector, name).await
             }
             _ => connect::connect(address).await,

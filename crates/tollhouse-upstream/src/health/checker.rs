@@ -187,7 +187,8 @@ impl Checker {
         }
         let named = active.host.as_deref().or(node.domain()).or(upstream.probe_host());
         let host = named.map_or_else(|| host_text(node.host()), str::to_owned);
-        Some(Some(Probe { address, host, checks: Arc::clone(&self.checks) }))
+        let (checks, authorities) = (Arc::clone(&self.checks), upstream.authorities());
+        Some(Some(Probe { address, host, checks, authorities }))
     }
 
     fn record(&self, seats: &mut Seats, done: Done) {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tollhouse_http::element::{Authority, FieldName, FieldValue, Method, OriginForm};
 use tollhouse_http::{Framing, HeadWriter, Known};
 use tollhouse_model::upstream::{ActiveCheck, CheckKind, Checks};
-use tollhouse_net::tls::Connector;
+use tollhouse_net::tls::{Connector, Trust};
 use tollhouse_net::{Stream, connect, tls};
 
 /// Bytes read of an answer: the status is in the first 13, and a reason longer than this is no
@@ -34,6 +34,8 @@ pub struct Probe {
     pub host: String,
     /// The checks it belongs to.
     pub checks: Arc<Checks>,
+    /// Authorities that have signed the node's certificate, PEM; those of the system without.
+    pub authorities: Option<Arc<str>>,
 }
 
 /// What came of a probe.
@@ -93,11 +95,11 @@ impl SocketProber {
             }
             CheckKind::Http | CheckKind::Grpc => connect::connect(probe.address).await?,
             CheckKind::Https => {
-                let connector = self.connector(active).ok_or(io::ErrorKind::Unsupported)?;
-                self.connect_tls(probe, connector).await?
+                let connector = self.connector(probe).ok_or(io::ErrorKind::Unsupported)?;
+                self.connect_tls(probe, &connector).await?
             }
             CheckKind::Grpcs => {
-                let connector = self.connector(active).ok_or(io::ErrorKind::Unsupported)?;
+                let connector = self.connector(probe).ok_or(io::ErrorKind::Unsupported)?;
                 self.connect_tls(probe, &connector.for_http2()).await?
             }
         };
@@ -113,13 +115,17 @@ impl SocketProber {
         connect::connect_tls(probe.address, connector, name).await
     }
 
-    fn connector(&self, active: &ActiveCheck) -> Option<&Connector> {
-        let connector = if active.https_verify_certificate {
-            self.verifying.get_or_init(|| tls::verifying_connector().ok())
-        } else {
-            self.trusting.get_or_init(|| tls::connector(None).ok())
-        };
-        connector.as_ref()
+    fn connector(&self, probe: &Probe) -> Option<Connector> {
+        let open = |trust| tls::connector(None, trust).ok();
+        if !probe.checks.active.https_verify_certificate {
+            return self.trusting.get_or_init(|| open(Trust::Anybody)).clone();
+        }
+        match &probe.authorities {
+            // Made anew each time, at a part of what the handshake costs: nothing is kept for upstreams
+            // that are gone.
+            Some(authorities) => open(Trust::Authorities(authorities)),
+            None => self.verifying.get_or_init(|| open(Trust::System)).clone(),
+        }
     }
 }
 

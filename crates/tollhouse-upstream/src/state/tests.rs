@@ -64,6 +64,7 @@ pub(crate) fn upstream(nodes: &[(&str, u32)]) -> Upstream {
         pass_host: PassHost::Pass,
         keepalive_pool: None,
         tls: None,
+        node_trust: NodeTrust::default(),
         checks: None,
         name: None,
         desc: None,

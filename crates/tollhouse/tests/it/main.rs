@@ -55,5 +55,6 @@ mod succession;
 mod support;
 mod tls;
 mod tls_clients;
+mod tls_nodes;
 mod tls_support;
 mod upgrades;

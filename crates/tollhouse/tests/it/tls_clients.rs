@@ -1,18 +1,11 @@
 //! Certificates of clients: who is let in, who is refused and how.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-
-use rustls::server::WebPkiClientVerifier;
-use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::HandshakeKind;
 use serde_json::{Value, json};
 use tollhouse_testkit::{Gateway, Origin};
 
 use crate::support::{everything_to, gateway, with};
-use crate::tls_support::{Answer, Authority, Pair, TlsClient, TlsOptions, get, ssl};
+use crate::tls_support::{Answer, Authority, Pair, TlsClient, TlsOptions, get, ssl, tls_node};
 
 const NAMES: [&str; 4] = ["mutual.test", "public.test", "partly.test", "x.mutual.test"];
 
@@ -230,46 +223,10 @@ fn a_client_comes_back_to_a_successor_with_its_ticket() {
     assert_eq!(stream.conn.handshake_kind(), Some(HandshakeKind::Full));
 }
 
-/// A node that serves nobody without a certificate of `clients`.
-fn demanding_node(pair: &Pair, clients: &Authority) -> SocketAddr {
-    let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
-    let mut roots = RootCertStore::empty();
-    roots.add(der(&clients.pem)).expect("an authority");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_client_cert_verifier(verifier.build().expect("a verifier"))
-        .with_single_cert(vec![der(&pair.chain)], key)
-        .expect("a pair");
-    let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
-    let address = listener.local_addr().expect("bound");
-    std::thread::spawn(move || {
-        while let Ok((tcp, _)) = listener.accept() {
-            let session = ServerConnection::new(Arc::clone(&config)).expect("a session");
-            let mut stream = StreamOwned::new(session, tcp);
-            let (mut head, mut byte) = (Vec::new(), [0]);
-            while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
-                head.push(byte[0]);
-            }
-            let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
-            // Whoever was refused is gone.
-            let _ = stream.write_all(answer);
-            stream.conn.send_close_notify();
-            let _ = stream.flush();
-        }
-    });
-    address
-}
-
 #[test]
 fn nodes_are_shown_the_certificate_of_an_object_and_the_next_one_at_once() {
     let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
-    let node = demanding_node(&servers.server(&["node.test"]), &clients);
+    let node = tls_node(&servers.server(&["node.test"]), Some(&clients));
     let upstream = json!({
         "type": "roundrobin", "scheme": "https", "nodes": { node.to_string(): 1 },
         "tls": { "client_cert_id": "c" },

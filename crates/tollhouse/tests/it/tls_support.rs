@@ -1,7 +1,7 @@
 //! What the tests of TLS share: authorities that sign certificates, and clients that are not ours.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,12 @@ use rcgen::{
 };
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, SignatureScheme, StreamOwned};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, SignatureScheme,
+    StreamOwned,
+};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
@@ -316,4 +321,46 @@ pub(crate) fn shown(stream: &TlsStream) -> Vec<u8> {
 /// The certificate of a pair, as it is shown.
 pub(crate) fn der(pair: &Pair) -> Vec<u8> {
     CertificateDer::from_pem_slice(pair.chain.as_bytes()).expect("PEM").as_ref().to_vec()
+}
+
+/// A node that says `ok` over TLS, to nobody without a certificate of `clients` where there are such.
+pub(crate) fn tls_node(pair: &Pair, clients: Option<&Authority>) -> SocketAddr {
+    let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier: Arc<dyn ClientCertVerifier> = match clients {
+        None => WebPkiClientVerifier::no_client_auth(),
+        Some(clients) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(der(&clients.pem)).expect("an authority");
+            let provider = Arc::clone(&provider);
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            verifier.build().expect("a verifier")
+        }
+    };
+    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("PEM");
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![der(&pair.chain)], key)
+        .expect("a pair");
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        while let Ok((tcp, _)) = listener.accept() {
+            let session = ServerConnection::new(Arc::clone(&config)).expect("a session");
+            let mut stream = StreamOwned::new(session, tcp);
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
+                head.push(byte[0]);
+            }
+            let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+            // Whoever was refused is gone.
+            let _ = stream.write_all(answer);
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+        }
+    });
+    address
 }

@@ -97,7 +97,8 @@ async fn probe_against(answer: Option<&'static str>, kind: CheckKind) -> ProbeOu
     let mut checks = checks();
     checks.active.kind = kind;
     checks.active.https_verify_certificate = false;
-    let probe = Probe { address, host: "a.example".into(), checks: Arc::new(checks) };
+    let probe =
+        Probe { address, host: "a.example".into(), checks: Arc::new(checks), authorities: None };
     let outcome = Arc::new(SocketProber::default()).probe(probe).await;
     server.abort();
     outcome
@@ -122,7 +123,8 @@ async fn a_refused_connection_is_a_failure() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let probe = Probe { address, host: "a.example".into(), checks: Arc::new(checks()) };
+    let probe =
+        Probe { address, host: "a.example".into(), checks: Arc::new(checks()), authorities: None };
     let outcome = Arc::new(SocketProber::default()).probe(probe).await;
     assert_eq!(outcome, ProbeOutcome::Failed);
 }
@@ -168,7 +170,12 @@ async fn an_https_probe_verifies_the_certificate_only_when_told() {
         checks.active.kind = CheckKind::Https;
         checks.active.timeout = Duration::from_secs(10);
         checks.active.https_verify_certificate = verify;
-        let probe = Probe { address, host: "a.example".into(), checks: Arc::new(checks) };
+        let probe = Probe {
+            address,
+            host: "a.example".into(),
+            checks: Arc::new(checks),
+            authorities: None,
+        };
         assert_eq!(Arc::clone(&prober).probe(probe).await, expected);
     }
     server.abort();

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tollhouse_config::Document;
-use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Route, Service, Upstream};
+use tollhouse_model::{
+    Id, Kind, PluginSet, Problem, Problems, Route, Service, StreamRoute, Upstream,
+};
 use tollhouse_stdx::nearest;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_transcode::{Definition, Protos};
@@ -24,6 +26,8 @@ pub(super) struct References {
     metadata: BTreeMap<String, Value>,
     /// The definitions of gRPC services that compile.
     protos: Protos,
+    /// Which ssl objects serve a host's name.
+    owners: BTreeMap<String, Vec<Id>>,
 }
 
 /// The plugin whose confs name definitions of gRPC services.
@@ -35,6 +39,25 @@ struct Name<'a> {
     id: Option<&'a Id>,
     field: &'a str,
     code: ErrorCode,
+    /// Who needs what is named.
+    asked_by: AskedBy,
+}
+
+/// What passes an object.
+#[derive(Debug, Clone, Copy)]
+enum AskedBy {
+    Requests,
+    Connections,
+}
+
+impl AskedBy {
+    /// What becomes of it.
+    fn outcome(self, code: ErrorCode) -> String {
+        match self {
+            Self::Requests => format!("its requests are answered {} ({code})", code.status()),
+            Self::Connections => format!("its connections are closed ({code})"),
+        }
+    }
 }
 
 impl References {
@@ -63,7 +86,14 @@ impl References {
                 protos.insert(item.id.clone(), definition);
             }
         }
-        Self { ids, unknown, bare_services, metadata: metadata.collect(), protos }
+        let mut owners: BTreeMap<String, Vec<Id>> = BTreeMap::new();
+        for item in document.items.iter().filter(|item| item.kind == Kind::Ssl) {
+            for name in item.value().map(|value| served_names(&value)).unwrap_or_default() {
+                owners.entry(name).or_default().push(item.id.clone());
+            }
+        }
+        owners.values_mut().for_each(|ids| ids.sort());
+        Self { ids, unknown, bare_services, metadata: metadata.collect(), protos, owners }
     }
 
     /// What plugins are told for all of their confs, by name.
@@ -114,19 +144,43 @@ impl References {
             id: route.service_id.as_ref(),
             field: "service_id",
             code: ErrorCode::ServiceNotFound,
+            asked_by: AskedBy::Requests,
         };
         let config = Name {
             kind: Kind::PluginConfig,
             id: route.plugin_config_id.as_ref(),
             field: "plugin_config_id",
             code: ErrorCode::PluginConfigNotFound,
+            asked_by: AskedBy::Requests,
         };
         self.follow(&service, path, problems);
         self.follow(&config, path, problems);
-        self.upstream_of((&route.upstream, &route.upstream_id), path, problems);
+        self.upstream_of((&route.upstream, &route.upstream_id), AskedBy::Requests, path, problems);
         if self.leads_nowhere(route) && route.plugins.values().all(|conf| conf.meta.disable) {
             let reason = "it leads to no upstream, and it has no plugin that could answer";
-            let hint = answered(ErrorCode::NoNodes);
+            let hint = AskedBy::Requests.outcome(ErrorCode::NoNodes);
+            problems.push(Problem::warning(path, reason).with_hint(hint));
+        }
+    }
+
+    /// What a stream route names.
+    pub(super) fn stream_route(&self, route: &StreamRoute, path: &str, problems: &mut Problems) {
+        let service = Name {
+            kind: Kind::Service,
+            id: route.service_id.as_ref(),
+            field: "service_id",
+            code: ErrorCode::ServiceNotFound,
+            asked_by: AskedBy::Connections,
+        };
+        self.follow(&service, path, problems);
+        let asked_by = AskedBy::Connections;
+        self.upstream_of((&route.upstream, &route.upstream_id), asked_by, path, problems);
+        let is_bare = |service: &Id| self.bare_services.binary_search(service).is_ok();
+        let names_none = route.upstream.is_none() && route.upstream_id.is_none();
+        let protects_nothing = route.plugins.values().all(|conf| conf.meta.disable);
+        if names_none && route.service_id.as_ref().is_none_or(is_bare) && protects_nothing {
+            let reason = "it leads to no upstream, and it has no plugin that could choose one";
+            let hint = asked_by.outcome(ErrorCode::NoNodes);
             problems.push(Problem::warning(path, reason).with_hint(hint));
         }
     }
@@ -140,34 +194,44 @@ impl References {
 
     /// What a service names.
     pub(super) fn service(&self, service: &Service, path: &str, problems: &mut Problems) {
-        self.upstream_of((&service.upstream, &service.upstream_id), path, problems);
+        let asked_by = AskedBy::Requests;
+        self.upstream_of((&service.upstream, &service.upstream_id), asked_by, path, problems);
     }
 
     /// Whether an upstream has any node to send to.
     pub(super) fn upstream(&self, upstream: &Upstream, path: &str, problems: &mut Problems) {
-        if upstream.discovery.is_some() || upstream.nodes.iter().any(|node| node.weight > 0) {
-            return;
+        check_nodes(upstream, AskedBy::Requests, path, problems);
+    }
+
+    /// Whether another object serves one of the names of an ssl object.
+    pub(super) fn ssl(&self, id: &Id, value: &Value, path: &str, problems: &mut Problems) {
+        for name in served_names(value) {
+            let owners = self.owners.get(&name).map(Vec::as_slice).unwrap_or_default();
+            let Some(other) = owners.iter().find(|owner| *owner != id) else { continue };
+            let shown = owners.first().unwrap_or(id);
+            let reason = format!("{name} stands in ssl {other} too");
+            let hint = format!("clients are shown the certificate of the lowest id, {shown}");
+            problems.push(Problem::warning(format!("{path}.snis"), reason).with_hint(hint));
         }
-        let reason = "no node with a weight above 0";
-        let hint = answered(ErrorCode::NoNodes);
-        problems.push(Problem::warning(format!("{path}.nodes"), reason).with_hint(hint));
     }
 
     /// An inline upstream hides the id beside it.
     fn upstream_of(
         &self,
         (inline, id): (&Option<Upstream>, &Option<Id>),
+        asked_by: AskedBy,
         path: &str,
         problems: &mut Problems,
     ) {
         if let Some(inline) = inline {
-            return self.upstream(inline, &format!("{path}.upstream"), problems);
+            return check_nodes(inline, asked_by, &format!("{path}.upstream"), problems);
         }
         let name = Name {
             kind: Kind::Upstream,
             id: id.as_ref(),
             field: "upstream_id",
             code: ErrorCode::UpstreamNotFound,
+            asked_by,
         };
         self.follow(&name, path, problems);
     }
@@ -179,7 +243,7 @@ impl References {
             return;
         }
         let reason = format!("no object of that id in {}", name.kind);
-        let mut hint = answered(name.code);
+        let mut hint = name.asked_by.outcome(name.code);
         if let Some(near) = nearest(id.as_str(), ids.iter().map(Id::as_str)) {
             hint = format!("did you mean \"{near}\"? {hint}");
         }
@@ -188,12 +252,32 @@ impl References {
     }
 }
 
+/// The names whose clients are shown the certificate of an ssl object, each once.
+fn served_names(ssl: &Value) -> Vec<String> {
+    let is_off = ssl.get("status").and_then(Value::as_i64) == Some(0);
+    let is_for_nodes = ssl.get("type").and_then(Value::as_str) == Some("client");
+    if is_off || is_for_nodes {
+        return Vec::new();
+    }
+    let list = ssl.get("snis").and_then(Value::as_array).into_iter().flatten();
+    let names = list.chain(ssl.get("sni")).filter_map(Value::as_str);
+    let mut names: Vec<String> = names.map(str::to_ascii_lowercase).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 /// Whether a service names no upstream.
 fn is_bare(service: &Value) -> bool {
     service.get("upstream").is_none() && service.get("upstream_id").is_none()
 }
 
-/// What clients get.
-fn answered(code: ErrorCode) -> String {
-    format!("its requests are answered {} ({code})", code.status())
+/// Whether an upstream has any node to send to.
+fn check_nodes(upstream: &Upstream, asked_by: AskedBy, path: &str, problems: &mut Problems) {
+    if upstream.discovery.is_some() || upstream.nodes.iter().any(|node| node.weight > 0) {
+        return;
+    }
+    let reason = "no node with a weight above 0";
+    let hint = asked_by.outcome(ErrorCode::NoNodes);
+    problems.push(Problem::warning(format!("{path}.nodes"), reason).with_hint(hint));
 }

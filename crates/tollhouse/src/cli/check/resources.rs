@@ -142,9 +142,11 @@ fn item_problems(item: &Item, references: &References, services: &Arc<Services>)
             let (group, problems) = ConsumerGroup::parse(id, &value, path);
             with_plugins(problems, group.map(|it| it.plugins), Role::Identity)
         }
-        Kind::PluginMetadata | Kind::Ssl => item.kind.problems_of(id, &value, path),
+        Kind::PluginMetadata => item.kind.problems_of(id, &value, path),
+        Kind::Ssl => ssl_problems(item, &value, references),
         Kind::StreamRoute => {
-            let (route, problems) = StreamRoute::parse(id, &value, path);
+            let (route, mut problems) = StreamRoute::parse(id, &value, path);
+            route.iter().for_each(|route| references.stream_route(route, path, &mut problems));
             with_plugins(problems, route.map(|it| it.plugins), Role::Connection)
         }
         Kind::Proto => proto_problems(id, &value, path),
@@ -163,6 +165,13 @@ fn proto_problems(id: Id, value: &Value, path: &str) -> Problems {
     if let Err(error) = compiled {
         problems.push(Problem::error(format!("{path}.content"), error.to_string()));
     }
+    problems
+}
+
+/// What is wrong with a certificate, and with its names beside those of others.
+fn ssl_problems(item: &Item, value: &Value, references: &References) -> Problems {
+    let mut problems = item.kind.problems_of(item.id.clone(), value, &item.path);
+    references.ssl(&item.id, value, &item.path, &mut problems);
     problems
 }
 

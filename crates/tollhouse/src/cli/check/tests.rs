@@ -109,6 +109,43 @@ apisix.json (resources): 7 routes, 2 services, 1 upstream, 3 errors, 9 warnings
 }
 
 #[test]
+fn names_of_two_certificates_and_stream_routes_to_nowhere_are_told() {
+    let ssl = |id: &str, names: &str, more: &str| {
+        format!(r#"{{"id": "{id}", {names}, "cert": "$env://C", "key": "$env://K"{more}}}"#)
+    };
+    let text = format!(
+        r#"{{
+        "ssls": [{}, {}, {}, {}],
+        "stream_routes": [
+            {{"id": "1", "upstream_id": "none"}},
+            {{"id": "2", "server_port": 9100}},
+            {{"id": "3", "upstream": {{"nodes": {{"127.0.0.1:1": 1}}}}}}
+        ]
+    }}"#,
+        ssl("b", r#""snis": ["A.test", "b.test"]"#, ""),
+        ssl("a", r#""sni": "a.test""#, ""),
+        ssl("off", r#""sni": "a.test""#, r#", "status": 0"#),
+        ssl("c", r#""sni": "c.test""#, ""),
+    );
+    let folder = Folder::of(&[("apisix.json", &text)]);
+    let (report, has_errors) = folder.check(&["@apisix.json"]);
+    let expected = "\
+warning: apisix.json: ssls[0].snis: a.test stands in ssl a too
+    hint:  clients are shown the certificate of the lowest id, a
+warning: apisix.json: ssls[1].snis: a.test stands in ssl b too
+    hint:  clients are shown the certificate of the lowest id, a
+warning: apisix.json: stream_routes[0].upstream_id: no object of that id in upstreams
+    value: \"none\"
+    hint:  its connections are closed (upstream_not_found)
+warning: apisix.json: stream_routes[1]: it leads to no upstream, and it has no plugin that could choose one
+    hint:  its connections are closed (no_nodes)
+apisix.json (resources): 4 ssl objects, 3 stream routes, 0 errors, 4 warnings
+";
+    assert_eq!(report, expected);
+    assert!(!has_errors);
+}
+
+#[test]
 fn bootstrap_files_are_judged_with_the_flags_over_them() {
     let folder = Folder::of(&[("tollhouse.yaml", "wrokers: 2\n"), ("good.yaml", "workers: 2\n")]);
     let (report, has_errors) = folder.check(&["@tollhouse.yaml"]);

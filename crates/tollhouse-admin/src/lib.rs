@@ -49,7 +49,7 @@ pub use options::{
 };
 pub use plugins_api::{Subsystem, plugin_documents};
 pub use registry::part::{RegistryDialect, RegistryListeners, RegistryPart};
-pub use serve::{ServeError, TlsConfig, serve};
+pub use serve::serve;
 
 /// The OpenAPI document of the Admin API, as `GET /apisix/admin/openapi.json` gives it.
 pub fn openapi_document() -> serde_json::Value {

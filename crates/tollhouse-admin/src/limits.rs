@@ -22,9 +22,6 @@ pub const CONNECTIONS_MAX: usize = 1024;
 /// stays reachable whatever is watched.
 pub const WATCHES_MAX: usize = CONNECTIONS_MAX / 4;
 
-/// How long a TLS handshake may take: what costs a slot must not cost it for ever.
-pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
-
 /// How long the head of a request may take, and how long a connection may idle between two.
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
 

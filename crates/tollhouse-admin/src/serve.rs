@@ -4,95 +4,22 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::ServerConfig;
-use rustls::server::WebPkiClientVerifier;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 use tollhouse_net::accept::{self, Bounds, Stopping};
+use tollhouse_net::listener_tls::ListenerTls;
 
 use crate::api::AdminApi;
 use crate::host;
-use crate::limits::{CONNECTIONS_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX};
+use crate::limits::{CONNECTIONS_MAX, HEAD_TIME_MAX};
 
 /// How long requests under way may take once the listener has to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
-
-/// Why a listener cannot speak TLS.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The certificate cannot be read.
-    #[error("read the certificate of the Admin API: {0}")]
-    Certificate(String),
-    /// The private key cannot be read, or is not the certificate's.
-    #[error("read the private key of the Admin API: {0}")]
-    Key(String),
-    /// The certificates that sign those of clients cannot be read.
-    #[error("read the certificates that sign the Admin API's clients: {0}")]
-    Authorities(String),
-}
-
-/// How a listener speaks TLS.
-#[derive(Clone)]
-pub struct TlsConfig(Arc<ServerConfig>);
-
-impl TlsConfig {
-    /// Of PEM texts: a certificate chain, its key, and, where clients must show certificates,
-    /// those that sign theirs.
-    ///
-    /// # Errors
-    /// One of them cannot be read, or the key is not the certificate's.
-    pub fn from_pem(
-        certificate: &[u8],
-        key: &[u8],
-        client_authorities: Option<&[u8]>,
-    ) -> Result<Self, ServeError> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let chain = read_chain(certificate).map_err(ServeError::Certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|error| ServeError::Key(error.to_string()))?;
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| ServeError::Key(error.to_string()))?;
-        let builder = match client_authorities {
-            None => builder.with_no_client_auth(),
-            Some(authorities) => {
-                let refused = |error: String| ServeError::Authorities(error);
-                let mut roots = rustls::RootCertStore::empty();
-                for authority in read_chain(authorities).map_err(refused)? {
-                    roots.add(authority).map_err(|error| refused(error.to_string()))?;
-                }
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                        .build()
-                        .map_err(|error| refused(error.to_string()))?;
-                builder.with_client_cert_verifier(verifier)
-            }
-        };
-        let mut config = builder
-            .with_single_cert(chain, key)
-            .map_err(|error| ServeError::Key(error.to_string()))?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self(Arc::new(config)))
-    }
-}
-
-fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match chain {
-        Ok(chain) if chain.is_empty() => Err("there is none".to_owned()),
-        Ok(chain) => Ok(chain),
-        Err(error) => Err(error.to_string()),
-    }
-}
 
 /// Serves until `stop` is ready; requests under way then have a few seconds to end. At most
 /// `connections_max` are open at a time, or [`CONNECTIONS_MAX`] if that is less. Peers that the allow
@@ -100,11 +27,10 @@ fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 pub async fn serve(
     listener: TcpListener,
     api: AdminApi,
-    tls: Option<TlsConfig>,
+    tls: Option<ListenerTls>,
     connections_max: usize,
     stop: impl Future<Output = ()>,
 ) {
-    let acceptor = tls.map(|config| TlsAcceptor::from(config.0));
     let bounds = Bounds {
         name: "admin",
         connections_max: connections_max.min(CONNECTIONS_MAX),
@@ -116,7 +42,7 @@ pub async fn serve(
     };
     let is_expected = |peer| api.admits(peer);
     accept::serve(listener, bounds, stop, is_expected, |stream, peer, stopping| {
-        take(stream, peer, acceptor.clone(), api.clone(), stopping)
+        take(stream, peer, tls.clone(), api.clone(), stopping)
     })
     .await;
 }
@@ -124,15 +50,14 @@ pub async fn serve(
 async fn take(
     stream: TcpStream,
     peer: SocketAddr,
-    acceptor: Option<TlsAcceptor>,
+    tls: Option<ListenerTls>,
     api: AdminApi,
     stopping: Stopping,
 ) {
-    let Some(acceptor) = acceptor else { return connection(stream, peer, api, stopping).await };
-    match tokio::time::timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => connection(stream, peer, api, stopping).await,
-        Ok(Err(error)) => tracing::debug!(%peer, %error, "admin handshake failed"),
-        Err(_) => tracing::debug!(%peer, "admin handshake too slow"),
+    let Some(tls) = tls else { return connection(stream, peer, api, stopping).await };
+    match tls.accept(stream).await {
+        Ok(stream) => connection(stream, peer, api, stopping).await,
+        Err(error) => tracing::debug!(%peer, %error, "admin handshake failed"),
     }
 }
 

@@ -42,6 +42,10 @@ pub struct Bootstrap {
     pub listen: Listen,
     /// How TLS is served to clients.
     pub tls: Tls,
+    /// The control API.
+    pub control: SideListener,
+    /// The page of metrics.
+    pub metrics: SideListener,
     /// The Admin API.
     pub admin: Admin,
     /// Certificates that get and renew themselves.
@@ -105,6 +109,8 @@ impl Default for Bootstrap {
             workers: Workers::Auto,
             listen: Listen::default(),
             tls: Tls::default(),
+            control: SideListener::default(),
+            metrics: SideListener::default(),
             admin: Admin::default(),
             acme: Acme::default(),
             registry: Registry::default(),
@@ -242,7 +248,7 @@ pub struct Admin {
     /// Whether it takes whole documents, kept in memory, instead of objects.
     pub standalone: bool,
     /// Its certificate; none serves plain HTTP.
-    pub tls: AdminTls,
+    pub tls: ListenerTls,
 }
 
 /// The registry of services and instances.
@@ -290,9 +296,16 @@ impl Default for Registry {
     }
 }
 
-/// TLS of the Admin API.
+/// A listener for operators that may speak TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AdminTls {
+pub struct SideListener {
+    /// Its certificate; none serves plain HTTP.
+    pub tls: ListenerTls,
+}
+
+/// TLS of a listener for operators.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListenerTls {
     /// Certificate chain, PEM.
     pub cert: Option<PathBuf>,
     /// Its private key, PEM.
@@ -312,7 +325,7 @@ impl Default for Admin {
             cors: true,
             prefix: "/apisix".to_owned(),
             standalone: false,
-            tls: AdminTls::default(),
+            tls: ListenerTls::default(),
         }
     }
 }

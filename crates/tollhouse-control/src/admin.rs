@@ -8,7 +8,6 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollhouse_admin::{
     AdminApi, AdminKey, Cors, KeyCheck, Mode, Options, Parts, Role, ServerToken, StreamMode,
-    TlsConfig,
 };
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
@@ -72,7 +71,7 @@ pub async fn start(
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningAdmin>> {
     let Some(address) = cx.bootstrap.listen.admin.first().copied() else { return Ok(None) };
-    let tls = tls(&cx.bootstrap)?;
+    let tls = listeners::tls("admin.tls", &cx.bootstrap.admin.tls)?;
     let api = AdminApi::open(parts(cx, access, registry, certificates))
         .await
         .context("the Admin API cannot read the store")?;
@@ -89,22 +88,6 @@ pub async fn start(
         tollhouse_admin::serve(listener, api, tls, connections_max, stop).await;
     });
     Ok(Some(RunningAdmin { address, is_tls, task, _stop: stop }))
-}
-
-/// The certificate of its listener, if it has one.
-///
-/// # Errors
-/// A file cannot be read, or is none of what it should be.
-pub(crate) fn tls(bootstrap: &Bootstrap) -> anyhow::Result<Option<TlsConfig>> {
-    let tls = &bootstrap.admin.tls;
-    let (Some(cert), Some(key)) = (&tls.cert, &tls.key) else { return Ok(None) };
-    let read = |path: &std::path::Path| {
-        std::fs::read(path).with_context(|| format!("admin.tls: {} cannot be read", path.display()))
-    };
-    let authorities = tls.client_ca.as_deref().map(read).transpose()?;
-    let config = TlsConfig::from_pem(&read(cert)?, &read(key)?, authorities.as_deref())
-        .context("admin.tls")?;
-    Ok(Some(config))
 }
 
 fn parts(

@@ -52,14 +52,17 @@ impl Banner<'_> {
             println!("  stream      {protocol}://{address}");
         }
         if let Some(admin) = self.admin {
-            let scheme = if admin.is_tls { "https" } else { "http" };
+            let scheme = scheme(admin.is_tls);
             println!("  admin       {scheme}://{}/apisix/admin", admin.address);
         }
         if let Some(address) = self.side.control {
-            println!("  control     http://{address}/v1/configuration");
+            println!(
+                "  control     {}://{address}/v1/configuration",
+                scheme(self.side.control_is_tls)
+            );
         }
         if let Some(address) = self.side.metrics {
-            println!("  metrics     http://{address}/metrics");
+            println!("  metrics     {}://{address}/metrics", scheme(self.side.metrics_are_tls));
         }
         if let Some(address) = self.side.status {
             println!("  status      http://{address}/status");
@@ -85,6 +88,10 @@ impl Banner<'_> {
             println!("\nTry: curl -i http://{}/demo", reachable(*address));
         }
     }
+}
+
+fn scheme(is_tls: bool) -> &'static str {
+    if is_tls { "https" } else { "http" }
 }
 
 /// An address that a command on this machine can be pointed at.

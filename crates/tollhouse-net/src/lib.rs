@@ -12,6 +12,7 @@ pub mod clock;
 pub mod connect;
 pub mod handover;
 pub mod listen;
+pub mod listener_tls;
 pub mod local_name;
 pub mod proxy_protocol;
 pub mod resolve;

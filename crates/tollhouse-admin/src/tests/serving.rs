@@ -6,10 +6,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::{ServeError, TlsConfig, serve};
+use tollhouse_net::listener_tls::{ListenerTls, ListenerTlsError};
+
+use crate::serve;
 
 async fn start(
-    tls: Option<TlsConfig>,
+    tls: Option<ListenerTls>,
 ) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
@@ -94,12 +96,13 @@ async fn ask_over_tls(
 async fn a_tls_listener_may_ask_for_certificates() {
     let (cert, key) = super::encryption::certificate();
     let (other_cert, other_key) = super::encryption::certificate();
-    let plain = TlsConfig::from_pem(cert.as_bytes(), key.as_bytes(), None);
+    let plain = ListenerTls::from_pem(cert.as_bytes(), key.as_bytes(), None);
     let (address, _stop, _serving) = start(Some(plain.expect("they go together"))).await;
     let answer = ask_over_tls(address, &connector(&cert, None)).await;
     assert!(answer.expect("it answers").contains("200 OK"));
 
-    let mutual = TlsConfig::from_pem(cert.as_bytes(), key.as_bytes(), Some(other_cert.as_bytes()));
+    let mutual =
+        ListenerTls::from_pem(cert.as_bytes(), key.as_bytes(), Some(other_cert.as_bytes()));
     let (address, _stop, _serving) = start(Some(mutual.expect("they go together"))).await;
     assert!(ask_over_tls(address, &connector(&cert, None)).await.is_err());
     assert!(ask_over_tls(address, &connector(&cert, Some((&cert, &key)))).await.is_err());
@@ -112,10 +115,10 @@ fn bad_material_is_refused_by_name() {
     let (cert, key) = super::encryption::certificate();
     let (_, other) = super::encryption::certificate();
     let make = |cert: &str, key: &str, authorities: Option<&str>| {
-        TlsConfig::from_pem(cert.as_bytes(), key.as_bytes(), authorities.map(str::as_bytes)).err()
+        ListenerTls::from_pem(cert.as_bytes(), key.as_bytes(), authorities.map(str::as_bytes)).err()
     };
-    assert!(matches!(make("", &key, None), Some(ServeError::Certificate(_))));
-    assert!(matches!(make(&cert, "", None), Some(ServeError::Key(_))));
-    assert!(matches!(make(&cert, &other, None), Some(ServeError::Key(_))));
-    assert!(matches!(make(&cert, &key, Some("")), Some(ServeError::Authorities(_))));
+    assert!(matches!(make("", &key, None), Some(ListenerTlsError::Certificate(_))));
+    assert!(matches!(make(&cert, "", None), Some(ListenerTlsError::Key(_))));
+    assert!(matches!(make(&cert, &other, None), Some(ListenerTlsError::Key(_))));
+    assert!(matches!(make(&cert, &key, Some("")), Some(ListenerTlsError::Authorities(_))));
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tollhouse_model::{Problem, Problems};
 
-use super::{AccessLogFormat, Acme, Bootstrap, StreamProtocol};
+use super::{AccessLogFormat, Acme, Bootstrap, ListenerTls, StreamProtocol};
 
 /// Adds what is wrong; `given` tells keys that somebody gave from those at their default.
 pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problems: &mut Problems) {
@@ -12,17 +12,24 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
         let problem = Problem::warning("access_log.fields", "applies to the json format only");
         problems.push(problem.with_hint("set access_log.format to json"));
     }
-    let tls = &bootstrap.admin.tls;
-    if tls.cert.is_some() != tls.key.is_some() {
-        let problem = Problem::error("admin.tls", "a certificate and its key come together");
-        problems.push(problem.with_hint("set both admin.tls.cert and admin.tls.key, or neither"));
-    }
-    if tls.client_ca.is_some() && tls.cert.is_none() {
-        let problem = Problem::error("admin.tls.client_ca", "needs a certificate of its own");
-        problems.push(problem.with_hint("set admin.tls.cert and admin.tls.key"));
-    }
+    check_tls("admin.tls", &bootstrap.admin.tls, problems);
+    check_tls("control.tls", &bootstrap.control.tls, problems);
+    check_tls("metrics.tls", &bootstrap.metrics.tls, problems);
     check_acme(&bootstrap.acme, problems);
     check_addresses(bootstrap, problems);
+}
+
+/// Whether a listener has all that TLS takes, or nothing of it.
+fn check_tls(name: &str, tls: &ListenerTls, problems: &mut Problems) {
+    if tls.cert.is_some() != tls.key.is_some() {
+        let problem = Problem::error(name, "a certificate and its key come together");
+        problems
+            .push(problem.with_hint(format!("set both {name}.cert and {name}.key, or neither")));
+    }
+    if tls.client_ca.is_some() && tls.cert.is_none() {
+        let problem = Problem::error(format!("{name}.client_ca"), "needs a certificate of its own");
+        problems.push(problem.with_hint(format!("set {name}.cert and {name}.key")));
+    }
 }
 
 /// Whether there is all that certificates take.

@@ -148,6 +148,14 @@ keys! {
     admin.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     admin.tls.client_ca: OptionalPath,
         "Authorities, PEM; clients of the Admin API must then show a certificate of theirs.";
+    control.tls.cert: OptionalPath, "Certificate chain of the control API, PEM; without it, plain HTTP.";
+    control.tls.key: OptionalPath, "Private key of that certificate, PEM.";
+    control.tls.client_ca: OptionalPath,
+        "Authorities, PEM; clients of the control API must then show a certificate of theirs.";
+    metrics.tls.cert: OptionalPath, "Certificate chain of the metrics, PEM; without it, plain HTTP.";
+    metrics.tls.key: OptionalPath, "Private key of that certificate, PEM.";
+    metrics.tls.client_ca: OptionalPath,
+        "Authorities, PEM; whoever reads the metrics must then show a certificate of theirs.";
     acme.directory: DirectoryUrl,
         "The ACME directory of the authority that certificates are got from and renewed by; without it, \
          none are.";

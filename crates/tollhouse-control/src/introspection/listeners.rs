@@ -4,6 +4,7 @@
 //! made from shared state, and no request here touches a serving thread.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,10 +18,12 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
-use tollhouse_config::Bootstrap;
+use tollhouse_config::{Bootstrap, bootstrap};
 use tollhouse_net::accept::{self, Bounds};
+use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_net::local_name::is_local;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
@@ -36,6 +39,10 @@ pub struct SideListeners {
     pub control: Option<SocketAddr>,
     /// The metrics.
     pub metrics: Option<SocketAddr>,
+    /// Whether the control API speaks TLS.
+    pub control_is_tls: bool,
+    /// Whether the metrics do.
+    pub metrics_are_tls: bool,
     /// The status pages.
     pub status: Option<SocketAddr>,
     tasks: Vec<AbortHandle>,
@@ -60,7 +67,7 @@ const PORT_WAIT: Duration = Duration::from_secs(5);
 /// Starts every side listener of the bootstrap file.
 ///
 /// # Errors
-/// The first address that cannot be listened on, with the remedy.
+/// The first address that cannot be listened on, or certificate that cannot be used, with the remedy.
 pub async fn start_all(
     cx: &ControlContext,
     introspection: &Introspection,
@@ -71,19 +78,23 @@ pub async fn start_all(
     let mut side = SideListeners { connections_max, ..SideListeners::default() };
     if let Some(address) = first(&bootstrap.listen.control) {
         let app = control_api(introspection.clone());
-        let bound = side.start(address, app, predecessor).await;
+        let tls = tls("control.tls", &bootstrap.control.tls)?;
+        side.control_is_tls = tls.is_some();
+        let bound = side.start(address, Served { app, tls }, predecessor).await;
         side.control = Some(bound.with_context(|| in_use("listen.control", address))?);
     }
     if let Some(address) = first(&bootstrap.listen.metrics)
         && exports_metrics(bootstrap)
     {
         let app = metrics_page(introspection.clone());
-        let bound = side.start(address, app, predecessor).await;
+        let tls = tls("metrics.tls", &bootstrap.metrics.tls)?;
+        side.metrics_are_tls = tls.is_some();
+        let bound = side.start(address, Served { app, tls }, predecessor).await;
         side.metrics = Some(bound.with_context(|| in_use("listen.metrics", address))?);
     }
     if let Some(address) = first(&bootstrap.listen.status) {
         let app = status_pages(introspection.clone());
-        let bound = side.start(address, app, predecessor).await;
+        let bound = side.start(address, Served { app, tls: None }, predecessor).await;
         side.status = Some(bound.with_context(|| in_use("listen.status", address))?);
     }
     Ok(side)
@@ -108,11 +119,11 @@ fn metrics_page(introspection: Introspection) -> Router {
 }
 
 impl SideListeners {
-    /// Serves `app` on `address`; returns the address bound.
+    /// Serves on `address`; returns the address bound.
     async fn start(
         &mut self,
         address: SocketAddr,
-        app: Router,
+        served: Served,
         predecessor: Predecessor,
     ) -> std::io::Result<SocketAddr> {
         let listener = bind(address, predecessor).await?;
@@ -126,22 +137,53 @@ impl SideListeners {
         let never = std::future::pending();
         let everybody = |_| true;
         let task = tokio::spawn(accept::serve(listener, bounds, never, everybody, {
-            move |stream, _, _| connection(stream, app.clone())
+            move |stream, _, _| take(stream, served.clone())
         }));
         self.tasks.push(task.abort_handle());
         Ok(bound)
     }
 }
 
-async fn connection(stream: TcpStream, app: Router) {
+/// What a listener serves, and how.
+#[derive(Clone)]
+struct Served {
+    app: Router,
+    tls: Option<ListenerTls>,
+}
+
+async fn take(stream: TcpStream, served: Served) {
+    let Served { app, tls } = served;
     let from_this_machine = stream.local_addr().is_ok_and(|local| local.ip().is_loopback());
     let app = if from_this_machine { app.layer(middleware::from_fn(local_names)) } else { app };
+    let Some(tls) = tls else { return connection(stream, app).await };
+    match tls.accept(stream).await {
+        Ok(stream) => connection(stream, app).await,
+        Err(error) => tracing::debug!(%error, "a handshake of a side listener failed"),
+    }
+}
+
+async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);
     let service = TowerToHyperService::new(app);
     if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
         tracing::debug!(%error, "a connection to a side listener ended early");
     }
+}
+
+/// The certificate of a listener for operators, whose keys begin with `name`, if it has one.
+///
+/// # Errors
+/// A file cannot be read, or is none of what it should be.
+pub(crate) fn tls(name: &str, tls: &bootstrap::ListenerTls) -> anyhow::Result<Option<ListenerTls>> {
+    let (Some(cert), Some(key)) = (&tls.cert, &tls.key) else { return Ok(None) };
+    let read = |path: &Path| {
+        std::fs::read(path).with_context(|| format!("{name}: {} cannot be read", path.display()))
+    };
+    let authorities = tls.client_ca.as_deref().map(read).transpose()?;
+    let config = ListenerTls::from_pem(&read(cert)?, &read(key)?, authorities.as_deref())
+        .with_context(|| name.to_owned())?;
+    Ok(Some(config))
 }
 
 /// Where no key is asked for and nobody but this machine is meant, a browser of this machine must not

@@ -5,7 +5,8 @@ use tollhouse_config::Bootstrap;
 use tollhouse_model::{Problem, Problems};
 
 use super::{access_log_layout, server_terms};
-use crate::{admin, plugins};
+use crate::introspection::listeners;
+use crate::plugins;
 
 /// Looks for what would keep a gateway with this configuration from starting.
 ///
@@ -19,10 +20,15 @@ pub fn check(bootstrap: &Bootstrap) -> Result<(), Problems> {
     if let Err(problem) = access_log_layout(&bootstrap.access_log) {
         problems.push(problem);
     }
-    if let Err(error) = admin::tls(bootstrap) {
-        let problem = Problem::error("admin.tls", format!("{error:#}"));
-        let hint = "name a certificate and its key, both PEM, that this user may read";
-        problems.push(problem.with_hint(hint));
+    for (name, tls) in [
+        ("admin.tls", &bootstrap.admin.tls),
+        ("control.tls", &bootstrap.control.tls),
+        ("metrics.tls", &bootstrap.metrics.tls),
+    ] {
+        if let Err(error) = listeners::tls(name, tls) {
+            let hint = "name a certificate and its key, both PEM, that this user may read";
+            problems.push(Problem::error(name, format!("{error:#}")).with_hint(hint));
+        }
     }
     if let Err(error) = server_terms(bootstrap) {
         problems.push(Problem::error("tls.ciphers", error.to_string()));
@@ -47,6 +53,10 @@ mod tests {
             (
                 &[("admin.tls.cert", "/nowhere/at/all"), ("admin.tls.key", "/nowhere/at/all")],
                 "admin.tls: /nowhere/at/all cannot be read",
+            ),
+            (
+                &[("metrics.tls.cert", "/nowhere/at/all"), ("metrics.tls.key", "/nowhere/at/all")],
+                "metrics.tls: /nowhere/at/all cannot be read",
             ),
             (&[("tls.ciphers", "RC4-MD5")], "tls.ciphers: no cipher suite is called \"RC4-MD5\""),
             (&[("tls.ciphers", "ECDHE-RSA-CHACHA20-POLY1305, TLS_AES_128_GCM_SHA256")], ""),

@@ -55,6 +55,7 @@ mod succession;
 mod support;
 mod tls;
 mod tls_clients;
+mod tls_listeners;
 mod tls_nodes;
 mod tls_support;
 mod upgrades;

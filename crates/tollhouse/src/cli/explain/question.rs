@@ -17,13 +17,15 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::ExplainArguments;
 
-/// `http://host[:port]/path?query`, taken apart.
+/// `http://host[:port]/path?query`, or the same with `https`, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Url {
     /// `host[:port]` as it goes into `Host`.
     authority: String,
     /// The port asked.
     port: u16,
+    /// `http` or `https`.
+    scheme: &'static str,
     /// Path and query.
     target: String,
 }
@@ -32,8 +34,10 @@ impl FromStr for Url {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let Some(rest) = text.strip_prefix("http://") else {
-            return Err("write it as http://host/path; TLS is not served yet".to_owned());
+        let plain = text.strip_prefix("http://").map(|rest| ("http", ":80", 80, rest));
+        let encrypted = || text.strip_prefix("https://").map(|rest| ("https", ":443", 443, rest));
+        let Some((scheme, own_port, own_number, rest)) = plain.or_else(encrypted) else {
+            return Err("write it as http://host/path or https://host/path".to_owned());
         };
         if text.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
             return Err("encode spaces and control characters as %20 and the like".to_owned());
@@ -46,8 +50,9 @@ impl FromStr for Url {
         let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
         let target = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         // Clients leave the scheme's own port out.
-        let host = host.strip_suffix(":80").unwrap_or(host);
-        Ok(Self { authority: host.to_owned(), port: port.unwrap_or(80), target })
+        let host = host.strip_suffix(own_port).unwrap_or(host);
+        let port = port.unwrap_or(own_number);
+        Ok(Self { authority: host.to_owned(), port, scheme, target })
     }
 }
 
@@ -96,6 +101,7 @@ pub(super) struct Question {
     host: Vec<u8>,
     remote_addr: IpAddr,
     server_port: u16,
+    scheme: &'static str,
     body: Vec<u8>,
 }
 
@@ -132,6 +138,7 @@ impl Question {
             host,
             remote_addr: arguments.remote_addr.to_canonical(),
             server_port: arguments.url.port,
+            scheme: arguments.url.scheme,
             body,
             bytes,
             head,
@@ -232,7 +239,7 @@ impl Lookup for Question {
             Variable::RequestUri => Some(Cow::Owned(request_uri(&self.path, self.query()))),
             Variable::Args => self.query().map(Cow::Borrowed),
             Variable::Host => Some(Cow::Borrowed(self.host())),
-            Variable::Scheme => Some(Cow::Borrowed(b"http")),
+            Variable::Scheme => Some(Cow::Borrowed(self.scheme.as_bytes())),
             Variable::RequestMethod => Some(Cow::Borrowed(self.method())),
             Variable::RemoteAddr => text(self.remote_addr.to_string()),
             Variable::ServerPort => text(self.server_port.to_string()),
@@ -283,7 +290,10 @@ mod tests {
             ("http://a.com:80", Ok(("a.com", 80, "/"))),
             ("http://a.com:9080?q", Ok(("a.com:9080", 9080, "/?q"))),
             ("http://[::1]:9080/", Ok(("[::1]:9080", 9080, "/"))),
-            ("https://a.com/", Err("TLS is not served yet")),
+            ("https://a.com/", Ok(("a.com", 443, "/"))),
+            ("https://a.com:443/x", Ok(("a.com", 443, "/x"))),
+            ("https://a.com:80", Ok(("a.com:80", 80, "/"))),
+            ("tcp://a.com/", Err("http://host/path or https://host/path")),
             ("a.com/x", Err("http://host/path")),
             ("http:///x", Err("host cannot be read")),
             ("http://u@a.com/", Err("host cannot be read")),

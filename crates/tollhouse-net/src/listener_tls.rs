@@ -1,0 +1,102 @@
+//! TLS of listeners for operators: one certificate out of files, with or without certificates of clients.
+//!
+//! What clients of the data plane are shown, by the names that they ask for, is `server_tls.rs`.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::server::WebPkiClientVerifier;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// How long a handshake may take: what costs a slot must not cost it for ever.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Why a listener cannot speak TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenerTlsError {
+    /// The certificate cannot be read.
+    #[error("read the certificate: {0}")]
+    Certificate(String),
+    /// The private key cannot be read, or is not the certificate's.
+    #[error("read the private key: {0}")]
+    Key(String),
+    /// The certificates that sign those of clients cannot be read.
+    #[error("read the certificates that sign those of clients: {0}")]
+    Authorities(String),
+}
+
+/// How a listener speaks TLS; cheap to clone.
+#[derive(Clone)]
+pub struct ListenerTls(TlsAcceptor);
+
+impl std::fmt::Debug for ListenerTls {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("ListenerTls")
+    }
+}
+
+impl ListenerTls {
+    /// Of PEM texts: a certificate chain, its key, and, where clients must show certificates,
+    /// those that sign theirs.
+    ///
+    /// # Errors
+    /// One of them cannot be read, or the key is not the certificate's.
+    pub fn from_pem(
+        certificate: &[u8],
+        key: &[u8],
+        client_authorities: Option<&[u8]>,
+    ) -> Result<Self, ListenerTlsError> {
+        let unusable = |error: rustls::Error| ListenerTlsError::Key(error.to_string());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let chain = read_chain(certificate).map_err(ListenerTlsError::Certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|error| ListenerTlsError::Key(error.to_string()))?;
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?;
+        let builder = match client_authorities {
+            None => builder.with_no_client_auth(),
+            Some(authorities) => {
+                let refused = |error: String| ListenerTlsError::Authorities(error);
+                let mut roots = rustls::RootCertStore::empty();
+                for authority in read_chain(authorities).map_err(refused)? {
+                    roots.add(authority).map_err(|error| refused(error.to_string()))?;
+                }
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                        .build()
+                        .map_err(|error| refused(error.to_string()))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+    }
+
+    /// Goes through the handshake of a connection that was accepted.
+    ///
+    /// # Errors
+    /// It came to nothing, or not in time.
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        match tokio::time::timeout(HANDSHAKE_TIME_MAX, self.0.accept(stream)).await {
+            Ok(accepted) => accepted,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match chain {
+        Ok(chain) if chain.is_empty() => Err("there is none".to_owned()),
+        Ok(chain) => Ok(chain),
+        Err(error) => Err(error.to_string()),
+    }
+}

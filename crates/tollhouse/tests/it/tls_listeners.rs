@@ -1,0 +1,52 @@
+//! TLS of the listeners for operators: the control API and the metrics.
+
+use std::net::SocketAddr;
+
+use crate::support::{everything_to, gateway};
+use crate::tls_support::{Answer, Authority, TlsOptions};
+use tollhouse_testkit::{Gateway, Origin};
+
+/// Where the listener of a line of the banner is, and how it is reached.
+fn listener(gateway: &Gateway, name: &str) -> (bool, SocketAddr) {
+    let text = gateway.output().text();
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name));
+    let url = line.expect("the banner names it").trim();
+    let (scheme, rest) = url.split_once("://").expect("a URL");
+    let address = rest.split('/').next().and_then(|address| address.parse().ok());
+    (scheme == "https", address.expect("an address"))
+}
+
+#[test]
+fn control_api_and_metrics_speak_tls_where_they_have_certificates() {
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let pair = servers.server(&["localhost"]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("the file can be written");
+        path.display().to_string()
+    };
+    let (cert, key) = (file("cert.pem", &pair.chain), file("key.pem", &pair.key));
+    let ca = file("ca.pem", &clients.pem);
+    let origin = Origin::named("a");
+    let gateway = gateway()
+        .set("control.tls.cert", &cert)
+        .set("control.tls.key", &key)
+        .set("control.tls.client_ca", &ca)
+        .set("metrics.tls.cert", &cert)
+        .set("metrics.tls.key", &key)
+        .resources(&everything_to(origin.address()))
+        .start();
+    let anybody = TlsOptions::new(&servers).build();
+    let known = TlsOptions::showing(&servers, &clients.client("operator")).build();
+    let (is_tls, control) = listener(&gateway, "control");
+    assert!(is_tls);
+    assert_eq!(known.get(control, "localhost", "/v1/configuration").status(), 200);
+    assert!(matches!(anybody.get(control, "localhost", "/v1/configuration"), Answer::Broken(_)));
+    let (is_tls, metrics) = listener(&gateway, "metrics");
+    assert!(is_tls);
+    assert_eq!(anybody.get(metrics, "localhost", "/status").status(), 404);
+    let plain =
+        tollhouse_testkit::RawClient::connect(metrics).send("GET /metrics HTTP/1.1\r\n\r\n").rest();
+    assert!(!plain.starts_with(b"HTTP/1.1 200"), "{plain:?}");
+}

@@ -3,14 +3,14 @@
 //!
 //! Built for many short calls and answers that are shared between clients: a unary call whose message
 //! has arrived and whose handler needs no waiting is answered without a task of its own; everything a
-//! connection has to say is gathered and leaves in one write; a large answer is handed to HTTP/2 as a
-//! chain of shared pieces and never copied whole. One thread runs one [`serve`] on a local runtime.
+//! connection has to say is gathered and leaves in one write; a large answer waits as a chain of shared
+//! pieces and is never copied whole. One thread runs one [`serve`] on a local runtime.
 
 mod accept;
 mod budget;
 mod call;
 mod connection;
-mod cork;
+mod fields;
 pub mod health;
 mod inbox;
 pub mod limits;
@@ -22,9 +22,9 @@ pub mod polaris;
 mod presence;
 pub mod reflection;
 mod service;
+mod session;
 mod status;
 mod stopping;
-mod timeout;
 mod unsent;
 
 pub use accept::{Count, Counts, Options, serve};

@@ -25,11 +25,11 @@ pub fn computed_id(request: &InstanceRequest<'_>) -> String {
 /// The SHA-1 of some bytes in hex digits: a name for an address, no protection of anything.
 pub fn hex_digest(bytes: &[u8]) -> String {
     let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, bytes);
-    let mut digits = String::with_capacity(2 * hash.as_ref().len());
-    for byte in hash.as_ref() {
-        write!(digits, "{byte:02x}").expect("a string takes any text");
-    }
-    digits
+    let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
+    let digits = hash.as_ref().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+    let mut text = String::with_capacity(2 * hash.as_ref().len());
+    text.extend(digits);
+    text
 }
 
 /// The instance that a request describes, under its id or the one of its address.

@@ -1,5 +1,6 @@
 //! One thread of a server: accepts, hands connections to tasks, watches over them, and stops in order.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -11,13 +12,12 @@ use std::task::Poll;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::spawn_local;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tollhouse_stdx::LogLimit;
 
 use super::budget::ThreadBudget;
 use super::connection;
-use super::cork::Buffers;
-use super::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, MESSAGE_BYTES_MAX};
+use super::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, MESSAGE_BYTES_MAX, READ_BYTES};
 use super::presence::{Presence, Roster};
 use super::service::Services;
 use super::stopping::Stopping;
@@ -86,10 +86,12 @@ pub(super) struct Server {
     pub(super) message_bytes_max: usize,
     pub(super) counts: Arc<Counts>,
     pub(super) stopping: Rc<Stopping>,
-    pub(super) buffers: Rc<Buffers>,
+    /// Where connections read into, one after the other.
+    pub(super) read_buffer: Cell<Vec<u8>>,
     pub(super) roster: Rc<Roster>,
     pub(super) budget: ThreadBudget,
     slots: Slots,
+    started: Instant,
 }
 
 /// Serves `listeners` until `stop` becomes true or has no sender left, then lets calls under way end
@@ -166,11 +168,17 @@ impl Server {
             message_bytes_max: options.message_bytes_max,
             counts: options.counts,
             stopping: Rc::default(),
-            buffers: Rc::default(),
+            read_buffer: Cell::new(vec![0; READ_BYTES]),
+            started: Instant::now(),
             roster: Rc::default(),
             budget: ThreadBudget::default(),
             slots: options.slots,
         }
+    }
+
+    /// Milliseconds since it began.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
     }
 
     fn take(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr) {

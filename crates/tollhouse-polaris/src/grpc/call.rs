@@ -12,22 +12,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use h2::RecvStream;
-use h2::server::SendResponse;
-use http::Request;
 use tokio::task::{coop, spawn_local};
+use tollhouse_h2::StreamId;
 
 use super::budget::Waiting;
 use super::connection::Link;
+use super::fields::{Fields, Head};
 use super::inbox::{Broken, Inbox};
 use super::messages::Message;
-use super::outbox::{Gone, Outbox};
-use super::payload::Payload;
+use super::outbox::Outbox;
 use super::service::{Call, Handler, Method, Outcome, Reply, Series, SeriesHandler};
+use super::session::{CallStream, Gone};
 use super::status::{Code, Status};
-use admission::{admit, refuse};
+use admission::{Refusal, admit, refuse};
 use over::Over;
 
 /// What every kind of call needs.
@@ -41,32 +41,41 @@ struct Running {
     waiting: Option<Waiting>,
 }
 
+/// A call whose head has arrived.
+pub(super) struct Begun {
+    stream: StreamId,
+    admitted: Result<(Method, Option<Duration>), Refusal>,
+    fields: Fields,
+}
+
+impl Begun {
+    /// Looks at the head, which the next one takes the place of.
+    pub(super) fn new(link: &Link, stream: StreamId, head: &mut Head) -> Self {
+        Self { stream, admitted: admit(&link.server, head), fields: head.take_fields() }
+    }
+}
+
 /// Begins a call, and ends it too where nothing has to be waited for.
-pub(super) fn begin(
-    link: &Rc<Link>,
-    request: Request<RecvStream>,
-    respond: SendResponse<Payload>,
-    cx: &mut Context<'_>,
-) {
+pub(super) fn begin(link: &Rc<Link>, begun: Begun, cx: &mut Context<'_>) {
     link.server.counts.calls.add_one();
-    let (head, body) = request.into_parts();
-    let (method, time) = match admit(&link.server, &head) {
+    let stream = CallStream::new(&link.session, begun.stream);
+    let (method, time) = match begun.admitted {
         Ok(admitted) => admitted,
-        Err(refusal) => return refuse(link, refusal, respond),
+        Err(refusal) => return refuse(link, refusal, stream),
     };
     let budget = link.budget.clone();
     let mut running = Running {
-        inbox: Inbox::new(body, &budget, link.server.message_bytes_max),
-        outbox: Outbox::new(respond, budget),
+        inbox: Inbox::new(&budget, link.server.message_bytes_max),
+        outbox: Outbox::new(stream, budget),
         over: Over::new(link.server.stopping.listener(), time),
-        call: Rc::new(Call::new(link.peer, head.headers)),
+        call: Rc::new(Call::new(link.peer, begun.fields)),
         link: Rc::clone(link),
         waiting: None,
     };
     match method {
         // Asked at once: a short message usually comes in the segment of its head, and a call that is
         // answered here costs no task.
-        Method::Unary(handler) => match running.inbox.poll_only(cx) {
+        Method::Unary(handler) => match running.poll_only(cx) {
             Poll::Pending => running.wait(|running| running.unary(handler)),
             Poll::Ready(Err(broken)) => running.end(Err(broken)),
             Poll::Ready(Ok(message)) => {
@@ -115,7 +124,7 @@ impl Running {
             self.link.server.counts.calls_failed.add_one();
         }
         // Fails when the client has gone, and then nobody waits for the status.
-        let _ = self.outbox.end(&status);
+        let _ = self.outbox.end(status);
     }
 
     /// Sends the only answer and ends the call.
@@ -199,8 +208,12 @@ impl Running {
         self.over.poll(cx).map(|status| Err(Broken::Refused(status)))
     }
 
+    fn poll_only(&mut self, cx: &mut Context<'_>) -> Poll<Result<Message, Broken>> {
+        self.inbox.poll_only(self.outbox.stream(), cx)
+    }
+
     async fn only_message(&mut self) -> Result<Message, Broken> {
-        poll_fn(|cx| match self.inbox.poll_only(cx) {
+        poll_fn(|cx| match self.poll_only(cx) {
             Poll::Ready(message) => {
                 self.over.has_arrived();
                 Poll::Ready(message)
@@ -214,7 +227,7 @@ impl Running {
     }
 
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Message>, Broken>> {
-        if let Poll::Ready(message) = self.inbox.poll_next(cx) {
+        if let Poll::Ready(message) = self.inbox.poll_next(self.outbox.stream(), cx) {
             self.over.has_arrived();
             return Poll::Ready(message);
         }

@@ -1,43 +1,65 @@
 //! One connection: HTTP/2 driven by one task, which accepts calls, sends what all of them have to say,
 //! and follows the orders of the roster and of the stop.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use h2::server::{Builder, Connection};
-use h2::{Ping, PingPong};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tollhouse_h2::{Connection, Limits, Rate};
+use tollhouse_stdx::MemoryBudget;
 
 use super::accept::Server;
 use super::budget::Budget;
-use super::call;
-use super::cork::{Corked, Pipe};
+use super::call::{self, Begun};
 use super::limits::{
-    CONNECTION_WINDOW_BYTES, EARLY_RESETS_MAX, ERROR_RESETS_MAX, HANDSHAKE_TIMEOUT,
-    HEADER_BYTES_MAX, REMEMBERED_RESETS_MAX, STREAM_WINDOW_BYTES, STREAMS_MAX,
+    CONNECTION_WINDOW_BYTES, EARLY_RESETS_MAX, HANDSHAKE_TIMEOUT, HEADER_BYTES_MAX, OUTPUT_BYTES,
+    READS_PER_TURN, RESETS_PER_SECOND, STREAM_WINDOW_BYTES, STREAMS_MAX,
 };
-use super::payload::Payload;
 use super::presence::{Order, Presence};
+use super::session::Session;
 use super::stopping::Listener;
+use super::unsent::{OnItsWay, Unsent};
+
+/// What the PING carries that asks a client for a sign of life.
+const ALIVE_PING: [u8; 8] = *b"tollhous";
 
 /// What the calls of a connection share.
 pub(super) struct Link {
     pub(super) server: Rc<Server>,
     pub(super) peer: SocketAddr,
     pub(super) budget: Budget,
+    pub(super) session: Rc<Session>,
 }
 
 struct Driver<S> {
     link: Rc<Link>,
-    pipe: Rc<Pipe<S>>,
-    http2: Connection<Corked<S>, Payload>,
-    pings: Option<PingPong>,
+    stream: S,
     presence: Presence,
     listener: Listener,
-    is_draining: bool,
+    /// Goes up whenever bytes arrive.
+    arrivals: Rc<Cell<u64>>,
+    unsent: Rc<Unsent>,
+    /// There while the client's side is full.
+    blocked: Option<OnItsWay>,
+    /// Room for calls that one read has begun.
+    begun: Vec<Begun>,
+    /// Whether it has had a call since it last gave back what it need not hold without one.
+    holds_memory: bool,
+}
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    /// There may be more.
+    On,
+    /// All that can be done for now.
+    Waiting,
+    /// It is over.
+    Ended,
 }
 
 /// Serves a connection until the client or the server ends it.
@@ -46,94 +68,178 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (arrivals, unsent) = (presence.arrivals(), presence.unsent());
-    let pipe = Pipe::new(stream, Rc::clone(&server.buffers), arrivals, Rc::clone(&unsent));
-    let Some(mut http2) = handshake(&server, &pipe).await else {
-        return server.counts.handshakes_failed.add_one();
+    // Windows do not grow: what clients send ahead is short.
+    let codec = Connection::server(limits(), &MemoryBudget::new(0), server.now_ms());
+    let session = Session::new(codec);
+    let link = Link {
+        budget: Budget::new(server.budget.clone(), Rc::clone(&unsent)),
+        session: Rc::clone(&session),
+        peer,
+        server: Rc::clone(&server),
     };
     let mut driver = Driver {
-        pipe,
-        pings: http2.ping_pong(),
-        http2,
+        stream,
         presence,
         listener: server.stopping.listener(),
-        link: Rc::new(Link { budget: Budget::new(server.budget.clone(), unsent), server, peer }),
-        is_draining: false,
+        arrivals,
+        unsent,
+        link: Rc::new(link),
+        blocked: None,
+        begun: Vec::new(),
+        holds_memory: true,
     };
-    poll_fn(|cx| driver.poll(cx)).await;
+    let shaken = tokio::time::timeout(
+        HANDSHAKE_TIMEOUT,
+        poll_fn(|cx| match driver.poll(cx) {
+            Poll::Ready(()) => Poll::Ready(false),
+            Poll::Pending if session.with_codec(|codec| codec.has_peer_settings()) => {
+                Poll::Ready(true)
+            }
+            Poll::Pending => Poll::Pending,
+        }),
+    );
+    match shaken.await {
+        Ok(true) => poll_fn(|cx| driver.poll(cx)).await,
+        Ok(false) if session.with_codec(|codec| codec.has_peer_settings()) => {}
+        Ok(false) | Err(_) => server.counts.handshakes_failed.add_one(),
+    }
+    session.lose();
 }
 
-/// Speaks HTTP/2; `None` when the client does not, or takes too long.
-async fn handshake<S>(server: &Server, pipe: &Rc<Pipe<S>>) -> Option<Connection<Corked<S>, Payload>>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let mut shaking = pin!(settings().handshake(Corked(Rc::clone(pipe))));
-    let mut listener = server.stopping.listener();
-    let both = poll_fn(|cx| {
-        if listener.has_begun(cx) {
-            return Poll::Ready(None);
-        }
-        let shaken = shaking.as_mut().poll(cx);
-        if let Poll::Ready(Err(_)) = pipe.poll_send(cx) {
-            return Poll::Ready(None);
-        }
-        shaken.map(Result::ok)
-    });
-    tokio::time::timeout(HANDSHAKE_TIMEOUT, both).await.ok().flatten()
-}
-
-fn settings() -> Builder {
-    let mut settings = Builder::new();
-    settings
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(HEADER_BYTES_MAX)
-        .initial_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_pending_accept_reset_streams(EARLY_RESETS_MAX)
-        .max_local_error_reset_streams(Some(ERROR_RESETS_MAX))
-        .max_concurrent_reset_streams(REMEMBERED_RESETS_MAX);
-    settings
+fn limits() -> Limits {
+    let resets = Rate { burst: EARLY_RESETS_MAX, per_second: RESETS_PER_SECOND };
+    Limits {
+        concurrent_streams: STREAMS_MAX,
+        header_list_bytes: HEADER_BYTES_MAX,
+        stream_window_bytes: STREAM_WINDOW_BYTES,
+        stream_window_bytes_max: STREAM_WINDOW_BYTES,
+        window_growth_bytes: 0,
+        connection_window_bytes: CONNECTION_WINDOW_BYTES,
+        output_bytes: OUTPUT_BYTES,
+        resets,
+        // Who is silent is asked for a sign of life, and ended by the roster.
+        settings_ack_ms: u64::MAX,
+        ..Limits::default()
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.is_draining && self.listener.has_begun(cx) {
-            self.is_draining = true;
-            self.http2.graceful_shutdown();
+        let session = Rc::clone(&self.link.session);
+        session.begin_turn(cx);
+        let is_over = self.turn(cx, &session);
+        session.end_turn();
+        if is_over {
+            return Poll::Ready(());
+        }
+        // Nobody need look at the protocol's deadlines where there is nothing that could be late.
+        self.holds_memory |= !session.is_idle();
+        self.presence.want_looks(self.holds_memory);
+        Poll::Pending
+    }
+
+    /// Does all that can be done; whether the connection is over.
+    fn turn(&mut self, cx: &mut Context<'_>, session: &Session) -> bool {
+        if self.listener.has_begun(cx) {
+            session.with_codec(|codec| codec.drain());
         }
         match self.presence.order(cx) {
-            Some(Order::End) => return Poll::Ready(()),
-            Some(Order::Ping) => self.ping(cx),
+            Some(Order::End) => return true,
+            Some(Order::Ping) => session.with_codec(|codec| codec.ping(ALIVE_PING)),
+            Some(Order::Look) => {
+                // A deadline that has passed is said with what is written next.
+                let _ = session.tick(self.link.server.now_ms());
+                if session.is_idle() {
+                    session.release_memory();
+                    self.begun = Vec::new();
+                    self.holds_memory = false;
+                }
+            }
             None => {}
         }
-        let is_over = self.accept(cx);
-        match (self.pipe.poll_send(cx), is_over) {
-            // What is left goes as far as the client's side takes it at once: a last word at most.
-            (_, true) | (Poll::Ready(Err(_)), _) => Poll::Ready(()),
-            _ => Poll::Pending,
-        }
-    }
-
-    /// Takes on all calls that have arrived; whether the connection is over.
-    fn accept(&mut self, cx: &mut Context<'_>) -> bool {
-        loop {
-            match self.http2.poll_accept(cx) {
-                Poll::Ready(Some(Ok((request, respond)))) => {
-                    call::begin(&self.link, request, respond, cx);
-                }
-                Poll::Ready(Some(Err(_)) | None) => return true,
-                Poll::Pending => return false,
+        for _ in 0..READS_PER_TURN {
+            let read = self.read(cx, session);
+            if read == Moved::Ended {
+                // What is left goes as far as the client's side takes it at once: a last word at most.
+                let _ = self.write(cx, session);
+                return true;
+            }
+            session.send_ready();
+            match self.write(cx, session) {
+                Moved::Ended => return true,
+                Moved::On | Moved::Waiting if read == Moved::Waiting => return false,
+                Moved::On | Moved::Waiting => {}
             }
         }
+        // A busy client lets others have their turn.
+        cx.waker().wake_by_ref();
+        false
     }
 
-    /// Asks for a sign of life. An answer to the ping before is taken first, if there is one.
-    fn ping(&mut self, cx: &mut Context<'_>) {
-        let Some(pings) = &mut self.pings else { return };
-        let _ = pings.poll_pong(cx);
-        // Refused while the last one is unanswered: then that one is the question.
-        let _ = pings.send_ping(Ping::opaque());
+    /// Reads once, and takes on the calls that have arrived.
+    fn read(&mut self, cx: &mut Context<'_>, session: &Session) -> Moved {
+        if !session.with_codec(|codec| codec.wants_input()) {
+            return Moved::Waiting;
+        }
+        let link = &self.link;
+        let mut buffer = link.server.read_buffer.take();
+        let read = poll_read(&mut self.stream, cx, &mut buffer);
+        let moved = match read {
+            Poll::Pending => Moved::Waiting,
+            Poll::Ready(Ok(bytes)) if bytes > 0 => {
+                self.arrivals.set(self.arrivals.get() + 1);
+                let begun = &mut self.begun;
+                let received =
+                    session.receive(&buffer[..bytes], link.server.now_ms(), |stream, head| {
+                        begun.push(Begun::new(link, stream, head));
+                    });
+                if received.is_ok() { Moved::On } else { Moved::Ended }
+            }
+            Poll::Ready(_) => Moved::Ended,
+        };
+        link.server.read_buffer.replace(buffer);
+        for begun in self.begun.drain(..) {
+            call::begin(link, begun, cx);
+        }
+        moved
     }
+
+    /// Writes what there is.
+    fn write(&mut self, cx: &mut Context<'_>, session: &Session) -> Moved {
+        loop {
+            let stream = Pin::new(&mut self.stream);
+            match session.write_out(|output| stream.poll_write(cx, output)) {
+                Poll::Ready(Ok(0)) => break,
+                Poll::Ready(Ok(bytes)) => {
+                    if let Some(blocked) = &mut self.blocked {
+                        blocked.advance(bytes);
+                    }
+                    session.send_ready();
+                }
+                Poll::Ready(Err(_)) => return Moved::Ended,
+                Poll::Pending => {
+                    self.blocked.get_or_insert_with(|| self.unsent.begin());
+                    return Moved::Waiting;
+                }
+            }
+        }
+        self.blocked = None;
+        match Pin::new(&mut self.stream).poll_flush(cx) {
+            Poll::Ready(Err(_)) => Moved::Ended,
+            Poll::Ready(Ok(())) if session.with_codec(|codec| codec.is_finished()) => Moved::Ended,
+            Poll::Ready(Ok(())) | Poll::Pending => Moved::On,
+        }
+    }
+}
+
+fn poll_read<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    cx: &mut Context<'_>,
+    buffer: &mut [u8],
+) -> Poll<std::io::Result<usize>> {
+    let mut into = ReadBuf::new(buffer);
+    ready!(Pin::new(stream).poll_read(cx, &mut into))?;
+    Poll::Ready(Ok(into.filled().len()))
 }
 
 #[cfg(test)]

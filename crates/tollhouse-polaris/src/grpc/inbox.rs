@@ -2,16 +2,14 @@
 
 use std::task::{Context, Poll, ready};
 
-use h2::RecvStream;
-
 use super::budget::Budget;
 use super::messages::{Message, Messages};
+use super::session::CallStream;
 use super::status::{Code, Status};
 
 /// The client's side of a call.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    body: RecvStream,
     messages: Messages,
     /// The message of a call that has one, while its end is awaited.
     only: Option<Message>,
@@ -28,14 +26,15 @@ pub(super) enum Broken {
 }
 
 impl Inbox {
-    pub(super) fn new(body: RecvStream, budget: &Budget, message_bytes_max: usize) -> Self {
+    pub(super) fn new(budget: &Budget, message_bytes_max: usize) -> Self {
         let messages = Messages::new(budget, message_bytes_max);
-        Self { body, messages, only: None, budget: budget.clone() }
+        Self { messages, only: None, budget: budget.clone() }
     }
 
     /// The next message; `None` when the client has sent all of them.
     pub(super) fn poll_next(
         &mut self,
+        stream: &CallStream,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Message>, Broken>> {
         loop {
@@ -44,15 +43,8 @@ impl Inbox {
                 Ok(message) => return Poll::Ready(Ok(message)),
                 Err(status) => return Poll::Ready(Err(Broken::Refused(status))),
             }
-            if self.body.is_end_stream() {
-                return Poll::Ready(self.at_end());
-            }
-            match ready!(self.body.poll_data(cx)) {
-                Some(Ok(piece)) => {
-                    // Fails when the stream is closed, which the next poll tells.
-                    let _ = self.body.flow_control().release_capacity(piece.len());
-                    self.messages.feed(piece);
-                }
+            match ready!(stream.poll_data(cx)) {
+                Some(Ok(piece)) => self.messages.feed(piece),
                 Some(Err(_)) => return Poll::Ready(Err(Broken::Gone)),
                 None => return Poll::Ready(self.at_end()),
             }
@@ -60,15 +52,19 @@ impl Inbox {
     }
 
     /// The message of a call that has exactly one, when the client has sent all of it.
-    pub(super) fn poll_only(&mut self, cx: &mut Context<'_>) -> Poll<Result<Message, Broken>> {
+    pub(super) fn poll_only(
+        &mut self,
+        stream: &CallStream,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Message, Broken>> {
         let refuse = |message| Err(Broken::Refused(Status::new(Code::Internal, message)));
         loop {
-            let message = match ready!(self.poll_next(cx)) {
+            let message = match ready!(self.poll_next(stream, cx)) {
                 Ok(message) => message,
                 Err(broken) => return Poll::Ready(Err(broken)),
             };
             match (message, self.only.is_some()) {
-                (Some(message), false) => match self.kept(message) {
+                (Some(message), false) => match self.kept(message, stream) {
                     Ok(message) => self.only = Some(message),
                     Err(status) => return Poll::Ready(Err(Broken::Refused(status))),
                 },
@@ -86,8 +82,8 @@ impl Inbox {
     }
 
     /// A message that is kept until the call is ended: counted, unless that has happened already.
-    fn kept(&self, message: Message) -> Result<Message, Status> {
-        if self.body.is_end_stream() { Ok(message) } else { message.counted(&self.budget) }
+    fn kept(&self, message: Message, stream: &CallStream) -> Result<Message, Status> {
+        if stream.is_at_end() { Ok(message) } else { message.counted(&self.budget) }
     }
 
     /// Whether something has arrived that is not whole yet.

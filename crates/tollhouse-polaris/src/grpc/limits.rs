@@ -60,15 +60,13 @@ pub const UNCOUNTED_BYTES_MAX: usize = 16 * 1024;
 /// much may lie in HTTP/2's queue beyond what the client's window takes.
 pub const UNCHECKED_BYTES_MAX: usize = 64 * 1024;
 
-/// Streams reset by the client before they were looked at. A load generator that ends may take back
-/// all of its calls at once; a client that does so again and again is sent away.
-pub const EARLY_RESETS_MAX: usize = 1_024;
+/// Streams that the client resets, or that this side does because of what the client did wrong. A load
+/// generator that ends may take back all of its calls at once; a client that does so again and again is
+/// sent away.
+pub const EARLY_RESETS_MAX: u32 = 1_024;
 
-/// Streams that this side resets because of what the client did wrong, before it is sent away.
-pub const ERROR_RESETS_MAX: usize = 1_024;
-
-/// Streams reset by this side that are remembered so that frames under way are not taken for errors.
-pub const REMEMBERED_RESETS_MAX: usize = 256;
+/// Of those, how many a second are forgiven: those of a client that gives up on what is slow.
+pub const RESETS_PER_SECOND: u32 = 33;
 
 /// How long a new connection may take to speak HTTP/2.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -91,12 +89,15 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of a status message in the trailers; longer ones are cut.
 pub const STATUS_MESSAGE_BYTES_MAX: usize = 1_024;
 
-/// Bytes gathered before they are written: enough that a write is mostly payload, few enough to
-/// stay in a core's cache.
-pub const CORK_BYTES: usize = 64 * 1024;
+/// Bytes of answers gathered before they are written: enough that a write is mostly payload, few enough
+/// to stay in a core's cache.
+pub const OUTPUT_BYTES: usize = 64 * 1024;
 
-/// Buffers for gathering that a thread keeps for the next connection that has something to say.
-pub const CORK_BUFFERS_KEPT_MAX: usize = 32;
+/// Bytes read at a time, into one buffer that all connections of a thread use.
+pub const READ_BYTES: usize = 32 * 1024;
+
+/// Reads of one connection before the others have their turn.
+pub const READS_PER_TURN: u32 = 8;
 
 /// Bytes of small pieces of an answer that are taken together: a frame of the usual size.
 pub const GATHERED_BYTES: usize = 16 * 1024;

@@ -3,8 +3,6 @@
 //! Pieces are shared with whoever else sends the same answer, and come from the chain only when their
 //! turn comes.
 
-use std::io::IoSlice;
-
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::budget::{Budget, Share};
@@ -109,6 +107,20 @@ impl Gather {
 }
 
 impl Payload {
+    /// A body that is no message.
+    pub(super) fn plain(text: &'static [u8], budget: &Budget) -> Self {
+        Self {
+            prefix: [0; PREFIX_BYTES],
+            prefix_sent: PREFIX_BYTES as u8,
+            current: Bytes::from_static(text),
+            rest: None,
+            remaining: text.len(),
+            on_its_way: budget.unsent().begin(),
+            _share: None,
+            _pin: None,
+        }
+    }
+
     /// Bytes that are not sent yet, prefix included.
     pub(super) fn remaining_bytes(&self) -> usize {
         self.remaining
@@ -142,30 +154,15 @@ impl Payload {
     }
 }
 
-impl Buf for Payload {
-    fn remaining(&self) -> usize {
-        self.remaining
+impl Payload {
+    /// What is sent next: what is left of the prefix, and a piece of the message. Both are empty only
+    /// where nothing remains.
+    pub(super) fn front(&self) -> (&[u8], &[u8]) {
+        (self.prefix_left(), &self.current)
     }
 
-    fn chunk(&self) -> &[u8] {
-        match self.prefix_left() {
-            [] => &self.current,
-            prefix => prefix,
-        }
-    }
-
-    fn chunks_vectored<'a>(&'a self, out: &mut [IoSlice<'a>]) -> usize {
-        let mut count = 0;
-        for piece in [self.prefix_left(), &self.current] {
-            if let (false, Some(slot)) = (piece.is_empty(), out.get_mut(count)) {
-                *slot = IoSlice::new(piece);
-                count += 1;
-            }
-        }
-        count
-    }
-
-    fn advance(&mut self, mut count: usize) {
+    /// Counts bytes as sent.
+    pub(super) fn advance(&mut self, mut count: usize) {
         assert!(count <= self.remaining, "no more is sent than there is");
         self.on_its_way.advance(count);
         let of_prefix = count.min(self.prefix_left().len());
@@ -209,13 +206,12 @@ mod tests {
     fn taken(answer: Answer, step: usize) -> Vec<u8> {
         let mut payload = answer.into_payload(&Budget::default()).expect("short");
         let mut taken = Vec::new();
-        while payload.has_remaining() {
-            let mut slices = [IoSlice::new(&[]); 4];
-            let count = payload.chunks_vectored(&mut slices);
-            assert_eq!(&*slices[0], payload.chunk());
-            assert!(slices[..count].iter().all(|slice| !slice.is_empty()));
-            let size = payload.chunk().len().min(step);
-            taken.extend_from_slice(&payload.chunk()[..size]);
+        while payload.remaining_bytes() > 0 {
+            let (prefix, piece) = payload.front();
+            let front = [prefix, piece].concat();
+            assert!(!front.is_empty());
+            let size = front.len().min(step);
+            taken.extend_from_slice(&front[..size]);
             payload.advance(size);
         }
         taken
@@ -246,9 +242,10 @@ mod tests {
         let payload = chain("ab", &["c", "", "def"]).into_payload(&Budget::default());
         let mut payload = payload.expect("short");
         payload.advance(9);
-        assert_eq!((payload.remaining(), payload.chunk()), (2, &b"ef"[..]));
+        let none = &b""[..];
+        assert_eq!((payload.remaining_bytes(), payload.front()), (2, (none, &b"ef"[..])));
         payload.advance(2);
-        assert_eq!((payload.remaining(), payload.chunk()), (0, &b""[..]));
+        assert_eq!((payload.remaining_bytes(), payload.front()), (0, (none, none)));
     }
 
     #[test]
@@ -259,9 +256,10 @@ mod tests {
         let mut payload = answer.into_payload(&Budget::default()).expect("short");
         payload.advance(PREFIX_BYTES);
         let mut sizes = Vec::new();
-        while payload.has_remaining() {
-            sizes.push(payload.chunk().len());
-            payload.advance(payload.chunk().len());
+        while payload.remaining_bytes() > 0 {
+            let size = payload.front().1.len();
+            sizes.push(size);
+            payload.advance(size);
         }
         assert_eq!(sizes, [GATHERED_BYTES, GATHERED_BYTES, 8 * GATHERED_PIECE_BYTES_MAX]);
     }

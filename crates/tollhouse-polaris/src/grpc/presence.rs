@@ -33,6 +33,8 @@ struct Entry {
     silent_looks: Cell<u32>,
     unsent: Rc<Unsent>,
     order: Cell<Option<Order>>,
+    /// Whether something of it could be late.
+    wants_looks: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -41,6 +43,8 @@ struct Entry {
 pub(super) enum Order {
     /// Ask the client for a sign of life.
     Ping,
+    /// Look whether something is late.
+    Look,
     /// End now.
     End,
 }
@@ -108,6 +112,9 @@ impl Entry {
         if self.unsent.has_stalled() {
             self.give(Order::End);
         }
+        if self.wants_looks.get() && self.order.get().is_none() {
+            self.give(Order::Look);
+        }
         let arrivals = self.arrivals.get();
         if self.arrivals_seen.replace(arrivals) != arrivals {
             self.silent_looks.set(0);
@@ -139,6 +146,11 @@ impl Presence {
     /// Where answers are entered that the client has not taken.
     pub(super) fn unsent(&self) -> Rc<Unsent> {
         Rc::clone(&self.entry.unsent)
+    }
+
+    /// Says whether the connection is to look, every now and then, whether something is late.
+    pub(super) fn want_looks(&self, wants: bool) {
+        self.entry.wants_looks.set(wants);
     }
 
     /// What the connection is told to do, if anything; the task is woken when there is something.

@@ -12,11 +12,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http::HeaderMap;
-
+use super::fields::Fields;
 use super::status::{Code, Status};
 use crate::answer::Answer;
+use bytes::Bytes;
 
 /// Bytes that a header field takes beside its name and its value.
 const FIELD_BYTES: usize = 64;
@@ -42,7 +41,7 @@ pub trait Series {
 #[derive(Debug)]
 pub struct Call {
     peer: SocketAddr,
-    fields: HeaderMap,
+    fields: Fields,
 }
 
 /// Answers one message.
@@ -81,7 +80,7 @@ impl From<Outcome> for Reply {
 
 impl Call {
     /// A call from `peer` with the header fields `fields`.
-    pub fn new(peer: SocketAddr, fields: HeaderMap) -> Self {
+    pub fn new(peer: SocketAddr, fields: Fields) -> Self {
         Self { peer, fields }
     }
 
@@ -92,13 +91,12 @@ impl Call {
 
     /// Bytes that the header fields take.
     pub(super) fn head_bytes(&self) -> usize {
-        let bytes = self.fields.iter().map(|(name, value)| name.as_str().len() + value.len());
-        bytes.sum::<usize>() + FIELD_BYTES * self.fields.len()
+        self.fields.text_bytes() + FIELD_BYTES * self.fields.len()
     }
 
     /// The value of a header field, if it is there and is text.
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.get(name)?.to_str().ok()
+        std::str::from_utf8(self.fields.find(name)?).ok().filter(|text| text.is_ascii())
     }
 }
 

@@ -6,16 +6,12 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
+use tollhouse_h2::Field;
 
 use super::limits::STATUS_MESSAGE_BYTES_MAX;
 
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
-
 /// What answers are; the part after `+` is left out, as other servers do.
-const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/grpc");
+const CONTENT_TYPE: &[u8] = b"application/grpc";
 
 /// The codes that this side sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,50 +55,56 @@ impl Status {
         Self { code, message: message.into() }
     }
 
-    /// The trailers that end a call with this status.
-    pub(super) fn trailers(&self) -> HeaderMap {
-        let mut trailers = HeaderMap::with_capacity(2);
-        self.write(&mut trailers);
-        trailers
+    /// The fields that end a call with this status.
+    pub(super) fn fields(&self) -> StatusFields {
+        let message =
+            if self.message.is_empty() { String::new() } else { percent_encoded(&self.message) };
+        StatusFields { code: self.code, message }
     }
+}
 
-    /// The head of an answer that has nothing but this status.
-    pub(super) fn alone(&self) -> Response<()> {
-        let mut response = head();
-        self.write(response.headers_mut());
-        response
-    }
+/// A status as fields.
+pub(super) struct StatusFields {
+    code: Code,
+    message: String,
+}
 
-    fn write(&self, fields: &mut HeaderMap) {
-        fields.insert(GRPC_STATUS, self.code.value());
-        if !self.message.is_empty() {
-            fields.insert(GRPC_MESSAGE, percent_encoded(&self.message));
-        }
-        if self.code == Code::Unimplemented {
-            // Tells a client that compressed its message what to do instead; true in any case.
-            fields.insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        }
+impl StatusFields {
+    /// The fields, as many as there are.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Field<'_>> {
+        let message = (!self.message.is_empty())
+            .then(|| Field::new(b"grpc-message", self.message.as_bytes()));
+        // Tells a client that compressed its message what to do instead; true in any case.
+        let encoding = (self.code == Code::Unimplemented)
+            .then(|| Field::new(b"grpc-accept-encoding", b"identity"));
+        let status = Field::new(b"grpc-status", self.code.digits().as_bytes());
+        [Some(status), message, encoding].into_iter().flatten()
     }
 }
 
 impl Code {
-    fn value(self) -> HeaderValue {
+    fn digits(self) -> &'static str {
         match self {
-            Code::Ok => HeaderValue::from_static("0"),
-            other => HeaderValue::from(u16::from(other as u8)),
+            Code::Ok => "0",
+            Code::InvalidArgument => "3",
+            Code::DeadlineExceeded => "4",
+            Code::NotFound => "5",
+            Code::ResourceExhausted => "8",
+            Code::Unimplemented => "12",
+            Code::Internal => "13",
+            Code::Unavailable => "14",
+            Code::Unauthenticated => "16",
         }
     }
 }
 
-/// The head of an answer with messages.
-pub(super) fn head() -> Response<()> {
-    let mut response = Response::new(());
-    response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
-    response
+/// The field of the head of every answer.
+pub(super) fn head() -> [Field<'static>; 1] {
+    [Field::new(b"content-type", CONTENT_TYPE)]
 }
 
 /// A message as the field takes it: printable ASCII, the rest and `%` as `%XX`.
-fn percent_encoded(message: &str) -> HeaderValue {
+fn percent_encoded(message: &str) -> String {
     let mut text = String::with_capacity(message.len());
     for byte in message.bytes() {
         if text.len() + 3 > STATUS_MESSAGE_BYTES_MAX {
@@ -118,12 +120,18 @@ fn percent_encoded(message: &str) -> HeaderValue {
             plain => text.push(char::from(plain)),
         }
     }
-    HeaderValue::try_from(text).expect("printable ASCII makes a field value")
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn listed(status: &Status) -> Vec<(String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+        let fields = status.fields();
+        fields.iter().map(|field| (text(field.name), text(field.value))).collect()
+    }
 
     #[test]
     fn messages_are_percent_encoded_and_bounded() {
@@ -133,20 +141,25 @@ mod tests {
             ("naïve", "na%C3%AFve"),
             ("\u{7f}", "%7F"),
         ] {
-            let trailers = Status::new(Code::Internal, message.to_owned()).trailers();
-            assert_eq!(trailers["grpc-message"], encoded);
-            assert_eq!(trailers["grpc-status"], "13");
+            let fields = listed(&Status::new(Code::Internal, message.to_owned()));
+            let expected = [("grpc-status", "13"), ("grpc-message", encoded)];
+            assert_eq!(fields, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
         }
-        let long = Status::new(Code::Internal, "é".repeat(5_000)).trailers();
-        assert!(long["grpc-message"].len() <= STATUS_MESSAGE_BYTES_MAX);
+        let long = listed(&Status::new(Code::Internal, "é".repeat(5_000)));
+        assert!(long[1].1.len() <= STATUS_MESSAGE_BYTES_MAX);
     }
 
     #[test]
     fn success_is_one_field_and_unimplemented_tells_what_is_understood() {
-        let trailers = Status::OK.trailers();
-        assert_eq!((trailers.len(), &trailers["grpc-status"]), (1, &HeaderValue::from_static("0")));
-        let alone = Status::new(Code::Unimplemented, "no").alone();
-        assert_eq!(alone.headers()["grpc-accept-encoding"], "identity");
-        assert_eq!(alone.headers()["content-type"], "application/grpc");
+        assert_eq!(listed(&Status::OK), [("grpc-status".to_owned(), "0".to_owned())]);
+        let fields = listed(&Status::new(Code::Unimplemented, "no"));
+        assert_eq!(fields[2], ("grpc-accept-encoding".to_owned(), "identity".to_owned()));
+    }
+
+    #[test]
+    fn digits_are_those_of_the_code() {
+        for code in [Code::Ok, Code::NotFound, Code::Unimplemented, Code::Unauthenticated] {
+            assert_eq!(code.digits(), (code as u8).to_string());
+        }
     }
 }

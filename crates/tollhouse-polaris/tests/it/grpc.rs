@@ -3,6 +3,7 @@
 mod bounds;
 mod calls;
 mod ends;
+mod suites;
 mod tools;
 
 use std::rc::Rc;

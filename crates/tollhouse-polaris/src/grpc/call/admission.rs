@@ -1,17 +1,21 @@
 //! Whether a request is a call at all, and what it hears if it is not.
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use h2::server::SendResponse;
-use http::request::Parts;
-use http::{HeaderValue, Method as HttpMethod, Response, StatusCode, header};
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+use tollhouse_h2::Field;
+use tollhouse_http::grpc_timeout;
 
 use crate::grpc::accept::Server;
 use crate::grpc::connection::Link;
+use crate::grpc::fields::Head;
+use crate::grpc::limits::ARRIVAL_TIMEOUT;
 use crate::grpc::payload::Payload;
 use crate::grpc::service::Method;
-use crate::grpc::status::{Code, Status};
-use crate::grpc::timeout;
+use crate::grpc::session::CallStream;
+use crate::grpc::status::{Code, Status, head};
 
 /// Calls have this content type, alone or with `+proto` or parameters behind it.
 const CONTENT_TYPE: &[u8] = b"application/grpc";
@@ -23,48 +27,77 @@ const PROTO: &[u8] = b"+proto";
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// It is no gRPC; the status of HTTP says why.
-    Http(StatusCode),
+    Http(HttpStatus),
     /// It is, but not one that can be served.
     Grpc(Status),
 }
 
+/// The statuses of HTTP that say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HttpStatus {
+    MethodNotAllowed = 405,
+    UnsupportedMediaType = 415,
+}
+
 /// Whether a request is a call of a known method, and the time it may take.
-pub(super) fn admit(server: &Server, head: &Parts) -> Result<(Method, Option<Duration>), Refusal> {
-    if head.method != HttpMethod::POST {
-        return Err(Refusal::Http(StatusCode::METHOD_NOT_ALLOWED));
+pub(super) fn admit(server: &Server, head: &Head) -> Result<(Method, Option<Duration>), Refusal> {
+    if head.method != b"POST" {
+        return Err(Refusal::Http(HttpStatus::MethodNotAllowed));
     }
-    if !is_call(head.headers.get(header::CONTENT_TYPE)) {
-        return Err(Refusal::Http(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    if !is_call(head.fields.find("content-type")) {
+        return Err(Refusal::Http(HttpStatus::UnsupportedMediaType));
     }
-    let method = server.services.find(head.uri.path()).map_err(Refusal::Grpc)?;
-    let Some(field) = head.headers.get("grpc-timeout") else { return Ok((method.clone(), None)) };
-    let time = timeout::parse(field.as_bytes())
+    // A path is ASCII; a query would be no part of a method's name.
+    let path = std::str::from_utf8(&head.path).unwrap_or_default();
+    let path = path.split('?').next().unwrap_or_default();
+    let method = server.services.find(path).map_err(Refusal::Grpc)?;
+    let Some(field) = head.fields.find("grpc-timeout") else { return Ok((method.clone(), None)) };
+    let time = grpc_timeout::parse(field)
         .ok_or_else(|| Refusal::Grpc(Status::new(Code::Internal, "malformed grpc-timeout")))?;
     Ok((method.clone(), Some(time)))
 }
 
 /// Whether a content type is gRPC's, with messages that are understood here.
-fn is_call(content_type: Option<&HeaderValue>) -> bool {
-    let rest = content_type.and_then(|kind| kind.as_bytes().strip_prefix(CONTENT_TYPE));
+fn is_call(content_type: Option<&[u8]>) -> bool {
+    let rest = content_type.and_then(|kind| kind.strip_prefix(CONTENT_TYPE));
     let rest = rest.map(|rest| rest.strip_prefix(PROTO).unwrap_or(rest));
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b';' | b' ')))
 }
 
-pub(super) fn refuse(link: &Link, refusal: Refusal, mut respond: SendResponse<Payload>) {
+/// What stands in the body of an answer to what is no gRPC.
+const NO_CALL: &[u8] = b"This port speaks gRPC: POST with content-type application/grpc.\n";
+
+/// Refuses a request; one that is no gRPC at all, once the client has sent all of it.
+pub(super) fn refuse(link: &Rc<Link>, refusal: Refusal, stream: CallStream) {
     link.server.counts.calls_failed.add_one();
-    let response = match refusal {
-        Refusal::Grpc(status) => status.alone(),
-        Refusal::Http(code) => {
-            let mut response = Response::new(());
-            *response.status_mut() = code;
-            if code == StatusCode::METHOD_NOT_ALLOWED {
-                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
-            }
-            response
+    let is_foreign = matches!(refusal, Refusal::Http(HttpStatus::MethodNotAllowed));
+    let waiting = link.budget.waiting(0).ok().filter(|_| is_foreign && !stream.is_at_end());
+    let Some(waiting) = waiting else { return answer(link, &refusal, &stream) };
+    let link = Rc::clone(link);
+    drop(spawn_local(async move {
+        // A client that is gone hears nothing.
+        if let Ok(Ok(())) = timeout(ARRIVAL_TIMEOUT, stream.until_end()).await {
+            answer(&link, &refusal, &stream);
+        }
+        drop(waiting);
+    }));
+}
+
+fn answer(link: &Link, refusal: &Refusal, stream: &CallStream) {
+    // Fails when the client has gone, and then nobody waits for the refusal.
+    let _ = match refusal {
+        Refusal::Grpc(status) => {
+            let fields = status.fields();
+            stream.respond(200, head().into_iter().chain(fields.iter()), true)
+        }
+        Refusal::Http(status) => {
+            let allow =
+                (*status == HttpStatus::MethodNotAllowed).then(|| Field::new(b"allow", b"POST"));
+            let kind = Field::new(b"content-type", b"text/plain");
+            let body = Payload::plain(NO_CALL, &link.budget);
+            stream.answer(*status as u16, allow.into_iter().chain([kind]), body)
         }
     };
-    // Fails when the client has gone, and then nobody waits for the refusal.
-    let _ = respond.send_response(response, true);
 }
 
 #[cfg(test)]
@@ -83,7 +116,7 @@ mod tests {
             ("application/grpc-web", false),
             ("application/json", false),
         ] {
-            assert_eq!(is_call(Some(&HeaderValue::from_static(kind))), is, "{kind}");
+            assert_eq!(is_call(Some(kind.as_bytes())), is, "{kind}");
         }
         assert!(!is_call(None));
     }

@@ -1,0 +1,463 @@
+//! A connection as its calls share it: the codec of HTTP/2, what each call has received and has still to
+//! send, and who is to be woken when that changes.
+//!
+//! All of it lives on one thread. Nobody holds a borrow longer than one call, and waking a task only
+//! queues it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use tollhouse_h2::{Connection, ConnectionError, Event, Field, StreamId};
+
+use super::fields::Head;
+use super::limits::GATHERED_BYTES;
+use super::payload::Payload;
+use super::status::Status;
+
+/// One connection.
+pub(super) struct Session {
+    state: RefCell<State>,
+    /// The task that moves its bytes.
+    task: RefCell<Option<Waker>>,
+    /// Whether that task runs right now: it looks at what there is to send before it rests.
+    is_driving: Cell<bool>,
+}
+
+struct State {
+    codec: Connection,
+    /// By slot.
+    streams: Vec<Option<Held>>,
+    head: Head,
+    /// Room for what is sent in one frame and does not stand in one place.
+    scratch: Vec<u8>,
+}
+
+/// What a call holds.
+struct Held {
+    stream: StreamId,
+    received: VecDeque<Bytes>,
+    /// Whether the client has nothing more to say.
+    has_ended: bool,
+    /// Whether the client has taken the call back, or is gone.
+    is_gone: bool,
+    /// Answers that the client's window has not taken.
+    unsent: VecDeque<Payload>,
+    /// What ends the call behind them.
+    last: Option<Last>,
+    /// Whether nobody holds the call any more.
+    is_left: bool,
+    task: Option<Waker>,
+}
+
+/// How an answer ends.
+#[derive(Debug)]
+enum Last {
+    /// With a status in trailers.
+    Status(Status),
+    /// With its body.
+    Body,
+}
+
+/// The client has given the call up, or is gone.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+/// A call's part of its connection; let go of when it is dropped.
+pub(super) struct CallStream {
+    session: Rc<Session>,
+    id: StreamId,
+}
+
+impl Session {
+    /// A connection whose first bytes are still to be fed.
+    pub(super) fn new(codec: Connection) -> Rc<Self> {
+        let state =
+            State { codec, streams: Vec::new(), head: Head::default(), scratch: Vec::new() };
+        Rc::new(Self {
+            state: RefCell::new(state),
+            task: RefCell::default(),
+            is_driving: Cell::new(false),
+        })
+    }
+
+    /// Begins a turn of the task that moves the bytes.
+    pub(super) fn begin_turn(&self, cx: &Context<'_>) {
+        self.is_driving.set(true);
+        let mut task = self.task.borrow_mut();
+        if !task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+            *task = Some(cx.waker().clone());
+        }
+    }
+
+    /// Ends that turn: whoever has something to send from now on wakes the task.
+    pub(super) fn end_turn(&self) {
+        self.is_driving.set(false);
+    }
+
+    fn wake(&self) {
+        if !self.is_driving.get()
+            && let Some(task) = &*self.task.borrow()
+        {
+            task.wake_by_ref();
+        }
+    }
+
+    /// Asks the codec for something.
+    pub(super) fn with_codec<T>(&self, act: impl FnOnce(&mut Connection) -> T) -> T {
+        act(&mut self.state.borrow_mut().codec)
+    }
+
+    /// Takes bytes from the client; `begin` is given each call that it begins, with its head.
+    ///
+    /// # Errors
+    /// The connection is over once its output has been written.
+    pub(super) fn receive(
+        &self,
+        mut input: &[u8],
+        now_ms: u64,
+        mut begin: impl FnMut(StreamId, &mut Head),
+    ) -> Result<(), ConnectionError> {
+        let mut state = self.state.borrow_mut();
+        let State { codec, streams, head, .. } = &mut *state;
+        while let Some(event) = codec.receive(&mut input, now_ms, head)? {
+            match event {
+                Event::Request { stream, ends } => {
+                    put(streams, Held::new(stream, ends));
+                    begin(stream, head);
+                }
+                Event::Data { stream, data, ends } => {
+                    let Some(held) = find(streams, stream) else { continue };
+                    if !data.is_empty() {
+                        held.received.push_back(Bytes::copy_from_slice(data));
+                    }
+                    held.has_ended |= ends;
+                    held.wake();
+                }
+                Event::Trailers { stream } => {
+                    let Some(held) = find(streams, stream) else { continue };
+                    held.has_ended = true;
+                    held.wake();
+                }
+                Event::Reset { stream, .. } => give_up(codec, streams, stream),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the deadlines of the protocol.
+    ///
+    /// # Errors
+    /// One has passed that ends the connection.
+    pub(super) fn tick(&self, now_ms: u64) -> Result<(), ConnectionError> {
+        let mut state = self.state.borrow_mut();
+        let State { codec, streams, .. } = &mut *state;
+        while let Some(event) = codec.tick(now_ms)? {
+            if let Event::Reset { stream, .. } = event {
+                give_up(codec, streams, stream);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what there is room for again, the most urgent first.
+    pub(super) fn send_ready(&self) {
+        let mut state = self.state.borrow_mut();
+        while let Some(stream) = state.codec.next_ready() {
+            state.send_unsent(stream);
+        }
+    }
+
+    /// Hands out what is to be written; `write` says how much was.
+    pub(super) fn write_out(
+        &self,
+        write: impl FnOnce(&[u8]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let mut state = self.state.borrow_mut();
+        let output = state.codec.output();
+        if output.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let written = write(output);
+        match written {
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            Poll::Ready(Ok(bytes)) => {
+                state.codec.written(bytes);
+                written
+            }
+            other => other,
+        }
+    }
+
+    /// Whether there is no call.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state.borrow().codec.open_streams() == 0
+    }
+
+    /// Gives back what an idle connection need not hold.
+    pub(super) fn release_memory(&self) {
+        let mut state = self.state.borrow_mut();
+        state.codec.release_memory();
+        state.streams = Vec::new();
+        state.scratch = Vec::new();
+        state.head = Head::default();
+    }
+
+    /// The client is gone.
+    pub(super) fn lose(&self) {
+        let mut state = self.state.borrow_mut();
+        let State { codec, streams, .. } = &mut *state;
+        let held: Vec<_> = streams.iter().flatten().map(|held| held.stream).collect();
+        for stream in held {
+            give_up(codec, streams, stream);
+        }
+    }
+}
+
+impl State {
+    /// Sends what a call has to say, as far as there is room.
+    fn send_unsent(&mut self, stream: StreamId) {
+        let Self { codec, streams, scratch, .. } = self;
+        let Some(held) = find(streams, stream) else { return };
+        while let Some(payload) = held.unsent.front_mut() {
+            let (prefix, piece) = payload.front();
+            let data = match (prefix, piece) {
+                ([], piece) => piece,
+                (prefix, []) => prefix,
+                (prefix, piece) => {
+                    // In one frame.
+                    scratch.clear();
+                    scratch.extend_from_slice(prefix);
+                    scratch.extend_from_slice(&piece[..piece.len().min(GATHERED_BYTES)]);
+                    scratch.as_slice()
+                }
+            };
+            let length = data.len();
+            let Ok(sent) = codec.send_data(stream, data, false) else {
+                return give_up(codec, streams, stream);
+            };
+            payload.advance(sent);
+            if sent < length {
+                return;
+            }
+            if payload.remaining_bytes() == 0 {
+                held.unsent.pop_front();
+            }
+        }
+        // Either fails where the client has gone, and then nobody waits for it.
+        match held.last.take() {
+            Some(Last::Status(status)) => {
+                let _ = codec.send_trailers(stream, status.fields().iter());
+            }
+            Some(Last::Body) => drop(codec.send_data(stream, &[], true)),
+            None => {}
+        }
+        if held.is_left {
+            release(codec, streams, stream);
+        } else {
+            held.wake();
+        }
+    }
+}
+
+impl Held {
+    fn new(stream: StreamId, has_ended: bool) -> Self {
+        Self {
+            stream,
+            received: VecDeque::new(),
+            has_ended,
+            is_gone: false,
+            unsent: VecDeque::new(),
+            last: None,
+            is_left: false,
+            task: None,
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(task) = &self.task {
+            task.wake_by_ref();
+        }
+    }
+
+    fn register(&mut self, cx: &Context<'_>) {
+        if !self.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+            self.task = Some(cx.waker().clone());
+        }
+    }
+}
+
+impl CallStream {
+    /// The call on `stream`, which has just been begun.
+    pub(super) fn new(session: &Rc<Session>, stream: StreamId) -> Self {
+        Self { session: Rc::clone(session), id: stream }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut State, StreamId) -> T) -> T {
+        let done = act(&mut self.session.state.borrow_mut(), self.id);
+        self.session.wake();
+        done
+    }
+
+    /// The next piece of what the client says; `None` at its end.
+    pub(super) fn poll_data(&self, cx: &Context<'_>) -> Poll<Option<Result<Bytes, Gone>>> {
+        let mut state = self.session.state.borrow_mut();
+        let State { codec, streams, .. } = &mut *state;
+        let Some(held) = find(streams, self.id) else { return Poll::Ready(Some(Err(Gone))) };
+        if let Some(piece) = held.received.pop_front() {
+            let waiting = codec.output().len();
+            codec.consume(self.id, piece.len());
+            let has_more = codec.output().len() > waiting;
+            drop(state);
+            if has_more {
+                self.session.wake();
+            }
+            return Poll::Ready(Some(Ok(piece)));
+        }
+        if held.has_ended {
+            return Poll::Ready(None);
+        }
+        if held.is_gone {
+            return Poll::Ready(Some(Err(Gone)));
+        }
+        held.register(cx);
+        Poll::Pending
+    }
+
+    /// Waits until the client has said all of it, which nobody wants to know.
+    pub(super) async fn until_end(&self) -> Result<(), Gone> {
+        while let Some(piece) = poll_fn(|cx| self.poll_data(cx)).await {
+            piece?;
+        }
+        Ok(())
+    }
+
+    /// Whether all that the client says has been taken.
+    pub(super) fn is_at_end(&self) -> bool {
+        let mut state = self.session.state.borrow_mut();
+        let held = find(&mut state.streams, self.id);
+        held.is_none_or(|held| held.has_ended && held.received.is_empty())
+    }
+
+    /// Sends a head; `ends` where nothing follows it.
+    pub(super) fn respond<'f>(
+        &self,
+        status: u16,
+        fields: impl IntoIterator<Item = Field<'f>>,
+        ends: bool,
+    ) -> Result<(), Gone> {
+        self.with(|state, id| state.codec.respond(id, status, fields, ends).map_err(|_| Gone))
+    }
+
+    /// Puts an answer on its way; does not wait.
+    pub(super) fn send(&self, payload: Payload) -> Result<(), Gone> {
+        self.with(|state, id| {
+            let held = find(&mut state.streams, id).filter(|held| !held.is_gone).ok_or(Gone)?;
+            held.unsent.push_back(payload);
+            // What stands before it is sent when there is room.
+            if held.unsent.len() == 1 {
+                state.send_unsent(id);
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends the call behind what is on its way.
+    pub(super) fn end(&self, status: Status) -> Result<(), Gone> {
+        self.end_with(Last::Status(status))
+    }
+
+    /// Answers with HTTP alone.
+    pub(super) fn answer<'f>(
+        &self,
+        status: u16,
+        fields: impl IntoIterator<Item = Field<'f>>,
+        body: Payload,
+    ) -> Result<(), Gone> {
+        self.respond(status, fields, false)?;
+        self.send(body)?;
+        self.end_with(Last::Body)
+    }
+
+    fn end_with(&self, last: Last) -> Result<(), Gone> {
+        self.with(|state, id| {
+            let held = find(&mut state.streams, id).filter(|held| !held.is_gone).ok_or(Gone)?;
+            held.last = Some(last);
+            if held.unsent.is_empty() {
+                state.send_unsent(id);
+            }
+            Ok(())
+        })
+    }
+
+    /// Waits until the client's window has taken all that was sent.
+    pub(super) fn poll_taken(&self, cx: &Context<'_>) -> Poll<Result<(), Gone>> {
+        let mut state = self.session.state.borrow_mut();
+        let held = find(&mut state.streams, self.id).filter(|held| !held.is_gone);
+        let Some(held) = held else { return Poll::Ready(Err(Gone)) };
+        if held.unsent.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        held.register(cx);
+        Poll::Pending
+    }
+
+    /// Whether the client has given the call up.
+    pub(super) fn poll_gone(&self, cx: &Context<'_>) -> Poll<Gone> {
+        let mut state = self.session.state.borrow_mut();
+        let held = find(&mut state.streams, self.id).filter(|held| !held.is_gone);
+        let Some(held) = held else { return Poll::Ready(Gone) };
+        held.register(cx);
+        Poll::Pending
+    }
+}
+
+impl Drop for CallStream {
+    fn drop(&mut self) {
+        self.with(|state, id| {
+            let Some(held) = find(&mut state.streams, id) else { return };
+            if held.last.is_some() && !held.is_gone {
+                held.is_left = true;
+                held.task = None;
+            } else {
+                release(&mut state.codec, &mut state.streams, id);
+            }
+        });
+    }
+}
+
+fn put(streams: &mut Vec<Option<Held>>, held: Held) {
+    let slot = held.stream.slot();
+    if streams.len() <= slot {
+        streams.resize_with(slot + 1, || None);
+    }
+    streams[slot] = Some(held);
+}
+
+fn find(streams: &mut [Option<Held>], stream: StreamId) -> Option<&mut Held> {
+    let held = streams.get_mut(stream.slot())?.as_mut();
+    held.filter(|held| held.stream == stream)
+}
+
+fn release(codec: &mut Connection, streams: &mut [Option<Held>], stream: StreamId) {
+    if find(streams, stream).is_some() {
+        streams[stream.slot()] = None;
+    }
+    codec.release(stream);
+}
+
+/// Takes note that nobody waits for the call's answers any more.
+fn give_up(codec: &mut Connection, streams: &mut [Option<Held>], stream: StreamId) {
+    let Some(held) = find(streams, stream) else { return };
+    held.is_gone = true;
+    held.unsent.clear();
+    held.wake();
+    if held.is_left {
+        release(codec, streams, stream);
+    }
+}

@@ -9,6 +9,7 @@ mod near;
 mod offline;
 mod question;
 mod render;
+mod stream;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -36,7 +37,8 @@ pub struct ExplainArguments {
     /// Declarative file of resources; short for `--set resources=FILE`.
     #[arg(short, long, value_name = "FILE")]
     resources: Option<PathBuf>,
-    /// The request's address, such as `http://api.example.com:9080/v1/users?id=7`.
+    /// The request's address, such as `http://api.example.com:9080/v1/users?id=7`; or a connection's,
+    /// such as `tcp://10.0.0.1:9100` or, for the name in its hello, `tls://db.example.com:9444`.
     #[arg(short, long)]
     url: Url,
     /// Method; GET, or POST where there is a body.
@@ -86,6 +88,9 @@ fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (S
     let Loaded { settings, name, document, .. } = loaded;
     let offline = Offline::compile(loaded, runtime, View::AsServed);
     problems::print(name, &errors_of(document, &offline));
+    if let Some(asked) = arguments.url.below_http() {
+        return stream::answer(&asked, arguments.remote_addr, document, &offline);
+    }
     let question = match Question::ask(arguments, settings) {
         Ok(question) => question,
         Err(refused) => return (render::refusal(&refused), false),

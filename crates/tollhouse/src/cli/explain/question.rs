@@ -17,14 +17,29 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::ExplainArguments;
 
-/// `http://host[:port]/path?query`, or the same with `https`, taken apart.
+/// Schemes of addresses, with the port that clients leave out.
+const SCHEMES: [(&str, Option<u16>); 5] =
+    [("http", Some(80)), ("https", Some(443)), ("tcp", None), ("tls", None), ("udp", None)];
+
+/// A connection below HTTP: what is carried, to which host and port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BelowHttp<'a> {
+    /// `tcp`, `tls` or `udp`.
+    pub(super) scheme: &'static str,
+    /// A name or an address, without brackets.
+    pub(super) host: &'a str,
+    /// The port asked.
+    pub(super) port: u16,
+}
+
+/// `http://host[:port]/path?query`, the same with `https`, or `tcp://host:port`, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Url {
     /// `host[:port]` as it goes into `Host`.
     authority: String,
     /// The port asked.
     port: u16,
-    /// `http` or `https`.
+    /// One of [`SCHEMES`].
     scheme: &'static str,
     /// Path and query.
     target: String,
@@ -34,10 +49,12 @@ impl FromStr for Url {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let plain = text.strip_prefix("http://").map(|rest| ("http", ":80", 80, rest));
-        let encrypted = || text.strip_prefix("https://").map(|rest| ("https", ":443", 443, rest));
-        let Some((scheme, own_port, own_number, rest)) = plain.or_else(encrypted) else {
-            return Err("write it as http://host/path or https://host/path".to_owned());
+        let (name, rest) = text.split_once("://").unwrap_or_default();
+        let known = SCHEMES.into_iter().find(|(scheme, _)| *scheme == name);
+        let Some((scheme, own_port)) = known else {
+            let forms = "http://host/path, https://host/path, tcp://host:port, tls://host:port \
+                         or udp://host:port";
+            return Err(format!("write it as {forms}"));
         };
         if text.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
             return Err("encode spaces and control characters as %20 and the like".to_owned());
@@ -50,9 +67,22 @@ impl FromStr for Url {
         let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
         let target = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         // Clients leave the scheme's own port out.
-        let host = host.strip_suffix(own_port).unwrap_or(host);
-        let port = port.unwrap_or(own_number);
+        let host = own_port.and_then(|own| host.strip_suffix(&format!(":{own}"))).unwrap_or(host);
+        let port = port.or(own_port).ok_or("give the port, as in tcp://host:9100")?;
         Ok(Self { authority: host.to_owned(), port, scheme, target })
+    }
+}
+
+impl Url {
+    /// The connection, where it is none that carries requests.
+    pub(super) fn below_http(&self) -> Option<BelowHttp<'_>> {
+        if matches!(self.scheme, "http" | "https") {
+            return None;
+        }
+        let host =
+            self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        Some(BelowHttp { scheme: self.scheme, host, port: self.port })
     }
 }
 
@@ -293,7 +323,9 @@ mod tests {
             ("https://a.com/", Ok(("a.com", 443, "/"))),
             ("https://a.com:443/x", Ok(("a.com", 443, "/x"))),
             ("https://a.com:80", Ok(("a.com:80", 80, "/"))),
-            ("tcp://a.com/", Err("http://host/path or https://host/path")),
+            ("tcp://a.com/", Err("give the port")),
+            ("tls://a.com:9443", Ok(("a.com:9443", 9443, "/"))),
+            ("ftp://a.com/", Err("tcp://host:port")),
             ("a.com/x", Err("http://host/path")),
             ("http:///x", Err("host cannot be read")),
             ("http://u@a.com/", Err("host cannot be read")),

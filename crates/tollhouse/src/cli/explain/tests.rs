@@ -45,6 +45,47 @@ fn check(text: &str, line: &[&str], expected: &str) {
     assert_eq!(found, expected.trim_start_matches('\n'), "{line:?}");
 }
 
+#[test]
+fn a_connection_below_http_is_told_its_stream_route_and_why_no_other() {
+    let text = r#"{
+        "upstreams": [{"id": "u", "scheme": "tcp", "nodes": {"10.0.0.6:5432": 2}}],
+        "stream_routes": [
+            {"id": "db", "name": "Database", "server_port": 9100, "upstream_id": "u",
+             "plugins": {"ip-restriction": {"blacklist": ["10.9.9.9"]}}},
+            {"id": "near", "remote_addr": "192.0.2.0/24",
+             "upstream": {"nodes": {"10.0.0.7:1": 1}}},
+            {"id": "mail", "sni": "*.mail.test", "upstream": {"nodes": {"10.0.0.8:1": 1}}},
+            {"id": "gone", "server_addr": "127.0.0.9", "upstream_id": "none"}
+        ]
+    }"#;
+    check(
+        text,
+        &["--url", "tcp://127.0.0.1:9100"],
+        "
+connection  tcp to 127.0.0.1:9100, from 127.0.0.1
+route       db (Database)
+plugins     ip-restriction
+upstream    upstreams/u: roundrobin
+            10.0.0.6:5432  weight 2
+
+other stream routes
+  near  remote_addr is 192.0.2.0/24
+  mail  sni is *.mail.test
+  gone  server_addr is 127.0.0.9/32
+",
+    );
+    for (url, client, expected, is_taken) in [
+        ("tls://A.mail.test:1", "127.0.0.1", "route       mail\n", true),
+        ("tls://a.test:1", "127.0.0.1", "answer      it is closed (route_not_found)", false),
+        ("udp://127.0.0.1:53", "192.0.2.1", "upstream    its own: roundrobin", true),
+        ("tcp://127.0.0.9:53", "127.0.0.1", "it is closed (upstream_not_found)", true),
+    ] {
+        let (found, matched) = explain(text, &["--url", url, "--remote-addr", client]);
+        assert!(found.contains(expected), "{url}: {found}");
+        assert_eq!(matched, is_taken, "{url}");
+    }
+}
+
 const RESOURCES: &str = r#"{
     "routes": [
         {"id": "users", "name": "User API", "uri": "/v2/*", "methods": ["GET", "POST"],

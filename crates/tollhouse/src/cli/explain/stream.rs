@@ -1,0 +1,128 @@
+//! Which stream route takes a connection below HTTP, and what keeps it from the others.
+//!
+//! The route is found by the data plane's own table. Why others are not taken is said by their
+//! conditions, in the order in which a reader would look at them.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use tollhouse_config::Document;
+use tollhouse_model::{Kind, StreamRoute};
+use tollhouse_proxy::l4::table::{Arrival, StreamEntry};
+use tollhouse_proxy::snapshot::Target;
+use tollhouse_telemetry::ErrorCode;
+
+use super::offline::Offline;
+use super::question::BelowHttp;
+
+/// Routes listed that do not take it; a file may have thousands.
+const ROUTES_SHOWN_MAX: usize = 20;
+
+const STRING: &str = "writing to a string cannot fail";
+
+/// The decision as text, and whether a route takes the connection.
+pub(super) fn answer(
+    asked: &BelowHttp<'_>,
+    client: IpAddr,
+    document: &Document,
+    offline: &Offline,
+) -> (String, bool) {
+    // A name stands for whatever it leads to: addresses are a condition of their own.
+    let local = asked.host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let name = asked.host.to_ascii_lowercase();
+    let has_name = asked.scheme == "tls" && asked.host.parse::<IpAddr>().is_err();
+    let arrival = Arrival {
+        client: client.to_canonical(),
+        local: SocketAddr::new(local, asked.port),
+        server_name: has_name.then_some(name.as_str()),
+    };
+    let found = offline.snapshot.streams.find(&arrival);
+    let BelowHttp { scheme, host, port } = asked;
+    let mut text = format!("connection  {scheme} to {host}:{port}, from {client}\n");
+    match found {
+        Some(entry) => write_route(&mut text, entry, offline),
+        None => {
+            let code = ErrorCode::RouteNotFound;
+            writeln!(text, "route       none\nanswer      it is closed ({code})").expect(STRING);
+        }
+    }
+    write_others(&mut text, found.map(|entry| &entry.route), &arrival, document);
+    (text, found.is_some())
+}
+
+fn write_route(text: &mut String, entry: &StreamEntry, offline: &Offline) {
+    let route = &entry.route;
+    let name =
+        route.name.as_ref().map(|name| format!(" ({})", super::render::lossy(name.as_bytes())));
+    writeln!(text, "route       {}{}", route.id, name.unwrap_or_default()).expect(STRING);
+    let plugins: Vec<&str> = entry.chain.steps().iter().map(|step| step.name()).collect();
+    let plugins = if plugins.is_empty() { "none".to_owned() } else { plugins.join(", ") };
+    writeln!(text, "plugins     {plugins}").expect(STRING);
+    let upstream = match &entry.target {
+        Target::Inline(upstream) => Some(&**upstream),
+        Target::Slot(slot) => offline.snapshot.upstreams.get(*slot).and_then(Option::as_deref),
+        Target::None => None,
+    };
+    let Some(upstream) = upstream else {
+        let code = ErrorCode::UpstreamNotFound;
+        return writeln!(text, "upstream    none: it is closed ({code})").expect(STRING);
+    };
+    let place =
+        upstream.conf.id.as_ref().map_or("its own".to_owned(), |id| format!("upstreams/{id}"));
+    writeln!(text, "upstream    {place}: {}", upstream.conf.balance.policy.name()).expect(STRING);
+    for node in &upstream.conf.nodes {
+        writeln!(text, "            {}:{}  weight {}", node.host, node.port, node.weight)
+            .expect(STRING);
+    }
+}
+
+fn write_others(
+    text: &mut String,
+    taken: Option<&StreamRoute>,
+    arrival: &Arrival<'_>,
+    document: &Document,
+) {
+    let items = document.items.iter().filter(|item| item.kind == Kind::StreamRoute);
+    let routes = items
+        .filter_map(|item| StreamRoute::parse(item.id.clone(), &item.value().ok()?, &item.path).0);
+    let others: Vec<StreamRoute> =
+        routes.filter(|route| taken.is_none_or(|taken| taken.id != route.id)).collect();
+    if others.is_empty() {
+        return;
+    }
+    text.push_str("\nother stream routes\n");
+    for route in others.iter().take(ROUTES_SHOWN_MAX) {
+        writeln!(text, "  {}  {}", route.id, reason(route, arrival)).expect(STRING);
+    }
+    if let Some(more @ 1..) = others.len().checked_sub(ROUTES_SHOWN_MAX) {
+        writeln!(text, "  and {more} more").expect(STRING);
+    }
+}
+
+/// The first condition that keeps a route from taking the connection.
+fn reason(route: &StreamRoute, arrival: &Arrival<'_>) -> String {
+    if let Some(port) = route.server_port.filter(|port| *port != arrival.local.port()) {
+        return format!("server_port is {port}");
+    }
+    let local = arrival.local.ip().to_canonical();
+    if let Some(network) = route.server_addr.filter(|network| !network.contains(&local)) {
+        return format!("server_addr is {network}");
+    }
+    if let Some(network) = route.remote_addr.filter(|network| !network.contains(&arrival.client)) {
+        return format!("remote_addr is {network}");
+    }
+    match &route.sni {
+        Some(sni) if !covers(sni, arrival.server_name) => format!("sni is {sni}"),
+        Some(_) => "another name is more exact, or stands before it".to_owned(),
+        None => "another route has the name, or stands before it".to_owned(),
+    }
+}
+
+/// Whether a condition on names holds for a name.
+fn covers(sni: &str, name: Option<&str>) -> bool {
+    let Some(name) = name else { return false };
+    match sni.strip_prefix('*') {
+        Some(ending) => name.ends_with(ending),
+        None => sni == name,
+    }
+}

@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tollhouse_h2::{ErrorCode as Http2Code, StreamId};
 use tollhouse_telemetry::ErrorCode;
@@ -25,8 +24,8 @@ use crate::stages::account;
 use crate::transfer::pump::RequestPump;
 use crate::worker::Worker;
 
-/// How often the protocol's own deadlines are looked at.
-const TICK: Duration = Duration::from_secs(1);
+/// How often the protocol's own deadlines are looked at, in milliseconds.
+const TICK_MS: u64 = 1000;
 
 /// What a client of HTTP/2 begins with, as far as the parser of HTTP/1.1 has read when it gives up
 /// (RFC 9113 §3.4).
@@ -48,6 +47,7 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
         idle_since_ms: Some(now_ms),
         failed_since_ms: None,
         liveness: Liveness::default(),
+        holds_memory: true,
     };
     let moved = poll_fn(|context| serving.poll(context, client)).await;
     // Whoever still serves a stream of it stops; only then is the connection over.
@@ -75,6 +75,8 @@ struct Serving<'a> {
     /// Calls of gRPC may be silent for as long as they like: whether their client is still there, is
     /// asked.
     liveness: Liveness,
+    /// Whether it has had a request since it last gave back what it need not hold without one.
+    holds_memory: bool,
 }
 
 impl Serving<'_> {
@@ -118,15 +120,20 @@ impl Serving<'_> {
         // A deadline that has passed is told with what is written next.
         let failed = session.tick(now_ms).is_err();
         match (session.is_idle(), self.idle_since_ms) {
-            (true, None) => {
-                self.idle_since_ms = Some(now_ms);
-                session.release_memory();
-            }
+            (true, None) => self.idle_since_ms = Some(now_ms),
             (true, Some(since_ms)) if now_ms >= since_ms.saturating_add(self.idle_ms()) => {
                 session.with_codec(|codec| codec.close(Http2Code::NO_ERROR, "idle"));
             }
+            // Not at once: the next request of a busy client would have to take it all again.
+            (true, Some(since_ms)) if self.holds_memory && now_ms >= since_ms + TICK_MS => {
+                session.release_memory();
+                self.holds_memory = false;
+            }
             (true, Some(_)) => {}
-            (false, _) => self.idle_since_ms = None,
+            (false, _) => {
+                self.idle_since_ms = None;
+                self.holds_memory = true;
+            }
         }
         if failed || session.with_codec(|codec| codec.failure().is_some()) {
             self.failed_since_ms.get_or_insert(now_ms);
@@ -148,16 +155,16 @@ impl Serving<'_> {
 
     /// When to look at deadlines next: seldom while there is nothing but waiting for a request.
     fn next_look_ms(&self, now_ms: u64) -> u64 {
-        let tick_ms = TICK.as_millis() as u64;
         // By then settings are acknowledged.
-        let settled_ms = self.session.with_codec(|codec| codec.limits().settings_ack_ms) + tick_ms;
+        let settled_ms = self.session.with_codec(|codec| codec.limits().settings_ack_ms) + TICK_MS;
         let is_settled = now_ms.saturating_sub(self.started_ms) > settled_ms;
         match self.idle_since_ms.filter(|_| self.failed_since_ms.is_none()) {
             Some(since_ms) => {
                 let idle_end_ms = since_ms.saturating_add(self.idle_ms());
-                if is_settled { idle_end_ms } else { idle_end_ms.min(now_ms + tick_ms) }
+                let is_at_rest = is_settled && !self.holds_memory;
+                if is_at_rest { idle_end_ms } else { idle_end_ms.min(now_ms + TICK_MS) }
             }
-            None => now_ms + tick_ms,
+            None => now_ms + TICK_MS,
         }
     }
 }

@@ -33,6 +33,7 @@ pub(super) async fn run(
         liveness: Liveness::default(),
         started_ms,
         failed_since_ms: None,
+        holds_memory: true,
     };
     poll_fn(|context| driving.poll(context, &mut socket)).await;
     // Whoever still waits for an answer is not kept waiting.
@@ -55,6 +56,8 @@ struct Driving<'a> {
     started_ms: u64,
     /// Since when it is over but for what is still to be written.
     failed_since_ms: Option<u64>,
+    /// Whether it has had a stream since it last gave back what it need not hold without one.
+    holds_memory: bool,
 }
 
 impl Driving<'_> {
@@ -84,15 +87,20 @@ impl Driving<'_> {
         let (node, session) = (self.node, &*self.node.session);
         let failed = session.tick(now_ms).is_err();
         match (session.is_idle(), node.idle_since_ms.get()) {
-            (true, None) => {
-                node.idle_since_ms.set(Some(now_ms));
-                session.release_memory();
-            }
+            (true, None) => node.idle_since_ms.set(Some(now_ms)),
             (true, Some(since_ms)) if now_ms >= since_ms.saturating_add(self.idle_ms()) => {
                 session.with_codec(|codec| codec.close(Http2Code::NO_ERROR, "idle"));
             }
+            // Not at once: the next request would have to take it all again.
+            (true, Some(since_ms)) if self.holds_memory && now_ms >= since_ms + TICK_MS => {
+                session.release_memory();
+                self.holds_memory = false;
+            }
             (true, Some(_)) => {}
-            (false, _) => node.idle_since_ms.set(None),
+            (false, _) => {
+                node.idle_since_ms.set(None);
+                self.holds_memory = true;
+            }
         }
         if self.liveness.look(session, now_ms) == Look::Dead {
             return false;
@@ -122,7 +130,12 @@ impl Driving<'_> {
         let is_settled = now_ms.saturating_sub(self.started_ms) > settings_ms + TICK_MS;
         let is_asked = self.node.session.signs().is_suspect;
         match self.node.idle_since_ms.get() {
-            Some(since_ms) if is_settled && !is_asked && self.failed_since_ms.is_none() => {
+            Some(since_ms)
+                if is_settled
+                    && !is_asked
+                    && !self.holds_memory
+                    && self.failed_since_ms.is_none() =>
+            {
                 since_ms.saturating_add(self.idle_ms())
             }
             _ => now_ms + TICK_MS,

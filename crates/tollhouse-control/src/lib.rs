@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod admin;
-mod backoff;
 pub mod banner;
 pub mod batches;
 mod certificate_ends;

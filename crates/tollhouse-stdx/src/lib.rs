@@ -1,9 +1,10 @@
 //! What std lacks: copy-on-write collections, a coarse clock, a timer wheel, human sizes,
-//! budgets of memory.
+//! budgets of memory, waits between tries.
 //!
 //! Nothing here knows the product, or starts a thread, or does IO but to ask the kernel about itself; every module can be understood and
 //! tested alone. Types marked "one thread" are not `Send` and cost no atomic operation.
 
+pub mod backoff;
 pub mod budget;
 pub mod byte_room;
 pub mod bytes_size;
@@ -24,6 +25,7 @@ pub mod slots;
 pub mod wheel;
 pub mod yaml;
 
+pub use backoff::Backoff;
 pub use budget::{MemoryBudget, Reservation};
 pub use byte_room::ByteRoom;
 pub use clock::CoarseClock;

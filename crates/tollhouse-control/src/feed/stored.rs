@@ -13,10 +13,10 @@ use tollhouse_model::{Kind, Problem};
 use tollhouse_plugin::sealing::{self, PrivateKeys};
 use tollhouse_plugin::{Catalogue, validation};
 use tollhouse_proxy::Change;
+use tollhouse_stdx::Backoff;
 use tollhouse_store::{Entry, Event, Lost, Store, StoreError, Watch, WatchEvent};
 
 use super::Event as FeedEvent;
-use crate::backoff::Backoff;
 use crate::metrics::ModifyIndexes;
 use crate::outages::{Outages, Part};
 

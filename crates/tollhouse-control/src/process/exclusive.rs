@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::Instant;
 use tollhouse_proxy::SnapshotCell;
+use tollhouse_stdx::Backoff;
 
 use super::handover::Predecessor;
 use crate::admin::{self, RunningAdmin};
-use crate::backoff::Backoff;
 use crate::certificates::{self, RunningCertificates};
 use crate::configuration::ObjectSource;
 use crate::context::ControlContext;

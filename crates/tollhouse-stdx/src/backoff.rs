@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollhouse_stdx::Random;
+use crate::random::Random;
 
 /// The first wait: what fails for an instant costs no more.
 const FIRST: Duration = Duration::from_millis(100);

@@ -1,7 +1,9 @@
 //! The suite that every backend must pass: what a store does, whatever holds its entries.
 //!
 //! A backend's test calls [`run`] with a function that opens an empty store. Each case gets a store of its
-//! own. Nothing here knows which numbers revisions have, only that they rise; what only some backends do
+//! own. An engine outside of this process, whose time nobody moves and which many share, passes
+//! [`run_shared`]: all but the cases that need a clock moved by hand, or the end of the store itself.
+//! Nothing here knows which numbers revisions have, only that they rise; what only some backends do
 //! (last over a restart, make a backup) is tested beside them.
 
 mod expiry;
@@ -42,14 +44,29 @@ struct Fixture {
     subject: Box<dyn Subject>,
 }
 
+/// Opens an empty store.
+pub type Open<'a> = dyn Fn() -> Box<dyn Subject> + Sync + 'a;
+
 /// Runs all cases, one after the other.
 ///
 /// # Panics
 ///
 /// When the backend does not do what a store must.
-pub async fn run(open: &(dyn Fn() -> Box<dyn Subject> + Sync)) {
-    let groups =
-        [values::CASES, transactions::CASES, watching::CASES, expiry::CASES, leases::CASES];
+pub async fn run(open: &Open<'_>) {
+    run_shared(open).await;
+    run_cases(&[watching::EMBEDDED, expiry::CASES, leases::EMBEDDED], open).await;
+}
+
+/// Runs the cases that hold for an engine outside of this process too.
+///
+/// # Panics
+///
+/// As [`run`].
+pub async fn run_shared(open: &Open<'_>) {
+    run_cases(&[values::CASES, transactions::CASES, watching::CASES, leases::CASES], open).await;
+}
+
+async fn run_cases(groups: &[&[Case]], open: &Open<'_>) {
     for case in groups.concat() {
         case(Fixture { subject: open() }).await;
     }

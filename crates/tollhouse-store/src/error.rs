@@ -171,6 +171,38 @@ pub enum StoreError {
         /// What the system said of the change that it did not confirm.
         reason: String,
     },
+    /// The engine that holds the store could not be asked; nothing was changed.
+    #[error(
+        "{place} cannot be reached ({reason}); look whether it runs, and whether its addresses, \
+         certificates and credentials are right"
+    )]
+    Unreachable {
+        /// What the engine is, and where.
+        place: Box<str>,
+        /// What was heard last.
+        reason: String,
+    },
+    /// The engine was asked for a change and has not said whether it made it.
+    #[error(
+        "{place} did not confirm the change ({reason}): it may have been made; read the object again \
+         and repeat the change if need be"
+    )]
+    Unanswered {
+        /// What the engine is, and where.
+        place: Box<str>,
+        /// What was heard instead.
+        reason: String,
+    },
+    /// The engine understood the request and does not do it; nothing was changed.
+    #[error("{place} refuses ({reason}); {remedy}")]
+    Declined {
+        /// What the engine is, and where.
+        place: Box<str>,
+        /// What it said.
+        reason: String,
+        /// What to do about it.
+        remedy: &'static str,
+    },
     /// The store was closed while the request was under way.
     #[error("the store is closed; the process is ending")]
     Closed,
@@ -186,7 +218,7 @@ impl StoreError {
             | Self::EmptyKey
             | Self::ChangedTwice { .. } => ErrorKind::Refused,
             Self::Fenced { .. } => ErrorKind::Fenced,
-            Self::Unconfirmed { .. } => ErrorKind::Unknown,
+            Self::Unconfirmed { .. } | Self::Unanswered { .. } => ErrorKind::Unknown,
             Self::InUse { .. }
             | Self::ReadOnly { .. }
             | Self::Full { .. }
@@ -198,6 +230,8 @@ impl StoreError {
             | Self::FileExists { .. }
             | Self::Io { .. }
             | Self::Stopped { .. }
+            | Self::Unreachable { .. }
+            | Self::Declined { .. }
             | Self::Closed => ErrorKind::Unavailable,
         }
     }

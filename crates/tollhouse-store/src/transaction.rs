@@ -130,7 +130,8 @@ impl Condition {
     }
 
     /// Whether the condition holds for what stands at its key.
-    pub(crate) fn holds(&self, current: Option<&Entry>) -> bool {
+    #[must_use]
+    pub fn holds(&self, current: Option<&Entry>) -> bool {
         match self {
             Self::Absent { .. } => current.is_none(),
             Self::Exists { .. } => current.is_some(),

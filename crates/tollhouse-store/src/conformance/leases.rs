@@ -8,10 +8,15 @@ use crate::transaction::Transaction;
 use std::time::Duration;
 
 pub(super) const CASES: &[Case] = &[
-    |fixture| Box::pin(a_lease_that_is_renewed_lasts(fixture)),
     |fixture| Box::pin(a_revoked_lease_takes_what_it_holds(fixture)),
-    |fixture| Box::pin(who_lost_a_lease_is_fenced(fixture)),
+    |fixture| Box::pin(who_revoked_a_lease_is_fenced(fixture)),
     |fixture| Box::pin(a_lease_that_never_was_is_none(fixture)),
+];
+
+/// Of stores whose time is moved by hand.
+pub(super) const EMBEDDED: &[Case] = &[
+    |fixture| Box::pin(a_lease_that_is_renewed_lasts(fixture)),
+    |fixture| Box::pin(who_lost_a_lease_is_fenced(fixture)),
 ];
 
 async fn a_lease_that_is_renewed_lasts(fixture: Fixture) {
@@ -51,10 +56,21 @@ async fn a_revoked_lease_takes_what_it_holds(fixture: Fixture) {
     fixture.store().keep_alive(other).await.expect("the other is held still");
 }
 
+async fn who_revoked_a_lease_is_fenced(fixture: Fixture) {
+    let lease = fixture.grant(10).await;
+    fixture.commit(put("task", "1").while_held(lease)).await;
+    fixture.store().revoke(lease).await.expect("it ends");
+    assert_fenced(&fixture, lease).await;
+}
+
 async fn who_lost_a_lease_is_fenced(fixture: Fixture) {
     let lease = fixture.grant(10).await;
     fixture.commit(put("task", "1").while_held(lease)).await;
     fixture.pass(10).await;
+    assert_fenced(&fixture, lease).await;
+}
+
+async fn assert_fenced(fixture: &Fixture, lease: LeaseId) {
     for transaction in [
         put("task", "2").while_held(lease),
         Transaction::new().put_under(lease, "task", "2"),

@@ -12,11 +12,16 @@ use std::task::Poll;
 pub(super) const CASES: &[Case] = &[
     |fixture| Box::pin(commits_arrive_whole_and_in_order(fixture)),
     |fixture| Box::pin(a_watch_begins_after_its_revision(fixture)),
-    |fixture| Box::pin(a_watch_sees_its_prefix_and_how_far_it_is(fixture)),
+    |fixture| Box::pin(a_watch_sees_its_prefix(fixture)),
     |fixture| Box::pin(a_waiting_watcher_is_woken(fixture)),
     |fixture| Box::pin(a_list_and_a_watch_miss_nothing(fixture)),
     |fixture| Box::pin(who_is_too_far_behind_is_lost(fixture)),
     |fixture| Box::pin(a_revision_to_come_is_lost(fixture)),
+];
+
+/// Of stores in this process, where every commit is heard of at once.
+pub(super) const EMBEDDED: &[Case] = &[
+    |fixture| Box::pin(a_watch_knows_how_far_it_is(fixture)),
     |fixture| Box::pin(the_end_of_the_store_ends_the_watch(fixture)),
 ];
 
@@ -60,24 +65,31 @@ async fn a_watch_begins_after_its_revision(fixture: Fixture) {
     }
 }
 
-async fn a_watch_sees_its_prefix_and_how_far_it_is(fixture: Fixture) {
+async fn a_watch_sees_its_prefix(fixture: Fixture) {
     let before = fixture.revision().await;
     let mut watch = fixture.store().watch("/a/", before);
     let mixed = Transaction::new().put("/a/1", "v").put("/b/1", "v").delete("/a/2");
     let mixed = fixture.commit(mixed).await.revision;
-    let other = fixture.put("/b/2", "v").await;
+    fixture.put("/b/2", "v").await;
 
     let changes = next(&mut watch).await;
     let keys: Vec<_> = changes.events.iter().map(Event::key).collect();
     assert_eq!((changes.revision, keys), (mixed, vec!["/a/1"]));
-    // Somebody who wants to have seen everything up to here need not wait for a change of it.
-    assert_eq!(watch.next().await, WatchEvent::Progress(other));
-    assert_eq!(watch.revision(), other);
-    assert_eq!(watch.try_next(), None);
 
     let mut late = fixture.store().watch("/a/", mixed);
     let last = fixture.put("/a/3", "v").await;
     assert_eq!(next(&mut late).await.revision, last);
+    assert_eq!(next(&mut watch).await.revision, last);
+}
+
+async fn a_watch_knows_how_far_it_is(fixture: Fixture) {
+    let before = fixture.revision().await;
+    let mut watch = fixture.store().watch("/a/", before);
+    let other = fixture.put("/b/2", "v").await;
+    // Somebody who wants to have seen everything up to here need not wait for a change of it.
+    assert_eq!(watch.next().await, WatchEvent::Progress(other));
+    assert_eq!(watch.revision(), other);
+    assert_eq!(watch.try_next(), None);
 }
 
 async fn a_waiting_watcher_is_woken(fixture: Fixture) {

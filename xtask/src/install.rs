@@ -45,6 +45,7 @@ const PEERS: &[Peer] = &[
         package: "redis-server",
         reason: "counters that gateways share",
     },
+    Peer { program: "etcd", package: "etcd-server", reason: "a store that gateways share" },
 ];
 
 /// System services that Debian's packages start by themselves when they are installed.
@@ -52,6 +53,7 @@ const SERVICES: &[Service] = &[
     Service { name: "nginx", pid_file: "/run/nginx.pid" },
     Service { name: "haproxy", pid_file: "/run/haproxy.pid" },
     Service { name: "redis-server", pid_file: "/run/redis/redis-server.pid" },
+    Service { name: "etcd", pid_file: "/run/etcd.pid" },
 ];
 
 /// A system service, and where its init script keeps its process.

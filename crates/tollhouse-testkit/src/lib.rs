@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod etcd;
 pub mod gateway;
 pub mod load;
 pub mod memory;
@@ -19,6 +20,7 @@ pub mod program;
 pub mod wire;
 
 pub use client::RawClient;
+pub use etcd::Etcd;
 pub use gateway::{Gateway, GatewayBuilder};
 pub use load::{Load, LoadReport};
 pub use message::Message;

@@ -10,7 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["model"],
     &["transcode", "config", "store", "router", "telemetry", "plugin"],
-    &["net", "http", "h2", "upstream", "registry", "acme"],
+    &["net", "http", "h2", "upstream", "registry", "acme", "etcd"],
     &["plugins", "proxy", "polaris", "admin", "go-template", "mock", "load", "dialects"],
     &["control"],
 ];

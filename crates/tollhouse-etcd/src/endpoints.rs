@@ -1,0 +1,177 @@
+//! The members of an etcd, and which of them is asked.
+//!
+//! All requests go to one member, and to the next once that one fails: a read at once, a change only when
+//! it was not sent. Spread over all of them, a member that is dead would get its share.
+
+use crate::failure::Failure;
+use crate::member::{Member, Method};
+use crate::options::{EtcdOptions, Identity, Tls};
+use crate::outages::Outages;
+use prost::Message;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tollhouse_store::StoreError;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+
+/// How often an idle connection is asked for a sign of life. Servers of gRPC cut off who asks more often
+/// than every five seconds.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long the sign may take: with the interval, a member that was stopped is noticed in fifteen seconds.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest opening of a connection: a member whose packets are dropped costs a request that much once.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(800);
+
+/// See the module.
+pub(crate) struct Endpoints {
+    members: Vec<Member>,
+    /// Which one is asked.
+    current: AtomicUsize,
+    timeout: Duration,
+    place: Box<str>,
+    pub(crate) outages: Outages,
+}
+
+impl Endpoints {
+    /// Connects to nobody yet.
+    ///
+    /// # Errors
+    ///
+    /// There are no addresses, or one is none; a certificate or key is of no use.
+    pub(crate) fn new(options: &EtcdOptions) -> Result<Self, StoreError> {
+        let place: Box<str> = format!("etcd at {}", options.endpoints.join(", ")).into();
+        let unusable = |reason: String| StoreError::Unreachable { place: place.clone(), reason };
+        if options.endpoints.is_empty() {
+            return Err(unusable("no address is given".to_owned()));
+        }
+        let member = |url: &String| {
+            let channel =
+                endpoint(url, options.tls.as_ref()).map_err(|error| unusable(causes(&error)))?;
+            Ok(Member::new(channel.connect_lazy(), options.user.as_ref()))
+        };
+        Ok(Self {
+            members: options.endpoints.iter().map(member).collect::<Result<_, StoreError>>()?,
+            current: AtomicUsize::new(0),
+            timeout: options.timeout,
+            place: place.clone(),
+            outages: Outages::new(),
+        })
+    }
+
+    /// What people call it.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// How long a request may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The member that is asked now, and its number.
+    pub(crate) fn current(&self) -> (usize, &Member) {
+        let number = self.current.load(Ordering::Acquire) % self.members.len();
+        (number, &self.members[number])
+    }
+
+    /// Asks the next one from now on, unless somebody else has found that out before.
+    pub(crate) fn leave(&self, member: usize) {
+        let next = (member + 1) % self.members.len();
+        let _ = self.current.compare_exchange(member, next, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Asks for something that changes nothing, or the same when it is done twice: each member once, until
+    /// one answers.
+    pub(crate) async fn read<A, B>(&self, method: &Method<A, B>, request: &A) -> Result<B, Failure>
+    where
+        A: Message + Clone + Default + 'static,
+        B: Message + Default + 'static,
+    {
+        self.ask_each(method, request, |_| true).await
+    }
+
+    /// Asks for a change: another member only where nothing was sent to the one before.
+    pub(crate) async fn write<A, B>(&self, method: &Method<A, B>, request: &A) -> Result<B, Failure>
+    where
+        A: Message + Clone + Default + 'static,
+        B: Message + Default + 'static,
+    {
+        self.ask_each(method, request, |failure| matches!(failure, Failure::Unsent(_))).await
+    }
+
+    async fn ask_each<A, B>(
+        &self,
+        method: &Method<A, B>,
+        request: &A,
+        may_repeat: impl Fn(&Failure) -> bool,
+    ) -> Result<B, Failure>
+    where
+        A: Message + Clone + Default + 'static,
+        B: Message + Default + 'static,
+    {
+        let mut last = Failure::timed_out();
+        for _ in 0..self.members.len() {
+            let (number, member) = self.current();
+            let asked = tokio::time::timeout(self.timeout, member.call(method, request)).await;
+            let failure = match asked {
+                Ok(Ok(answer)) => {
+                    self.outages.end();
+                    return Ok(answer);
+                }
+                Ok(Err(status)) => Failure::from(status),
+                Err(_) => Failure::timed_out(),
+            };
+            if let Failure::Declined { .. } = failure {
+                return Err(failure);
+            }
+            self.leave(number);
+            let is_over = !may_repeat(&failure);
+            last = failure;
+            if is_over {
+                break;
+            }
+        }
+        self.outages.begin(last.reason());
+        Err(last)
+    }
+}
+
+fn endpoint(url: &str, tls: Option<&Tls>) -> Result<Endpoint, tonic::transport::Error> {
+    let endpoint = Endpoint::from_shared(url.to_owned())?
+        .connect_timeout(CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .tcp_nodelay(true);
+    if url.starts_with("https://") {
+        return endpoint.tls_config(tls_config(tls));
+    }
+    Ok(endpoint)
+}
+
+fn tls_config(tls: Option<&Tls>) -> ClientTlsConfig {
+    let none = Tls::default();
+    let Tls { authorities, identity } = tls.unwrap_or(&none);
+    let config = match authorities {
+        Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+        None => ClientTlsConfig::new().with_native_roots(),
+    };
+    match identity {
+        Some(Identity { certificate, key }) => {
+            config.identity(tonic::transport::Identity::from_pem(certificate, key))
+        }
+        None => config,
+    }
+}
+
+/// An error with what lies below it: tonic's own text names none of it.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(below) = cause {
+        text = format!("{text}: {below}");
+        cause = below.source();
+    }
+    text
+}

@@ -1,0 +1,134 @@
+//! What a request to etcd that brought no answer says about what happened.
+
+use std::error::Error as _;
+use std::io;
+use tollhouse_store::StoreError;
+use tonic::{Code, Status};
+
+/// Why there is no answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// Nothing was sent: another member may be asked, whatever the request.
+    Unsent(String),
+    /// It may have been done.
+    Unanswered(String),
+    /// etcd says no.
+    Declined {
+        /// The code of gRPC.
+        code: Code,
+        /// What etcd said.
+        reason: String,
+    },
+}
+
+impl Failure {
+    pub(crate) fn timed_out() -> Self {
+        Self::Unanswered("no answer in time".to_owned())
+    }
+
+    pub(crate) fn reason(&self) -> &str {
+        match self {
+            Self::Unsent(reason) | Self::Unanswered(reason) | Self::Declined { reason, .. } => {
+                reason
+            }
+        }
+    }
+
+    /// Whether etcd no longer has the revision that was asked for.
+    pub(crate) fn is_compacted(&self) -> bool {
+        matches!(self, Self::Declined { code: Code::OutOfRange, reason } if reason.contains("compacted"))
+    }
+
+    /// Whether the answer was larger than what is taken.
+    pub(crate) fn is_too_large(&self) -> bool {
+        let Self::Declined { code, reason } = self else { return false };
+        match *code {
+            Code::OutOfRange => !reason.contains("revision"),
+            Code::ResourceExhausted => reason.contains("larger than max"),
+            _ => false,
+        }
+    }
+
+    /// Whether a lease that was named is none.
+    pub(crate) fn is_lease_gone(&self) -> bool {
+        matches!(self, Self::Declined { code: Code::NotFound, reason } if reason.contains("lease"))
+    }
+
+    /// As the error of a read: nothing was changed by it.
+    pub(crate) fn of_read(self, place: &str) -> StoreError {
+        let place = place.into();
+        match self {
+            Self::Unsent(reason) | Self::Unanswered(reason) => {
+                StoreError::Unreachable { place, reason }
+            }
+            Self::Declined { code, reason } => {
+                StoreError::Declined { place, remedy: remedy(code, &reason), reason }
+            }
+        }
+    }
+
+    /// As the error of a change.
+    pub(crate) fn of_write(self, place: &str) -> StoreError {
+        match self {
+            Self::Unanswered(reason) => StoreError::Unanswered { place: place.into(), reason },
+            failure @ (Self::Unsent(_) | Self::Declined { .. }) => failure.of_read(place),
+        }
+    }
+}
+
+/// What to do about a refusal.
+fn remedy(code: Code, reason: &str) -> &'static str {
+    if reason.contains("database space exceeded") {
+        return "its quota is used up: compact and defragment it, then disarm the alarm \
+                (etcdctl alarm disarm)";
+    }
+    match code {
+        Code::PermissionDenied => {
+            "give the user of store.etcd a role that may read and write all keys under the prefix"
+        }
+        Code::Unauthenticated | Code::InvalidArgument => {
+            "look at store.etcd.user and store.etcd.password"
+        }
+        _ => "look at the log of etcd",
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        let reason = status.message().to_owned();
+        match status.code() {
+            code @ (Code::InvalidArgument
+            | Code::NotFound
+            | Code::PermissionDenied
+            | Code::ResourceExhausted
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::Unimplemented
+            | Code::Unauthenticated) => Self::Declined { code, reason },
+            _ => match refused_connection(&status) {
+                Some(error) => Self::Unsent(error),
+                None => Self::Unanswered(reason),
+            },
+        }
+    }
+}
+
+/// The error of a connection that never was, if that is what lies below.
+fn refused_connection(status: &Status) -> Option<String> {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>()
+            && matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionRefused
+                    | io::ErrorKind::HostUnreachable
+                    | io::ErrorKind::NetworkUnreachable
+                    | io::ErrorKind::AddrNotAvailable
+            )
+        {
+            return Some(error.to_string());
+        }
+        cause = error.source();
+    }
+    None
+}

@@ -1,0 +1,119 @@
+//! Keys as a store's user sees them, and as they stand in etcd: behind the namespace.
+
+use crate::messages::{KeyValue, ResponseHeader};
+use bytes::Bytes;
+use tollhouse_store::{Entry, LeaseId, Revision};
+
+/// The whole key space, both as its first key and as its end (etcd's API: a range of `\0` to `\0`).
+const EVERYTHING: &[u8] = b"\0";
+
+/// Where a store's keys lie.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    namespace: Box<str>,
+    own: Box<str>,
+}
+
+impl Keys {
+    pub(crate) fn new(namespace: &str, own: &str) -> Self {
+        Self { namespace: namespace.into(), own: own.into() }
+    }
+
+    /// A key in etcd.
+    pub(crate) fn outside(&self, key: &str) -> Bytes {
+        [self.namespace.as_bytes(), key.as_bytes()].concat().into()
+    }
+
+    /// A key as its user knows it; none for what is no text, or not of this store.
+    pub(crate) fn inside(&self, key: &[u8]) -> Option<Box<str>> {
+        let key = key.strip_prefix(self.namespace.as_bytes())?;
+        std::str::from_utf8(key).ok().map(Box::from)
+    }
+
+    /// First key and end of all that begins with a prefix.
+    pub(crate) fn range(&self, prefix: &str) -> (Bytes, Bytes) {
+        let first = self.outside(prefix);
+        if first.is_empty() {
+            return (EVERYTHING.into(), EVERYTHING.into());
+        }
+        let end = end_of(&first);
+        (first, end.into())
+    }
+
+    /// The key that is there for as long as a lease is: etcd compares keys, not leases.
+    pub(crate) fn lease(&self, lease: LeaseId) -> Bytes {
+        format!("{}lease/{:x}", self.own, lease.0).into()
+    }
+
+    /// The key that is put where nothing else is, to see whether a watch hears of it.
+    pub(crate) fn tick(&self) -> Bytes {
+        format!("{}tick", self.own).into()
+    }
+
+    /// Whether a watch of this prefix hears of that.
+    pub(crate) fn hears_ticks(&self, prefix: &str) -> bool {
+        self.tick().starts_with(&self.outside(prefix))
+    }
+
+    /// An entry of this store; none for a key that is none of its.
+    pub(crate) fn entry(&self, held: &KeyValue) -> Option<Entry> {
+        Some(Entry {
+            key: self.inside(&held.key)?,
+            value: held.value.clone(),
+            create_revision: to_revision(held.create_revision),
+            mod_revision: to_revision(held.mod_revision),
+            expires_at_ms: None,
+        })
+    }
+}
+
+/// The first key after all that begin with this.
+fn end_of(prefix: &[u8]) -> Vec<u8> {
+    let kept = prefix.iter().rposition(|byte| *byte != u8::MAX);
+    let Some(last) = kept else { return EVERYTHING.to_vec() };
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    end
+}
+
+/// etcd counts in signed numbers, and never below zero.
+pub(crate) fn to_revision(number: i64) -> Revision {
+    Revision(u64::try_from(number).unwrap_or_default())
+}
+
+/// The way back; a revision that etcd cannot have is one that it has not reached.
+pub(crate) fn to_number(revision: Revision) -> i64 {
+    i64::try_from(revision.0).unwrap_or(i64::MAX)
+}
+
+/// The revision of an answer.
+pub(crate) fn revision_of(header: Option<&ResponseHeader>) -> Revision {
+    to_revision(header.map_or(0, |header| header.revision))
+}
+
+/// etcd gives any bits but zero.
+pub(crate) fn to_lease_number(lease: LeaseId) -> i64 {
+    lease.0.cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_ends_behind_all_that_begins_with_its_prefix() {
+        let cases: [(&[u8], &[u8]); 4] = [
+            (b"/a/", b"/a0"),
+            (b"a\xff", b"b"),
+            (b"\xff\xff", b"\0"),
+            ("\u{10FFFF}".as_bytes(), b"\xf4\x8f\xbf\xc0"),
+        ];
+        for (prefix, end) in cases {
+            assert_eq!(end_of(prefix), end, "{prefix:?}");
+        }
+        let keys = Keys::new("", "/apisix/tollhouse/");
+        assert_eq!(keys.range(""), (Bytes::from("\0"), Bytes::from("\0")));
+        assert_eq!(Keys::new("n/", "o/").range(""), (Bytes::from("n/"), Bytes::from("n0")));
+        assert!(keys.hears_ticks("/apisix/") && !keys.hears_ticks("/apisix/routes/"));
+    }
+}

@@ -1,0 +1,208 @@
+//! One member of an etcd: its connection, and logging in to it.
+
+use crate::messages::{
+    AuthenticateRequest, AuthenticateResponse, Done, LeaseGrantRequest, LeaseGrantResponse,
+    LeaseRequest, LeaseResponse, PutRequest, PutResponse, RangeRequest, RangeResponse, TxnRequest,
+    TxnResponse, WatchRequest, WatchResponse,
+};
+use http::uri::PathAndQuery;
+use prost::Message;
+use std::marker::PhantomData;
+use tokio::sync::{Mutex, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::client::Grpc;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+/// Largest message that is taken, in bytes: a page of ordinary objects a hundred times over. Larger answers
+/// are asked for in smaller pages, down to a single key, which etcd bounds by itself.
+const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A method of etcd's API with what it takes and gives.
+pub(crate) struct Method<A, B> {
+    path: &'static str,
+    types: PhantomData<fn(A) -> B>,
+}
+
+impl<A, B> Method<A, B> {
+    const fn new(path: &'static str) -> Self {
+        Self { path, types: PhantomData }
+    }
+}
+
+pub(crate) const RANGE: Method<RangeRequest, RangeResponse> = Method::new("/etcdserverpb.KV/Range");
+pub(crate) const PUT: Method<PutRequest, PutResponse> = Method::new("/etcdserverpb.KV/Put");
+pub(crate) const TXN: Method<TxnRequest, TxnResponse> = Method::new("/etcdserverpb.KV/Txn");
+#[cfg(test)]
+pub(crate) const COMPACT: Method<LeaseRequest, Done> = Method::new("/etcdserverpb.KV/Compact");
+pub(crate) const WATCH: Method<WatchRequest, WatchResponse> =
+    Method::new("/etcdserverpb.Watch/Watch");
+pub(crate) const GRANT: Method<LeaseGrantRequest, LeaseGrantResponse> =
+    Method::new("/etcdserverpb.Lease/LeaseGrant");
+pub(crate) const REVOKE: Method<LeaseRequest, Done> =
+    Method::new("/etcdserverpb.Lease/LeaseRevoke");
+pub(crate) const KEEP_ALIVE: Method<LeaseRequest, LeaseResponse> =
+    Method::new("/etcdserverpb.Lease/LeaseKeepAlive");
+pub(crate) const TIME_TO_LIVE: Method<LeaseRequest, LeaseResponse> =
+    Method::new("/etcdserverpb.Lease/LeaseTimeToLive");
+const AUTHENTICATE: Method<AuthenticateRequest, AuthenticateResponse> =
+    Method::new("/etcdserverpb.Auth/Authenticate");
+
+type Token = MetadataValue<Ascii>;
+
+/// See the module.
+pub(crate) struct Member {
+    channel: Channel,
+    user: Option<AuthenticateRequest>,
+    /// What a log-in gave; whoever holds the lock logs in for all.
+    token: Mutex<Option<Token>>,
+}
+
+/// Answers that come until somebody ends it.
+pub(crate) struct Conversation<A, B> {
+    /// etcd ends its side when this one ends.
+    _requests: mpsc::Sender<A>,
+    pub(crate) answers: Streaming<B>,
+}
+
+impl Member {
+    pub(crate) fn new(channel: Channel, user: Option<&(String, String)>) -> Self {
+        let user = user.map(|(name, password)| AuthenticateRequest {
+            name: name.clone(),
+            password: password.clone(),
+        });
+        Self { channel, user, token: Mutex::default() }
+    }
+
+    /// Asks for one answer.
+    pub(crate) async fn call<A, B>(&self, method: &Method<A, B>, request: &A) -> Result<B, Status>
+    where
+        A: Message + Clone + Default + 'static,
+        B: Message + Default + 'static,
+    {
+        let token = self.token(None).await?;
+        let first = self.unary(method, request.clone(), token.as_ref()).await;
+        match first {
+            // Nothing was done: etcd looks at the token before anything else.
+            Err(status) if self.user.is_some() && is_stale(&status) => {
+                let token = self.token(token.as_ref()).await?;
+                self.unary(method, request.clone(), token.as_ref()).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Begins a conversation with one request.
+    pub(crate) async fn converse<A, B>(
+        &self,
+        method: &Method<A, B>,
+        request: A,
+    ) -> Result<Conversation<A, B>, Status>
+    where
+        A: Message + Clone + Default + 'static,
+        B: Message + Default + 'static,
+    {
+        let token = self.token(None).await?;
+        let first = self.streaming(method, request.clone(), token.as_ref()).await;
+        match first {
+            Err(status) if self.user.is_some() && is_stale(&status) => {
+                let token = self.token(token.as_ref()).await?;
+                self.streaming(method, request, token.as_ref()).await
+            }
+            conversation => conversation,
+        }
+    }
+
+    /// Logs in anew at the next request.
+    pub(crate) async fn forget_token(&self) {
+        *self.token.lock().await = None;
+    }
+
+    async fn unary<A, B>(
+        &self,
+        method: &Method<A, B>,
+        request: A,
+        token: Option<&Token>,
+    ) -> Result<B, Status>
+    where
+        A: Message + 'static,
+        B: Message + Default + 'static,
+    {
+        let mut grpc = self.grpc().await?;
+        let request = with_metadata(tonic::Request::new(request), token);
+        let path = PathAndQuery::from_static(method.path);
+        let codec = ProstCodec::<A, B>::default();
+        grpc.unary(request, path, codec).await.map(tonic::Response::into_inner)
+    }
+
+    async fn streaming<A, B>(
+        &self,
+        method: &Method<A, B>,
+        first: A,
+        token: Option<&Token>,
+    ) -> Result<Conversation<A, B>, Status>
+    where
+        A: Message + 'static,
+        B: Message + Default + 'static,
+    {
+        let mut grpc = self.grpc().await?;
+        let (sender, requests) = mpsc::channel(1);
+        let _ = sender.send(first).await;
+        let requests = with_metadata(tonic::Request::new(ReceiverStream::new(requests)), token);
+        let path = PathAndQuery::from_static(method.path);
+        let codec = ProstCodec::<A, B>::default();
+        let answers = grpc.streaming(requests, path, codec).await?.into_inner();
+        Ok(Conversation { _requests: sender, answers })
+    }
+
+    async fn grpc(&self) -> Result<Grpc<Channel>, Status> {
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        Ok(grpc)
+    }
+
+    /// A token other than the stale one; none where etcd asks for none.
+    async fn token(&self, stale: Option<&Token>) -> Result<Option<Token>, Status> {
+        let Some(user) = &self.user else { return Ok(None) };
+        let mut token = self.token.lock().await;
+        if let Some(token) = token.as_ref().filter(|token| Some(*token) != stale) {
+            return Ok(Some(token.clone()));
+        }
+        let answer = match self.unary(&AUTHENTICATE, user.clone(), None).await {
+            // Nobody has to log in there; etcd would not look at a token either.
+            Err(status) if status.message().contains("authentication is not enabled") => {
+                return Ok(None);
+            }
+            answer => answer?,
+        };
+        let fresh = answer.token.parse::<Token>();
+        let fresh = fresh.map_err(|_| Status::internal("etcd gave a token that is no text"))?;
+        *token = Some(fresh.clone());
+        Ok(Some(fresh))
+    }
+}
+
+/// Whether the token is no longer good: its time is over, or users and roles have changed.
+fn is_stale(status: &Status) -> bool {
+    match status.code() {
+        Code::Unauthenticated => status.message().contains("invalid auth token"),
+        Code::InvalidArgument => {
+            let message = status.message();
+            message.contains("revision of auth store is old")
+                || message.contains("user name is empty")
+        }
+        _ => false,
+    }
+}
+
+fn with_metadata<T>(mut request: tonic::Request<T>, token: Option<&Token>) -> tonic::Request<T> {
+    let metadata = request.metadata_mut();
+    if let Some(token) = token {
+        metadata.insert("token", token.clone());
+    }
+    // Else a watch on a member that was cut off from the others is silent for ever.
+    metadata.insert("hasleader", MetadataValue::from_static("true"));
+    request
+}

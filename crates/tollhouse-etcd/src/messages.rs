@@ -1,0 +1,175 @@
+//! etcd's messages, as far as they are spoken here: the fields of `rpc.proto` and `kv.proto` of etcd's API,
+//! by their numbers. Written by hand, since the crates that have them all need a compiler of protocol
+//! buffers wherever they are built.
+
+use bytes::Bytes;
+use prost::{Message, Oneof};
+
+macro_rules! messages {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field:meta])* $member:ident : $kind:ty,)* })*) => {
+        $($(#[$doc])* #[derive(Clone, PartialEq, Message)]
+        pub(crate) struct $name { $($(#[$field])* pub(crate) $member: $kind,)* })*
+    };
+}
+
+messages! {
+    ResponseHeader {
+        #[prost(uint64, tag = "1")] cluster_id: u64,
+        #[prost(int64, tag = "3")] revision: i64,
+    }
+    KeyValue {
+        #[prost(bytes = "bytes", tag = "1")] key: Bytes,
+        #[prost(int64, tag = "2")] create_revision: i64,
+        #[prost(int64, tag = "3")] mod_revision: i64,
+        #[prost(int64, tag = "4")] version: i64,
+        #[prost(bytes = "bytes", tag = "5")] value: Bytes,
+        #[prost(int64, tag = "6")] lease: i64,
+    }
+    Event {
+        #[prost(int32, tag = "1")] kind: i32,
+        #[prost(message, optional, tag = "2")] kv: Option<KeyValue>,
+    }
+    RangeRequest {
+        #[prost(bytes = "bytes", tag = "1")] key: Bytes,
+        #[prost(bytes = "bytes", tag = "2")] range_end: Bytes,
+        #[prost(int64, tag = "3")] limit: i64,
+        #[prost(int64, tag = "4")] revision: i64,
+        #[prost(bool, tag = "8")] keys_only: bool,
+        #[prost(bool, tag = "9")] count_only: bool,
+    }
+    RangeResponse {
+        #[prost(message, optional, tag = "1")] header: Option<ResponseHeader>,
+        #[prost(message, repeated, tag = "2")] kvs: Vec<KeyValue>,
+        #[prost(bool, tag = "3")] more: bool,
+        #[prost(int64, tag = "4")] count: i64,
+    }
+    PutRequest {
+        #[prost(bytes = "bytes", tag = "1")] key: Bytes,
+        #[prost(bytes = "bytes", tag = "2")] value: Bytes,
+        #[prost(int64, tag = "3")] lease: i64,
+        #[prost(bool, tag = "4")] prev_kv: bool,
+    }
+    PutResponse {
+        #[prost(message, optional, tag = "1")] header: Option<ResponseHeader>,
+        #[prost(message, optional, tag = "2")] prev_kv: Option<KeyValue>,
+    }
+    DeleteRangeRequest {
+        #[prost(bytes = "bytes", tag = "1")] key: Bytes,
+        #[prost(bytes = "bytes", tag = "2")] range_end: Bytes,
+        #[prost(bool, tag = "3")] prev_kv: bool,
+    }
+    DeleteRangeResponse {
+        #[prost(int64, tag = "2")] deleted: i64,
+        #[prost(message, repeated, tag = "3")] prev_kvs: Vec<KeyValue>,
+    }
+    RequestOp {
+        #[prost(oneof = "Request", tags = "1, 2, 3")] request: Option<Request>,
+    }
+    ResponseOp {
+        #[prost(oneof = "Response", tags = "1, 2, 3")] response: Option<Response>,
+    }
+    Compare {
+        #[prost(int32, tag = "1")] result: i32,
+        #[prost(int32, tag = "2")] target: i32,
+        #[prost(bytes = "bytes", tag = "3")] key: Bytes,
+        #[prost(oneof = "Compared", tags = "4, 6")] compared: Option<Compared>,
+    }
+    TxnRequest {
+        #[prost(message, repeated, tag = "1")] compare: Vec<Compare>,
+        #[prost(message, repeated, tag = "2")] success: Vec<RequestOp>,
+        #[prost(message, repeated, tag = "3")] failure: Vec<RequestOp>,
+    }
+    TxnResponse {
+        #[prost(message, optional, tag = "1")] header: Option<ResponseHeader>,
+        #[prost(bool, tag = "2")] succeeded: bool,
+        #[prost(message, repeated, tag = "3")] responses: Vec<ResponseOp>,
+    }
+    WatchRequest {
+        #[prost(message, optional, tag = "1")] create: Option<WatchCreateRequest>,
+    }
+    WatchCreateRequest {
+        #[prost(bytes = "bytes", tag = "1")] key: Bytes,
+        #[prost(bytes = "bytes", tag = "2")] range_end: Bytes,
+        #[prost(int64, tag = "3")] start_revision: i64,
+        #[prost(bool, tag = "8")] fragment: bool,
+    }
+    WatchResponse {
+        #[prost(message, optional, tag = "1")] header: Option<ResponseHeader>,
+        #[prost(bool, tag = "3")] created: bool,
+        #[prost(bool, tag = "4")] canceled: bool,
+        #[prost(int64, tag = "5")] compact_revision: i64,
+        #[prost(string, tag = "6")] cancel_reason: String,
+        #[prost(bool, tag = "7")] fragment: bool,
+        #[prost(message, repeated, tag = "11")] events: Vec<Event>,
+    }
+    LeaseGrantRequest {
+        #[prost(int64, tag = "1")] ttl: i64,
+    }
+    LeaseGrantResponse {
+        #[prost(int64, tag = "2")] id: i64,
+    }
+    /// Of requests that name a lease and nothing else.
+    LeaseRequest {
+        #[prost(int64, tag = "1")] id: i64,
+    }
+    /// Of answers that say how long a lease lasts.
+    LeaseResponse {
+        #[prost(int64, tag = "3")] ttl: i64,
+    }
+    AuthenticateRequest {
+        #[prost(string, tag = "1")] name: String,
+        #[prost(string, tag = "2")] password: String,
+    }
+    AuthenticateResponse {
+        #[prost(string, tag = "2")] token: String,
+    }
+    /// What is answered of which nobody wants to know more.
+    Done {
+        #[prost(message, optional, tag = "1")] header: Option<ResponseHeader>,
+    }
+}
+
+/// An event that a key was removed; all others put one.
+pub(crate) const DELETE: i32 = 1;
+
+/// What a comparison finds.
+pub(crate) const EQUAL: i32 = 0;
+pub(crate) const GREATER: i32 = 1;
+pub(crate) const LESS: i32 = 2;
+
+/// What is compared.
+pub(crate) const VERSION: i32 = 0;
+pub(crate) const MOD: i32 = 2;
+
+/// What a key is compared with.
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum Compared {
+    /// How often it was put since it was created; none for a key that is not there.
+    #[prost(int64, tag = "4")]
+    Version(i64),
+    /// The revision of its value.
+    #[prost(int64, tag = "6")]
+    ModRevision(i64),
+}
+
+/// One request of a transaction.
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum Request {
+    #[prost(message, tag = "1")]
+    Range(RangeRequest),
+    #[prost(message, tag = "2")]
+    Put(PutRequest),
+    #[prost(message, tag = "3")]
+    Delete(DeleteRangeRequest),
+}
+
+/// What was answered to it.
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum Response {
+    #[prost(message, tag = "1")]
+    Range(RangeResponse),
+    #[prost(message, tag = "2")]
+    Put(PutResponse),
+    #[prost(message, tag = "3")]
+    Delete(DeleteRangeResponse),
+}

@@ -1,0 +1,166 @@
+//! The store: what each request of it does in etcd.
+
+use crate::endpoints::Endpoints;
+use crate::failure::Failure;
+use crate::keys::Keys;
+use crate::leases::Leases;
+use crate::listing::Reader;
+use crate::member::TXN;
+use crate::options::EtcdOptions;
+use crate::transaction::{self, LIMITS};
+use crate::watch::EtcdWatch;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tollhouse_store::{
+    BoxFuture, Committed, Entry, LeaseId, Limits, Listing, Operation, Revision, Store, StoreError,
+    Transaction, Watch,
+};
+
+/// See the module.
+pub struct EtcdStore {
+    shared: Arc<Shared>,
+    closed: watch::Sender<bool>,
+}
+
+/// What the store has in common with its watches.
+pub(crate) struct Shared {
+    pub(crate) endpoints: Endpoints,
+    pub(crate) keys: Keys,
+    pub(crate) runtime: tokio::runtime::Handle,
+}
+
+impl EtcdStore {
+    /// A store in this etcd, which need not be there yet: it is connected to by the first request. To be
+    /// called in the runtime that watches are then followed by.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unreachable`] for addresses and certificates that are of no use.
+    pub fn open(options: &EtcdOptions) -> Result<Self, StoreError> {
+        let shared = Shared {
+            endpoints: Endpoints::new(options)?,
+            keys: Keys::new(&options.namespace, &options.own_prefix),
+            runtime: tokio::runtime::Handle::current(),
+        };
+        Ok(Self { shared: Arc::new(shared), closed: watch::Sender::new(false) })
+    }
+
+    /// Why etcd does not answer, whenever that changes; nothing while it does.
+    #[must_use]
+    pub fn outages(&self) -> watch::Receiver<Option<String>> {
+        self.shared.endpoints.outages.subscribe()
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { endpoints: &self.shared.endpoints, keys: &self.shared.keys }
+    }
+
+    fn leases(&self) -> Leases<'_> {
+        Leases { endpoints: &self.shared.endpoints, keys: &self.shared.keys }
+    }
+
+    fn failed(&self, failure: Failure) -> StoreError {
+        failure.of_read(self.shared.endpoints.place())
+    }
+
+    async fn commit_checked(&self, transaction: &Transaction) -> Result<Committed, StoreError> {
+        let Shared { endpoints, keys, .. } = &*self.shared;
+        let request = transaction::to_request(keys, transaction);
+        match endpoints.write(&TXN, &request).await {
+            Ok(answer) => transaction::to_committed(keys, transaction, answer),
+            Err(failure @ Failure::Unanswered(_)) => {
+                let found = self.find_commit(transaction).await;
+                found.ok_or_else(|| failure.of_write(endpoints.place()))
+            }
+            Err(failure) => match transaction::first_lease(transaction) {
+                Some(lease) if failure.is_lease_gone() => Err(StoreError::Fenced { lease }),
+                _ => Err(failure.of_write(endpoints.place())),
+            },
+        }
+    }
+
+    /// Whether a change that nobody has confirmed is there. That it is not says nothing: it may still come.
+    pub(crate) async fn find_commit(&self, transaction: &Transaction) -> Option<Committed> {
+        let request = transaction::to_look(&self.shared.keys, transaction)?;
+        let answer = self.shared.endpoints.read(&TXN, &request).await.ok()?;
+        transaction::found_commit(transaction, &answer)
+    }
+}
+
+impl Drop for EtcdStore {
+    fn drop(&mut self) {
+        self.closed.send_replace(true);
+    }
+}
+
+impl Store for EtcdStore {
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+        Box::pin(async move { self.reader().entry(key).await.map_err(|it| self.failed(it)) })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        Box::pin(async move { self.reader().listing(prefix).await.map_err(|it| self.failed(it)) })
+    }
+
+    fn list_page<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: &'a str,
+        entries_max: usize,
+    ) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        Box::pin(async move {
+            let page = self.reader().listing_after(prefix, after, entries_max).await;
+            page.map_err(|failure| self.failed(failure))
+        })
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
+        Box::pin(async move {
+            transaction.check(&LIMITS)?;
+            let takes_all = |it: &Operation| {
+                matches!(it, Operation::DeletePrefix { prefix }
+                    if self.shared.keys.outside(prefix).is_empty())
+            };
+            // An etcd holds more than this store.
+            if transaction.operations.iter().any(takes_all) {
+                return Err(StoreError::EmptyKey);
+            }
+            self.commit_checked(&transaction).await
+        })
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Watch {
+        let shared = Arc::clone(&self.shared);
+        let source = EtcdWatch::new(shared, prefix, after, self.closed.subscribe());
+        Watch::new(Box::new(source), after)
+    }
+
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        Box::pin(async move { self.reader().revision().await.map_err(|it| self.failed(it)) })
+    }
+
+    fn grant(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
+        Box::pin(async move { self.leases().grant(ttl).await })
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move { self.leases().keep_alive(lease).await })
+    }
+
+    fn revoke(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move { self.leases().revoke(lease).await })
+    }
+}
+
+#[cfg(test)]
+impl EtcdStore {
+    /// Those that are asked.
+    pub(crate) fn endpoints(&self) -> &Endpoints {
+        &self.shared.endpoints
+    }
+}

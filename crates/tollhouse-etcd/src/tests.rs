@@ -1,0 +1,191 @@
+//! Against a real etcd: the suite of all stores, and what only an engine of its own can do.
+
+use crate::member::{COMPACT, PUT, TXN};
+use crate::messages::{LeaseRequest, PutRequest, TxnRequest};
+use crate::options::EtcdOptions;
+use crate::store::EtcdStore;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tollhouse_store::conformance::{self, Subject};
+use tollhouse_store::{
+    BoxFuture, ErrorKind, Revision, Store, StoreError, Transaction, Watch, WatchEvent,
+};
+use tollhouse_testkit::{ClosedPort, Etcd};
+
+fn options(etcd: &Etcd, namespace: &str) -> EtcdOptions {
+    EtcdOptions {
+        endpoints: vec![etcd.url()],
+        user: None,
+        tls: None,
+        timeout: Duration::from_secs(2),
+        namespace: namespace.to_owned(),
+        own_prefix: format!("own/{namespace}"),
+    }
+}
+
+fn open(etcd: &Etcd) -> Arc<EtcdStore> {
+    Arc::new(EtcdStore::open(&options(etcd, "")).expect("the address is one"))
+}
+
+/// A part of an etcd that has the appearance of a whole one.
+struct Shared {
+    store: Arc<dyn Store>,
+    inner: Arc<EtcdStore>,
+}
+
+impl Subject for Shared {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    fn pass(&self, _: Duration) -> BoxFuture<'_, ()> {
+        unreachable!("nobody moves the time of an etcd")
+    }
+
+    fn compact(&self) -> BoxFuture<'_, ()> {
+        Box::pin(compact(&self.inner))
+    }
+}
+
+async fn compact(store: &EtcdStore) {
+    // etcd keeps the revision that it is compacted at.
+    let other = PutRequest { key: "other".into(), ..PutRequest::default() };
+    store.endpoints().read(&PUT, &other).await.expect("it is put");
+    let newest = store.revision().await.expect("it answers");
+    let request = LeaseRequest { id: i64::try_from(newest.0).expect("it is small") };
+    store.endpoints().read(&COMPACT, &request).await.expect("it forgets");
+}
+
+#[tokio::test]
+async fn etcd_conforms() {
+    let Some(etcd) = Etcd::start() else { return };
+    let next = AtomicU32::new(0);
+    let open = || -> Box<dyn Subject> {
+        let namespace = format!("{}/", next.fetch_add(1, Ordering::Relaxed));
+        let inner = EtcdStore::open(&options(&etcd, &namespace)).expect("the address is one");
+        let inner = Arc::new(inner);
+        Box::new(Shared { store: Arc::<EtcdStore>::clone(&inner), inner })
+    };
+    conformance::run_shared(&open).await;
+}
+
+async fn put(store: &EtcdStore, key: &str, value: &str) -> Revision {
+    let put = Transaction::new().put(key, value.to_owned());
+    store.commit(put).await.expect("it is done").revision
+}
+
+async fn next_key(watch: &mut Watch) -> String {
+    loop {
+        match watch.next().await {
+            WatchEvent::Commit(changes) => return changes.events[0].key().to_owned(),
+            WatchEvent::Progress(_) => {}
+            WatchEvent::Lost(lost) => panic!("{lost}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_over_a_restart_and_misses_nothing() {
+    let Some(mut etcd) = Etcd::start() else { return };
+    let (store, other) = (open(&etcd), open(&etcd));
+    let first = put(&store, "/a/1", "v").await;
+    let mut watch = store.watch("/a/", first);
+    put(&store, "/a/2", "v").await;
+    assert_eq!(next_key(&mut watch).await, "/a/2");
+    let mut outages = store.outages();
+    etcd.kill();
+    outages.wait_for(Option::is_some).await.expect("it is noticed");
+    let refused = store.list("/a/").await.expect_err("nobody answers");
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    let refused = store.commit(Transaction::new().put("/a/x", "v")).await.expect_err("nobody");
+    assert!(matches!(refused, StoreError::Unreachable { .. }), "{refused}");
+    etcd.run();
+    put(&other, "/a/3", "v").await;
+    assert_eq!(next_key(&mut watch).await, "/a/3");
+    outages.wait_for(Option::is_none).await.expect("it is noticed");
+}
+
+#[tokio::test]
+async fn what_expires_is_told_to_watchers() {
+    let Some(etcd) = Etcd::start() else { return };
+    let store = open(&etcd);
+    let lease = store.grant(Duration::from_millis(1)).await.expect("it is granted");
+    let put = Transaction::new().put_under(lease, "/a/1", "v").while_held(lease);
+    let revision = store.commit(put).await.expect("the lease stands").revision;
+    store.keep_alive(lease).await.expect("it stands");
+    let entry = store.get("/a/1").await.expect("it reads").expect("it is there");
+    assert!(entry.expires_at_ms.is_some());
+    let mut watch = store.watch("/a/", revision);
+    assert_eq!(next_key(&mut watch).await, "/a/1");
+    assert_eq!(store.keep_alive(lease).await, Err(StoreError::Fenced { lease }));
+}
+
+#[tokio::test]
+async fn a_member_that_is_away_costs_no_request() {
+    let Some(etcd) = Etcd::start() else { return };
+    let closed = ClosedPort::new();
+    let mut options = options(&etcd, "");
+    options.endpoints.insert(0, format!("http://{}", closed.address()));
+    let store = EtcdStore::open(&options).expect("the addresses are some");
+    let mut watch = store.watch("/a/", Revision(1));
+    put(&store, "/a/1", "v").await;
+    assert_eq!(next_key(&mut watch).await, "/a/1");
+    assert_eq!(store.list("/a/").await.expect("one answers").entries.len(), 1);
+}
+
+#[tokio::test]
+async fn a_listing_comes_in_pages_of_one_revision() {
+    const KEYS: usize = 1_234;
+    let Some(etcd) = Etcd::start() else { return };
+    let store = open(&etcd);
+    let keys: Vec<String> = (0..KEYS).map(|number| format!("/a/{number:05}")).collect();
+    for keys in keys.chunks(store.limits().operations_max) {
+        let all = keys.iter().fold(Transaction::new(), |all, key| all.put(key.as_str(), "v"));
+        store.commit(all).await.expect("it fits");
+    }
+    let listing = store.list("/a/").await.expect("it lists");
+    assert_eq!(listing.revision, store.revision().await.expect("it answers"));
+    let listed: Vec<&str> = listing.entries.iter().map(|entry| &*entry.key).collect();
+    assert_eq!(listed, keys);
+    let page = store.list_page("/a/", "/a/00099", 700).await.expect("it lists");
+    assert_eq!((page.entries.len(), &*page.entries[0].key), (700, "/a/00100"));
+}
+
+#[tokio::test]
+async fn a_change_that_nobody_confirmed_is_found_where_it_was_made() {
+    let Some(etcd) = Etcd::start() else { return };
+    let store = open(&etcd);
+    let both = Transaction::new().put("/a/1", "v").put("/a/2", "w");
+    assert_eq!(store.find_commit(&both).await, None, "it was not made");
+    let revision = store.commit(both.clone()).await.expect("it is done").revision;
+    let found = store.find_commit(&both).await.expect("it was made");
+    assert_eq!(found.revision, revision);
+    put(&store, "/a/2", "w").await;
+    assert_eq!(store.find_commit(&both).await, None, "two commits are not one");
+    let removal = Transaction::new().delete("/a/1");
+    assert_eq!(store.find_commit(&removal).await, None, "nobody knows who removed it");
+}
+
+#[tokio::test]
+async fn an_etcd_that_answers_nothing_is_given_up_in_time() {
+    let Some(etcd) = Etcd::start() else { return };
+    let options = EtcdOptions { timeout: Duration::from_millis(200), ..options(&etcd, "") };
+    let store = EtcdStore::open(&options).expect("the address is one");
+    put(&store, "/a/1", "v").await;
+    etcd.pause();
+    let unanswered = store.commit(Transaction::new().put("/a/1", "w")).await;
+    let error = unanswered.expect_err("it is asleep");
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!(store.get("/a/1").await.expect_err("it is asleep").kind(), ErrorKind::Unavailable);
+    etcd.wake();
+    let empty = TxnRequest::default();
+    store.endpoints().read(&TXN, &empty).await.expect("it answers again");
+}
+
+#[tokio::test]
+async fn what_is_more_than_this_store_is_not_removed() {
+    let Some(etcd) = Etcd::start() else { return };
+    let refused = open(&etcd).commit(Transaction::new().delete_prefix("")).await;
+    assert_eq!(refused, Err(StoreError::EmptyKey));
+}

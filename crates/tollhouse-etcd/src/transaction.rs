@@ -1,0 +1,184 @@
+//! Transactions: as etcd takes them, and what its answer means.
+
+use crate::keys::{Keys, revision_of, to_lease_number, to_number};
+use crate::messages::{
+    Compare, Compared, DeleteRangeRequest, EQUAL, GREATER, KeyValue, LESS, MOD, PutRequest,
+    RangeRequest, Request, RequestOp, Response, ResponseOp, TxnRequest, TxnResponse, VERSION,
+};
+use bytes::Bytes;
+use tollhouse_store::{
+    Committed, Condition, Entry, LeaseId, Limits, Operation, Revision, StoreError, Transaction,
+};
+
+/// What etcd takes unless it was started otherwise: 128 operations (`--max-txn-ops`), and 1.5 MiB
+/// (`--max-request-bytes`), of which a sixth is left for what is around keys and values: a condition's key
+/// travels twice.
+pub(crate) const LIMITS: Limits = Limits {
+    key_bytes_max: 4 * 1024,
+    value_bytes_max: 1024 * 1024,
+    operations_max: 128,
+    transaction_bytes_max: 1280 * 1024,
+};
+
+/// The transaction in etcd's words. Where a condition does not hold, it reads what all of them look at.
+pub(crate) fn to_request(keys: &Keys, transaction: &Transaction) -> TxnRequest {
+    TxnRequest {
+        compare: transaction.conditions.iter().map(|it| compare(keys, it)).collect(),
+        success: transaction.operations.iter().map(|it| operation(keys, it)).collect(),
+        failure: transaction.conditions.iter().map(|it| look(keys, it)).collect(),
+    }
+}
+
+fn key_of(keys: &Keys, condition: &Condition) -> Bytes {
+    match condition {
+        Condition::LeaseHeld { lease } => keys.lease(*lease),
+        Condition::Absent { key }
+        | Condition::Exists { key }
+        | Condition::ModifiedAt { key, .. }
+        | Condition::UnchangedSince { key, .. } => keys.outside(key),
+    }
+}
+
+fn compare(keys: &Keys, condition: &Condition) -> Compare {
+    let (result, target, compared) = match condition {
+        Condition::Absent { .. } => (EQUAL, VERSION, Compared::Version(0)),
+        Condition::Exists { .. } | Condition::LeaseHeld { .. } => {
+            (GREATER, VERSION, Compared::Version(0))
+        }
+        // What is not there is at revision zero, in etcd, and at none here.
+        Condition::ModifiedAt { revision: Revision::ZERO, .. } => {
+            (LESS, MOD, Compared::ModRevision(0))
+        }
+        Condition::ModifiedAt { revision, .. } => {
+            (EQUAL, MOD, Compared::ModRevision(to_number(*revision)))
+        }
+        Condition::UnchangedSince { revision, .. } => {
+            (LESS, MOD, Compared::ModRevision(to_number(revision.next())))
+        }
+    };
+    Compare { result, target, key: key_of(keys, condition), compared: Some(compared) }
+}
+
+fn operation(keys: &Keys, operation: &Operation) -> RequestOp {
+    let request = match operation {
+        Operation::Put { key, value, lease } => Request::Put(PutRequest {
+            key: keys.outside(key),
+            value: value.clone(),
+            lease: lease.map_or(0, to_lease_number),
+            prev_kv: true,
+        }),
+        Operation::Delete { key } => Request::Delete(DeleteRangeRequest {
+            key: keys.outside(key),
+            range_end: Bytes::new(),
+            prev_kv: true,
+        }),
+        Operation::DeletePrefix { prefix } => {
+            let (key, range_end) = keys.range(prefix);
+            Request::Delete(DeleteRangeRequest { key, range_end, prev_kv: false })
+        }
+    };
+    RequestOp { request: Some(request) }
+}
+
+fn look(keys: &Keys, condition: &Condition) -> RequestOp {
+    let key = key_of(keys, condition);
+    let range = RangeRequest { key, keys_only: true, ..RangeRequest::default() };
+    RequestOp { request: Some(Request::Range(range)) }
+}
+
+/// What came of it.
+pub(crate) fn to_committed(
+    keys: &Keys,
+    transaction: &Transaction,
+    answer: TxnResponse,
+) -> Result<Committed, StoreError> {
+    if !answer.succeeded {
+        return Err(refusal(keys, &transaction.conditions, &answer.responses));
+    }
+    let revision = revision_of(answer.header.as_ref());
+    let mut committed = Committed { revision, previous: Vec::new(), removed: 0 };
+    for (index, operation) in transaction.operations.iter().enumerate() {
+        let response = answer.responses.get(index).and_then(|it| it.response.as_ref());
+        let previous: Option<&KeyValue> = match response {
+            Some(Response::Put(put)) => put.prev_kv.as_ref(),
+            Some(Response::Delete(delete)) => {
+                committed.removed += usize::try_from(delete.deleted).unwrap_or_default();
+                delete.prev_kvs.first().filter(|_| is_of_key(operation))
+            }
+            Some(Response::Range(_)) | None => None,
+        };
+        committed.previous.push(previous.and_then(|held| keys.entry(held)));
+    }
+    Ok(committed)
+}
+
+fn is_of_key(operation: &Operation) -> bool {
+    match operation {
+        Operation::Put { .. } | Operation::Delete { .. } => true,
+        Operation::DeletePrefix { .. } => false,
+    }
+}
+
+/// The first condition that does not hold, by what etcd has read in the same instant.
+fn refusal(keys: &Keys, conditions: &[Condition], responses: &[ResponseOp]) -> StoreError {
+    for (index, condition) in conditions.iter().enumerate() {
+        let found: Option<Entry> = match responses.get(index).and_then(|it| it.response.as_ref()) {
+            Some(Response::Range(range)) => {
+                // A lease's key is none of the store's; that it is there is all that counts.
+                if let Condition::LeaseHeld { lease } = condition {
+                    if range.kvs.is_empty() {
+                        return StoreError::Fenced { lease: *lease };
+                    }
+                    continue;
+                }
+                range.kvs.first().and_then(|held| keys.entry(held))
+            }
+            Some(Response::Put(_) | Response::Delete(_)) | None => None,
+        };
+        if !condition.holds(found.as_ref()) {
+            return StoreError::Conflict { key: condition.key().unwrap_or_default().into() };
+        }
+    }
+    StoreError::Conflict { key: "".into() }
+}
+
+/// The first lease that something is put under.
+pub(crate) fn first_lease(transaction: &Transaction) -> Option<LeaseId> {
+    transaction.operations.iter().find_map(|operation| match operation {
+        Operation::Put { lease, .. } => *lease,
+        Operation::Delete { .. } | Operation::DeletePrefix { .. } => None,
+    })
+}
+
+/// Reads all that a transaction puts, in one instant; none where it takes away too, or nothing is put:
+/// that a key is not there says nothing of who has taken it away.
+pub(crate) fn to_look(keys: &Keys, transaction: &Transaction) -> Option<TxnRequest> {
+    let key = |operation: &Operation| match operation {
+        Operation::Put { key, .. } => Some(keys.outside(key)),
+        Operation::Delete { .. } | Operation::DeletePrefix { .. } => None,
+    };
+    let keys: Vec<Bytes> = transaction.operations.iter().map(key).collect::<Option<_>>()?;
+    let range = |key| RequestOp {
+        request: Some(Request::Range(RangeRequest { key, ..RangeRequest::default() })),
+    };
+    let success: Vec<RequestOp> = keys.into_iter().map(range).collect();
+    (!success.is_empty()).then(|| TxnRequest { success, ..TxnRequest::default() })
+}
+
+/// Whether all that a transaction puts stands there, put by one commit; which one that was.
+pub(crate) fn found_commit(transaction: &Transaction, answer: &TxnResponse) -> Option<Committed> {
+    let mut revision = None;
+    for (index, operation) in transaction.operations.iter().enumerate() {
+        let Operation::Put { value, .. } = operation else { return None };
+        let Some(Response::Range(range)) = answer.responses.get(index)?.response.as_ref() else {
+            return None;
+        };
+        let held = range.kvs.first()?;
+        if held.value != *value || *revision.get_or_insert(held.mod_revision) != held.mod_revision {
+            return None;
+        }
+    }
+    let revision = crate::keys::to_revision(revision?);
+    let previous = vec![None; transaction.operations.len()];
+    Some(Committed { revision, previous, removed: 0 })
+}

@@ -1,0 +1,270 @@
+//! What keeps a watch's stream going.
+
+use crate::failure::Failure;
+use crate::keys::{revision_of, to_number, to_revision};
+use crate::listing::Reader;
+use crate::member::{Conversation, PUT, WATCH};
+use crate::messages::{
+    DELETE, Event as EtcdEvent, PutRequest, WatchCreateRequest, WatchRequest, WatchResponse,
+};
+use crate::store::Shared;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tollhouse_stdx::{Backoff, Random};
+use tollhouse_store::{Changes, Event, Lost, Revision, WatchEvent};
+
+/// How long a stream is quiet before a key is put to see whether it hears of it; half as long again by
+/// chance, so that of many gateways one does it for all. It also moves every watch along: where others write
+/// to the same etcd, what a quiet watch would go on from is otherwise forgotten. etcd's own notices of
+/// progress are not trusted: before 3.4.25 and 3.5.8 they overtake events.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// How long the stream may take to hear of it.
+const HEARING: Duration = Duration::from_secs(10);
+
+/// See the module.
+pub(crate) struct Follower {
+    shared: Arc<Shared>,
+    prefix: Box<str>,
+    /// Up to where everything was passed on.
+    after: Revision,
+    /// The cluster that this revision is of, once it is known.
+    cluster: Option<u64>,
+    events: mpsc::Sender<WatchEvent>,
+    backoff: Backoff,
+    random: Random,
+    /// Events of a commit of which more is to come.
+    unfinished: Vec<EtcdEvent>,
+}
+
+/// Why a stream is over.
+enum End {
+    /// It may be taken up again.
+    Broken(Failure),
+    /// What would come next is not there any more.
+    Lost(Lost),
+    /// Nobody wants more.
+    Unwanted,
+}
+
+impl From<tonic::Status> for End {
+    fn from(status: tonic::Status) -> Self {
+        Self::Broken(status.into())
+    }
+}
+
+impl Follower {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        prefix: &str,
+        after: Revision,
+        events: mpsc::Sender<WatchEvent>,
+    ) -> Self {
+        Self {
+            shared,
+            prefix: prefix.into(),
+            after,
+            cluster: None,
+            events,
+            backoff: Backoff::default(),
+            random: Random::from_process_entropy(),
+            unfinished: Vec::new(),
+        }
+    }
+
+    /// Follows until nobody wants more, or the watch is lost.
+    pub(crate) async fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        loop {
+            let (number, member) = shared.endpoints.current();
+            self.unfinished.clear();
+            match self.stream().await {
+                End::Unwanted => return,
+                End::Lost(lost) => {
+                    let _ = self.events.send(WatchEvent::Lost(lost)).await;
+                    return;
+                }
+                End::Broken(failure) if failure.is_too_large() => {
+                    // It would be as large the next time; a listing comes in pages.
+                    let lost = self.compacted(self.after, self.after);
+                    let _ = self.events.send(WatchEvent::Lost(lost)).await;
+                    return;
+                }
+                End::Broken(failure) => {
+                    if let Failure::Declined { .. } = failure {
+                        member.forget_token().await;
+                    }
+                    shared.endpoints.leave(number);
+                    shared.endpoints.outages.begin(failure.reason());
+                    tokio::time::sleep(self.backoff.next_wait()).await;
+                }
+            }
+        }
+    }
+
+    /// One stream, from its beginning to its end.
+    async fn stream(&mut self) -> End {
+        let mut conversation = match self.begin().await {
+            Ok(conversation) => conversation,
+            Err(end) => return end,
+        };
+        self.shared.endpoints.outages.end();
+        let hears_ticks = self.shared.keys.hears_ticks(&self.prefix);
+        let mut look_at = Instant::now() + self.quiet();
+        // What was put, and is to be heard of by then.
+        let mut awaited: Option<Revision> = None;
+        loop {
+            tokio::select! {
+                answer = conversation.answers.message() => {
+                    let passed_on = match answer {
+                        Ok(Some(answer)) => self.pass_on(answer).await,
+                        Ok(None) => return broken("the watch was ended"),
+                        Err(status) => return status.into(),
+                    };
+                    match passed_on {
+                        Ok(false) => {}
+                        Ok(true) => {
+                            self.backoff.reset();
+                            look_at = Instant::now() + self.quiet();
+                            awaited = awaited.filter(|revision| self.after < *revision);
+                        }
+                        Err(end) => return end,
+                    }
+                }
+                () = self.events.closed() => return End::Unwanted,
+                () = tokio::time::sleep_until(look_at), if hears_ticks => {
+                    if awaited.is_some() {
+                        return broken("the watch does not hear of changes");
+                    }
+                    match self.tick().await {
+                        Ok(revision) => {
+                            awaited = revision;
+                            look_at = Instant::now() + revision.map_or(self.quiet(), |_| HEARING);
+                        }
+                        Err(failure) => return End::Broken(failure),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn begin(&mut self) -> Result<Conversation<WatchRequest, WatchResponse>, End> {
+        let shared = Arc::clone(&self.shared);
+        let (_, member) = shared.endpoints.current();
+        let (key, range_end) = shared.keys.range(&self.prefix);
+        let start_revision = to_number(self.after.next());
+        let create = WatchCreateRequest { key, range_end, start_revision, fragment: true };
+        let begun = async {
+            let mut conversation =
+                member.converse(&WATCH, WatchRequest { create: Some(create) }).await?;
+            let first = conversation.answers.message().await?;
+            Ok::<_, End>((conversation, first))
+        };
+        let begun = tokio::time::timeout(shared.endpoints.timeout(), begun).await;
+        let (conversation, first) = begun.map_err(|_| End::Broken(Failure::timed_out()))??;
+        let first = first.ok_or_else(|| broken("the watch was not begun"))?;
+        self.check_beginning(&first).await?;
+        Ok(conversation)
+    }
+
+    /// Whether this is the etcd that the watch was begun on, and as far as it was.
+    async fn check_beginning(&mut self, first: &WatchResponse) -> Result<(), End> {
+        if first.canceled {
+            return Err(self.cancelled(first));
+        }
+        let cluster = first.header.as_ref().map(|header| header.cluster_id);
+        let is_other = self.cluster.is_some() && cluster != self.cluster;
+        self.cluster = cluster;
+        let newest = revision_of(first.header.as_ref());
+        if is_other {
+            return Err(End::Lost(self.compacted(newest, newest)));
+        }
+        if newest >= self.after {
+            return Ok(());
+        }
+        // A member that lags behind says so too; what the majority says is asked for.
+        let reader = Reader { endpoints: &self.shared.endpoints, keys: &self.shared.keys };
+        let newest = reader.revision().await.map_err(End::Broken)?;
+        if newest >= self.after {
+            return Ok(());
+        }
+        Err(End::Lost(self.compacted(newest, newest)))
+    }
+
+    /// Passes commits on; whether there was any.
+    async fn pass_on(&mut self, answer: WatchResponse) -> Result<bool, End> {
+        if answer.canceled {
+            return Err(self.cancelled(&answer));
+        }
+        self.unfinished.extend(answer.events);
+        if answer.fragment || self.unfinished.is_empty() {
+            return Ok(false);
+        }
+        let events = std::mem::take(&mut self.unfinished);
+        for changes in self.commits(events) {
+            let revision = changes.revision;
+            if self.events.send(WatchEvent::Commit(changes)).await.is_err() {
+                return Err(End::Unwanted);
+            }
+            self.after = revision;
+        }
+        Ok(true)
+    }
+
+    /// Events by their commits. Versions before 3.4.38 repeat old ones.
+    fn commits(&self, events: Vec<EtcdEvent>) -> Vec<Changes> {
+        let mut commits: Vec<Changes> = Vec::new();
+        for event in events {
+            let Some(held) = event.kv else { continue };
+            let revision = to_revision(held.mod_revision);
+            let Some(entry) = self.shared.keys.entry(&held).filter(|_| revision > self.after)
+            else {
+                continue;
+            };
+            let event = match event.kind {
+                DELETE => Event::Delete { key: entry.key, revision },
+                _ => Event::Put(entry),
+            };
+            match commits.last_mut().filter(|last| last.revision == revision) {
+                Some(last) => last.events.push(event),
+                None => commits.push(Changes { revision, events: vec![event] }),
+            }
+        }
+        commits
+    }
+
+    fn cancelled(&self, answer: &WatchResponse) -> End {
+        if answer.compact_revision > 0 {
+            let newest = revision_of(answer.header.as_ref());
+            return End::Lost(self.compacted(to_revision(answer.compact_revision), newest));
+        }
+        broken(&answer.cancel_reason)
+    }
+
+    fn compacted(&self, oldest: Revision, newest: Revision) -> Lost {
+        Lost::Compacted { after: self.after, oldest, newest }
+    }
+
+    /// Puts a key that the stream has to hear of; none where this user may not.
+    async fn tick(&self) -> Result<Option<Revision>, Failure> {
+        let value = Bytes::from_static(b"{}");
+        let put = PutRequest { key: self.shared.keys.tick(), value, lease: 0, prev_kv: false };
+        match self.shared.endpoints.read(&PUT, &put).await {
+            Ok(answer) => Ok(Some(revision_of(answer.header.as_ref()))),
+            Err(Failure::Declined { .. }) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn quiet(&mut self) -> Duration {
+        let half_ms = u64::try_from(QUIET.as_millis() / 2).unwrap_or(u64::MAX);
+        QUIET + Duration::from_millis(self.random.next_u64() % half_ms.max(1))
+    }
+}
+
+fn broken(reason: &str) -> End {
+    End::Broken(Failure::Unanswered(reason.to_owned()))
+}

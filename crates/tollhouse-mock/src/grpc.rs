@@ -3,16 +3,11 @@
 //! Nothing is decoded: an echo needs no descriptor, and a message in which the reply's text has the number
 //! of the request's is understood by the client.
 
-use std::rc::Rc;
-
 use bytes::{Buf, Bytes, BytesMut};
-use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use tollhouse_h2::Field;
 
 use super::behaviour::{Grpc, GrpcAnswer};
 use super::choice::Verdict;
-use super::http2::send_data;
 use super::worker::Worker;
 
 /// Longest message: the usual limit of clients and servers.
@@ -24,135 +19,84 @@ const PREFIX_BYTES: usize = 5;
 /// Calls have this content type, or one that begins so.
 const CONTENT_TYPE: &[u8] = b"application/grpc";
 
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
-
 /// `RESOURCE_EXHAUSTED`: a message is too long.
 const TOO_LONG: u8 = 8;
 
 /// `INTERNAL`: an injected error, or a call that breaks off within a message.
-const INTERNAL: u8 = 13;
+pub(super) const INTERNAL: u8 = 13;
 
-/// Whether a request is a call of gRPC; `application/grpc-web` is another protocol.
-pub(super) fn is_call<B>(request: &Request<B>) -> bool {
-    let kind = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+/// Whether a request with this `content-type` is a call of gRPC; `application/grpc-web` is another
+/// protocol.
+pub(super) fn is_call(kind: Option<&[u8]>) -> bool {
     let rest = kind.and_then(|kind| kind.strip_prefix(CONTENT_TYPE));
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
 }
 
-/// Answers a call. The latency is that of the answer's head; messages after it pass as they come.
-pub(super) async fn call(
-    worker: Rc<Worker>,
-    request: Request<RecvStream>,
-    mut respond: SendResponse<Bytes>,
-) {
-    let verdict = worker.verdict();
-    if worker.until(worker.due_ns()).await.is_err() {
-        return;
+/// The decimal digits of a status.
+pub(super) fn digits(status: u8) -> String {
+    status.to_string()
+}
+
+/// The fields that end a call.
+pub(super) fn trailers(digits: &str, status: u8) -> impl Iterator<Item = Field<'_>> {
+    let message = (status != 0).then(|| Field::new(b"grpc-message", b"asked of the mock"));
+    std::iter::once(Field::new(b"grpc-status", digits.as_bytes())).chain(message)
+}
+
+/// A call that is being answered. The latency is that of the answer's head; messages after it pass as
+/// they come.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// What becomes of it.
+    pub(super) verdict: Verdict,
+    /// Its `grpc-encoding`.
+    pub(super) encoding: Option<Vec<u8>>,
+    /// What came and was not sent back.
+    pub(super) messages: Messages,
+    /// The message that came last, where only that is answered.
+    last: Option<Bytes>,
+}
+
+/// What a call does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It sends a message, so many times.
+    Send(Bytes, u32),
+    /// It waits for the client.
+    Wait,
+    /// It ends with a status.
+    End(u8),
+}
+
+impl Call {
+    pub(super) fn new(worker: &Worker, encoding: Option<Vec<u8>>) -> Self {
+        Self { verdict: worker.verdict(), encoding, messages: Messages::default(), last: None }
     }
-    let ended = match verdict {
-        Verdict::Reset => {
-            worker.counts().resets.add_one();
-            respond.send_reset(Reason::INTERNAL_ERROR);
-            return;
-        }
-        Verdict::Error => {
-            worker.counts().errors.add_one();
-            refuse(&request, &mut respond, INTERNAL)
-        }
-        Verdict::Answer(_) if worker.shared.grpc.status != 0 => {
-            refuse(&request, &mut respond, worker.shared.grpc.status)
-        }
-        Verdict::Answer(_) => echo(worker.shared.grpc, request, &mut respond).await,
-    };
-    // What fails here is a stream that the client has given up.
-    drop(ended);
-}
 
-/// Ends a call with a status and nothing else.
-fn refuse(
-    request: &Request<RecvStream>,
-    respond: &mut SendResponse<Bytes>,
-    status: u8,
-) -> Result<(), h2::Error> {
-    let mut response = head(request);
-    response.headers_mut().extend(trailers(status));
-    respond.send_response(response, true).map(drop)
-}
-
-/// The head of an answer: the type and the compression of the call, since its messages come back.
-fn head(request: &Request<RecvStream>) -> Response<()> {
-    let mut response = Response::new(());
-    for name in [header::CONTENT_TYPE, GRPC_ENCODING] {
-        if let Some(value) = request.headers().get(&name) {
-            response.headers_mut().insert(name, value.clone());
-        }
-    }
-    response
-}
-
-fn trailers(status: u8) -> HeaderMap {
-    let mut trailers = HeaderMap::new();
-    trailers.insert(GRPC_STATUS, HeaderValue::from(u16::from(status)));
-    if status != 0 {
-        trailers.insert(GRPC_MESSAGE, HeaderValue::from_static("asked of the mock"));
-    }
-    trailers
-}
-
-async fn echo(
-    grpc: Grpc,
-    request: Request<RecvStream>,
-    respond: &mut SendResponse<Bytes>,
-) -> Result<(), h2::Error> {
-    let mut stream = respond.send_response(head(&request), false)?;
-    let status = relay(grpc, request.into_body(), &mut stream).await?;
-    stream.send_trailers(trailers(status))
-}
-
-/// Sends back what comes; tells the status of the call.
-async fn relay(
-    grpc: Grpc,
-    mut body: RecvStream,
-    stream: &mut SendStream<Bytes>,
-) -> Result<u8, h2::Error> {
-    let mut messages = Messages::default();
-    let mut last = None;
-    while let Some(data) = body.data().await {
-        let data = data?;
-        body.flow_control().release_capacity(data.len())?;
-        messages.feed(&data);
-        while let Some(message) = match messages.next() {
-            Ok(message) => message,
-            Err(MessageTooLong) => return Ok(TOO_LONG),
-        } {
-            match grpc.answer {
-                GrpcAnswer::Each => repeat(stream, &message, grpc.repeat).await?,
-                GrpcAnswer::Last => last = Some(message),
+    /// What to do next; `has_ended` says that the client sends no more.
+    pub(super) fn next(&mut self, grpc: Grpc, has_ended: bool) -> Step {
+        loop {
+            match (self.messages.next(), grpc.answer) {
+                (Err(MessageTooLong), _) => return Step::End(TOO_LONG),
+                (Ok(Some(message)), GrpcAnswer::Each) => return Step::Send(message, grpc.repeat),
+                (Ok(Some(message)), GrpcAnswer::Last) => self.last = Some(message),
+                (Ok(None), _) => break,
             }
         }
+        if !has_ended {
+            return Step::Wait;
+        }
+        match self.last.take() {
+            Some(message) => Step::Send(message, grpc.repeat),
+            None if self.messages.is_between() => Step::End(0),
+            None => Step::End(INTERNAL),
+        }
     }
-    if let Some(message) = last {
-        repeat(stream, &message, grpc.repeat).await?;
-    }
-    Ok(if messages.is_between() { 0 } else { INTERNAL })
-}
-
-async fn repeat(
-    stream: &mut SendStream<Bytes>,
-    message: &Bytes,
-    times: u32,
-) -> Result<(), h2::Error> {
-    for _ in 0..times {
-        send_data(stream, message.clone()).await?;
-    }
-    Ok(())
 }
 
 /// Cuts the bytes of a call into messages, prefixes included.
 #[derive(Debug, Default)]
-struct Messages {
+pub(super) struct Messages {
     bytes: BytesMut,
 }
 
@@ -161,7 +105,7 @@ struct Messages {
 struct MessageTooLong;
 
 impl Messages {
-    fn feed(&mut self, data: &[u8]) {
+    pub(super) fn feed(&mut self, data: &[u8]) {
         self.bytes.extend_from_slice(data);
     }
 
@@ -223,8 +167,7 @@ mod tests {
             ("application/grpc-web", false),
             ("application/json", false),
         ] {
-            let request = Request::builder().header("content-type", kind).body(());
-            assert_eq!(is_call(&request.expect("valid")), is, "{kind}");
+            assert_eq!(is_call(Some(kind.as_bytes())), is, "{kind}");
         }
     }
 }

@@ -1,21 +1,28 @@
 //! HTTP/2 of a mock: each stream is answered when its time comes, whatever the others do.
 //!
-//! Calls of gRPC go to `grpc.rs`. A request without a body that needs no waiting is answered without a
-//! task of its own. A stream that fails is its client's affair and ends silently.
+//! One task moves the bytes of a connection between its socket and the codec, and answers what is due;
+//! what all streams have to say leaves in one write. A stream that fails is its client's affair and ends
+//! silently.
 
-use std::future::poll_fn;
+mod exchange;
+mod head;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
-use bytes::Bytes;
-use h2::server::{Builder, SendResponse};
-use h2::{Reason, RecvStream, SendStream};
-use http::{Method, Request, Response, header};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::task::spawn_local;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+use tollhouse_h2::{Connection, Event, Limits, Rate, StreamId};
 
-use super::answers::Answer;
-use super::grpc;
-use super::worker::{ECHO_BYTES_MAX, Outcome, Standing, Worker};
+use super::worker::Worker;
+use exchange::{Exchange, Progress};
+use head::Head;
 
 /// Streams that a client may have open at once on a connection; more than any generator asks for.
 const STREAMS_MAX: u32 = 4_096;
@@ -26,140 +33,298 @@ const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// The same for all streams of a connection.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 24;
 
+/// Resets, pings and window updates that a connection may send: those of an honest generator at full
+/// speed, of which each costs no more than a request.
+const FRAME_RATE: Rate = Rate { burst: 1_000_000, per_second: 1_000_000 };
+
+/// How often the protocol's own deadlines are looked at while a stream is open.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How long a client that was sent the last frame may take to read it before the socket is closed.
+const LINGER_TIME: Duration = Duration::from_secs(1);
+
+/// What a mock allows a client: more ahead than a gateway would, since it is there to be loaded.
+fn limits() -> Limits {
+    Limits {
+        concurrent_streams: STREAMS_MAX,
+        stream_window_bytes: STREAM_WINDOW_BYTES,
+        stream_window_bytes_max: STREAM_WINDOW_BYTES,
+        connection_window_bytes: CONNECTION_WINDOW_BYTES,
+        unread_bytes: CONNECTION_WINDOW_BYTES,
+        resets: FRAME_RATE,
+        pings: FRAME_RATE,
+        window_updates: FRAME_RATE,
+        ..Limits::default()
+    }
+}
+
 /// Serves a connection until the client ends it.
-pub(super) async fn serve<S>(worker: &Rc<Worker>, stream: S)
+pub(super) async fn serve<S>(worker: &Rc<Worker>, mut stream: S)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let handshake = Builder::new()
-        .max_concurrent_streams(STREAMS_MAX)
-        .initial_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .handshake::<_, Bytes>(stream);
-    let Ok(mut connection) = handshake.await else {
-        return worker.counts().malformed.add_one();
+    let mut serving = Serving {
+        worker,
+        codec: Connection::server(limits(), &worker.memory, worker.now_ms()),
+        head: Head::default(),
+        exchanges: HashMap::new(),
+        due: Rc::default(),
     };
-    while let Some(asked) = connection.accept().await {
-        match asked {
-            Ok((request, respond)) => begin(worker, request, respond),
-            Err(error) => {
-                if !error.is_io() && !error.is_go_away() {
-                    worker.counts().malformed.add_one();
-                }
-                return;
+    {
+        let mut tick = pin!(sleep(TICK));
+        poll_fn(|context| serving.poll(context, &mut stream, tick.as_mut())).await;
+    }
+    if serving.codec.failure().is_some() {
+        linger(stream).await;
+    }
+}
+
+/// Takes what the client has sent meanwhile, so that the kernel does not throw the last frame away.
+async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
+    let mut ignored = [0; 1024];
+    let reading = async {
+        // An error means that there is nobody left to be waited for.
+        let _ = stream.shutdown().await;
+        while stream.read(&mut ignored).await.is_ok_and(|count| count > 0) {}
+    };
+    // Whoever takes longer misses the reason.
+    let _ = timeout(LINGER_TIME, reading).await;
+}
+
+/// Streams whose answer is due, named by the tasks that waited for them.
+#[derive(Default)]
+struct Due {
+    streams: RefCell<Vec<StreamId>>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl Due {
+    fn push(&self, stream: StreamId) {
+        self.streams.borrow_mut().push(stream);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A connection that is served.
+struct Serving<'a> {
+    worker: &'a Rc<Worker>,
+    codec: Connection,
+    /// The head that came last.
+    head: Head,
+    /// Requests that are not answered whole.
+    exchanges: HashMap<StreamId, Exchange>,
+    due: Rc<Due>,
+}
+
+impl Serving<'_> {
+    /// Ready when the connection is over and nothing is left to be written.
+    fn poll<S>(
+        &mut self,
+        context: &mut Context<'_>,
+        stream: &mut S,
+        mut tick: Pin<&mut Sleep>,
+    ) -> Poll<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        self.due.waker.set(Some(context.waker().clone()));
+        while tick.as_mut().poll(context).is_ready() {
+            self.look_at_deadlines();
+            tick.as_mut().reset(Instant::now() + TICK);
+        }
+        self.answer_due();
+        loop {
+            let written = self.write(context, stream);
+            if matches!(written, Poll::Ready(Err(_))) {
+                return Poll::Ready(());
+            }
+            if self.codec.failure().is_some() || self.codec.is_finished() {
+                return written.map(drop);
+            }
+            if !self.codec.wants_input() {
+                return Poll::Pending;
+            }
+            if ready!(self.read(context, stream)).is_none() {
+                return Poll::Ready(());
             }
         }
     }
-}
 
-fn begin(worker: &Rc<Worker>, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
-    worker.counts().requests.add_one();
-    if grpc::is_call(&request) {
-        spawn_local(grpc::call(Rc::clone(worker), request, respond));
-        return;
-    }
-    if request.body().is_end_stream() && !worker.is_slow() {
-        // An error means that the client has gone.
-        let _ = answer(worker, &request, respond, Kept::default());
-        return;
-    }
-    let worker = Rc::clone(worker);
-    spawn_local(async move { exchange(&worker, request, respond).await });
-}
-
-async fn exchange(
-    worker: &Worker,
-    mut request: Request<RecvStream>,
-    respond: SendResponse<Bytes>,
-) -> Result<(), h2::Error> {
-    let kept = receive(worker, request.body_mut()).await?;
-    if worker.until(worker.due_ns()).await.is_err() {
-        return Ok(());
-    }
-    answer(worker, &request, respond, kept)
-}
-
-/// What is kept of a request's body.
-#[derive(Debug, Default)]
-struct Kept {
-    body: Vec<u8>,
-    is_too_large: bool,
-}
-
-/// Takes a body to its end.
-async fn receive(worker: &Worker, body: &mut RecvStream) -> Result<Kept, h2::Error> {
-    let mut kept = Kept::default();
-    while let Some(data) = body.data().await {
-        let data = data?;
-        body.flow_control().release_capacity(data.len())?;
-        if !worker.shared.is_echo || kept.is_too_large {
-            continue;
+    /// Reads once and takes all of it in; `None` where the client has ended the connection.
+    fn read<S>(&mut self, context: &mut Context<'_>, stream: &mut S) -> Poll<Option<()>>
+    where
+        S: AsyncRead + Unpin,
+    {
+        let worker = self.worker;
+        let mut scratch = worker.scratch.borrow_mut();
+        let mut buffer = ReadBuf::new(&mut scratch);
+        let read = ready!(Pin::new(stream).poll_read(context, &mut buffer));
+        let mut input = buffer.filled();
+        if read.is_err() || input.is_empty() {
+            return Poll::Ready(None);
         }
-        if kept.body.len() + data.len() > ECHO_BYTES_MAX {
-            kept = Kept { body: Vec::new(), is_too_large: true };
-        } else {
-            kept.body.extend_from_slice(&data);
+        let now_ms = worker.now_ms();
+        loop {
+            match self.codec.receive(&mut input, now_ms, &mut self.head) {
+                Ok(Some(event)) => {
+                    take(
+                        worker,
+                        &mut self.codec,
+                        &self.head,
+                        &mut self.exchanges,
+                        &self.due,
+                        event,
+                    );
+                }
+                Ok(None) => break,
+                // What is to be said of it stands in the output.
+                Err(_) => {
+                    worker.counts().malformed.add_one();
+                    break;
+                }
+            }
+        }
+        Poll::Ready(Some(()))
+    }
+
+    /// Writes all that there is, in as few writes as the socket allows.
+    fn write<S>(
+        &mut self,
+        context: &mut Context<'_>,
+        stream: &mut S,
+    ) -> Poll<Result<(), std::io::Error>>
+    where
+        S: AsyncWrite + Unpin,
+    {
+        self.send_ready();
+        while !self.codec.output().is_empty() {
+            let written = Pin::new(&mut *stream).poll_write(context, self.codec.output());
+            match ready!(written) {
+                Ok(0) => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
+                Ok(count) => self.codec.written(count),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            self.send_ready();
+        }
+        Pin::new(stream).poll_flush(context)
+    }
+
+    /// Goes on with the answers that windows or output had no room for.
+    fn send_ready(&mut self) {
+        while let Some(stream) = self.codec.next_ready() {
+            advance(self.worker, &mut self.codec, &mut self.exchanges, stream);
         }
     }
-    Ok(kept)
+
+    fn answer_due(&mut self) {
+        while let Some(stream) = self.due.streams.borrow_mut().pop() {
+            // One that was reset meanwhile is not there any more.
+            if let Some(exchange) = self.exchanges.get_mut(&stream) {
+                exchange.is_due = true;
+                advance(self.worker, &mut self.codec, &mut self.exchanges, stream);
+            }
+        }
+    }
+
+    fn look_at_deadlines(&mut self) {
+        let now_ms = self.worker.now_ms();
+        // An error ends the connection with what is written next.
+        while let Ok(Some(event)) = self.codec.tick(now_ms) {
+            let (worker, due) = (self.worker, &self.due);
+            take(worker, &mut self.codec, &self.head, &mut self.exchanges, due, event);
+        }
+    }
 }
 
-fn answer(
-    worker: &Worker,
-    request: &Request<RecvStream>,
-    mut respond: SendResponse<Bytes>,
-    kept: Kept,
-) -> Result<(), h2::Error> {
-    let shared = &*worker.shared;
-    let is_other = shared.path.as_ref().is_some_and(|path| path != request.uri().path());
-    let standing = match (is_other, kept.is_too_large) {
-        (true, _) => Standing::NotFound,
-        (false, true) => Standing::TooLarge,
-        (false, false) => Standing::Good,
+/// Deals with one thing that the client did.
+fn take(
+    worker: &Rc<Worker>,
+    codec: &mut Connection,
+    head: &Head,
+    exchanges: &mut HashMap<StreamId, Exchange>,
+    due: &Rc<Due>,
+    event: Event<'_>,
+) {
+    let stream = match event {
+        Event::Request { stream, ends } => {
+            worker.counts().requests.add_one();
+            let mut exchange = Exchange::new(worker, head, ends);
+            if exchange.is_timed_from_head() || ends {
+                schedule(worker, due, stream, &mut exchange);
+            }
+            // Most are answered here and never stand in the table.
+            if exchange.advance(worker, codec, stream) == Progress::Over {
+                codec.release(stream);
+            } else {
+                exchanges.insert(stream, exchange);
+            }
+            return;
+        }
+        Event::Data { stream, data, ends } => {
+            match exchanges.get_mut(&stream) {
+                None => codec.consume(stream, data.len()),
+                Some(exchange) => {
+                    exchange.feed(worker, codec, stream, data);
+                    end(worker, due, stream, exchange, ends);
+                }
+            }
+            stream
+        }
+        Event::Trailers { stream } => {
+            if let Some(exchange) = exchanges.get_mut(&stream) {
+                end(worker, due, stream, exchange, true);
+            }
+            stream
+        }
+        Event::Reset { stream, .. } => {
+            exchanges.remove(&stream);
+            codec.release(stream);
+            return;
+        }
+        _ => return,
     };
-    let is_head = request.method() == Method::HEAD;
-    match shared.outcome(worker, worker.verdict(), standing) {
-        Outcome::Reset => {
-            respond.send_reset(Reason::INTERNAL_ERROR);
-            Ok(())
-        }
-        Outcome::Asked(answer) if shared.is_echo => {
-            let kind = request.headers().get(header::CONTENT_TYPE);
-            let kind = kind.map(header::HeaderValue::as_bytes);
-            let answer = shared.answers.echo(answer.status, kind, kept.body.into());
-            send(&answer, is_head, &mut respond)
-        }
-        Outcome::Asked(answer) | Outcome::Other(answer) => send(answer, is_head, &mut respond),
+    advance(worker, codec, exchanges, stream);
+}
+
+/// Notes that a request is complete, where it is; a body is answered after its end.
+fn end(worker: &Rc<Worker>, due: &Rc<Due>, stream: StreamId, exchange: &mut Exchange, ends: bool) {
+    if !ends {
+        return;
+    }
+    exchange.has_ended = true;
+    if !exchange.is_timed_from_head() {
+        schedule(worker, due, stream, exchange);
     }
 }
 
-/// Sends a whole answer. The body is shared and not copied, so that all of it may wait in the stream.
-fn send(
-    answer: &Answer,
-    is_head: bool,
-    respond: &mut SendResponse<Bytes>,
-) -> Result<(), h2::Error> {
-    let mut response = Response::new(());
-    *response.status_mut() = answer.status;
-    *response.headers_mut() = answer.fields.clone();
-    let is_all = is_head || answer.body.is_empty();
-    let mut stream = respond.send_response(response, is_all)?;
-    if !is_all {
-        stream.send_data(answer.body.clone(), true)?;
+/// Lets an exchange's time come: at once, or when a task of its own has waited for it.
+fn schedule(worker: &Rc<Worker>, due: &Rc<Due>, stream: StreamId, exchange: &mut Exchange) {
+    let due_ns = worker.due_ns();
+    if due_ns.is_none() {
+        exchange.is_due = true;
+        return;
     }
-    Ok(())
+    let (worker, due) = (Rc::clone(worker), Rc::clone(due));
+    spawn_local(async move {
+        // With a broken timer nothing is answered any more.
+        if worker.until(due_ns).await.is_ok() {
+            due.push(stream);
+        }
+    });
 }
 
-/// Sends `bytes` as the client makes room for them.
-pub(super) async fn send_data(
-    stream: &mut SendStream<Bytes>,
-    mut bytes: Bytes,
-) -> Result<(), h2::Error> {
-    while !bytes.is_empty() {
-        stream.reserve_capacity(bytes.len());
-        let room = poll_fn(|context| stream.poll_capacity(context)).await;
-        let room = room.unwrap_or_else(|| Err(Reason::STREAM_CLOSED.into()))?;
-        stream.send_data(bytes.split_to(room.min(bytes.len())), false)?;
+/// Goes on with an exchange, and forgets it when it is over.
+fn advance(
+    worker: &Worker,
+    codec: &mut Connection,
+    exchanges: &mut HashMap<StreamId, Exchange>,
+    stream: StreamId,
+) {
+    let Some(exchange) = exchanges.get_mut(&stream) else { return };
+    if exchange.advance(worker, codec, stream) == Progress::Over {
+        exchanges.remove(&stream);
+        codec.release(stream);
     }
-    Ok(())
 }

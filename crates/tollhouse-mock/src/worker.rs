@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio_rustls::TlsAcceptor;
 use tollhouse_http::RequestHead;
-use tollhouse_stdx::Random;
+use tollhouse_stdx::{MemoryBudget, Random};
 
 use super::answers::{Answer, Answers};
 use super::behaviour::{Behaviour, Body, Grpc};
@@ -33,6 +33,10 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// Longest body that is kept for an echo.
 pub(super) const ECHO_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes by which the windows of a core's HTTP/2 connections may grow together; beyond it they stay as
+/// they are.
+const HTTP2_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Pause after an error of accepting that only time mends, such as no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -153,6 +157,8 @@ pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) scratch: RefCell<Box<[u8]>>,
     pub(super) head: RefCell<RequestHead>,
+    /// What windows of HTTP/2 may grow by, on all connections of the core.
+    pub(super) memory: Arc<MemoryBudget>,
     index: usize,
     deadlines: Deadlines,
     random: RefCell<Random>,
@@ -169,6 +175,7 @@ impl Worker {
             shared,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             head: RefCell::default(),
+            memory: MemoryBudget::new(HTTP2_BYTES_MAX),
             index,
             deadlines: Deadlines::new(clock)?,
             random: RefCell::new(random),
@@ -179,6 +186,12 @@ impl Worker {
     #[inline]
     pub(super) fn counts(&self) -> &Counts {
         &self.shared.counts[self.index]
+    }
+
+    /// Milliseconds on a clock that does not go back.
+    #[inline]
+    pub(super) fn now_ms(&self) -> u64 {
+        self.deadlines.now_ns() / 1_000_000
     }
 
     /// What becomes of a request.

@@ -18,6 +18,9 @@ use tollhouse_mock::{Behaviour, Body, Latency, Mock, Share, Tls};
 
 use super::{runtime, start};
 
+/// Longest run of h2spec: some of its cases wait until nothing comes.
+const SUITE_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(50);
+
 /// A client on a connection of its own; its other half is driven by the runtime.
 pub(super) async fn client<S>(stream: S) -> SendRequest<Bytes>
 where
@@ -130,6 +133,20 @@ fn a_connection_that_only_begins_like_http2_is_dropped() {
         std::thread::yield_now();
     }
     assert_eq!((mock.requests(), mock.totals().malformed), (0, 1));
+}
+
+#[test]
+fn h2spec_finds_no_failure() {
+    let Some(h2spec) = tollhouse_testkit::program::find("h2spec") else { return };
+    let mock = start(Behaviour {
+        body: Body::Bytes(Bytes::from_static(b"hello, world")),
+        ..Behaviour::default()
+    });
+    let mut command = std::process::Command::new(h2spec);
+    command.args(["--strict", "--timeout", "1", "--host", "127.0.0.1", "--port"]);
+    command.arg(mock.address().port().to_string());
+    let ran = tollhouse_testkit::program::run_within(&mut command, SUITE_TIME_MAX);
+    assert!(ran.text.contains("146 tests, 146 passed, 0 skipped, 0 failed"), "{}", ran.text);
 }
 
 #[test]

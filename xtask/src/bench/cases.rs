@@ -5,7 +5,7 @@ use super::budget::{self, Budget, Figure};
 use super::measure::{self, Concurrent, Contender, Row};
 use super::peer::{Peer, Proxy};
 use super::report::CaseResult;
-use super::{Plan, admin, body_bomb, churn, generator, idle, origin, registry, start};
+use super::{Plan, admin, body_bomb, churn, edge, generator, idle, origin, registry, start};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::path::Path;
@@ -29,6 +29,8 @@ pub(crate) enum Case {
     Load,
     /// One body of 60 MB of JSON: its memory, and how long others wait beside it.
     BodyBomb,
+    /// HTTP/2, TLS and gRPC: CPU a request and a handshake.
+    Edge,
     /// The registry: one durable call at a time, convergence, a storm of heartbeats.
     Registry,
 }
@@ -59,6 +61,7 @@ impl Case {
             Self::Admin => "admin",
             Self::Load => "load",
             Self::BodyBomb => "body-bomb",
+            Self::Edge => "edge",
             Self::Registry => "registry",
         }
     }
@@ -74,6 +77,7 @@ impl Case {
             Self::Admin => admin::run(plan),
             Self::Load => generator::run(plan),
             Self::BodyBomb => body_bomb::run(plan),
+            Self::Edge => edge::run(plan),
             Self::Registry => registry::run(plan),
         }
     }

@@ -26,8 +26,10 @@ const PROTO: &[u8] = b"+proto";
 /// Why a request is no call.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It is no gRPC; the status of HTTP says why.
+    /// It is no gRPC that is spoken here; the status of HTTP says why.
     Http(HttpStatus),
+    /// It is no gRPC at all.
+    Foreign(HttpStatus),
     /// It is, but not one that can be served.
     Grpc(Status),
 }
@@ -42,10 +44,13 @@ pub(super) enum HttpStatus {
 /// Whether a request is a call of a known method, and the time it may take.
 pub(super) fn admit(server: &Server, head: &Head) -> Result<(Method, Option<Duration>), Refusal> {
     if head.method != b"POST" {
-        return Err(Refusal::Http(HttpStatus::MethodNotAllowed));
+        return Err(Refusal::Foreign(HttpStatus::MethodNotAllowed));
     }
-    if !is_call(head.fields.find("content-type")) {
-        return Err(Refusal::Http(HttpStatus::UnsupportedMediaType));
+    let content_type = head.fields.find("content-type");
+    if !is_call(content_type) {
+        let is_grpc = content_type.is_some_and(|kind| kind.starts_with(CONTENT_TYPE));
+        let refusal = if is_grpc { Refusal::Http } else { Refusal::Foreign };
+        return Err(refusal(HttpStatus::UnsupportedMediaType));
     }
     // A path is ASCII; a query would be no part of a method's name.
     let path = std::str::from_utf8(&head.path).unwrap_or_default();
@@ -70,7 +75,7 @@ const NO_CALL: &[u8] = b"This port speaks gRPC: POST with content-type applicati
 /// Refuses a request; one that is no gRPC at all, once the client has sent all of it.
 pub(super) fn refuse(link: &Rc<Link>, refusal: Refusal, stream: CallStream) {
     link.server.counts.calls_failed.add_one();
-    let is_foreign = matches!(refusal, Refusal::Http(HttpStatus::MethodNotAllowed));
+    let is_foreign = matches!(refusal, Refusal::Foreign(_));
     let waiting = link.budget.waiting(0).ok().filter(|_| is_foreign && !stream.is_at_end());
     let Some(waiting) = waiting else { return answer(link, &refusal, &stream) };
     let link = Rc::clone(link);
@@ -90,7 +95,7 @@ fn answer(link: &Link, refusal: &Refusal, stream: &CallStream) {
             let fields = status.fields();
             stream.respond(200, head().into_iter().chain(fields.iter()), true)
         }
-        Refusal::Http(status) => {
+        Refusal::Http(status) | Refusal::Foreign(status) => {
             let allow =
                 (*status == HttpStatus::MethodNotAllowed).then(|| Field::new(b"allow", b"POST"));
             let kind = Field::new(b"content-type", b"text/plain");

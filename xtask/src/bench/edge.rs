@@ -1,0 +1,290 @@
+//! HTTP/2, TLS and gRPC: what a request costs Tollhouse beside nginx and HAProxy, all under load at the
+//! same time, and what a handshake costs. h2load sends the requests, OpenSSL opens the connections.
+//!
+//! How each proxy is configured is in `edge/proxy.rs`.
+
+mod proxy;
+
+use super::Plan;
+use super::budget::{self, Budget, Figure};
+use super::cases::{BODY_BYTES, Case};
+use super::measure::median;
+use super::origin;
+use super::peer::Peer;
+use super::process::{self, Running, free_port};
+use super::report::{CaseResult, Table};
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use proxy::{Certificate, EdgeProxy, Nodes};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// The path that is asked for over HTTP.
+const PATH: &str = "/r/0";
+/// The method that is called by gRPC; the node gives back what it gets.
+const CALL_PATH: &str = "/bench.Echo/Unary";
+/// A message of gRPC of a hundred bytes.
+const MESSAGE_BYTES: usize = 100;
+
+/// What is asked, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scenario {
+    Http2,
+    Http2Tls,
+    Https,
+    Grpc,
+}
+
+/// A way to open connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Handshake {
+    Full,
+    Resumed,
+}
+
+const SCENARIOS: [Scenario; 4] =
+    [Scenario::Http2, Scenario::Http2Tls, Scenario::Https, Scenario::Grpc];
+
+impl Scenario {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Http2 => "HTTP/2, 10 × 10 streams",
+            Self::Http2Tls => "HTTP/2 over TLS 1.3, 10 × 10 streams",
+            Self::Https => "HTTPS/1.1, 32 kept connections",
+            Self::Grpc => "gRPC, unary, 10 × 10 streams",
+        }
+    }
+
+    /// The budget, and whether it is set by nginx alone or by the cheaper of both.
+    fn budget(self) -> (Budget, bool) {
+        match self {
+            Self::Http2 => (budget::HTTP2_CPU, false),
+            Self::Http2Tls => (budget::HTTP2_TLS_CPU, false),
+            Self::Https => (budget::HTTPS_CPU, true),
+            Self::Grpc => (budget::GRPC_CPU, false),
+        }
+    }
+
+    /// Arguments of h2load.
+    fn arguments(self, proxy: &EdgeProxy, message: &Path) -> Vec<String> {
+        let streams = ["-c10", "-m10"].map(str::to_owned);
+        let plain = format!("http://127.0.0.1:{}", proxy.plain_port);
+        let encrypted = format!("https://127.0.0.1:{}", proxy.tls_port);
+        let mut arguments = match self {
+            Self::Https => vec!["--h1".to_owned(), "-c32".to_owned(), "-m1".to_owned()],
+            _ => streams.to_vec(),
+        };
+        match self {
+            Self::Http2 => arguments.push(format!("{plain}{PATH}")),
+            Self::Http2Tls | Self::Https => arguments.push(format!("{encrypted}{PATH}")),
+            Self::Grpc => {
+                let headers = ["-Hcontent-type: application/grpc", "-Hte: trailers"];
+                arguments.extend(headers.map(str::to_owned));
+                arguments.push(format!("-d{}", message.display()));
+                arguments.push(format!("{plain}{CALL_PATH}"));
+            }
+        }
+        arguments
+    }
+}
+
+/// Runs the case. Without h2load or OpenSSL it says so.
+pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
+    for program in ["h2load", "openssl"] {
+        if shell::find_program(program).is_none() {
+            bail!("{program} is not installed; `cargo x install` brings it");
+        }
+    }
+    let folder = tempfile::tempdir()?;
+    let certificate = Certificate::make(folder.path())?;
+    let message = folder.path().join("message");
+    let length = u32::try_from(MESSAGE_BYTES)?.to_be_bytes();
+    std::fs::write(&message, [&[0][..], &length, &[b'x'; MESSAGE_BYTES]].concat())?;
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let (grpc_port, _node) = start_node(plan)?;
+    let nodes = Nodes { http_port: origin.port, grpc_port };
+    let peers = plan.peers.iter().copied().filter(|peer| *peer != Peer::HaproxyTcp);
+    let proxies: Result<Vec<EdgeProxy>> =
+        peers.map(|peer| EdgeProxy::start(plan, peer, &nodes, &certificate)).collect();
+    let proxies = proxies?;
+    let (mut cells, mut figures) = (Vec::new(), Vec::new());
+    for scenario in SCENARIOS {
+        let costs = requests(plan, scenario, &proxies, &message)?;
+        cells.extend(costs.iter().map(|cost| cost.to_cells(scenario.label())));
+        let (limit, is_of_nginx) = scenario.budget();
+        figures.extend(compare(scenario.label(), &costs, limit, is_of_nginx));
+    }
+    for (kind, label) in
+        [(Handshake::Full, "full handshake, P-256"), (Handshake::Resumed, "resumed handshake")]
+    {
+        let costs = handshakes(plan, kind, &proxies)?;
+        cells.extend(costs.iter().map(|cost| cost.to_cells(label)));
+        figures.extend(compare(label, &costs, budget::HANDSHAKE_CPU, true));
+    }
+    let table = Table {
+        caption: format!("Edge: median of {} rounds, one worker on one core", plan.rounds),
+        columns: vec!["what", "proxy", "CPU µs each", "each/s"],
+        cells,
+    };
+    Ok(CaseResult { case: Case::Edge.name(), rows: Vec::new(), figures, tables: vec![table] })
+}
+
+/// What one request or handshake costs a proxy.
+struct Cost {
+    peer: Peer,
+    cpu_us: f64,
+    per_second: f64,
+}
+
+impl Cost {
+    fn to_cells(&self, what: &str) -> Vec<Value> {
+        vec![json!(what), json!(self.peer.name()), json!(self.cpu_us), json!(self.per_second)]
+    }
+}
+
+/// Our cost over that of the one that sets the budget.
+fn compare(what: &str, costs: &[Cost], limit: Budget, is_of_nginx: bool) -> Option<Figure> {
+    let ours = costs.iter().find(|cost| cost.peer == Peer::Tollhouse)?;
+    let others = costs
+        .iter()
+        .filter(|cost| cost.peer == Peer::Nginx || (cost.peer == Peer::Haproxy && !is_of_nginx));
+    let best = others.min_by(|one, other| one.cpu_us.total_cmp(&other.cpu_us))?;
+    let what = format!("{what}: CPU against {}", best.peer.name());
+    Some(Figure::judged(what, ours.cpu_us / best.cpu_us, limit))
+}
+
+/// The node of gRPC, on the core of the load: it gives back what it gets.
+fn start_node(plan: &Plan) -> Result<(u16, Running)> {
+    let port = free_port()?;
+    let mut command = plan.cores.on_load_core(&plan.binary.display().to_string());
+    command.args(["mock", "--workers", "1", "--listen", &format!("127.0.0.1:{port}")]);
+    let mut running = Running::start(command, process::fresh_folder()?)?;
+    running.wait_until_it_listens(port)?;
+    Ok((port, running))
+}
+
+/// All proxies under the same load at the same time, round after round.
+fn requests(
+    plan: &Plan,
+    scenario: Scenario,
+    proxies: &[EdgeProxy],
+    message: &Path,
+) -> Result<Vec<Cost>> {
+    let mut rounds = Vec::new();
+    for round in 0..=plan.rounds {
+        let time = if round == 0 { WARM_UP } else { plan.round };
+        let turn = |proxy: &EdgeProxy| load(plan, proxy, scenario, message, time);
+        let costs: Result<Vec<(f64, f64)>> = std::thread::scope(|scope| {
+            let turns: Vec<_> = proxies.iter().map(|proxy| scope.spawn(|| turn(proxy))).collect();
+            let joined = turns.into_iter().map(|turn| turn.join().expect("no panic"));
+            joined.collect()
+        });
+        let costs = costs.with_context(|| scenario.label())?;
+        if round > 0 {
+            rounds.push(costs);
+        }
+    }
+    Ok(medians(proxies, &rounds))
+}
+
+/// Before the first round: connections to the nodes, caches, allocators.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+fn load(
+    plan: &Plan,
+    proxy: &EdgeProxy,
+    scenario: Scenario,
+    message: &Path,
+    time: Duration,
+) -> Result<(f64, f64)> {
+    let mut command = plan.cores.on_load_core("h2load");
+    command.args(["-t1", "-D", &time.as_secs().max(1).to_string()]);
+    command.args(scenario.arguments(proxy, message));
+    let before = proxy.running.cpu_time()?;
+    let text = printed(&mut command)?;
+    let spent = proxy.running.cpu_time()?.saturating_sub(before);
+    let (done, failed) = read_h2load(&text).with_context(|| text.clone())?;
+    if done == 0 || failed > 0 {
+        bail!("{}: {done} answered, {failed} failed:\n{text}", proxy.peer.name());
+    }
+    Ok((spent.as_secs_f64() * 1e6 / done as f64, done as f64 / time.as_secs_f64()))
+}
+
+/// One proxy after the other: a handshake keeps the core of the client busier than that of the server.
+fn handshakes(plan: &Plan, kind: Handshake, proxies: &[EdgeProxy]) -> Result<Vec<Cost>> {
+    let mut rounds = Vec::new();
+    for _ in 0..plan.rounds {
+        let costs: Result<Vec<(f64, f64)>> =
+            proxies.iter().map(|proxy| open(plan, kind, proxy)).collect();
+        rounds.push(costs?);
+    }
+    Ok(medians(proxies, &rounds))
+}
+
+fn open(plan: &Plan, kind: Handshake, proxy: &EdgeProxy) -> Result<(f64, f64)> {
+    let seconds = plan.round.as_secs().max(1);
+    let mut command = plan.cores.on_load_core("openssl");
+    let kind = if kind == Handshake::Full { "-new" } else { "-reuse" };
+    let address = format!("127.0.0.1:{}", proxy.tls_port);
+    command.args(["s_time", kind, "-tls1_3", "-www", PATH, "-connect", &address]);
+    command.args(["-time", &seconds.to_string()]);
+    let before = proxy.running.cpu_time()?;
+    let text = printed(&mut command)?;
+    let spent = proxy.running.cpu_time()?.saturating_sub(before);
+    let opened = read_s_time(&text).filter(|opened| *opened > 0).with_context(|| text.clone())?;
+    Ok((spent.as_secs_f64() * 1e6 / opened as f64, opened as f64 / seconds as f64))
+}
+
+fn medians(proxies: &[EdgeProxy], rounds: &[Vec<(f64, f64)>]) -> Vec<Cost> {
+    let costs = proxies.iter().enumerate().map(|(index, proxy)| Cost {
+        peer: proxy.peer,
+        cpu_us: median(rounds.iter().map(|round| round[index].0).collect()),
+        per_second: median(rounds.iter().map(|round| round[index].1).collect()),
+    });
+    costs.collect()
+}
+
+fn printed(command: &mut std::process::Command) -> Result<String> {
+    let output = command.output().with_context(|| shell::render(command))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        bail!("{}: {text}{}", shell::render(command), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(text)
+}
+
+/// Requests that were answered well, and that were not.
+fn read_h2load(text: &str) -> Option<(u64, u64)> {
+    let line = text.lines().find(|line| line.starts_with("requests:"))?;
+    let count = |word: &str| {
+        let before = line.split(word).next()?.trim().rsplit([' ', ',']).next()?;
+        before.parse().ok()
+    };
+    let succeeded: u64 = count(" succeeded")?;
+    let failed: u64 = count(" failed")?;
+    Some((succeeded, failed))
+}
+
+/// Connections that were opened, resumed ones where those are counted.
+fn read_s_time(text: &str) -> Option<u64> {
+    let line = text.lines().rfind(|line| line.contains(" connections in "))?;
+    line.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tools_print_is_read() {
+        let text =
+            "requests: 1204 total, 1304 started, 1204 done, 1200 succeeded, 4 failed, 0 errored";
+        assert_eq!(read_h2load(text), Some((1200, 4)));
+        assert_eq!(read_h2load("nothing"), None);
+        let text = "1021 connections in 0.40s; 2552.50 connections/user sec, bytes read 0\n\
+            1021 connections in 2 real seconds, 0 bytes read per connection\n";
+        assert_eq!(read_s_time(text), Some(1021));
+        assert_eq!(read_s_time(""), None);
+    }
+}

@@ -129,9 +129,14 @@ impl Attempts {
         admin: &Admin,
         transaction: Transaction,
     ) -> Result<Attempt, StoreError> {
+        let puts = transaction.operations.iter().any(|it| matches!(it, Operation::Put { .. }));
         match admin.parts.store.commit(transaction).await {
             Ok(committed) => {
-                admin.index.expect(committed.revision);
+                // What changed nothing is answered with the newest revision. Of an engine that others write to
+                // it may be theirs, and no watch of these keys ever hears of it.
+                if puts || committed.removed > 0 {
+                    admin.index.expect(committed.revision);
+                }
                 Ok(Attempt::Committed(committed))
             }
             Err(StoreError::Conflict { key }) => Ok(Attempt::Changed(key)),

@@ -16,11 +16,12 @@ mod stream;
 mod testing;
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Uri, Version};
+use http::{HeaderMap, Uri};
 use prost_reflect::{DynamicMessage, MethodDescriptor};
 
 use crate::case::{Case, Checks, GrpcCall};
@@ -34,7 +35,9 @@ use crate::worker::Worker;
 use go_template::{Method, Variables};
 
 use super::http2::channel::{Channel, Place};
-use answer::{AnswerError, End, Status, Until, receive, with_code};
+use super::http2::prepared::request_line;
+use super::http2::session::{Intake, RequestHead};
+use answer::{Answer, End, Status, with_code};
 use data::Data;
 use frame::{Frames, Keeps};
 use message::Fill;
@@ -114,7 +117,7 @@ impl Protocol for Grpc {
             worker: Rc::clone(worker),
             worker_id: format!("g{}c{index}", worker.index),
             channel: Channel::new(worker, &place),
-            frames: Frames::new(self.answer_bytes_max, keeps),
+            answer: Rc::new(RefCell::new(Answer::new(Frames::new(self.answer_bytes_max, keeps)))),
             text: String::new(),
         }
     }
@@ -144,13 +147,8 @@ impl Grpc {
         Ok(all.len() as u64)
     }
 
-    fn head(&self, headers: &HeaderMap) -> Request<()> {
-        let mut request = Request::new(());
-        *request.version_mut() = Version::HTTP_2;
-        *request.method_mut() = http::Method::POST;
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = headers.clone();
-        request
+    fn head<'a>(&'a self, headers: &'a HeaderMap) -> RequestHead<'a> {
+        RequestHead { line: request_line("POST", &self.uri), headers }
     }
 
     /// Judges a whole answer.
@@ -185,7 +183,7 @@ pub struct GrpcLane {
     /// What `{{.WorkerID}}` is.
     worker_id: String,
     channel: Channel,
-    frames: Frames,
+    answer: Rc<RefCell<Answer>>,
     /// For texts while they are filled in.
     text: String,
 }
@@ -222,10 +220,17 @@ impl GrpcLane {
     ) -> Result<Reply, Failure> {
         let message = |data: &Data, fill: &mut Fill<'_, '_>| data.message(ticket.number, fill);
         let (headers, message) = self.fill(protocol, ticket, message)?;
-        let head = || protocol.head(&headers);
-        let response = self.channel.request(&protocol.connector, &head, message, marks).await?;
-        let received = receive(response, &mut self.frames, Until { messages: None }).await;
-        self.conclude(protocol, received)
+        let intake = self.intake(None);
+        let connector = &protocol.connector;
+        let head = protocol.head(&headers);
+        self.channel.request(connector, &head, message, &intake, marks).await?;
+        self.conclude(protocol)
+    }
+
+    /// The intake of the next call, which ends after `enough` messages.
+    fn intake(&self, enough: Option<u64>) -> Rc<RefCell<dyn Intake>> {
+        self.answer.borrow_mut().enough = enough;
+        Rc::<RefCell<Answer>>::clone(&self.answer)
     }
 
     /// The headers of a call, and its messages: one, or all that a client stream sends.
@@ -245,20 +250,16 @@ impl GrpcLane {
             .map_err(unwritten)
     }
 
-    fn conclude(
-        &mut self,
-        protocol: &Grpc,
-        received: Result<End, AnswerError>,
-    ) -> Result<Reply, Failure> {
-        match received {
-            Ok(End::Status(status)) => protocol.outcome(&status, &self.frames),
+    fn conclude(&self, protocol: &Grpc) -> Result<Reply, Failure> {
+        let end = self.answer.borrow_mut().take_end();
+        let frames = &self.answer.borrow().frames;
+        match end {
+            Some(End::Status(status)) => protocol.outcome(&status, frames),
             // As planned: the generator itself ended the stream.
-            Ok(End::Enough) => {
-                let body_bytes = self.frames.message_bytes();
+            Some(End::Enough) | None => {
+                let body_bytes = frames.message_bytes();
                 Ok(Reply { status: u16::from(Code::CANCELED.0), body_bytes })
             }
-            Err(AnswerError::Failure(failure)) => Err(failure),
-            Err(AnswerError::Transport(error)) => Err(self.channel.failed(&error)),
         }
     }
 }
@@ -278,27 +279,26 @@ impl GrpcLane {
                 true if protocol.messages == Messages::OnceACall => data.all(fill),
                 true => Ok(Vec::new()),
             })?;
-        let head = || protocol.head(&headers);
-        let (answer, mut sending) =
-            self.channel.start(&protocol.connector, &head, None, marks).await?;
         // The bounds of a stream are those of its sending side, where it has one.
         let (sends, receives) = match is_client_stream {
             true => (protocol.rhythm, Rhythm::NONE),
             false => (Rhythm { count: Some(1), ..Rhythm::NONE }, protocol.rhythm),
         };
-        let Self { worker, worker_id, frames, text, .. } = self;
+        let intake = self.intake(receives.count);
+        let (connector, head) = (&protocol.connector, protocol.head(&headers));
+        let call = self.channel.start(connector, &head, None, &intake, marks).await?;
+        let Self { worker, worker_id, text, .. } = self;
         let count = sends.count.unwrap_or(protocol.messages_a_call);
         let mut outgoing =
             Outgoing { protocol, worker, worker_id, number: ticket.number, count, ready, text };
-        let sent = send_messages(&mut sending, sends, |turn| outgoing.next(turn));
-        let received = async {
-            let response = answer.await.map_err(AnswerError::Transport)?;
-            marks.first_byte_ns = worker.now_ns();
-            receive(response, frames, Until { messages: receives.count }).await
-        };
+        let sent = send_messages(&call, sends, |turn| outgoing.next(turn));
+        let received = call.finished(&mut marks.first_byte_ns);
         let ended = both(sent, within(receives.duration, received)).await.map_err(unwritten)?;
-        // Dropping the stream tells the peer that no more is wanted.
-        self.conclude(protocol, ended.unwrap_or(Ok(End::Enough)))
+        if let Some(Err(broken)) = ended {
+            return Err(broken.failure);
+        }
+        // Dropping the call tells the peer that no more is wanted.
+        self.conclude(protocol)
     }
 }
 

@@ -3,15 +3,15 @@
 //! Connections are [`channel`]'s; here is what a request and its answer are.
 
 pub(in crate::protocol) mod channel;
+pub(in crate::protocol) mod driver;
 pub(in crate::protocol) mod failure;
-mod prepared;
-mod traffic;
+pub(in crate::protocol) mod fields;
+pub(in crate::protocol) mod prepared;
+pub(in crate::protocol) mod session;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
-
-use h2::RecvStream;
-use http::{HeaderMap, Response};
 
 use crate::case::Case;
 use crate::connect::Connector;
@@ -24,7 +24,9 @@ use crate::target::Target;
 use crate::worker::Worker;
 
 use channel::{Channel, Place};
+use fields::Fields;
 use prepared::PreparedRequests;
+use session::{Flow, Intake};
 
 /// Bytes of a body that are kept to be judged; a check looks no further.
 const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -65,7 +67,7 @@ impl Protocol for Http2 {
             name: format!("w{}c{index}", worker.index),
             filled: Filled::default(),
             channel: Channel::new(worker, &place),
-            body: Vec::new(),
+            answer: Rc::new(RefCell::new(Answer::new(self))),
         }
     }
 }
@@ -78,6 +80,13 @@ pub struct Http2Lane {
     name: String,
     filled: Filled,
     channel: Channel,
+    answer: Rc<RefCell<Answer>>,
+}
+
+/// An answer while it arrives.
+struct Answer {
+    protocol: Arc<Http2>,
+    reply: Reply,
     /// The beginning of the body, when it is judged.
     body: Vec<u8>,
 }
@@ -91,9 +100,10 @@ impl Lane for Http2Lane {
     async fn exchange(&mut self, ticket: Ticket, marks: &mut Marks) -> Result<Reply, Failure> {
         let outcome = self.carry(ticket, marks).await;
         self.channel.finish(marks);
-        let reply = outcome?;
-        self.protocol.check.apply(reply, &self.body)?;
-        Ok(reply)
+        outcome?;
+        let answer = self.answer.borrow();
+        self.protocol.check.apply(answer.reply, &answer.body)?;
+        Ok(answer.reply)
     }
 
     fn abandon(&mut self) {
@@ -102,43 +112,56 @@ impl Lane for Http2Lane {
 }
 
 impl Http2Lane {
-    async fn carry(&mut self, ticket: Ticket, marks: &mut Marks) -> Result<Reply, Failure> {
+    async fn carry(&mut self, ticket: Ticket, marks: &mut Marks) -> Result<(), Failure> {
         let protocol = Arc::clone(&self.protocol);
         let request = {
             let random = &mut self.worker.random().borrow_mut();
             protocol.requests.next(ticket, &self.name, random, &mut self.filled)?
         };
-        let head = || request.head();
-        let body = request.body();
-        let response = self.channel.request(&protocol.connector, &head, body, marks).await?;
-        self.receive(response).await
+        let intake: Rc<RefCell<dyn Intake>> = Rc::<RefCell<Answer>>::clone(&self.answer);
+        let connector = &protocol.connector;
+        self.channel.request(connector, &request.head(), request.body(), &intake, marks).await
+    }
+}
+
+impl Answer {
+    fn new(protocol: &Arc<Http2>) -> Self {
+        Self { protocol: Arc::clone(protocol), reply: Reply::default(), body: Vec::new() }
+    }
+}
+
+impl Intake for Answer {
+    fn begin(&mut self) {
+        self.reply = Reply::default();
+        self.body.clear();
     }
 
-    /// Takes the whole body in.
-    async fn receive(&mut self, response: Response<RecvStream>) -> Result<Reply, Failure> {
-        let status = response.status().as_u16();
-        self.protocol.first_head.get_or_init(|| lines_of(response.headers()));
-        let mut stream = response.into_body();
-        let keeps_body = self.protocol.check.reads_body();
-        self.body.clear();
-        let mut body_bytes = 0;
-        while let Some(data) = stream.data().await {
-            let data = data.map_err(|error| self.channel.failed(&error))?;
-            body_bytes += data.len() as u64;
-            // It fails only for a stream that has ended, whose window nobody needs.
-            let _ = stream.flow_control().release_capacity(data.len());
-            if keeps_body {
-                let room = KEPT_BYTES_MAX.saturating_sub(self.body.len());
-                self.body.extend_from_slice(&data[..data.len().min(room)]);
-            }
+    fn wants_fields(&self) -> bool {
+        self.protocol.first_head.get().is_none()
+    }
+
+    fn head(&mut self, status: u16, fields: &Fields) -> Result<Flow, Failure> {
+        self.reply.status = status;
+        self.protocol.first_head.get_or_init(|| lines_of(fields));
+        Ok(Flow::More)
+    }
+
+    fn data(&mut self, data: &[u8]) -> Result<Flow, Failure> {
+        self.reply.body_bytes += data.len() as u64;
+        if self.protocol.check.reads_body() {
+            let room = KEPT_BYTES_MAX.saturating_sub(self.body.len());
+            self.body.extend_from_slice(&data[..data.len().min(room)]);
         }
-        stream.trailers().await.map_err(|error| self.channel.failed(&error))?;
-        Ok(Reply { status, body_bytes })
+        Ok(Flow::More)
+    }
+
+    fn end(&mut self, _: Option<&Fields>) -> Result<(), Failure> {
+        Ok(())
     }
 }
 
 /// Header lines as text.
-fn lines_of(headers: &HeaderMap) -> Vec<(String, String)> {
+fn lines_of(fields: &Fields) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect()
+    fields.iter().map(|(name, value)| (text(name), text(value))).collect()
 }

@@ -1,25 +1,17 @@
 //! Takes a call's answer in: its head, its messages, the status at its end; and says what it means when
 //! it is not gRPC.
 
-use h2::RecvStream;
-use http::{HeaderMap, Response};
-
 use super::frame::{Encoding, FrameError, Frames};
 use super::status::{Code, decode_message};
 use crate::failure::{Failure, FailureClass};
+use crate::protocol::http2::fields::Fields;
+use crate::protocol::http2::session::{Flow, Intake};
 
 /// The status of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) code: Code,
     pub(super) message: String,
-}
-
-/// When to stop reading.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Until {
-    /// Stop after this many messages; the rest of the stream is not wanted.
-    pub(super) messages: Option<u64>,
 }
 
 /// How an answer ended.
@@ -31,54 +23,64 @@ pub(super) enum End {
     Enough,
 }
 
-/// Takes the answer in until its end.
-///
-/// # Errors
-/// It is not gRPC, a message is too long, the stream was reset; with the connection's error, when it was
-/// one, in [`AnswerError::Transport`].
-pub(super) async fn receive(
-    response: Response<RecvStream>,
-    frames: &mut Frames,
-    until: Until,
-) -> Result<End, AnswerError> {
-    let (head, mut stream) = response.into_parts();
-    if let Some(status) = status_of(&head.headers) {
-        return Ok(End::Status(status));
+/// A call's answer while it arrives.
+pub(super) struct Answer {
+    pub(super) frames: Frames,
+    /// Messages after which the rest of the stream is not wanted.
+    pub(super) enough: Option<u64>,
+    end: Option<End>,
+}
+
+impl Answer {
+    pub(super) fn new(frames: Frames) -> Self {
+        Self { frames, enough: None, end: None }
     }
-    check_head(head.status.as_u16(), &head.headers)?;
-    frames.begin(encoding_of(&head.headers)?);
-    while let Some(data) = stream.data().await {
-        let data = data.map_err(AnswerError::Transport)?;
-        // It fails only for a stream that has ended, whose window nobody needs.
-        let _ = stream.flow_control().release_capacity(data.len());
-        frames.take(&data).map_err(frame_failure)?;
-        if until.messages.is_some_and(|enough| frames.messages() >= enough) {
-            return Ok(End::Enough);
+
+    /// How it ended; `None` while it has not.
+    pub(super) fn take_end(&mut self) -> Option<End> {
+        self.end.take()
+    }
+}
+
+impl Intake for Answer {
+    fn begin(&mut self) {
+        self.frames.begin(Encoding::Identity);
+        self.end = None;
+    }
+
+    fn wants_fields(&self) -> bool {
+        true
+    }
+
+    fn head(&mut self, status: u16, fields: &Fields) -> Result<Flow, Failure> {
+        if let Some(status) = status_of(fields) {
+            self.end = Some(End::Status(status));
+            return Ok(Flow::Enough);
         }
+        check_head(status, fields)?;
+        self.frames.begin(encoding_of(fields)?);
+        Ok(Flow::More)
     }
-    let trailers = stream.trailers().await.map_err(AnswerError::Transport)?;
-    let Some(status) = trailers.as_ref().and_then(status_of) else {
-        let message = "the answer ended without a status (grpc-status)";
-        return Err(malformed(Code::INTERNAL, message).into());
-    };
-    if status.code == Code::OK && !frames.is_whole() {
-        return Err(malformed(Code::INTERNAL, "the answer ended inside of a message").into());
+
+    fn data(&mut self, data: &[u8]) -> Result<Flow, Failure> {
+        self.frames.take(data).map_err(frame_failure)?;
+        if self.enough.is_some_and(|enough| self.frames.messages() >= enough) {
+            self.end = Some(End::Enough);
+            return Ok(Flow::Enough);
+        }
+        Ok(Flow::More)
     }
-    Ok(End::Status(status))
-}
 
-/// Why there is no whole answer.
-#[derive(Debug)]
-pub(super) enum AnswerError {
-    /// What came back cannot be used.
-    Failure(Failure),
-    /// The stream or its connection broke.
-    Transport(h2::Error),
-}
-
-impl From<Failure> for AnswerError {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
+    fn end(&mut self, trailers: Option<&Fields>) -> Result<(), Failure> {
+        let Some(status) = trailers.and_then(status_of) else {
+            let message = "the answer ended without a status (grpc-status)";
+            return Err(malformed(Code::INTERNAL, message));
+        };
+        if status.code == Code::OK && !self.frames.is_whole() {
+            return Err(malformed(Code::INTERNAL, "the answer ended inside of a message"));
+        }
+        self.end = Some(End::Status(status));
+        Ok(())
     }
 }
 
@@ -92,31 +94,27 @@ fn malformed(code: Code, message: &str) -> Failure {
     with_code(FailureClass::Malformed, code, message)
 }
 
-fn frame_failure(error: FrameError) -> AnswerError {
-    let failure = match error {
+fn frame_failure(error: FrameError) -> Failure {
+    match error {
         FrameError::TooLong { bytes, bytes_max } => {
             let message = format!("a message of {bytes} bytes is longer than {bytes_max}");
             with_code(FailureClass::Check, Code::RESOURCE_EXHAUSTED, &message)
         }
         FrameError::Malformed(why) => malformed(Code::INTERNAL, &why),
-    };
-    AnswerError::Failure(failure)
+    }
 }
 
-/// The status that headers or trailers hold.
-fn status_of(headers: &HeaderMap) -> Option<Status> {
-    let code = headers.get("grpc-status")?;
-    let code = code.to_str().ok().and_then(|text| text.parse().ok());
-    let message = headers.get("grpc-message").map(|value| decode_message(value.as_bytes()));
-    Some(Status {
-        code: Code(code.unwrap_or(Code::UNKNOWN.0)),
-        message: message.unwrap_or_default(),
-    })
+/// The status that a head or trailers hold.
+fn status_of(fields: &Fields) -> Option<Status> {
+    let code = std::str::from_utf8(fields.get("grpc-status")?).ok();
+    let code = code.and_then(|text| text.parse().ok()).unwrap_or(Code::UNKNOWN.0);
+    let message = fields.get("grpc-message").map(decode_message).unwrap_or_default();
+    Some(Status { code: Code(code), message })
 }
 
 /// An answer without a status in its head has to be one of gRPC.
-fn check_head(status: u16, headers: &HeaderMap) -> Result<(), Failure> {
-    let content_type = headers.get(http::header::CONTENT_TYPE).map_or(&b""[..], |v| v.as_bytes());
+fn check_head(status: u16, fields: &Fields) -> Result<(), Failure> {
+    let content_type = fields.get("content-type").unwrap_or_default();
     if status == 200 && content_type.starts_with(b"application/grpc") {
         return Ok(());
     }
@@ -128,8 +126,8 @@ fn check_head(status: u16, headers: &HeaderMap) -> Result<(), Failure> {
     Err(with_code(class, Code::of_http(status), &message))
 }
 
-fn encoding_of(headers: &HeaderMap) -> Result<Encoding, Failure> {
-    match headers.get("grpc-encoding").map(|value| value.as_bytes()) {
+fn encoding_of(fields: &Fields) -> Result<Encoding, Failure> {
+    match fields.get("grpc-encoding") {
         None | Some(b"identity") => Ok(Encoding::Identity),
         Some(b"gzip") => Ok(Encoding::Gzip),
         Some(other) => {

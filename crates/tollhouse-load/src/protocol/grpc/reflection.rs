@@ -5,18 +5,17 @@
 
 mod wire;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::future::poll_fn;
+use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use h2::{RecvStream, SendStream};
-use http::{HeaderMap, Method, Request, Uri, Version};
+use http::{HeaderMap, Uri};
 use prost::Message as _;
 use prost_reflect::DescriptorPool;
 use prost_types::FileDescriptorProto;
 
-use super::frame::{Encoding, frame};
+use super::frame::{Encoding, PREFIX_BYTES, frame};
 use super::metadata::reflection_headers;
 use super::schema::{CallName, Files, missing, pool_of};
 use super::status::{Code, decode_message};
@@ -25,8 +24,12 @@ use crate::case::{Case, GrpcCall};
 use crate::connect::Connector;
 use crate::error::BenchError;
 use crate::failure::Failure;
-use crate::protocol::http2::channel::{check_alpn, settings};
-use crate::protocol::http2::failure::failure_of;
+use crate::protocol::http2::channel::check_alpn;
+use crate::protocol::http2::driver::drive;
+use crate::protocol::http2::fields::Fields;
+use crate::protocol::http2::prepared::request_line;
+use crate::protocol::http2::session::{Call, Flow, Intake, RequestHead, Session};
+use tollhouse_net::clock::Clock;
 use wire::{ErrorAnswer, Question, ServerAnswer, ServerQuestion};
 
 /// The services, newest first.
@@ -35,6 +38,8 @@ const SERVICES: [&str; 2] = ["grpc.reflection.v1", "grpc.reflection.v1alpha"];
 const FILES_MAX: usize = 4_096;
 /// Bytes of one answer: the descriptors of a large API take a few megabytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes read at once.
+const BUFFER_BYTES: usize = 64 * 1024;
 /// A server that does not answer must not hold the run up for longer, whatever its requests may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -59,7 +64,7 @@ pub(super) fn pool_of_server(
     let service = CallName::parse(&call.call)?.service;
     let headers = reflection_headers(case, call)?;
     let error = |why: String| BenchError::Probe { target: case.target.clone(), why };
-    let ask = async {
+    let ask = || async {
         let asked = ask(connector, call, &headers, service);
         let in_time = tokio::time::timeout(case.load.timeout.min(PATIENCE), asked).await;
         in_time.unwrap_or_else(|_| Err("no answer to the reflection request in time".into()))
@@ -68,7 +73,7 @@ pub(super) fn pool_of_server(
     let files = std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.map_err(|io| io.to_string())?.block_on(ask)
+            runtime.map_err(|io| io.to_string())?.block_on(ask())
         });
         asking.join().unwrap_or_else(|_| Err("asking for descriptors panicked".into()))
     });
@@ -84,9 +89,7 @@ async fn ask(
     let text = |failure: Failure| failure.message;
     let stream = connector.open(0).await.map_err(text)?;
     check_alpn(&stream).map_err(text)?;
-    let broken = |error: &h2::Error| failure_of(error).message;
-    let (sender, driver) =
-        settings().handshake::<_, Bytes>(stream).await.map_err(|error| broken(&error))?;
+    let session = Session::new();
     let asked = async {
         for version in SERVICES {
             let target = connector.target();
@@ -97,7 +100,7 @@ async fn ask(
                 .path_and_query(path)
                 .build()
                 .map_err(|error| error.to_string())?;
-            match files_of(&sender, uri, headers, service).await {
+            match files_of(&session, &uri, headers, service).await {
                 Ok(files) => return Ok(files),
                 Err(Refusal::Unimplemented) => {}
                 Err(Refusal::Other(why)) => return Err(why),
@@ -105,23 +108,22 @@ async fn ask(
         }
         Err("the server has no reflection; give its .proto file or a protoset".to_owned())
     };
+    let buffer = RefCell::new(vec![0; BUFFER_BYTES]);
     tokio::select! {
         asked = asked => asked,
-        ended = driver => match ended {
-            Ok(()) => Err("the connection ended before the descriptors were there".into()),
-            Err(error) => Err(broken(&error)),
-        },
+        // The asking side learns of it, and says what was missing.
+        ended = drive(Rc::clone(&session), stream, &buffer, Clock::start()) => Err(ended.message),
     }
 }
 
 /// The file that declares a service, and everything it imports.
 async fn files_of(
-    sender: &h2::client::SendRequest<Bytes>,
-    uri: Uri,
+    session: &Rc<Session>,
+    uri: &Uri,
     headers: &HeaderMap,
     service: &str,
 ) -> Result<Files, Refusal> {
-    let mut talk = Talk::begin(sender, uri, headers).await?;
+    let mut talk = Talk::begin(session, uri, headers).await?;
     let mut files = Files::new();
     let mut asked = BTreeSet::new();
     talk.ask(Question::FileContainingSymbol(service.to_owned()), &mut files).await?;
@@ -137,27 +139,72 @@ async fn files_of(
 
 /// The stream of questions and answers.
 struct Talk {
-    sending: SendStream<Bytes>,
-    answer: Option<h2::client::ResponseFuture>,
-    stream: Option<RecvStream>,
+    call: Call,
+    heard: Rc<RefCell<Heard>>,
+}
+
+/// What the server has said.
+#[derive(Default)]
+struct Heard {
+    /// Messages that nobody has looked at yet.
     bytes: Vec<u8>,
+    refusal: Option<Refusal>,
+}
+
+impl Intake for Heard {
+    fn begin(&mut self) {
+        *self = Self::default();
+    }
+
+    fn wants_fields(&self) -> bool {
+        true
+    }
+
+    fn head(&mut self, status: u16, fields: &Fields) -> Result<Flow, Failure> {
+        self.refusal = check(status, fields).err();
+        Ok(if self.refusal.is_some() { Flow::Enough } else { Flow::More })
+    }
+
+    fn data(&mut self, data: &[u8]) -> Result<Flow, Failure> {
+        self.bytes.extend_from_slice(data);
+        if self.bytes.len() > ANSWER_BYTES_MAX + PREFIX_BYTES {
+            let why = format!("a reflection answer of more than {ANSWER_BYTES_MAX} bytes");
+            self.refusal = Some(Refusal::Other(why));
+            return Ok(Flow::Enough);
+        }
+        Ok(Flow::Look)
+    }
+
+    fn end(&mut self, trailers: Option<&Fields>) -> Result<(), Failure> {
+        self.refusal = trailers.and_then(|trailers| check(200, trailers).err());
+        Ok(())
+    }
+}
+
+impl Heard {
+    /// The next whole message, or that there will be none.
+    fn take(&mut self) -> Option<Result<Vec<u8>, Refusal>> {
+        match whole(&self.bytes) {
+            Ok(None) => self.refusal.take().map(Err),
+            Ok(Some((message, rest))) => {
+                let message = message.to_vec();
+                let rest = rest.len();
+                self.bytes.drain(..self.bytes.len() - rest);
+                Some(Ok(message))
+            }
+            Err(refusal) => Some(Err(refusal)),
+        }
+    }
 }
 
 impl Talk {
-    async fn begin(
-        sender: &h2::client::SendRequest<Bytes>,
-        uri: Uri,
-        headers: &HeaderMap,
-    ) -> Result<Self, Refusal> {
-        let mut request = Request::new(());
-        *request.version_mut() = Version::HTTP_2;
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = uri;
-        *request.headers_mut() = headers.clone();
-        let mut sender = sender.clone();
-        poll_fn(|context| sender.poll_ready(context)).await.map_err(broken)?;
-        let (answer, sending) = sender.send_request(request, false).map_err(broken)?;
-        Ok(Self { sending, answer: Some(answer), stream: None, bytes: Vec::new() })
+    async fn begin(session: &Rc<Session>, uri: &Uri, headers: &HeaderMap) -> Result<Self, Refusal> {
+        let heard = Rc::<RefCell<Heard>>::default();
+        let intake: Rc<RefCell<dyn Intake>> = Rc::<RefCell<Heard>>::clone(&heard);
+        let head = RequestHead { line: request_line("POST", uri), headers };
+        let opened = session.open(&head, None, &intake).await;
+        let call = opened.map_err(|broken| Refusal::Other(broken.failure.message))?;
+        Ok(Self { call, heard })
     }
 
     /// Asks one thing, and adds the files that come back.
@@ -165,7 +212,8 @@ impl Talk {
         let question = ServerQuestion { host: String::new(), question: Some(question) };
         let framed = frame(Encoding::Identity, |out| question.encode(out))
             .map_err(|error| Refusal::Other(error.to_string()))?;
-        self.sending.send_data(framed, false).map_err(broken)?;
+        // Where the server has ended the stream, it has said why.
+        self.call.send(framed).await;
         let answer = self.next().await?;
         if let Some(ErrorAnswer { code, message }) = answer.error {
             let code = Code(u8::try_from(code).unwrap_or(Code::UNKNOWN.0));
@@ -184,31 +232,13 @@ impl Talk {
     }
 
     /// The next answer.
-    async fn next(&mut self) -> Result<ServerAnswer, Refusal> {
-        if let Some(answer) = self.answer.take() {
-            let response = answer.await.map_err(broken)?;
-            check(response.status().as_u16(), response.headers())?;
-            self.stream = Some(response.into_body());
-        }
-        let ended = || Refusal::Other("the reflection stream ended".into());
-        let stream = self.stream.as_mut().ok_or_else(ended)?;
-        loop {
-            if let Some(message) = whole(&self.bytes)? {
-                let (message, rest) = message;
-                let answer =
-                    ServerAnswer::decode(message).map_err(|_| Refusal::Other(NO_ANSWER.into()))?;
-                self.bytes = rest.to_vec();
-                return Ok(answer);
-            }
-            let Some(data) = stream.data().await else {
-                let trailers = stream.trailers().await.map_err(broken)?;
-                check(200, &trailers.unwrap_or_default())?;
-                return Err(ended());
-            };
-            let data = data.map_err(broken)?;
-            let _ = stream.flow_control().release_capacity(data.len());
-            self.bytes.extend_from_slice(&data);
-        }
+    async fn next(&self) -> Result<ServerAnswer, Refusal> {
+        let message = self.call.until(|| self.heard.borrow_mut().take()).await;
+        let message = message.map_err(|broken| {
+            let why = broken.map(|broken| broken.failure.message);
+            Refusal::Other(why.unwrap_or_else(|| "the reflection stream ended".into()))
+        })??;
+        ServerAnswer::decode(message.as_slice()).map_err(|_| Refusal::Other(NO_ANSWER.into()))
     }
 }
 
@@ -220,7 +250,7 @@ type MessageAndRest<'a> = (&'a [u8], &'a [u8]);
 
 /// The first message, when all of it is there, and what follows.
 fn whole(bytes: &[u8]) -> Result<Option<MessageAndRest<'_>>, Refusal> {
-    let Some((&[_flag, length @ ..], rest)) = bytes.split_first_chunk::<5>() else {
+    let Some((&[_flag, length @ ..], rest)) = bytes.split_first_chunk::<PREFIX_BYTES>() else {
         return Ok(None);
     };
     let length = u32::from_be_bytes(length) as usize;
@@ -231,8 +261,9 @@ fn whole(bytes: &[u8]) -> Result<Option<MessageAndRest<'_>>, Refusal> {
 }
 
 /// Refuses what is no success.
-fn check(http_status: u16, headers: &HeaderMap) -> Result<(), Refusal> {
-    let code = headers.get("grpc-status").and_then(|value| value.to_str().ok()?.parse().ok());
+fn check(http_status: u16, fields: &Fields) -> Result<(), Refusal> {
+    let code =
+        fields.get("grpc-status").and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
     let code = match (code, http_status) {
         (Some(code), _) => Code(code),
         (None, 200) => return Ok(()),
@@ -242,13 +273,8 @@ fn check(http_status: u16, headers: &HeaderMap) -> Result<(), Refusal> {
         Code::OK => Ok(()),
         Code::UNIMPLEMENTED => Err(Refusal::Unimplemented),
         code => {
-            let message = headers.get("grpc-message").map(|value| decode_message(value.as_bytes()));
-            let message = message.unwrap_or_default();
+            let message = fields.get("grpc-message").map(decode_message).unwrap_or_default();
             Err(Refusal::Other(format!("its reflection says {}: {message}", code.name())))
         }
     }
-}
-
-fn broken(error: h2::Error) -> Refusal {
-    Refusal::Other(failure_of(&error).message)
 }

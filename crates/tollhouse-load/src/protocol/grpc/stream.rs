@@ -7,10 +7,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::SendStream;
 
 use crate::case::GrpcCall;
-use crate::protocol::http2::channel::send_within_window;
+use crate::protocol::http2::session::Call;
 
 /// The bounds of a stream.
 #[derive(Debug, Clone, Copy)]
@@ -42,28 +41,27 @@ impl Rhythm {
 /// # Errors
 /// That of `next`. A stream that the peer has ended is none: its status says why.
 pub(super) async fn send_messages(
-    sending: &mut SendStream<Bytes>,
+    call: &Call,
     rhythm: Rhythm,
     mut next: impl FnMut(u64) -> Option<Result<Bytes, String>>,
 ) -> Result<(), String> {
     let mut error = None;
     let is_open = {
-        let sent = send_all(sending, rhythm.interval, &mut next, &mut error);
+        let sent = send_all(call, rhythm.interval, &mut next, &mut error);
         within(rhythm.duration, sent).await.unwrap_or(true)
     };
     if let Some(error) = error {
         return Err(error);
     }
     if is_open {
-        // It fails only when the peer has ended the stream.
-        let _ = sending.send_data(Bytes::new(), true);
+        call.end();
     }
     Ok(())
 }
 
 /// Whether the stream is still open afterwards.
 async fn send_all(
-    sending: &mut SendStream<Bytes>,
+    call: &Call,
     interval: Option<Duration>,
     next: &mut impl FnMut(u64) -> Option<Result<Bytes, String>>,
     error: &mut Option<String>,
@@ -77,7 +75,7 @@ async fn send_all(
         }
         match message {
             Ok(message) => {
-                if !send_within_window(sending, message).await {
+                if !call.send(message).await {
                     return false;
                 }
             }

@@ -1,44 +1,113 @@
-//! What an error of HTTP/2 is as a failure.
+//! How an exchange over HTTP/2 breaks off, and what failure that is.
 
-use std::io::ErrorKind;
+use std::io;
 
-use h2::Reason;
+use tollhouse_h2::{ConnectionError, ErrorCode, ResetCause, SendError};
 
 use crate::failure::{Failure, FailureClass};
 
-/// The failure that an error is.
-pub(in crate::protocol) fn failure_of(error: &h2::Error) -> Failure {
-    if let Some(io) = error.get_io() {
-        return match io.kind() {
-            // The connection's end is told to its streams as a broken pipe.
-            ErrorKind::BrokenPipe => {
-                Failure::new(FailureClass::Closed, "the connection ended before the answer did")
-            }
-            _ => Failure::of_io(io, FailureClass::Closed),
-        };
-    }
-    let Some(reason) = error.reason() else {
-        return Failure::new(FailureClass::Write, error.to_string());
-    };
-    match (error.is_remote(), error.is_go_away()) {
-        (true, true) => Failure::new(FailureClass::Reset, format!("GOAWAY: {}", name(reason))),
-        (true, false) => {
-            Failure::new(FailureClass::Reset, format!("stream reset: {}", name(reason)))
-        }
-        (false, _) => {
-            let message = format!("what came back is not HTTP/2: {}", name(reason));
-            Failure::new(FailureClass::Malformed, message)
-        }
+/// An exchange that broke off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::protocol) struct Broken {
+    /// What it is counted as.
+    pub(in crate::protocol) failure: Failure,
+    /// Whether the peer says that it has not touched the request, so that it may be sent again.
+    pub(in crate::protocol) is_unprocessed: bool,
+}
+
+impl From<Failure> for Broken {
+    fn from(failure: Failure) -> Self {
+        Self { failure, is_unprocessed: false }
     }
 }
 
-/// Whether the peer says that it has not touched the request.
-pub(in crate::protocol) fn is_unprocessed(error: &h2::Error) -> bool {
-    let expected = if error.is_go_away() { Reason::NO_ERROR } else { Reason::REFUSED_STREAM };
-    error.is_remote() && error.reason() == Some(expected)
+impl Broken {
+    /// A stream that was reset.
+    pub(super) fn by_reset(code: ErrorCode, cause: ResetCause) -> Self {
+        if cause != ResetCause::Peer {
+            return malformed("a message that is none", code).into();
+        }
+        let failure = Failure::new(FailureClass::Reset, format!("stream reset: {code}"));
+        Self { failure, is_unprocessed: code == ErrorCode::REFUSED_STREAM }
+    }
+
+    /// A stream above the last one that the peer deals with.
+    pub(super) fn by_go_away(code: ErrorCode) -> Self {
+        Self { failure: go_away(code), is_unprocessed: code == ErrorCode::NO_ERROR }
+    }
+
+    /// A connection that ended before the request was sent.
+    pub(super) fn before_sending(failure: Failure) -> Self {
+        Self { failure, is_unprocessed: true }
+    }
+
+    /// A request that cannot be sent as it is.
+    pub(super) fn unsendable(error: SendError) -> Self {
+        Failure::new(FailureClass::Write, format!("the request cannot be sent: {error}")).into()
+    }
 }
 
-/// The name of a reason as RFC 9113 writes it.
-fn name(reason: Reason) -> String {
-    format!("{reason:?}")
+/// The peer takes no more requests.
+pub(super) fn go_away(code: ErrorCode) -> Failure {
+    Failure::new(FailureClass::Reset, format!("GOAWAY: {code}"))
+}
+
+/// The connection ended, after a GOAWAY with this code if there was one.
+pub(super) fn closed(goodbye: Option<ErrorCode>) -> Failure {
+    match goodbye {
+        Some(code) if code != ErrorCode::NO_ERROR => go_away(code),
+        _ => Failure::new(FailureClass::Closed, "the connection ended before the answer did"),
+    }
+}
+
+/// The socket failed.
+pub(super) fn socket(error: &io::Error, goodbye: Option<ErrorCode>) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => closed(goodbye),
+        _ => Failure::of_io(error, FailureClass::Closed),
+    }
+}
+
+/// What the peer sends breaks the protocol.
+pub(super) fn no_http2(error: &ConnectionError) -> Failure {
+    malformed(error.reason, error.code)
+}
+
+fn malformed(reason: &str, code: ErrorCode) -> Failure {
+    let message = format!("what came back is not HTTP/2: {reason} ({code})");
+    Failure::new(FailureClass::Malformed, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_peer_has_not_touched_is_sent_again() {
+        let (refused, other) = (ErrorCode::REFUSED_STREAM, ErrorCode::CANCEL);
+        for (broken, class, is_unprocessed) in [
+            (Broken::by_reset(refused, ResetCause::Peer), FailureClass::Reset, true),
+            (Broken::by_reset(other, ResetCause::Peer), FailureClass::Reset, false),
+            (Broken::by_reset(refused, ResetCause::Fault), FailureClass::Malformed, false),
+            (Broken::by_go_away(ErrorCode::NO_ERROR), FailureClass::Reset, true),
+            (Broken::by_go_away(other), FailureClass::Reset, false),
+        ] {
+            assert_eq!((broken.failure.class, broken.is_unprocessed), (class, is_unprocessed));
+        }
+    }
+
+    #[test]
+    fn a_connection_that_ends_says_what_its_goaway_said() {
+        for (goodbye, class, part) in [
+            (None, FailureClass::Closed, "ended before"),
+            (Some(ErrorCode::NO_ERROR), FailureClass::Closed, "ended before"),
+            (Some(ErrorCode::ENHANCE_YOUR_CALM), FailureClass::Reset, "ENHANCE_YOUR_CALM"),
+        ] {
+            let failure = socket(&io::ErrorKind::BrokenPipe.into(), goodbye);
+            assert_eq!(failure.class, class);
+            assert!(failure.message.contains(part), "{failure}");
+        }
+        let reset = socket(&io::ErrorKind::ConnectionReset.into(), None);
+        assert_eq!(reset.class, FailureClass::Reset);
+    }
 }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use tollhouse_h2::RequestLine;
 use tollhouse_stdx::Random;
 
 use crate::case::Case;
@@ -13,6 +14,8 @@ use crate::failure::{Failure, FailureClass};
 use crate::protocol::Ticket;
 use crate::protocol::request::{Filled, Parts, Requests};
 use crate::target::Target;
+
+use super::session::RequestHead;
 
 /// Lines that belong to a connection and have no place in HTTP/2 (RFC 9113, 8.2.2).
 const CONNECTION_HEADERS: [&str; 6] =
@@ -97,18 +100,25 @@ impl PreparedRequest {
         Ok(Self { method, uri: uri_of(parts, target)?, headers, body })
     }
 
-    /// The head as the library takes it; copies the header map and nothing else.
-    pub(super) fn head(&self) -> Request<()> {
-        let mut request = Request::new(());
-        *request.version_mut() = Version::HTTP_2;
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = HeaderMap::clone(&self.headers);
-        request
+    /// The head as the codec takes it.
+    pub(super) fn head(&self) -> RequestHead<'_> {
+        let line = request_line(self.method.as_str(), &self.uri);
+        RequestHead { line, headers: &self.headers }
     }
 
     pub(super) fn body(&self) -> Bytes {
         self.body.clone()
+    }
+}
+
+/// What a request to a URI begins with.
+pub(in crate::protocol) fn request_line<'a>(method: &'a str, uri: &'a Uri) -> RequestLine<'a> {
+    RequestLine {
+        method: method.as_bytes(),
+        scheme: uri.scheme_str().unwrap_or_default().as_bytes(),
+        authority: uri.authority().map_or("", |authority| authority.as_str()).as_bytes(),
+        path: uri.path_and_query().map_or("/", |path| path.as_str()).as_bytes(),
+        protocol: b"",
     }
 }
 
@@ -129,7 +139,8 @@ fn headers_of(parts: &Parts) -> Result<HeaderMap, Problem> {
         if CONNECTION_HEADERS.contains(&key.as_str()) {
             continue;
         }
-        let text = HeaderValue::from_bytes(value.as_bytes())
+        // White space around a value is no part of it (RFC 9110 §5.5), and HTTP/2 has none.
+        let text = HeaderValue::from_bytes(value.trim_matches([' ', '\t']).as_bytes())
             .map_err(|_| ("http.headers", format!("the value of `{name}` cannot be sent")))?;
         headers.append(key, text);
     }

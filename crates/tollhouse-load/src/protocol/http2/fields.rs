@@ -1,0 +1,103 @@
+//! The fields of a head or of trailers, kept in two buffers that serve all messages of a connection.
+
+use std::rc::Rc;
+
+use tollhouse_h2::{Field, FieldSink, HeadKind, StreamId};
+
+use super::session::Held;
+
+/// The fields that came last, without pseudo-header fields, where somebody wants them. How many bytes they
+/// may have is a limit of the codec.
+#[derive(Debug, Default)]
+pub(in crate::protocol) struct Fields {
+    bytes: Vec<u8>,
+    /// Where each name and each value ends.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Fields {
+    /// The value of the first field of a name, which is given in lower case.
+    pub(in crate::protocol) fn get(&self, name: &str) -> Option<&[u8]> {
+        self.iter().find(|(found, _)| *found == name.as_bytes()).map(|(_, value)| value)
+    }
+
+    /// All of them in their order: names and values.
+    pub(in crate::protocol) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(name_end, value_end)| {
+            let name = &self.bytes[start..name_end];
+            start = value_end;
+            (name, &self.bytes[name_end..value_end])
+        })
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(name);
+        let name_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((name_end, self.bytes.len()));
+    }
+}
+
+/// Where the codec puts the fields of a message: nowhere, unless its exchange wants them.
+pub(super) struct Sink<'a> {
+    fields: &'a mut Fields,
+    held: &'a [Option<Held>],
+    is_wanted: bool,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn new(fields: &'a mut Fields, held: &'a [Option<Held>]) -> Self {
+        Self { fields, held, is_wanted: false }
+    }
+}
+
+impl FieldSink for Sink<'_> {
+    fn begin(&mut self, stream: StreamId, _: HeadKind) {
+        self.fields.clear();
+        let held = self.held.get(stream.slot()).and_then(Option::as_ref);
+        self.is_wanted = held.is_some_and(|held| {
+            let intake = Rc::clone(&held.intake);
+            intake.borrow().wants_fields()
+        });
+    }
+
+    fn field(&mut self, field: Field<'_>) {
+        if self.is_wanted && !field.kind.is_pseudo() {
+            self.fields.push(field.name, field.value);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(in crate::protocol) mod testing {
+    use super::Fields;
+
+    /// Fields as a message has them.
+    pub(in crate::protocol) fn fields(lines: &[(&str, &str)]) -> Fields {
+        let mut fields = Fields::default();
+        for (name, value) in lines {
+            fields.push(name.as_bytes(), value.as_bytes());
+        }
+        fields
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::fields;
+
+    #[test]
+    fn fields_are_found_by_name_the_first_of_several() {
+        let fields = fields(&[("a", "1"), ("empty", ""), ("a", "2")]);
+        assert_eq!(fields.get("a"), Some(&b"1"[..]));
+        assert_eq!(fields.get("empty"), Some(&b""[..]));
+        assert_eq!(fields.get("b"), None);
+        assert_eq!(fields.iter().count(), 3);
+    }
+}

@@ -18,7 +18,7 @@
 //!    counts as taken until then, whatever the peer did.
 //! 5. Write [`Connection::output`], and say how much by [`Connection::written`].
 //!
-//! About once a second call [`Connection::tick`]; to end without loss [`Connection::drain`]. After an
+//! About once a second call [`Connection::tick`], while [`Connection::has_deadlines`]; to end without loss [`Connection::drain`]. After an
 //! error write what is left of the output, and close. Time is an argument in milliseconds and never
 //! read. What a peer can make a connection do or hold is bounded by [`Limits`] and counted by
 //! [`Counters`].

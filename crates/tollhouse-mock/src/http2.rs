@@ -37,7 +37,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 24;
 /// speed, of which each costs no more than a request.
 const FRAME_RATE: Rate = Rate { burst: 1_000_000, per_second: 1_000_000 };
 
-/// How often the protocol's own deadlines are looked at while a stream is open.
+/// How often the protocol's own deadlines are looked at while one is under way: before both sides' settings
+/// are known, with a stream open, inside of a frame. A connection at rest is not woken.
 const TICK: Duration = Duration::from_secs(1);
 
 /// How long a client that was sent the last frame may take to read it before the socket is closed.
@@ -69,6 +70,7 @@ where
         head: Head::default(),
         exchanges: HashMap::new(),
         due: Rc::default(),
+        is_ticking: true,
     };
     {
         let mut tick = pin!(sleep(TICK));
@@ -116,6 +118,8 @@ struct Serving<'a> {
     /// Requests that are not answered whole.
     exchanges: HashMap<StreamId, Exchange>,
     due: Rc<Due>,
+    /// Whether the tick is set.
+    is_ticking: bool,
 }
 
 impl Serving<'_> {
@@ -129,11 +133,25 @@ impl Serving<'_> {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        self.due.waker.set(Some(context.waker().clone()));
-        while tick.as_mut().poll(context).is_ready() {
+        if self.is_ticking && tick.as_mut().poll(context).is_ready() {
+            self.is_ticking = false;
             self.look_at_deadlines();
-            tick.as_mut().reset(Instant::now() + TICK);
         }
+        let polled = self.poll_bytes(context, stream);
+        while polled.is_pending() && !self.is_ticking && self.codec.has_deadlines() {
+            tick.as_mut().reset(Instant::now() + TICK);
+            // So that this task is woken then.
+            self.is_ticking = tick.as_mut().poll(context).is_pending();
+        }
+        polled
+    }
+
+    /// Moves bytes and answers what is due.
+    fn poll_bytes<S>(&mut self, context: &mut Context<'_>, stream: &mut S) -> Poll<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        self.due.waker.set(Some(context.waker().clone()));
         self.answer_due();
         loop {
             let written = self.write(context, stream);
@@ -328,3 +346,6 @@ fn advance(
         codec.release(stream);
     }
 }
+
+#[cfg(test)]
+mod tests;

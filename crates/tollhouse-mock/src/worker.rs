@@ -165,7 +165,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    fn new(shared: Arc<Shared>, index: usize) -> io::Result<Self> {
+    pub(super) fn new(shared: Arc<Shared>, index: usize) -> io::Result<Self> {
         let random = match shared.seed {
             Some(seed) => Random::seeded(seed.wrapping_add(index as u64)),
             None => Random::from_process_entropy(),

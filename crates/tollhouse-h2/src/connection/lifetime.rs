@@ -132,6 +132,17 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether one of the deadlines that [`Connection::tick`] looks at may be under way. While there is
+    /// none, nobody need wake for it.
+    pub fn has_deadlines(&self) -> bool {
+        self.failure.is_none()
+            && (!self.has_peer_settings
+                || self.settings_sent_ms.is_some()
+                || self.input.incomplete_since_ms.is_some()
+                || matches!(self.drain, Drain::Announced(_))
+                || self.streams.len() > 0)
+    }
+
     /// A stream with DATA that the peer has kept waiting too long.
     fn stalled_stream(&self) -> Option<StreamId> {
         let is_stalled = |stream: &crate::stream::Stream| {

@@ -59,6 +59,7 @@ pub(crate) const INSTRUCTIONS_PER_REQUEST: Budget = Budget::at_most(12_000.0, 9_
 pub(crate) const INSTRUCTIONS_WITH_PLUGINS: Budget = Budget::at_most(18_000.0, 13_000.0);
 pub(crate) const ADMIN_WRITES_PER_SECOND: Budget = Budget::at_least(2_000.0, 4_000.0);
 pub(crate) const GENERATOR_CPU_AGAINST_WRK: Budget = Budget::at_most(1.0, 0.8);
+pub(crate) const GENERATOR_CPU_AGAINST_H2LOAD: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const GENERATOR_CPU_AGAINST_GHZ: Budget = Budget::at_most(0.5, 0.25);
 /// HTTP/2 towards clients, HTTP/1.1 towards nodes, against the cheaper of nginx and HAProxy.
 pub(crate) const HTTP2_CPU: Budget = Budget::at_most(0.85, 0.7);
@@ -66,6 +67,10 @@ pub(crate) const HTTP2_TLS_CPU: Budget = Budget::at_most(0.9, 0.75);
 pub(crate) const HTTPS_CPU: Budget = Budget::at_most(0.95, 0.85);
 pub(crate) const HANDSHAKE_CPU: Budget = Budget::at_most(1.0, 0.85);
 pub(crate) const GRPC_CPU: Budget = Budget::at_most(0.8, 0.6);
+/// A MiB, and a connection, through a TCP relay.
+pub(crate) const RELAY_CPU: Budget = Budget::at_most(1.0, 0.8);
+pub(crate) const TLS_REST_BYTES: Budget = Budget::at_most(24_576.0, 12_288.0);
+pub(crate) const HTTP2_REST_BYTES: Budget = Budget::at_most(16_384.0, 8_192.0);
 pub(crate) const WRITE_VISIBLE_MS: Budget = Budget::at_most(20.0, 5.0);
 /// One durable call at a time, the forced write included.
 pub(crate) const DURABLE_CALL_US: Budget = Budget::at_most(2_000.0, 1_000.0);

@@ -1,13 +1,17 @@
 //! HTTP/2, TLS and gRPC: what a request costs Tollhouse beside nginx and HAProxy, all under load at the
-//! same time, and what a handshake costs. h2load sends the requests, OpenSSL opens the connections.
+//! same time, and what a handshake costs. h2load sends the requests, OpenSSL opens the connections. Then
+//! what a TCP relay costs, what connections at rest hold, and what a request costs our own generator.
 //!
 //! How each proxy is configured is in `edge/proxy.rs`.
 
 mod proxy;
+mod relay;
+mod rest;
 
 use super::Plan;
 use super::budget::{self, Budget, Figure};
 use super::cases::{BODY_BYTES, Case};
+use super::generator;
 use super::measure::median;
 use super::origin;
 use super::peer::Peer;
@@ -122,12 +126,36 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
         cells.extend(costs.iter().map(|cost| cost.to_cells(label)));
         figures.extend(compare(label, &costs, budget::HANDSHAKE_CPU, true));
     }
+    drop(proxies);
+    for measure in relay::Measure::ALL {
+        let costs = relay::run(plan, measure)?;
+        cells.extend(costs.iter().map(|cost| cost.to_cells(measure.label())));
+        figures.extend(compare_relays(measure.label(), &costs));
+    }
+    for (kind, limit) in
+        [(rest::Kind::Tls, budget::TLS_REST_BYTES), (rest::Kind::Http2, budget::HTTP2_REST_BYTES)]
+    {
+        // Anew each time: memory that was used before and is free again would not show.
+        for peer in plan.peers.iter().copied().filter(|peer| *peer != Peer::HaproxyTcp) {
+            let proxy = EdgeProxy::start(plan, peer, &nodes, &certificate)?;
+            let bytes = rest::bytes_per_connection(plan, kind, &proxy)
+                .with_context(|| format!("{}: {}", peer.name(), kind.label()))?;
+            let what = format!("{}: {}", peer.name(), kind.label());
+            figures.push(match peer {
+                Peer::Tollhouse => Figure::judged(what, bytes, limit),
+                _ => Figure::free(what, bytes),
+            });
+        }
+    }
+    let (generators, figure) = generator::against_h2load(plan)?;
+    figures.push(figure);
     let table = Table {
         caption: format!("Edge: median of {} rounds, one worker on one core", plan.rounds),
         columns: vec!["what", "proxy", "CPU µs each", "each/s"],
         cells,
     };
-    Ok(CaseResult { case: Case::Edge.name(), rows: Vec::new(), figures, tables: vec![table] })
+    let tables = vec![table, generators];
+    Ok(CaseResult { case: Case::Edge.name(), rows: Vec::new(), figures, tables })
 }
 
 /// What one request or handshake costs a proxy.
@@ -152,6 +180,14 @@ fn compare(what: &str, costs: &[Cost], limit: Budget, is_of_nginx: bool) -> Opti
     let best = others.min_by(|one, other| one.cpu_us.total_cmp(&other.cpu_us))?;
     let what = format!("{what}: CPU against {}", best.peer.name());
     Some(Figure::judged(what, ours.cpu_us / best.cpu_us, limit))
+}
+
+/// Our relay's cost over that of HAProxy.
+fn compare_relays(what: &str, costs: &[Cost]) -> Option<Figure> {
+    let cost_of = |peer: Peer| costs.iter().find(|cost| cost.peer == peer);
+    let (ours, theirs) = (cost_of(Peer::Tollhouse)?, cost_of(Peer::HaproxyTcp)?);
+    let what = format!("{what}: CPU against {}", theirs.peer.name());
+    Some(Figure::judged(what, ours.cpu_us / theirs.cpu_us, budget::RELAY_CPU))
 }
 
 /// The node of gRPC, on the core of the load: it gives back what it gets.

@@ -32,6 +32,15 @@ struct Duel {
     budget: Option<Budget>,
 }
 
+/// Also a part of the case of the edge.
+const HTTP2_DUEL: Duel = Duel {
+    protocol: "HTTP/2",
+    server: Server::Http2,
+    theirs: Tool::H2load,
+    ours: Tool::OurHttp2,
+    budget: Some(budget::GENERATOR_CPU_AGAINST_H2LOAD),
+};
+
 const DUELS: [Duel; 4] = [
     Duel {
         protocol: "HTTP/1.1",
@@ -47,13 +56,7 @@ const DUELS: [Duel; 4] = [
         ours: Tool::OurAb,
         budget: None,
     },
-    Duel {
-        protocol: "HTTP/2",
-        server: Server::Http2,
-        theirs: Tool::H2load,
-        ours: Tool::OurHttp2,
-        budget: None,
-    },
+    HTTP2_DUEL,
     Duel {
         protocol: "gRPC",
         server: Server::Grpc,
@@ -72,37 +75,53 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
             println!("skipped: {program} is not installed");
             continue;
         }
-        let figure = |value| Figure {
-            what: format!("CPU of the generator against {program}, {}", duel.protocol),
-            value,
-            budget: duel.budget,
-        };
         match fight(plan, &duel) {
             Ok((theirs, ours)) => {
-                figures.push(figure(ours.cpu_us_per_request / theirs.cpu_us_per_request));
-                cells.push(theirs.to_cells(duel.theirs, duel.protocol));
-                cells.push(ours.to_cells(duel.ours, duel.protocol));
+                figures.push(duel.figure(ours.cpu_us_per_request / theirs.cpu_us_per_request));
+                cells.extend(duel.cells(theirs, ours));
             }
             // Without a number a budget is missed; the other duels are worth keeping.
             Err(error) => {
                 println!("failed: {} against {program}: {error:#}", duel.ours.label());
-                figures.push(figure(f64::NAN));
+                figures.push(duel.figure(f64::NAN));
             }
         }
     }
     if cells.is_empty() {
         bail!("no generator could be compared; `cargo x install` installs those there are");
     }
-    let table = Table {
+    let tables = vec![table_of(plan, cells)];
+    Ok(CaseResult { case: Case::Load.name(), rows: Vec::new(), figures, tables })
+}
+
+/// What a request over HTTP/2 costs our generator beside h2load, which has to be installed.
+pub(crate) fn against_h2load(plan: &Plan) -> Result<(Table, Figure)> {
+    let (theirs, ours) = fight(plan, &HTTP2_DUEL)?;
+    let figure = HTTP2_DUEL.figure(ours.cpu_us_per_request / theirs.cpu_us_per_request);
+    Ok((table_of(plan, HTTP2_DUEL.cells(theirs, ours).into()), figure))
+}
+
+fn table_of(plan: &Plan, cells: Vec<Vec<Value>>) -> Table {
+    Table {
         caption: format!(
             "Generators: median of {} rounds, one thread on one core, the server on another",
             plan.rounds
         ),
         columns: COLUMNS.to_vec(),
         cells,
-    };
-    let tables = vec![table];
-    Ok(CaseResult { case: Case::Load.name(), rows: Vec::new(), figures, tables })
+    }
+}
+
+impl Duel {
+    fn figure(&self, value: f64) -> Figure {
+        let (program, protocol) = (self.theirs.program(), self.protocol);
+        let what = format!("CPU of the generator against {program}, {protocol}");
+        Figure { what, value, budget: self.budget }
+    }
+
+    fn cells(&self, theirs: Sample, ours: Sample) -> [Vec<Value>; 2] {
+        [theirs.to_cells(self.theirs, self.protocol), ours.to_cells(self.ours, self.protocol)]
+    }
 }
 
 const COLUMNS: [&str; 6] =

@@ -1,0 +1,256 @@
+//! A TCP relay beside HAProxy's: what a MiB and a connection cost it. Both ends of the connections are in
+//! this program, on the core of the load; one connection at a time, so that nothing but the relay's own
+//! work is in its CPU time.
+
+use super::Cost;
+use crate::bench::Plan;
+use crate::bench::measure::median;
+use crate::bench::peer::Peer;
+use crate::bench::process::{self, Running, free_port};
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+/// MiB that pass in a round: a second's work of a relay, or some of it for a first try.
+const MIB_PER_ROUND: u64 = 2048;
+const MIB_PER_QUICK_ROUND: u64 = 256;
+/// Connections that are opened in a round, each for one byte.
+const CONNECTIONS_PER_ROUND: u64 = 4000;
+const CONNECTIONS_PER_QUICK_ROUND: u64 = 500;
+/// Read and written at a time by both ends.
+const BUFFER_BYTES: usize = 256 * 1024;
+/// What takes longer is lost.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is measured of a relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measure {
+    Mib,
+    Connection,
+}
+
+impl Measure {
+    pub(super) const ALL: [Self; 2] = [Self::Mib, Self::Connection];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Mib => "TCP relay, a MiB",
+            Self::Connection => "TCP relay, a connection of one byte",
+        }
+    }
+
+    /// How many of them a round has.
+    fn count(self, is_quick: bool) -> u64 {
+        match (self, is_quick) {
+            (Self::Mib, false) => MIB_PER_ROUND,
+            (Self::Mib, true) => MIB_PER_QUICK_ROUND,
+            (Self::Connection, false) => CONNECTIONS_PER_ROUND,
+            (Self::Connection, true) => CONNECTIONS_PER_QUICK_ROUND,
+        }
+    }
+}
+
+/// Runs both relays by turns, round after round.
+pub(super) fn run(plan: &Plan, measure: Measure) -> Result<Vec<Cost>> {
+    let far = FarEnd::start()?;
+    let peers = plan.peers.iter().copied();
+    let relays: Result<Vec<Relay>> = peers
+        .filter(|peer| matches!(peer, Peer::Tollhouse | Peer::HaproxyTcp))
+        .map(|peer| Relay::start(plan, peer, far.port))
+        .collect();
+    let relays = relays?;
+    let mut rounds = Vec::new();
+    for round in 0..=plan.rounds {
+        let costs: Result<Vec<(f64, f64)>> = relays
+            .iter()
+            .map(|relay| relay.round(measure, measure.count(plan.is_quick || round == 0)))
+            .collect();
+        let costs = costs.with_context(|| measure.label())?;
+        // The first one warms up.
+        if round > 0 {
+            rounds.push(costs);
+        }
+    }
+    let costs = relays.iter().enumerate().map(|(index, relay)| Cost {
+        peer: relay.peer,
+        cpu_us: median(rounds.iter().map(|round| round[index].0).collect()),
+        per_second: median(rounds.iter().map(|round| round[index].1).collect()),
+    });
+    Ok(costs.collect())
+}
+
+/// A relay that listens.
+struct Relay {
+    peer: Peer,
+    port: u16,
+    running: Running,
+}
+
+impl Relay {
+    fn start(plan: &Plan, peer: Peer, far_port: u16) -> Result<Self> {
+        let folder = process::fresh_folder()?;
+        let port = free_port()?;
+        let place = folder.path();
+        let command = if peer == Peer::Tollhouse {
+            std::fs::write(place.join("resources.json"), resources(port, far_port))?;
+            std::fs::write(place.join("tollhouse.yaml"), bootstrap(port, &place.display()))?;
+            let mut command = plan.cores.on_proxy_core(&plan.binary.display().to_string());
+            command.args(["run", "--config"]).arg(place.join("tollhouse.yaml"));
+            command
+        } else {
+            std::fs::write(place.join("haproxy.cfg"), haproxy(port, far_port))?;
+            let mut command = plan.cores.on_proxy_core("haproxy");
+            command.args(["-db", "-f"]).arg(place.join("haproxy.cfg"));
+            command
+        };
+        let mut running = Running::start(command, folder)?;
+        running.wait_until_it_listens(port).with_context(|| peer.name())?;
+        Ok(Self { peer, port, running })
+    }
+
+    /// CPU microseconds for each, and how many a second.
+    fn round(&self, measure: Measure, count: u64) -> Result<(f64, f64)> {
+        let (before, start) = (self.running.cpu_time()?, Instant::now());
+        match measure {
+            Measure::Mib => fetch(self.port, count * MIB)?,
+            Measure::Connection => {
+                for _ in 0..count {
+                    fetch(self.port, 1)?;
+                }
+            }
+        }
+        let spent = self.running.cpu_time()?.saturating_sub(before);
+        let each_us = spent.as_secs_f64() * 1e6 / count as f64;
+        Ok((each_us, count as f64 / start.elapsed().as_secs_f64()))
+    }
+}
+
+/// Opens a connection, asks the far end for bytes, takes them, and closes it.
+fn fetch(port: u16, bytes: u64) -> Result<()> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(&bytes.to_be_bytes())?;
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut left = bytes;
+    while left > 0 {
+        let count = stream.read(&mut buffer).context("reading from a relay")?;
+        if count == 0 {
+            bail!("a relay ended {left} bytes early");
+        }
+        left = left.saturating_sub(count as u64);
+    }
+    Ok(())
+}
+
+/// Sends as many bytes as it is asked for, one connection after the other, until it is dropped.
+struct FarEnd {
+    port: u16,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FarEnd {
+    fn start() -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                if let Err(error) = serve(stream)
+                    && !matches!(
+                        error.kind(),
+                        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+                    )
+                {
+                    println!("the far end of a relay: {error}");
+                }
+            }
+        });
+        Ok(Self { port, is_over, thread: Some(thread) })
+    }
+}
+
+impl Drop for FarEnd {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // Wakes it; where it has gone already there is nothing to wake.
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let buffer = vec![b'x'; BUFFER_BYTES];
+    let mut asked = [0; size_of::<u64>()];
+    // A connection that only looks whether the relay listens says nothing and ends.
+    stream.read_exact(&mut asked)?;
+    let mut left = u64::from_be_bytes(asked);
+    while left > 0 {
+        let count = left.min(BUFFER_BYTES as u64);
+        stream.write_all(&buffer[..count as usize])?;
+        left -= count;
+    }
+    // Until the other side has ended: the relay closes its connection, not this end.
+    let ended = stream.read(&mut asked)?;
+    debug_assert_eq!(ended, 0, "a client asks once");
+    Ok(())
+}
+
+fn resources(port: u16, far_port: u16) -> String {
+    json!({ "stream_routes": [{
+        "id": "relay",
+        "server_port": port,
+        "upstream": { "type": "roundrobin", "nodes": { format!("127.0.0.1:{far_port}"): 1 } },
+    }] })
+    .to_string()
+}
+
+fn bootstrap(port: u16, place: &impl std::fmt::Display) -> String {
+    format!(
+        "data_dir: {place}/data\nworkers: 1\nresources: {place}/resources.json\n\
+         listen:\n  http: []\n  stream: [{{ address: \"127.0.0.1:{port}\" }}]\n  admin: \"\"\n  \
+         control: \"\"\n  metrics: \"\"\n  registry_grpc: \"\"\n  registry_http: \"\"\n"
+    )
+}
+
+/// With splicing where HAProxy finds it worth while, as ours does.
+fn haproxy(port: u16, far_port: u16) -> String {
+    format!(
+        "global\n  nbthread 1\n  maxconn 16000\n  no strict-limits\n\
+         defaults\n  mode tcp\n  option splice-auto\n  timeout connect 10s\n  timeout client 600s\n  \
+         timeout server 600s\n\
+         listen bench\n  bind 127.0.0.1:{port} backlog 4096\n  server far 127.0.0.1:{far_port}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_far_end_sends_what_it_is_asked_for() {
+        let far = FarEnd::start().unwrap();
+        for bytes in [0, 1, 3 * BUFFER_BYTES as u64 + 5] {
+            fetch(far.port, bytes).unwrap();
+        }
+        // One that says nothing is passed over.
+        drop(TcpStream::connect((Ipv4Addr::LOCALHOST, far.port)).unwrap());
+        fetch(far.port, 2).unwrap();
+    }
+}

@@ -202,7 +202,7 @@ fn try_target<P: Protocol>(
         timeout: case.load.timeout,
         keeps_samples: false,
     };
-    let opened = tokio::task::LocalSet::new().block_on(&runtime, async {
+    let opened = runtime.block_on(async {
         let worker = Rc::new(Worker::new(setup).map_err(|error| system("making a timer", error))?);
         let mut lane = protocol.lane(&worker, 0);
         let limit = tokio::time::timeout(case.load.timeout, lane.open());

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, TrySendError};
 
 use hdrhistogram::Histogram;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, LocalRuntime};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::JoinSet;
 
 use super::{Shared, share_of, system, waits_at_end};
 use crate::case::Load;
@@ -90,11 +90,11 @@ impl Place {
     }
 }
 
-/// A runtime for one thread.
-pub(super) fn runtime() -> Result<Runtime, BenchError> {
+/// A runtime for one thread, whose tasks stay on it.
+pub(super) fn runtime() -> Result<LocalRuntime, BenchError> {
     Builder::new_current_thread()
         .enable_all()
-        .build()
+        .build_local(Default::default())
         .map_err(|error| system("making a runtime", error))
 }
 
@@ -102,9 +102,8 @@ pub(super) fn runtime() -> Result<Runtime, BenchError> {
 pub(super) fn main<P: Protocol>(shared: &Arc<Shared<P>>, place: Place) {
     let events = place.events.clone();
     let ended = runtime().and_then(|runtime| {
-        LocalSet::new()
-            .block_on(&runtime, work(shared, place))
-            .map_err(|error| system("keeping the time", error))
+        let worked = runtime.block_on(work(shared, place));
+        worked.map_err(|error| system("keeping the time", error))
     });
     // Nobody listens any more when another worker has failed.
     let _ = events.send(match ended {

@@ -1,6 +1,5 @@
-//! A TCP relay beside HAProxy's: what a MiB and a connection cost it. Both ends of the connections are in
-//! this program, on the core of the load; one connection at a time, so that nothing but the relay's own
-//! work is in its CPU time.
+//! A TCP relay beside HAProxy's: what a MiB of one long connection costs it, and what one of many short
+//! connections does. Both ends of the connections are in this program, on the core of the load.
 
 use super::Cost;
 use crate::bench::Plan;
@@ -21,8 +20,11 @@ const MIB: u64 = 1 << 20;
 const MIB_PER_ROUND: u64 = 2048;
 const MIB_PER_QUICK_ROUND: u64 = 256;
 /// Connections that are opened in a round, each for one byte.
-const CONNECTIONS_PER_ROUND: u64 = 4000;
-const CONNECTIONS_PER_QUICK_ROUND: u64 = 500;
+const CONNECTIONS_PER_ROUND: u64 = 8000;
+const CONNECTIONS_PER_QUICK_ROUND: u64 = 2000;
+/// Clients that open short connections at the same time, each one after the other: with one alone the
+/// relay's core would sleep between any two steps, and waking it up would be most of what is measured.
+const CLIENTS: u64 = 16;
 /// Read and written at a time by both ends.
 const BUFFER_BYTES: usize = 256 * 1024;
 /// What takes longer is lost.
@@ -119,11 +121,7 @@ impl Relay {
         let (before, start) = (self.running.cpu_time()?, Instant::now());
         match measure {
             Measure::Mib => fetch(self.port, count * MIB)?,
-            Measure::Connection => {
-                for _ in 0..count {
-                    fetch(self.port, 1)?;
-                }
-            }
+            Measure::Connection => fetch_often(self.port, count)?,
         }
         let spent = self.running.cpu_time()?.saturating_sub(before);
         let each_us = spent.as_secs_f64() * 1e6 / count as f64;
@@ -149,11 +147,24 @@ fn fetch(port: u16, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Sends as many bytes as it is asked for, one connection after the other, until it is dropped.
+/// Opens so many connections for a byte each.
+fn fetch_often(port: u16, count: u64) -> Result<()> {
+    let client = |index: u64| {
+        let share = count / CLIENTS + u64::from(index < count % CLIENTS);
+        (0..share).try_for_each(|_| fetch(port, 1))
+    };
+    std::thread::scope(|scope| {
+        let clients: Vec<_> =
+            (0..CLIENTS).map(|index| scope.spawn(move || client(index))).collect();
+        clients.into_iter().try_for_each(|client| client.join().expect("no panic"))
+    })
+}
+
+/// Sends as many bytes as it is asked for, to as many clients at a time as there are, until it is dropped.
 struct FarEnd {
     port: u16,
     is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl FarEnd {
@@ -161,33 +172,37 @@ impl FarEnd {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
-        let thread = std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if over.load(Ordering::Relaxed) {
-                    return;
-                }
-                if let Err(error) = serve(stream)
-                    && !matches!(
-                        error.kind(),
-                        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
-                    )
-                {
-                    println!("the far end of a relay: {error}");
-                }
-            }
-        });
-        Ok(Self { port, is_over, thread: Some(thread) })
+        let mut threads = Vec::new();
+        for _ in 0..CLIENTS {
+            let (listener, is_over) = (listener.try_clone()?, Arc::clone(&is_over));
+            threads.push(std::thread::spawn(move || accept(&listener, &is_over)));
+        }
+        Ok(Self { port, is_over, threads })
     }
 }
 
 impl Drop for FarEnd {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // Wakes it; where it has gone already there is nothing to wake.
-        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
-        if let Some(thread) = self.thread.take() {
+        for _ in &self.threads {
+            // Wakes one of them; where it has gone already there is nothing to wake.
+            let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+        }
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, is_over: &AtomicBool) {
+    for stream in listener.incoming().flatten() {
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = serve(stream)
+            && !matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)
+        {
+            println!("the far end of a relay: {error}");
         }
     }
 }
@@ -251,6 +266,6 @@ mod tests {
         }
         // One that says nothing is passed over.
         drop(TcpStream::connect((Ipv4Addr::LOCALHOST, far.port)).unwrap());
-        fetch(far.port, 2).unwrap();
+        fetch_often(far.port, 2 * CLIENTS + 1).unwrap();
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["model"],
-    &["transcode", "config", "store", "router", "telemetry", "plugin"],
+    &["transcode", "shenyu", "config", "store", "router", "telemetry", "plugin"],
     &["net", "http", "h2", "upstream", "registry", "acme", "etcd"],
     &["plugins", "proxy", "polaris", "admin", "go-template", "mock", "load", "dialects"],
     &["control"],
@@ -40,6 +40,7 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
     ("model", &["tokio"], "the nouns know no runtime"),
     ("router", &["tokio"], "matching does no IO"),
     ("transcode", &["tokio"], "the conversion does no IO"),
+    ("shenyu", &["tokio"], "model and matching do no IO"),
     ("h2", &["tokio", "h2"], "the codec does no IO, and is not a wrapper of another"),
     (
         "registry",

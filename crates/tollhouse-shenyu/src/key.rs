@@ -1,0 +1,96 @@
+//! Where the objects lie in a store: `/shenyu/<kind>/<id>`.
+
+/// What all keys begin with; whoever follows the objects watches it.
+pub const KEY_PREFIX: &str = "/shenyu/";
+
+/// The kinds of objects, each with a part of the store and a group of synchronisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// [`Plugin`](crate::model::Plugin), by its `id`.
+    Plugin,
+    /// [`Selector`](crate::model::Selector), by its `id`.
+    Selector,
+    /// [`Rule`](crate::model::Rule), by its `id`.
+    Rule,
+    /// [`Metadata`](crate::model::Metadata), by its `id`.
+    Metadata,
+    /// [`AppAuth`](crate::model::AppAuth), by its `appKey`.
+    AppAuth,
+    /// [`ProxySelector`](crate::model::ProxySelector), by its `id`.
+    ProxySelector,
+    /// [`DiscoveryUpstreams`](crate::model::DiscoveryUpstreams), by their `selectorId`.
+    DiscoveryUpstream,
+}
+
+impl Kind {
+    /// Every kind, in the order in which ShenYu's admin sends them.
+    pub const ALL: [Self; 7] = [
+        Self::Plugin,
+        Self::Selector,
+        Self::Rule,
+        Self::AppAuth,
+        Self::Metadata,
+        Self::ProxySelector,
+        Self::DiscoveryUpstream,
+    ];
+
+    /// The part of the key that names the kind.
+    pub const fn segment(self) -> &'static str {
+        match self {
+            Self::Plugin => "plugin",
+            Self::Selector => "selector",
+            Self::Rule => "rule",
+            Self::Metadata => "metadata",
+            Self::AppAuth => "appAuth",
+            Self::ProxySelector => "proxySelector",
+            Self::DiscoveryUpstream => "discoveryUpstream",
+        }
+    }
+
+    /// The name of the group in messages of synchronisation.
+    pub const fn group(self) -> &'static str {
+        match self {
+            Self::Plugin => "PLUGIN",
+            Self::Selector => "SELECTOR",
+            Self::Rule => "RULE",
+            Self::Metadata => "META_DATA",
+            Self::AppAuth => "APP_AUTH",
+            Self::ProxySelector => "PROXY_SELECTOR",
+            Self::DiscoveryUpstream => "DISCOVER_UPSTREAM",
+        }
+    }
+}
+
+/// The key of an object. Everything after the kind is the id, slashes too.
+pub fn key(kind: Kind, id: &str) -> String {
+    format!("{KEY_PREFIX}{}/{id}", kind.segment())
+}
+
+/// The object that a key names; `None` for keys of others and for an empty id.
+pub fn parse_key(key: &str) -> Option<(Kind, &str)> {
+    let (segment, id) = key.strip_prefix(KEY_PREFIX)?.split_once('/')?;
+    let kind = Kind::ALL.into_iter().find(|kind| kind.segment() == segment)?;
+    (!id.is_empty()).then_some((kind, id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_names_its_object() {
+        for kind in Kind::ALL {
+            for id in ["1", "a/b", "649330b6-c2d7-4edc-be8e-8a54df9eb385"] {
+                assert_eq!(parse_key(&key(kind, id)), Some((kind, id)));
+            }
+        }
+        assert_eq!(key(Kind::AppAuth, "A1"), "/shenyu/appAuth/A1");
+    }
+
+    #[test]
+    fn keys_of_others_name_nothing() {
+        for key in ["/apisix/routes/1", "/shenyu/plugin/", "/shenyu/plugin", "/shenyu/dict/1", ""] {
+            assert_eq!(parse_key(key), None, "{key}");
+        }
+    }
+}

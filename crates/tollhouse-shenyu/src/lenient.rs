@@ -1,0 +1,61 @@
+//! Members as Java's readers take them: `null` is as good as absent, numbers and truth may stand in quotes.
+
+use serde::de::{Deserialize, Deserializer, Error};
+use serde_json::Value;
+
+/// `null` is the type's default.
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A whole number, in quotes or not; `None` for `null` and blank text.
+pub(crate) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let number = match Value::deserialize(deserializer)? {
+        Value::Null => return Ok(None),
+        Value::String(text) if text.trim().is_empty() => return Ok(None),
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => text.trim().parse().ok(),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    number.map(Some).ok_or_else(|| D::Error::custom("expected a whole number"))
+}
+
+/// Truth, in quotes or not; `None` for `null`.
+fn boolean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::Bool(value) => Ok(Some(value)),
+        Value::String(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
+        Value::String(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
+        _ => Err(D::Error::custom("expected true or false")),
+    }
+}
+
+/// Text; numbers and truth are taken as they are written, for members that forms send either way.
+pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        value @ (Value::Number(_) | Value::Bool(_)) => Ok(Some(value.to_string())),
+        Value::Array(_) | Value::Object(_) => Err(D::Error::custom("expected text")),
+    }
+}
+
+/// Truth; `null` is true.
+pub(crate) fn or_true<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(boolean(deserializer)?.unwrap_or(true))
+}
+
+/// Truth; `null` is false.
+pub(crate) fn or_false<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(boolean(deserializer)?.unwrap_or(false))
+}
+
+/// A whole number; `null` is 0.
+pub(crate) fn or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    Ok(integer(deserializer)?.unwrap_or(0))
+}

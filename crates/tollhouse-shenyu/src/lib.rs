@@ -1,0 +1,15 @@
+//! ShenYu's dialect: its objects as they travel between admin and gateway, and the keys under which they
+//! lie in a store. Does no IO and knows no runtime.
+//!
+//! An object is kept as the text in which it came ([`Document`]); [`model`] is the view of it that a reader
+//! needs. Members that this build does not know stay in the text, byte for byte.
+
+#![forbid(unsafe_code)]
+
+mod document;
+mod key;
+mod lenient;
+pub mod model;
+
+pub use document::{Document, DocumentError, Fields};
+pub use key::{KEY_PREFIX, Kind, key, parse_key};

@@ -44,9 +44,9 @@ pub(super) async fn run(
     let (mut up, mut down) = (Flow::new(&worker.pipes), Flow::new(&worker.pipes));
     let mut armed_at = (u64::MAX, false);
     let ended = poll_fn(|context| {
-        let means = Means { buffers: &worker.buffers };
-        let polled_up = up.poll(context, client, &mut node.stream, means);
-        let polled_down = down.poll(context, node, &mut client.stream, means);
+        let means = Means { buffers: &worker.buffers, is_last: false };
+        let polled_up = up.poll(context, client, &mut node.stream, means.beside(&down));
+        let polled_down = down.poll(context, node, &mut client.stream, means.beside(&up));
         note(worker, connection, &up, &down);
         if let Some(code) = failure(&polled_up, &polled_down) {
             return Poll::Ready(Err(code));
@@ -98,6 +98,15 @@ enum Broken {
 #[derive(Clone, Copy)]
 struct Means<'w> {
     buffers: &'w BufferPool,
+    /// Whether the other direction has ended, so that the connections are closed when this one has.
+    is_last: bool,
+}
+
+impl Means<'_> {
+    /// For a direction beside another.
+    fn beside(self, other: &Flow<'_>) -> Self {
+        Self { is_last: other.is_ended, ..self }
+    }
 }
 
 /// One direction.
@@ -128,7 +137,10 @@ impl<'w> Flow<'w> {
         while !self.is_ended {
             ready!(self.poll_write(context, from, to)).map_err(|_| Broken::Receiver)?;
             if self.is_ending {
-                ready!(to.poll_shutdown(context)).map_err(|_| Broken::Receiver)?;
+                // Closing a socket says its end as well, and costs one call instead of two.
+                if !(means.is_last && is_plain_socket(to)) {
+                    ready!(to.poll_shutdown(context)).map_err(|_| Broken::Receiver)?;
+                }
                 self.is_ended = true;
                 self.give_pipe();
                 break;

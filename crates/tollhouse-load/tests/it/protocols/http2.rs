@@ -97,6 +97,18 @@ fn refused_streams_are_sent_again_and_reset_ones_are_failures() {
 }
 
 #[test]
+fn a_stream_without_an_answer_times_out_and_its_connection_goes_on() {
+    let silent = Server::start(Plan { silent_every: 5, ..Plan::default() });
+    let mut case = few(format!("h2c://{}/", silent.address()));
+    case.load.streams = 4;
+    case.load.timeout = std::time::Duration::from_millis(300);
+    let result = measure(&case);
+    assert_eq!((result.counts.succeeded, result.counts.failed), (16, 4));
+    assert_eq!(result.counts.failures["timeout"], 4);
+    assert_eq!(result.counts.connections_opened, 1);
+}
+
+#[test]
 fn a_target_that_does_not_speak_http2_is_named() {
     let server = http1_server();
     let error = try_run(&few(format!("h2c://{server}/"))).expect_err("no HTTP/2").to_string();

@@ -24,6 +24,8 @@ pub(super) struct Plan {
     pub(super) refuse_every: u64,
     /// Reset every n-th stream; none when 0.
     pub(super) reset_every: u64,
+    /// Never answer every n-th stream; all are answered when 0.
+    pub(super) silent_every: u64,
     /// How gRPC calls are answered, by path.
     pub(super) calls: HashMap<&'static str, Call>,
 }
@@ -90,6 +92,8 @@ async fn accept(listener: TcpListener, plan: Plan) {
 async fn serve(stream: tokio::net::TcpStream, plan: Plan, requests: Arc<AtomicU64>) {
     let Ok(mut connection) = h2::server::handshake(stream).await else { return };
     let mut answered = 0;
+    // Those that are held get neither an answer nor a reset.
+    let mut held = Vec::new();
     while let Some(Ok((request, mut respond))) = connection.accept().await {
         let number = requests.fetch_add(1, Ordering::Relaxed) + 1;
         let is_nth = |every: u64| every > 0 && number.is_multiple_of(every);
@@ -99,6 +103,10 @@ async fn serve(stream: tokio::net::TcpStream, plan: Plan, requests: Arc<AtomicU6
         }
         if is_nth(plan.reset_every) {
             respond.send_reset(Reason::INTERNAL_ERROR);
+            continue;
+        }
+        if is_nth(plan.silent_every) {
+            held.push(respond);
             continue;
         }
         if let Some(call) = plan.calls.get(request.uri().path()) {

@@ -25,6 +25,7 @@ use crate::{ConnectionError, Counters, Limits, Malformed, Priority, Role, Settin
 use lifetime::Drain;
 use output::Output;
 use receive::Input;
+use send::RepeatedHead;
 use tollhouse_stdx::{MemoryBudget, Reservation};
 
 pub use send::{RequestLine, SendError};
@@ -82,6 +83,7 @@ pub struct Connection {
     decoder: Decoder,
     check: HeadCheck,
     encoder: Encoder,
+    repeated: RepeatedHead,
     output: Output,
     local: Settings,
     peer: Settings,
@@ -140,6 +142,7 @@ impl Connection {
             decoder: Decoder::default(),
             check: HeadCheck::default(),
             encoder: Encoder::new(limits.encoder_table_bytes, limits.huffman),
+            repeated: RepeatedHead::default(),
             output: Output::default(),
             local,
             peer: Settings::default(),
@@ -230,6 +233,7 @@ impl Connection {
     pub fn memory_bytes(&self) -> usize {
         self.decoder.memory_bytes()
             + self.encoder.memory_bytes()
+            + self.repeated.memory_bytes()
             + self.output.memory_bytes()
             + self.input.memory_bytes()
             + self.streams.memory_bytes()

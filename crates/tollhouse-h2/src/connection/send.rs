@@ -60,6 +60,21 @@ fn status_digits(status: u16) -> [u8; 3] {
     [digit(status / 100), digit(status / 10), digit(status)]
 }
 
+/// A head that was sent before, as it was encoded last.
+#[derive(Default)]
+pub(super) struct RepeatedHead {
+    key: u64,
+    /// [`crate::hpack::Encoder::changes`] at that time; `None` where it would be encoded differently again.
+    changes: Option<u64>,
+    block: Vec<u8>,
+}
+
+impl RepeatedHead {
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.block.capacity()
+    }
+}
+
 impl Connection {
     /// Whether [`Connection::open`] would find a stream.
     pub fn can_open(&self) -> bool {
@@ -85,7 +100,59 @@ impl Connection {
         if !self.can_open() {
             return Err(SendError::NoStream);
         }
-        let number = self.next_own;
+        self.write_request(line, fields, ends)?;
+        Ok(self.begin_request(line.method, ends))
+    }
+
+    /// The same for a head that is sent over and over on this connection: once its fields are remembered
+    /// by both sides it is not encoded again, but sent as it was the last time. `key` is the caller's name
+    /// for it: the same key goes with the same line and fields. One head a connection is kept.
+    ///
+    /// # Errors
+    /// No stream was opened.
+    pub fn open_repeated<'f>(
+        &mut self,
+        key: u64,
+        line: &RequestLine<'_>,
+        fields: impl IntoIterator<Item = Field<'f>>,
+        ends: bool,
+    ) -> Result<StreamId, SendError> {
+        if !self.can_open() {
+            return Err(SendError::NoStream);
+        }
+        let changes = self.encoder.changes();
+        let repeated = &self.repeated;
+        if repeated.key == key && repeated.changes == Some(changes) {
+            let flags = flag::END_HEADERS | if ends { flag::END_STREAM } else { 0 };
+            let length = repeated.block.len() as u32;
+            let stream = self.next_own;
+            let header = FrameHeader { length, kind: kind::HEADERS, flags, stream };
+            frame::write_header(&mut self.output.bytes, header);
+            self.output.bytes.extend_from_slice(&repeated.block);
+            return Ok(self.begin_request(line.method, ends));
+        }
+        let start = self.output.bytes.len() + HEADER_BYTES;
+        self.write_request(line, fields, ends)?;
+        let block = &self.output.bytes[start..];
+        // Whole in one frame, whatever the peer's limit, and not to be encoded differently next time.
+        let is_steady = self.encoder.changes() == changes;
+        self.repeated.changes = None;
+        if is_steady && block.len() <= frame::PAYLOAD_BYTES_DEFAULT as usize {
+            self.repeated.key = key;
+            self.repeated.changes = Some(changes);
+            self.repeated.block.clear();
+            self.repeated.block.extend_from_slice(block);
+        }
+        Ok(self.begin_request(line.method, ends))
+    }
+
+    /// Writes the head of the next request.
+    fn write_request<'f>(
+        &mut self,
+        line: &RequestLine<'_>,
+        fields: impl IntoIterator<Item = Field<'f>>,
+        ends: bool,
+    ) -> Result<(), SendError> {
         let pseudo = [
             (&b":method"[..], line.method),
             (b":scheme", line.scheme),
@@ -94,15 +161,20 @@ impl Connection {
             (b":protocol", line.protocol),
         ];
         let present = pseudo.into_iter().filter(|(_, value)| !value.is_empty());
-        self.write_head(number, present, fields, ends)?;
+        self.write_head(self.next_own, present, fields, ends)
+    }
+
+    /// The stream of the request whose head was just written.
+    fn begin_request(&mut self, method: &[u8], ends: bool) -> StreamId {
+        let number = self.next_own;
         self.next_own += 2;
         self.counters.streams += 1;
         let id = self.insert_stream(number);
         if let Some(stream) = self.streams.get_mut(id) {
-            stream.method = Method::from_name(line.method);
+            stream.method = Method::from_name(method);
             stream.sending = if ends { Half::Closed } else { Half::Body };
         }
-        Ok(id)
+        id
     }
 
     /// Sends the head of a response; 100 to 199 are interim and leave the stream as it is.

@@ -39,6 +39,8 @@ pub struct Encoder {
     /// Sizes to announce at the start of the next block: the least since the last one, and the last.
     updates: Option<(u32, u32)>,
     lookup: Option<Box<Lookup>>,
+    /// See [`Encoder::changes`].
+    changes: u64,
 }
 
 /// Where hashes lead; made when the first field is sent.
@@ -59,6 +61,7 @@ impl Encoder {
             huffman,
             updates: None,
             lookup: None,
+            changes: 0,
         };
         encoder.set_peer_limit(TABLE_BYTES_DEFAULT);
         encoder
@@ -70,6 +73,7 @@ impl Encoder {
         if size as usize == self.table.size_max() {
             return;
         }
+        self.changes += 1;
         let least = self.updates.map_or(size, |(least, _)| least.min(size));
         self.updates = Some((least, size));
         self.table.set_size_max(size);
@@ -87,12 +91,21 @@ impl Encoder {
         self.table.set_size_max(0);
         self.table.set_size_max(size);
         self.updates = Some((0, size));
+        self.changes += 1;
+    }
+
+    /// Goes up whenever the same fields may be encoded differently from then on: a field is remembered,
+    /// or will be when it comes again, or the table has changed its size, or that was announced.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// What every block begins with.
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if let Some((least, last)) = self.updates.take() {
+            self.changes += 1;
             if least < last {
                 integer::encode(out, 5, 0x20, least);
             }
@@ -158,11 +171,13 @@ impl Encoder {
         if is_sensitive || is_secret(name, value) {
             integer::encode(out, 4, 0x10, index);
         } else if *seen == field_hash && fits(&self.table, name, value) {
+            self.changes += 1;
             integer::encode(out, 6, 0x40, index);
             lookup.fields[field_hash as usize % FIELD_PLACES] = self.table.next_number();
             lookup.names[name_hash as usize % NAME_PLACES] = self.table.next_number();
             self.table.insert(name, value, FieldKind::Regular);
         } else {
+            self.changes += 1;
             *seen = field_hash;
             integer::encode(out, 4, 0x00, index);
         }

@@ -8,5 +8,6 @@ mod downgrade;
 mod flow;
 mod interop;
 mod peer;
+mod repeated;
 mod socket;
 mod suites;

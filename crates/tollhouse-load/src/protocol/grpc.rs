@@ -147,8 +147,10 @@ impl Grpc {
         Ok(all.len() as u64)
     }
 
-    fn head<'a>(&'a self, headers: &'a HeaderMap) -> RequestHead<'a> {
-        RequestHead { line: request_line("POST", &self.uri), headers }
+    fn head<'a>(&'a self, number: u64, headers: &'a Cow<'a, HeaderMap>) -> RequestHead<'a> {
+        let is_fixed = matches!(headers, Cow::Borrowed(_));
+        let number = is_fixed.then(|| self.metadata.turn_of(number));
+        RequestHead { number, line: request_line("POST", &self.uri), headers }
     }
 
     /// Judges a whole answer.
@@ -222,7 +224,7 @@ impl GrpcLane {
         let (headers, message) = self.fill(protocol, ticket, message)?;
         let intake = self.intake(None);
         let connector = &protocol.connector;
-        let head = protocol.head(&headers);
+        let head = protocol.head(ticket.number, &headers);
         self.channel.request(connector, &head, message, &intake, marks).await?;
         self.conclude(protocol)
     }
@@ -285,7 +287,7 @@ impl GrpcLane {
             false => (Rhythm { count: Some(1), ..Rhythm::NONE }, protocol.rhythm),
         };
         let intake = self.intake(receives.count);
-        let (connector, head) = (&protocol.connector, protocol.head(&headers));
+        let (connector, head) = (&protocol.connector, protocol.head(ticket.number, &headers));
         let call = self.channel.start(connector, &head, None, &intake, marks).await?;
         let Self { worker, worker_id, text, .. } = self;
         let count = sends.count.unwrap_or(protocol.messages_a_call);

@@ -51,10 +51,14 @@ impl Metadata {
         Ok(Self { turns })
     }
 
+    /// Whose turn it is with a request.
+    pub(super) fn turn_of(&self, request_number: u64) -> u64 {
+        request_number % self.turns.len() as u64
+    }
+
     /// The headers of a call.
     pub(super) fn headers(&self, fill: &mut Fill<'_, '_>) -> Result<Cow<'_, HeaderMap>, String> {
-        let turn = (fill.variables.request_number % self.turns.len() as u64) as usize;
-        let headers = &self.turns[turn];
+        let headers = &self.turns[self.turn_of(fill.variables.request_number) as usize];
         if headers.filled.is_empty() {
             return Ok(Cow::Borrowed(&headers.ready));
         }

@@ -201,7 +201,7 @@ impl Talk {
     async fn begin(session: &Rc<Session>, uri: &Uri, headers: &HeaderMap) -> Result<Self, Refusal> {
         let heard = Rc::<RefCell<Heard>>::default();
         let intake: Rc<RefCell<dyn Intake>> = Rc::<RefCell<Heard>>::clone(&heard);
-        let head = RequestHead { line: request_line("POST", uri), headers };
+        let head = RequestHead { number: None, line: request_line("POST", uri), headers };
         let opened = session.open(&head, None, &intake).await;
         let call = opened.map_err(|broken| Refusal::Other(broken.failure.message))?;
         Ok(Self { call, heard })

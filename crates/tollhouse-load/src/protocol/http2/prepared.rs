@@ -32,6 +32,8 @@ pub(super) struct PreparedRequests {
 /// One request.
 #[derive(Debug, Clone)]
 pub(super) struct PreparedRequest {
+    /// Which one it is; `None` where it is filled in every time.
+    number: Option<u64>,
     method: Method,
     uri: Uri,
     /// Shared by neighbours that have the same ones.
@@ -58,7 +60,8 @@ impl PreparedRequests {
             });
             let one = PreparedRequest::new(&entry.method, parts, target, same);
             let case = |(key, why): Problem| BenchError::Case { key: key.into(), why };
-            prepared.push(Some(one.map_err(case)?));
+            let number = Some(prepared.len() as u64);
+            prepared.push(Some(PreparedRequest { number, ..one.map_err(case)? }));
             before = Some(parts);
         }
         Ok(Self { requests, prepared, target: target.clone() })
@@ -97,13 +100,13 @@ impl PreparedRequest {
             Some(same) => (Arc::clone(&same.headers), same.body.clone()),
             None => (Arc::new(headers_of(parts)?), Bytes::copy_from_slice(&parts.body)),
         };
-        Ok(Self { method, uri: uri_of(parts, target)?, headers, body })
+        Ok(Self { number: None, method, uri: uri_of(parts, target)?, headers, body })
     }
 
     /// The head as the codec takes it.
     pub(super) fn head(&self) -> RequestHead<'_> {
         let line = request_line(self.method.as_str(), &self.uri);
-        RequestHead { line, headers: &self.headers }
+        RequestHead { number: self.number, line, headers: &self.headers }
     }
 
     pub(super) fn body(&self) -> Bytes {

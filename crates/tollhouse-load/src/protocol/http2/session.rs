@@ -115,6 +115,8 @@ pub(in crate::protocol) enum Flow {
 /// The head of a request.
 #[derive(Clone, Copy)]
 pub(in crate::protocol) struct RequestHead<'a> {
+    /// The number of a head that is the same every time; `None` for one that was filled in.
+    pub(in crate::protocol) number: Option<u64>,
     pub(in crate::protocol) line: RequestLine<'a>,
     pub(in crate::protocol) headers: &'a HeaderMap,
 }
@@ -383,7 +385,10 @@ impl State {
         let fields = head.headers.iter();
         let fields =
             fields.map(|(name, value)| Field::new(name.as_str().as_bytes(), value.as_bytes()));
-        let opened = self.codec.open(&head.line, fields, ends);
+        let opened = match head.number {
+            Some(number) => self.codec.open_repeated(number, &head.line, fields, ends),
+            None => self.codec.open(&head.line, fields, ends),
+        };
         let stream = opened.map_err(Broken::unsendable)?;
         intake.borrow_mut().begin();
         let slot = stream.slot();

@@ -133,7 +133,7 @@ fn head(headers: &HeaderMap) -> RequestHead<'_> {
         path: b"/",
         protocol: b"",
     };
-    RequestHead { line, headers }
+    RequestHead { number: None, line, headers }
 }
 
 /// Opens a stream with a body.

@@ -1,5 +1,5 @@
-//! ShenYu's dialect: its objects as they travel between admin and gateway, and the keys under which they
-//! lie in a store. Does no IO and knows no runtime.
+//! ShenYu's dialect: its objects as they travel between admin and gateway, the keys under which they lie in
+//! a store, and which of them take a request ([`matching`]). Does no IO and knows no runtime.
 //!
 //! An object is kept as the text in which it came ([`Document`]); [`model`] is the view of it that a reader
 //! needs. Members that this build does not know stay in the text, byte for byte.
@@ -7,9 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod document;
+mod expression;
 mod key;
 mod lenient;
+pub mod matching;
 pub mod model;
+pub mod pattern;
 
 pub use document::{Document, DocumentError, Fields};
 pub use key::{KEY_PREFIX, Kind, key, parse_key};

@@ -1,0 +1,27 @@
+//! Regular expressions of strangers: RE2's syntax, matched in linear time, bounded in memory.
+
+use regex::{Regex, RegexBuilder};
+
+/// Bytes of one compiled expression. Expressions of paths take some kilobytes; thousands of them fit.
+const EXPRESSION_BYTES_MAX: usize = 256 << 10;
+
+/// Compiles an expression that has to take the whole text.
+///
+/// # Errors
+/// Why it cannot be compiled, on one line.
+pub(crate) fn compile_whole(text: &str) -> Result<Regex, String> {
+    // Alone first: `a)(b` would close the group that is put around it.
+    build(text)?;
+    build(&format!(r"\A(?:{text})\z"))
+}
+
+fn build(text: &str) -> Result<Regex, String> {
+    let mut builder = RegexBuilder::new(text);
+    builder.size_limit(EXPRESSION_BYTES_MAX).dfa_size_limit(EXPRESSION_BYTES_MAX);
+    builder.build().map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => {
+            format!("it takes more than {EXPRESSION_BYTES_MAX} bytes when compiled")
+        }
+        error => error.to_string().lines().last().unwrap_or("malformed").trim().to_owned(),
+    })
+}

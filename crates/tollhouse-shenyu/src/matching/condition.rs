@@ -1,0 +1,307 @@
+//! Conditions, compiled: where the value stands, and what is asked of it.
+
+use std::borrow::Cow;
+
+use regex::Regex;
+
+use super::request::{CivilTime, Request};
+use crate::expression;
+use crate::model;
+use crate::model::MatchMode;
+use crate::pattern::{Anchor, AntPattern, PathPattern, PatternError};
+
+/// Whether a condition holds; rising, so that the least of several is "all" and the greatest "any".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Holds {
+    No,
+    /// Nobody can tell: it could not be compiled, or its value not be read.
+    Unknown,
+    Yes,
+}
+
+/// Why a condition cannot be evaluated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConditionError {
+    /// A type that does not exist, or that no version implements.
+    #[error("there is no parameter type `{0}`")]
+    ParameterType(String),
+    /// An operator that does not exist, or that no version implements.
+    #[error("there is no operator `{0}`")]
+    Operator(String),
+    /// A removed language.
+    #[error("`{0}` conditions were removed in ShenYu 2.5; write them with other operators")]
+    Removed(String),
+    /// The type needs a name.
+    #[error("`paramName` is missing: `{0}` needs to know which")]
+    Name(String),
+    /// There is nothing to compare with.
+    #[error("`paramValue` is missing")]
+    Value,
+    /// The pattern is refused.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// The expression is refused.
+    #[error("the regular expression cannot be compiled: {0}")]
+    Expression(String),
+    /// The time is none.
+    #[error("`{0}` is no time; write it as `yyyy-MM-dd HH:mm:ss`")]
+    Time(String),
+}
+
+/// The conditions of one object.
+#[derive(Debug)]
+pub(super) struct Conditions {
+    mode: MatchMode,
+    list: Box<[Result<Condition, ConditionError>]>,
+}
+
+#[derive(Debug)]
+struct Condition {
+    parameter: Parameter,
+    test: Test,
+}
+
+#[derive(Debug)]
+enum Parameter {
+    Uri,
+    Header(Box<str>),
+    Query(Box<str>),
+    Cookie(Box<str>),
+    Host,
+    Ip,
+    Domain,
+    Method,
+    Context(Box<str>),
+}
+
+#[derive(Debug)]
+enum Test {
+    Ant(AntPattern),
+    NotAnt(AntPattern),
+    Path(PathPattern),
+    Equals(Box<str>),
+    Expression(Regex),
+    Contains(Box<str>),
+    ContainsNot(Box<str>),
+    StartsWith(Box<str>),
+    EndsWith(Box<str>),
+    Time { order: TimeOrder, of_request: bool, limit: CivilTime },
+    Blank,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum TimeOrder {
+    Before,
+    After,
+}
+
+/// How an anchor is compared with the path: Ant's patterns do not count empty segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slashes {
+    Counted,
+    Collapsed,
+}
+
+impl Conditions {
+    pub(super) fn compile(mode: MatchMode, list: &[model::Condition]) -> Self {
+        Self { mode, list: list.iter().map(Condition::compile).collect() }
+    }
+
+    /// What is wrong with those that could not be compiled, with their place in the list.
+    pub(super) fn errors(&self) -> impl Iterator<Item = (usize, &ConditionError)> {
+        let numbered = self.list.iter().enumerate();
+        numbered.filter_map(|(at, condition)| Some((at, condition.as_ref().err()?)))
+    }
+
+    /// Of several candidates the greatest counts.
+    pub(super) fn score(&self) -> usize {
+        match self.mode {
+            MatchMode::And => self.list.len(),
+            MatchMode::Or => 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn hold(&self, request: &dyn Request) -> Holds {
+        let (mut all, decided) = match self.mode {
+            MatchMode::And => (Holds::Yes, Holds::No),
+            MatchMode::Or => (Holds::No, Holds::Yes),
+        };
+        for condition in &self.list {
+            let holds = holds(condition, request);
+            all = match self.mode {
+                MatchMode::And => all.min(holds),
+                MatchMode::Or => all.max(holds),
+            };
+            if all == decided {
+                break;
+            }
+        }
+        all
+    }
+
+    /// The place of the first condition that does not hold.
+    pub(super) fn first_failure(&self, request: &dyn Request) -> Option<usize> {
+        self.list.iter().position(|condition| holds(condition, request) != Holds::Yes)
+    }
+
+    /// Where an index finds the object; `None` where the path says nothing.
+    pub(super) fn anchors(&self) -> Option<Vec<(Anchor, Slashes)>> {
+        let mut anchors =
+            self.list.iter().map(|condition| condition.as_ref().ok().and_then(Condition::anchor));
+        match self.mode {
+            MatchMode::And => {
+                let weight = |anchor: &(Anchor, Slashes)| match &anchor.0 {
+                    Anchor::Exact(_) => usize::MAX,
+                    Anchor::Prefix(text) => text.len(),
+                };
+                anchors.flatten().max_by_key(weight).map(|anchor| vec![anchor])
+            }
+            // Any of them may lead here, so none may be without.
+            MatchMode::Or => anchors.by_ref().collect(),
+        }
+    }
+}
+
+fn holds(condition: &Result<Condition, ConditionError>, request: &dyn Request) -> Holds {
+    condition.as_ref().map_or(Holds::Unknown, |condition| condition.holds(request))
+}
+
+impl Condition {
+    fn compile(source: &model::Condition) -> Result<Self, ConditionError> {
+        let parameter = Parameter::compile(source)?;
+        let test = Test::compile(source, matches!(parameter, Parameter::Uri))?;
+        Ok(Self { parameter, test })
+    }
+
+    fn holds(&self, request: &dyn Request) -> Holds {
+        let value = self.parameter.value(request);
+        let value = value.as_deref().filter(|value| !value.trim().is_empty());
+        match (value, &self.test) {
+            (None, Test::Blank) => Holds::Yes,
+            (None, _) | (Some(_), Test::Blank) => Holds::No,
+            (Some(value), test) => test.holds(value, request),
+        }
+    }
+
+    fn anchor(&self) -> Option<(Anchor, Slashes)> {
+        if !matches!(self.parameter, Parameter::Uri) {
+            return None;
+        }
+        match &self.test {
+            Test::Ant(pattern) => Some((pattern.anchor()?, Slashes::Collapsed)),
+            Test::Path(pattern) => Some((pattern.anchor()?, Slashes::Counted)),
+            Test::Equals(text) => Some((Anchor::Exact(text.to_string()), Slashes::Counted)),
+            Test::StartsWith(text) if !text.is_empty() => {
+                Some((Anchor::Prefix(text.to_string()), Slashes::Counted))
+            }
+            Test::StartsWith(_)
+            | Test::NotAnt(_)
+            | Test::Expression(_)
+            | Test::Contains(_)
+            | Test::ContainsNot(_)
+            | Test::EndsWith(_)
+            | Test::Time { .. }
+            | Test::Blank => None,
+        }
+    }
+}
+
+impl Parameter {
+    fn compile(source: &model::Condition) -> Result<Self, ConditionError> {
+        let name = || match source.param_name.as_deref().map(str::trim) {
+            None | Some("") => Err(ConditionError::Name(source.param_type.clone())),
+            Some(name) => Ok(Box::from(name)),
+        };
+        Ok(match source.param_type.as_str() {
+            "uri" => Self::Uri,
+            "header" => Self::Header(name()?),
+            "query" => Self::Query(name()?),
+            "cookie" => Self::Cookie(name()?),
+            "host" => Self::Host,
+            "ip" => Self::Ip,
+            "domain" => Self::Domain,
+            "req_method" => Self::Method,
+            "post" => Self::Context(name()?),
+            unknown => return Err(ConditionError::ParameterType(unknown.to_owned())),
+        })
+    }
+
+    fn value<'a>(&self, request: &'a dyn Request) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Uri => Some(Cow::Borrowed(request.path())),
+            Self::Header(name) => request.header(name),
+            Self::Query(name) => request.query(name),
+            Self::Cookie(name) => request.cookie(name),
+            Self::Host | Self::Ip => Some(Cow::Borrowed(request.client_ip())),
+            Self::Domain => Some(Cow::Borrowed(request.domain())),
+            Self::Method => Some(Cow::Borrowed(request.method())),
+            Self::Context(field) => request.context(field),
+        }
+    }
+}
+
+impl Test {
+    fn compile(source: &model::Condition, is_path: bool) -> Result<Self, ConditionError> {
+        let value = source.param_value.as_deref().map(str::trim).ok_or(ConditionError::Value);
+        let text = || value.clone().map(Box::from);
+        let time = |order| {
+            let text = value.clone()?;
+            let limit =
+                CivilTime::parse(text).ok_or_else(|| ConditionError::Time(text.to_owned()))?;
+            let of_request = source.param_name.as_deref().is_some_and(|name| !name.is_empty());
+            Ok(Self::Time { order, of_request, limit })
+        };
+        Ok(match source.operator.as_str() {
+            "match" if is_path => Self::Ant(AntPattern::compile(value?)?),
+            "exclude" if is_path => Self::NotAnt(AntPattern::compile(value?)?),
+            "pathPattern" if is_path => Self::Path(PathPattern::compile(value?)?),
+            "match" | "pathPattern" | "contains" => Self::Contains(text()?),
+            "exclude" => Self::ContainsNot(text()?),
+            "=" => Self::Equals(text()?),
+            "regex" => Self::Expression(
+                expression::compile_whole(value?).map_err(ConditionError::Expression)?,
+            ),
+            "startsWith" => Self::StartsWith(text()?),
+            "endsWith" => Self::EndsWith(text()?),
+            "TimeBefore" => return time(TimeOrder::Before),
+            "TimeAfter" => return time(TimeOrder::After),
+            "isBlank" => Self::Blank,
+            removed @ ("SpEL" | "Groovy") => {
+                return Err(ConditionError::Removed(removed.to_owned()));
+            }
+            unknown => return Err(ConditionError::Operator(unknown.to_owned())),
+        })
+    }
+
+    /// `value` is not blank.
+    fn holds(&self, value: &str, request: &dyn Request) -> Holds {
+        let holds = match self {
+            Self::Ant(pattern) => pattern.matches(value),
+            Self::NotAnt(pattern) => !pattern.matches(value),
+            Self::Path(pattern) => pattern.matches(value),
+            Self::Equals(text) => &**text == value,
+            Self::Expression(regex) => regex.is_match(value),
+            Self::Contains(text) => value.contains(&**text),
+            Self::ContainsNot(text) => !value.contains(&**text),
+            Self::StartsWith(text) => value.starts_with(&**text),
+            Self::EndsWith(text) => value.ends_with(&**text),
+            Self::Time { order, of_request, limit } => {
+                let time = match of_request {
+                    true => CivilTime::parse(value.trim()),
+                    false => Some(request.local_time()),
+                };
+                let Some(time) = time else { return Holds::Unknown };
+                match order {
+                    TimeOrder::Before => time < *limit,
+                    TimeOrder::After => time > *limit,
+                }
+            }
+            Self::Blank => false,
+        };
+        if holds { Holds::Yes } else { Holds::No }
+    }
+}

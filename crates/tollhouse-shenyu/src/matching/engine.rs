@@ -1,0 +1,213 @@
+//! All plugins with their selectors and rules, compiled.
+
+use std::collections::BTreeMap;
+
+use super::condition::Conditions;
+use super::order::{DEFAULT_ORDER, built_in_order, protects};
+use super::ranked::{Competitor, Ranked, Takes, Unclear, Winner};
+use super::request::Request;
+use super::rpc_type::MetadataTable;
+use crate::key::Kind;
+use crate::model::{Metadata, Plugin, Rule, Selector, SelectorType};
+
+/// What the engine is built of: the objects of one namespace, in the order in which they came.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Objects<'a> {
+    /// The plugins' rows.
+    pub plugins: &'a [Plugin],
+    /// Their selectors.
+    pub selectors: &'a [Selector],
+    /// Their rules.
+    pub rules: &'a [Rule],
+    /// What is known of methods.
+    pub metadata: &'a [Metadata],
+}
+
+/// What is wrong with an object. The others serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What it is.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+    /// What is wrong, and where.
+    pub reason: String,
+}
+
+/// Compiled plugins.
+#[derive(Debug)]
+pub struct Engine {
+    /// In the order of the chain.
+    plugins: Box<[PluginEntry]>,
+    pub(super) metadata: MetadataTable,
+}
+
+#[derive(Debug)]
+pub(super) struct PluginEntry {
+    pub(super) plugin: Plugin,
+    order: i64,
+    unclear: Unclear,
+    pub(super) selectors: Ranked<SelectorEntry>,
+}
+
+#[derive(Debug)]
+pub(super) struct SelectorEntry {
+    pub(super) selector: Selector,
+    pub(super) rules: Ranked<Rule>,
+    /// The last in the order of `sort`: what full selectors take.
+    last_rule: Option<Rule>,
+}
+
+/// What a plugin has to do with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// Nothing: there is no such plugin, or it is off.
+    Off,
+    /// No selector takes it.
+    NoSelector,
+    /// A selector takes it, and none of its rules does.
+    NoRule(&'a Selector),
+    /// It serves it.
+    Serves {
+        /// The selector.
+        selector: &'a Selector,
+        /// How.
+        rule: RuleChoice<'a>,
+    },
+    /// A protection that could be meant for the request cannot be evaluated: it must not pass.
+    Unavailable {
+        /// The object with the problem.
+        kind: Kind,
+        /// Its id.
+        id: &'a str,
+    },
+}
+
+/// The rule by which a plugin serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleChoice<'a> {
+    /// The selector is not `continued`: default values (`default_rule`).
+    Default,
+    /// This one.
+    Rule(&'a Rule),
+}
+
+impl Engine {
+    /// Compiles all objects. One that cannot be compiled is reported and takes no request; of a plugin that
+    /// protects it refuses those that it could be meant for.
+    pub fn build(objects: Objects<'_>) -> (Self, Vec<Problem>) {
+        let mut problems = Vec::new();
+        let mut rules: BTreeMap<&str, Vec<&Rule>> = BTreeMap::new();
+        for rule in objects.rules.iter().filter(|rule| rule.enabled) {
+            rules.entry(&rule.selector_id).or_default().push(rule);
+        }
+        let mut selectors: BTreeMap<&str, Vec<&Selector>> = BTreeMap::new();
+        for selector in objects.selectors.iter().filter(|selector| selector.enabled) {
+            selectors.entry(&selector.plugin_name).or_default().push(selector);
+        }
+        let mut plugins: Vec<PluginEntry> = objects
+            .plugins
+            .iter()
+            .map(|plugin| {
+                let competitors = selectors.remove(&*plugin.name).unwrap_or_default();
+                let competitors = competitors.into_iter().map(|selector| {
+                    let rules = rules.get(&*selector.id).map_or(&[][..], Vec::as_slice);
+                    compile_selector(selector, rules, &mut problems)
+                });
+                let competitors = competitors.collect();
+                let order = plugin.sort.or_else(|| built_in_order(&plugin.name));
+                PluginEntry {
+                    order: order.unwrap_or(DEFAULT_ORDER),
+                    unclear: match protects(&plugin.name) {
+                        true => Unclear::Reported,
+                        false => Unclear::Skipped,
+                    },
+                    selectors: Ranked::new(competitors),
+                    plugin: plugin.clone(),
+                }
+            })
+            .collect();
+        plugins.sort_by_key(|entry| entry.order);
+        let metadata = MetadataTable::build(objects.metadata, &mut problems);
+        (Self { plugins: plugins.into(), metadata }, problems)
+    }
+
+    /// The enabled plugins, in the order of the chain.
+    pub fn chain(&self) -> impl Iterator<Item = &Plugin> {
+        self.plugins.iter().map(|entry| &entry.plugin).filter(|plugin| plugin.enabled)
+    }
+
+    /// What the plugin `name` has to do with a request. Allocates nothing but what the request does for the
+    /// values that it is asked for.
+    pub fn select(&self, name: &str, request: &dyn Request) -> Outcome<'_> {
+        let Some(entry) = self.entry(name).filter(|entry| entry.plugin.enabled) else {
+            return Outcome::Off;
+        };
+        let chosen = match entry.selectors.best(request, entry.unclear) {
+            Winner::Nobody => return Outcome::NoSelector,
+            Winner::Unclear(chosen) => {
+                return Outcome::Unavailable { kind: Kind::Selector, id: &chosen.selector.id };
+            }
+            Winner::Found(chosen) => chosen,
+        };
+        let selector = &chosen.selector;
+        if !selector.continued {
+            return Outcome::Serves { selector, rule: RuleChoice::Default };
+        }
+        let rule = match selector.selector_type() {
+            SelectorType::Full => chosen.last_rule.as_ref().map_or(Winner::Nobody, Winner::Found),
+            SelectorType::Custom => chosen.rules.best(request, entry.unclear),
+        };
+        match rule {
+            Winner::Nobody => Outcome::NoRule(selector),
+            Winner::Unclear(rule) => Outcome::Unavailable { kind: Kind::Rule, id: &rule.id },
+            Winner::Found(rule) => Outcome::Serves { selector, rule: RuleChoice::Rule(rule) },
+        }
+    }
+
+    pub(super) fn entry(&self, name: &str) -> Option<&PluginEntry> {
+        self.plugins.iter().find(|entry| entry.plugin.name == name)
+    }
+}
+
+fn compile_selector(
+    selector: &Selector,
+    rules: &[&Rule],
+    problems: &mut Vec<Problem>,
+) -> Competitor<SelectorEntry> {
+    let conditions = Conditions::compile(selector.mode(), &selector.condition_list);
+    note(Kind::Selector, &selector.id, &conditions, problems);
+    let rule_competitors = rules.iter().map(|rule| {
+        let conditions = Conditions::compile(rule.mode(), &rule.condition_data_list);
+        note(Kind::Rule, &rule.id, &conditions, problems);
+        Competitor {
+            value: (*rule).clone(),
+            conditions,
+            takes: Takes::ByConditions,
+            sort: rule.sort,
+        }
+    });
+    Competitor {
+        sort: selector.sort,
+        takes: match selector.selector_type() {
+            SelectorType::Full => Takes::All,
+            SelectorType::Custom if conditions.is_empty() => Takes::Nothing,
+            SelectorType::Custom => Takes::ByConditions,
+        },
+        value: SelectorEntry {
+            selector: selector.clone(),
+            rules: Ranked::new(rule_competitors.collect()),
+            // Of equals the later one, which `max_by_key` returns.
+            last_rule: rules.iter().max_by_key(|rule| rule.sort).map(|rule| (*rule).clone()),
+        },
+        conditions,
+    }
+}
+
+fn note(kind: Kind, id: &str, conditions: &Conditions, problems: &mut Vec<Problem>) {
+    problems.extend(conditions.errors().map(|(at, error)| Problem {
+        kind,
+        id: id.to_owned(),
+        reason: format!("condition {}: {error}", at + 1),
+    }));
+}

@@ -1,0 +1,101 @@
+//! Objects that compete for a request, best first.
+
+use std::cmp::Reverse;
+
+use super::condition::{Conditions, Holds};
+use super::index::Index;
+use super::request::Request;
+
+/// An object with what it asks.
+#[derive(Debug)]
+pub(super) struct Competitor<T> {
+    pub(super) value: T,
+    pub(super) conditions: Conditions,
+    pub(super) takes: Takes,
+    pub(super) sort: i64,
+}
+
+/// Which requests an object takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    All,
+    ByConditions,
+    Nothing,
+}
+
+/// The objects, in the order of choice: more conditions first, then the smaller `sort`, then as they came.
+#[derive(Debug)]
+pub(super) struct Ranked<T> {
+    competitors: Box<[Competitor<T>]>,
+    index: Index,
+}
+
+/// Who takes a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Winner<T> {
+    Nobody,
+    /// This one could have won, but cannot be evaluated.
+    Unclear(T),
+    Found(T),
+}
+
+/// What to do with an object that cannot be evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unclear {
+    /// It takes nothing.
+    Skipped,
+    /// Whoever protects with it must know.
+    Reported,
+}
+
+impl<T> Ranked<T> {
+    pub(super) fn new(mut competitors: Vec<Competitor<T>>) -> Self {
+        competitors.sort_by_key(|each| (Reverse(each.conditions.score()), each.sort));
+        let index = Index::build(competitors.iter().map(|each| match each.takes {
+            Takes::All => None,
+            Takes::ByConditions => each.conditions.anchors(),
+            Takes::Nothing => Some(Vec::new()),
+        }));
+        Self { competitors: competitors.into(), index }
+    }
+
+    /// In the order of choice.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Competitor<T>> {
+        self.competitors.iter()
+    }
+
+    pub(super) fn best(&self, request: &dyn Request, unclear: Unclear) -> Winner<&T> {
+        let (mut found, mut doubtful) = (u32::MAX, u32::MAX);
+        self.index.visit(request.path(), |ranks| {
+            for &rank in ranks {
+                // The list rises: what follows is no better than what was found.
+                if rank >= found {
+                    break;
+                }
+                match self.competitors[rank as usize].takes(request) {
+                    Holds::Yes => found = rank,
+                    Holds::Unknown => doubtful = doubtful.min(rank),
+                    Holds::No => {}
+                }
+            }
+        });
+        let value = |rank: u32| self.competitors.get(rank as usize).map(|each| &each.value);
+        match (value(found), value(doubtful)) {
+            (_, Some(value)) if doubtful < found && unclear == Unclear::Reported => {
+                Winner::Unclear(value)
+            }
+            (Some(value), _) => Winner::Found(value),
+            (None, _) => Winner::Nobody,
+        }
+    }
+}
+
+impl<T> Competitor<T> {
+    pub(super) fn takes(&self, request: &dyn Request) -> Holds {
+        match self.takes {
+            Takes::All => Holds::Yes,
+            Takes::ByConditions => self.conditions.hold(request),
+            Takes::Nothing => Holds::No,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! How a request is to be carried: ShenYu's plugin `global`.
+
+use super::condition::Slashes;
+use super::engine::{Engine, Problem};
+use super::index::Index;
+use crate::key::Kind;
+use crate::model::Metadata;
+use crate::pattern::{Anchor, AntPattern};
+
+/// How a request is carried to its service; each proxy plugin serves its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RpcType {
+    /// `http`
+    Http,
+    /// `dubbo`
+    Dubbo,
+    /// `sofa`
+    Sofa,
+    /// `tars`
+    Tars,
+    /// `websocket`
+    WebSocket,
+    /// `springCloud`
+    SpringCloud,
+    /// `grpc`
+    Grpc,
+    /// `motan` (2.6)
+    Motan,
+    /// `brpc` (2.6)
+    Brpc,
+}
+
+/// A name that is no type; ShenYu answers 500.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no such rpc type")]
+pub struct UnknownRpcType;
+
+/// What was decided, and the method that was registered under the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RpcDecision<'a> {
+    /// How it is carried.
+    pub rpc_type: RpcType,
+    /// What is known of its method; only where that made the decision.
+    pub metadata: Option<&'a Metadata>,
+}
+
+impl RpcType {
+    /// From its name on the wire.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub fn parse(name: &str) -> Result<Self, UnknownRpcType> {
+        Ok(match name {
+            "http" => Self::Http,
+            "dubbo" => Self::Dubbo,
+            "sofa" => Self::Sofa,
+            "tars" => Self::Tars,
+            "websocket" => Self::WebSocket,
+            "springCloud" => Self::SpringCloud,
+            "grpc" => Self::Grpc,
+            "motan" => Self::Motan,
+            "brpc" => Self::Brpc,
+            _ => return Err(UnknownRpcType),
+        })
+    }
+}
+
+impl Engine {
+    /// Decides by the header `rpc_type`, the header `Upgrade`, and the metadata of the path, in this order.
+    ///
+    /// # Errors
+    /// When the header names no type.
+    pub fn rpc_type(
+        &self,
+        header: Option<&str>,
+        upgrade: Option<&str>,
+        path: &str,
+    ) -> Result<RpcDecision<'_>, UnknownRpcType> {
+        if let Some(name) = header.filter(|name| !name.trim().is_empty()) {
+            return Ok(RpcDecision { rpc_type: RpcType::parse(name)?, metadata: None });
+        }
+        if upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket")) {
+            return Ok(RpcDecision { rpc_type: RpcType::WebSocket, metadata: None });
+        }
+        Ok(match self.metadata.find(path) {
+            Some((rpc_type, metadata)) => RpcDecision { rpc_type, metadata: Some(metadata) },
+            None => RpcDecision { rpc_type: RpcType::Http, metadata: None },
+        })
+    }
+}
+
+/// Metadata by path: literal paths before patterns, then as they came.
+#[derive(Debug)]
+pub(super) struct MetadataTable {
+    entries: Box<[Entry]>,
+    index: Index,
+}
+
+#[derive(Debug)]
+struct Entry {
+    pattern: AntPattern,
+    rpc_type: RpcType,
+    metadata: Metadata,
+}
+
+impl MetadataTable {
+    pub(super) fn build(all: &[Metadata], problems: &mut Vec<Problem>) -> Self {
+        let mut entries = Vec::new();
+        for metadata in all.iter().filter(|metadata| metadata.enabled) {
+            let mut problem = |reason: String| {
+                problems.push(Problem { kind: Kind::Metadata, id: metadata.id.clone(), reason });
+            };
+            match (AntPattern::compile(&metadata.path), RpcType::parse(&metadata.rpc_type)) {
+                (Ok(pattern), Ok(rpc_type)) => {
+                    entries.push(Entry { pattern, rpc_type, metadata: metadata.clone() });
+                }
+                (Err(error), _) => problem(error.to_string()),
+                (_, Err(error)) => problem(format!("{error}: `{}`", metadata.rpc_type)),
+            }
+        }
+        entries.sort_by_key(|entry| !matches!(entry.pattern.anchor(), Some(Anchor::Exact(_))));
+        let anchors = entries
+            .iter()
+            .map(|entry| entry.pattern.anchor().map(|anchor| vec![(anchor, Slashes::Collapsed)]));
+        Self { index: Index::build(anchors), entries: entries.into() }
+    }
+
+    fn find(&self, path: &str) -> Option<(RpcType, &Metadata)> {
+        let mut found = u32::MAX;
+        self.index.visit(path, |ranks| {
+            let better = ranks.iter().copied().take_while(|rank| *rank < found);
+            let first = better.into_iter().find(|rank| {
+                self.entries.get(*rank as usize).is_some_and(|entry| entry.pattern.matches(path))
+            });
+            found = first.unwrap_or(found);
+        });
+        self.entries.get(found as usize).map(|entry| (entry.rpc_type, &entry.metadata))
+    }
+}

@@ -1,0 +1,95 @@
+//! Spring's PathPattern: as Ant's, but `**` and `{*name}` only at the end, and every slash counts.
+
+use super::segment::Segment;
+use super::{Anchor, PATTERN_BYTES_MAX, PatternError};
+
+/// A pattern. A slash at the end counts, as since Spring 6 (ShenYu 2.7); `/a/**` takes `/a` too.
+#[derive(Debug, Clone)]
+pub struct PathPattern {
+    elements: Box<[Element]>,
+    /// Whether any segments may follow.
+    takes_rest: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Element {
+    Slash,
+    Segment(Segment),
+}
+
+impl PathPattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// When it is too long, an expression in it cannot be compiled, or something follows `**`.
+    pub fn compile(text: &str) -> Result<Self, PatternError> {
+        if text.len() > PATTERN_BYTES_MAX {
+            return Err(PatternError::TooLong);
+        }
+        let mut elements = Vec::new();
+        let mut segments = text.split('/').enumerate().peekable();
+        while let Some((index, segment)) = segments.next() {
+            if is_rest(segment) && index > 0 {
+                return match segments.peek() {
+                    None => Ok(Self { elements: elements.into(), takes_rest: true }),
+                    Some(_) => Err(PatternError::DataAfterRest),
+                };
+            }
+            if index > 0 {
+                elements.push(Element::Slash);
+            }
+            if !segment.is_empty() {
+                elements.push(Element::Segment(Segment::compile(segment)?));
+            }
+        }
+        Ok(Self { elements: elements.into(), takes_rest: false })
+    }
+
+    /// Whether the whole path is taken. Costs at most the length of the path times that of a segment.
+    pub fn matches(&self, path: &str) -> bool {
+        let mut rest = path;
+        for element in &self.elements {
+            rest = match element {
+                Element::Slash => match rest.strip_prefix('/') {
+                    Some(rest) => rest,
+                    None => return false,
+                },
+                Element::Segment(segment) => {
+                    let (text, behind) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+                    if text.is_empty() || !segment.matches(text) {
+                        return false;
+                    }
+                    behind
+                }
+            };
+        }
+        rest.is_empty() || (self.takes_rest && rest.starts_with('/'))
+    }
+
+    /// What every path that it takes begins with; `None` for nothing.
+    pub(crate) fn anchor(&self) -> Option<Anchor> {
+        let mut text = String::new();
+        for element in &self.elements {
+            match element {
+                Element::Slash => text.push('/'),
+                Element::Segment(Segment::Literal(literal)) => text.push_str(literal),
+                Element::Segment(segment) => {
+                    text.push_str(&segment.literal_start());
+                    return (!text.is_empty()).then_some(Anchor::Prefix(text));
+                }
+            }
+        }
+        match self.takes_rest {
+            false => Some(Anchor::Exact(text)),
+            true => (!text.is_empty()).then_some(Anchor::Prefix(text)),
+        }
+    }
+}
+
+/// `**`, or `{*name}`.
+fn is_rest(segment: &str) -> bool {
+    segment == "**" || (segment.starts_with("{*") && segment.ends_with('}'))
+}
+
+#[cfg(test)]
+mod tests;

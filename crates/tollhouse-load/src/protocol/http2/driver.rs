@@ -34,7 +34,11 @@ pub(in crate::protocol) async fn drive(
     let failure = ended.await;
     session.lose(&failure);
     // As far as it goes at once: TLS says that it has ended.
-    poll_fn(|context| Poll::Ready(drop(Pin::new(&mut stream).poll_shutdown(context)))).await;
+    poll_fn(|context| {
+        let _ = Pin::new(&mut stream).poll_shutdown(context);
+        Poll::Ready(())
+    })
+    .await;
     failure
 }
 

@@ -1,12 +1,13 @@
 //! One connection, of either role: the state that all its parts share, and how it is made.
 //!
 //! What arrives is taken apart in `connection/receive.rs`, `heads.rs`, `control.rs` and `body.rs`;
-//! what leaves is written in `send.rs` and `output.rs`; `lifetime.rs` drains, ends and keeps time.
+//! what leaves is written in `open.rs`, `send.rs` and `output.rs`; `lifetime.rs` drains, ends and keeps time.
 
 mod body;
 mod control;
 mod heads;
 mod lifetime;
+mod open;
 mod output;
 mod receive;
 mod send;
@@ -23,12 +24,13 @@ use crate::settings::WINDOW_BYTES_DEFAULT;
 use crate::stream::Streams;
 use crate::{ConnectionError, Counters, Limits, Malformed, Priority, Role, Settings, StreamId};
 use lifetime::Drain;
+use open::RepeatedHead;
 use output::Output;
 use receive::Input;
-use send::RepeatedHead;
 use tollhouse_stdx::{MemoryBudget, Reservation};
 
-pub use send::{RequestLine, SendError};
+pub use open::RequestLine;
+pub use send::SendError;
 
 /// Streams that were closed last and are remembered, so that what is still in flight for them is told
 /// from what may not come. Older ones get the benefit of the doubt, but for new heads.

@@ -35,8 +35,9 @@ use crate::worker::Worker;
 use go_template::{Method, Variables};
 
 use super::http2::channel::{Channel, Place};
+use super::http2::intake::Intake;
 use super::http2::prepared::request_line;
-use super::http2::session::{Intake, RequestHead};
+use super::http2::session::RequestHead;
 use answer::{Answer, End, Status, with_code};
 use data::Data;
 use frame::{Frames, Keeps};

@@ -6,6 +6,7 @@ pub(in crate::protocol) mod channel;
 pub(in crate::protocol) mod driver;
 pub(in crate::protocol) mod failure;
 pub(in crate::protocol) mod fields;
+pub(in crate::protocol) mod intake;
 pub(in crate::protocol) mod prepared;
 pub(in crate::protocol) mod session;
 
@@ -25,8 +26,8 @@ use crate::worker::Worker;
 
 use channel::{Channel, Place};
 use fields::Fields;
+use intake::{Flow, Intake};
 use prepared::PreparedRequests;
-use session::{Flow, Intake};
 
 /// Bytes of a body that are kept to be judged; a check looks no further.
 const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -5,7 +5,7 @@ use super::frame::{Encoding, FrameError, Frames};
 use super::status::{Code, decode_message};
 use crate::failure::{Failure, FailureClass};
 use crate::protocol::http2::fields::Fields;
-use crate::protocol::http2::session::{Flow, Intake};
+use crate::protocol::http2::intake::{Flow, Intake};
 
 /// The status of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]

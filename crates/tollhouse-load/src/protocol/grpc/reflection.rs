@@ -27,8 +27,9 @@ use crate::failure::Failure;
 use crate::protocol::http2::channel::check_alpn;
 use crate::protocol::http2::driver::drive;
 use crate::protocol::http2::fields::Fields;
+use crate::protocol::http2::intake::{Flow, Intake};
 use crate::protocol::http2::prepared::request_line;
-use crate::protocol::http2::session::{Call, Flow, Intake, RequestHead, Session};
+use crate::protocol::http2::session::{Call, RequestHead, Session};
 use tollhouse_net::clock::Clock;
 use wire::{ErrorAnswer, Question, ServerAnswer, ServerQuestion};
 

@@ -9,7 +9,8 @@ use std::rc::{Rc, Weak};
 use bytes::Bytes;
 
 use super::driver::drive;
-use super::session::{Call, Intake, RequestHead, Session};
+use super::intake::Intake;
+use super::session::{Call, RequestHead, Session};
 use crate::connect::{Connector, Stream};
 use crate::failure::{Failure, FailureClass};
 use crate::protocol::Marks;

@@ -4,8 +4,10 @@
 //! All of it lives on one thread. Nobody holds a borrow across an await, and waking a task only queues it.
 //! The bytes are moved by [`super::driver`].
 
+mod call;
+mod state;
+
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -13,27 +15,16 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::Notify;
-use tollhouse_h2::{
-    Connection, ConnectionError, ErrorCode, Event, Field, Limits, Rate, RequestLine, SendError,
-    StreamId,
-};
-use tollhouse_stdx::MemoryBudget;
+use tollhouse_h2::{ConnectionError, ErrorCode, Event, RequestLine};
 
-use super::failure::{Broken, closed};
-use super::fields::{Fields, Sink};
+use super::failure::Broken;
+use super::fields::Sink;
+use super::intake::{Flow, Intake};
 use crate::failure::Failure;
+use state::{State, find};
 
-/// The largest window that HTTP/2 knows: flow control must not throttle what is measured. What arrives is
-/// dealt with at once and not kept, so that no window stands for memory.
-const WINDOW_BYTES: u32 = (1 << 31) - 1;
-
-/// Resets, pings and window updates that the peer may send: as many as an honest server at full speed, each
-/// of which costs no more than an answer.
-const FRAME_RATE: Rate = Rate { burst: 1_000_000, per_second: 1_000_000 };
-
-/// Streams before the peer has said how many it takes: the least that RFC 9113 §6.5.2 recommends, so that
-/// few of them are refused.
-const STREAMS_AT_FIRST: u32 = 100;
+pub(in crate::protocol) use call::Call;
+pub(super) use state::Held;
 
 /// One connection.
 pub(in crate::protocol) struct Session {
@@ -49,69 +40,6 @@ pub(in crate::protocol) struct Session {
     received_bytes: Cell<u64>,
 }
 
-struct State {
-    codec: Connection,
-    /// By slot.
-    held: Vec<Option<Held>>,
-    fields: Fields,
-    /// What the peer said in its GOAWAY.
-    goodbye: Option<ErrorCode>,
-    /// How the connection ended.
-    end: Option<Failure>,
-    /// Whether nobody opens streams any more.
-    is_left: bool,
-}
-
-/// What one exchange has on the connection.
-pub(super) struct Held {
-    stream: StreamId,
-    pub(super) intake: Rc<RefCell<dyn Intake>>,
-    /// Bytes that windows or output had no room for.
-    unsent: Bytes,
-    ends_behind_unsent: bool,
-    outcome: Option<Result<(), Broken>>,
-    first_byte_ns: u64,
-    task: Option<Waker>,
-}
-
-/// Takes an answer in as it arrives, piece by piece.
-pub(in crate::protocol) trait Intake {
-    /// Forgets the answer before.
-    fn begin(&mut self);
-
-    /// Whether the fields of heads and trailers are looked at.
-    fn wants_fields(&self) -> bool;
-
-    /// The final head.
-    ///
-    /// # Errors
-    /// The answer cannot be used.
-    fn head(&mut self, status: u16, fields: &Fields) -> Result<Flow, Failure>;
-
-    /// A piece of the body.
-    ///
-    /// # Errors
-    /// The answer cannot be used.
-    fn data(&mut self, data: &[u8]) -> Result<Flow, Failure>;
-
-    /// The end of the message, with its trailers where it has them.
-    ///
-    /// # Errors
-    /// The answer cannot be used.
-    fn end(&mut self, trailers: Option<&Fields>) -> Result<(), Failure>;
-}
-
-/// What an intake wants next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::protocol) enum Flow {
-    /// More.
-    More,
-    /// More, and that its exchange looks at what is there.
-    Look,
-    /// Nothing: the exchange is over.
-    Enough,
-}
-
 /// The head of a request.
 #[derive(Clone, Copy)]
 pub(in crate::protocol) struct RequestHead<'a> {
@@ -121,35 +49,11 @@ pub(in crate::protocol) struct RequestHead<'a> {
     pub(in crate::protocol) headers: &'a HeaderMap,
 }
 
-/// What a peer may make a connection hold: the defaults for strangers, with windows and rates that do not
-/// slow an honest server down. Deadlines are none of the codec's: an exchange has its time-out.
-fn limits() -> Limits {
-    Limits {
-        stream_window_bytes: WINDOW_BYTES,
-        stream_window_bytes_max: WINDOW_BYTES,
-        window_growth_bytes: 0,
-        connection_window_bytes: WINDOW_BYTES,
-        resets: FRAME_RATE,
-        pings: FRAME_RATE,
-        window_updates: FRAME_RATE,
-        ..Limits::default()
-    }
-}
-
 impl Session {
     /// A connection whose first bytes are still to be sent.
     pub(in crate::protocol) fn new() -> Rc<Self> {
-        let codec = Connection::client(limits(), &MemoryBudget::new(0), 0);
-        let state = State {
-            codec,
-            held: Vec::new(),
-            fields: Fields::default(),
-            goodbye: None,
-            end: None,
-            is_left: false,
-        };
         Rc::new(Self {
-            state: RefCell::new(state),
+            state: RefCell::new(State::new()),
             driver: RefCell::default(),
             is_awake: Cell::new(false),
             waiting: Cell::new(0),
@@ -200,7 +104,7 @@ impl Session {
             };
             if let Some(opened) = opened {
                 self.wake();
-                return Ok(Call { stream: opened?, session: Rc::clone(self) });
+                return Ok(Call::new(self, opened?));
             }
             let _waiting = Waiting::new(&self.waiting);
             self.room.notified().await;
@@ -357,232 +261,6 @@ impl Session {
         state.end = Some(failure.clone());
         drop(state);
         self.make_room(true);
-    }
-}
-
-impl State {
-    fn is_usable(&self) -> bool {
-        self.end.is_none() && self.goodbye.is_none() && !self.is_left
-    }
-
-    /// How it ended, or why it takes nothing more.
-    fn end(&self) -> Failure {
-        self.end.clone().unwrap_or_else(|| closed(self.goodbye))
-    }
-
-    fn has_room(&self) -> bool {
-        let is_early = !self.codec.has_peer_settings();
-        self.codec.can_open() && !(is_early && self.codec.open_streams() >= STREAMS_AT_FIRST)
-    }
-
-    fn open(
-        &mut self,
-        head: &RequestHead<'_>,
-        body: Option<&Bytes>,
-        intake: &Rc<RefCell<dyn Intake>>,
-    ) -> Result<StreamId, Broken> {
-        let ends = body.is_some_and(Bytes::is_empty);
-        let fields = head.headers.iter();
-        let fields =
-            fields.map(|(name, value)| Field::new(name.as_str().as_bytes(), value.as_bytes()));
-        let opened = match head.number {
-            Some(number) => self.codec.open_repeated(number, &head.line, fields, ends),
-            None => self.codec.open(&head.line, fields, ends),
-        };
-        let stream = opened.map_err(Broken::unsendable)?;
-        intake.borrow_mut().begin();
-        let slot = stream.slot();
-        if self.held.len() <= slot {
-            self.held.resize_with(slot + 1, || None);
-        }
-        let held = Held {
-            stream,
-            intake: Rc::clone(intake),
-            unsent: Bytes::new(),
-            ends_behind_unsent: false,
-            outcome: None,
-            first_byte_ns: 0,
-            task: None,
-        };
-        let held = self.held[slot].insert(held);
-        if let Some(body) = body.filter(|body| !body.is_empty()) {
-            let sent = self.codec.send_data(stream, body, true).map_err(Broken::unsendable)?;
-            if sent < body.len() {
-                held.unsent = body.slice(sent..);
-                held.ends_behind_unsent = true;
-            }
-        }
-        Ok(stream)
-    }
-
-    /// Sends what there is room for again.
-    fn send_ready(&mut self) {
-        let Self { codec, held, .. } = self;
-        while let Some(stream) = codec.next_ready() {
-            let Some(held) = find(held, stream) else { continue };
-            let sent = codec.send_data(stream, &held.unsent, held.ends_behind_unsent);
-            // An error means that the peer has ended the stream, which its exchange learns otherwise.
-            let sent = sent.unwrap_or(held.unsent.len());
-            let _ = held.unsent.split_to(sent);
-            if held.unsent.is_empty() {
-                held.wake();
-            }
-        }
-    }
-}
-
-impl Held {
-    /// Gives something to the intake, and notes what it makes of it.
-    fn take(&mut self, give: impl FnOnce(&mut dyn Intake) -> Result<Flow, Failure>) {
-        if self.outcome.is_some() {
-            return;
-        }
-        let flow = give(&mut *self.intake.borrow_mut());
-        match flow {
-            Ok(Flow::More) => {}
-            Ok(Flow::Look) => self.wake(),
-            Ok(Flow::Enough) => self.finish(Ok(())),
-            Err(failure) => self.finish(Err(failure.into())),
-        }
-    }
-
-    fn finish(&mut self, outcome: Result<(), Broken>) {
-        if self.outcome.is_none() {
-            self.outcome = Some(outcome);
-            self.wake();
-        }
-    }
-
-    fn wake(&self) {
-        if let Some(task) = &self.task {
-            task.wake_by_ref();
-        }
-    }
-
-    fn register(&mut self, context: &Context<'_>) {
-        if !self.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
-            self.task = Some(context.waker().clone());
-        }
-    }
-}
-
-fn find(held: &mut [Option<Held>], stream: StreamId) -> Option<&mut Held> {
-    let held = held.get_mut(stream.slot())?.as_mut();
-    held.filter(|held| held.stream == stream)
-}
-
-/// One exchange's part of a connection; let go of when it is dropped, which cancels what is not over.
-pub(in crate::protocol) struct Call {
-    session: Rc<Session>,
-    stream: StreamId,
-}
-
-impl Call {
-    /// Waits until the answer is there or cannot come any more; `first_byte_ns` is filled in as soon as
-    /// its head has come.
-    pub(in crate::protocol) async fn finished(
-        &self,
-        first_byte_ns: &mut u64,
-    ) -> Result<(), Broken> {
-        poll_fn(|context| self.poll_finished(context, first_byte_ns)).await
-    }
-
-    fn poll_finished(
-        &self,
-        context: &Context<'_>,
-        first_byte_ns: &mut u64,
-    ) -> Poll<Result<(), Broken>> {
-        let mut state = self.session.state.borrow_mut();
-        let Some(held) = find(&mut state.held, self.stream) else { return Poll::Ready(Ok(())) };
-        *first_byte_ns = held.first_byte_ns;
-        match held.outcome.take() {
-            Some(outcome) => {
-                // What still arrives is for nobody.
-                held.outcome = Some(Ok(()));
-                Poll::Ready(outcome)
-            }
-            None => {
-                held.register(context);
-                Poll::Pending
-            }
-        }
-    }
-
-    /// Waits until `look` finds something, which it is asked whenever its intake says [`Flow::Look`].
-    ///
-    /// # Errors
-    /// The exchange is over, and there is nothing to be found.
-    pub(in crate::protocol) async fn until<T>(
-        &self,
-        mut look: impl FnMut() -> Option<T>,
-    ) -> Result<T, Option<Broken>> {
-        poll_fn(|context| {
-            if let Some(found) = look() {
-                return Poll::Ready(Ok(found));
-            }
-            self.poll_finished(context, &mut 0).map(|ended| Err(ended.err()))
-        })
-        .await
-    }
-
-    /// Sends a message, as the peer's window allows; `false` when the stream takes nothing any more.
-    pub(in crate::protocol) async fn send(&self, data: Bytes) -> bool {
-        if data.is_empty() {
-            return true;
-        }
-        let sent = self.send_data(&data, false);
-        let Ok(sent) = sent else { return false };
-        if sent == data.len() {
-            return true;
-        }
-        let mut rest = Some(data.slice(sent..));
-        poll_fn(|context| {
-            let mut state = self.session.state.borrow_mut();
-            let Some(held) = find(&mut state.held, self.stream) else { return Poll::Ready(false) };
-            if let Some(rest) = rest.take() {
-                held.unsent = rest;
-            }
-            match (&held.outcome, held.unsent.is_empty()) {
-                (Some(_), _) => Poll::Ready(false),
-                (None, true) => Poll::Ready(true),
-                (None, false) => {
-                    held.register(context);
-                    Poll::Pending
-                }
-            }
-        })
-        .await
-    }
-
-    /// Ends this side of the stream.
-    pub(in crate::protocol) fn end(&self) {
-        // It fails only when the peer has ended the stream.
-        let _ = self.send_data(&[], true);
-    }
-
-    fn send_data(&self, data: &[u8], ends: bool) -> Result<usize, SendError> {
-        let sent = self.session.state.borrow_mut().codec.send_data(self.stream, data, ends);
-        self.session.wake();
-        sent
-    }
-}
-
-impl Drop for Call {
-    fn drop(&mut self) {
-        let has_more_output = {
-            let mut state = self.session.state.borrow_mut();
-            let State { codec, held, .. } = &mut *state;
-            if find(held, self.stream).is_some() {
-                held[self.stream.slot()] = None;
-            }
-            let waiting = codec.output().len();
-            codec.release(self.stream);
-            codec.output().len() > waiting || state.is_left
-        };
-        if has_more_output {
-            self.session.wake();
-        }
-        self.session.make_room(false);
     }
 }
 

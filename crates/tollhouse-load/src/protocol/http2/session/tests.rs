@@ -2,10 +2,15 @@
 
 use std::pin::{Pin, pin};
 
+use http::HeaderValue;
+use tollhouse_h2::{Connection, Limits, ResetCause, StreamId};
+use tollhouse_stdx::MemoryBudget;
+
+use super::state::STREAMS_AT_FIRST;
 use super::*;
 use crate::failure::FailureClass;
-use http::HeaderValue;
-use tollhouse_h2::ResetCause;
+use crate::protocol::http2::failure::closed;
+use crate::protocol::http2::fields::Fields;
 
 /// Counts what it is given.
 #[derive(Default)]

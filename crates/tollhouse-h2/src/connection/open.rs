@@ -1,0 +1,141 @@
+//! How a client opens streams: the head of a request, encoded, or as it was encoded before.
+
+use super::{Connection, SendError};
+use crate::field::Field;
+use crate::frame::{self, FrameHeader, HEADER_BYTES, flag, kind};
+use crate::message::Method;
+use crate::stream::Half;
+use crate::{Role, StreamId};
+
+/// What a request begins with.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestLine<'a> {
+    /// A token.
+    pub method: &'a [u8],
+    /// `http` or `https`; empty for a plain CONNECT.
+    pub scheme: &'a [u8],
+    /// A host with or without a port.
+    pub authority: &'a [u8],
+    /// An origin form or `*`; empty for a plain CONNECT.
+    pub path: &'a [u8],
+    /// Of an extended CONNECT (RFC 8441); empty for all others.
+    pub protocol: &'a [u8],
+}
+
+/// A head that was sent before, as it was encoded last.
+#[derive(Default)]
+pub(super) struct RepeatedHead {
+    key: u64,
+    /// [`crate::hpack::Encoder::changes`] at that time; `None` where it would be encoded differently again.
+    changes: Option<u64>,
+    block: Vec<u8>,
+}
+
+impl RepeatedHead {
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.block.capacity()
+    }
+}
+
+impl Connection {
+    /// Whether [`Connection::open`] would find a stream.
+    pub fn can_open(&self) -> bool {
+        self.role == Role::Client
+            && self.failure.is_none()
+            && self.peer_last.is_none()
+            && !self.is_draining()
+            && self.next_own <= frame::U31_MAX
+            && self.streams.len() < self.peer.concurrent_streams
+    }
+
+    /// Opens a stream with the head of a request. The application holds the stream until it releases
+    /// it. Names of fields are made lower case; a field's kind is not looked at.
+    ///
+    /// # Errors
+    /// No stream was opened.
+    pub fn open<'f>(
+        &mut self,
+        line: &RequestLine<'_>,
+        fields: impl IntoIterator<Item = Field<'f>>,
+        ends: bool,
+    ) -> Result<StreamId, SendError> {
+        if !self.can_open() {
+            return Err(SendError::NoStream);
+        }
+        self.write_request(line, fields, ends)?;
+        Ok(self.begin_request(line.method, ends))
+    }
+
+    /// The same for a head that is sent over and over on this connection: once its fields are remembered
+    /// by both sides it is not encoded again, but sent as it was the last time. `key` is the caller's name
+    /// for it: the same key goes with the same line and fields. One head a connection is kept.
+    ///
+    /// # Errors
+    /// No stream was opened.
+    pub fn open_repeated<'f>(
+        &mut self,
+        key: u64,
+        line: &RequestLine<'_>,
+        fields: impl IntoIterator<Item = Field<'f>>,
+        ends: bool,
+    ) -> Result<StreamId, SendError> {
+        if !self.can_open() {
+            return Err(SendError::NoStream);
+        }
+        let changes = self.encoder.changes();
+        let repeated = &self.repeated;
+        if repeated.key == key && repeated.changes == Some(changes) {
+            let flags = flag::END_HEADERS | if ends { flag::END_STREAM } else { 0 };
+            let length = repeated.block.len() as u32;
+            let stream = self.next_own;
+            let header = FrameHeader { length, kind: kind::HEADERS, flags, stream };
+            frame::write_header(&mut self.output.bytes, header);
+            self.output.bytes.extend_from_slice(&repeated.block);
+            return Ok(self.begin_request(line.method, ends));
+        }
+        let start = self.output.bytes.len() + HEADER_BYTES;
+        self.write_request(line, fields, ends)?;
+        let block = &self.output.bytes[start..];
+        // Whole in one frame, whatever the peer's limit, and not to be encoded differently next time.
+        let is_steady = self.encoder.changes() == changes;
+        self.repeated.changes = None;
+        if is_steady && block.len() <= frame::PAYLOAD_BYTES_DEFAULT as usize {
+            self.repeated.key = key;
+            self.repeated.changes = Some(changes);
+            self.repeated.block.clear();
+            self.repeated.block.extend_from_slice(block);
+        }
+        Ok(self.begin_request(line.method, ends))
+    }
+
+    /// Writes the head of the next request.
+    fn write_request<'f>(
+        &mut self,
+        line: &RequestLine<'_>,
+        fields: impl IntoIterator<Item = Field<'f>>,
+        ends: bool,
+    ) -> Result<(), SendError> {
+        let pseudo = [
+            (&b":method"[..], line.method),
+            (b":scheme", line.scheme),
+            (b":authority", line.authority),
+            (b":path", line.path),
+            (b":protocol", line.protocol),
+        ];
+        let present = pseudo.into_iter().filter(|(_, value)| !value.is_empty());
+        self.write_head(self.next_own, present, fields, ends)
+    }
+
+    /// The stream of the request whose head was just written.
+    fn begin_request(&mut self, method: &[u8], ends: bool) -> StreamId {
+        let number = self.next_own;
+        self.next_own += 2;
+        self.counters.streams += 1;
+        let id = self.insert_stream(number);
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.method = Method::from_name(method);
+            stream.sending = if ends { Half::Closed } else { Half::Body };
+        }
+        id
+    }
+}

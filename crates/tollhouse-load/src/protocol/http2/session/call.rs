@@ -1,0 +1,132 @@
+//! One exchange's handle: it waits for the answer, sends more, and lets go.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tollhouse_h2::{SendError, StreamId};
+
+use super::Session;
+use super::state::{State, find};
+use crate::protocol::http2::failure::Broken;
+
+/// One exchange's part of a connection; let go of when it is dropped, which cancels what is not over.
+pub(in crate::protocol) struct Call {
+    session: Rc<Session>,
+    stream: StreamId,
+}
+
+impl Call {
+    /// The exchange on a stream that was just opened.
+    pub(super) fn new(session: &Rc<Session>, stream: StreamId) -> Self {
+        Self { session: Rc::clone(session), stream }
+    }
+
+    /// Waits until the answer is there or cannot come any more; `first_byte_ns` is filled in as soon as
+    /// its head has come.
+    pub(in crate::protocol) async fn finished(
+        &self,
+        first_byte_ns: &mut u64,
+    ) -> Result<(), Broken> {
+        poll_fn(|context| self.poll_finished(context, first_byte_ns)).await
+    }
+
+    fn poll_finished(
+        &self,
+        context: &Context<'_>,
+        first_byte_ns: &mut u64,
+    ) -> Poll<Result<(), Broken>> {
+        let mut state = self.session.state.borrow_mut();
+        let Some(held) = find(&mut state.held, self.stream) else { return Poll::Ready(Ok(())) };
+        *first_byte_ns = held.first_byte_ns;
+        match held.outcome.take() {
+            Some(outcome) => {
+                // What still arrives is for nobody.
+                held.outcome = Some(Ok(()));
+                Poll::Ready(outcome)
+            }
+            None => {
+                held.register(context);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Waits until `look` finds something, which it is asked whenever its intake says [`Flow::Look`](crate::protocol::http2::intake::Flow::Look).
+    ///
+    /// # Errors
+    /// The exchange is over, and there is nothing to be found.
+    pub(in crate::protocol) async fn until<T>(
+        &self,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Result<T, Option<Broken>> {
+        poll_fn(|context| {
+            if let Some(found) = look() {
+                return Poll::Ready(Ok(found));
+            }
+            self.poll_finished(context, &mut 0).map(|ended| Err(ended.err()))
+        })
+        .await
+    }
+
+    /// Sends a message, as the peer's window allows; `false` when the stream takes nothing any more.
+    pub(in crate::protocol) async fn send(&self, data: Bytes) -> bool {
+        if data.is_empty() {
+            return true;
+        }
+        let sent = self.send_data(&data, false);
+        let Ok(sent) = sent else { return false };
+        if sent == data.len() {
+            return true;
+        }
+        let mut rest = Some(data.slice(sent..));
+        poll_fn(|context| {
+            let mut state = self.session.state.borrow_mut();
+            let Some(held) = find(&mut state.held, self.stream) else { return Poll::Ready(false) };
+            if let Some(rest) = rest.take() {
+                held.unsent = rest;
+            }
+            match (&held.outcome, held.unsent.is_empty()) {
+                (Some(_), _) => Poll::Ready(false),
+                (None, true) => Poll::Ready(true),
+                (None, false) => {
+                    held.register(context);
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Ends this side of the stream.
+    pub(in crate::protocol) fn end(&self) {
+        // It fails only when the peer has ended the stream.
+        let _ = self.send_data(&[], true);
+    }
+
+    fn send_data(&self, data: &[u8], ends: bool) -> Result<usize, SendError> {
+        let sent = self.session.state.borrow_mut().codec.send_data(self.stream, data, ends);
+        self.session.wake();
+        sent
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let has_more_output = {
+            let mut state = self.session.state.borrow_mut();
+            let State { codec, held, .. } = &mut *state;
+            if find(held, self.stream).is_some() {
+                held[self.stream.slot()] = None;
+            }
+            let waiting = codec.output().len();
+            codec.release(self.stream);
+            codec.output().len() > waiting || state.is_left
+        };
+        if has_more_output {
+            self.session.wake();
+        }
+        self.session.make_room(false);
+    }
+}

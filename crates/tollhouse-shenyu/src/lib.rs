@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
+mod digest;
 mod document;
 mod expression;
 mod key;
@@ -13,6 +15,7 @@ mod lenient;
 pub mod matching;
 pub mod model;
 pub mod pattern;
+pub mod sign;
 
 pub use document::{Document, DocumentError, Fields};
 pub use key::{KEY_PREFIX, Kind, key, parse_key};

@@ -1,0 +1,282 @@
+//! Signed requests, versions 1.0.0 and 2.0.0: who signed, when, for which path, and whether it is true.
+//!
+//! Two things are stricter than in ShenYu. Signatures are compared in constant time. And a query parameter
+//! may not stand in for `path`, `timestamp` or `version` in a signature of version 1: ShenYu takes the
+//! parameter's value for the signed one, so that whoever has seen one signature could use it for any path,
+//! for ever.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use aws_lc_rs::{constant_time, hmac};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hashbrown::HashMap;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::answer::Answer;
+use crate::digest::{hmac_md5, md5, upper_hex};
+use crate::key::Kind;
+use crate::matching::Problem;
+use crate::model::AppAuth;
+use crate::pattern::AntPattern;
+
+/// Minutes that a signature may be old, or ahead, where nothing else is configured (`sign.delay`).
+pub const DEFAULT_DELAY_MINUTES: u32 = 5;
+
+/// Bytes of `ShenYu-Authorization`: three short members in base64 and a signature take 300.
+const TOKEN_BYTES_MAX: usize = 4096;
+
+const BAD_VERSION: Answer = Answer::SignRefused("sign version does not exist or is wrong!");
+const INCOMPLETE: Answer = Answer::SignRefused("sign parameters are incomplete!");
+const NO_APP: Answer = Answer::SignRefused("sign appKey does not exist.");
+const NO_PATH: Answer = Answer::SignRefused("you have not configured the sign path.");
+const UNEQUAL: Answer = Answer::SignRefused("signature value is error!");
+
+/// What a signature is checked against.
+#[derive(Debug, Clone, Copy)]
+pub struct Signed<'a> {
+    /// The headers of signatures.
+    pub headers: SignHeaders<'a>,
+    /// The path as it came, with the context path, still encoded.
+    pub path: &'a str,
+    /// The query as it came but decoded, without its question mark.
+    pub query: Option<&'a str>,
+    /// The query's parameters, decoded, in their order.
+    pub parameters: &'a [(Cow<'a, str>, Cow<'a, str>)],
+    /// The body, where the rule has `signRequestBody`.
+    pub body: Option<&'a [u8]>,
+    /// The context path, for which the application may have a text.
+    pub module: &'a str,
+    /// Milliseconds since 1970.
+    pub now_ms: i64,
+}
+
+/// The headers of a signed request; absent ones are empty.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SignHeaders<'a> {
+    /// `version`
+    pub version: &'a str,
+    /// `appKey` (version 1)
+    pub app_key: &'a str,
+    /// `timestamp` (version 1): milliseconds since 1970
+    pub timestamp: &'a str,
+    /// `sign` (version 1)
+    pub sign: &'a str,
+    /// `ShenYu-Authorization`, else `Authorization` (version 2)
+    pub authorization: &'a str,
+}
+
+/// Who has signed a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signer<'a> {
+    /// The application.
+    pub app_key: &'a str,
+    /// What the header `appParam` is set to for nodes of the module.
+    pub app_param: Option<&'a str>,
+}
+
+/// The applications that may sign.
+#[derive(Debug, Default)]
+pub struct Applications {
+    by_key: HashMap<String, Application, foldhash::fast::RandomState>,
+}
+
+#[derive(Debug)]
+struct Application {
+    auth: AppAuth,
+    paths: Vec<AntPattern>,
+}
+
+/// The first part of a token of version 2. The time must be text.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TokenParameters<'a> {
+    #[serde(borrow)]
+    alg: Cow<'a, str>,
+    #[serde(borrow)]
+    app_key: Cow<'a, str>,
+    #[serde(borrow)]
+    timestamp: Cow<'a, str>,
+}
+
+#[derive(Clone, Copy)]
+enum Algorithm {
+    Md5,
+    HmacMd5,
+    HmacSha256,
+    HmacSha512,
+}
+
+impl Applications {
+    /// Compiles the applications. One without a secret, or with a pattern that cannot be compiled, is
+    /// reported; the one may not sign, the other not for that path.
+    pub fn build(all: &[AppAuth]) -> (Self, Vec<Problem>) {
+        let mut problems = Vec::new();
+        let mut by_key = HashMap::default();
+        for auth in all {
+            let mut problem = |reason: String| {
+                let id = auth.app_key.clone();
+                problems.push(Problem { kind: Kind::AppAuth, id, reason });
+            };
+            // Anybody could sign with an empty secret.
+            if auth.app_key.trim().is_empty() || auth.app_secret.is_empty() {
+                problem("`appKey` and `appSecret` must not be empty".to_owned());
+                continue;
+            }
+            let mut paths = Vec::new();
+            for path in auth.path_data_list.iter().filter(|path| path.enabled) {
+                match AntPattern::compile(&path.path) {
+                    Ok(pattern) => paths.push(pattern),
+                    Err(error) => problem(format!("path `{}`: {error}", path.path)),
+                }
+            }
+            by_key.insert(auth.app_key.clone(), Application { auth: auth.clone(), paths });
+        }
+        (Self { by_key }, problems)
+    }
+
+    /// Checks a signature that may be so many minutes old or ahead.
+    ///
+    /// # Errors
+    /// The answer with which the request is refused.
+    pub fn check(&self, signed: &Signed<'_>, delay_minutes: u32) -> Result<Signer<'_>, Answer> {
+        match signed.headers.version {
+            "1.0.0" => self.check_v1(signed, delay_minutes),
+            "2.0.0" => self.check_v2(signed, delay_minutes),
+            _ => Err(BAD_VERSION),
+        }
+    }
+
+    fn check_v1(&self, signed: &Signed<'_>, delay_minutes: u32) -> Result<Signer<'_>, Answer> {
+        let SignHeaders { app_key, timestamp, sign, .. } = signed.headers;
+        if [app_key, timestamp, sign].iter().any(|header| header.trim().is_empty()) {
+            return Err(INCOMPLETE);
+        }
+        let application = self.find(app_key, timestamp, signed, delay_minutes)?;
+        let text = text_v1(signed).ok_or(UNEQUAL)?;
+        let expected = upper_hex(&md5(&[text.as_bytes(), application.auth.app_secret.as_bytes()]));
+        application.signer(sign, &expected, signed.module)
+    }
+
+    fn check_v2(&self, signed: &Signed<'_>, delay_minutes: u32) -> Result<Signer<'_>, Answer> {
+        let token = signed.headers.authorization;
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(INCOMPLETE);
+        }
+        let (encoded, sign) = token.split_once('.').ok_or(INCOMPLETE)?;
+        let decoded = STANDARD.decode(encoded).map_err(|_| INCOMPLETE)?;
+        let parameters: TokenParameters<'_> =
+            serde_json::from_slice(&decoded).map_err(|_| INCOMPLETE)?;
+        let algorithm = Algorithm::parse(&parameters.alg).ok_or(INCOMPLETE)?;
+        if [&*parameters.app_key, sign].iter().any(|text| text.trim().is_empty()) {
+            return Err(INCOMPLETE);
+        }
+        let application =
+            self.find(&parameters.app_key, &parameters.timestamp, signed, delay_minutes)?;
+        let mut data = format!("{encoded}{}", signed.path).into_bytes();
+        if let Some(query) = signed.query.filter(|query| !query.is_empty()) {
+            data.push(b'?');
+            data.extend_from_slice(query.as_bytes());
+        }
+        data.extend_from_slice(signed.body.unwrap_or_default());
+        let expected = algorithm.sign(&data, application.auth.app_secret.as_bytes());
+        application.signer(sign, &expected, signed.module)
+    }
+
+    /// The application, where its time and path are in order.
+    fn find(
+        &self,
+        app_key: &str,
+        timestamp: &str,
+        signed: &Signed<'_>,
+        delay_minutes: u32,
+    ) -> Result<&Application, Answer> {
+        let timestamp: i64 = timestamp.trim().parse().map_err(|_| INCOMPLETE)?;
+        if signed.now_ms.abs_diff(timestamp) > u64::from(delay_minutes) * 60_000 {
+            return Err(Answer::SignExpired(delay_minutes));
+        }
+        let application = self.by_key.get(app_key).filter(|application| application.auth.enabled);
+        let application = application.ok_or(NO_APP)?;
+        if application.auth.open && !application.paths.iter().any(|path| path.matches(signed.path))
+        {
+            return Err(NO_PATH);
+        }
+        Ok(application)
+    }
+}
+
+impl Application {
+    fn signer(&self, sign: &str, expected: &str, module: &str) -> Result<Signer<'_>, Answer> {
+        constant_time::verify_slices_are_equal(sign.as_bytes(), expected.as_bytes())
+            .map_err(|_| UNEQUAL)?;
+        let mut parameters = self.auth.param_data_list.iter();
+        let parameter = parameters.find(|each| each.app_name.as_deref() == Some(module));
+        Ok(Signer {
+            app_key: &self.auth.app_key,
+            app_param: parameter.and_then(|parameter| parameter.app_param.as_deref()),
+        })
+    }
+}
+
+/// Names and values sorted by name, one behind the other; `None` where a parameter would stand in for what
+/// the request itself says.
+fn text_v1(signed: &Signed<'_>) -> Option<String> {
+    let mut members: BTreeMap<Cow<'_, str>, Cow<'_, str>> = BTreeMap::new();
+    if let Some(body) = signed.body.filter(|body| !body.is_empty()) {
+        let body: serde_json::Map<String, Value> = serde_json::from_slice(body).ok()?;
+        for (name, value) in body {
+            let value = match value {
+                Value::Null => continue,
+                Value::String(text) => text,
+                value => value.to_string(),
+            };
+            members.insert(name.into(), value.into());
+        }
+    }
+    let own = [
+        ("path", signed.path),
+        ("timestamp", signed.headers.timestamp),
+        ("version", signed.headers.version),
+    ];
+    for (at, (name, value)) in signed.parameters.iter().enumerate() {
+        if own.iter().any(|(own_name, own_value)| name == own_name && value != own_value) {
+            return None;
+        }
+        let is_first = !signed.parameters[..at].iter().any(|(earlier, _)| earlier == name);
+        if is_first {
+            members.insert(Cow::Borrowed(name), Cow::Borrowed(value));
+        }
+    }
+    for (name, value) in own {
+        members.insert(name.into(), value.into());
+    }
+    let text: String = members.iter().flat_map(|(name, value)| [&**name, &**value]).collect();
+    Some(text.trim().to_owned())
+}
+
+impl Algorithm {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "MD5" => Self::Md5,
+            "HMD5" => Self::HmacMd5,
+            "HS256" => Self::HmacSha256,
+            "HS512" => Self::HmacSha512,
+            _ => return None,
+        })
+    }
+
+    fn sign(self, data: &[u8], secret: &[u8]) -> String {
+        let tag = |algorithm| hmac::sign(&hmac::Key::new(algorithm, secret), data);
+        match self {
+            Self::Md5 => upper_hex(&md5(&[data, secret])),
+            Self::HmacMd5 => upper_hex(&hmac_md5(secret, data)),
+            Self::HmacSha256 => upper_hex(tag(hmac::HMAC_SHA256).as_ref()),
+            Self::HmacSha512 => upper_hex(tag(hmac::HMAC_SHA512).as_ref()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@
 
 pub mod answer;
 mod digest;
+pub mod divide;
 mod document;
 mod expression;
 mod key;

@@ -40,11 +40,11 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<()> {
             std::fs::create_dir_all(folder)?;
         }
         std::fs::write(&path, &page.text).with_context(|| format!("writing {}", path.display()))?;
-        println!("wrote {}", page.shown());
+        println!("wrote {}", page.display_path());
     }
     for name in orphans(&pages)? {
         std::fs::remove_file(path_of(&name)).with_context(|| format!("removing {name}.md"))?;
-        println!("removed {}", shown(&name));
+        println!("removed {}", display_path(&name));
     }
     Ok(())
 }
@@ -61,8 +61,8 @@ impl Page {
         path_of(&self.name)
     }
 
-    fn shown(&self) -> String {
-        shown(&self.name)
+    fn display_path(&self) -> String {
+        display_path(&self.name)
     }
 }
 
@@ -70,7 +70,7 @@ fn path_of(name: &str) -> PathBuf {
     shell::workspace_root().join("docs/reference").join(format!("{name}.md"))
 }
 
-fn shown(name: &str) -> String {
+fn display_path(name: &str) -> String {
     format!("docs/reference/{name}.md")
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn stale_pages() -> Result<Vec<String>> {
         std::fs::read_to_string(page.path()).ok().as_deref() != Some(page.text.as_str())
     };
     let mut stale: Vec<String> = pages.iter().filter(differs).map(Page::shown).collect();
-    stale.extend(orphans(&pages)?.iter().map(|name| shown(name)));
+    stale.extend(orphans(&pages)?.iter().map(|name| display_path(name)));
     Ok(stale)
 }
 

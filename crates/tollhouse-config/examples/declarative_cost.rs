@@ -16,7 +16,7 @@ fn main() {
     let parsed = |text: &str| {
         declarative::parse(text, Format::Json, &|_| None).expect("the document is well formed")
     };
-    let fingerprints = Fingerprints::of(&parsed(&before));
+    let fingerprints = Fingerprints::from_document(&parsed(&before));
     let (mut parse_times, mut diff_times) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let start = Instant::now();

@@ -36,7 +36,7 @@ pub enum Format {
 
 impl Format {
     /// By the ending of a file's name: `.json`, else YAML.
-    pub fn of(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         let json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
         if json { Format::Json } else { Format::Yaml }
     }
@@ -101,7 +101,7 @@ pub struct Document {
 /// The document cannot be taken apart at all: unreadable, too large, unfinished, or no object.
 pub fn read(path: &Path, environment: Environment<'_>) -> Result<Document, Problems> {
     let text = read_text(path)?;
-    parse(&text, Format::of(path), environment)
+    parse(&text, Format::from_path(path), environment)
 }
 
 /// Reads a file without taking it apart.

@@ -46,7 +46,7 @@ impl Fingerprints {
     }
 
     /// Of a document that follows no other.
-    pub fn of(document: &Document) -> Self {
+    pub fn from_document(document: &Document) -> Self {
         Self::new().followed_by(document)
     }
 
@@ -222,7 +222,7 @@ mod tests {
             (vec![("b", 1), ("a", 1), ("c", 1)], "+ - [Route]"),
             (vec![("a", 1), ("d", 1), ("e", 2)], "+d,e -b,c []"),
         ];
-        let old = Fingerprints::of(&document(&base));
+        let old = Fingerprints::from_document(&document(&base));
         for (routes, expected) in table {
             assert_eq!(described(&diff(&old, &document(&routes))), expected, "{routes:?}");
         }
@@ -233,7 +233,7 @@ mod tests {
         let parsed = |text: &str| parse(text, Format::Json, &|_| None).expect("it is a document");
         let good = r#"{"routes":[{"id":"a"},{"id":"b"}],"upstreams":[{"id":"u"}]}"#;
         let bad = r#"{"routes":[{"id":"a","uri":"${{NOT_SET}}"},{"id":"b"}],"upstreams":1}"#;
-        let first = Fingerprints::of(&parsed(good));
+        let first = Fingerprints::from_document(&parsed(good));
         assert!(diff(&first, &parsed(bad)).is_empty());
         let second = first.followed_by(&parsed(bad));
         assert_eq!(second.len(), 3);
@@ -245,7 +245,7 @@ mod tests {
     fn a_list_of_consumers_that_cannot_be_told_keeps_their_credentials_too() {
         let parsed = |text: &str| parse(text, Format::Json, &|_| None).expect("it is a document");
         let good = r#"{"consumers":[{"username":"a"},{"id":"a/credentials/c","plugins":{}}]}"#;
-        let first = Fingerprints::of(&parsed(good));
+        let first = Fingerprints::from_document(&parsed(good));
         assert_eq!(first.len(), 2);
         assert!(diff(&first, &parsed(r#"{"consumers":1}"#)).is_empty());
         assert_eq!(described(&diff(&first, &parsed("{}"))), "+ -a,a/credentials/c []");
@@ -305,7 +305,7 @@ mod tests {
                 document(&routes)
             };
             let (old, new) = (borrowed(&old), borrowed(&new));
-            let changes = diff(&Fingerprints::of(&old), &new);
+            let changes = diff(&Fingerprints::from_document(&old), &new);
             let (mut found, mut expected) = (apply(routes_of(&old), &changes), routes_of(&new));
             let in_order = found == expected;
             prop_assert_eq!(in_order, changes.rearranged.is_empty());

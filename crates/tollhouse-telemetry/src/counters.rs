@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(family.get(ConnectionRefusal::Accept).value(), 1);
         assert_eq!(family.get(ConnectionRefusal::Draining).value(), 0);
         let classes = Family::<StatusClass, { StatusClass::COUNT }>::default();
-        classes.increment(StatusClass::of(999));
+        classes.increment(StatusClass::from_status(999));
         assert_eq!(classes.get(StatusClass::Other).value(), 1);
     }
 }

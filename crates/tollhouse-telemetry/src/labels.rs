@@ -52,7 +52,7 @@ label! {
 impl StatusClass {
     /// The class of a status.
     #[inline]
-    pub fn of(status: u16) -> Self {
+    pub fn from_status(status: u16) -> Self {
         match status {
             200..=299 => Self::Success,
             300..=399 => Self::Redirection,
@@ -153,7 +153,7 @@ mod tests {
             (999, "other"),
         ];
         for (status, expected) in table {
-            assert_eq!(StatusClass::of(status).text(), expected);
+            assert_eq!(StatusClass::from_status(status).text(), expected);
         }
     }
 

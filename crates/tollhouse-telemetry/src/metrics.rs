@@ -125,8 +125,8 @@ mod tests {
     fn a_scrape_adds_up_all_cores() {
         let metrics = Metrics::new();
         let (first, second) = (metrics.for_core(), metrics.for_core());
-        first.requests.increment(StatusClass::of(200));
-        second.requests.increment(StatusClass::of(204));
+        first.requests.increment(StatusClass::from_status(200));
+        second.requests.increment(StatusClass::from_status(204));
         second.requests_failed.increment(ErrorCode::NoNodes);
         first.downstream_connections_open.increment();
         metrics.process().config_problems.set(3);

@@ -67,7 +67,7 @@ impl Folder {
 
 impl Gateway {
     /// Describes a gateway that runs `program`.
-    pub fn of(program: impl Into<PathBuf>) -> GatewayBuilder {
+    pub fn builder(program: impl Into<PathBuf>) -> GatewayBuilder {
         GatewayBuilder::new(program.into())
     }
 

@@ -114,7 +114,7 @@ fn whole_field(
     }
     let mut packed = Vec::new();
     for item in piece.items() {
-        scalar(&field.kind(), &Scalar::of(item)?, &mut packed)?;
+        scalar(&field.kind(), &Scalar::from_json(item)?, &mut packed)?;
     }
     if !packed.is_empty() {
         encode_key(field.number(), WireType::LengthDelimited, out);
@@ -145,7 +145,7 @@ fn one(
         }
         kind => {
             encode_key(number, kind.wire_type(), out);
-            scalar(&kind, &Scalar::of(piece)?, out)?;
+            scalar(&kind, &Scalar::from_json(piece)?, out)?;
         }
     }
     Ok(())
@@ -191,7 +191,7 @@ enum Scalar<'t> {
 }
 
 impl<'t> Scalar<'t> {
-    fn of(piece: Piece<'t>) -> Result<Self, EncodeError> {
+    fn from_json(piece: Piece<'t>) -> Result<Self, EncodeError> {
         match piece.kind() {
             JsonKind::Text => Ok(Self::Text(piece.text().unwrap_or_default())),
             JsonKind::Number => Ok(Self::Number(piece.raw())),

@@ -79,10 +79,26 @@ const FORBIDDEN: &[Forbidden] = &[
     },
 ];
 
-/// Looks for every forbidden word.
+/// Names of functions that say nothing, can't be searched for, or are not the field's words.
+const FUNCTIONS: &[&str] =
+    &["fn of", "fn shown", "fn judge", "fn told", "fn tell", "fn settle", "fn plugged", "fn lent"];
+
+/// Looks for every forbidden word and every forbidden name of a function.
 pub(crate) fn check(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in source.lines.iter().enumerate() {
+        for name in FUNCTIONS.iter().filter(|name| has_word(&line.code, name)) {
+            findings.push(Finding {
+                path: source.path.clone(),
+                line: number + 1,
+                severity: Severity::Fails,
+                what: format!("`{name}`"),
+                why: "a reader can neither search for the name nor guess what it does",
+                remedy: "from_, to_, into_ for conversions; parse, open, build for what can fail; \
+                         else the verb for what it does"
+                    .to_owned(),
+            });
+        }
         for forbidden in FORBIDDEN.iter().filter(|forbidden| forbidden.is_in(line)) {
             findings.push(Finding {
                 path: source.path.clone(),
@@ -177,6 +193,13 @@ mod tests {
 
     fn words(path: &str, text: &str) -> Vec<String> {
         check(&Source::parse(path, text)).into_iter().map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn names_of_functions_that_say_nothing_are_found() {
+        let source = Source::parse("a.rs", "fn of(a: u8) {}\nfn of_route() {}\nfn settle<T>() {}\n");
+        let found: Vec<usize> = check(&source).iter().map(|finding| finding.line).collect();
+        assert_eq!(found, [1, 3]);
     }
 
     #[test]

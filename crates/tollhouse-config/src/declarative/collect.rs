@@ -68,7 +68,7 @@ impl Collector {
     /// Adds an item of a list, unless its id is bad or stands in its kind already.
     pub(super) fn item(&mut self, list: Kind, index: usize, head: &Head, text: &str) {
         let path = path_of(list, index);
-        let found = key::of(list, index, head, &path, &mut self.document.problems);
+        let found = key::parse(list, index, head, &path, &mut self.document.problems);
         let Some((kind, id)) = found else { return };
         let next = self.document.items.len();
         let first = *self.seen.entry((kind, id.clone())).or_insert(next);
@@ -93,7 +93,7 @@ impl Collector {
 
     /// Leaves out an item whose problems have been added.
     pub(super) fn withhold(&mut self, list: Kind, index: usize, head: &Head) {
-        let found = key::of(list, index, head, "", &mut Problems::new());
+        let found = key::parse(list, index, head, "", &mut Problems::new());
         let Some((kind, id)) = found else { return };
         let position = self.document.items.len();
         self.document.withheld.push(Withheld { kind, id, position });

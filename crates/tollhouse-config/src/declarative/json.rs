@@ -155,9 +155,9 @@ fn add(
         Ok(mut value) => {
             substitute::substitute(&mut value, &path_of(kind, index), environment, &mut problems);
             if problems.is_empty() {
-                collector.item(kind, index, &Head::of(&value), &value.to_string());
+                collector.item(kind, index, &Head::from_item(&value), &value.to_string());
             } else {
-                collector.withhold(kind, index, &Head::of(&value));
+                collector.withhold(kind, index, &Head::from_item(&value));
             }
         }
         Err(error) => {

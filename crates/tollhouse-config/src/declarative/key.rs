@@ -17,7 +17,7 @@ pub(super) struct Head {
 
 impl Head {
     /// Of an item that has been read whole.
-    pub(super) fn of(item: &Value) -> Self {
+    pub(super) fn from_item(item: &Value) -> Self {
         Self { id: item.get("id").cloned(), username: item.get("username").cloned() }
     }
 }
@@ -38,7 +38,7 @@ pub(super) fn called(kind: Kind) -> &'static str {
 }
 
 /// Kind and id of an item; `None` where its id is bad, which is said at `path`.
-pub(super) fn of(
+pub(super) fn parse(
     list: Kind,
     index: usize,
     head: &Head,
@@ -85,7 +85,7 @@ mod tests {
 
     fn key(list: Kind, item: Value) -> String {
         let mut problems = Problems::new();
-        match of(list, 2, &Head::of(&item), "p", &mut problems) {
+        match parse(list, 2, &Head::from_item(&item), "p", &mut problems) {
             Some((kind, id)) => format!("{kind} {id}"),
             None => problems.to_string(),
         }

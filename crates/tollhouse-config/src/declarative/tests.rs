@@ -65,7 +65,7 @@ fn the_format_follows_the_name() {
         ("a.yaml", Format::Yaml),
         ("a", Format::Yaml),
     ] {
-        assert_eq!(Format::of(Path::new(name)), expected, "{name}");
+        assert_eq!(Format::from_path(Path::new(name)), expected, "{name}");
     }
 }
 

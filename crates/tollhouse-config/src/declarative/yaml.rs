@@ -52,7 +52,7 @@ fn collect(collector: &mut Collector, kind: Kind, value: Value, environment: Env
             collector.no_object(kind, index);
             continue;
         }
-        let head = Head::of(&item);
+        let head = Head::from_item(&item);
         if complete {
             collector.item(kind, index, &head, &item.to_string());
         } else {

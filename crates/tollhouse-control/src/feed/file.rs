@@ -79,7 +79,7 @@ impl FileFeed {
                 if self.seen.replace(mark) == Some(mark) {
                     return None;
                 }
-                declarative::parse(&text, Format::of(&self.path), &environment)
+                declarative::parse(&text, Format::from_path(&self.path), &environment)
             }
             Err(problems) => {
                 self.seen = None;

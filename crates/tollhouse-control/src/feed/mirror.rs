@@ -97,7 +97,7 @@ mod tests {
         ] {
             let document = declarative::parse(&document.to_string(), Format::Json, &|_| None);
             let document = document.expect("it is a document");
-            mirror.show(&Fingerprints::of(&document)).await.expect("memory takes it");
+            mirror.show(&Fingerprints::from_document(&document)).await.expect("memory takes it");
             let held = store.list("/apisix/").await.expect("memory");
             let line = |value: &[u8]| {
                 let value: Value = serde_json::from_slice(value).expect("JSON");

@@ -79,7 +79,7 @@ impl Watched {
         let seen = Look::at(&path);
         let was_fresh = seen.as_ref().is_some_and(Look::is_fresh);
         let now = Instant::now();
-        let notices = Notices::of(&path).inspect_err(|error| {
+        let notices = Notices::open(&path).inspect_err(|error| {
             tracing::debug!(%error, "the kernel gives no notice of changed files");
         });
         Self {
@@ -148,7 +148,7 @@ impl Watched {
 struct Notices(AsyncFd<OwnedFd>);
 
 impl Notices {
-    fn of(path: &Path) -> std::io::Result<Self> {
+    fn open(path: &Path) -> std::io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         // Names only: who writes to other files of the folder is nobody's business here.

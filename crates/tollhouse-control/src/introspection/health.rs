@@ -41,7 +41,7 @@ pub(super) async fn one(
         return refusal(StatusCode::BAD_REQUEST, format!("invalid src type {name}"));
     };
     if let Some(report) = introspection.health.report_of(&format!("{name}/{id}")) {
-        return shown(report, &headers);
+        return respond(report, &headers);
     }
     let exists = match objects::exists(&introspection, kind, &Id::new(id.as_str())).await {
         Ok(exists) => exists,
@@ -54,7 +54,7 @@ pub(super) async fn one(
     refusal(StatusCode::NOT_FOUND, text)
 }
 
-fn shown(report: HealthReport, headers: &HeaderMap) -> Response {
+fn respond(report: HealthReport, headers: &HeaderMap) -> Response {
     if wants_page(headers) {
         return Html(health_page::render(&[report])).into_response();
     }

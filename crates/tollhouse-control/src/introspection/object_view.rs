@@ -23,7 +23,7 @@ pub(super) struct Held {
 }
 
 /// The object as the control API shows it.
-pub(super) fn shown(kind: Kind, held: Held) -> Value {
+pub(super) fn to_json(kind: Kind, held: Held) -> Value {
     let Held { key, id, value, created, modified } = held;
     let value = completed(kind, &id, value);
     let has_domain = has_domain(&value);
@@ -104,7 +104,7 @@ mod tests {
     fn an_object_is_shown_with_defaults_and_a_list_of_nodes() {
         let value = json!({"uri": "/", "upstream": {"type": "roundrobin",
             "nodes": {"127.0.0.1:1980": 1, "[::1]:81": 0}}});
-        let shown = shown(Kind::Route, held(value));
+        let shown = to_json(Kind::Route, held(value));
         assert_eq!(shown["key"], "/apisix/routes/1");
         assert_eq!((&shown["createdIndex"], &shown["modifiedIndex"]), (&json!(3), &json!(5)));
         assert_eq!(shown["orig_modifiedIndex"], 5);
@@ -129,10 +129,10 @@ mod tests {
             (json!({}), false),
         ];
         for (upstream, expected) in table {
-            let of_upstream = shown(Kind::Upstream, held(upstream.clone()));
+            let of_upstream = to_json(Kind::Upstream, held(upstream.clone()));
             assert_eq!(of_upstream["has_domain"], expected, "{upstream}");
             let route = json!({"uri": "/", "upstream": upstream});
-            let of_route = shown(Kind::Route, held(route));
+            let of_route = to_json(Kind::Route, held(route));
             assert_eq!(of_route["has_domain"], expected, "{upstream}");
         }
     }
@@ -140,13 +140,13 @@ mod tests {
     #[test]
     fn private_keys_are_never_shown() {
         let value = json!({"snis": ["a"], "cert": "c", "key": "k", "keys": ["k"]});
-        let shown = shown(Kind::Ssl, held(value));
+        let shown = to_json(Kind::Ssl, held(value));
         assert_eq!((shown["value"].get("key"), shown["value"].get("keys")), (None, None));
         assert_eq!(shown["value"]["cert"], "c");
     }
 
     #[test]
     fn what_is_no_object_is_shown_as_it_is() {
-        assert_eq!(shown(Kind::Route, held(json!(7)))["value"], 7);
+        assert_eq!(to_json(Kind::Route, held(json!(7)))["value"], 7);
     }
 }

@@ -87,7 +87,7 @@ pub(super) async fn exists(
 
 async fn one(introspection: Introspection, kind: Kind, id: &str) -> Response {
     match read_one(&introspection, kind, &Id::new(id)).await {
-        Ok(Some(held)) => found(&shown(kind, held)),
+        Ok(Some(held)) => found(&to_json(kind, held)),
         Ok(None) => {
             let text = format!("{}[{id}] not found", object_view::singular(kind).replace('_', " "));
             refusal(StatusCode::NOT_FOUND, text)
@@ -103,7 +103,7 @@ async fn list(introspection: Introspection, kind: Kind) -> Response {
     };
     // Filling in the defaults of many objects takes long; what else this side does must go on.
     let rendered = tokio::task::spawn_blocking(move || {
-        let all: Vec<Value> = held.into_iter().map(|held| shown(kind, held)).collect();
+        let all: Vec<Value> = held.into_iter().map(|held| to_json(kind, held)).collect();
         found(&Value::Array(all))
     });
     rendered.await.unwrap_or_else(|error| {
@@ -112,10 +112,10 @@ async fn list(introspection: Introspection, kind: Kind) -> Response {
 }
 
 /// Metadata is shown without its surroundings.
-fn shown(kind: Kind, held: Held) -> Value {
+fn to_json(kind: Kind, held: Held) -> Value {
     match kind {
         Kind::PluginMetadata => object_view::completed(kind, &held.id, held.value),
-        _ => object_view::shown(kind, held),
+        _ => object_view::to_json(kind, held),
     }
 }
 

@@ -99,7 +99,7 @@ async fn objects_of_a_document_come_with_its_number_and_without_secrets() {
     let second = document(&json!({"routes": [
         {"id": 1, "uri": "/1", "plugins": csrf}, {"id": 2, "uri": "/2"},
     ]}));
-    let prints = Fingerprints::of(&first).followed_by(&second);
+    let prints = Fingerprints::from_document(&first).followed_by(&second);
     introspection.configuration.set_objects(ObjectSource::Document(Arc::new(prints)));
     let all = routes(&introspection).await;
     assert_eq!((&all[0]["modifiedIndex"], &all[1]["modifiedIndex"]), (&json!(1), &json!(2)));
@@ -111,7 +111,7 @@ async fn objects_of_a_document_come_with_its_number_and_without_secrets() {
 async fn health_of_what_is_not_checked_is_refused_with_the_reason() {
     let introspection = introspection();
     let document = document(&json!({"routes": [{"id": "1", "uri": "/1"}]}));
-    let prints = Arc::new(Fingerprints::of(&document));
+    let prints = Arc::new(Fingerprints::from_document(&document));
     introspection.configuration.set_objects(ObjectSource::Document(prints));
     for (kind, id, status, text) in [
         ("routes", "1", StatusCode::NOT_FOUND, "no checker for routes[1]"),

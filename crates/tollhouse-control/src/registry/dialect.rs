@@ -25,7 +25,7 @@ impl RegistryDialect for PolarisDialect {
     }
 
     fn show_rule(&self, rule: &Rule) -> Value {
-        shown(layout_of(rule.kind).message, rule_message(rule))
+        message_to_json(layout_of(rule.kind).message, rule_message(rule))
     }
 
     fn read_rule(&self, kind: RuleKind, value: &Value) -> Result<NewRule, String> {
@@ -37,12 +37,12 @@ impl RegistryDialect for PolarisDialect {
     }
 
     fn show_client(&self, client: &Client) -> Value {
-        shown("v1.Client", &client.body)
+        message_to_json("v1.Client", &client.body)
     }
 }
 
 /// A message as JSON; `null` if its bytes are none, which only a damaged store makes.
-fn shown(name: &str, message: &[u8]) -> Value {
+fn message_to_json(name: &str, message: &[u8]) -> Value {
     let descriptor = descriptors().get_message_by_name(name).expect("it is in the schema");
     let text = json::print(&descriptor, message).ok();
     text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()

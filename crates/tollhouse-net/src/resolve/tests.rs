@@ -12,7 +12,7 @@ struct Script {
 }
 
 impl Script {
-    fn of(steps: &[Result<Answer, ResolveError>]) -> Arc<Self> {
+    fn with_steps(steps: &[Result<Answer, ResolveError>]) -> Arc<Self> {
         let steps = Mutex::new(steps.iter().cloned().collect());
         Arc::new(Self { steps, lookups: AtomicUsize::new(0) })
     }
@@ -60,7 +60,7 @@ async fn pass(seconds: f64) {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_renewed_when_its_time_ends() {
-    let script = Script::of(&[answer(&["10.0.0.2", "10.0.0.1"], 10), answer(&["10.0.0.3"], 10)]);
+    let script = Script::with_steps(&[answer(&["10.0.0.2", "10.0.0.1"], 10), answer(&["10.0.0.3"], 10)]);
     let resolver = open(&script, ResolverSettings::default());
     let name = resolver.watch(host("a.example"));
     assert_eq!(text(&name), "pending");
@@ -74,7 +74,7 @@ async fn an_answer_is_renewed_when_its_time_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn the_setting_replaces_the_time_to_live() {
-    let script = Script::of(&[answer(&["10.0.0.1"], 600)]);
+    let script = Script::with_steps(&[answer(&["10.0.0.1"], 600)]);
     let valid = Some(Duration::from_secs(2));
     let resolver = open(&script, ResolverSettings { valid, ..ResolverSettings::default() });
     let _name = resolver.watch(host("a.example"));
@@ -85,7 +85,7 @@ async fn the_setting_replaces_the_time_to_live() {
 #[tokio::test(start_paused = true)]
 async fn a_stale_answer_outlives_failures_and_a_lasting_denial_ends_it() {
     let down = || Err(ResolveError::Unreachable("down".into()));
-    let script = Script::of(&[answer(&["10.0.0.1"], 1), down(), down(), Err(ResolveError::Denied)]);
+    let script = Script::with_steps(&[answer(&["10.0.0.1"], 1), down(), down(), Err(ResolveError::Denied)]);
     let resolver = open(&script, ResolverSettings::default());
     let name = resolver.watch(host("a.example"));
     // Look-ups at 0, 1, 2, 4, 8, 16 s: the third denial comes with the sixth.
@@ -97,7 +97,7 @@ async fn a_stale_answer_outlives_failures_and_a_lasting_denial_ends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_name_is_ready_and_comes_back() {
-    let script = Script::of(&[Err(ResolveError::Denied), answer(&["10.0.0.9"], 60)]);
+    let script = Script::with_steps(&[Err(ResolveError::Denied), answer(&["10.0.0.9"], 60)]);
     let resolver = open(&script, ResolverSettings::default());
     let name = resolver.watch(host("a.example"));
     name.ready().await;
@@ -108,7 +108,7 @@ async fn a_failed_name_is_ready_and_comes_back() {
 
 #[tokio::test(start_paused = true)]
 async fn names_are_shared_and_dropped_with_their_last_holder() {
-    let script = Script::of(&[answer(&["10.0.0.1"], 1)]);
+    let script = Script::with_steps(&[answer(&["10.0.0.1"], 1)]);
     let resolver = open(&script, ResolverSettings::default());
     let first = resolver.watch(host("a.example"));
     let second = resolver.watch(host("a.example"));
@@ -145,7 +145,7 @@ async fn records_of_one_name_are_bounded() {
     let many: Vec<String> =
         (0..RECORDS_PER_NAME_MAX + 9).map(|i| format!("10.0.{}.{}", i / 200, i % 200)).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    let script = Script::of(&[answer(&many, 60)]);
+    let script = Script::with_steps(&[answer(&many, 60)]);
     let resolver = open(&script, ResolverSettings::default());
     let name = resolver.watch(host("a.example"));
     name.ready().await;

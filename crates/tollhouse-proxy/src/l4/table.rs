@@ -73,7 +73,7 @@ impl StreamTable {
     pub(crate) fn insert(&mut self, place: u64, entry: Arc<StreamEntry>) {
         let id = entry.route.id.clone();
         self.remove(&id);
-        let bucket = Bucket::of(&entry.route);
+        let bucket = Bucket::from_route(&entry.route);
         let mut routes = self.buckets.get(&bucket).map_or_else(Vec::new, |routes| routes.to_vec());
         let at = routes.partition_point(|other| other.place < place);
         routes.insert(at, Placed { place, entry });
@@ -127,7 +127,7 @@ impl StreamTable {
 }
 
 impl Bucket {
-    fn of(route: &StreamRoute) -> Self {
+    fn from_route(route: &StreamRoute) -> Self {
         match (&route.sni, route.server_port) {
             (Some(name), _) => {
                 let ending = match name.strip_prefix('*') {

@@ -41,7 +41,7 @@ pub(crate) fn count_refusal(worker: &Worker, code: ErrorCode) {
 fn count(cx: &Exchange<'_>) {
     let (worker, record) = (cx.worker, &cx.state.record);
     let metrics = &worker.metrics;
-    metrics.requests.increment(StatusClass::of(record.status));
+    metrics.requests.increment(StatusClass::from_status(record.status));
     if let Some(code) = record.code {
         metrics.requests_failed.increment(code);
         if failures::is_reported(code) {

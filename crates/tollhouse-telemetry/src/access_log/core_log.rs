@@ -51,7 +51,7 @@ impl CoreLog {
         metrics: Arc<ProcessMetrics>,
     ) -> Self {
         let (way_home, home) = sync_channel(BUFFERS_A_CORE);
-        let state = State { buffer: new_buffer(), lines: 0, buffers: 1, times: Times::of(0) };
+        let state = State { buffer: new_buffer(), lines: 0, buffers: 1, times: Times::from_unix_seconds(0) };
         Self { layout, metrics, sender, home, way_home, state: RefCell::new(state) }
     }
 
@@ -59,7 +59,7 @@ impl CoreLog {
     pub fn write(&self, entry: &Entry<'_>) {
         let state = &mut *self.state.borrow_mut();
         if state.times.unix_seconds != entry.unix_ms / 1_000 {
-            state.times = Times::of(entry.unix_ms / 1_000);
+            state.times = Times::from_unix_seconds(entry.unix_ms / 1_000);
         }
         self.layout.write(entry, &state.times, &mut state.buffer);
         state.lines += 1;
@@ -150,7 +150,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn of(unix_seconds: u64) -> Self {
+    pub(super) fn from_unix_seconds(unix_seconds: u64) -> Self {
         let time = CivilTime::from_unix_seconds(i64::try_from(unix_seconds).unwrap_or(i64::MAX));
         Self { unix_seconds, local: time.log_date(), iso: time.iso_date() }
     }

@@ -146,7 +146,7 @@ impl CoreSeries {
         }
         self.swept_s = now_s;
         let is_expired =
-            |series: &Series| series.is_expired(now_s, traffic.settings.of(series.family).expire_s);
+            |series: &Series| series.is_expired(now_s, traffic.settings.family(series.family).expire_s);
         self.entries.retain(|entry| !entry.series.iter().all(|series| is_expired(series)));
         // Another entry may lead to the same series.
         let kept: HashSet<*const Series> =
@@ -169,7 +169,7 @@ impl Entry {
         let settings = &*traffic.settings;
         let [status, latency, bandwidth] = &self.series;
         for series in &self.series {
-            series.touch(served.now_s, settings.of(series.family).expire_s);
+            series.touch(served.now_s, settings.family(series.family).expire_s);
         }
         status.add(0, 1);
         let own_ms = served.request_ms.saturating_sub(served.upstream_ms.unwrap_or_default());
@@ -191,7 +191,7 @@ fn write_key(key: &mut Vec<u8>, hidden: &Hidden, served: &Served<'_>) {
     key.extend_from_slice(&served.code.to_ne_bytes());
     key.push(served.source as u8);
     for family in Family::ALL {
-        key.extend_from_slice(&hidden.of(family).bits().to_ne_bytes());
+        key.extend_from_slice(&hidden.hidden_in(family).bits().to_ne_bytes());
     }
     let mut push = |value: &[u8]| {
         let value = &value[..value.len().min(LABEL_BYTES_MAX)];

@@ -176,7 +176,7 @@ impl Hidden {
     }
 
     /// The labels of `family` that are left empty.
-    pub(super) fn of(&self, family: Family) -> LabelSet {
+    pub(super) fn hidden_in(&self, family: Family) -> LabelSet {
         self.sets[family.index()]
     }
 

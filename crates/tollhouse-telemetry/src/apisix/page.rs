@@ -100,7 +100,7 @@ impl Page {
     /// Writes the lines of one label set.
     fn write(&self, family: Family, group: &Group, text: &mut Vec<u8>) {
         let settings = self.traffic.settings();
-        let expire_s = settings.of(family).expire_s;
+        let expire_s = settings.family(family).expire_s;
         let is_shown = |series: &Series| !series.is_expired(self.now_s, expire_s);
         if !group.iter().any(|series| is_shown(series)) {
             return;

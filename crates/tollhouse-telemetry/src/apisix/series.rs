@@ -83,7 +83,7 @@ impl<'a> Values<'a> {
         ]
     }
 
-    fn of(&self, label: LabelName) -> &'a [u8] {
+    fn value(&self, label: LabelName) -> &'a [u8] {
         match label {
             LabelName::RequestType => b"traditional_http",
             LabelName::RequestLlmModel | LabelName::LlmModel | LabelName::ResponseSource => b"",
@@ -191,13 +191,13 @@ pub(super) fn labels_of(
     }
     for label in family.labels() {
         let value: &[u8] = match label {
-            label if hidden.of(family).has(*label) => b"",
+            label if hidden.hidden_in(family).has(*label) => b"",
             LabelName::ResponseSource => served.source.text().as_bytes(),
-            label => served.values.of(*label),
+            label => served.values.value(*label),
         };
         push_label(&mut text, label.text(), value);
     }
-    for extra in &settings.of(family).extra_labels {
+    for extra in &settings.family(family).extra_labels {
         let place = settings.place_of(&extra.variable);
         let value = place.and_then(|place| served.values.extra.get(place));
         push_label(&mut text, &extra.name, value.map_or(b"", |value| value));

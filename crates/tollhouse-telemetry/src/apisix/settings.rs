@@ -77,7 +77,7 @@ impl Settings {
     }
 
     /// What `family` has of its own.
-    pub fn of(&self, family: Family) -> &FamilySettings {
+    pub fn family(&self, family: Family) -> &FamilySettings {
         &self.families[family.index()]
     }
 

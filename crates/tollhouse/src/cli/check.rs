@@ -104,18 +104,18 @@ impl Check<'_> {
             Ok(text) => text,
             Err(problem) => return self.report.unreadable(&name, problem),
         };
-        match kind::of(path, &text) {
+        match kind::guess(path, &text) {
             FileKind::Bootstrap => {
                 self.bootstrap(&name, Some(&text));
             }
-            FileKind::Resources => self.resources(&name, &text, Format::of(path)),
+            FileKind::Resources => self.resources(&name, &text, Format::from_path(path)),
         }
     }
 
     fn resources_at(&mut self, path: &Path) {
         let name = path.display().to_string();
         match read(path) {
-            Ok(text) => self.resources(&name, &text, Format::of(path)),
+            Ok(text) => self.resources(&name, &text, Format::from_path(path)),
             Err(problem) => self.report.unreadable(&name, problem),
         }
     }

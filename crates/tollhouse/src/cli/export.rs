@@ -55,7 +55,7 @@ impl DocumentFormat {
         match asked {
             Some(Self::Yaml) => Format::Yaml,
             Some(Self::Json) => Format::Json,
-            None => file.map_or(Format::Yaml, Format::of),
+            None => file.map_or(Format::Yaml, Format::from_path),
         }
     }
 }

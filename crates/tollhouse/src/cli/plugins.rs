@@ -44,7 +44,7 @@ pub fn run(arguments: &PluginsArguments) -> anyhow::Result<ExitCode> {
         reference::print(&list())?;
         return Ok(ExitCode::SUCCESS);
     };
-    match page::of(name) {
+    match page::build(name) {
         Some(page) => {
             reference::print(&text(&page))?;
             Ok(ExitCode::SUCCESS)
@@ -212,12 +212,12 @@ mod tests {
     #[test]
     fn every_page_can_be_printed() {
         for plugin in tollhouse_control::plugins::catalogue().iter() {
-            let page = page::of(plugin.name).expect("every plugin has a page");
+            let page = page::build(plugin.name).expect("every plugin has a page");
             let text = text(&page);
             assert!(text.starts_with(plugin.name) && text.contains("EXAMPLE"), "{text}");
             assert!(!text.contains("```") && !text.contains("//!"), "{text}");
         }
-        let text = text(&page::of("key-auth").expect("it is served"));
+        let text = text(&page::build("key-auth").expect("it is served"));
         let field = "    header: string; default \"apikey\"\n        The header that carries";
         assert!(text.contains(field), "{text}");
         assert!(text.contains("priority 2500"), "{text}");

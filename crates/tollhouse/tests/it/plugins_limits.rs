@@ -38,7 +38,7 @@ fn counters_belong_to_who_owns_the_plugin() {
         json!({"uri": "/*", "host": "p.test", "plugin_config_id": "p", "service_id": "s"});
     bench.put("/routes/p", with_config);
     bench.put("/routes/own", bench.route("own.test", limit(1)));
-    bench.settle();
+    bench.wait_until_served();
     bench.say("s1.test", "> GET /\n < 200\n < X-RateLimit-Remaining: 1");
     bench.say("s2.test", "> GET /\n < 200\n < X-RateLimit-Remaining: 0");
     bench.say("s1.test", "> GET /\n < 503");
@@ -48,14 +48,14 @@ fn counters_belong_to_who_owns_the_plugin() {
     let mut own = bench.route("own.test", limit(1));
     own["desc"] = json!("another");
     bench.put("/routes/own", own);
-    bench.settle();
+    bench.wait_until_served();
     bench.say("own.test", "> GET /\n < 503");
     bench.put("/routes/own", bench.route("own.test", limit(2)));
-    bench.settle();
+    bench.wait_until_served();
     bench.say("own.test", "> GET /\n < 200\n < X-RateLimit-Remaining: 1");
     let names = json!({"limit_header": "X-L", "remaining_header": "X-R", "reset_header": "X-T"});
     bench.put("/plugin_metadata/limit-count", names);
-    bench.settle();
+    bench.wait_until_served();
     bench
         .say("own.test", "> GET /\n < 200\n < X-L: 2\n < X-R: 0\n < X-T: *\n < !X-RateLimit-Limit");
 }
@@ -77,7 +77,7 @@ fn requests_at_once_are_limited() {
     let mut route = bench.route("slow.test", plugins);
     route["upstream"] = upstream([slow.address()]);
     bench.put("/routes/slow", route);
-    bench.settle();
+    bench.wait_until_served();
     let mut first = bench.gateway.client();
     first.send("GET / HTTP/1.1\r\nHost: slow.test\r\n\r\n");
     slow.wait_requests(1);

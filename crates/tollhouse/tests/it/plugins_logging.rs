@@ -22,7 +22,7 @@ fn entries_are_sent() {
     let conf =
         json!({"uri": uri, "batch_max_size": 1, "include_req_body": true, "auth_header": "secret"});
     bench.put("/routes/one", bench.route("one.test", json!({"http-logger": conf})));
-    bench.settle();
+    bench.wait_until_served();
     let answer = ask(&bench, "one.test", "X-Secret: s\r\nContent-Length: 4\r\n\r\nbody");
     assert_eq!(answer.status(), 200);
     let sent = log.wait_requests(1).remove(0);
@@ -61,7 +61,7 @@ fn entries_that_wait_are_counted() {
     let uri = format!("http://{}/log", log.address());
     let conf = json!({"uri": uri, "inactive_timeout": 600, "buffer_duration": 600});
     bench.put("/routes/w", bench.route("w.test", json!({"http-logger": conf})));
-    bench.settle();
+    bench.wait_until_served();
     let name = "apisix_batch_process_entries\
                 {name=\"http logger\",route_id=\"w\",server_addr=\"127.0.0.1\"}";
     for waiting in [1.0, 2.0] {
@@ -82,7 +82,7 @@ fn entries_have_the_form_that_is_asked_for() {
     bench.put("/routes/m", bench.route("m.test", json!({"http-logger": conf})));
     let refused = json!({"http-logger": {"uri": uri, "batch_max_size": 2, "log_format": {"s": "$status"}}, "ip-restriction": {"blacklist": ["127.0.0.1"]}});
     bench.put("/routes/r", bench.route("r.test", refused));
-    bench.settle();
+    bench.wait_until_served();
     let end = "Content-Length: 0\r\n\r\n";
     ask(&bench, "f.test", end);
     let sent = entry(&log.wait_requests(1)[0]);
@@ -115,7 +115,7 @@ fn entries_are_written_to_files() {
     let conf =
         json!({"path": path, "include_resp_body": true, "match": [[["arg_ab", "==", "cd"]]]});
     bench.put("/routes/f", bench.route("f.test", json!({"file-logger": conf})));
-    bench.settle();
+    bench.wait_until_served();
     let request = "GET /other HTTP/1.1\r\nHost: f.test\r\n\r\n";
     assert_eq!(bench.gateway.client().ask(request).status(), 200);
     ask(&bench, "f.test", "Content-Length: 0\r\n\r\n");

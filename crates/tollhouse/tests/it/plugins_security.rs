@@ -32,7 +32,7 @@ fn tokens_of_csrf_go_out_and_come_back() {
         "/routes/csrf",
         bench.route("csrf.test", json!({"csrf": {"key": "userkey", "expires": 1_000_000_000}})),
     );
-    bench.settle();
+    bench.wait_until_served();
     bench.say("csrf.test", "\
         > GET /
         < 200

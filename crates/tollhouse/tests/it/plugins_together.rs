@@ -52,20 +52,20 @@ fn changes_of_objects_reach_plugins() {
     let jack = |key: &str| json!({"username": "jack", "plugins": {"key-auth": {"key": key}}});
     bench.put("/consumers", jack("one"));
     bench.put("/routes/a", bench.route("a.test", json!({"key-auth": {}})));
-    bench.settle();
+    bench.wait_until_served();
     bench.say("a.test", "> GET /\n> apikey: one\n< 200");
     bench.put("/consumers", jack("two"));
-    bench.settle();
+    bench.wait_until_served();
     bench.say("a.test", "> GET /\n> apikey: one\n< 401\n\n> GET /\n> apikey: two\n< 200");
     bench.put("/consumers/jack/credentials/c", json!({"plugins": {"key-auth": {"key": "three"}}}));
-    bench.settle();
+    bench.wait_until_served();
     bench.say("a.test", "> GET /\n> apikey: three\n< 200\n^ X-Credential-Identifier: c");
     bench.gateway.admin("DELETE", "/consumers/jack/credentials/c", &json!(null));
-    bench.settle();
+    bench.wait_until_served();
     bench.say("a.test", "> GET /\n> apikey: three\n< 401");
     let patch = json!({"plugins": {"key-auth": null, "mocking": {"response_example": "patched"}}});
     assert_eq!(bench.gateway.admin("PATCH", "/routes/a", &patch).status(), 200);
-    bench.settle();
+    bench.wait_until_served();
     bench.say("a.test", "> GET /\n< 200\n<= patched");
     bench.gateway.admin("DELETE", "/consumers/jack", &json!(null));
 
@@ -88,13 +88,13 @@ fn plugins_of_services_and_configs_change_under_routes() {
     bench.put("/plugin_configs/p", mock("config"));
     let both = json!({"host": "p.test", "uri": "/*", "service_id": "s", "plugin_config_id": "p"});
     bench.put("/routes/p", both);
-    bench.settle();
+    bench.wait_until_served();
     bench.say("s.test", "> GET /\n< 200\n<= one");
     bench.say("p.test", "> GET /\n< 200\n<= config");
     service["plugins"] = mock("two")["plugins"].clone();
     bench.put("/services/s", service);
     bench.put("/plugin_configs/p", mock("another"));
-    bench.settle();
+    bench.wait_until_served();
     bench.say("s.test", "> GET /\n< 200\n<= two");
     bench.say("p.test", "> GET /\n< 200\n<= another");
 }
@@ -105,7 +105,7 @@ fn requests_in_a_row_keep_their_answers_apart() {
     let plugins = json!({"mocking": {"response_example": "$uri", "_meta": {"filter": [["arg_mock", "==", "1"]]}},
         "request-id": {}, "echo": {"before_body": "<"}});
     bench.put("/routes/a", bench.route("a.test", plugins));
-    bench.settle();
+    bench.wait_until_served();
     let mut client = bench.gateway.client();
     let request = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n");
     client
@@ -123,7 +123,7 @@ fn a_node_that_breaks_off_is_told_apart_from_one_that_is_done() {
     let mut route = bench.route("a.test", json!({"gzip": {"types": "*", "min_length": 1}}));
     route["upstream"] = upstream([broken.address()]);
     bench.put("/routes/a", route);
-    bench.settle();
+    bench.wait_until_served();
     let mut client = bench.gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\nAccept-Encoding: gzip\r\n\r\n");
     let all = String::from_utf8_lossy(&client.rest()).into_owned();
@@ -146,7 +146,7 @@ fn tunnels_and_events_pass_plugins() {
     let mut route = bench.route("e.test", plugins);
     route["upstream"] = upstream([events.address()]);
     bench.put("/routes/e", route);
-    bench.settle();
+    bench.wait_until_served();
     let mut client = bench.gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: e.test\r\n\r\n");
     let head = client.answer_head();
@@ -184,7 +184,7 @@ fn bodies_are_shown_to_those_who_decide() {
     let uri = format!("http://{}/", judge.address());
     let conf = json!({"uri": uri, "request_method": "POST", "request_headers": ["Content-Type"]});
     bench.put("/routes/a", bench.route("a.test", json!({"forward-auth": conf})));
-    bench.settle();
+    bench.wait_until_served();
     for request in [
         "> POST /\n>= whole body\n< 200\n^= whole body",
         "> POST /\n> Transfer-Encoding: chunked\n>= 6\\r\\nwhole \\r\\n4\\r\\nbody\\r\\n0\\r\\n\\r\\n\n< 200\n^= whole body",

@@ -23,7 +23,7 @@ fn weights_are_kept() {
     let (bench, other) = (Bench::start(), Origin::named("other"));
     let rules = json!([{"weighted_upstreams": [{"upstream": upstream([other.address()]), "weight": 2}, {"weight": 1}]}]);
     bench.put("/routes/w", bench.route("w.test", json!({"traffic-split": {"rules": rules}})));
-    bench.settle();
+    bench.wait_until_served();
     let texts: Vec<String> = (0..9)
         .map(|_| bench.gateway.client().ask("GET / HTTP/1.1\r\nHost: w.test\r\n\r\n").text())
         .collect();
@@ -41,7 +41,7 @@ fn copies_go_elsewhere() {
     ] {
         other.forget();
         bench.put("/routes/m", bench.route(&format!("{name}.test"), json!({"proxy-mirror": conf})));
-        bench.settle();
+        bench.wait_until_served();
         bench.say(
             &format!("{name}.test"),
             "> POST /a?b=1\n > x-y: z\n >= body\n < 200\n <= hello\n ^= body",
@@ -53,7 +53,7 @@ fn copies_go_elsewhere() {
 }
 
 /// A service that decides as the request's `Authorization` line says.
-fn judge() -> Origin {
+fn authorization_service() -> Origin {
     Origin::script(|connection| {
         while let Some(request) = connection.request() {
             let lines = "X-User-ID: i-am-user\r\nLocation: http://login\r\nX-Other: o";
@@ -72,7 +72,7 @@ fn judge() -> Origin {
 
 #[test]
 fn others_decide() {
-    let (bench, judge) = (Bench::start(), judge());
+    let (bench, judge) = (Bench::start(), authorization_service());
     let nobody = ClosedPort::new();
     let table = include_str!("cases/tables/forward_auth.txt")
         .replace("{judge}", &judge.address().to_string())
@@ -146,7 +146,7 @@ fn rules_for_all_act_first() {
     let mut route = bench.route("a.test", own);
     route["plugin_config_id"] = json!("1");
     bench.put("/routes/a", route);
-    bench.settle();
+    bench.wait_until_served();
     bench.say("none.test", include_str!("cases/tables/rules_without_a_route.txt"));
     bench.say("a.test", include_str!("cases/tables/rules_with_a_route.txt"));
 }
@@ -196,7 +196,7 @@ fn internal_endpoints_are_shown() {
             json!({"uri": uri, "host": "api.test", "plugins": plugins}),
         );
     }
-    bench.settle();
+    bench.wait_until_served();
     bench.say(
         "api.test",
         "\

@@ -18,7 +18,7 @@ fn named(service: &str) -> Value {
 }
 
 /// Asks the registry as a client does; it must say yes.
-fn tell(gateway: &Gateway, call: &str, instance: &Value) {
+fn registry_call(gateway: &Gateway, call: &str, instance: &Value) {
     let address: SocketAddr = gateway.output().wait_line("the registry", |line| {
         let rest = line.trim_start().strip_prefix("registry")?.trim_start();
         rest.strip_prefix("http://")?.split('/').next()?.parse().ok()
@@ -39,7 +39,7 @@ fn instance(origin: &Origin) -> Value {
 }
 
 fn register(gateway: &Gateway, origin: &Origin, more: Value) {
-    tell(gateway, "RegisterInstance", &with(instance(origin), more));
+    registry_call(gateway, "RegisterInstance", &with(instance(origin), more));
 }
 
 /// Waits until requests are answered by these origins in turn, and by nobody else.
@@ -83,7 +83,7 @@ fn instances_get_requests_from_their_registration_to_their_end() {
     // Nobody is healthy: whoever may serve does.
     wait_answers(&gateway, "/", &["b"]);
     wait_for("protection", || (standing(&gateway).0 == "protected").then_some(()));
-    tell(&gateway, "DeregisterInstance", &instance(&b));
+    registry_call(&gateway, "DeregisterInstance", &instance(&b));
     wait_for("the end", || (gateway.client().get("/").status() == 503).then_some(()));
     let reason = json!("none of its 1 instances may serve: 1 of weight 0");
     wait_for("the reason", || {

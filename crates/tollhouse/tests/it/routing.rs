@@ -39,7 +39,7 @@ impl Routes {
     }
 
     /// The route of a request, of which head and body are given without the version.
-    fn of(&self, client: &mut RawClient, request: &str) -> String {
+    fn route_taken(&self, client: &mut RawClient, request: &str) -> String {
         let (line, rest) = request.split_once('\n').unwrap_or((request, ""));
         let (head, body) = rest.split_once("\n\n").unwrap_or((rest, ""));
         let mut bytes = format!("{line} HTTP/1.1\r\n");
@@ -63,7 +63,7 @@ impl Routes {
     fn check(&self, cases: &[(&str, &str)]) {
         let mut client = self.gateway.client();
         for (request, expected) in cases {
-            assert_eq!(self.of(&mut client, request), *expected, "{request:?}");
+            assert_eq!(self.route_taken(&mut client, request), *expected, "{request:?}");
         }
     }
 }
@@ -211,7 +211,7 @@ fn check_expression(expression: Value, cases: &[(&str, bool)]) {
     let mut client = routes.gateway.client();
     for (request, holds) in cases {
         let expected = if *holds { "yes" } else { "no" };
-        assert_eq!(routes.of(&mut client, request), expected, "{expression} {request:?}");
+        assert_eq!(routes.route_taken(&mut client, request), expected, "{expression} {request:?}");
     }
 }
 

@@ -68,7 +68,7 @@ fn tls_ends_with_the_certificate_of_the_name_which_chooses_the_route_too() {
         [("a.test", &first, "one"), ("A.TEST", &first, "one"), ("b.test", &second, "other")]
     {
         let mut stream = connect(&client, &gateway, name).expect("it is served");
-        assert!(shown(&stream) == der(pair), "{name}");
+        assert!(server_certificate(&stream) == der(pair), "{name}");
         assert_eq!(stream.conn.alpn_protocol(), None);
         for _ in 0..2 {
             assert!(get(&mut stream, name, "/").text().ends_with(expected), "{name}");

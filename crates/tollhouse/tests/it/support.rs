@@ -8,7 +8,7 @@ use tollhouse_testkit::{Gateway, GatewayBuilder, Origin, RawClient};
 
 /// A gateway to be described further.
 pub(crate) fn gateway() -> GatewayBuilder {
-    Gateway::of(env!("CARGO_BIN_EXE_tollhouse"))
+    Gateway::builder(env!("CARGO_BIN_EXE_tollhouse"))
 }
 
 /// A running gateway that leads every request to `origin`.

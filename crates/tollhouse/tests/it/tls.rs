@@ -52,13 +52,13 @@ fn a_client_is_shown_the_certificate_of_the_name_that_it_asks_for() {
         ("other.test", &fallback),
     ] {
         let mut stream = client.connect(gateway.tls_address(), name).expect("it is served");
-        assert!(shown(&stream) == der(expected), "{name}");
+        assert!(server_certificate(&stream) == der(expected), "{name}");
         assert_eq!(get(&mut stream, name, "/").status(), 200);
         assert_eq!(stream.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
     }
     let nameless = TlsOptions::new(&authority).nameless().build();
     let stream = nameless.connect(gateway.tls_address(), "other.test").expect("it is served");
-    assert!(shown(&stream) == der(&fallback), "without a name");
+    assert!(server_certificate(&stream) == der(&fallback), "without a name");
 }
 
 #[test]
@@ -108,10 +108,10 @@ fn the_clients_hello_chooses_between_keys_of_two_types() {
     let gateway = start(&origin, &[with(ssl("1", &["a.test"], &rsa), both)]);
     let modern = TlsOptions::new(&authority).build();
     let stream = modern.connect(gateway.tls_address(), "a.test").expect("it is served");
-    assert!(shown(&stream) == der(&elliptic));
+    assert!(server_certificate(&stream) == der(&elliptic));
     let rsa_only = TlsOptions::rsa_only(&authority).build();
     let stream = rsa_only.connect(gateway.tls_address(), "a.test").expect("it is served");
-    assert!(shown(&stream) == der(&rsa));
+    assert!(server_certificate(&stream) == der(&rsa));
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_certificate_that_changes_fails_no_handshake_and_serves_at_once() {
         for pair in pairs.iter().cycle().skip(1).take(11) {
             gateway.reload(&resources(&origin, &[ssl("1", &["a.test"], pair)]));
             let stream = client.connect(address, "a.test").expect("none fails");
-            assert!(shown(&stream) == der(pair));
+            assert!(server_certificate(&stream) == der(pair));
         }
         over.store(true, std::sync::atomic::Ordering::Relaxed);
         assert!(shaking.join().expect("no handshake fails") > 0);
@@ -355,7 +355,7 @@ fn a_bad_object_leaves_its_last_good_version_in_service() {
     });
     let client = TlsOptions::new(&authority).build();
     let stream = client.connect(gateway.tls_address(), "a.test").expect("it is served");
-    assert!(shown(&stream) == der(&good));
+    assert!(server_certificate(&stream) == der(&good));
     gateway.reload(&resources(&origin, &[]));
     let refused = client.get(gateway.tls_address(), "a.test", "/");
     assert!(matches!(refused, Answer::Broken(_)), "{refused:?}");

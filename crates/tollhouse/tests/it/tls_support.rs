@@ -313,7 +313,7 @@ pub(crate) fn read_answer(stream: &mut TlsStream) -> std::io::Result<Answer> {
 }
 
 /// The certificate that the gateway has shown.
-pub(crate) fn shown(stream: &TlsStream) -> Vec<u8> {
+pub(crate) fn server_certificate(stream: &TlsStream) -> Vec<u8> {
     let chain = stream.conn.peer_certificates().expect("a certificate");
     chain[0].as_ref().to_vec()
 }

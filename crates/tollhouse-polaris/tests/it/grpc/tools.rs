@@ -103,7 +103,7 @@ fn health_is_watched_until_the_server_stops_or_the_client_goes() {
 struct Said(DynamicMessage);
 
 impl Said {
-    fn of(message: &[u8]) -> Self {
+    fn decode(message: &[u8]) -> Self {
         let kind: MessageDescriptor = descriptors()
             .get_message_by_name("grpc.reflection.v1.ServerReflectionResponse")
             .expect("declared");
@@ -126,7 +126,7 @@ async fn ask(client: &Client, path: &str, questions: &[Vec<u8>]) -> Vec<Said> {
     let questions: Vec<_> = questions.iter().map(|question| framed(question)).collect();
     let ended = client.send(request(path), &questions).await;
     assert_eq!(ended.code, Some(0), "{}", ended.text);
-    ended.messages.iter().map(|message| Said::of(message)).collect()
+    ended.messages.iter().map(|message| Said::decode(message)).collect()
 }
 
 #[test]

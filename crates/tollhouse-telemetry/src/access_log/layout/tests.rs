@@ -48,7 +48,7 @@ fn entry() -> Entry<'static> {
 
 fn line(layout: &Layout, entry: &Entry<'_>) -> String {
     let mut line = Vec::new();
-    layout.write(entry, &Times::of(entry.unix_ms / 1_000), &mut line);
+    layout.write(entry, &Times::from_unix_seconds(entry.unix_ms / 1_000), &mut line);
     String::from_utf8(line).expect("a line is UTF-8")
 }
 

@@ -20,7 +20,7 @@ pub(super) enum FileKind {
 
 /// What the file at `path` is by its text: whichever it has more keys of. A tie, such as a file
 /// without any known key, is resources when it closes as such a file does.
-pub(super) fn of(path: &Path, text: &str) -> FileKind {
+pub(super) fn guess(path: &Path, text: &str) -> FileKind {
     let keys = match serde_json::from_str(text) {
         Ok(serde_json::Value::Object(fields)) => fields.keys().cloned().collect(),
         _ => keys_of_lines(text),
@@ -29,7 +29,7 @@ pub(super) fn of(path: &Path, text: &str) -> FileKind {
     let count = |is_known: &dyn Fn(&str) -> bool| keys.iter().filter(|key| is_known(key)).count();
     let of_resources = count(&is_list);
     let of_bootstrap = count(&|key| sections.iter().any(|section| section == key));
-    let closes_as_resources = Format::of(path) == Format::Json || text.trim_end().ends_with("#END");
+    let closes_as_resources = Format::from_path(path) == Format::Json || text.trim_end().ends_with("#END");
     let is_resources =
         of_resources > of_bootstrap || (of_resources == of_bootstrap && closes_as_resources);
     if is_resources { FileKind::Resources } else { FileKind::Bootstrap }

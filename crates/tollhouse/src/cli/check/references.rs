@@ -62,7 +62,7 @@ impl AskedBy {
 
 impl References {
     /// The ids of `document`; objects with errors of their own count as there.
-    pub(super) fn of(document: &Document) -> Self {
+    pub(super) fn from_document(document: &Document) -> Self {
         let mut ids: BTreeMap<Kind, Vec<Id>> = BTreeMap::new();
         for item in &document.items {
             ids.entry(item.kind).or_default().push(item.id.clone());

@@ -76,7 +76,7 @@ pub(super) fn judge_beside(
     all: &Document,
     skipped_plugins: &[String],
 ) -> Problems {
-    let references = References::of(all);
+    let references = References::from_document(all);
     let services = tollhouse_control::plugins::bare_services(skipped_plugins);
     let mut problems = document.problems.clone();
     for item in &document.items {

@@ -17,7 +17,7 @@ struct Line {
 struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn of(files: &[(&str, &str)]) -> Self {
+    fn with_files(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory can be made");
         for (name, text) in files {
             std::fs::write(folder.path().join(name), text).expect("the file can be written");
@@ -48,7 +48,7 @@ upstreams:
 
 #[test]
 fn a_good_file_is_one_line() {
-    let folder = Folder::of(&[("apisix.yaml", GOOD)]);
+    let folder = Folder::with_files(&[("apisix.yaml", GOOD)]);
     let expected = "apisix.yaml (resources): 1 route, 1 upstream, 0 errors, 0 warnings\n";
     assert_eq!(folder.check(&["@apisix.yaml"]), (expected.to_owned(), false));
 }
@@ -70,7 +70,7 @@ fn every_problem_is_told_with_path_value_and_hint() {
         "upstreams": [{"id": "v", "nodes": {"127.0.0.1:1": 1}}],
         "plugins": []
     }"#;
-    let folder = Folder::of(&[("apisix.json", text)]);
+    let folder = Folder::with_files(&[("apisix.json", text)]);
     let (report, has_errors) = folder.check(&["@apisix.json"]);
     assert!(has_errors);
     let expected = "\
@@ -127,7 +127,7 @@ fn names_of_two_certificates_and_stream_routes_to_nowhere_are_told() {
         ssl("off", r#""sni": "a.test""#, r#", "status": 0"#),
         ssl("c", r#""sni": "c.test""#, ""),
     );
-    let folder = Folder::of(&[("apisix.json", &text)]);
+    let folder = Folder::with_files(&[("apisix.json", &text)]);
     let (report, has_errors) = folder.check(&["@apisix.json"]);
     let expected = "\
 warning: apisix.json: ssls[0].snis: a.test stands in ssl a too
@@ -147,7 +147,7 @@ apisix.json (resources): 4 ssl objects, 3 stream routes, 0 errors, 4 warnings
 
 #[test]
 fn bootstrap_files_are_judged_with_the_flags_over_them() {
-    let folder = Folder::of(&[("tollhouse.yaml", "wrokers: 2\n"), ("good.yaml", "workers: 2\n")]);
+    let folder = Folder::with_files(&[("tollhouse.yaml", "wrokers: 2\n"), ("good.yaml", "workers: 2\n")]);
     let (report, has_errors) = folder.check(&["@tollhouse.yaml"]);
     assert!(has_errors);
     assert!(report.contains("did you mean \"workers\"?"), "{report}");
@@ -161,7 +161,7 @@ fn bootstrap_files_are_judged_with_the_flags_over_them() {
 
 #[test]
 fn without_files_the_configuration_and_its_resources_are_judged() {
-    let folder = Folder::of(&[("apisix.yaml", GOOD)]);
+    let folder = Folder::with_files(&[("apisix.yaml", GOOD)]);
     let resources = format!("resources={}", folder.0.path().join("apisix.yaml").display());
     let (report, has_errors) = folder.check(&["--set", &resources]);
     assert!(!has_errors);
@@ -171,7 +171,7 @@ fn without_files_the_configuration_and_its_resources_are_judged() {
 
 #[test]
 fn a_missing_file_is_an_error_with_its_remedy() {
-    let folder = Folder::of(&[]);
+    let folder = Folder::with_files(&[]);
     for line in
         [&["@none.yaml"][..], &["--config", "@none.yaml"], &["--set", "resources=@none.yaml"]]
     {
@@ -184,7 +184,7 @@ fn a_missing_file_is_an_error_with_its_remedy() {
 
 #[test]
 fn an_unfinished_file_is_an_error() {
-    let folder = Folder::of(&[("apisix.yaml", "routes: []\n")]);
+    let folder = Folder::with_files(&[("apisix.yaml", "routes: []\n")]);
     let (report, has_errors) = folder.check(&["@apisix.yaml"]);
     assert!(has_errors);
     assert!(report.contains("incomplete: its last line is not #END"), "{report}");
@@ -194,7 +194,7 @@ fn an_unfinished_file_is_an_error() {
 fn a_conf_is_judged_with_what_metadata_says() {
     let routes = "routes:\n  - {id: 1, uri: /a, plugins: {file-logger: {}}}\n";
     let metadata = "plugin_metadata:\n  - {id: file-logger, path: logs/a.log}\n";
-    let folder = Folder::of(&[
+    let folder = Folder::with_files(&[
         ("without.yaml", &format!("{routes}#END\n")),
         ("with.yaml", &format!("{routes}{metadata}#END\n")),
     ]);
@@ -207,14 +207,14 @@ fn a_conf_is_judged_with_what_metadata_says() {
 #[test]
 fn a_conf_that_lacks_a_field_is_told_which() {
     let routes = "routes:\n  - {id: 1, uri: /a, plugins: {limit-count: {count: 1}}}\n#END\n";
-    let folder = Folder::of(&[("apisix.yaml", routes)]);
+    let folder = Folder::with_files(&[("apisix.yaml", routes)]);
     let (report, _) = folder.check(&["@apisix.yaml"]);
     assert!(report.contains("\"time_window\" is required beside \"count\""), "{report}");
 }
 
 #[test]
 fn an_unfinished_file_tells_its_other_faults_too() {
-    let folder = Folder::of(&[
+    let folder = Folder::with_files(&[
         ("objects.yaml", "routes:\n  - {id: 1, urii: /a}\n"),
         ("text.yaml", "routes: [\n"),
     ]);
@@ -244,7 +244,7 @@ fn definitions_and_what_is_transcoded_to_them_are_told() {
             {"id": "bad", "content": "message A {"}
         ]
     }"#;
-    let folder = Folder::of(&[("apisix.json", text)]);
+    let folder = Folder::with_files(&[("apisix.json", text)]);
     let (report, has_errors) = folder.check(&["@apisix.json"]);
     assert!(has_errors);
     for expected in [

@@ -45,7 +45,7 @@ impl Field {
 }
 
 /// The fields of an object that a schema describes, those below them included.
-pub(in crate::cli) fn of(schema: &Value) -> Vec<Field> {
+pub(in crate::cli) fn from_schema(schema: &Value) -> Vec<Field> {
     let mut fields = Vec::new();
     add_properties(&mut fields, schema, "", 0);
     add_conditional(&mut fields, schema);

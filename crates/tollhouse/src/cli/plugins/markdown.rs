@@ -39,7 +39,7 @@ pub fn index() -> String {
 
 /// The page of one plugin; `None` when it is not served.
 pub fn page(name: &str) -> Option<String> {
-    page::of(name).map(|page| render(&page))
+    page::build(name).map(|page| render(&page))
 }
 
 fn render(page: &Page) -> String {

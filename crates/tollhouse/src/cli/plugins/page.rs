@@ -42,7 +42,7 @@ pub(super) struct Table {
 }
 
 /// The page of a plugin that is served.
-pub(super) fn of(name: &str) -> Option<Page> {
+pub(super) fn build(name: &str) -> Option<Page> {
     let catalogue = tollhouse_control::plugins::catalogue();
     let plugin = catalogue.get(name)?;
     let (_, source) = tollhouse_plugins::PAGES.iter().find(|(page, _)| *page == name)?;
@@ -110,7 +110,7 @@ fn tables(plugin: &PluginType) -> Vec<Table> {
     let mut tables = Vec::new();
     for (heading, schema, encrypted) in schemas {
         let Some(schema) = schema else { continue };
-        let fields = fields::of(schema);
+        let fields = fields::from_schema(schema);
         let mut notes = fields::alternatives(schema);
         if fields.is_empty() {
             notes.push("There are none.".to_owned());

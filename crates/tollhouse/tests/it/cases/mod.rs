@@ -27,11 +27,11 @@ pub(crate) struct Bench {
 impl Bench {
     /// Starts both.
     pub(crate) fn start() -> Self {
-        Self::of(gateway())
+        Self::with_gateway(gateway())
     }
 
     /// The same with a gateway that has settings.
-    pub(crate) fn of(builder: GatewayBuilder) -> Self {
+    pub(crate) fn with_gateway(builder: GatewayBuilder) -> Self {
         // What the tables compare with is APISIX's.
         let builder = builder.set("imitate_apisix", "true");
         Self { gateway: builder.without_resources().start(), node: node::start() }
@@ -50,7 +50,7 @@ impl Bench {
     }
 
     /// Waits until everything written before serves.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn wait_until_served(&self) {
         let plugins = json!({"mocking": {"response_example": "settled"}});
         let route = json!({"host": "settled.test", "uri": "/*", "plugins": plugins});
         self.gateway.admin("DELETE", "/routes/settled", &Value::Null);
@@ -77,7 +77,7 @@ impl Bench {
                 failures.push(format!("{}: refused: {}", case.name, answer.text().trim()));
             }
         }
-        self.settle();
+        self.wait_until_served();
         for (index, case) in cases.iter().enumerate() {
             let found = run::all(self, &host(index), &script::read(&case.text));
             failures.extend(found.into_iter().map(|failure| format!("{}: {failure}", case.name)));

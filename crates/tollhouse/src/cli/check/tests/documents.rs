@@ -65,7 +65,7 @@ fn every_yaml_example_is_free_of_problems() {
             plan.unwrap_or_else(|problem| panic!("{place}: {problem}"));
             continue;
         }
-        let problems = match kind::of(Path::new("example.yaml"), text) {
+        let problems = match kind::guess(Path::new("example.yaml"), text) {
             FileKind::Resources => resources::judge(text, Format::Yaml, &|_| None, &[]).problems,
             FileKind::Bootstrap => match Bootstrap::parse(Some(text), &|_| None, &[]) {
                 Ok(loaded) => loaded.problems,

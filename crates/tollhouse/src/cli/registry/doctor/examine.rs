@@ -138,7 +138,7 @@ fn instances(facts: &Facts, found: &mut Vec<Finding>) {
     let mut ailing: BTreeMap<(Ailment, String), Vec<&Instance>> = BTreeMap::new();
     for instance in &facts.instances {
         let service = format!("{}/{}", instance.namespace, instance.service);
-        for ailment in Ailment::of(instance, &facts.status) {
+        for ailment in Ailment::find_all(instance, &facts.status) {
             ailing.entry((ailment, service.clone())).or_default().push(instance);
         }
     }
@@ -163,7 +163,7 @@ enum Ailment {
 }
 
 impl Ailment {
-    fn of(instance: &Instance, status: &Status) -> Vec<Self> {
+    fn find_all(instance: &Instance, status: &Status) -> Vec<Self> {
         // What was taken out may well be silent.
         if instance.isolated {
             return vec![Self::Isolated];

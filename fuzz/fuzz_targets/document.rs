@@ -10,14 +10,14 @@ fuzz_target!(|data: &[u8]| {
     let Ok(value) = serde_json::from_slice(bytes) else { return };
     let id = Id::new("1");
     match choice % 5 {
-        0 => judge(Route::parse(id, &value, "route")),
-        1 => judge(Service::parse(id, &value, "service")),
-        2 => judge(Upstream::parse(Some(id), &value, "upstream")),
-        3 => judge(GlobalRule::parse(id, &value, "global_rule")),
-        _ => judge(PluginConfig::parse(id, &value, "plugin_config")),
+        0 => check(Route::parse(id, &value, "route")),
+        1 => check(Service::parse(id, &value, "service")),
+        2 => check(Upstream::parse(Some(id), &value, "upstream")),
+        3 => check(GlobalRule::parse(id, &value, "global_rule")),
+        _ => check(PluginConfig::parse(id, &value, "plugin_config")),
     }
 });
 
-fn judge<T>((document, problems): (Option<T>, Problems)) {
+fn check<T>((document, problems): (Option<T>, Problems)) {
     assert_eq!(document.is_none(), problems.has_errors());
 }

@@ -80,7 +80,7 @@ pub(crate) fn stale_pages() -> Result<Vec<String>> {
     let differs = |page: &&Page| {
         std::fs::read_to_string(page.path()).ok().as_deref() != Some(page.text.as_str())
     };
-    let mut stale: Vec<String> = pages.iter().filter(differs).map(Page::shown).collect();
+    let mut stale: Vec<String> = pages.iter().filter(differs).map(Page::display_path).collect();
     stale.extend(orphans(&pages)?.iter().map(|name| display_path(name)));
     Ok(stale)
 }

@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn names_of_functions_that_say_nothing_are_found() {
-        let source = Source::parse("a.rs", "fn of(a: u8) {}\nfn of_route() {}\nfn settle<T>() {}\n");
+        let source =
+            Source::parse("a.rs", "fn of(a: u8) {}\nfn of_route() {}\nfn settle<T>() {}\n");
         let found: Vec<usize> = check(&source).iter().map(|finding| finding.line).collect();
         assert_eq!(found, [1, 3]);
     }

@@ -60,7 +60,8 @@ async fn pass(seconds: f64) {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_renewed_when_its_time_ends() {
-    let script = Script::with_steps(&[answer(&["10.0.0.2", "10.0.0.1"], 10), answer(&["10.0.0.3"], 10)]);
+    let script =
+        Script::with_steps(&[answer(&["10.0.0.2", "10.0.0.1"], 10), answer(&["10.0.0.3"], 10)]);
     let resolver = open(&script, ResolverSettings::default());
     let name = resolver.watch(host("a.example"));
     assert_eq!(text(&name), "pending");
@@ -85,7 +86,8 @@ async fn the_setting_replaces_the_time_to_live() {
 #[tokio::test(start_paused = true)]
 async fn a_stale_answer_outlives_failures_and_a_lasting_denial_ends_it() {
     let down = || Err(ResolveError::Unreachable("down".into()));
-    let script = Script::with_steps(&[answer(&["10.0.0.1"], 1), down(), down(), Err(ResolveError::Denied)]);
+    let script =
+        Script::with_steps(&[answer(&["10.0.0.1"], 1), down(), down(), Err(ResolveError::Denied)]);
     let resolver = open(&script, ResolverSettings::default());
     let name = resolver.watch(host("a.example"));
     // Look-ups at 0, 1, 2, 4, 8, 16 s: the third denial comes with the sixth.

@@ -51,7 +51,12 @@ impl CoreLog {
         metrics: Arc<ProcessMetrics>,
     ) -> Self {
         let (way_home, home) = sync_channel(BUFFERS_A_CORE);
-        let state = State { buffer: new_buffer(), lines: 0, buffers: 1, times: Times::from_unix_seconds(0) };
+        let state = State {
+            buffer: new_buffer(),
+            lines: 0,
+            buffers: 1,
+            times: Times::from_unix_seconds(0),
+        };
         Self { layout, metrics, sender, home, way_home, state: RefCell::new(state) }
     }
 

@@ -145,8 +145,9 @@ impl CoreSeries {
             return;
         }
         self.swept_s = now_s;
-        let is_expired =
-            |series: &Series| series.is_expired(now_s, traffic.settings.family(series.family).expire_s);
+        let is_expired = |series: &Series| {
+            series.is_expired(now_s, traffic.settings.family(series.family).expire_s)
+        };
         self.entries.retain(|entry| !entry.series.iter().all(|series| is_expired(series)));
         // Another entry may lead to the same series.
         let kept: HashSet<*const Series> =

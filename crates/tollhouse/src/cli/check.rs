@@ -122,8 +122,8 @@ impl Check<'_> {
 
     fn resources(&mut self, name: &str, text: &str, format: Format) {
         let skipped = self.skipped_plugins();
-        let judged = resources::judge(text, format, self.environment, &skipped);
-        self.report.resources(name, &judged);
+        let checked = resources::check(text, format, self.environment, &skipped);
+        self.report.resources(name, &checked);
     }
 
     /// Plugins that the gateway which is to serve the resources would pass over. A bootstrap file that
@@ -183,8 +183,8 @@ pub fn read(path: &Path) -> Result<String, Problem> {
 
 /// What is wrong with a document; names in it may lead to anything in `all`.
 /// Plugins in `skipped_plugins` may be passed over.
-pub fn judge_beside(document: &Document, all: &Document, skipped_plugins: &[String]) -> Problems {
-    resources::judge_beside(document, all, skipped_plugins)
+pub fn check_beside(document: &Document, all: &Document, skipped_plugins: &[String]) -> Problems {
+    resources::check_beside(document, all, skipped_plugins)
 }
 
 /// Number of errors and of warnings.

@@ -79,7 +79,7 @@ pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     let there = target.objects()?;
     let document = opened(document, target.keyring());
     let all = remaining(&there, &document, arguments);
-    let found = check::judge_beside(&document, &all, &loaded.bootstrap.skip_plugins);
+    let found = check::check_beside(&document, &all, &loaded.bootstrap.skip_plugins);
     problems::print(&name, &found);
     if found.has_errors() {
         eprintln!("nothing was written");

@@ -11,7 +11,7 @@ use tollhouse_testkit::{Gateway, GatewayBuilder, Origin};
 use crate::stream_routes::stream_addresses;
 use crate::support::{everything_to, gateway, upstream, with};
 use crate::tls_support::{
-    Authority, PATIENCE, Pair, TlsClient, TlsOptions, TlsStream, der, get, shown, ssl,
+    Authority, PATIENCE, Pair, TlsClient, TlsOptions, TlsStream, der, get, server_certificate, ssl,
 };
 
 /// A PROXY header (version 1) on behalf of 192.0.2.7.

@@ -9,7 +9,8 @@ use tollhouse_testkit::{Gateway, Origin, RawClient};
 
 use crate::support::{everything_to, gateway, with};
 use crate::tls_support::{
-    Answer, Authority, PATIENCE, Pair, TlsOptions, ask, der, get, read_answer, shown, ssl,
+    Answer, Authority, PATIENCE, Pair, TlsOptions, ask, der, get, read_answer, server_certificate,
+    ssl,
 };
 
 /// A gateway with these ssl objects that leads everything to `origin`.

@@ -70,7 +70,9 @@ fn a_flood_holds_no_more_connections_than_are_answered() {
             yield_now().await;
         }
         let mut client = connect(&worker, &listener).await;
-        while worker.metrics.requests.get(StatusClass::from_status(503)).value() <= REFUSED_OPEN_MAX as u64 {
+        while worker.metrics.requests.get(StatusClass::from_status(503)).value()
+            <= REFUSED_OPEN_MAX as u64
+        {
             yield_now().await;
         }
         let mut answer = [0; 12];

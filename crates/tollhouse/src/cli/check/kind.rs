@@ -29,7 +29,8 @@ pub(super) fn guess(path: &Path, text: &str) -> FileKind {
     let count = |is_known: &dyn Fn(&str) -> bool| keys.iter().filter(|key| is_known(key)).count();
     let of_resources = count(&is_list);
     let of_bootstrap = count(&|key| sections.iter().any(|section| section == key));
-    let closes_as_resources = Format::from_path(path) == Format::Json || text.trim_end().ends_with("#END");
+    let closes_as_resources =
+        Format::from_path(path) == Format::Json || text.trim_end().ends_with("#END");
     let is_resources =
         of_resources > of_bootstrap || (of_resources == of_bootstrap && closes_as_resources);
     if is_resources { FileKind::Resources } else { FileKind::Bootstrap }
@@ -78,7 +79,7 @@ mod tests {
             ("a.yaml", "{routes: []}", FileKind::Bootstrap),
         ];
         for (path, text, expected) in table {
-            assert_eq!(of(Path::new(path), text), expected, "{text:?}");
+            assert_eq!(guess(Path::new(path), text), expected, "{text:?}");
         }
     }
 }

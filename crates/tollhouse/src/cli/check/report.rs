@@ -7,7 +7,7 @@ use tollhouse_load::report::paint::Paint;
 use tollhouse_model::{Kind, Problem, Problems};
 
 use super::count;
-use super::resources::Judged;
+use super::resources::Checked;
 use crate::cli::problems;
 
 /// Problems printed for one file: more are not read by anybody, and are counted all the same.
@@ -48,12 +48,12 @@ impl Report {
     }
 
     /// A file of resources.
-    pub(super) fn resources(&mut self, name: &str, judged: &Judged) {
+    pub(super) fn resources(&mut self, name: &str, checked: &Checked) {
         let mut counts = String::new();
-        for (kind, count) in &judged.counts {
+        for (kind, count) in &checked.counts {
             write!(counts, "{}, ", plural(*count, singular(*kind))).expect(STRING);
         }
-        self.file(name, " (resources)", &judged.problems, &counts);
+        self.file(name, " (resources)", &checked.problems, &counts);
     }
 
     /// Every effective key with its source.

@@ -1,4 +1,4 @@
-//! Judges a document of resources: each object by the model, then what they name of each other.
+//! Checks a document of resources: each object by the model, then what they name of each other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -22,56 +22,56 @@ const END: &str = "#END";
 
 /// What was found in a document.
 #[derive(Debug, Default)]
-pub(super) struct Judged {
+pub(super) struct Checked {
     /// Objects of each kind, bad ones included.
     pub(super) counts: BTreeMap<Kind, usize>,
     /// Everything that is wrong, in the order of the document.
     pub(super) problems: Problems,
 }
 
-/// Judges the text of a document.
-pub(super) fn judge(
+/// Checks the text of a document.
+pub(super) fn check(
     text: &str,
     format: Format,
     environment: Environment<'_>,
     skipped_plugins: &[String],
-) -> Judged {
+) -> Checked {
     let mut problems = match declarative::parse(text, format, environment) {
-        Ok(document) => return judge_document(document, skipped_plugins),
+        Ok(document) => return check_document(document, skipped_plugins),
         Err(problems) => problems,
     };
-    // What lacks its last line is plugin_problems as if it had it: one fault hides no other.
+    // What lacks its last line is checked as if it had it: one fault hides no other.
     let ended = match format {
         Format::Yaml => declarative::parse(&format!("{text}\n{END}\n"), format, environment),
         Format::Json => Err(problems.clone()),
     };
     match ended {
         Ok(document) => {
-            let Judged { counts, problems: others } = judge_document(document, skipped_plugins);
+            let Checked { counts, problems: others } = check_document(document, skipped_plugins);
             problems.extend(others);
-            Judged { counts, problems }
+            Checked { counts, problems }
         }
         Err(others) => {
             if others != problems {
                 problems.extend(others);
             }
-            Judged { counts: BTreeMap::new(), problems }
+            Checked { counts: BTreeMap::new(), problems }
         }
     }
 }
 
-fn judge_document(document: Document, skipped_plugins: &[String]) -> Judged {
+fn check_document(document: Document, skipped_plugins: &[String]) -> Checked {
     let mut counts = BTreeMap::new();
     let withheld = document.withheld.iter().map(|withheld| withheld.kind);
     for kind in document.items.iter().map(|item| item.kind).chain(withheld) {
         *counts.entry(kind).or_default() += 1;
     }
-    let problems = judge_beside(&document, &document, skipped_plugins);
-    Judged { counts, problems }
+    let problems = check_beside(&document, &document, skipped_plugins);
+    Checked { counts, problems }
 }
 
 /// What is wrong with a document; names in it may lead to anything in `all`.
-pub(super) fn judge_beside(
+pub(super) fn check_beside(
     document: &Document,
     all: &Document,
     skipped_plugins: &[String],

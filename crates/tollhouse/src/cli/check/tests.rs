@@ -146,8 +146,9 @@ apisix.json (resources): 4 ssl objects, 3 stream routes, 0 errors, 4 warnings
 }
 
 #[test]
-fn bootstrap_files_are_judged_with_the_flags_over_them() {
-    let folder = Folder::with_files(&[("tollhouse.yaml", "wrokers: 2\n"), ("good.yaml", "workers: 2\n")]);
+fn bootstrap_files_are_checked_with_the_flags_over_them() {
+    let folder =
+        Folder::with_files(&[("tollhouse.yaml", "wrokers: 2\n"), ("good.yaml", "workers: 2\n")]);
     let (report, has_errors) = folder.check(&["@tollhouse.yaml"]);
     assert!(has_errors);
     assert!(report.contains("did you mean \"workers\"?"), "{report}");
@@ -160,7 +161,7 @@ fn bootstrap_files_are_judged_with_the_flags_over_them() {
 }
 
 #[test]
-fn without_files_the_configuration_and_its_resources_are_judged() {
+fn without_files_the_configuration_and_its_resources_are_checked() {
     let folder = Folder::with_files(&[("apisix.yaml", GOOD)]);
     let resources = format!("resources={}", folder.0.path().join("apisix.yaml").display());
     let (report, has_errors) = folder.check(&["--set", &resources]);
@@ -191,7 +192,7 @@ fn an_unfinished_file_is_an_error() {
 }
 
 #[test]
-fn a_conf_is_judged_with_what_metadata_says() {
+fn a_conf_is_checked_with_what_metadata_says() {
     let routes = "routes:\n  - {id: 1, uri: /a, plugins: {file-logger: {}}}\n";
     let metadata = "plugin_metadata:\n  - {id: file-logger, path: logs/a.log}\n";
     let folder = Folder::with_files(&[

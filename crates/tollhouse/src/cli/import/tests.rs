@@ -199,7 +199,7 @@ fn names_may_lead_to_what_is_there_already() {
     for (flags, expected) in [(&[][..], 0), (&["--prune"][..], 1)] {
         let words: Vec<&str> = ["import", "x.yaml"].iter().chain(flags).copied().collect();
         let all = remaining(&there, &new, &parsed(&words));
-        let found = check::judge_beside(&new, &all, &[]);
+        let found = check::check_beside(&new, &all, &[]);
         assert_eq!(found.len(), expected, "{found}");
     }
 }

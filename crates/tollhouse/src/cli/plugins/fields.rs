@@ -271,7 +271,7 @@ mod tests {
                 "then": {"properties": {"host": {"type": "string"}, "key": {"type": "string"}}},
             },
         });
-        let found: Vec<String> = of(&schema)
+        let found: Vec<String> = from_schema(&schema)
             .iter()
             .map(|field| {
                 let facts: Vec<&str> = field.facts().collect();

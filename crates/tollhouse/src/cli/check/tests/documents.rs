@@ -66,7 +66,7 @@ fn every_yaml_example_is_free_of_problems() {
             continue;
         }
         let problems = match kind::guess(Path::new("example.yaml"), text) {
-            FileKind::Resources => resources::judge(text, Format::Yaml, &|_| None, &[]).problems,
+            FileKind::Resources => resources::check(text, Format::Yaml, &|_| None, &[]).problems,
             FileKind::Bootstrap => match Bootstrap::parse(Some(text), &|_| None, &[]) {
                 Ok(loaded) => loaded.problems,
                 Err(problems) => problems,

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_are_judged_by_their_state_and_their_beats() {
+    fn instances_are_checked_by_their_state_and_their_beats() {
         let beats = |count, at_ms| Some(Beaten { at_ms, count });
         let table = [
             (instance("a"), None),
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn disk_clock_and_listeners_are_judged() {
+    fn disk_clock_and_listeners_are_checked() {
         let probe = |outcome| Probe { what: "gRPC", address: "a:1".into(), outcome };
         let counted = Counters { commits: 10, commit_us: 300_000 };
         let found = found_in(Facts {

@@ -1,7 +1,7 @@
 //! The backends, one file or folder each, and the one place where a location chooses among them.
 
-mod apply;
-mod history;
+pub mod apply;
+pub mod history;
 mod leases;
 mod memory;
 mod sqlite;

@@ -26,6 +26,12 @@ mod store;
 mod transaction;
 mod watch;
 
+/// What a transaction means and how watchers are served, for backends in crates of their own.
+pub mod engine {
+    pub use crate::backend::apply::{Applied, Table, Terms, apply, end_of_prefix, removal};
+    pub use crate::backend::history::History;
+}
+
 pub use backend::{Progress, backup_directory, open, open_with, read_directory};
 pub use changes::{Changes, Event};
 pub use clock::{Clock, ManualClock};

@@ -3,7 +3,6 @@
 //! A backend gives the [`Table`]; conditions, revisions, previous entries and events come from here.
 //! Durability, order and the way back after a failure are the backend's.
 
-use super::leases::Leases;
 use crate::changes::{Changes, Event};
 use crate::entry::{Entry, Revision};
 use crate::error::StoreError;
@@ -12,39 +11,53 @@ use crate::transaction::{Committed, Condition, Operation, Transaction};
 use bytes::Bytes;
 
 /// Entries by key.
-pub(crate) trait Table {
+pub trait Table {
     /// The entry of a key.
+    ///
+    /// # Errors
+    /// The table cannot be read.
     fn get(&mut self, key: &str) -> Result<Option<Entry>, StoreError>;
     /// Creates or replaces the entry of its key.
+    ///
+    /// # Errors
+    /// The table cannot be written.
     fn put(&mut self, entry: &Entry) -> Result<(), StoreError>;
     /// Removes the entry of a key that is there.
+    ///
+    /// # Errors
+    /// The table cannot be written.
     fn remove(&mut self, key: &str) -> Result<(), StoreError>;
     /// Removes all entries under a prefix and returns their keys in order.
+    ///
+    /// # Errors
+    /// The table cannot be written.
     fn remove_prefix(&mut self, prefix: &str) -> Result<Vec<Box<str>>, StoreError>;
 }
 
 /// A transaction that was applied.
-pub(crate) struct Applied {
+#[derive(Debug)]
+pub struct Applied {
     /// What its author learns.
-    pub(crate) committed: Committed,
+    pub committed: Committed,
     /// What watchers learn; none when nothing changed, and then no revision was made.
-    pub(crate) changes: Option<Changes>,
+    pub changes: Option<Changes>,
     /// What was put under leases.
-    pub(crate) leased: Vec<(Box<str>, LeaseId)>,
+    pub leased: Vec<(Box<str>, LeaseId)>,
 }
 
 /// What transactions are applied by, beside the table.
-pub(crate) struct Terms<'a> {
-    /// The leases there are.
-    pub(crate) leases: &'a Leases,
+pub struct Terms<'a> {
+    /// When a lease ends, in milliseconds of Unix time; [`StoreError::Fenced`] where it has ended.
+    pub expiry_ms: &'a dyn Fn(LeaseId) -> Result<u64, StoreError>,
     /// The revision of the commit before.
-    pub(crate) newest: Revision,
-    /// The time.
-    pub(crate) now_ms: u64,
+    pub newest: Revision,
 }
 
 /// Applies a transaction. After an error the table may hold a part of it, unless the error is a conflict.
-pub(crate) fn apply(
+///
+/// # Errors
+/// A condition does not hold, a lease has ended, or the table failed.
+pub fn apply(
     table: &mut impl Table,
     transaction: Transaction,
     terms: &Terms<'_>,
@@ -78,7 +91,7 @@ fn check_conditions(
 ) -> Result<(), StoreError> {
     for condition in conditions {
         if let Condition::LeaseHeld { lease } = condition {
-            terms.leases.expiry_ms(*lease, terms.now_ms)?;
+            (terms.expiry_ms)(*lease)?;
         }
         let Some(key) = condition.key() else { continue };
         if !condition.holds(table.get(key)?.as_ref()) {
@@ -120,8 +133,7 @@ impl<T: Table> Step<'_, T> {
         value: Bytes,
         lease: Option<LeaseId>,
     ) -> Result<Option<Entry>, StoreError> {
-        let expiry = |lease| self.terms.leases.expiry_ms(lease, self.terms.now_ms);
-        let expires_at_ms = lease.map(expiry).transpose()?;
+        let expires_at_ms = lease.map(self.terms.expiry_ms).transpose()?;
         let previous = self.table.get(&key)?;
         let entry = Entry {
             key,
@@ -148,13 +160,15 @@ impl<T: Table> Step<'_, T> {
 }
 
 /// The transaction that removes these keys, which have expired or whose lease was revoked.
-pub(crate) fn removal(keys: Vec<Box<str>>) -> Transaction {
+#[must_use]
+pub fn removal(keys: Vec<Box<str>>) -> Transaction {
     let operations = keys.into_iter().map(|key| Operation::Delete { key }).collect();
     Transaction { conditions: Vec::new(), operations }
 }
 
 /// The first key after all that start with the prefix; none when there is no such key.
-pub(crate) fn end_of_prefix(prefix: &str) -> Option<String> {
+#[must_use]
+pub fn end_of_prefix(prefix: &str) -> Option<String> {
     let mut end = prefix.to_owned();
     while let Some(last) = end.pop() {
         // The order of UTF-8 is the order of code points. The step leaves out the surrogates.

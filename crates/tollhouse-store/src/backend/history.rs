@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 /// The newest commits of a store.
-pub(super) struct History {
+pub struct History {
     ring: Mutex<Ring>,
     /// Moves with every commit and at the end; watchers sleep on it.
     moved: watch::Sender<Revision>,
@@ -30,6 +30,8 @@ struct Ring {
     dropped: Revision,
     /// The newest revision; that of the last commit where one is kept.
     newest: Revision,
+    /// How often the commits turned out to be others than those that were read.
+    restarts: u64,
     is_closed: bool,
     commits_max: usize,
     bytes_max: usize,
@@ -37,7 +39,8 @@ struct Ring {
 
 impl History {
     /// The history of a store that was opened at this revision.
-    pub(super) fn new(newest: Revision, kept: HistoryKept) -> Self {
+    #[must_use]
+    pub fn new(newest: Revision, kept: HistoryKept) -> Self {
         match kept {
             HistoryKept::ForWatchers => {
                 Self::bounded(newest, HISTORY_COMMITS_MAX, HISTORY_BYTES_MAX)
@@ -52,6 +55,7 @@ impl History {
             bytes: 0,
             dropped: newest,
             newest,
+            restarts: 0,
             is_closed: false,
             commits_max,
             bytes_max,
@@ -60,15 +64,29 @@ impl History {
     }
 
     /// Adds a commit, which must come after the newest.
-    pub(super) fn publish(&self, changes: Changes) {
+    pub fn publish(&self, changes: Changes) {
         let revision = changes.revision;
         self.lock().push(changes);
         self.moved.send_replace(revision);
     }
 
     /// The newest revision.
-    pub(super) fn newest(&self) -> Revision {
+    #[must_use]
+    pub fn newest(&self) -> Revision {
         self.lock().newest
+    }
+
+    /// Forgets every commit, and goes on from this revision: commits were missed, or were undone by an
+    /// engine that lost them. All watchers are lost, even those of a revision that comes again.
+    pub fn restart(&self, newest: Revision) {
+        let mut ring = self.lock();
+        ring.commits.clear();
+        ring.bytes = 0;
+        ring.dropped = newest;
+        ring.newest = newest;
+        ring.restarts += 1;
+        drop(ring);
+        self.moved.send_replace(newest);
     }
 
     /// Waits until the commit of this revision is kept here: the file shows it to readers a moment
@@ -77,7 +95,7 @@ impl History {
     /// # Errors
     ///
     /// [`StoreError::Closed`] when it will never be, since the writer is gone.
-    pub(super) async fn reached(&self, revision: Revision) -> Result<(), StoreError> {
+    pub async fn reached(&self, revision: Revision) -> Result<(), StoreError> {
         let mut moved = self.moved.subscribe();
         loop {
             moved.borrow_and_update();
@@ -96,15 +114,18 @@ impl History {
     }
 
     /// Wakes every watcher for the last time: each reads what is left and then learns of the end.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.lock().is_closed = true;
         self.moved.send_modify(|_| {});
     }
 
     /// A watcher of what comes under a prefix after this revision.
-    pub(super) fn watch(self: &Arc<Self>, prefix: &str, after: Revision) -> Watch {
+    #[must_use]
+    pub fn watch(self: &Arc<Self>, prefix: &str, after: Revision) -> Watch {
+        let restarts = self.lock().restarts;
         let source = HistoryWatch {
             history: Arc::clone(self),
+            restarts,
             moved: self.moved.subscribe(),
             prefix: prefix.into(),
             after,
@@ -135,8 +156,8 @@ impl Ring {
     }
 
     /// The first commit after this revision; none when there is none yet.
-    fn read(&self, after: Revision) -> Result<Option<Arc<Changes>>, Lost> {
-        if after < self.dropped || after > self.newest {
+    fn read(&self, after: Revision, restarts: u64) -> Result<Option<Arc<Changes>>, Lost> {
+        if after < self.dropped || after > self.newest || restarts != self.restarts {
             return Err(Lost::Compacted { after, oldest: self.dropped, newest: self.newest });
         }
         // Revisions may have gaps, so that a commit's place cannot be computed of its revision.
@@ -148,6 +169,8 @@ impl Ring {
 /// One watcher's place in the history.
 struct HistoryWatch {
     history: Arc<History>,
+    /// That of the history when the watch began.
+    restarts: u64,
     moved: watch::Receiver<Revision>,
     prefix: Box<str>,
     /// The last commit that was looked at.
@@ -175,7 +198,7 @@ impl WatchSource for HistoryWatch {
         loop {
             let (next, is_closed) = {
                 let ring = self.history.lock();
-                (ring.read(self.after), ring.is_closed)
+                (ring.read(self.after, self.restarts), ring.is_closed)
             };
             match next {
                 Err(lost) => return Some(WatchEvent::Lost(lost)),
@@ -278,6 +301,16 @@ mod tests {
         history.publish(changes(4, 400));
         let mut watch = history.watch("", Revision(3));
         assert_eq!(revisions(&mut watch), [4]);
+    }
+
+    #[test]
+    fn a_restart_loses_every_watcher_of_before() {
+        let history = Arc::new(History::bounded(Revision(5), 10, 1000));
+        let mut old = history.watch("", Revision(5));
+        history.restart(Revision(4));
+        history.publish(changes(6, 1));
+        assert!(matches!(old.try_next(), Some(WatchEvent::Lost(Lost::Compacted { .. }))));
+        assert_eq!(revisions(&mut history.watch("", Revision(4))), [6]);
     }
 
     #[tokio::test]

@@ -171,7 +171,9 @@ impl Shared {
         let first_expiry = state.first_expiry_ms();
         // Lent out for as long as the rest of the state is the table.
         let leases = std::mem::take(&mut state.leases);
-        let terms = Terms { leases: &leases, newest: state.revision, now_ms: self.clock.now_ms() };
+        let now_ms = self.clock.now_ms();
+        let expiry_ms = |lease| leases.expiry_ms(lease, now_ms);
+        let terms = Terms { expiry_ms: &expiry_ms, newest: state.revision };
         let applied = apply(state, transaction, &terms);
         state.leases = leases;
         let Applied { committed, changes, leased } = applied?;

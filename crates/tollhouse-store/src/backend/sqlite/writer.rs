@@ -306,7 +306,9 @@ impl Writer {
     ) -> Result<Result<Applied, StoreError>, StoreError> {
         self.execute("SAVEPOINT one")?;
         let mut rows = Rows { connection: &self.connection, path: &self.path };
-        let terms = Terms { leases: &self.leases, newest, now_ms: self.clock.now_ms() };
+        let now_ms = self.clock.now_ms();
+        let expiry_ms = |lease| self.leases.expiry_ms(lease, now_ms);
+        let terms = Terms { expiry_ms: &expiry_ms, newest };
         let outcome = apply(&mut rows, transaction, &terms);
         if let Err(error) = &outcome {
             // Some failures make SQLite give up the whole transaction, with all others in it.

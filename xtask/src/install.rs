@@ -46,6 +46,17 @@ const PEERS: &[Peer] = &[
         reason: "counters that gateways share",
     },
     Peer { program: "etcd", package: "etcd-server", reason: "a store that gateways share" },
+    Peer {
+        program: "mariadbd",
+        package: "mariadb-server",
+        reason: "a store that registries share",
+    },
+    // Its own programs are not on the path.
+    Peer {
+        program: "pg_ctlcluster",
+        package: "postgresql",
+        reason: "a store that registries share",
+    },
 ];
 
 /// System services that Debian's packages start by themselves when they are installed.
@@ -54,6 +65,8 @@ const SERVICES: &[Service] = &[
     Service { name: "haproxy", pid_file: "/run/haproxy.pid" },
     Service { name: "redis-server", pid_file: "/run/redis/redis-server.pid" },
     Service { name: "etcd", pid_file: "/run/etcd.pid" },
+    Service { name: "mariadb", pid_file: "/run/mysqld/mysqld.pid" },
+    Service { name: "postgresql", pid_file: "/run/postgresql/15-main.pid" },
 ];
 
 /// A system service, and where its init script keeps its process.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod database;
 pub mod etcd;
 pub mod gateway;
 pub mod load;
@@ -20,6 +21,7 @@ pub mod program;
 pub mod wire;
 
 pub use client::RawClient;
+pub use database::Database;
 pub use etcd::Etcd;
 pub use gateway::{Gateway, GatewayBuilder};
 pub use load::{Load, LoadReport};

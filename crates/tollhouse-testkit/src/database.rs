@@ -1,0 +1,248 @@
+//! Databases of a test's own: a MariaDB or a PostgreSQL in a folder that goes with it, on a free port, killed
+//! and started again at will. They run as whoever runs the test; where that is root, as the user whom Debian
+//! made for them.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::patience::wait_for;
+use crate::program;
+
+/// Where Debian keeps the programs of PostgreSQL, which are not on the path.
+const POSTGRES_FOLDER: &str = "/usr/lib/postgresql";
+
+/// Which server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    MariaDb,
+    Postgres,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Database {
+    kind: Kind,
+    programs: PathBuf,
+    folder: TempDir,
+    address: SocketAddr,
+    owner: Option<(u32, u32)>,
+    child: Option<Child>,
+}
+
+impl Database {
+    /// Starts a MariaDB that asks nobody for a password and has the database `tollhouse`; `None`, with a
+    /// message, where it is not installed.
+    ///
+    /// # Panics
+    /// When it does not answer in time.
+    pub fn mariadb() -> Option<Self> {
+        let program = program::find("mariadbd")?;
+        let mut database = Self::in_folder(Kind::MariaDb, program.parent()?.to_owned(), "mysql");
+        // To a clean end: what a first start has made is not all on the disk before that.
+        let schema = database.folder.path().join("schema.sql");
+        std::fs::write(&schema, "CREATE DATABASE tollhouse;\n").expect("a file can be written");
+        let mut bootstrap = database.mariadbd();
+        bootstrap.arg("--bootstrap");
+        bootstrap.stdin(std::fs::File::open(&schema).expect("it was written"));
+        bootstrap.stdout(Stdio::null()).stderr(Stdio::null());
+        let ended = bootstrap.status().expect("mariadbd can be started");
+        assert!(ended.success(), "mariadbd could not make its files: {ended}");
+        database.run();
+        Some(database)
+    }
+
+    /// Starts a PostgreSQL that asks nobody for a password and has the database `tollhouse`; `None`, with a
+    /// message, where it is not installed.
+    ///
+    /// # Panics
+    /// When it does not answer in time.
+    pub fn postgres() -> Option<Self> {
+        let programs = postgres_programs()?;
+        let mut database = Self::in_folder(Kind::Postgres, programs, "postgres");
+        let mut initdb = database.command("initdb");
+        initdb
+            .args(["--no-sync", "--auth=trust", "--username=tollhouse", "--encoding=UTF8"])
+            .args(["--no-locale", "--pgdata"])
+            .arg(database.data());
+        program::run_well(&mut initdb);
+        database.run();
+        let mut createdb = database.command("createdb");
+        let port = database.address.port().to_string();
+        createdb.args(["--host=127.0.0.1", "--username=tollhouse", "--port", &port, "tollhouse"]);
+        program::run_well(&mut createdb);
+        Some(database)
+    }
+
+    /// Where clients connect, as the user `tollhouse`.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it as a crash would.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        self.end(&mut child);
+    }
+
+    /// Starts it again where it was, with what it held; returns once it answers.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn run(&mut self) {
+        let port = self.address.port().to_string();
+        let mut command = match self.kind {
+            Kind::MariaDb => {
+                let mut command = self.mariadbd();
+                command.args(["--skip-networking=0", "--bind-address=127.0.0.1", "--port", &port]);
+                command
+            }
+            Kind::Postgres => {
+                let mut command = self.command("postgres");
+                command
+                    .arg("-D")
+                    .arg(self.data())
+                    .args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="])
+                    .args(["-c", "shared_buffers=16MB", "-c", "fsync=off", "-p", &port]);
+                command
+            }
+        };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.child = Some(command.spawn().expect("the database can be started"));
+        wait_for("the database to answer", || self.is_answering().then_some(()));
+    }
+
+    /// Stops it, so that it takes connections and answers nothing, until [`Database::wake`].
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn wake(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn in_folder(kind: Kind, programs: PathBuf, user: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback can be bound");
+        // Free a moment ago; neither of them says which one it was given.
+        let address = listener.local_addr().expect("it is bound");
+        let owner = if rustix::process::geteuid().is_root() { user_ids(user) } else { None };
+        let data = folder.path().join("data");
+        std::fs::create_dir(&data).expect("a folder of our own can be made");
+        if let Some((user, group)) = owner {
+            for path in [folder.path(), &data] {
+                chown(path, Some(user), Some(group)).expect("root may give folders away");
+            }
+        }
+        Self { kind, programs, folder, address, owner, child: None }
+    }
+
+    fn mariadbd(&self) -> Command {
+        let mut command = self.command("mariadbd");
+        command
+            // Before all others: nothing of the machine's own configuration counts.
+            .arg("--no-defaults")
+            .arg("--skip-grant-tables")
+            .args(["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M"])
+            // It is killed, its machine is not: what it gave to the kernel stays.
+            .arg("--innodb-flush-log-at-trx-commit=2")
+            .arg(format!("--datadir={}", self.data().display()))
+            .arg(format!("--socket={}", self.folder.path().join("socket").display()));
+        if self.owner.is_none() && rustix::process::geteuid().is_root() {
+            command.arg("--user=root");
+        }
+        command
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(self.programs.join(name));
+        command.current_dir(self.folder.path());
+        if let Some((user, group)) = self.owner {
+            command.uid(user).gid(group);
+        }
+        command
+    }
+
+    /// Whether it serves, not only listens.
+    fn is_answering(&self) -> bool {
+        use std::io::{Read as _, Write as _};
+        let Ok(mut stream) = std::net::TcpStream::connect(self.address) else { return false };
+        let mut first = [0; 1];
+        match self.kind {
+            // It greets whoever connects.
+            Kind::MariaDb => stream.read_exact(&mut first).is_ok(),
+            // A startup message of version 3.0; `R` is a request for authentication, `E` an error.
+            Kind::Postgres => {
+                let body = b"\0\x03\0\0user\0tollhouse\0database\0postgres\0\0";
+                let length = u32::try_from(body.len() + 4).unwrap_or_default().to_be_bytes();
+                stream.write_all(&[&length[..], body].concat()).is_ok()
+                    && stream.read_exact(&mut first).is_ok()
+                    && first == *b"R"
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.child.as_ref().expect("it runs").id();
+        let id = Pid::from_raw(id.cast_signed()).expect("a process has a number");
+        kill_process(id, signal).expect("a child can be signalled");
+    }
+
+    /// PostgreSQL's own processes end when they see that their parent has.
+    fn end(&self, child: &mut Child) {
+        match self.kind {
+            Kind::MariaDb => child.kill().expect("a child can be killed"),
+            // "Immediate": no checkpoint, nothing flushed; what SIGKILL would do, without orphans.
+            Kind::Postgres => {
+                let id = Pid::from_raw(child.id().cast_signed()).expect("a process has a number");
+                let _ = kill_process(id, Signal::CONT);
+                kill_process(id, Signal::QUIT).expect("a child can be signalled");
+            }
+        }
+        child.wait().expect("a child can be waited for");
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            self.end(&mut child);
+        }
+    }
+}
+
+/// The newest version's.
+fn postgres_programs() -> Option<PathBuf> {
+    // What Debian has on the path in their place.
+    program::find("pg_ctlcluster")?;
+    let versions = std::fs::read_dir(POSTGRES_FOLDER).into_iter().flatten().flatten();
+    let folders = versions.map(|version| version.path().join("bin"));
+    folders.filter(|folder| folder.join("initdb").is_file()).max()
+}
+
+/// A user and its group, by `/etc/passwd`.
+fn user_ids(name: &str) -> Option<(u32, u32)> {
+    let users = std::fs::read_to_string(Path::new("/etc/passwd")).ok()?;
+    let user = users.lines().find(|line| line.split(':').next() == Some(name))?;
+    let mut fields = user.split(':').skip(2);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}

@@ -10,7 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["stdx"],
     &["model"],
     &["transcode", "shenyu", "config", "store", "router", "telemetry", "plugin"],
-    &["net", "http", "h2", "upstream", "registry", "acme", "etcd"],
+    &["net", "http", "h2", "upstream", "registry", "acme", "etcd", "sql"],
     &["plugins", "proxy", "polaris", "admin", "go-template", "mock", "load", "dialects"],
     &["control"],
 ];

@@ -1,0 +1,157 @@
+//! What went wrong with a connection or a statement, and what that means.
+
+use tollhouse_store::StoreError;
+
+/// Why statements were not done. The connection is closed after any of them: the engine then takes back
+/// what was under way, and a demoted primary is looked for anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// No connection, or none any more: what was sent last may have been done.
+    Lost(String),
+    /// The engine gave the transaction up in favour of another one: the same may succeed at once.
+    GivenUp(String),
+    /// A row with a key of this kind is there already.
+    Duplicate(String),
+    /// The server takes no changes: a standby, or a primary that was demoted.
+    ReadOnly(String),
+    /// The engine understood and refuses, with a remedy.
+    Declined(String, &'static str),
+}
+
+const REMEDY_RIGHTS: &str = "give this user the right to create, read and write the tables of the database, \
+                             and look at its name and password";
+const REMEDY_ROOM: &str = "make room on the disk of the database";
+const REMEDY_PACKET: &str = "set max_allowed_packet to 16 MiB or more";
+const REMEDY_OTHER: &str = "look at the log of the database";
+const REMEDY_CONNECTIONS: &str =
+    "let the database take more connections (about eight for each node)";
+
+impl Failure {
+    /// Whether the same statements may succeed on a new connection, at once.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Lost(_) | Self::GivenUp(_) | Self::ReadOnly(_) => true,
+            Self::Duplicate(_) | Self::Declined(..) => false,
+        }
+    }
+
+    /// The error of a request that changed nothing.
+    pub(crate) fn to_error(&self, place: &str) -> StoreError {
+        let place = place.into();
+        match self {
+            Self::Lost(reason) | Self::GivenUp(reason) | Self::ReadOnly(reason) => {
+                StoreError::Unreachable { place, reason: reason.clone() }
+            }
+            Self::Duplicate(reason) => {
+                StoreError::Declined { place, reason: reason.clone(), remedy: REMEDY_OTHER }
+            }
+            Self::Declined(reason, remedy) => {
+                StoreError::Declined { place, reason: reason.clone(), remedy }
+            }
+        }
+    }
+
+    /// What was said.
+    pub(crate) fn reason(&self) -> &str {
+        match self {
+            Self::Lost(reason)
+            | Self::GivenUp(reason)
+            | Self::Duplicate(reason)
+            | Self::ReadOnly(reason)
+            | Self::Declined(reason, _) => reason,
+        }
+    }
+}
+
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        let sqlx::Error::Database(error) = error else {
+            return Self::Lost(error.to_string());
+        };
+        let reason = error.message().to_owned();
+        if let Some(error) = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+            return from_mysql(error.number(), reason);
+        }
+        from_postgres(&error.code().unwrap_or_default(), reason)
+    }
+}
+
+/// Numbers of MySQL's and MariaDB's error references.
+fn from_mysql(number: u16, reason: String) -> Failure {
+    let reason = format!("{reason} (error {number})");
+    match number {
+        // Deadlock; lock wait timed out; MariaDB's "record has changed since last read".
+        1213 | 1205 | 1020 => Failure::GivenUp(reason),
+        1062 => Failure::Duplicate(reason),
+        // --read-only; in a read-only transaction; read-only mode.
+        1290 | 1792 | 1836 => Failure::ReadOnly(reason),
+        // Shutting down; killed; too many connections is below.
+        1053 | 1927 | 1317 | 1158..=1161 => Failure::Lost(reason),
+        1040 | 1203 | 1226 => Failure::Declined(reason, REMEDY_CONNECTIONS),
+        1044 | 1045 | 1049 | 1142 | 1143 | 1227 | 1698 => Failure::Declined(reason, REMEDY_RIGHTS),
+        1021 | 1114 => Failure::Declined(reason, REMEDY_ROOM),
+        1153 => Failure::Declined(reason, REMEDY_PACKET),
+        _ => Failure::Declined(reason, REMEDY_OTHER),
+    }
+}
+
+/// Codes of PostgreSQL's appendix A.
+fn from_postgres(code: &str, reason: String) -> Failure {
+    let reason = format!("{reason} (error {code})");
+    match code {
+        // Serialization, deadlock, lock timeout.
+        "40001" | "40P01" | "55P03" => Failure::GivenUp(reason),
+        "23505" => Failure::Duplicate(reason),
+        "25006" => Failure::ReadOnly(reason),
+        // Shut down, crashed, starting; idle for too long within a transaction; the connection.
+        "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "57014" => Failure::Lost(reason),
+        "53300" => Failure::Declined(reason, REMEDY_CONNECTIONS),
+        "53100" => Failure::Declined(reason, REMEDY_ROOM),
+        "42501" | "3D000" => Failure::Declined(reason, REMEDY_RIGHTS),
+        _ if code.starts_with("28") => Failure::Declined(reason, REMEDY_RIGHTS),
+        _ if code.starts_with("08") => Failure::Lost(reason),
+        _ => Failure::Declined(reason, REMEDY_OTHER),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_engines_are_told_apart() {
+        let name = |failure: &Failure| match failure {
+            Failure::Lost(_) => "lost",
+            Failure::GivenUp(_) => "given up",
+            Failure::Duplicate(_) => "duplicate",
+            Failure::ReadOnly(_) => "read only",
+            Failure::Declined(..) => "declined",
+        };
+        let mysql = [
+            (1213, "given up"),
+            (1205, "given up"),
+            (1290, "read only"),
+            (1836, "read only"),
+            (1062, "duplicate"),
+            (1053, "lost"),
+            (1045, "declined"),
+            (1064, "declined"),
+        ];
+        for (number, expected) in mysql {
+            assert_eq!(name(&from_mysql(number, String::new())), expected, "{number}");
+        }
+        let postgres = [
+            ("40P01", "given up"),
+            ("40001", "given up"),
+            ("25006", "read only"),
+            ("23505", "duplicate"),
+            ("57P01", "lost"),
+            ("08006", "lost"),
+            ("28P01", "declined"),
+            ("42601", "declined"),
+        ];
+        for (code, expected) in postgres {
+            assert_eq!(name(&from_postgres(code, String::new())), expected, "{code}");
+        }
+    }
+}

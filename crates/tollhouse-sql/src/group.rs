@@ -1,0 +1,260 @@
+//! What transactions that share one of the engine's do, given the rows that they look at. Nothing here does
+//! IO: a group that has to be tried again is computed again.
+
+use crate::limits::{GROUP_BYTES_MAX, GROUP_TRANSACTIONS_MAX, LIMITS};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use tollhouse_store::engine::{Applied, Table, Terms, apply};
+use tollhouse_store::{
+    Changes, Committed, Condition, Entry, LeaseId, Operation, Revision, StoreError, Transaction,
+};
+
+/// How much transactions weigh together.
+#[derive(Default)]
+pub(crate) struct Weight {
+    transactions: usize,
+    operations: usize,
+    bytes: usize,
+}
+
+impl Weight {
+    /// Adds a transaction.
+    pub(crate) fn add(&mut self, transaction: &Transaction) {
+        self.transactions += 1;
+        self.operations += transaction.operations.len() + transaction.conditions.len();
+        self.bytes += transaction_bytes(transaction);
+    }
+
+    /// Whether no further transaction should share.
+    pub(crate) fn is_full(&self) -> bool {
+        self.transactions >= GROUP_TRANSACTIONS_MAX
+            || self.operations >= LIMITS.operations_max
+            || self.bytes >= GROUP_BYTES_MAX / 2
+    }
+}
+
+/// Bytes of all keys and values.
+pub(crate) fn transaction_bytes(transaction: &Transaction) -> usize {
+    let conditions = transaction.conditions.iter().filter_map(Condition::key).map(str::len);
+    let operations = transaction.operations.iter().map(|operation| match operation {
+        Operation::Put { key, value, .. } => key.len() + value.len(),
+        Operation::Delete { key } => key.len(),
+        Operation::DeletePrefix { prefix } => prefix.len(),
+    });
+    conditions.sum::<usize>() + operations.sum::<usize>()
+}
+
+/// What transactions look at.
+#[derive(Default)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) keys: BTreeSet<&'a str>,
+    pub(crate) prefixes: BTreeSet<&'a str>,
+    pub(crate) leases: BTreeSet<LeaseId>,
+}
+
+impl<'a> Wanted<'a> {
+    /// Of all of them.
+    pub(crate) fn by(transactions: &'a [Transaction]) -> Self {
+        let mut wanted = Self::default();
+        for transaction in transactions {
+            for condition in &transaction.conditions {
+                wanted.keys.extend(condition.key());
+                if let Condition::LeaseHeld { lease } = condition {
+                    wanted.leases.insert(*lease);
+                }
+            }
+            for operation in &transaction.operations {
+                match operation {
+                    Operation::Put { key, lease, .. } => {
+                        wanted.keys.insert(key);
+                        wanted.leases.extend(*lease);
+                    }
+                    Operation::Delete { key } => {
+                        wanted.keys.insert(key);
+                    }
+                    Operation::DeletePrefix { prefix } => {
+                        wanted.prefixes.insert(prefix);
+                    }
+                }
+            }
+        }
+        wanted
+    }
+}
+
+/// What was found there.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// The revision of the newest commit.
+    pub(crate) newest: Revision,
+    /// The entries of the keys.
+    pub(crate) entries: Vec<Entry>,
+    /// The keys under the prefixes.
+    pub(crate) keys: Vec<Box<str>>,
+    /// How long each lease lasts that is held, in milliseconds.
+    pub(crate) leases: HashMap<LeaseId, u64>,
+    /// Now, by this node's wall clock: for show in entries that end.
+    pub(crate) now_ms: u64,
+}
+
+/// What the transactions came to.
+#[derive(Default)]
+pub(crate) struct Computed {
+    /// Of each transaction, in their order.
+    pub(crate) outcomes: Vec<Result<Committed, StoreError>>,
+    /// The commits, in order.
+    pub(crate) commits: Vec<Changes>,
+    /// Rows to put, in the order of their keys.
+    pub(crate) puts: Vec<(Entry, Option<LeaseId>)>,
+    /// Rows to remove, in order.
+    pub(crate) removals: Vec<Box<str>>,
+}
+
+/// Computes a group.
+pub(crate) fn compute(transactions: &[Transaction], found: Found) -> Computed {
+    let Found { mut newest, entries, keys, leases, now_ms } = found;
+    let mut rows = Rows::default();
+    // A row that is under a prefix only is never read, but removed.
+    let placeholder = |key: Box<str>| Entry {
+        key,
+        value: Bytes::new(),
+        create_revision: Revision::ZERO,
+        mod_revision: Revision::ZERO,
+        expires_at_ms: None,
+    };
+    for entry in keys.into_iter().map(placeholder).chain(entries) {
+        let key = entry.key.clone();
+        rows.held.insert(key, Row { entry: Some(entry), ..Row::default() });
+    }
+    let expiry_ms = |lease| match leases.get(&lease) {
+        Some(ttl_ms) => Ok(now_ms.saturating_add(*ttl_ms)),
+        None => Err(StoreError::Fenced { lease }),
+    };
+    let mut computed = Computed::default();
+    for transaction in transactions {
+        let terms = Terms { expiry_ms: &expiry_ms, newest };
+        rows.before.clear();
+        match apply(&mut rows, transaction.clone(), &terms) {
+            Ok(Applied { committed, changes, leased }) => {
+                for (key, lease) in leased {
+                    if let Some(row) = rows.held.get_mut(&key) {
+                        row.lease = Some(lease);
+                    }
+                }
+                if let Some(changes) = changes {
+                    newest = changes.revision;
+                    computed.commits.push(changes);
+                }
+                computed.outcomes.push(Ok(committed));
+            }
+            Err(error) => {
+                rows.take_back();
+                computed.outcomes.push(Err(error));
+            }
+        }
+    }
+    for (key, row) in rows.held {
+        match row.entry {
+            _ if !row.is_changed => {}
+            Some(entry) => computed.puts.push((entry, row.lease)),
+            None => computed.removals.push(key),
+        }
+    }
+    computed
+}
+
+/// Rows by key, with the changes of the group.
+#[derive(Default)]
+struct Rows {
+    held: BTreeMap<Box<str>, Row>,
+    /// Rows as they were before the transaction under way.
+    before: Vec<(Box<str>, Row)>,
+}
+
+#[derive(Clone, Default)]
+struct Row {
+    entry: Option<Entry>,
+    /// The lease it was put under, if it is changed.
+    lease: Option<LeaseId>,
+    is_changed: bool,
+}
+
+impl Rows {
+    fn change(&mut self, key: &str, entry: Option<Entry>) {
+        let row = self.held.entry(key.into()).or_default();
+        let changed = Row { entry, lease: None, is_changed: true };
+        self.before.push((key.into(), std::mem::replace(row, changed)));
+    }
+
+    fn take_back(&mut self) {
+        while let Some((key, row)) = self.before.pop() {
+            self.held.insert(key, row);
+        }
+    }
+}
+
+impl Table for Rows {
+    fn get(&mut self, key: &str) -> Result<Option<Entry>, StoreError> {
+        Ok(self.held.get(key).and_then(|row| row.entry.clone()))
+    }
+
+    fn put(&mut self, entry: &Entry) -> Result<(), StoreError> {
+        self.change(&entry.key, Some(entry.clone()));
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &str) -> Result<(), StoreError> {
+        self.change(key, None);
+        Ok(())
+    }
+
+    fn remove_prefix(&mut self, prefix: &str) -> Result<Vec<Box<str>>, StoreError> {
+        let range = self.held.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        let keys: Vec<Box<str>> = range
+            .take_while(|(key, _)| key.starts_with(prefix))
+            .filter(|(_, row)| row.entry.is_some())
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in &keys {
+            self.change(key, None);
+        }
+        Ok(keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_of_a_group_see_each_other_and_a_refused_one_leaves_nothing() {
+        let transactions = [
+            Transaction::new().put("a", "1").when_absent("a"),
+            Transaction::new().put("a", "2").when_absent("a"),
+            Transaction::new().put("b", "1").put_under(LeaseId(9), "c", "1"),
+            Transaction::new().put_under(LeaseId(7), "d", "1").delete("a"),
+            Transaction::new().delete_prefix("old/"),
+        ];
+        let found = Found {
+            newest: Revision(5),
+            keys: vec!["old/1".into()],
+            leases: HashMap::from([(LeaseId(7), 1_000)]),
+            now_ms: 50,
+            ..Found::default()
+        };
+        let computed = compute(&transactions, found);
+        let revisions: Vec<_> =
+            computed.outcomes.iter().map(|it| it.as_ref().map(|done| done.revision.0)).collect();
+        let conflict = StoreError::Conflict { key: "a".into() };
+        let fenced = StoreError::Fenced { lease: LeaseId(9) };
+        assert_eq!(revisions, [Ok(6), Err(&conflict), Err(&fenced), Ok(7), Ok(8)]);
+        assert_eq!(computed.commits.len(), 3);
+        let puts: Vec<_> =
+            computed.puts.iter().map(|(entry, lease)| (&*entry.key, *lease)).collect();
+        assert_eq!(puts, [("d", Some(LeaseId(7)))]);
+        assert_eq!(computed.puts[0].0.expires_at_ms, Some(1_050));
+        let removals: Vec<_> = computed.removals.iter().map(|key| &**key).collect();
+        assert_eq!(removals, ["a", "old/1"]);
+    }
+}

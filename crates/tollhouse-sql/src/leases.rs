@@ -1,0 +1,144 @@
+//! Leases as rows. Nobody compares clocks: a holder counts its renewals in the row, and every node sees by
+//! its own monotonic clock for how long a count has stood still ([`Observed`]). Whoever sees it for as long
+//! as the lease lasts ends it, in a transaction that asks for that very count.
+
+use crate::connection::{Connection, unexpected};
+use crate::dialect::Dialect;
+use crate::failure::Failure;
+use crate::group::Found;
+use crate::packets::{lease_number, to_key};
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::time::Instant;
+use tollhouse_store::{LeaseId, Revision};
+
+/// Most leases at a time: one for each thing that ends by itself, which are few.
+const LEASES_MAX: u64 = 64 * 1024;
+
+/// Adds a lease; false when there are too many.
+pub(crate) async fn grant(
+    connection: &mut Connection,
+    dialect: &Dialect,
+    lease: LeaseId,
+    ttl: Duration,
+) -> Result<bool, Failure> {
+    let table = dialect.table("leases");
+    let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
+    let sql = format!(
+        "INSERT INTO {table} (id, ttl_ms, renewals) SELECT {}, {ttl_ms}, 0 FROM {} WHERE id = 1 AND \
+         (SELECT COUNT(*) FROM {table} l) < {LEASES_MAX}",
+        lease_number(lease),
+        dialect.table("counter"),
+    );
+    Ok(connection.run_one(sql).await?.affected == 1)
+}
+
+/// Renews a lease; false when it has ended.
+pub(crate) async fn renew(
+    connection: &mut Connection,
+    dialect: &Dialect,
+    lease: LeaseId,
+) -> Result<bool, Failure> {
+    let sql = format!(
+        "UPDATE {} SET renewals = renewals + 1 WHERE id = {}",
+        dialect.table("leases"),
+        lease_number(lease)
+    );
+    Ok(connection.run_one(sql).await?.affected == 1)
+}
+
+/// Begins a transaction that ends a lease, with the counter locked: the keys that go with it. None when it
+/// has ended already, or was renewed since.
+pub(crate) async fn lock_and_end(
+    connection: &mut Connection,
+    dialect: &Dialect,
+    lease: LeaseId,
+    renewals: Option<u64>,
+) -> Result<Option<Found>, Failure> {
+    let number = lease_number(lease);
+    let unrenewed = renewals.map(|count| format!(" AND renewals = {count}")).unwrap_or_default();
+    let sql = format!(
+        "START TRANSACTION; SELECT rev FROM {} WHERE id = 1 FOR UPDATE; DELETE FROM {} WHERE id = \
+         {number}{unrenewed}; SELECT k FROM {} WHERE lease = {number}",
+        dialect.table("counter"),
+        dialect.table("leases"),
+        dialect.table("objects"),
+    );
+    let mut sets = connection.run(sql).await?.into_iter().skip(1);
+    let counter = sets.next().unwrap_or_default();
+    let newest = counter.rows.first().ok_or_else(|| unexpected("no counter"))?.count(0)?;
+    if sets.next().unwrap_or_default().affected == 0 {
+        return Ok(None);
+    }
+    let rows = sets.next().unwrap_or_default().rows;
+    let keys = rows.iter().map(to_key).collect::<Result<Vec<_>, Failure>>()?;
+    Ok(Some(Found { newest: Revision(newest), keys, ..Found::default() }))
+}
+
+/// Leases as they are read from time to time.
+#[derive(Default)]
+pub(crate) struct Observed {
+    held: HashMap<LeaseId, Seen>,
+}
+
+struct Seen {
+    renewals: u64,
+    since: Instant,
+}
+
+impl Observed {
+    /// Takes note of what was read (lease, duration in milliseconds, renewals) after `now`; the leases
+    /// that have ended, with the renewals that they ended at.
+    ///
+    /// A count that was read before `now` and stands after it was not renewed in between, however long
+    /// this process was stopped.
+    pub(crate) fn note(
+        &mut self,
+        read: &[(LeaseId, u64, u64)],
+        now: Instant,
+    ) -> Vec<(LeaseId, u64)> {
+        let mut ended = Vec::new();
+        let mut held = HashMap::with_capacity(read.len());
+        for (lease, ttl_ms, renewals) in read {
+            let before = self.held.get(lease).filter(|seen| seen.renewals == *renewals);
+            let since = before.map_or(now, |seen| seen.since);
+            if before.is_some()
+                && now.saturating_duration_since(since).as_millis() >= u128::from(*ttl_ms)
+            {
+                ended.push((*lease, *renewals));
+            }
+            held.insert(*lease, Seen { renewals: *renewals, since });
+        }
+        self.held = held;
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_once_its_renewals_stood_still_for_its_time() {
+        let mut observed = Observed::default();
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let lease = LeaseId(1);
+        let cases = [
+            (0, 0, false),
+            (900, 0, false),
+            (950, 1, false),
+            (1_900, 1, false),
+            (1_950, 1, true),
+            // Nobody has ended it yet.
+            (2_000, 1, true),
+            (9_000, 2, false),
+        ];
+        for (ms, renewals, is_over) in cases {
+            let ended = observed.note(&[(lease, 1_000, renewals)], at(ms));
+            assert_eq!(!ended.is_empty(), is_over, "after {ms} ms");
+        }
+        assert!(observed.note(&[], at(9_500)).is_empty());
+        assert!(observed.note(&[(lease, 1_000, 2)], at(20_000)).is_empty(), "it is a new one");
+    }
+}

@@ -1,0 +1,37 @@
+//! PostgreSQL's notifications: a hint that there is something to read, and no more than that. They are lost
+//! when a connection is, and never sent through poolers of transactions; polling is the truth.
+
+use crate::connection::postgres_options;
+use crate::dialect::Dialect;
+use crate::options::SqlOptions;
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tollhouse_stdx::Backoff;
+
+/// The channel of these tables.
+pub(crate) fn channel(dialect: &Dialect) -> String {
+    dialect.table("commits")
+}
+
+/// Wakes the follower at every notification, for ever.
+pub(crate) async fn listen(options: SqlOptions, dialect: Dialect, hint: Arc<Notify>) {
+    let mut backoff = Backoff::default();
+    loop {
+        for (host, port) in &options.servers {
+            let pool = PgPoolOptions::new()
+                .max_connections(1)
+                .acquire_timeout(options.timeout)
+                .connect_lazy_with(postgres_options(&options, (host, *port)));
+            let Ok(mut listener) = PgListener::connect_with(&pool).await else { continue };
+            if listener.listen(&channel(&dialect)).await.is_err() {
+                continue;
+            }
+            backoff.reset();
+            while listener.recv().await.is_ok() {
+                hint.notify_one();
+            }
+        }
+        tokio::time::sleep(backoff.next_wait()).await;
+    }
+}

@@ -1,0 +1,183 @@
+//! The tables, and how they come to be: under a lock of our own, by steps that may be run again.
+
+use crate::connection::Connection;
+use crate::dialect::Dialect;
+use crate::failure::Failure;
+use crate::options::Engine;
+
+/// The format of the tables.
+const FORMAT: u64 = 1;
+
+/// The tables and the columns that are read of each.
+const TABLES: [(&str, &str); 5] = [
+    ("objects", "k, v, created, modified, lease"),
+    ("commits", "last_rev, first_rev, id, at, body"),
+    ("counter", "id, rev"),
+    ("leases", "id, ttl_ms, renewals"),
+    ("meta", "id, format"),
+];
+
+const REMEDY_FOREIGN: &str = "nothing was written there; choose another prefix for the tables, or another \
+                              database";
+const REMEDY_NEWER: &str = "nothing was written there; run that version";
+const REMEDY_LOCK: &str = "look whether another node is stuck while it makes the tables";
+
+/// Makes the tables where they are missing, and refuses those that are others'.
+pub(crate) async fn prepare(connection: &mut Connection, dialect: &Dialect) -> Result<(), Failure> {
+    if format(connection, dialect).await? == Some(FORMAT) {
+        return Ok(());
+    }
+    lock(connection, dialect).await?;
+    // Another node may have made them while this one waited.
+    if format(connection, dialect).await? == Some(FORMAT) {
+        return Ok(());
+    }
+    for (table, columns) in TABLES {
+        if exists(connection, dialect, table).await? {
+            let probe = format!("SELECT {columns} FROM {} WHERE 1 = 0", dialect.table(table));
+            connection.run(probe).await.map_err(|failure| foreign(dialect, table, failure))?;
+        }
+    }
+    for step in steps(dialect) {
+        connection.run(step).await?;
+    }
+    Ok(())
+}
+
+fn foreign(dialect: &Dialect, table: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Declined(reason, _) => {
+            let table = dialect.table(table);
+            Failure::Declined(
+                format!("table {table} is not of this program: {reason}"),
+                REMEDY_FOREIGN,
+            )
+        }
+        failure => failure,
+    }
+}
+
+/// The format of the tables that are there.
+async fn format(connection: &mut Connection, dialect: &Dialect) -> Result<Option<u64>, Failure> {
+    if !exists(connection, dialect, "meta").await? {
+        return Ok(None);
+    }
+    let sql = format!("SELECT format FROM {} WHERE id = 1", dialect.table("meta"));
+    let rows =
+        connection.run_one(sql).await.map_err(|failure| foreign(dialect, "meta", failure))?.rows;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let found = row.count(0)?;
+    if found > FORMAT {
+        let reason = format!(
+            "its tables have format {found}, of a newer version (this one reads up to {FORMAT})"
+        );
+        return Err(Failure::Declined(reason, REMEDY_NEWER));
+    }
+    Ok(Some(found))
+}
+
+async fn exists(
+    connection: &mut Connection,
+    dialect: &Dialect,
+    table: &str,
+) -> Result<bool, Failure> {
+    let schema = match dialect.engine {
+        Engine::MySql => "DATABASE()",
+        Engine::PostgreSql => "current_schema()",
+    };
+    let table = dialect.table(table);
+    let sql = format!(
+        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = {schema} AND table_name \
+         = '{table}'"
+    );
+    let rows = connection.run_one(sql).await?.rows;
+    Ok(rows.first().map(|row| row.count(0)).transpose()?.is_some_and(|count| count > 0))
+}
+
+/// Takes the lock that only one node holds at a time; it ends with the connection.
+async fn lock(connection: &mut Connection, dialect: &Dialect) -> Result<(), Failure> {
+    let tables = &dialect.tables;
+    match dialect.engine {
+        Engine::MySql => {
+            // With a time-out of its own: MariaDB takes a negative one for none at all. The lock is the
+            // server's, so that the database is a part of its name; names end after 64 characters.
+            let sql = format!("SELECT GET_LOCK(LEFT(CONCAT('{tables}', DATABASE()), 64), 2)");
+            let rows = connection.run_one(sql).await?.rows;
+            let is_taken = rows.first().map(|row| row.number(0)).transpose()?.flatten() == Some(1);
+            if !is_taken {
+                let reason = "another node has been making the tables for long".to_owned();
+                return Err(Failure::Declined(reason, REMEDY_LOCK));
+            }
+            Ok(())
+        }
+        // Waits no longer than for any lock.
+        Engine::PostgreSql => {
+            let sql = format!("SELECT pg_advisory_lock(hashtext('{tables}migration'))");
+            connection.run(sql).await.map(|_| ())
+        }
+    }
+}
+
+fn steps(dialect: &Dialect) -> Vec<String> {
+    let [objects, commits, counter, leases, meta] = TABLES.map(|(table, _)| dialect.table(table));
+    match dialect.engine {
+        Engine::MySql => {
+            let engine = "ENGINE = InnoDB ROW_FORMAT = DYNAMIC";
+            vec![
+                format!(
+                    "CREATE TABLE IF NOT EXISTS {objects} (k VARBINARY(2048) NOT NULL PRIMARY KEY, \
+                     v LONGBLOB NOT NULL, created BIGINT NOT NULL, modified BIGINT NOT NULL, \
+                     lease BIGINT NULL, KEY by_lease (lease)) {engine}"
+                ),
+                format!(
+                    "CREATE TABLE IF NOT EXISTS {commits} (last_rev BIGINT NOT NULL PRIMARY KEY, \
+                     first_rev BIGINT NOT NULL, id VARBINARY(16) NOT NULL UNIQUE, at TIMESTAMP NOT \
+                     NULL DEFAULT CURRENT_TIMESTAMP, body LONGBLOB NOT NULL) {engine}"
+                ),
+                format!(
+                    "CREATE TABLE IF NOT EXISTS {counter} (id SMALLINT NOT NULL PRIMARY KEY, rev \
+                     BIGINT NOT NULL) {engine}"
+                ),
+                format!(
+                    "CREATE TABLE IF NOT EXISTS {leases} (id BIGINT NOT NULL PRIMARY KEY, ttl_ms \
+                     BIGINT NOT NULL, renewals BIGINT NOT NULL) {engine}"
+                ),
+                format!(
+                    "CREATE TABLE IF NOT EXISTS {meta} (id SMALLINT NOT NULL PRIMARY KEY, format \
+                     BIGINT NOT NULL) {engine}"
+                ),
+                format!("INSERT IGNORE INTO {counter} (id, rev) VALUES (1, 0)"),
+                format!("INSERT IGNORE INTO {meta} (id, format) VALUES (1, {FORMAT})"),
+            ]
+        }
+        Engine::PostgreSql => vec![
+            format!(
+                "CREATE TABLE IF NOT EXISTS {objects} (k BYTEA NOT NULL PRIMARY KEY, v BYTEA NOT \
+                 NULL, created BIGINT NOT NULL, modified BIGINT NOT NULL, lease BIGINT NULL)"
+            ),
+            format!(
+                "CREATE INDEX IF NOT EXISTS {objects}_lease ON {objects} (lease) WHERE lease IS NOT \
+                 NULL"
+            ),
+            format!(
+                "CREATE TABLE IF NOT EXISTS {commits} (last_rev BIGINT NOT NULL PRIMARY KEY, \
+                 first_rev BIGINT NOT NULL, id BYTEA NOT NULL UNIQUE, at TIMESTAMPTZ NOT NULL \
+                 DEFAULT now(), body BYTEA NOT NULL)"
+            ),
+            format!(
+                "CREATE TABLE IF NOT EXISTS {counter} (id SMALLINT NOT NULL PRIMARY KEY, rev BIGINT \
+                 NOT NULL)"
+            ),
+            format!(
+                "CREATE TABLE IF NOT EXISTS {leases} (id BIGINT NOT NULL PRIMARY KEY, ttl_ms BIGINT \
+                 NOT NULL, renewals BIGINT NOT NULL)"
+            ),
+            format!(
+                "CREATE TABLE IF NOT EXISTS {meta} (id SMALLINT NOT NULL PRIMARY KEY, format BIGINT \
+                 NOT NULL)"
+            ),
+            format!("INSERT INTO {counter} (id, rev) VALUES (1, 0) ON CONFLICT DO NOTHING"),
+            format!("INSERT INTO {meta} (id, format) VALUES (1, {FORMAT}) ON CONFLICT DO NOTHING"),
+        ],
+    }
+}

@@ -1,0 +1,231 @@
+//! The store: what each request of it does in the database.
+
+use crate::connection::Connection;
+use crate::dialect::{Dialect, Purpose};
+use crate::failure::Failure;
+use crate::follower::{Follower, Following, bounds};
+use crate::group::transaction_bytes;
+use crate::leases::Observed;
+use crate::limits::{LIMITS, OWN_READ_WAIT, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX};
+use crate::listener;
+use crate::options::{Engine, SqlOptions};
+use crate::readers::{Question, Readers};
+use crate::schema;
+use crate::writer::{Request, Writer};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tollhouse_stdx::{Backoff, Random};
+use tollhouse_store::engine::History;
+use tollhouse_store::{
+    BoxFuture, Committed, Entry, HistoryKept, LeaseId, Limits, Listing, Revision, Store,
+    StoreError, Transaction, Watch,
+};
+
+/// See the module.
+pub struct SqlStore {
+    place: Box<str>,
+    timeout: Duration,
+    readers: Arc<Readers>,
+    requests: mpsc::Sender<Request>,
+    room: Arc<Semaphore>,
+    following: Arc<Following>,
+    /// They end with the store; the writer ends by itself, once it has done what it was asked for.
+    followers: Vec<JoinHandle<()>>,
+}
+
+impl SqlStore {
+    /// Opens the store in this database, and makes its tables where they are missing: several nodes may do
+    /// so at once. To be called in the runtime that serves it then.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be reached or refuses, or its tables are others'.
+    pub async fn open(options: &SqlOptions) -> Result<Self, StoreError> {
+        let place = options.place();
+        if !options.has_sound_tables() {
+            return Err(StoreError::Declined {
+                place,
+                reason: format!("{:?} cannot begin the name of a table", options.tables),
+                remedy: "give at most 48 lower-case letters, digits and underscores",
+            });
+        }
+        let store = Self::open_checked(options).await;
+        store.map_err(|failure| failure.to_error(&place))
+    }
+
+    async fn open_checked(options: &SqlOptions) -> Result<Self, Failure> {
+        let dialect = Dialect { engine: options.engine, tables: options.tables.as_str().into() };
+        let mut connection = Connection::open(options, &dialect, Purpose::Writing).await?;
+        schema::prepare(&mut connection, &dialect).await?;
+        // A lock of the migration ends with its connection.
+        drop(connection);
+        let mut connection = Connection::open(options, &dialect, Purpose::Reading).await?;
+        let (_, newest) = bounds(&mut connection, &dialect).await?;
+        let history = Arc::new(History::new(newest.revision, HistoryKept::ForWatchers));
+        let following = Following::new(history);
+        let (requests, received) = mpsc::channel(QUEUE_REQUESTS_MAX);
+        let now = Instant::now();
+        let follower = Follower {
+            options: options.clone(),
+            dialect: dialect.clone(),
+            connection: Some(connection),
+            following: Arc::clone(&following),
+            place: newest,
+            observed: Observed::default(),
+            requests: requests.downgrade(),
+            leases_due: now,
+            prune_due: now,
+            backoff: Backoff::default(),
+        };
+        let writer = Writer {
+            options: options.clone(),
+            dialect: dialect.clone(),
+            connection: None,
+            following: Arc::clone(&following),
+            random: Random::from_process_entropy(),
+        };
+        let mut followers = vec![tokio::spawn(follower.run())];
+        if options.engine == Engine::PostgreSql {
+            let hint = Arc::clone(&following.hint);
+            followers.push(tokio::spawn(listener::listen(options.clone(), dialect.clone(), hint)));
+        }
+        tokio::spawn(writer.run(received));
+        Ok(Self {
+            place: options.place(),
+            timeout: options.timeout,
+            readers: Readers::new(options.clone(), dialect),
+            requests,
+            room: Arc::new(Semaphore::new(QUEUE_BYTES_MAX)),
+            following,
+            followers,
+        })
+    }
+
+    /// Why the database does not answer, whenever that changes; nothing while it does.
+    #[must_use]
+    pub fn outages(&self) -> watch::Receiver<Option<String>> {
+        self.following.outage.subscribe()
+    }
+
+    /// Reads, and waits until watchers can go on from what was read.
+    async fn read(&self, question: Question) -> Result<Listing, StoreError> {
+        let listing = self.readers.read(question).await?;
+        if listing.revision > self.following.history.newest() {
+            self.following.hint.notify_one();
+            let reached = self.following.history.reached(listing.revision);
+            // Where the log cannot be read, a watch from there is lost and begins again: no harm done.
+            let _ = tokio::time::timeout(OWN_READ_WAIT, reached).await;
+        }
+        Ok(listing)
+    }
+
+    async fn ask<T>(
+        &self,
+        request: Request,
+        answer: oneshot::Receiver<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let sent = tokio::time::timeout(self.timeout, self.requests.send(request)).await;
+        match sent {
+            Ok(Ok(())) => answer.await.unwrap_or(Err(StoreError::Closed)),
+            Ok(Err(_)) => Err(StoreError::Closed),
+            Err(_) => Err(self.is_behind()),
+        }
+    }
+
+    fn is_behind(&self) -> StoreError {
+        let reason = format!("the queue before it has not moved for {:?}", self.timeout);
+        StoreError::Unreachable { place: self.place.clone(), reason }
+    }
+}
+
+impl Drop for SqlStore {
+    fn drop(&mut self) {
+        self.following.history.close();
+        // Their connections go with them.
+        self.followers.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Store for SqlStore {
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
+
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>> {
+        Box::pin(async move {
+            let listing = self.read(Question::Key(key.into())).await?;
+            Ok(listing.entries.into_iter().next())
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        let (prefix, after) = (prefix.into(), "".into());
+        Box::pin(self.read(Question::Prefix { prefix, after, entries_max: None }))
+    }
+
+    fn list_page<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: &'a str,
+        entries_max: usize,
+    ) -> BoxFuture<'a, Result<Listing, StoreError>> {
+        let (prefix, after) = (prefix.into(), after.into());
+        Box::pin(self.read(Question::Prefix { prefix, after, entries_max: Some(entries_max) }))
+    }
+
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>> {
+        Box::pin(async move {
+            transaction.check(&LIMITS)?;
+            let until = Instant::now() + self.timeout;
+            let bytes = u32::try_from(transaction_bytes(&transaction)).unwrap_or(u32::MAX);
+            let room = Arc::clone(&self.room).acquire_many_owned(bytes);
+            let Ok(room) = tokio::time::timeout(self.timeout, room).await else {
+                return Err(self.is_behind());
+            };
+            let room = room.map_err(|_| StoreError::Closed)?;
+            let (answer, answered) = oneshot::channel();
+            self.ask(Request::Commit { transaction, answer, room, until }, answered).await
+        })
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Watch {
+        self.following.history.watch(prefix, after)
+    }
+
+    fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
+        // No key is empty, so that this reads the revision and nothing else.
+        Box::pin(async move { Ok(self.read(Question::Key("".into())).await?.revision) })
+    }
+
+    fn grant(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StoreError>> {
+        Box::pin(async move {
+            let (answer, answered) = oneshot::channel();
+            self.ask(Request::Grant { ttl, answer }, answered).await
+        })
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let (answer, answered) = oneshot::channel();
+            self.ask(Request::KeepAlive { lease, answer }, answered).await
+        })
+    }
+
+    fn revoke(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let (answer, answered) = oneshot::channel();
+            self.ask(Request::End { lease, renewals: None, answer: Some(answer) }, answered).await
+        })
+    }
+}
+
+#[cfg(test)]
+impl SqlStore {
+    /// What the follower shares.
+    pub(crate) fn following(&self) -> &Following {
+        &self.following
+    }
+}

@@ -1,0 +1,379 @@
+//! Against real databases: the suite of all stores, and what only engines outside of this process can do.
+
+use crate::connection::Connection;
+use crate::dialect::{Dialect, Purpose};
+use crate::failure::Failure;
+use crate::follower::Following;
+use crate::limits::BODY_BYTES_MAX;
+use crate::options::{Engine, SqlOptions};
+use crate::packets::log_row;
+use crate::store::SqlStore;
+use crate::writer::Writer;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tollhouse_stdx::Random;
+use tollhouse_store::conformance::{self, Subject};
+use tollhouse_store::engine::History;
+use tollhouse_store::{
+    BoxFuture, ErrorKind, HistoryKept, Lost, Revision, Store, StoreError, Transaction, Watch,
+    WatchEvent,
+};
+use tollhouse_testkit::{ClosedPort, Database};
+
+/// A database, and how it is reached.
+struct Server {
+    database: Database,
+    engine: Engine,
+}
+
+impl Server {
+    /// Those that are installed here.
+    fn all() -> Vec<Self> {
+        let mariadb = Database::mariadb().map(|it| Self { database: it, engine: Engine::MySql });
+        let postgres =
+            Database::postgres().map(|it| Self { database: it, engine: Engine::PostgreSql });
+        mariadb.into_iter().chain(postgres).collect()
+    }
+
+    fn options(&self, tables: &str) -> SqlOptions {
+        let address = self.database.address();
+        SqlOptions {
+            engine: self.engine,
+            servers: vec![(address.ip().to_string(), address.port())],
+            database: "tollhouse".to_owned(),
+            user: "tollhouse".to_owned(),
+            password: String::new(),
+            tls: None,
+            tables: tables.to_owned(),
+            timeout: Duration::from_secs(3),
+        }
+    }
+
+    async fn open(&self, tables: &str) -> Arc<SqlStore> {
+        let store = SqlStore::open(&self.options(tables)).await;
+        Arc::new(store.unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// Runs statements beside the store.
+    async fn run(&self, tables: &str, sql: &str) {
+        self.try_run(tables, sql).await.unwrap_or_else(|failure| panic!("{failure:?}"));
+    }
+
+    async fn try_run(&self, tables: &str, sql: &str) -> Result<(), Failure> {
+        let (options, dialect) = (self.options(tables), self.dialect(tables));
+        let mut connection = Connection::open(&options, &dialect, Purpose::Writing).await?;
+        connection.run(sql.to_owned()).await.map(|_| ())
+    }
+
+    fn dialect(&self, tables: &str) -> Dialect {
+        Dialect { engine: self.engine, tables: tables.into() }
+    }
+
+    /// A writer that nobody asks for anything.
+    fn writer(&self, tables: &str) -> Writer {
+        let history = History::new(Revision::ZERO, HistoryKept::Nothing);
+        Writer {
+            options: self.options(tables),
+            dialect: self.dialect(tables),
+            connection: None,
+            following: Following::new(Arc::new(history)),
+            random: Random::seeded(1),
+        }
+    }
+}
+
+/// A part of a database that has the appearance of a whole one.
+struct Shared {
+    store: Arc<dyn Store>,
+    inner: Arc<SqlStore>,
+}
+
+impl Subject for Shared {
+    fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    fn pass(&self, _: Duration) -> BoxFuture<'_, ()> {
+        unreachable!("nobody moves the time of a database")
+    }
+
+    fn compact(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let history = &self.inner.following().history;
+            history.restart(history.newest());
+        })
+    }
+}
+
+/// More than the suite has cases.
+const STORES: usize = 32;
+
+async fn conforms(server: &Server) {
+    // Each in tables of its own.
+    let mut stores = Vec::new();
+    for number in 0..STORES {
+        stores.push(server.open(&format!("t{number}_")).await);
+    }
+    let stores = Mutex::new(stores);
+    let open = || -> Box<dyn Subject> {
+        let inner = stores.lock().expect("nobody has panicked").pop().expect("there are enough");
+        Box::new(Shared { store: Arc::<SqlStore>::clone(&inner), inner })
+    };
+    conformance::run_shared(&open).await;
+}
+
+#[tokio::test]
+async fn mariadb_conforms() {
+    let Some(database) = Database::mariadb() else { return };
+    conforms(&Server { database, engine: Engine::MySql }).await;
+}
+
+#[tokio::test]
+async fn postgres_conforms() {
+    let Some(database) = Database::postgres() else { return };
+    conforms(&Server { database, engine: Engine::PostgreSql }).await;
+}
+
+async fn put(store: &SqlStore, key: &str, value: &str) -> Revision {
+    let put = Transaction::new().put(key, value.to_owned());
+    store.commit(put).await.unwrap_or_else(|error| panic!("{error}")).revision
+}
+
+async fn next_key(watch: &mut Watch) -> String {
+    loop {
+        match watch.next().await {
+            WatchEvent::Commit(changes) => return changes.events[0].key().to_owned(),
+            WatchEvent::Progress(_) => {}
+            WatchEvent::Lost(lost) => panic!("{lost}"),
+        }
+    }
+}
+
+async fn end(watch: &mut Watch) -> Lost {
+    loop {
+        if let WatchEvent::Lost(lost) = watch.next().await {
+            return lost;
+        }
+    }
+}
+
+#[tokio::test]
+async fn nodes_that_start_at_once_make_one_database() {
+    for server in Server::all() {
+        let (one, two, three) =
+            tokio::join!(server.open("t_"), server.open("t_"), server.open("t_"));
+        let revision = put(&one, "k", "v").await;
+        for store in [&two, &three] {
+            let entry = store.get("k").await.expect("it reads").expect("it is there");
+            assert_eq!(entry.mod_revision, revision);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_over_a_crash_and_misses_nothing() {
+    for mut server in Server::all() {
+        let (store, other) = (server.open("t_").await, server.open("t_").await);
+        let first = put(&store, "/a/1", "v").await;
+        let mut watch = store.watch("/a/", first);
+        put(&other, "/a/2", "v").await;
+        assert_eq!(next_key(&mut watch).await, "/a/2");
+        let mut outages = store.outages();
+        server.database.kill();
+        outages.wait_for(Option::is_some).await.expect("it is noticed");
+        let refused = store.list("/a/").await.expect_err("nobody answers");
+        assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+        let refused = store.commit(Transaction::new().put("/a/x", "v")).await.expect_err("nobody");
+        assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+        server.database.run();
+        put(&other, "/a/3", "v").await;
+        assert_eq!(next_key(&mut watch).await, "/a/3");
+        outages.wait_for(Option::is_none).await.expect("it is noticed");
+        let keys: Vec<_> = store.list("/a/").await.expect("it reads").entries;
+        assert_eq!(keys.len(), 3, "what was acknowledged is there, and nothing else");
+    }
+}
+
+#[tokio::test]
+async fn no_increment_of_two_nodes_is_lost() {
+    const EACH: u64 = 25;
+    for server in Server::all() {
+        let (one, two) = (server.open("t_").await, server.open("t_").await);
+        put(&one, "count", "0").await;
+        let increments = |store: Arc<SqlStore>| async move {
+            let mut done = 0;
+            while done < EACH {
+                let entry = store.get("count").await.expect("it reads").expect("it is there");
+                let count: u64 = String::from_utf8_lossy(&entry.value).parse().expect("a number");
+                let write = Transaction::new()
+                    .put("count", (count + 1).to_string())
+                    .when_modified_at("count", entry.mod_revision);
+                match store.commit(write).await {
+                    Ok(_) => done += 1,
+                    Err(StoreError::Conflict { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        };
+        tokio::join!(increments(Arc::clone(&one)), increments(Arc::clone(&two)));
+        let entry = two.get("count").await.expect("it reads").expect("it is there");
+        assert_eq!(entry.value, (2 * EACH).to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_commit_that_nobody_confirmed_was_made_or_never_will_be() {
+    for server in Server::all() {
+        let _store = server.open("t_").await;
+        let mut writer = server.writer("t_");
+        let dialect = server.dialect("t_");
+        let (made, late) = ([1; 16], [2; 16]);
+        let log = |revision, id| log_row(&dialect, revision, Revision(1), id, b"\x01");
+        server.run("t_", &log(1, &made)).await;
+        assert_eq!(writer.try_claim(&made).await, Ok(true));
+        assert_eq!(writer.try_claim(&late).await, Ok(false));
+        assert_eq!(writer.try_claim(&late).await, Ok(false), "a claim is no commit");
+        let refused = server.try_run("t_", &log(2, &late)).await;
+        assert!(matches!(refused, Err(Failure::Duplicate(_))), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn commits_that_the_engine_has_lost_are_noticed() {
+    for server in Server::all() {
+        let store = server.open("t_").await;
+        let first = put(&store, "k", "1").await;
+        let second = put(&store, "k", "2").await;
+        let mut watch = store.watch("", second);
+        // As a standby has it that was promoted too early.
+        let undo = format!(
+            "DELETE FROM t_commits WHERE last_rev = {second}; UPDATE t_counter SET rev = {first} WHERE \
+             id = 1"
+        );
+        server.run("t_", &undo).await;
+        assert!(matches!(end(&mut watch).await, Lost::Compacted { .. }));
+        assert_eq!(store.revision().await, Ok(first));
+        let mut watch = store.watch("", first);
+        assert_eq!(put(&store, "other", "v").await, second, "the number comes again");
+        assert_eq!(next_key(&mut watch).await, "other");
+    }
+}
+
+#[tokio::test]
+async fn who_is_behind_the_log_lists_again() {
+    for server in Server::all() {
+        let store = server.open("t_").await;
+        let first = put(&store, "k", "1").await;
+        let mut watch = store.watch("", first);
+        // All at once, so that it is not read in between.
+        let jump = format!(
+            "START TRANSACTION; DELETE FROM t_commits; INSERT INTO t_commits (last_rev, first_rev, id, \
+             body) VALUES ({0}, {0}, 'x', ''); UPDATE t_counter SET rev = {0} WHERE id = 1; COMMIT",
+            first.0 + 9
+        );
+        server.run("t_", &jump).await;
+        assert!(matches!(end(&mut watch).await, Lost::Compacted { .. }));
+        let revision = store.list("").await.expect("it reads").revision;
+        assert_eq!(revision.0, first.0 + 9);
+        let mut watch = store.watch("", revision);
+        put(&store, "l", "1").await;
+        assert_eq!(next_key(&mut watch).await, "l");
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_unrenewed_ends_for_all_nodes() {
+    for server in Server::all() {
+        let (holder, other) = (server.open("t_").await, server.open("t_").await);
+        let lease = holder.grant(Duration::from_millis(1)).await.expect("there is room");
+        let mut watch = other.watch("", Revision::ZERO);
+        let put = Transaction::new().put_under(lease, "member", "v").while_held(lease);
+        holder.commit(put).await.expect("it is held");
+        for _ in ["it is put", "it ends"] {
+            assert_eq!(next_key(&mut watch).await, "member");
+        }
+        assert_eq!(holder.keep_alive(lease).await, Err(StoreError::Fenced { lease }));
+        assert_eq!(other.get("member").await, Ok(None));
+    }
+}
+
+#[tokio::test]
+async fn tables_of_others_are_refused_and_left_alone() {
+    for server in Server::all() {
+        server.open("here_").await;
+        let cases = [
+            ("CREATE TABLE f1_objects (name INT)", "f1_", "is not of this program"),
+            ("CREATE TABLE f2_meta (name INT)", "f2_", "is not of this program"),
+            (
+                "CREATE TABLE f3_meta (id SMALLINT, format BIGINT); INSERT INTO f3_meta VALUES (1, 99)",
+                "f3_",
+                "of a newer version",
+            ),
+        ];
+        for (sql, tables, expected) in cases {
+            server.run("here_", sql).await;
+            let error = SqlStore::open(&server.options(tables)).await.err();
+            let text = error.expect("it is refused").to_string();
+            assert!(text.contains(expected) && text.contains("nothing was written"), "{text}");
+            let made = server.try_run("here_", &format!("SELECT 1 FROM {tables}counter")).await;
+            assert!(made.is_err(), "a table was made");
+        }
+        let error = SqlStore::open(&server.options("x'; DROP")).await.err();
+        assert!(error.is_some_and(|it| it.to_string().contains("cannot begin the name")));
+    }
+}
+
+#[tokio::test]
+async fn a_standby_is_passed_over() {
+    for server in Server::all() {
+        let mut options = server.options("t_");
+        let closed = ClosedPort::new();
+        let address = closed.address();
+        options.servers.insert(0, (address.ip().to_string(), address.port()));
+        let store = SqlStore::open(&options).await.unwrap_or_else(|error| panic!("{error}"));
+        put(&store, "k", "v").await;
+        if server.engine == Engine::MySql {
+            server.run("t_", "SET GLOBAL read_only = 1").await;
+            let error = SqlStore::open(&options).await.err().expect("it takes no changes");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_prefix_too_large_for_the_log_has_watchers_list_again() {
+    let Some(database) = Database::mariadb() else { return };
+    let server = Server { database, engine: Engine::MySql };
+    let store = server.open("t_").await;
+    // Keys of the longest kind; more of them than a row of the log takes.
+    let long = "k".repeat(store.limits().key_bytes_max - 10);
+    let count = BODY_BYTES_MAX / long.len() + 2;
+    for keys in (0..count).collect::<Vec<_>>().chunks(1_500) {
+        let all = keys
+            .iter()
+            .fold(Transaction::new(), |all, number| all.put(format!("/{number:08}{long}"), "v"));
+        store.commit(all).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+    let mut watch = store.watch("", store.revision().await.expect("it reads"));
+    let removed = store.commit(Transaction::new().delete_prefix("/")).await.expect("it is done");
+    assert_eq!(removed.removed, count);
+    assert!(matches!(end(&mut watch).await, Lost::Compacted { .. }));
+    assert!(store.list("").await.expect("it reads").entries.is_empty());
+}
+
+#[tokio::test]
+async fn a_database_that_answers_nothing_is_given_up_in_time() {
+    let Some(database) = Database::mariadb() else { return };
+    let server = Server { database, engine: Engine::MySql };
+    let options = SqlOptions { timeout: Duration::from_millis(200), ..server.options("t_") };
+    let store = SqlStore::open(&options).await.unwrap_or_else(|error| panic!("{error}"));
+    put(&store, "k", "v").await;
+    server.database.pause();
+    let error = store.commit(Transaction::new().put("k", "w")).await.expect_err("it is asleep");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(store.get("k").await.expect_err("it is asleep").kind(), ErrorKind::Unavailable);
+    server.database.wake();
+    let mut outages = store.outages();
+    outages.wait_for(Option::is_none).await.expect("it is noticed");
+    put(&store, "k", "w").await;
+}

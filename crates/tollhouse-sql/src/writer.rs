@@ -1,0 +1,427 @@
+//! The writer: the one task of a node that changes the database.
+//!
+//! Transactions that wait for it share one of the engine's, which has three steps: lock the counter and read
+//! what they look at (one packet), compute ([`crate::group`]), write and commit (one packet, but for huge
+//! ones). What the engine gave up is computed and tried again. When a connection is lost with the last packet
+//! on its way, nobody knows what became of it: then the commit's random number is claimed. Where the claim
+//! finds it taken, the commit was made; where it does not, it can never be made any more, and is tried again.
+
+use crate::connection::Connection;
+use crate::dialect::{Dialect, Purpose};
+use crate::failure::Failure;
+use crate::follower::Following;
+use crate::group::{Computed, Wanted, Weight, compute};
+use crate::leases;
+use crate::limits::{OWN_READ_WAIT, TRIES_MAX};
+use crate::options::SqlOptions;
+use crate::packets::{CommitId, lock_and_find, log_row, writes};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::time::Instant;
+use tollhouse_stdx::{Backoff, Random};
+use tollhouse_store::engine::removal;
+use tollhouse_store::{Committed, LeaseId, Revision, StoreError, Transaction};
+
+/// What the writer is asked for.
+pub(crate) enum Request {
+    Commit {
+        transaction: Transaction,
+        answer: oneshot::Sender<Result<Committed, StoreError>>,
+        /// Room in the queue, given back once it is done.
+        room: OwnedSemaphorePermit,
+        /// When it is refused that still waits.
+        until: Instant,
+    },
+    Grant {
+        ttl: Duration,
+        answer: oneshot::Sender<Result<LeaseId, StoreError>>,
+    },
+    KeepAlive {
+        lease: LeaseId,
+        answer: oneshot::Sender<Result<(), StoreError>>,
+    },
+    /// Ends a lease, if it has been renewed so often and no more.
+    End {
+        lease: LeaseId,
+        renewals: Option<u64>,
+        answer: Option<oneshot::Sender<Result<(), StoreError>>>,
+    },
+}
+
+type CommitAnswer = oneshot::Sender<Result<Committed, StoreError>>;
+
+/// See the module.
+pub(crate) struct Writer {
+    pub(crate) options: SqlOptions,
+    pub(crate) dialect: Dialect,
+    pub(crate) connection: Option<Connection>,
+    pub(crate) following: Arc<Following>,
+    pub(crate) random: Random,
+}
+
+/// Why a transaction of the engine came to nothing.
+enum Undone {
+    /// It was not committed.
+    Failed(Failure),
+    /// Nobody knows.
+    Unknown(Failure),
+}
+
+impl Writer {
+    /// Serves requests until nobody is left to ask.
+    pub(crate) async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+        let mut waiting = None;
+        loop {
+            let request = match waiting.take() {
+                Some(request) => request,
+                None => match requests.recv().await {
+                    Some(request) => request,
+                    None => return,
+                },
+            };
+            match request {
+                Request::Commit { transaction, answer, room, until } => {
+                    let mut group = Group::default();
+                    let place = self.options.place();
+                    group.add(transaction, answer, room, until, &place);
+                    while !group.weight.is_full()
+                        && let Ok(request) = requests.try_recv()
+                    {
+                        match request {
+                            Request::Commit { transaction, answer, room, until } => {
+                                group.add(transaction, answer, room, until, &place);
+                            }
+                            other => {
+                                waiting = Some(other);
+                                break;
+                            }
+                        }
+                    }
+                    self.commit(group).await;
+                }
+                Request::Grant { ttl, answer } => {
+                    let _ = answer.send(self.grant(ttl).await);
+                }
+                Request::KeepAlive { lease, answer } => {
+                    let _ = answer.send(self.keep_alive(lease).await);
+                }
+                Request::End { lease, renewals, answer } => {
+                    let ended = self.end(lease, renewals).await;
+                    if let Some(answer) = answer {
+                        let _ = answer.send(ended);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn commit(&mut self, group: Group) {
+        let Group { transactions, answers, rooms, .. } = group;
+        if transactions.is_empty() {
+            return;
+        }
+        let outcomes = self.commit_all(&transactions).await;
+        drop(rooms);
+        match outcomes {
+            Ok(outcomes) => {
+                for (answer, outcome) in answers.into_iter().zip(outcomes) {
+                    // Who has gone has given up waiting; the commit stands.
+                    let _ = answer.send(outcome);
+                }
+            }
+            Err(error) => {
+                for answer in answers {
+                    let _ = answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// The outcomes of the transactions, once their own node has read them too.
+    async fn commit_all(
+        &mut self,
+        transactions: &[Transaction],
+    ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
+        let wanted = Wanted::by(transactions);
+        let mut tries = Tries::new();
+        let outcomes = loop {
+            let id = self.commit_id();
+            match self.try_commit(transactions, &wanted, &id).await {
+                Ok(outcomes) => break outcomes,
+                Err(undone) => self.recover(undone, &mut tries).await?,
+            }
+        };
+        let newest = outcomes.iter().flatten().map(|committed| committed.revision).max();
+        self.wait_until_read(newest).await;
+        Ok(outcomes)
+    }
+
+    async fn try_commit(
+        &mut self,
+        transactions: &[Transaction],
+        wanted: &Wanted<'_>,
+        id: &CommitId,
+    ) -> Result<Vec<Result<Committed, StoreError>>, Undone> {
+        let dialect = self.dialect.clone();
+        let mut connection = self.connected().await.map_err(Undone::Failed)?;
+        let found = lock_and_find(&mut connection, &dialect, wanted).await;
+        let computed = compute(transactions, found.map_err(Undone::Failed)?);
+        self.write(connection, &computed, id).await?;
+        Ok(computed.outcomes)
+    }
+
+    /// Writes what was computed and commits; gives the connection back.
+    async fn write(
+        &mut self,
+        mut connection: Connection,
+        computed: &Computed,
+        id: &CommitId,
+    ) -> Result<(), Undone> {
+        let mut packets = writes(&self.dialect, computed, id);
+        let last = match packets.pop() {
+            Some(last) => last,
+            None => "ROLLBACK".to_owned(),
+        };
+        for packet in packets {
+            connection.run(packet).await.map_err(Undone::Failed)?;
+        }
+        match connection.run(last).await {
+            Ok(_) => {
+                self.connection = Some(connection);
+                Ok(())
+            }
+            Err(failure @ Failure::Lost(_)) if !computed.commits.is_empty() => {
+                drop(connection);
+                self.claim(id, failure).await
+            }
+            Err(failure) => Err(Undone::Failed(failure)),
+        }
+    }
+
+    /// Finds out what became of a commit that was not confirmed.
+    async fn claim(&mut self, id: &CommitId, failure: Failure) -> Result<(), Undone> {
+        let until = Instant::now() + self.options.timeout;
+        let mut backoff = Backoff::default();
+        while Instant::now() < until {
+            match self.try_claim(id).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(Undone::Failed(failure)),
+                // Not reached; or the commit itself is still under way, and holds its number.
+                Err(_) => tokio::time::sleep(backoff.next_wait()).await,
+            }
+        }
+        Err(Undone::Unknown(failure))
+    }
+
+    /// Whether the commit of this number was made; from now on it cannot be.
+    pub(crate) async fn try_claim(&mut self, id: &CommitId) -> Result<bool, Failure> {
+        let dialect = self.dialect.clone();
+        let mut connection = self.connected().await?;
+        // Numbers of claims mean nothing; they are below those of commits, and differ.
+        let number = -(self.random.next_u64() >> 2).cast_signed() - 1;
+        match connection.run(log_row(&dialect, number, Revision::ZERO, id, b"")).await {
+            Ok(_) => {
+                self.connection = Some(connection);
+                return Ok(false);
+            }
+            Err(Failure::Duplicate(_)) => drop(connection),
+            Err(failure) => return Err(failure),
+        }
+        let mut connection = self.connected().await?;
+        let mut sql = format!("SELECT last_rev FROM {} WHERE id = ", dialect.table("commits"));
+        dialect.push_key(&mut sql, id);
+        let rows = connection.run_one(sql).await?.rows;
+        let number = rows.first().map(|row| row.number(0)).transpose()?.flatten();
+        self.connection = Some(connection);
+        Ok(number.is_some_and(|number| number > 0))
+    }
+
+    async fn grant(&mut self, ttl: Duration) -> Result<LeaseId, StoreError> {
+        let lease = LeaseId((self.random.next_u64() >> 2) | 1);
+        // One that ends at once is held by nobody.
+        if ttl.is_zero() {
+            return Ok(lease);
+        }
+        let dialect = self.dialect.clone();
+        let mut tries = Tries::new();
+        loop {
+            // A grant that nobody heard of ends by itself.
+            let granted = match self.connected().await {
+                Ok(mut connection) => {
+                    let granted = leases::grant(&mut connection, &dialect, lease, ttl).await;
+                    self.keep(connection, granted)
+                }
+                Err(failure) => Err(failure),
+            };
+            match granted {
+                Ok(true) | Err(Failure::Duplicate(_)) => return Ok(lease),
+                Ok(false) => {
+                    let what = "the number of leases";
+                    return Err(StoreError::TooLarge { what, actual: 65_537, max: 65_536 });
+                }
+                Err(failure) => self.recover(Undone::Failed(failure), &mut tries).await?,
+            }
+        }
+    }
+
+    async fn keep_alive(&mut self, lease: LeaseId) -> Result<(), StoreError> {
+        let dialect = self.dialect.clone();
+        let mut tries = Tries::new();
+        loop {
+            let renewed = match self.connected().await {
+                Ok(mut connection) => {
+                    let renewed = leases::renew(&mut connection, &dialect, lease).await;
+                    self.keep(connection, renewed)
+                }
+                Err(failure) => Err(failure),
+            };
+            match renewed {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(StoreError::Fenced { lease }),
+                Err(failure) => self.recover(Undone::Failed(failure), &mut tries).await?,
+            }
+        }
+    }
+
+    async fn end(&mut self, lease: LeaseId, renewals: Option<u64>) -> Result<(), StoreError> {
+        let mut tries = Tries::new();
+        let newest = loop {
+            match self.try_end(lease, renewals).await {
+                Ok(newest) => break newest,
+                // Tried again, it finds the lease gone: as good as done.
+                Err(undone) => self.recover(undone, &mut tries).await?,
+            }
+        };
+        self.wait_until_read(newest).await;
+        Ok(())
+    }
+
+    async fn try_end(
+        &mut self,
+        lease: LeaseId,
+        renewals: Option<u64>,
+    ) -> Result<Option<Revision>, Undone> {
+        let dialect = self.dialect.clone();
+        let mut connection = self.connected().await.map_err(Undone::Failed)?;
+        let found = leases::lock_and_end(&mut connection, &dialect, lease, renewals).await;
+        let Some(found) = found.map_err(Undone::Failed)? else {
+            let ended = connection.run("ROLLBACK".to_owned()).await;
+            return self.keep(connection, ended).map(|_| None).map_err(Undone::Failed);
+        };
+        let keys = found.keys.clone();
+        let computed = match keys.is_empty() {
+            true => Computed::default(),
+            // Each is under the lease, and so is there.
+            false => compute(&[removal(keys)], found),
+        };
+        let Some(newest) = computed.commits.last().map(|changes| changes.revision) else {
+            let ended = connection.run("COMMIT".to_owned()).await;
+            return self.keep(connection, ended).map(|_| None).map_err(Undone::Failed);
+        };
+        let id = self.commit_id();
+        self.write(connection, &computed, &id).await?;
+        Ok(Some(newest))
+    }
+
+    /// After a failure: waits where it may pass, gives its error where it does not.
+    async fn recover(&mut self, undone: Undone, tries: &mut Tries) -> Result<(), StoreError> {
+        let place = self.options.place();
+        match undone {
+            Undone::Failed(failure) if failure.is_passing() && tries.is_left() => {
+                tokio::time::sleep(tries.backoff.next_wait()).await;
+                Ok(())
+            }
+            Undone::Failed(failure) => Err(failure.to_error(&place)),
+            Undone::Unknown(failure) => {
+                Err(StoreError::Unanswered { place, reason: failure.reason().to_owned() })
+            }
+        }
+    }
+
+    /// Takes the connection, a new one if need be. Who does not give it back closes it.
+    async fn connected(&mut self) -> Result<Connection, Failure> {
+        match self.connection.take() {
+            Some(connection) => Ok(connection),
+            None => Connection::open(&self.options, &self.dialect, Purpose::Writing).await,
+        }
+    }
+
+    fn keep<T>(
+        &mut self,
+        connection: Connection,
+        result: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if result.is_ok() {
+            self.connection = Some(connection);
+        }
+        result
+    }
+
+    /// Waits until this node has read its own commit: who was answered sees it in every watch.
+    async fn wait_until_read(&self, revision: Option<Revision>) {
+        let Some(revision) = revision.filter(|it| *it > self.following.history.newest()) else {
+            return;
+        };
+        self.following.has_written();
+        let reached = self.following.history.reached(revision);
+        // Beyond that the follower is in trouble of its own, and the answer is true all the same.
+        let _ = tokio::time::timeout(OWN_READ_WAIT, reached).await;
+    }
+
+    fn commit_id(&mut self) -> CommitId {
+        let halves = [self.random.next_u64().to_be_bytes(), self.random.next_u64().to_be_bytes()];
+        let mut id = CommitId::default();
+        id[..8].copy_from_slice(&halves[0]);
+        id[8..].copy_from_slice(&halves[1]);
+        id
+    }
+}
+
+/// Requests that share a transaction.
+#[derive(Default)]
+struct Group {
+    transactions: Vec<Transaction>,
+    answers: Vec<CommitAnswer>,
+    rooms: Vec<OwnedSemaphorePermit>,
+    weight: Weight,
+}
+
+impl Group {
+    fn add(
+        &mut self,
+        transaction: Transaction,
+        answer: CommitAnswer,
+        room: OwnedSemaphorePermit,
+        until: Instant,
+        place: &str,
+    ) {
+        if Instant::now() > until {
+            let reason = "the queue before it is too long".to_owned();
+            let _ = answer.send(Err(StoreError::Unreachable { place: place.into(), reason }));
+            return;
+        }
+        self.weight.add(&transaction);
+        self.transactions.push(transaction);
+        self.answers.push(answer);
+        self.rooms.push(room);
+    }
+}
+
+/// How often something may still be tried.
+struct Tries {
+    left: u32,
+    backoff: Backoff,
+}
+
+impl Tries {
+    fn new() -> Self {
+        Self { left: TRIES_MAX - 1, backoff: Backoff::default() }
+    }
+
+    fn is_left(&mut self) -> bool {
+        let is_left = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_left
+    }
+}

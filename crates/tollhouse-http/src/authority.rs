@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use tollhouse_stdx::word_bytes::word_bytes;
+
 use crate::Span;
 use crate::grammar::byte_table;
 
@@ -16,14 +18,13 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
         str::from_utf8(&text[1..close]).ok()?.parse::<Ipv6Addr>().ok()?;
         close + 1
     } else {
-        let (mut end, mut previous) = (0, 0);
-        while let Some(&byte) = text.get(end).filter(|&&byte| is_name_byte(byte)) {
-            // An empty label is read as one name by some and as another by others.
-            if byte == b'.' && previous == b'.' {
-                return None;
-            }
-            previous = byte;
+        let mut end = word_bytes(text);
+        while text.get(end).is_some_and(|&byte| is_name_byte(byte)) {
             end += 1;
+        }
+        // An empty label is read as one name by some and as another by others.
+        if text[..end].windows(2).any(|pair| pair == b"..") {
+            return None;
         }
         end
     };

@@ -80,6 +80,23 @@ const RESERVED_LENGTHS: u64 = {
     lengths
 };
 
+/// Bit `n` is set when a reserved name starts with the `n`th letter.
+const RESERVED_INITIALS: u32 = {
+    let mut initials = 0;
+    let mut index = 0;
+    while index < RESERVED.len() {
+        initials |= 1 << letter_number(RESERVED[index][0]);
+        index += 1;
+    }
+    initials
+};
+
+/// The number of a letter in the alphabet, whatever its case; for any other byte that of some letter.
+#[inline]
+const fn letter_number(byte: u8) -> u32 {
+    (byte & 0x1f) as u32
+}
+
 impl Known {
     /// Recognises `name`, a token, whatever its case.
     #[inline(always)]
@@ -150,7 +167,9 @@ const STAND_ONCE: u64 = bit(Known::Authorization)
 #[inline]
 fn is_reserved(name: &[u8]) -> bool {
     let has_length = name.len() < u64::BITS as usize && RESERVED_LENGTHS >> name.len() & 1 == 1;
-    has_length && RESERVED.iter().any(|reserved| is_same_folded(name, reserved))
+    let has_initial =
+        name.first().is_some_and(|&first| RESERVED_INITIALS >> letter_number(first) & 1 == 1);
+    has_length && has_initial && RESERVED.iter().any(|reserved| is_same_folded(name, reserved))
 }
 
 /// Whether `name` is `text`, which is in lower case, but for case. The one bit that is set here
@@ -273,9 +292,14 @@ impl Fields {
 
     /// The value of the first visible field called `name` (any case).
     pub fn find<'a>(&self, name: &[u8], buffer: &'a [u8]) -> Option<&'a [u8]> {
+        let Some(&initial) = name.first() else { return None };
         let matches = |field: &&Field| {
-            usize::from(field.name_bytes) == name.len()
-                && field.name().of_buffer(buffer).eq_ignore_ascii_case(name)
+            usize::from(field.name_bytes) == name.len() && {
+                let found = field.name().of_buffer(buffer);
+                // Most names of the same length differ in their first letter, whatever its case.
+                found.first().is_some_and(|first| (first ^ initial) & !0x20 == 0)
+                    && found.eq_ignore_ascii_case(name)
+            }
         };
         self.visible().find(matches).map(|field| field.value().of_buffer(buffer))
     }

@@ -2,6 +2,8 @@
 //!
 //! Works on whole lines without their CRLF, in which `scan.rs` has found no control byte but HTAB.
 
+use tollhouse_stdx::word_bytes::word_bytes;
+
 use crate::{HeadError, Known, Version};
 
 /// Bytes of `" HTTP/1.1"`, the end of a request line.
@@ -95,18 +97,29 @@ pub(crate) fn status_line(line: &[u8]) -> Result<StatusLine, HeadError> {
     Ok(StatusLine { version, status, reason_start })
 }
 
-/// A name, a colon right after it, and a value. A line that starts with white space would continue
-/// the one before it and is refused with all other names that are no token (RFC 9112 §5.1, §5.2).
+/// A name, a colon right after it, and a value: the first `line_bytes` of `text`, the head from this
+/// line on. A line that starts with white space would continue the one before it and is refused with
+/// all other names that are no token (RFC 9110 §5.1, RFC 9112 §5.1, §5.2).
 #[inline(always)]
-pub(crate) fn field_line(line: &[u8]) -> Result<FieldLine, HeadError> {
-    let name_end = colon_position(line).ok_or(HeadError::BadHeader)?;
+pub(crate) fn field_line(text: &[u8], line_bytes: usize) -> Result<FieldLine, HeadError> {
+    let line = &text[..line_bytes];
+    // Asked for what stands behind the line, too: whole blocks are looked at faster than their parts.
+    let words = word_bytes(text);
+    let name_end = if words > 0 && line.get(words) == Some(&b':') {
+        words
+    } else {
+        unusual_name_bytes(line).ok_or(HeadError::BadHeader)?
+    };
     let known = Known::from_name(&line[..name_end]);
-    // A name that was recognised is a token by that, unless its separators were not looked at.
-    if matches!(known, Known::Other | Known::Reserved) && !is_token(&line[..name_end]) {
-        return Err(HeadError::BadHeader);
-    }
     let (value_start, value_end) = trimmed(line, name_end + 1);
     Ok(FieldLine { known, name_end, value_start, value_end })
+}
+
+/// Bytes of a name that has marks that few names have; `None` for what is no token.
+#[cold]
+fn unusual_name_bytes(line: &[u8]) -> Option<usize> {
+    let name_end = line.iter().position(|&byte| byte == b':')?;
+    is_token(&line[..name_end]).then_some(name_end)
 }
 
 /// Where the value that begins at `from` starts and ends without the blanks around it.
@@ -125,26 +138,6 @@ fn trimmed(line: &[u8], from: usize) -> (usize, usize) {
     let blanks = value.iter().take_while(|&&byte| is_blank(byte)).count();
     let tail = value[blanks..].iter().rev().take_while(|&&byte| is_blank(byte)).count();
     (from + blanks, line.len() - tail)
-}
-
-/// Where the first colon stands. Eight bytes at a time: names are too short for a call to a search
-/// routine, and too long to go byte by byte.
-#[inline]
-fn colon_position(line: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
-    const COLONS: u64 = u64::from_ne_bytes([b':'; 8]);
-    let (blocks, rest) = line.as_chunks::<8>();
-    for (index, block) in blocks.iter().enumerate() {
-        // A colon becomes a zero byte; the lowest high bit of `zeros` marks the first of them.
-        let difference = u64::from_le_bytes(*block) ^ COLONS;
-        let zeros = difference.wrapping_sub(ONES) & !difference & HIGH_BITS;
-        if zeros != 0 {
-            return Some(index * 8 + zeros.trailing_zeros() as usize / 8);
-        }
-    }
-    let found = rest.iter().position(|&byte| byte == b':')?;
-    Some(blocks.len() * 8 + found)
 }
 
 /// How many bytes of a token stand at the start of `text`.

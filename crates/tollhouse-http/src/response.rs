@@ -83,7 +83,8 @@ impl ResponseHead {
             if self.fields.len() >= header_count_max(limits) {
                 return Err(HeadError::TooManyHeaders);
             }
-            self.fields.push(grammar::field_line(line)?, range.start);
+            let text = &buffer[range.start..];
+            self.fields.push(grammar::field_line(text, line.len())?, range.start);
         }
         Ok(false)
     }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use tollhouse_stdx::control_bytes::control_position;
+use tollhouse_stdx::control_bytes::control_position_from;
 
 use crate::HeadError;
 use crate::limits::{HEAD_BYTES_MAX, HEADER_COUNT_MAX, HeadLimits, LEADING_EMPTY_LINES_MAX};
@@ -63,10 +63,10 @@ impl HeadScan {
     }
 
     /// The next byte that no line may hold: a control byte other than HTAB (RFC 9110 §5.5).
-    #[inline]
+    #[inline(always)]
     fn find_control(&mut self, buffer: &[u8]) -> Option<usize> {
         loop {
-            let found = self.scanned + control_position(buffer.get(self.scanned..)?)?;
+            let found = control_position_from(buffer, self.scanned)?;
             if buffer[found] != b'\t' {
                 return Some(found);
             }

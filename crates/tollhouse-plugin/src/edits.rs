@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tollhouse_stdx::control_bytes::control_position;
 use tollhouse_stdx::header_name::is_same_folded;
+use tollhouse_stdx::word_bytes::word_bytes;
 
 /// What a line has besides name and value.
 const LINE_EXTRA_BYTES: usize = ": ".len() + "\r\n".len();
@@ -130,7 +131,7 @@ impl HeaderEdits {
         // Bounded by what a head may hold, far below 4 GiB.
         let start = self.bytes.len();
         self.bytes.reserve(name.len() + value.len() + LINE_EXTRA_BYTES);
-        append_encoded(&mut self.bytes, name.as_bytes(), IN_NAME);
+        append_name(&mut self.bytes, name.as_bytes());
         let name_bytes = self.bytes.len() - start;
         self.bytes.extend_from_slice(b": ");
         let value_start = self.bytes.len();
@@ -178,6 +179,15 @@ static PLACES: [Places; 256] = {
     }
     places
 };
+
+#[inline]
+fn append_name(out: &mut Vec<u8>, name: &[u8]) {
+    if word_bytes(name) == name.len() {
+        out.extend_from_slice(name);
+    } else {
+        append_encoded(out, name, IN_NAME);
+    }
+}
 
 #[inline]
 fn append_value(out: &mut Vec<u8>, value: &[u8]) {

@@ -3,25 +3,51 @@
 //! Meant for lines of some dozens of bytes: too short for a call to a search routine, too long to go
 //! byte by byte.
 
+/// Bytes that are looked at together: one vector register of every 64-bit processor.
+const BLOCK_BYTES: usize = 16;
+
 /// Where the first ASCII control byte stands: anything below space, or DEL.
 #[inline]
 pub fn control_position(bytes: &[u8]) -> Option<usize> {
-    let (blocks, rest) = bytes.as_chunks::<16>();
-    for (index, block) in blocks.iter().enumerate() {
+    control_position_from(bytes, 0)
+}
+
+/// The same among the bytes from `start` on; counted from the start of `bytes`.
+#[inline(always)]
+pub fn control_position_from(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    while let Some(block) = block_at(bytes, at) {
         let controls = control_bits(block);
         if controls != 0 {
-            return Some(index * 16 + controls.trailing_zeros() as usize);
+            return Some(at + controls.trailing_zeros() as usize);
         }
+        at += BLOCK_BYTES;
     }
+    control_position_behind_blocks(bytes, at, at > start)
+}
+
+/// The same among the less than sixteen bytes from `at` on; `has_block` says that as many before them
+/// have been looked at. Apart from the loop, which is worth being part of whoever calls it.
+#[inline(never)]
+fn control_position_behind_blocks(bytes: &[u8], at: usize, has_block: bool) -> Option<usize> {
+    let rest = bytes.get(at..)?;
     if rest.is_empty() {
         return None;
     }
-    if let (false, Some(last)) = (blocks.is_empty(), bytes.last_chunk()) {
+    if let (true, Some(last)) = (has_block, bytes.last_chunk()) {
         // The last sixteen bytes overlap those that were just looked at and have none.
         let controls = control_bits(last);
-        return (controls != 0).then(|| bytes.len() - 16 + controls.trailing_zeros() as usize);
+        let position = bytes.len() - BLOCK_BYTES + controls.trailing_zeros() as usize;
+        return (controls != 0).then_some(position);
     }
-    position_in_less_than_a_block(rest)
+    position_in_less_than_a_block(rest).map(|found| at + found)
+}
+
+/// The block at `at`. Asked for one after the other, blocks cost less than an iterator over them has
+/// to prepare: texts are short.
+#[inline]
+fn block_at(bytes: &[u8], at: usize) -> Option<&[u8; BLOCK_BYTES]> {
+    bytes.get(at..)?.first_chunk()
 }
 
 /// The same in fewer than sixteen bytes: eight from the front, eight up to the end.
@@ -55,7 +81,7 @@ fn control_byte_of_eight(bytes: &[u8; 8]) -> Option<usize> {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "vector instructions need it; 250 instructions a request head less")]
-fn control_bits(block: &[u8; 16]) -> u32 {
+fn control_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
     use std::arch::x86_64::{
         _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
         _mm_set1_epi8,
@@ -73,7 +99,7 @@ fn control_bits(block: &[u8; 16]) -> u32 {
 /// The same where those instructions are not to be had.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-fn control_bits(block: &[u8; 16]) -> u32 {
+fn control_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
     let bytes = block.iter().enumerate();
     bytes.fold(0, |bits, (index, byte)| bits | (u32::from(byte.is_ascii_control()) << index))
 }

@@ -23,6 +23,7 @@ pub mod resident;
 pub mod room;
 pub mod slots;
 pub mod wheel;
+pub mod word_bytes;
 pub mod yaml;
 
 pub use backoff::Backoff;

@@ -53,10 +53,6 @@ impl AddressText {
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
-
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
-    }
 }
 
 /// Appends `address` as `ip:port`, IPv6 in brackets.

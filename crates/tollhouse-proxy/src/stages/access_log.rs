@@ -8,7 +8,7 @@ use tollhouse_telemetry::access_log::{Attempt, CoreLog, Entry};
 
 use crate::connection::handshake::TlsPeer;
 use crate::exchange::Exchange;
-use crate::exchange::record::Record;
+use crate::exchange::record::AttemptRecord;
 use crate::head::text::write_socket_address;
 
 /// Attempts listed without allocating; more than two are rare.
@@ -32,14 +32,16 @@ fn write(log: &CoreLog, cx: &Exchange<'_>) {
     let (bytes, state) = (cx.request_bytes(), &*cx.state);
     let (head, record) = (&state.head, &state.record);
     let field = |known| head.fields.first(known).unwrap_or_default().of_buffer(bytes);
+    // Few lines tell about attempts, and their texts are what costs most.
+    let listed = if log.shows_attempts() { &*record.attempts } else { &[] };
     // One run of text for all addresses, into which the attempts point: one allocation a line.
-    let mut texts = Vec::with_capacity(record.attempts.len() * ADDRESS_CHARS);
+    let mut texts = Vec::with_capacity(listed.len() * ADDRESS_CHARS);
     let mut ends: SmallVec<[usize; ATTEMPTS_INLINE]> = SmallVec::new();
-    for attempt in &record.attempts {
+    for attempt in listed {
         write_socket_address(&mut texts, attempt.address);
         ends.push(texts.len());
     }
-    let attempts = attempts(record, &texts, &ends);
+    let attempts = attempts(listed, record.upstream_response_ms, &texts, &ends);
     let common = common(cx);
     let sent_uri = cx.sent_uri();
     let tls = cx.client.tls.as_deref();
@@ -53,8 +55,8 @@ fn write(log: &CoreLog, cx: &Exchange<'_>) {
         http_referer: field(Known::Referer),
         http_user_agent: field(Known::UserAgent),
         http_x_forwarded_for: field(Known::XForwardedFor),
-        remote_addr: std::str::from_utf8(cx.client_address_text()).unwrap_or_default(),
-        server_addr: cx.client.peer.local_text.as_str(),
+        remote_addr: cx.client_address_text(),
+        server_addr: cx.client.peer.local_text.as_bytes(),
         request_length: head.head_bytes as u64 + cx.body.received,
         attempts: &attempts,
         upstream_scheme: if record.attempts.is_empty() { "" } else { "http" },
@@ -81,7 +83,7 @@ pub(crate) fn write_refused(cx: &Exchange<'_>) {
     let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());
     log.write(&Entry {
         request_target: &bytes[..end.min(REFUSED_LINE_BYTES_MAX)],
-        remote_addr: cx.client.peer.address_text.as_str(),
+        remote_addr: cx.client.peer.address_text.as_bytes(),
         ..common(cx)
     });
 }
@@ -110,18 +112,19 @@ fn common<'a>(cx: &Exchange<'_>) -> Entry<'a> {
 }
 
 fn attempts<'a>(
-    record: &Record,
+    records: &[AttemptRecord],
+    response_ms: Option<u64>,
     texts: &'a [u8],
     ends: &[usize],
 ) -> SmallVec<[Attempt<'a>; ATTEMPTS_INLINE]> {
     let mut start = 0;
-    let last = record.attempts.len().saturating_sub(1);
-    let lines = record.attempts.iter().zip(ends).enumerate();
+    let last = records.len().saturating_sub(1);
+    let lines = records.iter().zip(ends).enumerate();
     lines
         .map(|(index, (attempt, end))| {
             let text = &texts[start..*end];
             start = *end;
-            let time = record.upstream_response_ms.filter(|_| index == last);
+            let time = response_ms.filter(|_| index == last);
             Attempt {
                 addr: text,
                 status: attempt.status,

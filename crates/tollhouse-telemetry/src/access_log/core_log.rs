@@ -28,6 +28,7 @@ const LAST_LINE_BYTES: usize = 4 * 1024;
 /// The access log as one core sees it; moves to the core's thread and stays there.
 pub struct CoreLog {
     layout: Arc<Layout>,
+    shows_attempts: bool,
     metrics: Arc<ProcessMetrics>,
     sender: SyncSender<Command>,
     /// Where emptied buffers come back.
@@ -57,7 +58,16 @@ impl CoreLog {
             buffers: 1,
             times: Times::from_unix_seconds(0),
         };
-        Self { layout, metrics, sender, home, way_home, state: RefCell::new(state) }
+        let shows_attempts = layout.shows_attempts();
+        let state = RefCell::new(state);
+        Self { layout, shows_attempts, metrics, sender, home, way_home, state }
+    }
+
+    /// Whether lines tell about attempts to reach nodes: [`Entry::attempts`] may stay empty
+    /// otherwise.
+    #[inline]
+    pub fn shows_attempts(&self) -> bool {
+        self.shows_attempts
     }
 
     /// Writes the line of one request into the buffer, and hands that over when it is full.

@@ -18,11 +18,11 @@ pub struct Entry<'a> {
     /// Why the gateway failed the request, if it did.
     pub error_code: Option<ErrorCode>,
     /// The client's address as text.
-    pub remote_addr: &'a str,
+    pub remote_addr: &'a [u8],
     /// The client's port.
     pub remote_port: u16,
     /// The address the client connected to.
-    pub server_addr: &'a str,
+    pub server_addr: &'a [u8],
     /// The port the client connected to.
     pub server_port: u16,
     /// Number of the connection, counted from the start of the process.

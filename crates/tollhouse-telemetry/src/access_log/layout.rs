@@ -160,6 +160,12 @@ impl Layout {
         Ok(Self { pieces, style: Style::Text(escape) })
     }
 
+    /// Whether a line tells about attempts to reach nodes.
+    pub(super) fn shows_attempts(&self) -> bool {
+        let is_about = |piece: &Piece| matches!(piece, Piece::Variable(variable) if variable.is_about_attempts());
+        self.pieces.iter().any(is_about)
+    }
+
     /// Appends the line of one request, its line break included.
     #[inline]
     pub(super) fn write(&self, entry: &Entry<'_>, times: &Times, line: &mut Vec<u8>) {
@@ -220,10 +226,10 @@ fn write_text(
     line: &mut Vec<u8>,
 ) {
     match value {
-        Value::Text([]) | Value::Own("") | Value::Nothing => {
+        Value::Text([]) | Value::Own([]) | Value::Nothing => {
             line.extend_from_slice(nothing(escape));
         }
-        Value::Own(text) => line.extend_from_slice(text.as_bytes()),
+        Value::Own(text) => line.extend_from_slice(text),
         Value::Text(text) => push_escaped(text, escape, line),
         Value::Number(number) => push_number(number, line),
         Value::Seconds(milliseconds) => push_seconds(milliseconds, line),
@@ -237,7 +243,7 @@ fn write_text(
 
 fn write_json(value: Value<'_>, entry: &Entry<'_>, times: &Times, line: &mut Vec<u8>) {
     match value {
-        Value::Text([]) | Value::Own("") | Value::Nothing => line.extend_from_slice(b"null"),
+        Value::Text([]) | Value::Own([]) | Value::Nothing => line.extend_from_slice(b"null"),
         Value::Number(_) | Value::Seconds(_) => {
             write_text(value, Escape::Json, entry, times, line);
         }

@@ -93,6 +93,18 @@ impl Variable {
         Self::ALL.iter().copied().find(|variable| variable.name() == name)
     }
 
+    /// Whether it tells about attempts to reach nodes.
+    pub(super) fn is_about_attempts(self) -> bool {
+        matches!(
+            self,
+            Self::UpstreamAddr
+                | Self::UpstreamStatus
+                | Self::UpstreamResponseTime
+                | Self::UpstreamConnectTime
+                | Self::UpstreamHeaderTime
+        )
+    }
+
     /// What the variable is for this request.
     #[inline]
     pub(super) fn value<'a>(self, entry: &Entry<'a>) -> Value<'a> {
@@ -108,12 +120,12 @@ impl Variable {
             Self::Msec => Seconds(entry.unix_ms),
             Self::Connection => Number(entry.connection),
             Self::ConnectionRequests => Number(entry.connection_requests),
-            Self::Scheme => Own(entry.scheme),
-            Self::SslProtocol => Own(entry.ssl_protocol),
-            Self::SslCipher => Own(entry.ssl_cipher),
+            Self::Scheme => Own(entry.scheme.as_bytes()),
+            Self::SslProtocol => Own(entry.ssl_protocol.as_bytes()),
+            Self::SslCipher => Own(entry.ssl_cipher.as_bytes()),
             Self::SslServerName => Text(entry.ssl_server_name.as_bytes()),
-            Self::SslSessionReused => Own(entry.ssl_session_reused),
-            Self::SslClientVerify => Own(entry.ssl_client_verify),
+            Self::SslSessionReused => Own(entry.ssl_session_reused.as_bytes()),
+            Self::SslClientVerify => Own(entry.ssl_client_verify.as_bytes()),
             Self::SslClientSDn => Text(entry.ssl_client_s_dn.as_bytes()),
             Self::SslClientSerial => Text(entry.ssl_client_serial.as_bytes()),
             Self::Request => Value::Request,
@@ -123,7 +135,7 @@ impl Variable {
             Self::Args | Self::QueryString => {
                 Text(split_target(origin_form(entry.request_target)).1)
             }
-            Self::ServerProtocol => Own(entry.protocol),
+            Self::ServerProtocol => Own(entry.protocol.as_bytes()),
             Self::Host => Text(entry.host),
             Self::HttpHost => Text(entry.http_host),
             Self::HttpReferer => Text(entry.http_referer),
@@ -135,7 +147,7 @@ impl Variable {
             Self::Status => Value::of_number(entry.status),
             Self::BytesSent => Number(entry.bytes_sent),
             Self::BodyBytesSent => Number(entry.body_bytes_sent),
-            Self::ErrorCode => Own(entry.error_code.map_or("", |code| code.text())),
+            Self::ErrorCode => Own(entry.error_code.map_or("", |code| code.text()).as_bytes()),
             Self::UpstreamAddr => attempts(entry, |attempt| Text(attempt.addr)),
             Self::UpstreamStatus => attempts(entry, |attempt| Value::of_number(attempt.status)),
             Self::UpstreamResponseTime => {
@@ -147,7 +159,7 @@ impl Variable {
             Self::UpstreamHeaderTime => {
                 attempts(entry, |attempt| Value::of_seconds(attempt.header_time_ms))
             }
-            Self::UpstreamScheme => Own(entry.upstream_scheme),
+            Self::UpstreamScheme => Own(entry.upstream_scheme.as_bytes()),
             Self::UpstreamHost => Text(entry.upstream_host),
             Self::UpstreamUri => Text(entry.upstream_uri),
             Self::RouteId => Text(entry.route_id.as_bytes()),
@@ -165,7 +177,7 @@ pub(super) enum Value<'a> {
     /// From outside, to be escaped; empty is nothing.
     Text(&'a [u8]),
     /// Written by the gateway itself, with nothing to escape; empty is nothing.
-    Own(&'a str),
+    Own(&'a [u8]),
     Number(u64),
     /// Milliseconds to be shown as seconds.
     Seconds(u64),

@@ -25,7 +25,7 @@ fn entry() -> Entry<'static> {
         unix_ms: 784_111_777_042,
         request_time_ms: 45,
         status: 200,
-        remote_addr: "192.0.2.7",
+        remote_addr: b"192.0.2.7",
         remote_port: 4_711,
         scheme: "http",
         method: b"GET",

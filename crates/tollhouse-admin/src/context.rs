@@ -1,11 +1,13 @@
 //! What answers every call: the parts of an Admin API, and what it knows of the store. Knows no paths.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::header::{HeaderValue, SERVER};
+use tokio::sync::watch;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::{Catalogue, Services};
-use tollhouse_store::{Store, StoreError};
+use tollhouse_store::{Revision, Store, StoreError};
 
 use crate::certificates::CertificateSource;
 use crate::document::CurrentDocument;
@@ -15,10 +17,15 @@ use crate::options::{Mode, Options};
 use crate::registry::part::RegistryPart;
 use crate::reply::{Reply, WireResponse};
 
+/// Longest wait for the data plane to serve what was written.
+const APPLIED_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// What an Admin API is made of.
 pub struct Parts {
     /// Where objects live. In [`Mode::Standalone`] one in memory, which stays empty.
     pub store: Arc<dyn Store>,
+    /// Up to which revision of the store the data plane serves; a write is then answered once it does.
+    pub applied: Option<watch::Receiver<Revision>>,
     /// All plugins.
     pub catalogue: Arc<Catalogue>,
     /// What plugins know of the process when their confs are checked.
@@ -53,10 +60,19 @@ impl Admin {
         let prefix = format!("{}/", parts.options.key_prefix);
         let index = Index::open(Arc::clone(&parts.store), prefix, Box::new(inspect)).await?;
         let document = match &parts.options.mode {
-            Mode::Store | Mode::ReadOnly(_) => None,
+            Mode::Store | Mode::ReadOnly(_) | Mode::Away(_) => None,
             Mode::Standalone(sink) => Some(CurrentDocument::new(Arc::clone(sink))),
         };
         Ok(Self { parts, index, document })
+    }
+
+    /// Waits until the data plane serves what was committed, for a while: it is committed all the same.
+    pub(crate) async fn wait_applied(&self, revision: Revision) {
+        let Some(mut applied) = self.parts.applied.clone() else { return };
+        let reached = applied.wait_for(|applied| *applied >= revision);
+        if tokio::time::timeout(APPLIED_WAIT_MAX, reached).await.is_err() {
+            tracing::warn!(revision = revision.0, "a write is answered before it serves");
+        }
     }
 
     /// An answer as it goes out. Its `Server` is APISIX's whatever the gateway is called elsewhere:

@@ -105,17 +105,26 @@ where
         (["plugins", "list"], &Method::GET) => plugins_api::list(admin, &call.arguments),
         (["plugins", "reload"], method) => plugins_api::reload(method),
         _ => {
-            if let (Mode::ReadOnly(file), true) =
-                (&admin.parts.options.mode, call.method != Method::GET)
-            {
-                let text = format!("objects are read from {file}, and are changed there");
-                return Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text));
+            if call.method != Method::GET {
+                check_writable(&admin.parts.options.mode)?;
             }
             let body = body::read(body, BODY_BYTES_MAX);
             let done = documents_and_objects(admin, call, &segments, body).await;
             let label = |reply| with_version(admin, reply);
             done.map(label).map_err(label)
         }
+    }
+}
+
+/// Refuses writes where nothing would keep them.
+fn check_writable(mode: &Mode) -> Result<(), Reply> {
+    match mode {
+        Mode::Store | Mode::Standalone(_) => Ok(()),
+        Mode::ReadOnly(file) => {
+            let text = format!("objects are read from {file}, and are changed there");
+            Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text))
+        }
+        Mode::Away(reason) => Err(Reply::unavailable(reason)),
     }
 }
 

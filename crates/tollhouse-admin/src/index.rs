@@ -8,6 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tollhouse_store::{
     Changes, Entry, Event, Listing, Lost, Revision, Store, StoreError, Watch, WatchEvent,
@@ -72,6 +73,10 @@ const RANKS: [&str; 8] = [
     "upstreams",
 ];
 
+/// Longest wait for the store to pass on what it has: a shared one may be away. A commit comes back within
+/// milliseconds as a rule, and whoever calls is to hear soon that it does not.
+const CATCH_UP_MAX: Duration = Duration::from_secs(2);
+
 /// What the gateway itself keeps under the prefix, which are no objects.
 pub(crate) const OWN_KEYS: &str = "tollhouse/";
 
@@ -94,7 +99,21 @@ impl Index {
     }
 
     /// Makes known what was committed, this process's own commits included.
+    ///
+    /// # Errors
+    /// The store cannot be read, or is silent about what this process has committed.
     pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
+        let caught_up = tokio::time::timeout(CATCH_UP_MAX, self.read_to_expected()).await;
+        caught_up.unwrap_or_else(|_| {
+            let reason = format!(
+                "what was written through this gateway has not come back in {} seconds",
+                CATCH_UP_MAX.as_secs()
+            );
+            Err(StoreError::Unreachable { place: "the store".into(), reason })
+        })
+    }
+
+    async fn read_to_expected(&self) -> Result<(), StoreError> {
         let expected = Revision(self.expected.load(Ordering::Acquire));
         let mut watch = self.watch.lock().await;
         loop {
@@ -141,6 +160,12 @@ async fn read_all(store: &dyn Store, prefix: &str, inspect: &Inspect) -> Result<
     Ok(known)
 }
 
+/// Whether an entry is an object: APISIX marks its folders with keys of their own, and gateways that
+/// share a store take what has no value for deleted.
+pub(crate) fn holds_object(key: &str, value: &[u8]) -> bool {
+    !key.ends_with('/') && !value.is_empty()
+}
+
 impl Known {
     fn apply(&mut self, changes: &Changes, prefix: &str, inspect: &Inspect) {
         self.revision = changes.revision;
@@ -162,6 +187,9 @@ impl Known {
             return;
         }
         self.remove(path);
+        if !holds_object(path, &entry.value) {
+            return;
+        }
         self.insert(path, inspect(path, &entry.value), entry.create_revision);
     }
 

@@ -120,6 +120,9 @@ pub enum Mode {
     Store,
     /// A file of this name: objects are read, and changed in the file.
     ReadOnly(String),
+    /// What was copied of a store that is away, for the reason given: objects are read, and written once
+    /// it is back.
+    Away(String),
     /// One document in memory, replaced as a whole; each one that was accepted goes to the sink.
     Standalone(Arc<dyn DocumentSink>),
 }

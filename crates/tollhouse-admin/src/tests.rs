@@ -94,6 +94,7 @@ impl Fixture {
         let keyring = keyring.expect("the keys have a right length");
         let parts = Parts {
             store: Arc::clone(&store),
+            applied: None,
             catalogue: Arc::new(tollhouse_plugins::catalogue()),
             services: Arc::new(Services::new("APISIX/3.18.0")),
             keyring: Arc::new(keyring.with_form(Form::Apisix)),

@@ -22,6 +22,7 @@ mod shape;
 mod shape_acme;
 mod shape_more;
 mod shape_net;
+mod store;
 mod stream;
 
 pub use load::{Loaded, Source};
@@ -29,6 +30,7 @@ pub use parts::{
     AccessLogFormat, AccessLogTarget, AcmeChallenge, Peer, RouterMode, Secret, Workers,
 };
 pub use reference::reference_markdown;
+pub use store::{Etcd, EtcdTls, Store};
 pub use stream::{HeaderToNodes, StreamListen, StreamProtocol, StreamTls};
 
 /// Everything the process is told at its start.
@@ -48,6 +50,8 @@ pub struct Bootstrap {
     pub metrics: SideListener,
     /// The Admin API.
     pub admin: Admin,
+    /// Where the configuration is kept, if not in the data folder.
+    pub store: Store,
     /// Certificates that get and renew themselves.
     pub acme: Acme,
     /// The registry of services and instances.
@@ -112,6 +116,7 @@ impl Default for Bootstrap {
             control: SideListener::default(),
             metrics: SideListener::default(),
             admin: Admin::default(),
+            store: Store::default(),
             acme: Acme::default(),
             registry: Registry::default(),
             resources: None,

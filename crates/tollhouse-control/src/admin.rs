@@ -96,9 +96,10 @@ fn parts(
     registry: Option<&RunningRegistry>,
     certificates: Option<&RunningCertificates>,
 ) -> Parts {
-    let AdminAccess { store, keyring, key, mode } = access;
+    let AdminAccess { store, keyring, key, mode, applied } = access;
     Parts {
         store,
+        applied,
         catalogue: Arc::clone(&cx.catalogue),
         services: Arc::clone(&cx.services),
         keyring,

@@ -5,15 +5,17 @@
 
 mod documents;
 pub mod echo;
+mod etcd;
 mod file;
 mod mirror;
 mod store;
+mod store_copy;
 pub(crate) mod stored;
 mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tollhouse_admin::Mode;
 use tollhouse_config::bootstrap::Secret;
@@ -21,7 +23,7 @@ use tollhouse_config::{Bootstrap, Document};
 use tollhouse_model::Problems;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_proxy::Change;
-use tollhouse_store::Store;
+use tollhouse_store::{ErrorKind, Revision, Store, StoreError};
 
 pub use self::store::open_store;
 
@@ -32,6 +34,12 @@ use crate::context::ControlContext;
 use crate::process::handover::Predecessor;
 use crate::secrets::KeptSecret;
 
+/// How long a start waits for a shared store of which there is a copy that can serve meanwhile.
+const SHARED_STORE_WAIT: Duration = Duration::from_secs(2);
+
+/// The same where there is none: nothing is gained by going on early.
+const SHARED_STORE_WAIT_WITHOUT_COPY: Duration = Duration::from_secs(10);
+
 /// Where resources come from.
 #[derive(Debug, Clone)]
 pub enum Source {
@@ -39,6 +47,8 @@ pub enum Source {
     File(PathBuf),
     /// The store in this folder, written by the Admin API.
     Store(PathBuf),
+    /// An etcd whose members have these addresses, shared with other gateways.
+    Etcd(Vec<String>),
     /// Whole documents that the Admin API takes.
     Documents,
 }
@@ -49,6 +59,9 @@ impl Source {
         match &bootstrap.resources {
             Some(path) => Source::File(path.clone()),
             None if bootstrap.admin.standalone => Source::Documents,
+            None if !bootstrap.store.etcd.endpoints.is_empty() => {
+                Source::Etcd(bootstrap.store.etcd.endpoints.clone())
+            }
             None => Source::Store(bootstrap.data_dir.clone()),
         }
     }
@@ -58,6 +71,7 @@ impl Source {
         match self {
             Source::File(_) => "file",
             Source::Store(_) => "embedded store",
+            Source::Etcd(_) => "etcd",
             Source::Documents => "memory",
         }
     }
@@ -67,6 +81,7 @@ impl Source {
         match self {
             Source::File(path) => path.display().to_string(),
             Source::Store(folder) => format!("the store in {}", folder.display()),
+            Source::Etcd(endpoints) => format!("etcd at {}", endpoints.join(", ")),
             Source::Documents => "documents put to /apisix/admin/configs".to_owned(),
         }
     }
@@ -102,6 +117,8 @@ pub struct AdminAccess {
     pub key: KeptSecret,
     /// What callers may do.
     pub mode: Mode,
+    /// Up to which revision of the store this gateway serves, where callers wait for that.
+    pub applied: Option<tokio::sync::watch::Receiver<Revision>>,
 }
 
 /// A source that is followed.
@@ -133,7 +150,40 @@ pub async fn open(
             let (feed, first) = StoreFeed::open(folder, cx, predecessor).await?;
             Ok((Feed::Store(Box::new(feed)), Some(first)))
         }
+        Source::Etcd(_) => {
+            let (feed, first) = StoreFeed::open_etcd(cx).await?;
+            Ok((Feed::Store(Box::new(feed)), Some(first)))
+        }
     }
+}
+
+/// The same at the start of a process, which a shared store that is away does not keep from serving: what
+/// was copied of it serves, if there is a copy. The feed is then provisional, and to be opened again.
+///
+/// # Errors
+/// As [`open`], but for a shared store that does not answer.
+pub async fn open_at_start(
+    source: &Source,
+    cx: &ControlContext,
+    predecessor: Predecessor,
+) -> anyhow::Result<(Feed, Option<Event>)> {
+    let Source::Etcd(_) = source else { return open(source, cx, predecessor).await };
+    let wait =
+        if StoreFeed::has_copy(cx) { SHARED_STORE_WAIT } else { SHARED_STORE_WAIT_WITHOUT_COPY };
+    let opened = tokio::time::timeout(wait, open(source, cx, predecessor)).await;
+    let reason = match opened {
+        Ok(Err(error)) if is_away(&error) => format!("{error:#}"),
+        Ok(opened) => return opened,
+        Err(_) => format!("no answer in {} seconds", wait.as_secs()),
+    };
+    let (feed, first) = StoreFeed::open_copy(cx, source, &reason).await?;
+    Ok((Feed::Store(Box::new(feed)), first))
+}
+
+/// Whether a store only does not answer now.
+fn is_away(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref::<StoreError>().map(StoreError::kind);
+    matches!(kind, Some(ErrorKind::Unavailable | ErrorKind::Unknown))
 }
 
 impl Feed {
@@ -189,9 +239,27 @@ impl Feed {
         }
     }
 
+    /// Whether it only stands in for one that is away.
+    pub fn is_provisional(&self) -> bool {
+        match self {
+            Feed::Store(feed) => feed.is_provisional(),
+            Feed::File(_) | Feed::Documents(_) => false,
+        }
+    }
+
+    /// Everything that [`Feed::next`] has given out so far is in service.
+    pub fn note_applied(&self) {
+        if let Feed::Store(feed) = self {
+            feed.note_applied();
+        }
+    }
+
     /// Whether another process can have the source only once this one has let go of it.
     pub fn is_exclusive(&self) -> bool {
-        matches!(self, Feed::Store(_))
+        match self {
+            Feed::Store(feed) => feed.is_exclusive(),
+            Feed::File(_) | Feed::Documents(_) => false,
+        }
     }
 
     /// Lets go of the source, once nobody reads it any more.

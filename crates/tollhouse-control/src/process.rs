@@ -267,11 +267,12 @@ impl Configured {
         let resolver = Resolver::open(settings::resolver(&cx.bootstrap), runtime)
             .map_err(anyhow::Error::from)?;
         let mut resources = Resources::new(cx, settings, resolver);
-        let (feed, first) = feed::open(&source, cx, predecessor).await?;
+        let (feed, first) = feed::open_at_start(&source, cx, predecessor).await?;
         let snapshot = resources
             .begin(first)
             .map_err(|problems| StartError::Resources { name: source.name(), problems })?;
         let snapshots = Arc::new(SnapshotCell::new(snapshot));
+        feed.note_applied();
         Ok(Self { resources, snapshots, source, feed })
     }
 }

@@ -144,6 +144,7 @@ impl Resources {
         self.known.replace_by(&mut everything);
         let snapshot = self.compiler.apply(everything);
         self.publish(snapshot, began, cell);
+        self.configuration.set_ready();
         self.log_problems();
         self.log_in_service();
     }

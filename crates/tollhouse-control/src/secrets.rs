@@ -2,6 +2,7 @@
 //! Admin API, those of the registry, and the keyring that secrets in the store are encrypted with.
 
 pub mod sealed_store;
+pub mod shared_keyring;
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;

@@ -1,4 +1,4 @@
-//! Watches: a stream of etcd's each, begun by the first look and taken up again wherever it breaks.
+//! Watches: a stream of etcd's each, begun with the watch and taken up again wherever it breaks.
 //!
 //! A break is no gap: the stream goes on behind the last revision that was passed on, from whichever
 //! member answers. Only when etcd has forgotten what would come next is the watch lost.
@@ -17,10 +17,8 @@ const EVENTS_QUEUED_MAX: usize = 64;
 
 /// See the module.
 pub(crate) struct EtcdWatch {
-    shared: Arc<Shared>,
-    prefix: Box<str>,
-    after: Revision,
     closed: watch::Receiver<bool>,
+    /// Absent once the watch is lost.
     followed: Option<Followed>,
     lost: Option<Lost>,
 }
@@ -38,25 +36,22 @@ impl Drop for Followed {
 }
 
 impl EtcdWatch {
+    /// Follows from now on: what was committed before etcd goes away is there for whoever looks later.
     pub(crate) fn new(
         shared: Arc<Shared>,
         prefix: &str,
         after: Revision,
         closed: watch::Receiver<bool>,
     ) -> Self {
-        Self { shared, prefix: prefix.into(), after, closed, followed: None, lost: None }
+        let (sender, events) = mpsc::channel(EVENTS_QUEUED_MAX);
+        let runtime = shared.runtime.clone();
+        let follower = Follower::new(shared, prefix, after, sender);
+        let task = runtime.spawn(follower.run()).abort_handle();
+        Self { closed, followed: Some(Followed { events, task }), lost: None }
     }
 
-    /// Begins to follow, unless that was done.
-    fn events(&mut self) -> &mut mpsc::Receiver<WatchEvent> {
-        let followed = self.followed.get_or_insert_with(|| {
-            let (sender, events) = mpsc::channel(EVENTS_QUEUED_MAX);
-            let shared = Arc::clone(&self.shared);
-            let follower = Follower::new(shared, &self.prefix, self.after, sender);
-            let task = self.shared.runtime.spawn(follower.run()).abort_handle();
-            Followed { events, task }
-        });
-        &mut followed.events
+    async fn receive(&mut self) -> Option<WatchEvent> {
+        self.followed.as_mut()?.events.recv().await
     }
 
     fn note(&mut self, event: WatchEvent) -> WatchEvent {
@@ -77,7 +72,7 @@ impl WatchSource for EtcdWatch {
             let mut closed = self.closed.clone();
             let event = tokio::select! {
                 biased;
-                event = self.events().recv() => event,
+                event = self.receive() => event,
                 _ = closed.wait_for(|is_closed| *is_closed) => None,
             };
             self.note(event.unwrap_or(WatchEvent::Lost(Lost::Closed)))
@@ -88,7 +83,7 @@ impl WatchSource for EtcdWatch {
         if let Some(lost) = &self.lost {
             return Some(WatchEvent::Lost(lost.clone()));
         }
-        let event = self.events().try_recv().ok()?;
+        let event = self.followed.as_mut()?.events.try_recv().ok()?;
         Some(self.note(event))
     }
 

@@ -292,7 +292,7 @@ impl Fields {
 
     /// The value of the first visible field called `name` (any case).
     pub fn find<'a>(&self, name: &[u8], buffer: &'a [u8]) -> Option<&'a [u8]> {
-        let Some(&initial) = name.first() else { return None };
+        let &initial = name.first()?;
         let matches = |field: &&Field| {
             usize::from(field.name_bytes) == name.len() && {
                 let found = field.name().of_buffer(buffer);

@@ -189,6 +189,12 @@ catalogue! {
         store_down: SharedGauge =
             "tollhouse_store_down",
             "1 while the store of the configuration cannot be read; what is in service goes on.";
+        store_copy_written: SharedGauge =
+            "tollhouse_store_copy_written_seconds",
+            "When the copy of a shared store was made that a start without the store serves, in seconds since 1970.";
+        store_copy_in_service: SharedGauge =
+            "tollhouse_store_copy_in_service",
+            "1 while that copy serves, because the store has been away since the start.";
         admin_down: SharedGauge =
             "tollhouse_admin_down", "1 while the Admin API cannot be served.";
         registry_down: SharedGauge =

@@ -136,6 +136,7 @@ impl Attempts {
                 // it may be theirs, and no watch of these keys ever hears of it.
                 if puts || committed.removed > 0 {
                     admin.index.expect(committed.revision);
+                    admin.wait_applied(committed.revision).await;
                 }
                 Ok(Attempt::Committed(committed))
             }

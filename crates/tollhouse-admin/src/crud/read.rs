@@ -8,6 +8,7 @@ use super::request::Request;
 use crate::auth;
 use crate::context::Admin;
 use crate::encrypt;
+use crate::index;
 use crate::limits::OBJECTS_PER_TURN;
 use crate::options::Role;
 use crate::paging::{Filters, Slice};
@@ -26,7 +27,9 @@ pub(super) async fn run(admin: &Admin, request: &Request<'_>) -> Result<Reply, R
 
 async fn one(admin: &Admin, request: &Request<'_>, id: &str) -> Result<Reply, Reply> {
     let key = admin.key_of(&request.path_of(id));
-    let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
+    let entry = admin.parts.store.get(&key).await?;
+    let entry = entry.filter(|entry| index::holds_object(&key, &entry.value));
+    let entry = entry.ok_or_else(Reply::key_not_found)?;
     let role = auth::role(&admin.parts.options, request.call);
     let value = visible_value(admin, request.resource, &entry, role);
     let body = shape::one(admin.parts.options.api_version, &entry, value);

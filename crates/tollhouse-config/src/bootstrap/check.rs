@@ -16,6 +16,7 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     check_tls("control.tls", &bootstrap.control.tls, problems);
     check_tls("metrics.tls", &bootstrap.metrics.tls, problems);
     check_acme(&bootstrap.acme, problems);
+    super::store::check(bootstrap, problems);
     check_addresses(bootstrap, problems);
 }
 

@@ -13,6 +13,7 @@ use super::shape::{
 use super::shape_acme::{Challenge, Contacts, DirectoryUrl, HostNames};
 use super::shape_more::{Fraction, Keys, OptionalText, Table, TlsVersions};
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, Peers};
+use super::store::EtcdUrls;
 use super::stream::StreamListeners;
 
 /// One key.
@@ -148,6 +149,17 @@ keys! {
     admin.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     admin.tls.client_ca: OptionalPath,
         "Authorities, PEM; clients of the Admin API must then show a certificate of theirs.";
+    store.etcd.endpoints: EtcdUrls,
+        "Members of an etcd that keeps the configuration in the place of `data_dir`, for any number of \
+         gateways that share it; keys begin with `admin.prefix`. One is asked at a time, the next once \
+         that one fails. Takes an `encryption.keyring` that all of them have.";
+    store.etcd.user: OptionalText, "A user of that etcd, where it asks for one.";
+    store.etcd.password: OptionalSecret, "The password of that user.";
+    store.etcd.tls.ca: OptionalPath,
+        "Who signs for etcd, PEM, where those are not authorities that the system trusts.";
+    store.etcd.tls.cert: OptionalPath, "Certificate chain that etcd is shown, PEM.";
+    store.etcd.tls.key: OptionalPath, "Private key of that certificate, PEM.";
+    store.etcd.timeout: Time, "How long one request to one member may take.";
     control.tls.cert: OptionalPath, "Certificate chain of the control API, PEM; without it, plain HTTP.";
     control.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     control.tls.client_ca: OptionalPath,

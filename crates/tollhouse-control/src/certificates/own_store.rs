@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tollhouse_model::encryption::Keyring;
-use tollhouse_store::{Location, Options, Store};
+use tollhouse_store::{Location, Options, Revision, Store};
 
 use crate::context::ControlContext;
 use crate::feed::stored::{Stored, StoredParts};
@@ -18,7 +18,7 @@ use crate::secrets::sealed_store;
 pub(super) struct OwnStore {
     pub(super) store: Arc<dyn Store>,
     pub(super) keyring: Arc<Keyring>,
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<(Event, Revision)>,
     follower: JoinHandle<()>,
 }
 
@@ -50,7 +50,7 @@ impl OwnStore {
     /// The next change; waits for it, for ever once the store is closed.
     pub(super) async fn next(&mut self) -> Event {
         match self.events.recv().await {
-            Some(event) => event,
+            Some((event, _)) => event,
             None => std::future::pending().await,
         }
     }

@@ -66,6 +66,7 @@ impl DocumentFeed {
             keyring: Arc::clone(&self.keyring),
             key: self.key.clone(),
             mode: Mode::Standalone(sink),
+            applied: None,
         }
     }
 }

@@ -97,6 +97,7 @@ impl FileFeed {
             keyring: Arc::clone(&view.keyring),
             key: view.key.clone(),
             mode: Mode::ReadOnly(self.path.display().to_string()),
+            applied: None,
         })
     }
 }

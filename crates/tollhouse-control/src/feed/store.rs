@@ -6,20 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
 use tollhouse_admin::Mode;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Id, Kind};
 use tollhouse_proxy::Change;
-use tollhouse_store::{Location, Options, Store, StoreError};
+use tollhouse_store::{Location, Operation, Options, Revision, Store, StoreError};
 
+use super::store_copy::{Copied, StoreCopy};
 use super::stored::{Stored, StoredParts};
-use super::{AdminAccess, Event, echo};
+use super::{AdminAccess, Event, Source, echo, etcd};
+use crate::batches::Batches;
 use crate::configuration::ObjectSource;
 use crate::context::ControlContext;
+use crate::outages::Part;
 use crate::process::handover::Predecessor;
-use crate::secrets::{self, KeptSecret, sealed_store};
+use crate::secrets::{self, KeptSecret, sealed_store, shared_keyring};
 
 /// How long a successor waits for the store of a process that is just leaving.
 const STORE_WAIT: Duration = Duration::from_secs(10);
@@ -30,13 +33,28 @@ const STORE_LOOK: Duration = Duration::from_millis(20);
 /// See the module.
 pub struct StoreFeed {
     store: Arc<dyn Store>,
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<(Event, Revision)>,
     /// Reads the store for as long as somebody takes what it reads.
     follower: JoinHandle<()>,
     keyring: Arc<Keyring>,
     key: KeptSecret,
     /// Whether the demonstration is in service, because there is nothing else.
     has_demonstration: bool,
+    /// Up to which revision events have been given out.
+    given_out: Revision,
+    /// Up to which they are in service.
+    applied: watch::Sender<Revision>,
+    sharing: Sharing,
+}
+
+/// Who else has the store.
+enum Sharing {
+    /// Nobody: it is that of a folder, which this process alone has open.
+    Alone,
+    /// Other gateways. The tasks report when it is away, and copy it to the disk.
+    Shared(JoinSet<()>),
+    /// It stands in for a shared one that is away, for the reason given.
+    Provisional(String),
 }
 
 /// Opens a store, waiting for a process that is just leaving it.
@@ -72,6 +90,88 @@ impl StoreFeed {
         let store = open_store(&location, &Options::default(), predecessor).await?;
         let keyring = sealed_store::keyring_for(&cx.bootstrap, store.as_ref(), &cx.catalogue);
         let keyring = Arc::new(keyring.await?);
+        let (mut feed, mut everything) = Self::follow(cx, store, keyring, Sharing::Alone).await?;
+        if everything.is_empty() {
+            everything.push(demonstration().await?);
+            feed.has_demonstration = true;
+        }
+        Ok((feed, Event::Everything(everything)))
+    }
+
+    /// The same of an etcd that other gateways read and write too. It has no demonstration: what serves
+    /// on many gateways is put there by somebody.
+    ///
+    /// # Errors
+    /// It cannot be read, or its secrets are sealed with another keyring.
+    pub async fn open_etcd(cx: &ControlContext) -> anyhow::Result<(Self, Event)> {
+        let store = etcd::open(&cx.bootstrap)?;
+        let reasons = store.outages();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let keyring = Arc::new(shared_keyring::check(&cx.bootstrap, store.as_ref()).await?);
+        etcd::mark_folders(store.as_ref(), cx.store_prefix()).await?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(etcd::report(reasons, Arc::clone(&cx.outages)));
+        let (mut feed, everything) =
+            Self::follow(cx, Arc::clone(&store), keyring, Sharing::Alone).await?;
+        let copy = store_copy(cx);
+        tasks.spawn(copy.keep(store, feed.applied.subscribe(), Arc::clone(&cx.metrics)));
+        feed.sharing = Sharing::Shared(tasks);
+        cx.metrics.process().store_copy_in_service.set(0);
+        Ok((feed, Event::Everything(everything)))
+    }
+
+    /// Whether there may be something to serve while a shared store is away.
+    pub fn has_copy(cx: &ControlContext) -> bool {
+        store_copy(cx).path().exists()
+    }
+
+    /// What was copied of a shared store that is away; without a copy, nothing, and nothing to serve.
+    ///
+    /// # Errors
+    /// There is no keyring.
+    pub async fn open_copy(
+        cx: &ControlContext,
+        source: &Source,
+        reason: &str,
+    ) -> anyhow::Result<(Self, Option<Event>)> {
+        let name = source.name();
+        let copy = store_copy(cx);
+        let path = copy.path().display().to_string();
+        cx.outages.report(Part::Store, format!("{name}: {reason}"));
+        let copied = tokio::task::spawn_blocking(move || copy.read()).await?;
+        let copied = copied.unwrap_or_else(|error| {
+            tracing::error!("{path}, the copy of {name}, is not used: {error}");
+            None
+        });
+        let store = tollhouse_store::open(&Location::Memory)?;
+        let has_copy = copied.is_some();
+        let mut away = format!("{name} does not answer ({reason}); writes are taken once it does");
+        if let Some(Copied { entries, written_at }) = copied {
+            let objects = entries.len();
+            tracing::warn!(objects, written_at, "{name} is away: its copy in {path} serves");
+            away = format!("{away}; what is read is a copy of {written_at}, in seconds since 1970");
+            cx.metrics.process().store_copy_in_service.set(1);
+            let written_at = i64::try_from(written_at).unwrap_or(i64::MAX);
+            cx.metrics.process().store_copy_written.set(written_at);
+            let mut batches = Batches::new(store.limits());
+            entries.into_iter().for_each(|(key, value)| batches.add(Operation::put(key, value)));
+            for transaction in batches.finish() {
+                store.commit(transaction).await?;
+            }
+        }
+        let keyring = secrets::keyring_if_any(&cx.bootstrap)?.context("encryption.keyring")?;
+        let sharing = Sharing::Provisional(away);
+        let (feed, everything) = Self::follow(cx, store, Arc::new(keyring), sharing).await?;
+        Ok((feed, has_copy.then_some(Event::Everything(everything))))
+    }
+
+    /// Reads everything, and follows from there.
+    async fn follow(
+        cx: &ControlContext,
+        store: Arc<dyn Store>,
+        keyring: Arc<Keyring>,
+        sharing: Sharing,
+    ) -> anyhow::Result<(Self, Vec<Change>)> {
         let key = secrets::admin_key(&cx.bootstrap)?;
         let parts = StoredParts {
             store: Arc::clone(&store),
@@ -80,23 +180,31 @@ impl StoreFeed {
             indexes: Arc::clone(cx.metrics_page.indexes()),
             outages: Arc::clone(&cx.outages),
         };
-        let (stored, mut everything) = Stored::open(parts, cx.store_prefix()).await?;
+        let (stored, everything) = Stored::open(parts, cx.store_prefix()).await?;
+        let given_out = stored.revision();
         // One at a time: what queues up meanwhile is taken together.
         let (sender, events) = mpsc::channel(1);
         let follower = tokio::spawn(stored.follow(sender));
         let objects = ObjectSource::Store(Arc::clone(&store), cx.store_prefix().to_owned());
         cx.configuration.set_objects(objects);
-        let has_demonstration = everything.is_empty();
-        if has_demonstration {
-            everything.push(demonstration().await?);
-        }
-        let feed = Self { store, events, follower, keyring, key, has_demonstration };
-        Ok((feed, Event::Everything(everything)))
+        let feed = Self {
+            store,
+            events,
+            follower,
+            keyring,
+            key,
+            has_demonstration: false,
+            given_out,
+            applied: watch::Sender::new(Revision::ZERO),
+            sharing,
+        };
+        Ok((feed, everything))
     }
 
     /// The next event; `None` once the store is closed.
     pub async fn next(&mut self) -> Option<Event> {
-        let mut event = self.events.recv().await?;
+        let (mut event, revision) = self.events.recv().await?;
+        self.given_out = revision;
         match &mut event {
             // The first object of somebody's own takes the demonstration's place.
             Event::Changes(changes) if !changes.is_empty() => {
@@ -112,9 +220,26 @@ impl StoreFeed {
         Some(event)
     }
 
+    /// Everything that was given out is in service.
+    pub fn note_applied(&self) {
+        self.applied.send_if_modified(|applied| {
+            std::mem::replace(applied, self.given_out) != self.given_out
+        });
+    }
+
     /// Whether the demonstration is in service.
     pub fn has_demonstration(&self) -> bool {
         self.has_demonstration
+    }
+
+    /// Whether no other process can have the store meanwhile.
+    pub fn is_exclusive(&self) -> bool {
+        matches!(self.sharing, Sharing::Alone)
+    }
+
+    /// Whether it stands in for a store that is away.
+    pub fn is_provisional(&self) -> bool {
+        matches!(self.sharing, Sharing::Provisional(_))
     }
 
     /// What the Admin API writes.
@@ -123,16 +248,30 @@ impl StoreFeed {
             store: Arc::clone(&self.store),
             keyring: Arc::clone(&self.keyring),
             key: self.key.clone(),
-            mode: Mode::Store,
+            mode: match &self.sharing {
+                Sharing::Alone | Sharing::Shared(_) => Mode::Store,
+                Sharing::Provisional(reason) => Mode::Away(reason.clone()),
+            },
+            applied: match &self.sharing {
+                Sharing::Shared(_) => Some(self.applied.subscribe()),
+                Sharing::Alone | Sharing::Provisional(_) => None,
+            },
         }
     }
 
     /// Lets go of the store, once the follower does not read it any more.
     pub async fn close(self) {
         drop(self.events);
+        if let Sharing::Shared(mut tasks) = self.sharing {
+            tasks.shutdown().await;
+        }
         // A panic of the follower has been reported by it; there is nothing to add here.
         let _ = self.follower.await;
     }
+}
+
+fn store_copy(cx: &ControlContext) -> StoreCopy {
+    StoreCopy::new(&cx.bootstrap.data_dir, cx.store_prefix())
 }
 
 /// The route that a fresh gateway serves, with the upstream behind it.

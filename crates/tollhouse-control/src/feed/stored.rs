@@ -14,7 +14,7 @@ use tollhouse_plugin::sealing::{self, PrivateKeys};
 use tollhouse_plugin::{Catalogue, validation};
 use tollhouse_proxy::Change;
 use tollhouse_stdx::Backoff;
-use tollhouse_store::{Entry, Event, Lost, Store, StoreError, Watch, WatchEvent};
+use tollhouse_store::{Entry, Event, Lost, Revision, Store, StoreError, Watch, WatchEvent};
 
 use super::Event as FeedEvent;
 use crate::metrics::ModifyIndexes;
@@ -44,6 +44,8 @@ pub struct Stored {
     /// What the keys begin with that are followed: the prefix, or more.
     folder: String,
     watch: Watch,
+    /// Up to which revision everything has been read.
+    revision: Revision,
     /// How long to wait before everything is read again, where that was in vain the last time.
     backoff: Option<Backoff>,
 }
@@ -67,15 +69,21 @@ impl Stored {
         folder: String,
     ) -> Result<(Self, Vec<Change>), StoreError> {
         let listing = parts.store.list(&folder).await?;
-        let watch = parts.store.watch(&folder, listing.revision);
+        let revision = listing.revision;
+        let watch = parts.store.watch(&folder, revision);
         let prefix = prefix.to_owned();
-        let stored = Self { parts, prefix, folder, watch, backoff: None };
+        let stored = Self { parts, prefix, folder, watch, revision, backoff: None };
         let changes = listing.entries.into_iter().filter_map(|entry| stored.put(entry)).collect();
         Ok((stored, changes))
     }
 
+    /// Up to which revision everything has been read.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
     /// Passes on what comes until nobody takes it any more, or the store has been closed for good.
-    pub async fn follow(mut self, events: mpsc::Sender<FeedEvent>) {
+    pub async fn follow(mut self, events: mpsc::Sender<(FeedEvent, Revision)>) {
         let is_over = events.clone();
         tokio::select! {
             () = is_over.closed() => {}
@@ -83,7 +91,7 @@ impl Stored {
         }
     }
 
-    async fn pass_on(&mut self, events: &mpsc::Sender<FeedEvent>) {
+    async fn pass_on(&mut self, events: &mpsc::Sender<(FeedEvent, Revision)>) {
         loop {
             let event = match self.next().await {
                 Ok(changes) => FeedEvent::Changes(changes),
@@ -93,7 +101,7 @@ impl Stored {
                     None => return,
                 },
             };
-            if events.send(event).await.is_err() {
+            if events.send((event, self.revision)).await.is_err() {
                 return;
             }
         }
@@ -105,6 +113,7 @@ impl Stored {
             match self.watch.next().await {
                 WatchEvent::Commit(changes) => {
                     self.backoff = None;
+                    self.revision = changes.revision;
                     break changes.events;
                 }
                 WatchEvent::Progress(_) => self.backoff = None,
@@ -113,7 +122,10 @@ impl Stored {
         };
         while batch.len() < CHANGES_BATCHED_MAX {
             match self.watch.try_next() {
-                Some(WatchEvent::Commit(changes)) => batch.extend(changes.events),
+                Some(WatchEvent::Commit(changes)) => {
+                    self.revision = changes.revision;
+                    batch.extend(changes.events);
+                }
                 Some(WatchEvent::Progress(_)) => {}
                 // What is lost stays so, and is met again at the next look.
                 Some(WatchEvent::Lost(_)) | None => break,
@@ -150,6 +162,7 @@ impl Stored {
 
     async fn list_and_watch(&mut self) -> Result<Vec<Change>, StoreError> {
         let listing = self.parts.store.list(&self.folder).await?;
+        self.revision = listing.revision;
         self.watch = self.parts.store.watch(&self.folder, listing.revision);
         Ok(listing.entries.into_iter().filter_map(|entry| self.put(entry)).collect())
     }
@@ -168,6 +181,10 @@ impl Stored {
     fn put(&self, entry: Entry) -> Option<Change> {
         let (kind, id) = parse_store_key(&self.prefix, &entry.key)?;
         self.parts.indexes.note(kind, entry.mod_revision.0);
+        // To the gateways that a store is shared with, what has no value is gone.
+        if entry.value.is_empty() {
+            return Some(Change::Delete { kind, id });
+        }
         let path = format!("{kind}/{id}");
         let value = serde_json::from_slice(&entry.value)
             .map_err(|error| Problem::error(path.clone(), format!("no JSON: {error}")))

@@ -143,7 +143,12 @@ impl ExclusiveParts {
     /// Does it.
     pub async fn handle(&mut self, event: Event, resources: &mut Resources, cell: &SnapshotCell) {
         match event {
-            Event::Changed(event) => resources.put_into_service(event, cell),
+            Event::Changed(event) => {
+                resources.put_into_service(event, cell);
+                if let Some(feed) = &self.feed {
+                    feed.note_applied();
+                }
+            }
             Event::StoreLost => {
                 self.cx.outages.report(Part::Store, "the store has been closed");
                 // It writes through the store that is gone.
@@ -239,15 +244,20 @@ impl ExclusiveParts {
         resources: &mut Resources,
         cell: &SnapshotCell,
     ) -> anyhow::Result<()> {
-        if self.feed.is_some() {
+        if self.feed.as_ref().is_some_and(|feed| !feed.is_provisional()) {
             return Ok(());
         }
         let (feed, first) = feed::open(&self.source, &self.cx, Predecessor::None).await?;
-        self.feed = Some(feed);
         // The one that may still run writes through the store before this one.
         self.admin = None;
+        if let Some(provisional) = self.feed.replace(feed) {
+            provisional.close().await;
+        }
         if let Some(event) = first {
             resources.put_into_service(event, cell);
+        }
+        if let Some(feed) = &self.feed {
+            feed.note_applied();
         }
         self.cx.outages.clear(Part::Store);
         Ok(())
@@ -289,7 +299,9 @@ impl ExclusiveParts {
             return Ok(());
         }
         self.stop_certificates().await;
-        let Some(feed) = &self.feed else { return Ok(()) };
+        // What stands in for a store forgets what is written.
+        let feed = self.feed.as_ref().filter(|feed| !feed.is_provisional());
+        let Some(feed) = feed else { return Ok(()) };
         let started = certificates::start(&self.cx, feed, &self.snapshots, predecessor).await;
         let (running, first) = started.context("certificates")?;
         self.certificates = Some(running);

@@ -141,11 +141,22 @@ async fn who_is_too_far_behind_is_lost(fixture: Fixture) {
     let mut slow = fixture.store().watch("", before);
     fixture.put("k", "v").await;
     fixture.subject.compact().await;
-    for watch in [&mut slow, &mut fixture.store().watch("", before)] {
-        for _ in 0..2 {
-            let lost = end(watch).await;
-            assert!(is_compacted(&lost), "{lost}");
+    // A store may have read ahead for it; what it must not do is to leave something out.
+    let first = loop {
+        match slow.next().await {
+            WatchEvent::Progress(_) => {}
+            first => break first,
         }
+    };
+    match first {
+        WatchEvent::Commit(changes) => assert_eq!(changes.events[0].key(), "k"),
+        WatchEvent::Lost(lost) => assert!(is_compacted(&lost), "{lost}"),
+        WatchEvent::Progress(_) => unreachable!("it is passed over"),
+    }
+    let mut late = fixture.store().watch("", before);
+    for _ in 0..2 {
+        let lost = end(&mut late).await;
+        assert!(is_compacted(&lost), "{lost}");
     }
     let listing = fixture.store().list("").await.expect("the store lists");
     let mut again = fixture.store().watch("", listing.revision);

@@ -16,6 +16,7 @@ mod cases;
 mod clients;
 mod connections;
 mod control_api;
+mod etcd;
 mod exit_codes;
 mod fails_closed;
 mod framing;

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use tollhouse_store::{Entry, StoreError};
 
 use crate::context::Admin;
-use crate::index::collections::Creation;
+use crate::index::{self, collections::Creation};
 use crate::limits::OBJECTS_PER_TURN;
 use crate::paging::{Filters, Slice};
 
@@ -103,7 +103,7 @@ async fn read_all(
     let has_children = collection != "secrets";
     entries.retain(|entry| {
         let is_child = has_children && entry.key[prefix.len()..].contains('/');
-        !is_child && is_wanted(&entry.key)
+        !is_child && index::holds_object(&entry.key, &entry.value) && is_wanted(&entry.key)
     });
     Ok(entries)
 }

@@ -80,7 +80,7 @@ impl Store for Failing {
     }
 }
 
-async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<FeedEvent>, Arc<Outages>) {
+async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<(FeedEvent, Revision)>, Arc<Outages>) {
     let outages = Arc::new(Outages::new(Arc::new(Metrics::new())));
     let parts = StoredParts {
         store: Arc::<Failing>::clone(store),
@@ -118,7 +118,9 @@ async fn a_store_that_cannot_be_read_is_asked_again_until_it_can() {
     let store = failing();
     let (mut events, outages) = followed(&store).await;
     put(&store, "1").await;
-    assert!(matches!(events.recv().await, Some(FeedEvent::Changes(changes)) if changes.len() == 1));
+    assert!(
+        matches!(events.recv().await, Some((FeedEvent::Changes(changes), _)) if changes.len() == 1)
+    );
     store.lists_to_fail.store(5, Ordering::Relaxed);
     store.watches_to_fail.store(3, Ordering::Relaxed);
     outrun(&store).await;
@@ -126,11 +128,16 @@ async fn a_store_that_cannot_be_read_is_asked_again_until_it_can() {
     // Once for the gap, and once more for each watch that was lost at its beginning.
     for _ in 0..4 {
         let event = events.recv().await;
-        assert!(matches!(&event, Some(FeedEvent::Everything(all)) if all.len() == 2), "{event:?}");
+        assert!(
+            matches!(&event, Some((FeedEvent::Everything(all), _)) if all.len() == 2),
+            "{event:?}"
+        );
     }
     assert!(outages.list().is_empty(), "{:?}", outages.list());
     put(&store, "3").await;
-    assert!(matches!(events.recv().await, Some(FeedEvent::Changes(changes)) if changes.len() == 1));
+    assert!(
+        matches!(events.recv().await, Some((FeedEvent::Changes(changes), _)) if changes.len() == 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,87 @@
+//! An etcd that gateways share: how the bootstrap file says it is reached, and that it is reported when
+//! it does not answer. What is in service serves meanwhile; its client goes on asking.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::sync::watch;
+use tollhouse_config::Bootstrap;
+use tollhouse_config::store_keys::kind_prefix;
+use tollhouse_etcd::{EtcdOptions, EtcdStore, Identity, Tls};
+use tollhouse_model::Kind;
+use tollhouse_store::{Store, StoreError, Transaction};
+
+use crate::outages::{Outages, Part};
+
+/// What APISIX's folders hold beside their objects.
+const FOLDER_MARK: &str = "init_dir";
+
+/// The store in the etcd of the bootstrap file. It is not connected to yet.
+///
+/// # Errors
+/// An address is of no use, or a certificate or key cannot be read.
+pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<EtcdStore> {
+    Ok(EtcdStore::open(&options(bootstrap)?)?)
+}
+
+fn options(bootstrap: &Bootstrap) -> anyhow::Result<EtcdOptions> {
+    let etcd = &bootstrap.store.etcd;
+    let user = etcd.user.as_ref().zip(etcd.password.as_ref());
+    let prefix = bootstrap.admin.prefix.trim_end_matches('/');
+    let read = |name: &str, path: Option<&Path>| path.map(|path| pem(name, path)).transpose();
+    let authorities = read("store.etcd.tls.ca", etcd.tls.ca.as_deref())?;
+    let certificate = read("store.etcd.tls.cert", etcd.tls.cert.as_deref())?;
+    let key = read("store.etcd.tls.key", etcd.tls.key.as_deref())?;
+    let identity = certificate.zip(key).map(|(certificate, key)| Identity { certificate, key });
+    Ok(EtcdOptions {
+        endpoints: etcd.endpoints.clone(),
+        user: user.map(|(name, password)| (name.clone(), password.expose().to_owned())),
+        tls: Some(Tls { authorities, identity }),
+        timeout: etcd.timeout,
+        namespace: String::new(),
+        own_prefix: format!("{prefix}/tollhouse/"),
+    })
+}
+
+fn pem(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("{name}: {} cannot be read", path.display()))
+}
+
+/// Marks the folders of objects as APISIX does, where that was not done or was undone: its nodes take
+/// the first object of a folder without a mark for the mark.
+///
+/// # Errors
+/// The store cannot be written.
+pub async fn mark_folders(store: &dyn Store, prefix: &str) -> Result<(), StoreError> {
+    let mut folders = BTreeSet::new();
+    for kind in Kind::ALL {
+        let folder = kind_prefix(prefix, kind);
+        if store.get(&folder).await?.is_none() {
+            folders.insert(folder);
+        }
+    }
+    if folders.is_empty() {
+        return Ok(());
+    }
+    // One commit for all; a gateway that starts at the same time may be faster.
+    let marks = folders.into_iter().fold(Transaction::new(), |marks, folder| {
+        marks.put(&*folder, FOLDER_MARK).when_absent(&*folder)
+    });
+    match store.commit(marks).await {
+        Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reports it when etcd is away and when it is back, until its store is dropped.
+pub async fn report(mut reasons: watch::Receiver<Option<String>>, outages: Arc<Outages>) {
+    while reasons.changed().await.is_ok() {
+        let reason = reasons.borrow_and_update().clone();
+        match reason {
+            Some(reason) => outages.report(Part::Store, format!("etcd does not answer: {reason}")),
+            None => outages.clear(Part::Store),
+        }
+    }
+}

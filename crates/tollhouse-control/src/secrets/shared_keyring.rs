@@ -1,0 +1,133 @@
+//! Whether all gateways of a shared store have the same keyring. The store remembers what keys are called
+//! that its gateways seal with; a gateway that has none of them would find secrets that it cannot open
+//! and write ones that nobody else can.
+//!
+//! Unlike in a store of its own, nothing is sealed anew: others, APISIX nodes among them, may read it.
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use tollhouse_config::Bootstrap;
+use tollhouse_model::encryption::Keyring;
+use tollhouse_store::{Store, StoreError, Transaction};
+
+use crate::secrets;
+
+/// How often the record is read again because another gateway wrote it meanwhile.
+const ATTEMPTS_MAX: usize = 16;
+
+/// The configured keyring, once the store's record of keys has one of them; the record is written by
+/// the first gateway, and told of a newer key by the first that has it.
+///
+/// # Errors
+/// There is no keyring, or the store is sealed with another; the store cannot be read or written.
+pub async fn check(bootstrap: &Bootstrap, store: &dyn Store) -> anyhow::Result<Keyring> {
+    let keyring = secrets::keyring_if_any(bootstrap)?
+        .context("a shared store needs the keyring of all its gateways: set encryption.keyring")?;
+    let record = format!("{}/tollhouse/keyring", bootstrap.admin.prefix.trim_end_matches('/'));
+    for _ in 0..ATTEMPTS_MAX {
+        match note(store, &record, &keyring, bootstrap.encryption.allow_lost_keys).await? {
+            Noted::Done => return Ok(keyring),
+            Noted::Changed => {}
+        }
+    }
+    bail!("{record} keeps changing: do other gateways start with other keyrings?")
+}
+
+/// What became of the record.
+enum Noted {
+    /// It names this gateway's key.
+    Done,
+    /// Another gateway was faster.
+    Changed,
+}
+
+async fn note(
+    store: &dyn Store,
+    record: &str,
+    keyring: &Keyring,
+    allow_lost_keys: bool,
+) -> anyhow::Result<Noted> {
+    let entry = store.get(record).await.context("failed to read the shared store")?;
+    let mut known = match &entry {
+        Some(entry) => key_ids(&entry.value).with_context(|| {
+            format!("the shared store's record of its keys, {record}, is damaged")
+        })?,
+        None => Vec::new(),
+    };
+    let is_known = keyring.ids().any(|id| known.iter().any(|known| known == id));
+    if !known.is_empty() && !is_known && !allow_lost_keys {
+        bail!(
+            "encryption.keyring has none of the keys that the gateways of this store seal with, which \
+             are called {} in {record}: give this gateway the keyring of the others, or an \
+             admin.prefix of its own",
+            known.join(", ")
+        );
+    }
+    let Some(newest) = keyring.ids().next() else { return Ok(Noted::Done) };
+    if known.iter().any(|id| id == newest) {
+        return Ok(Noted::Done);
+    }
+    known.insert(0, newest.to_owned());
+    let put = Transaction::new().put(record, json!({"keys": known}).to_string());
+    let transaction = match entry {
+        Some(entry) => put.when_unchanged_since(record, entry.mod_revision),
+        None => put.when_absent(record),
+    };
+    match store.commit(transaction).await {
+        Ok(_) => Ok(Noted::Done),
+        Err(StoreError::Conflict { .. }) => Ok(Noted::Changed),
+        Err(error) => Err(error).context("failed to note what the shared store's keys are called"),
+    }
+}
+
+fn key_ids(record: &[u8]) -> Option<Vec<String>> {
+    let record: Value = serde_json::from_slice(record).ok()?;
+    let ids = record.get("keys")?.as_array()?;
+    ids.iter().map(|id| id.as_str().map(str::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_config::bootstrap::Secret;
+    use tollhouse_store::Location;
+
+    use super::*;
+
+    fn gateway(keys: &[&str]) -> Bootstrap {
+        let mut bootstrap = Bootstrap::default();
+        bootstrap.encryption.keyring = keys.iter().map(|key| Secret::new(*key)).collect();
+        bootstrap
+    }
+
+    #[tokio::test]
+    async fn a_gateway_with_none_of_the_others_keys_is_refused() {
+        const OLD: &str = "0123456789abcdef";
+        const NEW: &str = "fedcba9876543210";
+        const FOREIGN: &str = "aaaaaaaaaaaaaaaa";
+        let store = tollhouse_store::open(&Location::Memory).expect("memory");
+        let table: [(&[&str], bool); 6] = [
+            (&[OLD], true),
+            (&[OLD], true),
+            (&[FOREIGN], false),
+            (&[NEW], false),
+            // It has both while keys change; then those with the new one alone are no strangers.
+            (&[NEW, OLD], true),
+            (&[NEW], true),
+        ];
+        for (keys, is_taken) in table {
+            let checked = check(&gateway(keys), store.as_ref()).await;
+            assert_eq!(checked.is_ok(), is_taken, "{keys:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_damaged_record_keeps_a_gateway_from_writing() {
+        let store = tollhouse_store::open(&Location::Memory).expect("memory");
+        let damaged = Transaction::new().put("/apisix/tollhouse/keyring", "{");
+        store.commit(damaged).await.expect("written");
+        let checked = check(&gateway(&["0123456789abcdef"]), store.as_ref()).await;
+        assert!(
+            checked.is_err_and(|error| error.to_string().contains("/apisix/tollhouse/keyring"))
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! Gateways that share an etcd: what is written through one serves on all, and nothing that becomes of
+//! the store reaches a request.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::{Value, json};
+use tollhouse_testkit::load::{Load, Reuse};
+use tollhouse_testkit::patience::wait_for;
+use tollhouse_testkit::{Etcd, Gateway, GatewayBuilder, Origin, RawClient};
+
+use crate::support::{gateway, upstream};
+
+const KEYRING: &str = "0123456789abcdef";
+
+/// A gateway on an etcd, to be started.
+fn sharing(etcd: &Etcd) -> GatewayBuilder {
+    on(etcd, gateway())
+}
+
+fn on(etcd: &Etcd, gateway: GatewayBuilder) -> GatewayBuilder {
+    gateway
+        .without_resources()
+        .set("store.etcd.endpoints", &etcd.url())
+        .set("store.etcd.timeout", "1s")
+        .set("encryption.keyring", KEYRING)
+}
+
+fn route(origin: &Origin) -> Value {
+    json!({"uri": "/*", "upstream": upstream([origin.address()])})
+}
+
+fn wait_status(gateway: &Gateway, status: u16) {
+    wait_for("the change to serve", || {
+        (gateway.client().get("/").status() == status).then_some(())
+    });
+}
+
+/// The beginning of an answer, if there is one.
+fn try_ask(address: SocketAddr, request: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).ok()?;
+    Some(line)
+}
+
+fn put(gateway: &Gateway, path: &str, value: &Value) {
+    let answer = gateway.admin("PUT", path, value);
+    assert!(matches!(answer.status(), 200 | 201), "{}", answer.text());
+}
+
+#[test]
+fn what_is_written_through_one_gateway_serves_on_all_and_at_once_on_that_one() {
+    let Some(etcd) = Etcd::start() else { return };
+    let origin = Origin::named("a");
+    let (one, other) = (sharing(&etcd).start(), sharing(&etcd).start());
+    assert_eq!(one.client().get("/demo").status(), 404, "many gateways have no demonstration");
+    for id in 0..20 {
+        let mut route = route(&origin);
+        route["uri"] = json!(format!("/{id}"));
+        put(&one, &format!("/routes/{id}"), &route);
+        assert_eq!(
+            one.client().get(&format!("/{id}")).status(),
+            200,
+            "it is answered once it serves"
+        );
+    }
+    put(&other, "/routes/all", &route(&origin));
+    wait_status(&one, 200);
+    let list = one.admin("GET", "/routes", &Value::Null);
+    let list: Value = serde_json::from_str(&list.text()).expect("JSON");
+    assert_eq!(list["total"], 21);
+    assert_eq!(one.admin("DELETE", "/routes/all", &Value::Null).status(), 200);
+    wait_status(&other, 404);
+}
+
+#[test]
+fn an_etcd_that_is_killed_costs_no_request_and_is_found_again() {
+    let Some(mut etcd) = Etcd::start() else { return };
+    let origin = Origin::named("a");
+    let (one, other) = (sharing(&etcd).start(), sharing(&etcd).start());
+    put(&one, "/routes/1", &route(&origin));
+    wait_status(&other, 200);
+    let load = Load::start(other.address(), 4, Reuse::KeepAlive, "/");
+    etcd.kill();
+    let answer = one.admin("PUT", "/routes/2", &route(&origin));
+    assert_eq!(answer.status(), 503, "{}", answer.text());
+    assert!(answer.text().contains("etcd at http://127.0.0.1"), "{}", answer.text());
+    wait_for("the outage", || (other.metric("tollhouse_store_down") > 0.0).then_some(()));
+    etcd.run();
+    wait_for("a write", || {
+        (one.admin("PUT", "/routes/2", &route(&origin)).status() < 300).then_some(())
+    });
+    let report = load.stop();
+    assert!(report.lost.is_empty() && report.refused == 0, "{report:?}");
+    assert_eq!(report.answers.keys().collect::<Vec<_>>(), ["200 a"]);
+    assert_eq!(one.admin("DELETE", "/routes/1", &Value::Null).status(), 200);
+    assert_eq!(one.admin("DELETE", "/routes/2", &Value::Null).status(), 200);
+    put(&one, "/routes/3", &json!({"uri": "/3", "upstream": upstream([origin.address()])}));
+    wait_for("what came after", || (other.client().get("/3").status() == 200).then_some(()));
+    wait_for("the end", || (other.metric("tollhouse_store_down") < 1.0).then_some(()));
+}
+
+#[test]
+fn a_gateway_that_starts_without_its_etcd_serves_what_was_copied() {
+    let Some(mut etcd) = Etcd::start() else { return };
+    let origin = Origin::named("a");
+    let first = sharing(&etcd).start();
+    put(&first, "/routes/1", &route(&origin));
+    let copy = first.folder().join("store-copy");
+    wait_for("the copy", || {
+        let text = std::fs::read_to_string(&copy).ok()?;
+        text.contains("/apisix/routes/1").then_some(())
+    });
+    etcd.kill();
+    let again = on(&etcd, first.kill()).start();
+    assert_eq!(again.client().get("/").status(), 200);
+    assert!(again.metric("tollhouse_store_copy_in_service") > 0.0);
+    assert_eq!(again.admin("GET", "/routes/1", &Value::Null).status(), 200);
+    let answer = again.admin("PUT", "/routes/2", &route(&origin));
+    assert_eq!(answer.status(), 503);
+    assert!(answer.text().contains("writes are taken once it does"), "{}", answer.text());
+    etcd.run();
+    wait_for("etcd to serve", || {
+        (again.metric("tollhouse_store_copy_in_service") < 1.0).then_some(())
+    });
+    // The Admin API is another one then, at the same address.
+    let request = format!(
+        "DELETE /apisix/admin/routes/1 HTTP/1.1\r\nHost: a\r\nX-API-KEY: {}\r\n\r\n",
+        again.admin_key()
+    );
+    wait_for("a write", || {
+        try_ask(again.admin_address(), &request)?.starts_with("HTTP/1.1 200").then_some(())
+    });
+    wait_status(&again, 404);
+}
+
+#[test]
+fn a_gateway_without_etcd_and_copy_waits_alive_and_unready() {
+    let Some(mut etcd) = Etcd::start() else { return };
+    let origin = Origin::named("a");
+    etcd.kill();
+    let gateway = sharing(&etcd).set("listen.status", "127.0.0.1:0").start();
+    assert_eq!(gateway.client().get("/").status(), 404);
+    let line = gateway.output().text();
+    let status = line.lines().find_map(|line| line.trim().strip_prefix("status"));
+    let status =
+        status.and_then(|rest| rest.trim().strip_prefix("http://")).expect("it is printed");
+    let status = status.split('/').next().and_then(|at| at.parse().ok()).expect("an address");
+    let ready = || RawClient::connect(status).get("/status/ready").status();
+    assert_eq!(ready(), 503);
+    etcd.run();
+    wait_for("a configuration", || (ready() == 200).then_some(()));
+    let request = format!(
+        "GET /apisix/admin/routes HTTP/1.1\r\nHost: a\r\nX-API-KEY: {}\r\n\r\n",
+        gateway.admin_key()
+    );
+    wait_for("the Admin API", || {
+        try_ask(gateway.admin_address(), &request)?.starts_with("HTTP/1.1 200").then_some(())
+    });
+    put(&gateway, "/routes/1", &route(&origin));
+    wait_status(&gateway, 200);
+}
+
+#[test]
+fn a_gateway_with_another_keyring_is_refused_by_name() {
+    let Some(etcd) = Etcd::start() else { return };
+    let _first = sharing(&etcd).start();
+    let failure = sharing(&etcd).set("encryption.keyring", "fedcba9876543210").fail();
+    assert_eq!(failure.code, Some(1), "{}", failure.text);
+    assert!(failure.text.contains("encryption.keyring has none of the keys"), "{}", failure.text);
+}
+
+#[test]
+fn an_etcd_that_stands_still_keeps_nobody_waiting_for_long() {
+    let Some(etcd) = Etcd::start() else { return };
+    let origin = Origin::named("a");
+    let gateway = sharing(&etcd).start();
+    put(&gateway, "/routes/1", &route(&origin));
+    etcd.pause();
+    let answer = gateway.admin("PUT", "/routes/2", &route(&origin));
+    assert_eq!(answer.status(), 503, "{}", answer.text());
+    assert_eq!(gateway.client().get("/").status(), 200);
+    etcd.wake();
+    wait_for("a write", || {
+        (gateway.admin("PUT", "/routes/2", &route(&origin)).status() < 300).then_some(())
+    });
+}

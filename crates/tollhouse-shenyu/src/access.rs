@@ -1,0 +1,308 @@
+//! What `waf`, `keyAuth` and `basicAuth` decide of a request, by their configuration and what the request
+//! shows. What they cannot read they do not let pass: the reader of a handle gets an error to refuse with.
+
+use aws_lc_rs::constant_time;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use crate::answer::Answer;
+use crate::lenient;
+
+/// The code in the body of a refusal that names none.
+const FORBIDDEN_CODE: i32 = 403;
+
+/// Why a configuration or a handle cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AccessError {
+    /// It is no JSON of this shape.
+    #[error("the handle cannot be read: {0}")]
+    Malformed(String),
+    /// A member is missing, or is none of what it could be.
+    #[error("`{member}` is `{value}`; possible are {possible}")]
+    Value {
+        /// The member.
+        member: &'static str,
+        /// What it says; empty where it is missing.
+        value: String,
+        /// What it could say.
+        possible: &'static str,
+    },
+}
+
+/// What `waf` does with requests that no selector or rule of it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WafModel {
+    /// They pass.
+    Black,
+    /// They are refused.
+    Mixed,
+}
+
+/// What a rule of `waf` does with the requests that it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WafRule {
+    /// They pass.
+    Allow,
+    /// They are refused with this code in the body.
+    Reject(i32),
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WafHandle {
+    #[serde(deserialize_with = "lenient::or_default")]
+    model: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    permission: String,
+    #[serde(deserialize_with = "lenient::text")]
+    status_code: Option<String>,
+}
+
+impl WafModel {
+    /// Reads the plugin's configuration.
+    ///
+    /// # Errors
+    /// When it is not `{"model": "black"}` or `{"model": "mixed"}`.
+    pub fn read(config: Option<&str>) -> Result<Self, AccessError> {
+        let model = read::<WafHandle>(config)?.model;
+        match model.as_str() {
+            "black" => Ok(Self::Black),
+            "mixed" => Ok(Self::Mixed),
+            _ => {
+                Err(AccessError::Value { member: "model", value: model, possible: "black, mixed" })
+            }
+        }
+    }
+
+    /// The answer to a request that no selector or rule takes.
+    pub const fn unmatched(self) -> Option<Answer> {
+        match self {
+            Self::Black => None,
+            Self::Mixed => Some(Answer::Forbidden(FORBIDDEN_CODE)),
+        }
+    }
+}
+
+impl WafRule {
+    /// Reads a rule's handle.
+    ///
+    /// # Errors
+    /// When it does not say whether requests pass, or its code is no number.
+    pub fn read(handle: Option<&str>) -> Result<Self, AccessError> {
+        let handle: WafHandle = read(handle)?;
+        match handle.permission.as_str() {
+            "allow" => Ok(Self::Allow),
+            "reject" => {
+                let code = handle.status_code.unwrap_or_default();
+                match code.trim() {
+                    "" => Ok(Self::Reject(FORBIDDEN_CODE)),
+                    text => text.parse().map(Self::Reject).map_err(|_| AccessError::Value {
+                        member: "statusCode",
+                        value: text.to_owned(),
+                        possible: "whole numbers",
+                    }),
+                }
+            }
+            _ => Err(AccessError::Value {
+                member: "permission",
+                value: handle.permission,
+                possible: "reject, allow",
+            }),
+        }
+    }
+
+    /// The answer to a request that the rule takes.
+    pub const fn answer(self) -> Option<Answer> {
+        match self {
+            Self::Allow => None,
+            Self::Reject(code) => Some(Answer::Forbidden(code)),
+        }
+    }
+}
+
+/// A key that requests have to show in a header or query parameter.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeyAuthRule {
+    /// The name of the header, and of the parameter.
+    #[serde(deserialize_with = "lenient::or_default")]
+    pub key_name: String,
+    /// The key.
+    #[serde(deserialize_with = "lenient::or_default")]
+    key: String,
+}
+
+impl KeyAuthRule {
+    /// Reads a rule's handle.
+    ///
+    /// # Errors
+    /// When it is no JSON object of this shape.
+    pub fn read(handle: Option<&str>) -> Result<Self, AccessError> {
+        read(handle)
+    }
+
+    /// Checks what stands under [`Self::key_name`]: a header counts before a parameter, a blank one is none.
+    ///
+    /// # Errors
+    /// The answer with which the request is refused.
+    pub fn check(&self, header: Option<&str>, query: Option<&str>) -> Result<(), Answer> {
+        if self.key_name.trim().is_empty() || self.key.trim().is_empty() {
+            return Err(Answer::KeyAuthUnconfigured);
+        }
+        let given = header.filter(|header| !header.trim().is_empty()).or(query);
+        match given.is_some_and(|given| equal(given, &self.key)) {
+            true => Ok(()),
+            false => Err(Answer::KeyIncorrect),
+        }
+    }
+}
+
+/// A user and a password that requests have to show: `user:password`.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BasicAuthRule {
+    #[serde(deserialize_with = "lenient::or_default")]
+    authorization: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct BasicAuthConfig {
+    default_handle_json: Option<String>,
+}
+
+impl BasicAuthRule {
+    /// Reads a rule's handle; where that is blank, the one in the plugin's configuration.
+    ///
+    /// # Errors
+    /// When either is no JSON object of its shape.
+    pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, AccessError> {
+        let rule: Self = read(handle)?;
+        if !rule.authorization.trim().is_empty() {
+            return Ok(rule);
+        }
+        read(read::<BasicAuthConfig>(config)?.default_handle_json.as_deref())
+    }
+
+    /// Checks the header `Authorization`: `Basic` with base64 (RFC 7617 §2), or the text as it is configured,
+    /// which is all that ShenYu takes. Nothing passes where nothing is configured.
+    ///
+    /// # Errors
+    /// The answer with which the request is refused.
+    pub fn check(&self, header: Option<&str>) -> Result<(), Answer> {
+        let header = header.map(str::trim).unwrap_or_default();
+        let decoded = header
+            .split_once(' ')
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"))
+            .and_then(|(_, encoded)| STANDARD.decode(encoded.trim()).ok())
+            .and_then(|decoded| String::from_utf8(decoded).ok());
+        let matches = decoded.as_deref().is_some_and(|decoded| equal(decoded, &self.authorization))
+            || equal(header, &self.authorization);
+        match matches && !self.authorization.trim().is_empty() {
+            true => Ok(()),
+            false => Err(Answer::IllegalAuthorization),
+        }
+    }
+}
+
+/// In a time that says nothing of where two secrets differ.
+fn equal(given: &str, secret: &str) -> bool {
+    constant_time::verify_slices_are_equal(given.as_bytes(), secret.as_bytes()).is_ok()
+}
+
+/// A blank text is an object without members.
+fn read<'a, T: Deserialize<'a> + Default>(text: Option<&'a str>) -> Result<T, AccessError> {
+    let text = text.map(str::trim).unwrap_or_default();
+    if text.is_empty() {
+        return Ok(T::default());
+    }
+    // Derived readers would take a list for the members in their order.
+    if !text.starts_with('{') {
+        return Err(AccessError::Malformed("expected a JSON object".to_owned()));
+    }
+    serde_json::from_str(text).map_err(|error| AccessError::Malformed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waf_decides_by_model_and_rule() {
+        let model = |text| WafModel::read(Some(text)).map(WafModel::unmatched);
+        assert_eq!(model(r#"{"model":"black"}"#), Ok(None));
+        assert_eq!(model(r#"{"model":"mixed"}"#), Ok(Some(Answer::Forbidden(403))));
+        let rule = |text| WafRule::read(Some(text)).map(WafRule::answer);
+        assert_eq!(rule(r#"{"permission":"allow","statusCode":"403"}"#), Ok(None));
+        let cases = [
+            (r#"{"permission":"reject","statusCode":"405"}"#, 405),
+            (r#"{"permission":"reject","statusCode":406}"#, 406),
+            (r#"{"permission":"reject"}"#, 403),
+        ];
+        for (handle, code) in cases {
+            assert_eq!(rule(handle), Ok(Some(Answer::Forbidden(code))), "{handle}");
+        }
+    }
+
+    #[test]
+    fn a_waf_that_does_not_say_what_it_does_is_refused() {
+        for text in ["", "{}", "[]", "no JSON", r#"{"model":"white"}"#, r#"{"permission":"maybe"}"#]
+        {
+            assert!(WafModel::read(Some(text)).is_err(), "{text}");
+            assert!(WafRule::read(Some(text)).is_err(), "{text}");
+        }
+        let text = r#"{"permission":"reject","statusCode":"teapot"}"#;
+        assert!(WafRule::read(Some(text)).is_err());
+    }
+
+    #[test]
+    fn keys_are_looked_for_in_the_header_first() {
+        let rule =
+            KeyAuthRule::read(Some(r#"{"keyName":"apiKey","key":"k1"}"#)).unwrap_or_default();
+        assert_eq!(rule.key_name, "apiKey");
+        let cases = [
+            (Some("k1"), None, Ok(())),
+            (None, Some("k1"), Ok(())),
+            (Some(" "), Some("k1"), Ok(())),
+            (Some("k2"), Some("k1"), Err(Answer::KeyIncorrect)),
+            (None, Some("k11"), Err(Answer::KeyIncorrect)),
+            (None, None, Err(Answer::KeyIncorrect)),
+        ];
+        for (header, query, expected) in cases {
+            assert_eq!(rule.check(header, query), expected, "{header:?} {query:?}");
+        }
+        for handle in [None, Some("{}"), Some(r#"{"keyName":"apiKey","key":""}"#)] {
+            let checked = KeyAuthRule::read(handle).map(|rule| rule.check(Some(""), Some("")));
+            assert_eq!(checked, Ok(Err(Answer::KeyAuthUnconfigured)));
+        }
+        assert!(KeyAuthRule::read(Some(r#"["apiKey","k1"]"#)).is_err());
+    }
+
+    #[test]
+    fn basic_auth_takes_base64_and_the_literal_text() {
+        let config = r#"{"defaultHandleJson":"{\"authorization\":\"test:test123\"}"}"#;
+        let of_rule = BasicAuthRule::read(Some(r#"{"authorization":"a:b"}"#), Some(config));
+        let of_config = BasicAuthRule::read(None, Some(config));
+        let refused = Err(Answer::IllegalAuthorization);
+        let cases = [
+            (&of_rule, Some("a:b"), Ok(())),
+            (&of_rule, Some("Basic YTpi"), Ok(())),
+            (&of_rule, Some("basic  YTpi"), Ok(())),
+            (&of_rule, Some("Bearer YTpi"), refused),
+            (&of_rule, Some("Basic a:b"), refused),
+            (&of_rule, Some("Basic YTpj"), refused),
+            (&of_rule, Some("test:test123"), refused),
+            (&of_rule, None, refused),
+            (&of_config, Some("test:test123"), Ok(())),
+        ];
+        for (rule, header, expected) in cases {
+            let checked = rule.as_ref().map(|rule| rule.check(header)).ok();
+            assert_eq!(checked, Some(expected), "{header:?}");
+        }
+        for header in [None, Some(""), Some("Basic "), Some("Basic =")] {
+            let checked = BasicAuthRule::read(None, None).map(|rule| rule.check(header));
+            assert_eq!(checked, Ok(refused), "{header:?}");
+        }
+    }
+}

@@ -61,6 +61,11 @@ impl<'r> RequestContext<'r> {
         self.instance = instance;
     }
 
+    /// The request itself.
+    pub fn exchange(&self) -> &dyn Exchange {
+        &*self.exchange
+    }
+
     /// The method as sent.
     pub fn method(&self) -> &[u8] {
         self.exchange.method()

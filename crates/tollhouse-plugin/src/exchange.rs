@@ -64,6 +64,10 @@ pub trait Exchange: Lookup {
     fn client_header(&self, name: &[u8]) -> Option<&[u8]>;
     /// Calls `visit` with every header line that the client sent, without the same.
     fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
+    /// Whether the client asks to switch to WebSocket.
+    fn asks_websocket(&self) -> bool {
+        self.client_header(b"upgrade").is_some_and(|to| to.eq_ignore_ascii_case(b"websocket"))
+    }
     /// The client's address after real-ip processing.
     fn remote_address(&self) -> IpAddr;
     /// The peer's address: the other end of the connection.

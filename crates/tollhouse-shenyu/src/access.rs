@@ -1,13 +1,15 @@
 //! What `waf`, `keyAuth` and `basicAuth` decide of a request, by their configuration and what the request
 //! shows. What they cannot read they do not let pass: the reader of a handle gets an error to refuse with.
 
+use std::fmt;
+
 use aws_lc_rs::constant_time;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use crate::answer::Answer;
-use crate::lenient;
+use crate::{handle, lenient};
 
 /// The code in the body of a refusal that names none.
 const FORBIDDEN_CODE: i32 = 403;
@@ -133,6 +135,12 @@ pub struct KeyAuthRule {
     key: String,
 }
 
+impl fmt::Debug for KeyAuthRule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "KeyAuthRule({}, ***)", self.key_name)
+    }
+}
+
 impl KeyAuthRule {
     /// Reads a rule's handle.
     ///
@@ -164,6 +172,12 @@ impl KeyAuthRule {
 pub struct BasicAuthRule {
     #[serde(deserialize_with = "lenient::or_default")]
     authorization: String,
+}
+
+impl fmt::Debug for BasicAuthRule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("BasicAuthRule(***)")
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -211,17 +225,8 @@ fn equal(given: &str, secret: &str) -> bool {
     constant_time::verify_slices_are_equal(given.as_bytes(), secret.as_bytes()).is_ok()
 }
 
-/// A blank text is an object without members.
 fn read<'a, T: Deserialize<'a> + Default>(text: Option<&'a str>) -> Result<T, AccessError> {
-    let text = text.map(str::trim).unwrap_or_default();
-    if text.is_empty() {
-        return Ok(T::default());
-    }
-    // Derived readers would take a list for the members in their order.
-    if !text.starts_with('{') {
-        return Err(AccessError::Malformed("expected a JSON object".to_owned()));
-    }
-    serde_json::from_str(text).map_err(|error| AccessError::Malformed(error.to_string()))
+    handle::read(text).map_err(AccessError::Malformed)
 }
 
 #[cfg(test)]

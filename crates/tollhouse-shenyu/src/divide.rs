@@ -1,4 +1,4 @@
-//! What selectors and rules of `divide` say: which nodes, how they are chosen, tried again and limited.
+//! What selectors and rules of `divide` and `websocket` say: which nodes, how they are chosen, tried again and limited.
 //!
 //! Up to 2.6.0 the nodes stand in the selector's handle, since 2.6.1 in discovery's data; where there are
 //! discovery's, they count. Choosing among the nodes is not done here.
@@ -48,7 +48,9 @@ pub enum HandleError {
     #[error("node {0} has no address of host and port")]
     Address(usize),
     /// A node is asked over something that `divide` does not speak.
-    #[error("node {index} has the protocol `{protocol}`; `http://` and `https://` are possible")]
+    #[error(
+        "node {index} has the protocol `{protocol}`; `http://`, `https://`, `ws://` and `wss://` are possible"
+    )]
     Protocol {
         /// Its place in the list, from 1.
         index: usize,
@@ -83,7 +85,8 @@ pub enum HandleError {
 #[serde(rename_all = "camelCase", default)]
 struct HandleNode {
     protocol: Option<String>,
-    #[serde(deserialize_with = "lenient::or_default")]
+    /// `websocket` calls it `url`.
+    #[serde(alias = "url", deserialize_with = "lenient::or_default")]
     upstream_url: String,
     #[serde(deserialize_with = "lenient::integer")]
     weight: Option<i64>,
@@ -184,8 +187,8 @@ fn address(index: usize, url: &str) -> Result<String, HandleError> {
 
 fn tls(index: usize, protocol: Option<&str>) -> Result<bool, HandleError> {
     match protocol.map(str::trim) {
-        None | Some("" | "http" | "http://") => Ok(false),
-        Some("https" | "https://") => Ok(true),
+        None | Some("" | "http" | "http://" | "ws" | "ws://") => Ok(false),
+        Some("https" | "https://" | "wss" | "wss://") => Ok(true),
         Some(other) => Err(HandleError::Protocol { index, protocol: other.to_owned() }),
     }
 }

@@ -15,6 +15,14 @@ pub(crate) fn compile_whole(text: &str) -> Result<Regex, String> {
     build(&format!(r"\A(?:{text})\z"))
 }
 
+/// Compiles an expression that is searched for.
+///
+/// # Errors
+/// As [`compile_whole`].
+pub(crate) fn compile(text: &str) -> Result<Regex, String> {
+    build(text)
+}
+
 fn build(text: &str) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(text);
     builder.size_limit(EXPRESSION_BYTES_MAX).dfa_size_limit(EXPRESSION_BYTES_MAX);

@@ -12,10 +12,12 @@ mod digest;
 pub mod divide;
 mod document;
 mod expression;
+mod handle;
 mod key;
 mod lenient;
 pub mod matching;
 pub mod model;
+pub mod paths;
 pub mod pattern;
 pub mod sign;
 

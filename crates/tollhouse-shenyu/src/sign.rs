@@ -21,6 +21,7 @@ use crate::key::Kind;
 use crate::matching::Problem;
 use crate::model::AppAuth;
 use crate::pattern::AntPattern;
+use crate::{handle, lenient};
 
 /// Minutes that a signature may be old, or ahead, where nothing else is configured (`sign.delay`).
 pub const DEFAULT_DELAY_MINUTES: u32 = 5;
@@ -75,6 +76,25 @@ pub struct Signer<'a> {
     pub app_key: &'a str,
     /// What the header `appParam` is set to for nodes of the module.
     pub app_param: Option<&'a str>,
+}
+
+/// A rule of `sign`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SignRule {
+    /// Whether the body is signed too.
+    #[serde(deserialize_with = "lenient::or_false")]
+    pub sign_request_body: bool,
+}
+
+impl SignRule {
+    /// Reads a rule's handle.
+    ///
+    /// # Errors
+    /// Why it is no JSON object of this shape.
+    pub fn read(handle: Option<&str>) -> Result<Self, String> {
+        handle::read(handle)
+    }
 }
 
 /// The applications that may sign.

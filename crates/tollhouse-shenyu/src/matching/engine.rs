@@ -140,7 +140,17 @@ impl Engine {
     /// What the plugin `name` has to do with a request. Allocates nothing but what the request does for the
     /// values that it is asked for.
     pub fn select(&self, name: &str, request: &dyn Request) -> Outcome<'_> {
-        let Some(entry) = self.entry(name).filter(|entry| entry.plugin.enabled) else {
+        self.place(name).map_or(Outcome::Off, |place| self.select_at(place, request))
+    }
+
+    /// Where the plugin `name` stands, for [`Self::select_at`].
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.plugins.iter().position(|entry| entry.plugin.name == name)
+    }
+
+    /// [`Self::select`] for the plugin at `place`, without a search for its name.
+    pub fn select_at(&self, place: usize, request: &dyn Request) -> Outcome<'_> {
+        let Some(entry) = self.plugins.get(place).filter(|entry| entry.plugin.enabled) else {
             return Outcome::Off;
         };
         let chosen = match entry.selectors.best(request, entry.unclear) {

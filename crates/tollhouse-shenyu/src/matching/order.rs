@@ -90,6 +90,6 @@ pub fn built_in_order(plugin: &str) -> Option<i64> {
 }
 
 /// Whether a request must not pass where the plugin's selectors or rules cannot be evaluated.
-pub(super) fn protects(plugin: &str) -> bool {
+pub fn protects(plugin: &str) -> bool {
     !HARMLESS.contains(&plugin)
 }

@@ -65,6 +65,23 @@ impl RpcType {
     }
 }
 
+impl RpcType {
+    /// Its name on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Dubbo => "dubbo",
+            Self::Sofa => "sofa",
+            Self::Tars => "tars",
+            Self::WebSocket => "websocket",
+            Self::SpringCloud => "springCloud",
+            Self::Grpc => "grpc",
+            Self::Motan => "motan",
+            Self::Brpc => "brpc",
+        }
+    }
+}
+
 impl Engine {
     /// Decides by the header `rpc_type`, the header `Upgrade`, and the metadata of the path, in this order.
     ///

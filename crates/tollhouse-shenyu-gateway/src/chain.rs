@@ -1,0 +1,249 @@
+//! The chain: each plugin in its order, by the selector and rule of it that take the request.
+
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
+use tollhouse_plugin::handler::Handler;
+use tollhouse_plugin::response::ResponseContext;
+use tollhouse_plugin::{Exchange, Flow, LogContext, Phases, RequestContext, Step, UpstreamRef};
+use tollhouse_shenyu::answer::Answer;
+use tollhouse_shenyu::matching::{
+    Engine, Explanation, Outcome, Request, RpcType, RuleChoice, UnknownRpcType,
+};
+
+use crate::action::{Action, Done, refuse_size};
+use crate::reply::reply;
+use crate::sources::Terms;
+use crate::target::Target;
+use crate::turn::{Facts, Turn, asked_path};
+use crate::view::View;
+use tollhouse_shenyu::sign::Applications;
+
+/// How often `redirect` may send a request through the chain again: two rules may lead to each other.
+const BEGINNINGS_MAX: u32 = 5;
+
+/// By id, without a seed: ids come from operators.
+pub(crate) type ById<T> = HashMap<String, T, foldhash::fast::RandomState>;
+
+/// ShenYu's plugins, compiled.
+#[derive(Debug)]
+pub struct Chain {
+    pub(crate) engine: Engine,
+    pub(crate) links: Box<[Link]>,
+    /// What rules do, by their ids.
+    pub(crate) rules: ById<Action>,
+    /// What selectors do that no rule is asked of, by their ids.
+    pub(crate) selectors: ById<Action>,
+    pub(crate) targets: Box<[Target]>,
+    pub(crate) applications: Applications,
+    pub(crate) terms: Terms,
+}
+
+/// A plugin of the chain that could have to do with a request.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) name: String,
+    /// Its place in the engine.
+    pub(crate) place: usize,
+    /// What it carries, if it is a proxy; other requests pass it by.
+    pub(crate) carries: Option<RpcType>,
+    pub(crate) unmatched: Unmatched,
+}
+
+/// What a plugin does with requests that no selector or rule of it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unmatched {
+    Pass,
+    /// It answers that there is none, under its name.
+    Named,
+    Refuse(Answer),
+}
+
+impl Chain {
+    /// What its proxies send requests to.
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// What holds for all requests.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    pub(crate) fn applications(&self) -> &Applications {
+        &self.applications
+    }
+
+    /// How the selectors and rules of each plugin stand to a request, in the order of the chain, as if no
+    /// plugin before had changed it.
+    ///
+    /// # Errors
+    /// When the request asks for a kind of call that does not exist.
+    pub fn explain(
+        &self,
+        exchange: &dyn Exchange,
+    ) -> Result<Vec<(String, Explanation)>, UnknownRpcType> {
+        let (path, _) = asked_path(exchange);
+        let facts = Facts::new(self.rpc_type(exchange, &path)?);
+        let view = View::new(exchange, &path, exchange.query(), &facts);
+        let asked = self.links.iter().filter(|link| link.takes_part(facts.rpc_type));
+        let explained = asked
+            .filter_map(|link| Some((link.name.clone(), self.engine.explain(&link.name, &view)?)));
+        Ok(explained.collect())
+    }
+
+    /// Where a request goes with which no plugin but a proxy has to do anything; `None` where the chain has
+    /// to be run for it. Allocates nothing.
+    pub fn plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
+        let (Cow::Borrowed(path), false) = asked_path(exchange) else { return None };
+        let facts = Facts::new(self.rpc_type(exchange, path).ok()?);
+        let view = View::new(exchange, path, exchange.query(), &facts);
+        for link in self.links.iter().filter(|link| link.takes_part(facts.rpc_type)) {
+            match self.select(link, &view) {
+                Selected::Unmatched if link.unmatched == Unmatched::Pass => {}
+                Selected::Action(Action::Proxy { rule, target }) => {
+                    return refuse_size(rule, exchange).is_none().then_some(*target);
+                }
+                Selected::Unmatched
+                | Selected::NoRule
+                | Selected::Action(_)
+                | Selected::Unclear => {
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether a selector of any plugin takes a request as it came.
+    pub fn knows(&self, exchange: &dyn Exchange) -> bool {
+        let (path, _) = asked_path(exchange);
+        let Ok(rpc_type) = self.rpc_type(exchange, &path) else { return true };
+        let facts = Facts::new(rpc_type);
+        let view = View::new(exchange, &path, exchange.query(), &facts);
+        let mut links = self.links.iter().filter(|link| link.takes_part(rpc_type));
+        links.any(|link| !matches!(self.select(link, &view), Selected::Unmatched))
+    }
+
+    /// Runs the chain on a request, until a node is chosen or a plugin answers.
+    async fn run<'o>(&self, cx: &mut RequestContext<'_>) -> Flow<'o> {
+        let refused = |answer| Flow::from(reply(answer, None, self.terms.statuses));
+        let rpc_type = self.rpc_type(cx.exchange(), &asked_path(cx.exchange()).0);
+        let Ok(rpc_type) = rpc_type else { return refused(Answer::InternalServerError) };
+        let mut turn = Turn::new(cx.exchange(), rpc_type);
+        for _ in 0..BEGINNINGS_MAX {
+            match self.pass(cx, &mut turn).await {
+                Done::Answered(answer) => return Flow::Answer(answer),
+                // Nobody has carried it.
+                Done::Next => return refused(Answer::InvocationFailed),
+                Done::Anew(path) => turn.begin_anew(&path),
+                Done::Node(target) => {
+                    if let Some(uri) = turn.node_uri() {
+                        cx.edits().set_upstream_uri(&uri);
+                    }
+                    cx.choose_upstream(target);
+                    return Flow::Continue;
+                }
+            }
+        }
+        refused(Answer::InternalServerError)
+    }
+
+    async fn pass<'o>(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) -> Done<'o> {
+        let rpc_type = turn.facts.rpc_type;
+        for link in self.links.iter().filter(|link| link.takes_part(rpc_type)) {
+            let selected = self.select(link, &turn.view(cx.exchange()));
+            let named = |answer| {
+                Done::Answered(Box::new(reply(answer, Some(&link.name), self.terms.statuses)))
+            };
+            let done = match (selected, link.unmatched) {
+                (Selected::Action(action), _) => self.act(action, cx, turn).await,
+                (Selected::Unclear, _) => {
+                    self.act(&Action::Refuse(Answer::InternalException), cx, turn).await
+                }
+                (Selected::Unmatched | Selected::NoRule, Unmatched::Pass) => Done::Next,
+                (Selected::Unmatched | Selected::NoRule, Unmatched::Refuse(answer)) => {
+                    self.act(&Action::Refuse(answer), cx, turn).await
+                }
+                (Selected::Unmatched, Unmatched::Named) => named(Answer::SelectorNotFound),
+                (Selected::NoRule, Unmatched::Named) => named(Answer::RuleNotFound),
+            };
+            if !matches!(done, Done::Next) {
+                return done;
+            }
+        }
+        Done::Next
+    }
+
+    fn select(&self, link: &Link, request: &dyn Request) -> Selected<'_> {
+        let (selector, action) = match self.engine.select_at(link.place, request) {
+            Outcome::Off | Outcome::NoSelector => return Selected::Unmatched,
+            Outcome::NoRule(_) => return Selected::NoRule,
+            Outcome::Unavailable { .. } => return Selected::Unclear,
+            Outcome::Serves { selector, rule: RuleChoice::Default } => {
+                (selector, self.selectors.get(&selector.id))
+            }
+            Outcome::Serves { selector, rule: RuleChoice::Rule(rule) } => {
+                (selector, self.rules.get(&rule.id))
+            }
+        };
+        if selector.logged {
+            tracing::info!(plugin = link.name, selector = selector.name, "selector success match");
+        }
+        action.map_or(Selected::Unmatched, Selected::Action)
+    }
+
+    fn rpc_type(&self, exchange: &dyn Exchange, path: &str) -> Result<RpcType, UnknownRpcType> {
+        let header = exchange.client_header(b"rpc_type");
+        let header = header.map(String::from_utf8_lossy);
+        let upgrade = exchange.asks_websocket().then_some("websocket");
+        let decision = self.engine.rpc_type(header.as_deref(), upgrade, path)?;
+        Ok(decision.rpc_type)
+    }
+}
+
+impl Link {
+    fn takes_part(&self, rpc_type: RpcType) -> bool {
+        self.carries.is_none_or(|carries| carries == rpc_type)
+    }
+}
+
+/// Which of a plugin's objects takes a request.
+enum Selected<'a> {
+    Unmatched,
+    NoRule,
+    Action(&'a Action),
+    /// One that protects could, and cannot be evaluated.
+    Unclear,
+}
+
+impl Handler for Chain {
+    fn name(&self) -> &'static str {
+        "shenyu"
+    }
+
+    fn phases(&self) -> Phases {
+        Phases::REWRITE
+    }
+
+    fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
+        // The data plane has them from `targets`.
+        Vec::new()
+    }
+
+    fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        Step::wait(async move { self.run(cx).await })
+    }
+
+    fn access<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        Step::Continue
+    }
+
+    fn before_proxy<'a>(&'a self, _cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        Step::Continue
+    }
+
+    fn response(&self, _cx: &mut ResponseContext<'_>) {}
+
+    fn log(&self, _cx: &mut LogContext<'_>) {}
+}

@@ -1,0 +1,25 @@
+//! ShenYu's gateway as one plugin of ours: its objects compiled ([`Sources`]), and its chain run on a request
+//! ([`Chain`]). What its proxies send a request to is a [`Target`], which the data plane turns into nodes and
+//! connections of its own.
+//!
+//! Knows how a request is taken apart and answered by the plugin contract alone; does no IO.
+
+#![forbid(unsafe_code)]
+
+mod action;
+mod build;
+mod chain;
+mod guard;
+mod reply;
+mod sources;
+mod target;
+mod turn;
+mod view;
+
+pub use chain::Chain;
+pub use reply::{Failure, describe_failure};
+pub use sources::{SourceError, Sources, Terms};
+pub use target::{Again, Target};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! The gateway's own answers, as the plugin contract and the data plane send them.
+
+use std::time::Duration;
+
+use tollhouse_plugin as plugin;
+use tollhouse_shenyu::answer::{Answer, Statuses};
+
+const JSON: &[u8] = b"application/json";
+
+/// An answer in ShenYu's words; `name` is the plugin that names itself in it.
+pub(crate) fn reply<'a>(
+    answer: Answer,
+    name: Option<&str>,
+    statuses: Statuses,
+) -> plugin::Answer<'a> {
+    plugin::Answer::text(answer.status(statuses), answer.body(name).into_bytes())
+        .with_header("Content-Type", JSON)
+}
+
+/// Why no node has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The last attempt took longer than its rule allows.
+    TimedOut(Duration),
+    /// There are no nodes, or none of them can be asked.
+    NoNodes,
+    /// All other nodes have failed too.
+    FailoverExhausted,
+    /// The same node has failed as often as its rule allows.
+    RetriesExhausted {
+        /// Whether its last failure was to take too long.
+        is_late: bool,
+    },
+    /// It has failed otherwise.
+    Broken,
+}
+
+/// Status and body of the answer for a failure. ShenYu gives up with 408 once it has tried again in vain,
+/// which blames the client; honest statuses do not.
+pub fn describe_failure(failure: Failure, statuses: Statuses) -> (u16, String) {
+    let known = |answer: Answer| (answer.status(statuses), answer.body(None));
+    let spelt = |status: u16, message: &str| {
+        (status, format!(r#"{{"code":{status},"message":"{message}"}}"#))
+    };
+    match failure {
+        Failure::TimedOut(limit) => {
+            spelt(504, &format!("Response took longer than timeout: {}", iso_8601(limit)))
+        }
+        Failure::NoNodes => known(Answer::NoHealthyUpstream),
+        Failure::FailoverExhausted => known(Answer::NoHealthyUpstreamAfterFailover),
+        Failure::RetriesExhausted { is_late } => {
+            let text = "Request timeout, the maximum number of retry times has been exceeded";
+            let (_, body) = spelt(408, text);
+            match (statuses, is_late) {
+                (Statuses::Compatible, _) => (408, body),
+                (Statuses::Honest, true) => (504, body),
+                (Statuses::Honest, false) => (502, body),
+            }
+        }
+        Failure::Broken => known(Answer::InvocationFailed),
+    }
+}
+
+/// As Java prints a duration: `PT3S`, `PT0.5S`, `PT1M30S`.
+fn iso_8601(time: Duration) -> String {
+    let millis = time.as_millis();
+    let (minutes, millis) = (millis / 60_000, millis % 60_000);
+    let (hours, minutes) = (minutes / 60, minutes % 60);
+    let mut text = "PT".to_owned();
+    if hours > 0 {
+        text.push_str(&format!("{hours}H"));
+    }
+    if minutes > 0 {
+        text.push_str(&format!("{minutes}M"));
+    }
+    if millis > 0 || text == "PT" {
+        let (seconds, fraction) = (millis / 1000, millis % 1000);
+        let fraction = format!("{fraction:03}");
+        let fraction = fraction.trim_end_matches('0');
+        let point = if fraction.is_empty() { "" } else { "." };
+        text.push_str(&format!("{seconds}{point}{fraction}S"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_described_as_shenyu_does() {
+        let cases = [
+            (
+                Failure::TimedOut(Duration::from_millis(3000)),
+                504,
+                504,
+                r#"{"code":504,"message":"Response took longer than timeout: PT3S"}"#,
+            ),
+            (
+                Failure::TimedOut(Duration::from_millis(90_500)),
+                504,
+                504,
+                r#"{"code":504,"message":"Response took longer than timeout: PT1M30.5S"}"#,
+            ),
+            (
+                Failure::RetriesExhausted { is_late: true },
+                408,
+                504,
+                r#"{"code":408,"message":"Request timeout, the maximum number of retry times has been exceeded"}"#,
+            ),
+            (
+                Failure::FailoverExhausted,
+                503,
+                503,
+                r#"{"code":-121,"message":"Can not find healthy upstream url after failover!"}"#,
+            ),
+        ];
+        for (failure, compatible, honest, body) in cases {
+            let described = describe_failure(failure, Statuses::Compatible);
+            assert_eq!(described, (compatible, body.to_owned()));
+            let described = describe_failure(failure, Statuses::Honest);
+            assert_eq!(described, (honest, body.to_owned()));
+        }
+        assert_eq!(iso_8601(Duration::ZERO), "PT0S");
+        assert_eq!(iso_8601(Duration::from_secs(3600)), "PT1H");
+    }
+}

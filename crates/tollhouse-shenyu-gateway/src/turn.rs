@@ -1,0 +1,194 @@
+//! What is known of a request on its way through the chain, and what plugins have made of its path.
+
+use std::borrow::Cow;
+
+use tollhouse_plugin::Exchange;
+use tollhouse_shenyu::matching::RpcType;
+use tollhouse_shenyu::paths::{ContextPathRule, RewriteRule};
+
+use crate::view::{View, text};
+
+/// What conditions of the type `post` ask for.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    pub(crate) context_path: String,
+    pub(crate) module: String,
+    pub(crate) app_key: String,
+    pub(crate) rpc_type: RpcType,
+}
+
+impl Facts {
+    /// Of a request that no plugin has looked at.
+    pub(crate) const fn new(rpc_type: RpcType) -> Self {
+        Self {
+            context_path: String::new(),
+            module: String::new(),
+            app_key: String::new(),
+            rpc_type,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) facts: Facts,
+    /// The path that was asked for.
+    asked: String,
+    /// The path that conditions see.
+    seen: String,
+    /// What a node is asked for, where that is another path.
+    real: Option<String>,
+    rewrite_context_path: String,
+    /// Without its question mark.
+    pub(crate) query: Option<Vec<u8>>,
+    /// Whether nodes get another path or query than was sent.
+    is_changed: bool,
+}
+
+impl Turn {
+    pub(crate) fn new(exchange: &dyn Exchange, rpc_type: RpcType) -> Self {
+        let (asked, is_changed) = asked_path(exchange);
+        let asked = asked.into_owned();
+        Self {
+            facts: Facts::new(rpc_type),
+            seen: asked.clone(),
+            asked,
+            real: None,
+            rewrite_context_path: String::new(),
+            query: exchange.query().map(<[u8]>::to_vec),
+            is_changed,
+        }
+    }
+
+    /// The path that was asked for.
+    pub(crate) fn asked(&self) -> &str {
+        &self.asked
+    }
+
+    /// The request as conditions see it.
+    pub(crate) fn view<'a>(&'a self, exchange: &'a dyn Exchange) -> View<'a> {
+        View::new(exchange, &self.seen, self.query.as_deref(), &self.facts)
+    }
+
+    /// Path and query for the node, where they differ from what was sent.
+    pub(crate) fn node_uri(&self) -> Option<Vec<u8>> {
+        self.is_changed.then(|| {
+            let mut uri = self.real.as_ref().unwrap_or(&self.asked).clone().into_bytes();
+            if let Some(query) = self.query.as_ref().filter(|query| !query.is_empty()) {
+                uri.push(b'?');
+                uri.extend_from_slice(query);
+            }
+            uri
+        })
+    }
+
+    /// Begins anew inside of the gateway, with another path and the query that it brings.
+    pub(crate) fn begin_anew(&mut self, uri: &str) {
+        let (path, query) = uri.split_once('?').map_or((uri, None), |(p, q)| (p, Some(q)));
+        self.asked = path.to_owned();
+        self.seen = path.to_owned();
+        self.real = None;
+        self.rewrite_context_path.clear();
+        if let Some(query) = query {
+            self.query = Some(query.as_bytes().to_vec());
+        }
+        self.is_changed = true;
+    }
+
+    /// Takes the context path off; `false` where the path does not begin with it. `draw` is a number below
+    /// 100 that has been drawn for the rule's percentage.
+    pub(crate) fn take_off_context(&mut self, rule: &ContextPathRule, draw: u64) -> bool {
+        let Some(real) = rule.real_path(&self.asked) else { return false };
+        self.facts.context_path.clone_from(&rule.context_path);
+        self.facts.module.clone_from(&rule.context_path);
+        let is_moved = !rule.rewrite_context_path.is_empty() && draw < rule.percentage.into();
+        if is_moved {
+            self.rewrite_context_path.clone_from(&rule.rewrite_context_path);
+        }
+        let context = if is_moved { &rule.rewrite_context_path } else { &rule.context_path };
+        self.seen = format!("{context}{real}");
+        self.is_changed = true;
+        self.real = Some(real);
+        true
+    }
+
+    /// Rewrites the path; `draw` as above.
+    pub(crate) fn rewrite(&mut self, rule: &RewriteRule, draw: u64) {
+        if draw >= rule.percentage.into() {
+            return;
+        }
+        let Some(path) = rule.apply(&self.seen) else { return };
+        // A path begins with a slash for nodes, whatever the replacement says.
+        let path = if path.starts_with('/') { path } else { format!("/{path}") };
+        self.seen = format!("{}{path}", self.rewrite_context_path);
+        self.is_changed = true;
+        self.real = Some(path);
+    }
+}
+
+/// The path as it was sent, still encoded; and whether that is another one for nodes. One that climbs
+/// (`/a/../b`) is what it leads to, for conditions and nodes alike: else a condition would see the way, and
+/// the node its end.
+pub(crate) fn asked_path(exchange: &dyn Exchange) -> (Cow<'_, str>, bool) {
+    let sent = path_of(exchange.real_request_uri());
+    if climbs(&sent) {
+        return (Cow::Owned(path_of(exchange.request_uri()).into_owned()), true);
+    }
+    (sent, false)
+}
+
+fn path_of(uri: Cow<'_, [u8]>) -> Cow<'_, str> {
+    let end = uri.iter().position(|byte| *byte == b'?').unwrap_or(uri.len());
+    text(match uri {
+        Cow::Borrowed(uri) => Cow::Borrowed(&uri[..end]),
+        Cow::Owned(mut uri) => {
+            uri.truncate(end);
+            Cow::Owned(uri)
+        }
+    })
+}
+
+/// Whether a segment is one or two dots, encoded or not.
+fn climbs(path: &str) -> bool {
+    let is_dots = |segment: &str| {
+        let mut rest = segment;
+        let mut dots = 0;
+        while !rest.is_empty() {
+            let bytes = rest.as_bytes();
+            let width = match bytes {
+                [b'.', ..] => 1,
+                [b'%', b'2', b'e' | b'E', ..] => 3,
+                _ => return false,
+            };
+            rest = &rest[width..];
+            dots += 1;
+        }
+        matches!(dots, 1 | 2)
+    };
+    // Nearly no path has either byte behind a slash.
+    (path.contains("/.") || path.contains("/%2")) && path.split('/').any(is_dots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_segments_of_dots_climb() {
+        for (path, expected) in [
+            ("/a/../b", true),
+            ("/a/./b", true),
+            ("/a/..", true),
+            ("/a/%2e%2E/b", true),
+            ("/a/.%2e", true),
+            ("/a/...", false),
+            ("/a/.b", false),
+            ("/a..", false),
+            ("/%2fa", false),
+            ("/", false),
+        ] {
+            assert_eq!(climbs(path), expected, "{path}");
+        }
+    }
+}

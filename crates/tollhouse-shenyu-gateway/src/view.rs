@@ -1,0 +1,138 @@
+//! A request as conditions see it, on its way through the chain.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use tollhouse_model::variable::{Variable, cookie_value, query_argument};
+use tollhouse_plugin::Exchange;
+use tollhouse_shenyu::matching::{CivilTime, Request};
+
+use crate::turn::Facts;
+
+/// See the module.
+pub(crate) struct View<'a> {
+    exchange: &'a dyn Exchange,
+    path: &'a str,
+    query: Option<&'a [u8]>,
+    facts: &'a Facts,
+    client_ip: OnceCell<String>,
+    domain: OnceCell<String>,
+}
+
+impl<'a> View<'a> {
+    /// Of the request behind `exchange`, with what plugins have made of path and query.
+    pub(crate) fn new(
+        exchange: &'a dyn Exchange,
+        path: &'a str,
+        query: Option<&'a [u8]>,
+        facts: &'a Facts,
+    ) -> Self {
+        let (client_ip, domain) = (OnceCell::new(), OnceCell::new());
+        Self { exchange, path, query, facts, client_ip, domain }
+    }
+}
+
+impl Request for View<'_> {
+    fn path(&self) -> &str {
+        self.path
+    }
+
+    fn method(&self) -> &str {
+        std::str::from_utf8(self.exchange.method()).unwrap_or_default()
+    }
+
+    fn domain(&self) -> &str {
+        self.domain.get_or_init(|| {
+            let host = self.exchange.as_lookup().variable(&Variable::Host);
+            host.map(|host| text(host).into_owned()).unwrap_or_default()
+        })
+    }
+
+    fn client_ip(&self) -> &str {
+        self.client_ip.get_or_init(|| {
+            let edited = self.exchange.edits().remote.map(|(address, _)| address);
+            edited.unwrap_or_else(|| self.exchange.remote_address()).to_string()
+        })
+    }
+
+    fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.exchange.header(name.as_bytes()).map(text)
+    }
+
+    fn query(&self, name: &str) -> Option<Cow<'_, str>> {
+        query_argument(self.query?, name).map(text)
+    }
+
+    fn cookie(&self, name: &str) -> Option<Cow<'_, str>> {
+        let cookies = self.exchange.header(b"cookie")?;
+        let value = cookie_value(&cookies, name)?;
+        Some(Cow::Owned(String::from_utf8_lossy(value).into_owned()))
+    }
+
+    fn context(&self, field: &str) -> Option<Cow<'_, str>> {
+        let facts = self.facts;
+        Some(match field {
+            "contextPath" => Cow::Borrowed(&*facts.context_path),
+            "module" => Cow::Borrowed(&*facts.module),
+            "appKey" => Cow::Borrowed(&*facts.app_key),
+            "rpcType" => Cow::Borrowed(facts.rpc_type.name()),
+            "path" => Cow::Borrowed(self.path),
+            "method" => Cow::Borrowed(self.path),
+            "httpMethod" => Cow::Borrowed(self.method()),
+            _ => return None,
+        })
+    }
+
+    fn local_time(&self) -> CivilTime {
+        civil_time(self.exchange.now().unix_ms)
+    }
+}
+
+/// Bytes as text; what is none is replaced.
+pub(crate) fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
+    match bytes {
+        Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
+        Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+    }
+}
+
+/// UTC, of milliseconds since 1970. The calendar repeats every 400 years of 146,097 days.
+fn civil_time(unix_ms: u64) -> CivilTime {
+    let seconds = unix_ms / 1000;
+    let (days, second_of_day) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    // Years that begin in March, so that the leap day is their last.
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let small = |number: u64| u8::try_from(number).unwrap_or(u8::MAX);
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    CivilTime {
+        year: u16::try_from(year).unwrap_or(u16::MAX),
+        month: small(month),
+        day: small(day_of_year - (153 * shifted_month + 2) / 5 + 1),
+        hour: small(second_of_day / 3600),
+        minute: small(second_of_day / 60 % 60),
+        second: small(second_of_day % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (0, "1970-01-01 00:00:00"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (1_700_000_000, "2023-11-14 22:13:20"),
+            (4_107_542_399, "2100-02-28 23:59:59"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+        ] {
+            assert_eq!(Some(civil_time(seconds * 1000)), CivilTime::parse(expected), "{expected}");
+        }
+    }
+}

@@ -104,6 +104,8 @@ pub struct Bootstrap {
     pub stream_routes: bool,
     /// Proxies before this one.
     pub proxy_protocol: ProxyProtocol,
+    /// Requests that ShenYu's objects take.
+    pub shenyu: Shenyu,
 }
 
 impl Default for Bootstrap {
@@ -144,6 +146,31 @@ impl Default for Bootstrap {
             proxy_cache: Map::new(),
             stream_routes: true,
             proxy_protocol: ProxyProtocol::default(),
+            shenyu: Shenyu::default(),
+        }
+    }
+}
+
+/// Requests that ShenYu's objects take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shenyu {
+    /// Whether they are asked before routes are.
+    pub comes_first: bool,
+    /// Whether its own answers have the statuses of ShenYu, most of which are 200.
+    pub compatible_statuses: bool,
+    /// The namespace whose objects count; `None` is ShenYu's default one.
+    pub namespace: Option<String>,
+    /// How old a signature may be, or how far ahead.
+    pub sign_delay: Duration,
+}
+
+impl Default for Shenyu {
+    fn default() -> Self {
+        Self {
+            comes_first: false,
+            compatible_statuses: false,
+            namespace: None,
+            sign_delay: Duration::from_secs(300),
         }
     }
 }

@@ -17,9 +17,11 @@ use crate::substitute::Environment;
 mod collect;
 mod json;
 mod key;
+mod shenyu;
 mod write;
 mod yaml;
 
+pub use shenyu::ShenyuItem;
 pub use write::write;
 
 /// Keys of APISIX's documents that have no effect here yet.
@@ -91,6 +93,9 @@ pub struct Document {
     pub withheld: Vec<Withheld>,
     /// Kinds whose list cannot be told at all: what serves of them goes on serving.
     pub withheld_kinds: Vec<Kind>,
+    /// The objects of ShenYu, in the document's order; `None` where some of them cannot be told, so that
+    /// what serves goes on serving.
+    pub shenyu: Option<Vec<ShenyuItem>>,
     /// Items left out, with errors; keys without effect, with warnings.
     pub problems: Problems,
 }

@@ -20,7 +20,7 @@ mod outages;
 pub mod plugins;
 pub mod process;
 pub mod registry;
-mod resources;
+pub mod resources;
 pub mod secrets;
 pub mod settings;
 pub mod signals;

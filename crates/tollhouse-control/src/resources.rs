@@ -10,10 +10,11 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tollhouse_config::declarative::ShenyuItem;
 use tollhouse_config::{Changes, Document, Fingerprints, diff};
 use tollhouse_model::{Kind, Problem, Problems};
 use tollhouse_net::resolve::Resolver;
-use tollhouse_proxy::{Change, Compiler, Settings, Snapshot, SnapshotCell};
+use tollhouse_proxy::{Change, Compiler, Settings, ShenyuChange, Snapshot, SnapshotCell};
 use tollhouse_telemetry::Metrics;
 
 pub use self::drivers::Drivers;
@@ -35,6 +36,8 @@ pub struct Resources {
     metrics: Arc<Metrics>,
     drivers: Drivers,
     configuration: Arc<Configuration>,
+    /// The objects of ShenYu of the document in service.
+    shenyu: Vec<ShenyuItem>,
     /// Where the document in service is published.
     documents: Arc<watch::Sender<Arc<Fingerprints>>>,
     document_problems: Problems,
@@ -74,6 +77,7 @@ impl Resources {
             metrics: Arc::clone(&cx.metrics),
             drivers: cx.drivers.clone(),
             configuration: Arc::clone(&cx.configuration),
+            shenyu: Vec::new(),
             documents: Arc::clone(&cx.documents),
             document_problems: Problems::new(),
             listed: Listed::default(),
@@ -202,10 +206,15 @@ impl Resources {
             self.document_problems = document.problems.clone();
             self.listed.version = None;
         }
-        if changes.is_empty() && !problems_changed {
+        let shenyu = document.shenyu.as_ref().filter(|items| **items != self.shenyu);
+        if changes.is_empty() && !problems_changed && shenyu.is_none() {
             return None;
         }
-        let changes = expand(changes, &document);
+        let mut changes = expand(changes, &document);
+        if let Some(items) = shenyu {
+            changes.extend(replace_shenyu(items));
+            self.shenyu.clone_from(items);
+        }
         self.fingerprints = Arc::new(self.fingerprints.followed_by(&document));
         self.configuration.set_objects(ObjectSource::Document(Arc::clone(&self.fingerprints)));
         self.documents.send_replace(Arc::clone(&self.fingerprints));
@@ -256,7 +265,8 @@ impl Resources {
 
     fn all_problems(&self) -> impl Iterator<Item = &Problem> {
         let of_objects = self.compiler.problems().flat_map(|(_, problems)| problems.iter());
-        self.document_problems.iter().chain(of_objects)
+        let of_shenyu = self.compiler.shenyu_problems().iter();
+        self.document_problems.iter().chain(of_objects).chain(of_shenyu)
     }
 }
 
@@ -268,6 +278,17 @@ fn to_json<'a>(problems: impl Iterator<Item = &'a Problem>) -> Arc<[Value]> {
         })
     };
     problems.map(object).collect()
+}
+
+/// The changes that leave these objects of ShenYu and no others.
+pub fn replace_shenyu(items: &[ShenyuItem]) -> impl Iterator<Item = Change> {
+    let put = |item: &ShenyuItem| ShenyuChange::Put {
+        kind: item.kind,
+        id: item.id.clone(),
+        text: Arc::clone(&item.text),
+        path: item.path.clone(),
+    };
+    std::iter::once(ShenyuChange::Clear).chain(items.iter().map(put)).map(Change::Shenyu)
 }
 
 /// The compiler's changes. A kind whose order changed is taken out and put in anew, since the order

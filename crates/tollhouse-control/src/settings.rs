@@ -19,8 +19,12 @@ use tollhouse_model::Problem;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
 use tollhouse_proxy::Settings;
-use tollhouse_proxy::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
+use tollhouse_proxy::settings::{
+    Limits, ProxyProtocol, RealIp, ShenyuSettings, StreamSettings, TlsSettings,
+};
 use tollhouse_router::{Mode, NormalizeOptions};
+use tollhouse_shenyu::answer::Statuses;
+use tollhouse_shenyu_gateway::Terms as ShenyuTerms;
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Metrics;
 use tollhouse_telemetry::access_log::{AccessLog, Escape, Layout, Target, Variable};
@@ -74,6 +78,24 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
             from: bootstrap.proxy_protocol.from.clone(),
             header_time: bootstrap.proxy_protocol.header_time,
         },
+        shenyu: shenyu(bootstrap),
+    }
+}
+
+/// What holds for requests that ShenYu's objects take.
+fn shenyu(bootstrap: &Bootstrap) -> ShenyuSettings {
+    let shenyu = &bootstrap.shenyu;
+    ShenyuSettings {
+        terms: ShenyuTerms {
+            statuses: match shenyu.compatible_statuses {
+                true => Statuses::Compatible,
+                false => Statuses::Honest,
+            },
+            sign_delay_minutes: u32::try_from(shenyu.sign_delay.as_secs().div_ceil(60))
+                .unwrap_or(u32::MAX),
+            namespace: shenyu.namespace.clone().unwrap_or_default(),
+        },
+        comes_first: shenyu.comes_first,
     }
 }
 

@@ -12,6 +12,7 @@ mod object;
 mod plugins;
 mod put;
 mod secrets;
+mod shenyu;
 mod streams;
 mod upstreams;
 
@@ -42,6 +43,8 @@ use consumers::ConsumerTable;
 use dependents::Dependents;
 use object::Object;
 use plugins::Plugins;
+use shenyu::Shenyu;
+pub use shenyu::ShenyuChange;
 use streams::Streams;
 use upstreams::Upstreams;
 
@@ -73,6 +76,8 @@ pub enum Change {
         /// Its id.
         id: Id,
     },
+    /// An object of ShenYu's.
+    Shenyu(ShenyuChange),
 }
 
 /// The parsed objects and the snapshot made of them.
@@ -95,6 +100,7 @@ pub struct Compiler {
     problems: BTreeMap<(Kind, Id), Problems>,
     problems_version: u64,
     body_variables: BodyVariables,
+    shenyu: Shenyu,
     snapshot: Snapshot,
 }
 
@@ -123,6 +129,7 @@ impl Compiler {
             problems: BTreeMap::new(),
             problems_version: 0,
             body_variables: BodyVariables::default(),
+            shenyu: Shenyu::new(settings.shenyu.clone()),
             snapshot: Snapshot {
                 revision: 0,
                 router: Router::new(settings.router_mode),
@@ -132,6 +139,7 @@ impl Compiler {
                 certificates: Certificates::default(),
                 body_variables: Arc::default(),
                 streams: StreamTable::default(),
+                shenyu: None,
             },
         }
     }
@@ -149,6 +157,7 @@ impl Compiler {
                     self.body_variables.forget(&(kind, id.clone()));
                     self.delete(kind, &id, &mut touched);
                 }
+                Change::Shenyu(change) => self.shenyu.take(change),
             }
         }
         // Only now: objects of one batch may name one another in any order, and a route that many of
@@ -163,6 +172,7 @@ impl Compiler {
         for id in touched.routes_in_order(&self.dependents) {
             self.compile_route(&id);
         }
+        self.compile_shenyu();
         self.snapshot.revision += 1;
         self.snapshot.body_variables = self.body_variables.all();
         Arc::new(self.snapshot.clone())
@@ -171,6 +181,11 @@ impl Compiler {
     /// Every quarantined or only partly effective object, with what is wrong.
     pub fn problems(&self) -> impl Iterator<Item = (&(Kind, Id), &Problems)> {
         self.problems.iter()
+    }
+
+    /// What is wrong with ShenYu's objects.
+    pub fn shenyu_problems(&self) -> &Problems {
+        self.shenyu.problems()
     }
 
     /// When the certificates that clients are shown end: the id of each object, and the last second in
@@ -265,6 +280,7 @@ impl Compiler {
             plugin_config,
             target,
             service,
+            shenyu: None,
         };
         if route.enabled {
             let spec = route_spec(&entry);

@@ -39,7 +39,7 @@ mod transfer;
 pub mod worker;
 
 pub use challenges::Challenges;
-pub use compile::{Change, Compiler};
+pub use compile::{Change, Compiler, ShenyuChange};
 pub use settings::Settings;
 pub use snapshot::{Snapshot, SnapshotCell};
 pub use worker::{Phase, Worker, WorkerParts};

@@ -46,6 +46,17 @@ pub struct Settings {
     pub streams: StreamSettings,
     /// Who may say on whose behalf a connection comes.
     pub proxy_protocol: ProxyProtocol,
+    /// Requests that ShenYu's objects take.
+    pub shenyu: ShenyuSettings,
+}
+
+/// Requests that ShenYu's objects take.
+#[derive(Debug, Clone, Default)]
+pub struct ShenyuSettings {
+    /// Statuses, times, namespace.
+    pub terms: tollhouse_shenyu_gateway::Terms,
+    /// Whether they are asked before routes are.
+    pub comes_first: bool,
 }
 
 /// Bounds of connections below HTTP and of datagrams; keys under `limits` in the bootstrap file.

@@ -21,8 +21,10 @@ use crate::plugins::chain::Chain;
 use crate::snapshot::certificates::Certificates;
 
 pub(crate) mod certificates;
+mod shenyu;
 pub(crate) mod upstream;
 
+pub use shenyu::{ShenyuTable, ShenyuTerms};
 pub use upstream::{NodeHost, UpstreamEntry};
 
 /// One whole revision of the configuration.
@@ -44,6 +46,8 @@ pub struct Snapshot {
     pub body_variables: Arc<[Variable]>,
     /// Which stream route a connection below HTTP takes.
     pub streams: StreamTable,
+    /// What ShenYu's objects do with requests; `None` where there are none.
+    pub shenyu: Option<Arc<ShenyuTable>>,
 }
 
 impl Snapshot {
@@ -69,6 +73,8 @@ pub struct RouteEntry {
     pub websocket: bool,
     /// Its plugins, in the order in which they run.
     pub chain: Chain,
+    /// How it repeats attempts and words failures, where it came of ShenYu's objects.
+    pub shenyu: Option<ShenyuTerms>,
 }
 
 /// Something named by id.

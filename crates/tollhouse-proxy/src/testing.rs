@@ -45,6 +45,7 @@ pub(crate) fn settings() -> Settings {
         drain_time: Duration::from_secs(1),
         streams: StreamSettings::default(),
         proxy_protocol: ProxyProtocol::default(),
+        shenyu: crate::settings::ShenyuSettings::default(),
     }
 }
 

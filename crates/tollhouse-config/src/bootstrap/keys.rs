@@ -160,6 +160,17 @@ keys! {
     store.etcd.tls.cert: OptionalPath, "Certificate chain that etcd is shown, PEM.";
     store.etcd.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     store.etcd.timeout: Time, "How long one request to one member may take.";
+    shenyu.comes_first: Switch,
+        "Whether ShenYu's selectors are asked before routes are. Without it they have what no route takes; \
+         with it, routes have what no selector takes.";
+    shenyu.compatible_statuses: Switch,
+        "Answers of ShenYu's plugins have the statuses of ShenYu's gateway, most of which are 200, for \
+         clients that look at the `code` in the body. Without it they have those of HTTP; bodies are \
+         the same.";
+    shenyu.namespace: OptionalText,
+        "The namespace of ShenYu (2.7) whose objects count; without it, ShenYu's default one.";
+    shenyu.sign_delay: Time,
+        "How old a signature that ShenYu's `sign` checks may be, or how far ahead; in whole minutes.";
     control.tls.cert: OptionalPath, "Certificate chain of the control API, PEM; without it, plain HTTP.";
     control.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     control.tls.client_ca: OptionalPath,

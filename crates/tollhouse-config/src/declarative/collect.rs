@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tollhouse_model::{Id, Problem, Problems};
 use tollhouse_stdx::nearest;
 
 use super::key::{self, Head};
-use super::{Document, Item, Kind, NOT_SERVED, Withheld};
+use super::{Document, Item, Kind, NOT_SERVED, Withheld, shenyu};
 
 /// Digits of an index that a path has room for from the start.
 const INDEX_CHARS: usize = 6;
@@ -16,17 +17,25 @@ const INDEX_CHARS: usize = 6;
 pub(super) enum Key {
     /// A list of items.
     Items(Kind),
+    /// The objects of ShenYu.
+    Shenyu,
     /// Something else, about which all has been said.
     Ignored,
 }
 
 /// Gathers the items of a document.
-#[derive(Default)]
 pub(super) struct Collector {
     document: Document,
     /// Index into the items by kind and id.
     seen: HashMap<(Kind, Id), usize>,
     lists_seen: Vec<Kind>,
+}
+
+impl Default for Collector {
+    fn default() -> Self {
+        let document = Document { shenyu: Some(Vec::new()), ..Document::default() };
+        Self { document, seen: HashMap::new(), lists_seen: Vec::new() }
+    }
 }
 
 impl Collector {
@@ -40,6 +49,9 @@ impl Collector {
             }
             self.lists_seen.push(kind);
             return Key::Items(kind);
+        }
+        if name == shenyu::SECTION {
+            return Key::Shenyu;
         }
         // Versions of each list belong to the Admin API's documents and say nothing in a file.
         if !name.ends_with("_conf_version") {
@@ -56,6 +68,16 @@ impl Collector {
     /// Adds problems.
     pub(super) fn problems(&mut self, problems: Problems) {
         self.document.problems.extend(problems);
+    }
+
+    /// Adds the objects of ShenYu.
+    pub(super) fn shenyu(&mut self, section: &Value) {
+        self.document.shenyu = shenyu::read(section, &mut self.document.problems);
+    }
+
+    /// Notes that the objects of ShenYu cannot be told.
+    pub(super) fn withhold_shenyu(&mut self) {
+        self.document.shenyu = None;
     }
 
     /// Refuses something that should be a list of items.
@@ -121,7 +143,7 @@ fn unserved_key(name: &str) -> Problem {
         let problem = Problem::warning(name, format!("\"{name}\" is not served yet"));
         return problem.with_hint("it has no effect");
     }
-    let known = Kind::lists().map(Kind::plural).chain(NOT_SERVED);
+    let known = Kind::lists().map(Kind::plural).chain([shenyu::SECTION]).chain(NOT_SERVED);
     let hint = match nearest(name, known.clone()) {
         Some(near) => format!("it has no effect; did you mean \"{near}\"?"),
         None => {

@@ -13,7 +13,7 @@ use tollhouse_model::{Problem, Problems};
 
 use super::collect::{Collector, Key, path_of};
 use super::key::Head;
-use super::{Document, Kind};
+use super::{Document, Kind, shenyu};
 use crate::substitute::{self, Environment};
 
 /// Takes a document apart; without an environment its texts are taken as they are.
@@ -49,9 +49,17 @@ impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         while let Some(name) = entries.next_key::<Cow<'de, str>>()? {
-            let Key::Items(kind) = self.collector.key(&name) else {
-                entries.next_value::<IgnoredAny>()?;
-                continue;
+            let kind = match self.collector.key(&name) {
+                Key::Items(kind) => kind,
+                Key::Shenyu => {
+                    let section = entries.next_value()?;
+                    shenyu::collect(self.collector, section, self.environment);
+                    continue;
+                }
+                Key::Ignored => {
+                    entries.next_value::<IgnoredAny>()?;
+                    continue;
+                }
             };
             entries.next_value_seed(Items {
                 collector: &mut *self.collector,

@@ -5,7 +5,7 @@ use tollhouse_model::{Problem, Problems};
 
 use super::collect::{Collector, Key, path_of};
 use super::key::Head;
-use super::{Document, Kind};
+use super::{Document, Kind, shenyu};
 use crate::substitute::{self, Environment};
 
 /// The last line of a whole document.
@@ -21,8 +21,10 @@ pub(super) fn parse(text: &str, environment: Environment<'_>) -> Result<Document
         Value::Null => {}
         Value::Object(fields) => {
             for (name, value) in fields {
-                if let Key::Items(kind) = collector.key(&name) {
-                    collect(&mut collector, kind, value, environment);
+                match collector.key(&name) {
+                    Key::Items(kind) => collect(&mut collector, kind, value, environment),
+                    Key::Shenyu => shenyu::collect(&mut collector, value, Some(environment)),
+                    Key::Ignored => {}
                 }
             }
         }

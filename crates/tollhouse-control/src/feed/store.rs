@@ -34,8 +34,8 @@ const STORE_LOOK: Duration = Duration::from_millis(20);
 pub struct StoreFeed {
     store: Arc<dyn Store>,
     events: mpsc::Receiver<(Event, Revision)>,
-    /// Reads the store for as long as somebody takes what it reads.
-    follower: JoinHandle<()>,
+    /// They read the store for as long as somebody takes what they read: our objects, and ShenYu's.
+    followers: [JoinHandle<()>; 2],
     keyring: Arc<Keyring>,
     key: KeptSecret,
     /// Whether the demonstration is in service, because there is nothing else.
@@ -173,24 +173,27 @@ impl StoreFeed {
         sharing: Sharing,
     ) -> anyhow::Result<(Self, Vec<Change>)> {
         let key = secrets::admin_key(&cx.bootstrap)?;
-        let parts = StoredParts {
+        let parts = || StoredParts {
             store: Arc::clone(&store),
             catalogue: Arc::clone(&cx.catalogue),
             keyring: Arc::clone(&keyring),
             indexes: Arc::clone(cx.metrics_page.indexes()),
             outages: Arc::clone(&cx.outages),
         };
-        let (stored, everything) = Stored::open(parts, cx.store_prefix()).await?;
+        let (stored, mut everything) = Stored::open(parts(), cx.store_prefix()).await?;
+        let (of_shenyu, objects_of_shenyu) = Stored::open_shenyu(parts()).await?;
+        everything.extend(objects_of_shenyu);
         let given_out = stored.revision();
         // One at a time: what queues up meanwhile is taken together.
         let (sender, events) = mpsc::channel(1);
-        let follower = tokio::spawn(stored.follow(sender));
+        let followers =
+            [tokio::spawn(stored.follow(sender.clone())), tokio::spawn(of_shenyu.follow(sender))];
         let objects = ObjectSource::Store(Arc::clone(&store), cx.store_prefix().to_owned());
         cx.configuration.set_objects(objects);
         let feed = Self {
             store,
             events,
-            follower,
+            followers,
             keyring,
             key,
             has_demonstration: false,
@@ -204,7 +207,10 @@ impl StoreFeed {
     /// The next event; `None` once the store is closed.
     pub async fn next(&mut self) -> Option<Event> {
         let (mut event, revision) = self.events.recv().await?;
-        self.given_out = revision;
+        // ShenYu's objects are read apart from ours, whose revision is the one that is waited for.
+        if revision != Revision::ZERO {
+            self.given_out = revision;
+        }
         match &mut event {
             // The first object of somebody's own takes the demonstration's place.
             Event::Changes(changes) if !changes.is_empty() => {
@@ -265,8 +271,10 @@ impl StoreFeed {
         if let Sharing::Shared(mut tasks) = self.sharing {
             tasks.shutdown().await;
         }
-        // A panic of the follower has been reported by it; there is nothing to add here.
-        let _ = self.follower.await;
+        for follower in self.followers {
+            // A panic of a follower has been reported by it; there is nothing to add here.
+            let _ = follower.await;
+        }
     }
 }
 

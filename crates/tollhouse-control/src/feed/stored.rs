@@ -12,7 +12,7 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_model::{Kind, Problem};
 use tollhouse_plugin::sealing::{self, PrivateKeys};
 use tollhouse_plugin::{Catalogue, validation};
-use tollhouse_proxy::Change;
+use tollhouse_proxy::{Change, ShenyuChange};
 use tollhouse_stdx::Backoff;
 use tollhouse_store::{Entry, Event, Lost, Revision, Store, StoreError, Watch, WatchEvent};
 
@@ -37,10 +37,18 @@ pub struct StoredParts {
     pub outages: Arc<Outages>,
 }
 
+/// Whose objects are followed, which is what keys and values mean.
+enum Layout {
+    /// APISIX's, below this prefix.
+    Apisix(String),
+    /// ShenYu's.
+    Shenyu,
+}
+
 /// The store, followed.
 pub struct Stored {
     parts: StoredParts,
-    prefix: String,
+    layout: Layout,
     /// What the keys begin with that are followed: the prefix, or more.
     folder: String,
     watch: Watch,
@@ -68,11 +76,26 @@ impl Stored {
         prefix: &str,
         folder: String,
     ) -> Result<(Self, Vec<Change>), StoreError> {
+        Self::open_layout(parts, Layout::Apisix(prefix.to_owned()), folder).await
+    }
+
+    /// The same of ShenYu's objects.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn open_shenyu(parts: StoredParts) -> Result<(Self, Vec<Change>), StoreError> {
+        Self::open_layout(parts, Layout::Shenyu, tollhouse_shenyu::KEY_PREFIX.to_owned()).await
+    }
+
+    async fn open_layout(
+        parts: StoredParts,
+        layout: Layout,
+        folder: String,
+    ) -> Result<(Self, Vec<Change>), StoreError> {
         let listing = parts.store.list(&folder).await?;
         let revision = listing.revision;
         let watch = parts.store.watch(&folder, revision);
-        let prefix = prefix.to_owned();
-        let stored = Self { parts, prefix, folder, watch, revision, backoff: None };
+        let stored = Self { parts, layout, folder, watch, revision, backoff: None };
         let changes = listing.entries.into_iter().filter_map(|entry| stored.put(entry)).collect();
         Ok((stored, changes))
     }
@@ -96,12 +119,20 @@ impl Stored {
             let event = match self.next().await {
                 Ok(changes) => FeedEvent::Changes(changes),
                 Err(Lost::Closed) => return,
-                Err(lost) => match self.start_over(lost).await {
-                    Some(everything) => FeedEvent::Everything(everything),
-                    None => return,
+                Err(lost) => match (self.start_over(lost).await, &self.layout) {
+                    (Some(everything), Layout::Apisix(_)) => FeedEvent::Everything(everything),
+                    (Some(everything), Layout::Shenyu) => {
+                        let gone = std::iter::once(Change::Shenyu(ShenyuChange::Clear));
+                        FeedEvent::Changes(gone.chain(everything).collect())
+                    }
+                    (None, _) => return,
                 },
             };
-            if events.send((event, self.revision)).await.is_err() {
+            let revision = match &self.layout {
+                Layout::Apisix(_) => self.revision,
+                Layout::Shenyu => Revision::ZERO,
+            };
+            if events.send((event, revision)).await.is_err() {
                 return;
             }
         }
@@ -170,16 +201,29 @@ impl Stored {
     fn change(&self, event: Event) -> Option<Change> {
         match event {
             Event::Put(entry) => self.put(entry),
-            Event::Delete { key, revision } => {
-                let (kind, id) = parse_store_key(&self.prefix, &key)?;
-                self.parts.indexes.note(kind, revision.0);
-                Some(Change::Delete { kind, id })
-            }
+            Event::Delete { key, revision } => match &self.layout {
+                Layout::Apisix(prefix) => {
+                    let (kind, id) = parse_store_key(prefix, &key)?;
+                    self.parts.indexes.note(kind, revision.0);
+                    Some(Change::Delete { kind, id })
+                }
+                Layout::Shenyu => {
+                    let (kind, id) = tollhouse_shenyu::parse_key(&key)?;
+                    Some(Change::Shenyu(ShenyuChange::Delete { kind, id: id.to_owned() }))
+                }
+            },
         }
     }
 
     fn put(&self, entry: Entry) -> Option<Change> {
-        let (kind, id) = parse_store_key(&self.prefix, &entry.key)?;
+        match &self.layout {
+            Layout::Apisix(prefix) => self.put_object(prefix, entry),
+            Layout::Shenyu => put_of_shenyu(&entry),
+        }
+    }
+
+    fn put_object(&self, prefix: &str, entry: Entry) -> Option<Change> {
+        let (kind, id) = parse_store_key(prefix, &entry.key)?;
         self.parts.indexes.note(kind, entry.mod_revision.0);
         // To the gateways that a store is shared with, what has no value is gone.
         if entry.value.is_empty() {
@@ -202,6 +246,14 @@ impl Stored {
             None => Ok(value),
         }
     }
+}
+
+fn put_of_shenyu(entry: &Entry) -> Option<Change> {
+    let (kind, id) = tollhouse_shenyu::parse_key(&entry.key)?;
+    // What is no text is no object either, and is reported as such.
+    let text = String::from_utf8_lossy(&entry.value).into();
+    let path = format!("shenyu/{}/{id}", kind.segment());
+    Some(Change::Shenyu(ShenyuChange::Put { kind, id: id.to_owned(), text, path }))
 }
 
 #[cfg(test)]

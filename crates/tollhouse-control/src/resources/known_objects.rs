@@ -14,7 +14,8 @@ impl KnownObjects {
             match change {
                 Change::Upsert { kind, id, .. } => drop(self.0.insert((*kind, id.clone()))),
                 Change::Delete { kind, id } => drop(self.0.remove(&(*kind, id.clone()))),
-                Change::Move { .. } => {}
+                // Those of ShenYu are listed anew as a whole.
+                Change::Move { .. } | Change::Shenyu(_) => {}
             }
         }
     }

@@ -3,6 +3,7 @@
 use tollhouse_http::Framing;
 use tollhouse_model::Id;
 use tollhouse_plugin::HeaderEdits;
+use tollhouse_shenyu_gateway::{Again, Failure, describe_failure};
 use tollhouse_telemetry::ErrorCode;
 
 use super::delivery::final_status;
@@ -16,6 +17,8 @@ use crate::head::response::ConnectionNote;
 use crate::plugins::chains::Chains;
 use crate::transfer::pump::RequestPump;
 
+const JSON: &str = "application/json";
+
 /// Answers a request that failed before anything was sent to the client; plugins see the answer.
 pub(crate) async fn answer(
     cx: &mut Exchange<'_>,
@@ -27,7 +30,16 @@ pub(crate) async fn answer(
     if code == ErrorCode::DownstreamGone {
         return After::Close;
     }
-    let (content_type, page) = page::for_code(cx.worker, code);
+    let (status, content_type, page) = match in_shenyus_words(cx, code) {
+        Some((status, body)) => {
+            cx.state.record.status = status;
+            (status, JSON, body.into_bytes())
+        }
+        None => {
+            let (content_type, page) = page::for_code(cx.worker, code);
+            (code.status(), content_type, page)
+        }
+    };
     // What nodes have said before the gateway gave up, as APISIX shows it.
     let statuses = cx.state.record.upstream_statuses();
     let mut headers = HeaderEdits::default();
@@ -35,7 +47,7 @@ pub(crate) async fn answer(
         headers.add("X-APISIX-Upstream-Status", &statuses);
     }
     let answer = OwnAnswer {
-        status: code.status(),
+        status,
         content_type,
         headers: &headers,
         body: &page,
@@ -43,6 +55,35 @@ pub(crate) async fn answer(
         must_close: leaves_bytes_in_doubt(code),
     };
     own::send(cx, chains, answer).await
+}
+
+/// Status and body as ShenYu has them, where its objects have taken the request and nodes have failed it.
+fn in_shenyus_words(cx: &Exchange<'_>, code: ErrorCode) -> Option<(u16, String)> {
+    let terms = cx.route?.shenyu.as_ref()?;
+    let is_late = matches!(
+        code,
+        ErrorCode::UpstreamReadTimeout
+            | ErrorCode::UpstreamConnectTimeout
+            | ErrorCode::UpstreamSendTimeout
+    );
+    let is_nodes = matches!(
+        code,
+        ErrorCode::UpstreamConnectFailed
+            | ErrorCode::UpstreamReset
+            | ErrorCode::UpstreamBadResponse
+            | ErrorCode::UpstreamResponseHeadTooLarge
+            | ErrorCode::RetryBudgetExceeded
+    );
+    let attempts = cx.state.record.attempts.len();
+    let failure = match code {
+        ErrorCode::NoNodes | ErrorCode::UpstreamUnresolved => Failure::NoNodes,
+        _ if !is_late && !is_nodes => return None,
+        _ if attempts > 1 && terms.again == Again::Elsewhere => Failure::FailoverExhausted,
+        _ if attempts > 1 => Failure::RetriesExhausted { is_late },
+        _ if is_late => Failure::TimedOut(terms.timeout),
+        _ => Failure::Broken,
+    };
+    Some(describe_failure(failure, terms.statuses))
 }
 
 /// Answers a request whose stages have panicked, if none of them had begun to.

@@ -72,14 +72,14 @@ impl Lookup for NoVariables {
 }
 
 /// A compiler, the last snapshot it made, and the runtime its resolver needs.
-struct Desk {
-    compiler: Compiler,
+pub(super) struct Desk {
+    pub(super) compiler: Compiler,
     snapshot: Arc<Snapshot>,
     _runtime: Runtime,
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with(&settings())
     }
 
@@ -100,7 +100,7 @@ impl Desk {
         Self { compiler, snapshot, _runtime: runtime }
     }
 
-    fn apply(&mut self, changes: impl IntoIterator<Item = Change>) -> Arc<Snapshot> {
+    pub(super) fn apply(&mut self, changes: impl IntoIterator<Item = Change>) -> Arc<Snapshot> {
         self.snapshot = self.compiler.apply(changes);
         Arc::clone(&self.snapshot)
     }

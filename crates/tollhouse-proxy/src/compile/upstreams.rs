@@ -210,8 +210,18 @@ impl Upstreams {
 
     /// An upstream that stands in the conf of a plugin; an unchanged one is kept as it is.
     pub(super) fn set_plugin(&mut self, key: String, upstream: &Upstream) -> Arc<UpstreamEntry> {
+        self.set_shared(key, upstream, NodeHost::Bare)
+    }
+
+    /// An upstream that lasts for as long as somebody holds it; an unchanged one is kept as it is.
+    pub(super) fn set_shared(
+        &mut self,
+        key: String,
+        upstream: &Upstream,
+        node_host: NodeHost,
+    ) -> Arc<UpstreamEntry> {
         let previous = self.of_plugins.get(&key).and_then(Weak::upgrade);
-        let entry = self.build(&key, upstream, previous.as_ref(), NodeHost::Bare);
+        let entry = self.build(&key, upstream, previous.as_ref(), node_host);
         // What nobody uses any more is swept when as much again has been added.
         if self.of_plugins.len().is_power_of_two() {
             let driven = &mut self.driven;

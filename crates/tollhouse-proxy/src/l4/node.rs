@@ -39,7 +39,8 @@ pub(super) fn upstream(
     match chosen {
         Chosen::Of(StepUpstream::Inline(upstream)) => return Ok(Arc::clone(upstream)),
         Chosen::Of(StepUpstream::Slot(slot, _)) => return in_slot(*slot),
-        Chosen::Of(StepUpstream::Route) | Chosen::Own => {}
+        // Entries are for requests.
+        Chosen::Of(StepUpstream::Route | StepUpstream::Entry(_)) | Chosen::Own => {}
     }
     match &entry.target {
         Target::Inline(upstream) => Ok(Arc::clone(upstream)),

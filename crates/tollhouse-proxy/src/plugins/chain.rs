@@ -8,6 +8,7 @@ use tollhouse_model::expr::Expr;
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::{Phases, RunPolicy};
 
+use crate::snapshot::RouteEntry;
 use crate::snapshot::upstream::UpstreamEntry;
 
 /// One configured plugin.
@@ -46,6 +47,8 @@ pub enum StepUpstream {
     Inline(Arc<UpstreamEntry>),
     /// An upstream object, by its slot in the snapshot.
     Slot(u32, Id),
+    /// Another route, with its own upstream: what plugins of other gateways decide.
+    Entry(Arc<RouteEntry>),
 }
 
 impl PluginStep {

@@ -61,6 +61,10 @@ impl tollhouse_plugin::Exchange for Exchange<'_> {
         upstream_head::each_line(self, visit);
     }
 
+    fn asks_websocket(&self) -> bool {
+        self.state.head.upgrade
+    }
+
     fn remote_address(&self) -> IpAddr {
         self.client_address()
     }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use tollhouse_http::BodyLength;
+use tollhouse_shenyu_gateway::Again;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::{Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
 
@@ -27,8 +28,13 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
     let started_ms = cx.worker.clock.now_ms();
     let mut tried = Tried::default();
     let mut attempts_left = retries(way);
+    // The node that is asked again, where its route says so.
+    let mut same = None;
     loop {
-        let picked = pick(cx, way, &tried).await?;
+        let picked = match same.take() {
+            Some(picked) => picked,
+            None => pick(cx, way, &tried).await?,
+        };
         let error = match (Attempt { way, picked: &picked }).run(cx).await {
             Ok(answer) => {
                 note_answer(cx, way, &picked);
@@ -50,6 +56,22 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
         attempts_left -= 1;
         cx.body.replay();
         cx.worker.metrics.upstream_retries.increment();
+        if let Some(Again::Same { .. }) = way.route.shenyu.map(|terms| terms.again) {
+            Box::pin(pause(cx, way, retries(way) - attempts_left - 1)).await;
+            same = Some(picked);
+        }
+    }
+}
+
+/// Waits before the node is asked again; `number` counts from 0.
+#[cold]
+async fn pause(cx: &Exchange<'_>, way: Way<'_>, number: u32) {
+    if let Some(terms) = &way.route.shenyu {
+        // A little less or more for each request, so that those who failed together do not return so.
+        let longest = terms.again.pause(number);
+        let share = 0.5 + (cx.worker.random_u64() % 1024) as f64 / 1024.0;
+        tokio::time::sleep(longest.mul_f64(share)).await;
+        cx.worker.clock.refresh();
     }
 }
 

@@ -45,6 +45,10 @@ pub(crate) async fn before_node<'s>(
     apply_edits(cx)?;
     match chosen {
         None | Some(StepUpstream::Route) => route::next(cx, snapshot),
+        Some(StepUpstream::Entry(entry)) => {
+            route::move_to(cx, entry);
+            route::next(cx, snapshot)
+        }
         Some(StepUpstream::Inline(upstream)) => Ok(Next::Node(Way { route, upstream })),
         Some(StepUpstream::Slot(slot, id)) => match snapshot.upstream(*slot) {
             Some(upstream) => Ok(Next::Node(Way { route, upstream })),

@@ -11,7 +11,7 @@ use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::exchange::state::RequestState;
 use crate::snapshot::upstream::UpstreamEntry;
-use crate::snapshot::{Reference, RouteEntry, Snapshot, Target};
+use crate::snapshot::{Reference, RouteEntry, ShenyuTable, Snapshot, Target};
 
 /// What is to be done with a request.
 pub(crate) enum Next<'s> {
@@ -54,6 +54,11 @@ pub(crate) fn find<'s>(
     if cx.asks_server() {
         return None;
     }
+    if let Some(shenyu) = snapshot.shenyu.as_deref().filter(|shenyu| shenyu.comes_first)
+        && shenyu.chain.knows(cx)
+    {
+        return Some(in_shenyu(cx, shenyu));
+    }
     let has_body = cx.state.head.body != BodyLength::None;
     if has_body && !snapshot.body_variables.is_empty() {
         cx.state.held_body.want(&snapshot.body_variables);
@@ -75,9 +80,29 @@ pub(crate) fn find<'s>(
         )
     };
     cx.state.captures = captures;
-    let found = found?;
+    let Some(found) = found else {
+        return snapshot.shenyu.as_deref().map(|shenyu| in_shenyu(cx, shenyu));
+    };
     cx.state.matched = found.pattern_indexes();
     Some(found.value)
+}
+
+/// The route of a request that ShenYu's objects take: to nodes at once, or through the chain.
+#[inline(never)]
+fn in_shenyu<'s>(cx: &mut Exchange<'_>, shenyu: &'s ShenyuTable) -> &'s Arc<RouteEntry> {
+    cx.state.matched = (0, None);
+    match shenyu.chain.plain_target(cx) {
+        Some(target) => &shenyu.targets[target],
+        None => &shenyu.entry,
+    }
+}
+
+/// Moves a request to the route that a plugin has chosen.
+pub(crate) fn move_to<'s>(cx: &mut Exchange<'s>, entry: &'s Arc<RouteEntry>) {
+    cx.route = Some(entry);
+    let id = &mut cx.state.record.route_id;
+    id.clear();
+    id.push_str(entry.route.id.as_str());
 }
 
 /// Notes the route for log and metrics, and refuses where parts of it are missing: what cannot be

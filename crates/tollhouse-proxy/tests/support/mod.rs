@@ -173,5 +173,6 @@ fn settings() -> Settings {
         drain_time: Duration::from_secs(1),
         streams: StreamSettings::default(),
         proxy_protocol: ProxyProtocol::default(),
+        shenyu: tollhouse_proxy::settings::ShenyuSettings::default(),
     }
 }

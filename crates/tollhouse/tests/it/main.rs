@@ -48,6 +48,7 @@ mod registry_upstreams;
 mod retries;
 mod routing;
 mod shell;
+mod shenyu;
 mod stream_routes;
 mod stream_tls;
 mod stream_udp;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tollhouse_config::Item;
+use tollhouse_control::resources::replace_shenyu;
 use tollhouse_model::{Id, Kind};
 use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_proxy::{Change, Compiler, Snapshot};
@@ -59,7 +60,8 @@ impl Offline {
             }
             change
         });
-        let snapshot = compiler.apply(changes);
+        let shenyu = document.shenyu.iter().flat_map(|items| replace_shenyu(items));
+        let snapshot = compiler.apply(changes.chain(shenyu));
         let routes = document.items.iter().filter(|item| item.kind == Kind::Route);
         let routes = routes.map(|item| item.id.clone()).collect();
         Self { compiler, snapshot, switched_off, routes }

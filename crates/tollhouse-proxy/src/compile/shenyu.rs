@@ -1,0 +1,208 @@
+//! ShenYu's objects: kept by kind and id, compiled as a whole into one table of the snapshot. Nodes go on
+//! through a change, with their health and counters, as long as what uses them stays.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tollhouse_model::{Id, Problem, Problems, Route};
+use tollhouse_plugin::RunPolicy;
+use tollhouse_plugin::handler::SharedHandler;
+use tollhouse_shenyu::Kind;
+use tollhouse_shenyu_gateway::{Again, Chain, Sources, Target as Destination, Terms};
+
+use super::Compiler;
+use super::upstreams::Upstreams;
+use crate::plugins::Chain as PluginChain;
+use crate::plugins::chain::{PluginStep, StepSet, StepUpstream};
+use crate::settings::ShenyuSettings;
+use crate::snapshot::{NodeHost, Reference, RouteEntry, ShenyuTable, ShenyuTerms, Target};
+
+/// What routes of ShenYu's objects are called in logs and metrics, before the id of their rule.
+const ROUTE: &str = "shenyu";
+
+/// An object of ShenYu's that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShenyuChange {
+    /// It is new or has new content.
+    Put {
+        /// What it is.
+        kind: Kind,
+        /// Its id.
+        id: String,
+        /// Its JSON text.
+        text: Arc<str>,
+        /// Where it stands, for problems.
+        path: String,
+    },
+    /// It is gone.
+    Delete {
+        /// What it was.
+        kind: Kind,
+        /// Its id.
+        id: String,
+    },
+    /// All of them are gone: what follows is everything.
+    Clear,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Shenyu {
+    settings: ShenyuSettings,
+    sources: Sources,
+    /// Where objects stand, for problems that are found later.
+    paths: BTreeMap<(Kind, String), String>,
+    unreadable: BTreeMap<(Kind, String), Problem>,
+    problems: Problems,
+    has_changed: bool,
+}
+
+impl Shenyu {
+    pub(super) fn new(settings: ShenyuSettings) -> Self {
+        Self {
+            settings,
+            sources: Sources::default(),
+            paths: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
+            problems: Problems::new(),
+            has_changed: false,
+        }
+    }
+
+    pub(super) fn problems(&self) -> &Problems {
+        &self.problems
+    }
+
+    /// Keeps what a change says.
+    pub(super) fn take(&mut self, change: ShenyuChange) {
+        self.has_changed = true;
+        match change {
+            ShenyuChange::Put { kind, id, text, path } => {
+                self.unreadable.remove(&(kind, id.clone()));
+                if let Err(error) = self.sources.put(kind, &id, &text) {
+                    let problem = Problem::error(path.clone(), error.to_string());
+                    let problem = problem.with_hint("what was good of it before goes on serving");
+                    self.unreadable.insert((kind, id.clone()), problem);
+                }
+                self.paths.insert((kind, id), path);
+            }
+            ShenyuChange::Delete { kind, id } => {
+                self.sources.remove(kind, &id);
+                self.unreadable.remove(&(kind, id.clone()));
+                self.paths.remove(&(kind, id));
+            }
+            ShenyuChange::Clear => {
+                self.sources.clear();
+                self.unreadable.clear();
+                self.paths.clear();
+            }
+        }
+    }
+
+    /// Compiles everything; `None` where no plugin is on.
+    fn compile(&mut self) -> Option<Chain> {
+        let (chain, found) = self.sources.compile(&self.settings.terms);
+        let mut problems: Problems = self.unreadable.values().cloned().collect();
+        for problem in found {
+            let path = self.paths.get(&(problem.kind, problem.id.clone()));
+            let path = path
+                .cloned()
+                .unwrap_or_else(|| format!("shenyu/{}/{}", problem.kind.segment(), problem.id));
+            problems.push(Problem::error(path, problem.reason));
+        }
+        self.problems = problems;
+        chain
+    }
+}
+
+impl Compiler {
+    /// Makes the table anew where an object of it has changed.
+    pub(super) fn compile_shenyu(&mut self) {
+        if !std::mem::take(&mut self.shenyu.has_changed) {
+            return;
+        }
+        let before = self.shenyu.problems.clone();
+        let chain = self.shenyu.compile();
+        if before != self.shenyu.problems {
+            self.problems_version += 1;
+        }
+        let comes_first = self.shenyu.settings.comes_first;
+        self.snapshot.shenyu =
+            chain.map(|chain| Arc::new(table(Arc::new(chain), comes_first, &mut self.upstreams)));
+    }
+}
+
+fn table(chain: Arc<Chain>, comes_first: bool, upstreams: &mut Upstreams) -> ShenyuTable {
+    let targets: Box<[_]> =
+        chain.targets().iter().map(|to| Arc::new(target(to, chain.terms(), upstreams))).collect();
+    let steps = targets.iter().map(|target| StepUpstream::Entry(Arc::clone(target))).collect();
+    let handler: SharedHandler = Arc::<Chain>::clone(&chain);
+    let step = PluginStep {
+        name: ROUTE.into(),
+        is_unavailable: false,
+        phases: handler.phases(),
+        priority: 0,
+        owner: ROUTE,
+        filter: None,
+        error_response: None,
+        is_auth: false,
+        run_policy: RunPolicy::Both,
+        upstreams: steps,
+        handler,
+    };
+    let set = StepSet { steps: vec![Arc::new(step)], off: Vec::new() };
+    let terms = ShenyuTerms {
+        statuses: chain.terms().statuses,
+        again: Again::Elsewhere,
+        timeout: Default::default(),
+    };
+    let entry = RouteEntry {
+        chain: PluginChain::merge([&set]),
+        ..entry(ROUTE.to_owned(), Target::None, terms)
+    };
+    ShenyuTable { chain, comes_first, entry: Arc::new(entry), targets }
+}
+
+/// The route of one rule.
+fn target(target: &Destination, terms: &Terms, upstreams: &mut Upstreams) -> RouteEntry {
+    let upstream =
+        upstreams.set_shared(target.key.to_string(), &target.upstream, NodeHost::WithPort);
+    let terms =
+        ShenyuTerms { statuses: terms.statuses, again: target.again, timeout: target.timeout };
+    let id = format!("{ROUTE}/{}", target.id);
+    RouteEntry { websocket: target.is_websocket, ..entry(id, Target::Inline(upstream), terms) }
+}
+
+fn entry(id: String, target: Target, terms: ShenyuTerms) -> RouteEntry {
+    RouteEntry {
+        route: Route {
+            id: Id::new(id),
+            uris: vec!["/*".to_owned()],
+            priority: 0,
+            methods: None,
+            hosts: Vec::new(),
+            remote_addrs: Vec::new(),
+            vars: None,
+            plugins: Default::default(),
+            plugin_config_id: None,
+            upstream: None,
+            upstream_id: None,
+            service_id: None,
+            timeout: None,
+            enable_websocket: None,
+            enabled: true,
+            name: None,
+            desc: None,
+            labels: Default::default(),
+        },
+        service: Reference::Unnamed,
+        plugin_config: Reference::Unnamed,
+        target,
+        websocket: false,
+        chain: PluginChain::default(),
+        shenyu: Some(terms),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! ShenYu's objects as the data plane sees them: its chain, and a route for each rule that sends requests to
+//! nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollhouse_shenyu::answer::Statuses;
+use tollhouse_shenyu_gateway::{Again, Chain};
+
+use super::RouteEntry;
+
+/// What ShenYu's objects do with requests.
+#[derive(Debug)]
+pub struct ShenyuTable {
+    /// The plugins.
+    pub chain: Arc<Chain>,
+    /// Whether it is asked before the router is.
+    pub comes_first: bool,
+    /// The route of requests that the chain has to be run for.
+    pub entry: Arc<RouteEntry>,
+    /// Those of requests that go to nodes, in the order of the chain's targets.
+    pub targets: Box<[Arc<RouteEntry>]>,
+}
+
+/// What holds for a request beside its route.
+#[derive(Debug, Clone, Copy)]
+pub struct ShenyuTerms {
+    /// Which statuses go with the gateway's own answers.
+    pub statuses: Statuses,
+    /// Where a request goes that has failed.
+    pub again: Again,
+    /// Until an attempt's answer has begun.
+    pub timeout: Duration,
+}

@@ -1,0 +1,233 @@
+//! ShenYu's objects in a file: selectors and rules that take real requests to real nodes, and what clients
+//! get where none does.
+
+use serde_json::{Value, json};
+use tollhouse_testkit::{ClosedPort, Connection, Gateway, GatewayBuilder, Origin};
+
+use crate::support::{everything_to, gateway};
+
+fn path(operator: &str, value: &str) -> Value {
+    json!([{ "paramType": "uri", "operator": operator, "paramName": "/", "paramValue": value }])
+}
+
+/// A selector and a rule of a plugin for paths that begin with `prefix`.
+struct Pair {
+    plugin: &'static str,
+    prefix: &'static str,
+    selector: Value,
+    rule: Value,
+}
+
+fn pair(plugin: &'static str, prefix: &'static str, selector: Value, rule: Value) -> Pair {
+    Pair { plugin, prefix, selector, rule }
+}
+
+/// The nodes of a selector of `divide`.
+fn nodes<const COUNT: usize>(ports: [u16; COUNT]) -> Value {
+    let node = |port: u16| {
+        json!({
+            "upstreamHost": "localhost", "protocol": "http://", "weight": 50, "status": true,
+            "upstreamUrl": format!("127.0.0.1:{port}"), "timestamp": 0, "warmup": 0,
+        })
+    };
+    ports.map(node).as_slice().into()
+}
+
+fn objects(pairs: &[Pair]) -> Value {
+    let mut plugins: Vec<&str> = pairs.iter().map(|pair| pair.plugin).collect();
+    plugins.dedup();
+    let plugins: Vec<_> = plugins
+        .iter()
+        .map(|name| json!({ "name": name, "enabled": true, "config": { "model": "black" } }))
+        .collect();
+    let selectors: Vec<_> = pairs
+        .iter()
+        .enumerate()
+        .map(|(index, pair)| {
+            json!({
+                "id": index + 1, "name": pair.prefix, "pluginName": pair.plugin, "type": 1,
+                "matchMode": 0, "enabled": true, "continued": true, "handle": pair.selector,
+                "conditionList": path("startsWith", pair.prefix),
+            })
+        })
+        .collect();
+    let rules: Vec<_> = pairs
+        .iter()
+        .enumerate()
+        .map(|(index, pair)| {
+            json!({
+                "id": 100 + index, "name": pair.prefix, "pluginName": pair.plugin,
+                "selectorId": index + 1, "matchMode": 0, "enabled": true, "handle": pair.rule,
+                "conditionDataList": path("startsWith", pair.prefix),
+            })
+        })
+        .collect();
+    json!({ "shenyu": { "plugins": plugins, "selectors": selectors, "rules": rules } })
+}
+
+fn serving(pairs: &[Pair]) -> GatewayBuilder {
+    gateway().log_requests().resources(&objects(pairs))
+}
+
+fn divide(prefix: &'static str, origin: &Origin, rule: Value) -> Pair {
+    pair("divide", prefix, nodes([origin.address().port()]), rule)
+}
+
+#[test]
+fn a_selector_and_a_rule_of_divide_route_requests() {
+    let origin = Origin::named("order");
+    let gateway = serving(&[divide("/order/", &origin, json!({}))]).start();
+    let mut client = gateway.client();
+    assert_eq!(client.get("/order/findById?id=1").text(), "order");
+    let request = origin.last_request();
+    assert_eq!(request.target(), "/order/findById?id=1");
+    assert_eq!(request.field("host"), Some(origin.address().to_string().as_str()));
+    let missed = client.get("/other");
+    assert_eq!(missed.status(), 404);
+    assert_eq!(missed.field("content-type"), Some("application/json"));
+    let body = r#"{"code":-107,"message":"divide:Can not find selector, please check your configuration!"}"#;
+    assert_eq!(missed.text(), body);
+    assert_eq!(gateway.log_line("/order/findById?id=1")["route_id"], "shenyu/100");
+}
+
+#[test]
+fn default_bodies_have_shenyus_statuses_where_clients_expect_them() {
+    let origin = Origin::named("order");
+    let gateway = serving(&[divide("/order/", &origin, json!({}))])
+        .set("shenyu.compatible_statuses", "true")
+        .start();
+    let missed = gateway.client().get("/other");
+    assert_eq!(missed.status(), 200);
+    assert!(missed.text().contains(r#""code":-107"#));
+}
+
+#[test]
+fn routes_and_selectors_have_requests_in_the_order_that_is_set() {
+    let (origin, other) = (Origin::named("shenyu"), Origin::named("apisix"));
+    let mut resources = everything_to(other.address());
+    resources["shenyu"] = objects(&[divide("/order/", &origin, json!({}))])["shenyu"].take();
+    let gateway = super::support::gateway().resources(&resources).start();
+    assert_eq!(gateway.client().get("/order/1").text(), "apisix");
+    let gateway =
+        super::support::gateway().resources(&resources).set("shenyu.comes_first", "true").start();
+    let mut client = gateway.client();
+    assert_eq!(client.get("/order/1").text(), "shenyu");
+    assert_eq!(client.get("/other").text(), "apisix");
+}
+
+#[test]
+fn plugins_change_paths_and_refuse_before_a_node_is_asked() {
+    let origin = Origin::named("order");
+    let gateway = serving(&[
+        pair(
+            "waf",
+            "/order/secret",
+            Value::Null,
+            json!({"permission": "reject", "statusCode": "405"}),
+        ),
+        pair(
+            "contextPath",
+            "/order",
+            Value::Null,
+            json!({"contextPath": "/order", "addPrefix": "/v1"}),
+        ),
+        divide("/order/", &origin, json!({})),
+    ])
+    .start();
+    let mut client = gateway.client();
+    assert_eq!(client.get("/order/findById?id=1").text(), "order");
+    assert_eq!(origin.last_request().target(), "/v1/findById?id=1");
+    // By whichever way.
+    for path in ["/order/secret", "/order/a/../secret", "/order/./secret?a=b", "/order/%2e/secret"]
+    {
+        let refused = client.get(path);
+        assert_eq!(refused.status(), 403, "{path}");
+        assert_eq!(refused.text(), r#"{"code":405,"message":" You are forbidden to visit"}"#);
+    }
+    assert_eq!(origin.requests().len(), 1);
+    assert_eq!(gateway.log_line("/order/findById?id=1")["route_id"], "shenyu/102");
+}
+
+#[test]
+fn divide_fails_over_to_another_node_and_says_so_when_none_is_left() {
+    let (closed, origin) = (ClosedPort::new(), Origin::named("good"));
+    let ports = [closed.address().port(), origin.address().port()];
+    let rule = json!({ "retryStrategy": "failover", "retry": 3 });
+    let gateway = serving(&[
+        pair("divide", "/both/", nodes(ports), rule.clone()),
+        pair("divide", "/none/", nodes([closed.address().port()]), rule),
+    ])
+    .start();
+    let mut client = gateway.client();
+    for _ in 0..4 {
+        assert_eq!(client.get("/both/1").text(), "good");
+    }
+    let refused = client.get("/none/1");
+    assert_eq!(refused.status(), 503);
+    assert!(refused.text().contains(r#""code":-121"#), "{}", refused.text());
+}
+
+#[test]
+fn a_node_is_asked_again_where_the_rule_says_the_current_one() {
+    let tries = std::sync::atomic::AtomicU32::new(0);
+    let origin = Origin::script(move |connection: &mut Connection| {
+        if connection.request().is_none() {
+            return;
+        }
+        if tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 0 {
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood");
+        }
+    });
+    let rule = json!({ "retryStrategy": "current", "retry": 1 });
+    let gateway = serving(&[divide("/", &origin, rule)]).start();
+    assert_eq!(gateway.client().get("/").text(), "good");
+}
+
+#[test]
+fn a_node_that_is_too_slow_is_given_up_in_shenyus_words() {
+    let origin = Origin::script(|connection: &mut Connection| {
+        connection.request();
+        let _ = connection.wait_end();
+    });
+    let gateway = serving(&[divide("/", &origin, json!({ "timeout": 100, "retry": 0 }))]).start();
+    let late = gateway.client().get("/");
+    assert_eq!(late.status(), 504);
+    assert_eq!(
+        late.text(),
+        r#"{"code":504,"message":"Response took longer than timeout: PT0.1S"}"#
+    );
+}
+
+#[test]
+fn websocket_is_carried_by_its_own_plugin() {
+    let origin = Origin::script(|connection: &mut Connection| {
+        if connection.request().is_some_and(|request| request.field("upgrade").is_some()) {
+            connection.send(
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello",
+            );
+        }
+    });
+    let ws = json!([{ "protocol": "ws://", "url": origin.address().to_string(), "status": true }]);
+    let gateway = serving(&[pair("websocket", "/chat", ws, json!({}))]).start();
+    let mut client = gateway.client();
+    let asked = client.ask(
+        "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    );
+    assert_eq!(asked.status(), 101);
+    client.expect("hello");
+}
+
+#[test]
+fn a_change_of_the_file_is_served_and_a_bad_object_leaves_the_others() {
+    let (first, second) = (Origin::named("first"), Origin::named("second"));
+    let gateway: Gateway = serving(&[divide("/", &first, json!({}))]).start();
+    assert_eq!(gateway.client().get("/").text(), "first");
+    let mut changed = objects(&[divide("/", &second, json!({}))]);
+    let bad = json!({ "id": "bad", "pluginName": "divide", "selectorId": "1", "handle": { "retry": "many" } });
+    changed["shenyu"]["rules"].as_array_mut().expect("a list").push(bad);
+    gateway.reload(&changed);
+    assert_eq!(gateway.client().get("/").text(), "second");
+    let problems = gateway.configuration()["problems"].to_string();
+    assert!(problems.contains("shenyu.rules[1]"), "{problems}");
+}

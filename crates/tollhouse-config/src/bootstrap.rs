@@ -48,6 +48,8 @@ pub struct Bootstrap {
     pub control: SideListener,
     /// The page of metrics.
     pub metrics: SideListener,
+    /// The status pages.
+    pub status: SideListener,
     /// The Admin API.
     pub admin: Admin,
     /// Where the configuration is kept, if not in the data folder.
@@ -117,6 +119,7 @@ impl Default for Bootstrap {
             tls: Tls::default(),
             control: SideListener::default(),
             metrics: SideListener::default(),
+            status: SideListener::default(),
             admin: Admin::default(),
             store: Store::default(),
             acme: Acme::default(),
@@ -308,6 +311,8 @@ pub struct Registry {
     pub delete_unhealthy_after: Option<Duration>,
     /// After how long services that stay empty are; none keeps them.
     pub delete_empty_services_after: Option<Duration>,
+    /// The certificate of both of its listeners; none serves them in clear text.
+    pub tls: ListenerTls,
 }
 
 impl Default for Registry {
@@ -324,6 +329,7 @@ impl Default for Registry {
             memory_max: 2 << 30,
             delete_unhealthy_after: None,
             delete_empty_services_after: None,
+            tls: ListenerTls::default(),
         }
     }
 }

@@ -65,13 +65,17 @@ impl Banner<'_> {
             println!("  metrics     {}://{address}/metrics", scheme(self.side.metrics_are_tls));
         }
         if let Some(address) = self.side.status {
-            println!("  status      http://{address}/status");
+            println!("  status      {}://{address}/status", scheme(self.side.status_is_tls));
         }
+        let registry_is_tls = self.registry.is_some_and(RunningRegistry::is_tls);
         if let Some(address) = self.registry.and_then(|registry| registry.grpc) {
-            println!("  registry    grpc://{address}");
+            println!(
+                "  registry    {}://{address}",
+                if registry_is_tls { "grpcs" } else { "grpc" }
+            );
         }
         if let Some(address) = self.registry.and_then(|registry| registry.http) {
-            println!("  registry    http://{address}");
+            println!("  registry    {}://{address}", scheme(registry_is_tls));
         }
         println!("  resources   {}", self.source.name());
         if let Some(folder) = self.new_data_dir {

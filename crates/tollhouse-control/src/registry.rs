@@ -19,6 +19,7 @@ use tollhouse_admin::{RegistryListeners, RegistryPart};
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::Listeners;
+use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_polaris::dialect::Dialect;
 use tollhouse_polaris::http::{Capacity, HttpApi, MetricsPage};
 use tollhouse_polaris::{Access, Account, Gate, Slots, grpc};
@@ -26,6 +27,7 @@ use tollhouse_registry::{CleanUp, Keeper, Options, Registry};
 use tollhouse_store::{HistoryKept, Location, Watch};
 
 use crate::feed::open_store;
+use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::Sources;
@@ -54,6 +56,8 @@ pub struct RunningRegistry {
     pub grpc: Option<SocketAddr>,
     /// Where it speaks HTTP.
     pub http: Option<SocketAddr>,
+    /// How both speak TLS, if they do.
+    tls: Option<ListenerTls>,
     part: RegistryPart,
     new_secrets: Vec<(String, Secret)>,
     stop_serving: watch::Sender<bool>,
@@ -132,6 +136,7 @@ pub async fn start(
         connections: Arc::default(),
         grpc: None,
         http: None,
+        tls: listeners::tls("registry.tls", &bootstrap.registry.tls)?,
         new_secrets: new_secrets(bootstrap, secrets),
         stop_serving,
         stop_keeping,
@@ -185,8 +190,9 @@ impl RunningRegistry {
         let dialect = self.dialect.for_thread();
         let counts = Arc::clone(&self.connections);
         let stop = self.stop_serving.subscribe();
+        let tls = self.tls.clone();
         let serve = async move || {
-            let options = grpc::Options { counts, slots, ..grpc::Options::default() };
+            let options = grpc::Options { counts, slots, tls, ..grpc::Options::default() };
             let services = grpc::polaris::services(dialect);
             if let Err(error) = grpc::serve(vec![socket], services, options, stop).await {
                 tracing::error!(%error, "a thread of the registry cannot listen");
@@ -209,16 +215,22 @@ impl RunningRegistry {
     ) -> anyhow::Result<()> {
         let stop = self.stop_serving.subscribe();
         socket.set_nonblocking(true)?;
+        let tls = self.tls.clone();
         let serve = async move || {
             let app = tollhouse_polaris::http::router(api);
             let socket = match tokio::net::TcpListener::from_std(socket) {
                 Ok(socket) => socket,
                 Err(error) => return tracing::error!(%error, "the registry cannot listen"),
             };
-            tollhouse_polaris::http::serve(socket, app, slots, stop).await;
+            tollhouse_polaris::http::serve(socket, (app, tls), slots, stop).await;
         };
         self.servers.push(thread("registry-http", serve)?);
         Ok(())
+    }
+
+    /// Whether its listeners speak TLS.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// What the Admin API shows of it.

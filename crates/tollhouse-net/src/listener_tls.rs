@@ -80,6 +80,14 @@ impl ListenerTls {
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
 
+    /// The same for a listener that speaks HTTP/2, which clients ask for by its name in the handshake
+    /// (RFC 9113 §3.2).
+    pub fn for_http2(&self) -> Self {
+        let mut config = ServerConfig::clone(self.0.config());
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self(TlsAcceptor::from(Arc::new(config)))
+    }
+
     /// Goes through the handshake of a connection that was accepted.
     ///
     /// # Errors

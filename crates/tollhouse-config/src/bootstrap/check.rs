@@ -15,6 +15,8 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     check_tls("admin.tls", &bootstrap.admin.tls, problems);
     check_tls("control.tls", &bootstrap.control.tls, problems);
     check_tls("metrics.tls", &bootstrap.metrics.tls, problems);
+    check_tls("status.tls", &bootstrap.status.tls, problems);
+    check_tls("registry.tls", &bootstrap.registry.tls, problems);
     check_acme(&bootstrap.acme, problems);
     super::store::check(bootstrap, problems);
     check_addresses(bootstrap, problems);

@@ -179,6 +179,11 @@ keys! {
     metrics.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     metrics.tls.client_ca: OptionalPath,
         "Authorities, PEM; whoever reads the metrics must then show a certificate of theirs.";
+    status.tls.cert: OptionalPath,
+        "Certificate chain of the status pages, PEM; without it, plain HTTP.";
+    status.tls.key: OptionalPath, "Private key of that certificate, PEM.";
+    status.tls.client_ca: OptionalPath,
+        "Authorities, PEM; whoever reads the status pages must then show a certificate of theirs.";
     acme.directory: DirectoryUrl,
         "The ACME directory of the authority that certificates are got from and renewed by; without it, \
          none are.";
@@ -225,6 +230,11 @@ keys! {
          eighth of it each is for rules and for contracts.";
     registry.delete_unhealthy_after: OptionalTime,
         "Deletes instances that have stayed unhealthy for so long; none are where this is not set.";
+    registry.tls.cert: OptionalPath,
+        "Certificate chain of the registry's listeners, gRPC and HTTP, PEM; without it, clear text.";
+    registry.tls.key: OptionalPath, "Private key of that certificate, PEM.";
+    registry.tls.client_ca: OptionalPath,
+        "Authorities, PEM; clients of the registry must then show a certificate of theirs.";
     registry.delete_empty_services_after: OptionalTime,
         "Deletes services that came into being with an instance, of which nobody has written anything, \
          once they have been without instances and aliases for so long; then their namespaces, where \

@@ -45,6 +45,8 @@ pub struct SideListeners {
     pub metrics_are_tls: bool,
     /// The status pages.
     pub status: Option<SocketAddr>,
+    /// Whether they do.
+    pub status_is_tls: bool,
     tasks: Vec<AbortHandle>,
     /// Connections to each at a time.
     connections_max: usize,
@@ -94,7 +96,9 @@ pub async fn start_all(
     }
     if let Some(address) = first(&bootstrap.listen.status) {
         let app = status_pages(introspection.clone());
-        let bound = side.start(address, Served { app, tls: None }, predecessor).await;
+        let tls = tls("status.tls", &bootstrap.status.tls)?;
+        side.status_is_tls = tls.is_some();
+        let bound = side.start(address, Served { app, tls }, predecessor).await;
         side.status = Some(bound.with_context(|| in_use("listen.status", address))?);
     }
     Ok(side)

@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout};
+use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_stdx::LogLimit;
 
 use super::budget::ThreadBudget;
@@ -32,6 +33,8 @@ pub struct Options {
     pub slots: Slots,
     /// Where the thread counts; may be shared by threads.
     pub counts: Arc<Counts>,
+    /// The certificate of its listeners; none speaks clear text.
+    pub tls: Option<ListenerTls>,
 }
 
 impl Default for Options {
@@ -40,6 +43,7 @@ impl Default for Options {
             message_bytes_max: MESSAGE_BYTES_MAX,
             slots: Slots::new(CONNECTIONS_MAX),
             counts: Arc::default(),
+            tls: None,
         }
     }
 }
@@ -70,7 +74,7 @@ pub struct Counts {
     pub connections_refused: Count,
     /// Times that accepting failed for want of something, such as file descriptors.
     pub accept_failures: Count,
-    /// Connections that did not speak HTTP/2, of those accepted.
+    /// Connections that did not speak HTTP/2, or no TLS where they had to, of those accepted.
     pub handshakes_failed: Count,
     /// Calls begun.
     pub calls: Count,
@@ -91,6 +95,7 @@ pub(super) struct Server {
     pub(super) roster: Rc<Roster>,
     pub(super) budget: ThreadBudget,
     slots: Slots,
+    tls: Option<ListenerTls>,
     started: Instant,
 }
 
@@ -173,6 +178,7 @@ impl Server {
             roster: Rc::default(),
             budget: ThreadBudget::default(),
             slots: options.slots,
+            tls: options.tls.map(|tls| tls.for_http2()),
         }
     }
 
@@ -198,7 +204,16 @@ impl Server {
 
     async fn converse(self: Rc<Self>, stream: TcpStream, peer: SocketAddr, presence: Presence) {
         let counts = Arc::clone(&self.counts);
-        connection::serve(self, stream, peer, presence).await;
+        match &self.tls {
+            None => connection::serve(self, stream, peer, presence).await,
+            Some(tls) => match tls.accept(stream).await {
+                Ok(stream) => connection::serve(self, stream, peer, presence).await,
+                Err(error) => {
+                    counts.handshakes_failed.add_one();
+                    tracing::debug!(%peer, %error, "a TLS handshake with the registry failed");
+                }
+            },
+        }
         counts.connections_ended.add_one();
     }
 }

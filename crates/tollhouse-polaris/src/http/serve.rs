@@ -12,9 +12,11 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_stdx::LogLimit;
 
 use super::patience::Patient;
@@ -36,11 +38,11 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) IpAddr);
 
-/// Serves `router` until `stop` becomes true or has no sender left. Connections beyond `slots` are closed
-/// at once.
+/// Serves `router`, over TLS where there is a certificate, until `stop` becomes true or has no sender left.
+/// Connections beyond `slots` are closed at once.
 pub async fn serve(
     listener: TcpListener,
-    router: Router,
+    (router, tls): (Router, Option<ListenerTls>),
     slots: Slots,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -58,8 +60,8 @@ pub async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     if let Some(slot) = slots.take(peer.ip()) {
-                        let router = router.clone();
-                        let serving = connection(stream, peer.ip(), router, stopping.clone());
+                        let served = (router.clone(), tls.clone());
+                        let serving = take(stream, peer.ip(), served, stopping.clone());
                         connections.spawn(async move {
                             serving.await;
                             drop(slot);
@@ -80,14 +82,29 @@ pub async fn serve(
     let _ = tokio::time::timeout(DRAIN_TIME_MAX, drained).await;
 }
 
-async fn connection(
+async fn take(
     stream: TcpStream,
+    peer: IpAddr,
+    (router, tls): (Router, Option<ListenerTls>),
+    stopping: watch::Receiver<bool>,
+) {
+    // Answers are short, and clients wait for each.
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else { return connection(stream, peer, router, stopping).await };
+    match tls.accept(stream).await {
+        Ok(stream) => connection(stream, peer, router, stopping).await,
+        Err(error) => {
+            tracing::debug!(%peer, %error, "a TLS handshake with the registry failed");
+        }
+    }
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     peer: IpAddr,
     router: Router,
     mut stopping: watch::Receiver<bool>,
 ) {
-    // Answers are short, and clients wait for each.
-    let _ = stream.set_nodelay(true);
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -126,7 +143,7 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let router = Router::new().route("/", axum::routing::get(async || "yes"));
         let (stop, stopped) = watch::channel(false);
-        tokio::spawn(serve(listener, router, Slots::new(16), stopped));
+        tokio::spawn(serve(listener, (router, None), Slots::new(16), stopped));
         (address, stop)
     }
 

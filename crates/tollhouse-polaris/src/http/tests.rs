@@ -56,7 +56,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        tokio::spawn(serve(listener, router(api), Slots::new(1_000), stopped));
+        tokio::spawn(serve(listener, (router(api), None), Slots::new(1_000), stopped));
         Self { address, _stop: stop }
     }
 

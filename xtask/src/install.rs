@@ -47,6 +47,11 @@ const PEERS: &[Peer] = &[
     },
     Peer { program: "etcd", package: "etcd-server", reason: "a store that gateways share" },
     Peer {
+        program: "etcdctl",
+        package: "etcd-client",
+        reason: "users and foreign values of that store",
+    },
+    Peer {
         program: "mariadbd",
         package: "mariadb-server",
         reason: "a store that registries share",

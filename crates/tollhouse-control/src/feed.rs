@@ -5,7 +5,7 @@
 
 mod documents;
 pub mod echo;
-mod etcd;
+pub mod etcd;
 mod file;
 mod mirror;
 mod store;

@@ -17,7 +17,21 @@ pub struct Etcd {
     folder: TempDir,
     client: SocketAddr,
     peer: SocketAddr,
+    /// Where it says in clear text how it is.
+    metrics: SocketAddr,
+    is_secured: bool,
     child: Option<Child>,
+}
+
+/// Certificates of an etcd that speaks TLS to clients who show one of the same authority. All PEM.
+#[derive(Debug)]
+pub struct EtcdCertificates<'a> {
+    /// Of whoever signed the others.
+    pub authority: &'a str,
+    /// The server's chain, for 127.0.0.1, and its key.
+    pub server: (&'a str, &'a str),
+    /// A client's chain and its key, for [`Etcd::control`].
+    pub client: (&'a str, &'a str),
 }
 
 impl Etcd {
@@ -26,16 +40,66 @@ impl Etcd {
     /// # Panics
     /// When it does not answer in time.
     pub fn start() -> Option<Self> {
+        Self::start_with(None)
+    }
+
+    /// Starts one with TLS.
+    ///
+    /// # Panics
+    /// When it does not answer in time.
+    pub fn start_secured(certificates: &EtcdCertificates<'_>) -> Option<Self> {
+        Self::start_with(Some(certificates))
+    }
+
+    fn start_with(certificates: Option<&EtcdCertificates<'_>>) -> Option<Self> {
         let program = program::find("etcd")?;
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut etcd = Self { program, folder, client: free(), peer: free(), child: None };
+        let is_secured = certificates.is_some();
+        let (client, peer, metrics) = (free(), free(), free());
+        let mut etcd = Self { program, folder, client, peer, metrics, is_secured, child: None };
+        if let Some(certificates) = certificates {
+            for (name, text) in [
+                ("ca.pem", certificates.authority),
+                ("server.pem", certificates.server.0),
+                ("server.key", certificates.server.1),
+                ("client.pem", certificates.client.0),
+                ("client.key", certificates.client.1),
+            ] {
+                std::fs::write(etcd.file(name), text).expect("the folder can be written");
+            }
+        }
         etcd.run();
         Some(etcd)
     }
 
+    /// A file in its folder: of one with TLS, `ca.pem`, `client.pem` and `client.key`.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     /// Where clients connect.
     pub fn url(&self) -> String {
-        format!("http://{}", self.client)
+        let scheme = if self.is_secured { "https" } else { "http" };
+        format!("{scheme}://{}", self.client)
+    }
+
+    /// Runs etcd's own client; `None`, with a message, where it is not installed.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn control(&self, arguments: &[&str]) -> Option<()> {
+        let mut command = Command::new(program::find("etcdctl")?);
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.url()]);
+        if self.is_secured {
+            for (flag, name) in
+                [("--cacert", "ca.pem"), ("--cert", "client.pem"), ("--key", "client.key")]
+            {
+                command.arg(flag).arg(self.file(name));
+            }
+        }
+        let ran = program::run(command.args(arguments));
+        assert!(ran.status.success(), "etcdctl {arguments:?}: {}", ran.text);
+        Some(())
     }
 
     /// Ends it as a loss of power would.
@@ -64,10 +128,21 @@ impl Etcd {
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("only={peer}")])
+            .args(["--listen-metrics-urls", &format!("http://{}", self.metrics)])
             .env("ETCD_UNSUPPORTED_ARCH", "arm64")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
+        if self.is_secured {
+            command.arg("--client-cert-auth");
+            for (flag, name) in [
+                ("--trusted-ca-file", "ca.pem"),
+                ("--cert-file", "server.pem"),
+                ("--key-file", "server.key"),
+            ] {
+                command.arg(flag).arg(self.file(name));
+            }
+        }
         self.child = Some(command.spawn().expect("etcd can be started"));
         wait_for("etcd to answer", || self.is_healthy().then_some(()));
     }
@@ -96,7 +171,7 @@ impl Etcd {
 
     fn is_healthy(&self) -> bool {
         use std::io::{Read, Write};
-        let Ok(mut stream) = TcpStream::connect(self.client) else { return false };
+        let Ok(mut stream) = TcpStream::connect(self.metrics) else { return false };
         let request = "GET /health HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\n\r\n";
         let mut answer = String::new();
         stream.write_all(request.as_bytes()).is_ok()

@@ -22,7 +22,7 @@ pub mod wire;
 
 pub use client::RawClient;
 pub use database::Database;
-pub use etcd::Etcd;
+pub use etcd::{Etcd, EtcdCertificates};
 pub use gateway::{Gateway, GatewayBuilder};
 pub use load::{Load, LoadReport};
 pub use message::Message;

@@ -6,6 +6,7 @@ mod bench;
 mod certificates;
 mod check;
 mod completions;
+mod configured_store;
 mod explain;
 mod export;
 mod import;

@@ -35,7 +35,7 @@ pub struct StoreFeed {
     store: Arc<dyn Store>,
     events: mpsc::Receiver<(Event, Revision)>,
     /// They read the store for as long as somebody takes what they read: our objects, and ShenYu's.
-    followers: [JoinHandle<()>; 2],
+    followers: Vec<JoinHandle<()>>,
     keyring: Arc<Keyring>,
     key: KeptSecret,
     /// Whether the demonstration is in service, because there is nothing else.
@@ -181,13 +181,24 @@ impl StoreFeed {
             outages: Arc::clone(&cx.outages),
         };
         let (stored, mut everything) = Stored::open(parts(), cx.store_prefix()).await?;
-        let (of_shenyu, objects_of_shenyu) = Stored::open_shenyu(parts()).await?;
-        everything.extend(objects_of_shenyu);
         let given_out = stored.revision();
         // One at a time: what queues up meanwhile is taken together.
         let (sender, events) = mpsc::channel(1);
-        let followers =
-            [tokio::spawn(stored.follow(sender.clone())), tokio::spawn(of_shenyu.follow(sender))];
+        let mut followers = vec![tokio::spawn(stored.follow(sender.clone()))];
+        match Stored::open_shenyu(parts()).await {
+            Ok((of_shenyu, objects)) => {
+                everything.extend(objects);
+                followers.push(tokio::spawn(of_shenyu.follow(sender)));
+            }
+            // A user of a shared store need not have rights on more than the folder of our own.
+            Err(StoreError::Declined { reason, .. }) => {
+                let folder = tollhouse_shenyu::KEY_PREFIX;
+                tracing::info!(
+                    "{folder} may not be read ({reason}): none of ShenYu's objects are served"
+                );
+            }
+            Err(error) => return Err(error.into()),
+        }
         let objects = ObjectSource::Store(Arc::clone(&store), cx.store_prefix().to_owned());
         cx.configuration.set_objects(objects);
         let feed = Self {

@@ -12,7 +12,7 @@ use clap::Args;
 use tollhouse_stdx::bytes_size;
 use tollhouse_store::Progress;
 
-use super::{Configuration, problems, reference};
+use super::{Configuration, configured_store, problems, reference};
 use tollhouse_control::{registry, secrets};
 
 /// What the copy of the registry's store has behind the name of the other.
@@ -47,6 +47,13 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
         Err(code) => return Ok(code),
     };
     let data_dir = &loaded.bootstrap.data_dir;
+    if configured_store::is_shared(&loaded.bootstrap) {
+        bail!(
+            "the configuration is kept in {}, of which etcdctl snapshot save makes copies; tollhouse export \
+             writes its objects to a file",
+            configured_store::name(&loaded.bootstrap)
+        );
+    }
     let mut text = copy(data_dir, &arguments.file)?;
     let registry = data_dir.join(registry::FOLDER);
     if registry.exists() {

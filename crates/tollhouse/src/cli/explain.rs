@@ -26,7 +26,7 @@ use self::decision::Decision;
 use self::offline::{Offline, View};
 use self::question::{HeaderLine, Question, Url};
 use super::problems::{self, UNUSABLE};
-use super::{Configuration, objects, reference};
+use super::{Configuration, configured_store, objects, reference};
 use tollhouse_control::settings;
 
 /// Arguments of `explain`.
@@ -124,7 +124,7 @@ fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
 
 /// Without a file, the store says what is served.
 fn of_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitCode> {
-    let name = format!("the store in {}", bootstrap.data_dir.display());
+    let name = format!("the store in {}", configured_store::name(bootstrap));
     match objects::document_of_store(bootstrap) {
         Ok((document, wrong)) => {
             problems::print(&name, &wrong);

@@ -1,7 +1,7 @@
 //! `tollhouse export`: the objects of the store as a document in APISIX's standalone shape.
 //!
-//! The store is read without its lock, so that a gateway may run meanwhile; the document is of one
-//! revision. Secrets leave the store sealed, unless they are asked for, and in the form that says so
+//! The store is read without its lock, or is an etcd that gateways share, so that a gateway may run
+//! meanwhile; the document is of one revision. Secrets leave the store sealed, unless they are asked for, and in the form that says so
 //! itself: an import elsewhere must not take them for what they hide.
 
 use std::fs::{self, OpenOptions};
@@ -18,7 +18,7 @@ use tollhouse_plugin::sealing;
 
 use super::objects::{self, Objects};
 use super::problems::UNUSABLE;
-use super::{Configuration, problems, reference};
+use super::{Configuration, configured_store, problems, reference};
 use tollhouse_control::secrets;
 
 /// Arguments of `export`.
@@ -87,8 +87,7 @@ fn document(
     bootstrap: &Bootstrap,
 ) -> anyhow::Result<(String, ExitCode)> {
     let prefix = objects::prefix(bootstrap);
-    let listing = tollhouse_store::read_directory(&bootstrap.data_dir, &format!("{prefix}/"))
-        .context("failed to read the store")?;
+    let listing = configured_store::read(bootstrap).context("failed to read the store")?;
     let (mut found, wrong) = objects::of_listing(&listing, prefix);
     problems::print("store", &wrong);
     if arguments.reveal_secrets {

@@ -1,4 +1,5 @@
-//! `tollhouse import`: a document in APISIX's standalone shape becomes objects of the store.
+//! `tollhouse import`: a document in APISIX's standalone shape, or what an etcd of APISIX's holds, becomes
+//! objects of the store.
 //!
 //! In order: the document is read and judged as `check` does it, compared with what is there, the
 //! difference printed and agreed to, and only then anything written. Comparing is in
@@ -15,9 +16,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
-use tollhouse_config::{Document, declarative};
+use tollhouse_config::bootstrap::Secret;
+use tollhouse_config::{Bootstrap, Document, declarative};
 use tollhouse_model::encryption::{Certainty, Keyring, Unopened};
 use tollhouse_model::{Problem, Problems};
 use tollhouse_plugin::sealing::{self, PrivateKeys};
@@ -25,9 +27,9 @@ use tollhouse_plugin::sealing::{self, PrivateKeys};
 use self::plan::{Plan, Prune};
 use self::target::Target;
 use super::export::DocumentFormat;
-use super::objects::{Object, Objects};
+use super::objects::{self, Object, Objects};
 use super::problems::UNUSABLE;
-use super::{Configuration, check, problems, reference};
+use super::{Configuration, check, configured_store, problems, reference};
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
@@ -35,8 +37,10 @@ pub struct ImportArguments {
     #[command(flatten)]
     configuration: Configuration,
     /// The document: YAML that ends in #END, or JSON.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "etcd")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    etcd: EtcdSource,
     /// How the document is written; told by the file's ending when not given.
     #[arg(long, value_enum)]
     format: Option<DocumentFormat>,
@@ -58,6 +62,47 @@ pub struct ImportArguments {
     admin_key: Option<String>,
 }
 
+/// An etcd in the place of a document.
+#[derive(Debug, Args)]
+struct EtcdSource {
+    /// Take the objects from an etcd instead of a document, APISIX's for example: the addresses of its
+    /// members. It is only read. User, password and TLS are those of `store.etcd`.
+    #[arg(id = "etcd", long = "etcd", value_name = "URL", value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["file", "format"])]
+    endpoints: Vec<String>,
+    /// What the keys in that etcd begin with.
+    #[arg(long = "etcd-prefix", value_name = "PREFIX", requires = "etcd")]
+    #[arg(default_value = "/apisix")]
+    prefix: String,
+    /// A file with the keys that its secrets are sealed with, one a line: those of APISIX's
+    /// `data_encryption.keyring`. Without it, the ones that APISIX is shipped with.
+    #[arg(long = "etcd-keyring", value_name = "FILE", requires = "etcd")]
+    keyring: Option<PathBuf>,
+}
+
+/// What secrets are sealed with where `data_encryption.keyring` of APISIX was left as it is shipped.
+const APISIX_KEYS: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
+
+impl EtcdSource {
+    /// The configuration of a gateway that would serve from it.
+    fn bootstrap(&self, bootstrap: &Bootstrap) -> anyhow::Result<Bootstrap> {
+        let mut source = bootstrap.clone();
+        source.store.etcd.endpoints.clone_from(&self.endpoints);
+        source.admin.prefix.clone_from(&self.prefix);
+        source.encryption.keyring = match &self.keyring {
+            None => APISIX_KEYS.map(|key| Secret::new(key.to_owned())).to_vec(),
+            Some(file) => {
+                let text = std::fs::read_to_string(file).with_context(|| {
+                    format!("--etcd-keyring: {} cannot be read", file.display())
+                })?;
+                let keys = text.split_whitespace();
+                keys.map(|key| Secret::new(key.to_owned())).collect()
+            }
+        };
+        Ok(source)
+    }
+}
+
 /// Brings the store to what the document says.
 ///
 /// # Errors
@@ -67,10 +112,9 @@ pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
-    let name = arguments.file.display().to_string();
-    let document = match read(arguments) {
-        Ok(document) => document,
-        Err(found) => {
+    let (name, document) = match source(arguments, &loaded.bootstrap)? {
+        (name, Ok(document)) => (name, document),
+        (name, Err(found)) => {
             problems::print(&name, &found);
             return Ok(ExitCode::from(UNUSABLE));
         }
@@ -124,12 +168,27 @@ fn agreed() -> anyhow::Result<bool> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
+/// What the document is called, and the document or what is wrong with it.
+fn source(
+    arguments: &ImportArguments,
+    bootstrap: &Bootstrap,
+) -> anyhow::Result<(String, Result<Document, Problems>)> {
+    if let Some(file) = &arguments.file {
+        return Ok((file.display().to_string(), read(file, arguments.format)));
+    }
+    let bootstrap = arguments.etcd.bootstrap(bootstrap)?;
+    let name = configured_store::name(&bootstrap);
+    let (mut document, wrong) =
+        objects::document_of_store(&bootstrap).with_context(|| format!("failed to read {name}"))?;
+    document.problems.extend(wrong);
+    Ok((name, Ok(document)))
+}
+
 /// The document; variables in it are replaced as when a gateway reads it.
-fn read(arguments: &ImportArguments) -> Result<Document, Problems> {
-    let path: &Path = &arguments.file;
+fn read(path: &Path, format: Option<DocumentFormat>) -> Result<Document, Problems> {
     let text = check::read(path).map_err(|problem| Problems::from_iter([problem]))?;
     let environment = |name: &str| std::env::var(name).ok();
-    let format = DocumentFormat::chosen(arguments.format, Some(path));
+    let format = DocumentFormat::chosen(format, Some(path));
     let mut document = declarative::parse(&text, format, &environment)?;
     for withheld in &document.withheld {
         let path = format!("{}/{}", withheld.kind, withheld.id);

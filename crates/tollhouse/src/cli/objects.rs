@@ -14,6 +14,8 @@ use tollhouse_plugin::Catalogue;
 use tollhouse_plugin::sealing::{self, PrivateKeys};
 use tollhouse_store::Listing;
 
+use super::configured_store;
+
 /// When an object was made and changed, where known, in seconds of Unix time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Times {
@@ -60,13 +62,13 @@ pub fn of_listing(listing: &Listing, prefix: &str) -> (Objects, Problems) {
     (objects, problems)
 }
 
-/// The store in `bootstrap`'s data folder as a document; a gateway may have it open meanwhile.
+/// The store that `bootstrap` names as a document; gateways may have it open meanwhile.
 ///
 /// # Errors
 /// The store cannot be read.
 pub fn document_of_store(bootstrap: &Bootstrap) -> anyhow::Result<(Document, Problems)> {
     let prefix = prefix(bootstrap);
-    let listing = tollhouse_store::read_directory(&bootstrap.data_dir, &format!("{prefix}/"))?;
+    let listing = configured_store::read(bootstrap)?;
     let (mut objects, wrong) = of_listing(&listing, prefix);
     let keyring = tollhouse_control::secrets::keyring_if_any(bootstrap)?;
     let catalogue = tollhouse_control::plugins::catalogue();

@@ -3,13 +3,19 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tollhouse_testkit::load::{Load, Reuse};
 use tollhouse_testkit::patience::wait_for;
-use tollhouse_testkit::{Etcd, Gateway, GatewayBuilder, Origin, RawClient};
+use tollhouse_testkit::program::{Ran, run};
+use tollhouse_testkit::{
+    ClosedPort, Etcd, EtcdCertificates, Gateway, GatewayBuilder, Origin, RawClient,
+};
 
 use crate::support::{gateway, upstream};
+use crate::tls_support::Authority;
 
 const KEYRING: &str = "0123456789abcdef";
 
@@ -186,4 +192,135 @@ fn an_etcd_that_stands_still_keeps_nobody_waiting_for_long() {
     wait_for("a write", || {
         (gateway.admin("PUT", "/routes/2", &route(&origin)).status() < 300).then_some(())
     });
+}
+
+/// Runs a command of the program in a folder of its own.
+fn command(folder: &Path, line: &str) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
+    command.args(line.split_whitespace()).current_dir(folder).env("NO_COLOR", "1");
+    run(&mut command)
+}
+
+#[test]
+fn objects_move_from_an_apisix_etcd_into_a_data_directory_and_back() {
+    let (Some(etcd), Some(other)) = (Etcd::start(), Etcd::start()) else { return };
+    let apisix_key = "qeddd145sfvddff3";
+    let origin = Origin::named("a");
+    let apisix = sharing(&etcd)
+        .set("encryption.keyring", apisix_key)
+        .set("encryption.apisix_form", "true")
+        .start();
+    put(&apisix, "/routes/1", &route(&origin));
+    put(
+        &apisix,
+        "/consumers",
+        &json!({"username": "jack", "plugins": {"key-auth": {"key": "hidden"}}}),
+    );
+    drop(apisix);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let ran = command(folder, &format!("import --yes --set data_dir=data --etcd {}", etcd.url()));
+    assert!(ran.status.success(), "{}", ran.text);
+    assert!(ran.text.contains("+ consumers/jack\n+ routes/1\n2 to add"), "{}", ran.text);
+    let ran = command(folder, "export --set data_dir=data --reveal-secrets all.yaml");
+    assert!(ran.status.success(), "{}", ran.text);
+    let document = std::fs::read_to_string(folder.join("all.yaml")).expect("it was written");
+    assert!(document.contains("key: hidden"), "{document}");
+    let there =
+        format!("--set encryption.keyring={KEYRING} --set store.etcd.endpoints={}", other.url());
+    let ran = command(folder, &format!("import --yes {there} all.yaml"));
+    assert!(ran.status.success(), "{}", ran.text);
+    assert!(ran.text.contains("written to etcd at http://127.0.0.1"), "{}", ran.text);
+    let ran = command(folder, &format!("import --dry-run {there} all.yaml"));
+    assert!(ran.text.contains("0 to add, 0 to change, 0 to delete, 2 unchanged"), "{}", ran.text);
+    let ran = command(folder, &format!("explain {there} --url http://a/x"));
+    assert!(ran.status.success(), "{}", ran.text);
+    assert_eq!(sharing(&other).start().client().get("/").status(), 200);
+    let ran = command(folder, &format!("backup {there} copy.db"));
+    assert!(!ran.status.success() && ran.text.contains("etcdctl snapshot save"), "{}", ran.text);
+    let ran = command(
+        folder,
+        "export --set store.etcd.timeout=200ms --set encryption.keyring=0123456789abcdef --set store.etcd.endpoints=http://127.0.0.1:1",
+    );
+    assert_eq!(ran.status.code(), Some(1), "{}", ran.text);
+    assert!(ran.text.contains("etcd at http://127.0.0.1:1"), "{}", ran.text);
+}
+
+#[test]
+fn members_that_are_gone_are_passed_over() {
+    let Some(etcd) = Etcd::start() else { return };
+    let origin = Origin::named("a");
+    let gone = ClosedPort::new();
+    let endpoints = format!("http://{},{}", gone.address(), etcd.url());
+    let gateway = sharing(&etcd).set("store.etcd.endpoints", &endpoints).start();
+    put(&gateway, "/routes/1", &route(&origin));
+    assert_eq!(gateway.client().get("/").status(), 200);
+}
+
+#[test]
+fn an_etcd_with_tls_and_users_takes_those_it_knows() {
+    let authority = Authority::new("etcd's authority");
+    let (server, client) = (authority.server(&["127.0.0.1"]), authority.client("gateway"));
+    let certificates = EtcdCertificates {
+        authority: &authority.pem,
+        server: (&server.chain, &server.key),
+        client: (&client.chain, &client.key),
+    };
+    let Some(etcd) = Etcd::start_secured(&certificates) else { return };
+    for arguments in [
+        "user add root:root",
+        "user grant-role root root",
+        "user add gateway:s3cret",
+        "role add gateways",
+        "role grant-permission gateways --prefix=true readwrite /apisix/",
+        "user grant-role gateway gateways",
+        "auth enable",
+    ] {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let Some(()) = etcd.control(&arguments) else { return };
+    }
+    let origin = Origin::named("a");
+    let file = |name: &str| etcd.file(name).display().to_string();
+    let secured = |password: &str| {
+        sharing(&etcd)
+            .set("store.etcd.tls.ca", &file("ca.pem"))
+            .set("store.etcd.tls.cert", &file("client.pem"))
+            .set("store.etcd.tls.key", &file("client.key"))
+            .set("store.etcd.user", "gateway")
+            .set("store.etcd.password", password)
+    };
+    let (one, other) = (secured("s3cret").start(), secured("s3cret").start());
+    put(&one, "/routes/1", &route(&origin));
+    wait_status(&other, 200);
+    let stranger = secured("wrong").start();
+    let answer = stranger.admin("PUT", "/routes/2", &route(&origin));
+    assert_eq!(answer.status(), 503, "{}", answer.text());
+    assert!(answer.text().contains("look at store.etcd.user"), "{}", answer.text());
+}
+
+#[test]
+fn half_an_object_is_set_aside_and_the_rest_serves() {
+    let Some(etcd) = Etcd::start() else { return };
+    let origin = Origin::named("a");
+    let gateway = sharing(&etcd).start();
+    put(&gateway, "/routes/1", &route(&origin));
+    for (key, value) in [
+        ("/apisix/routes/2", "{\"uri\": \"/2\", \"upstr"),
+        ("/apisix/routes/3", "[]"),
+        ("/apisix/routes/4", "\u{1}"),
+        ("/apisix/routes//", "{}"),
+        ("/apisix/nonsense/1", "{}"),
+        ("/apisix/routes/5", "{\"uri\": \"/5\", \"upstream\": {\"nodes\": {\"127.0.0.1:1\": -1}}}"),
+    ] {
+        let Some(()) = etcd.control(&["put", "--", key, value]) else { return };
+    }
+    put(
+        &gateway,
+        "/routes/6",
+        &json!({"uri": "/6", "plugins": {"mocking": {"response_example": "6"}}}),
+    );
+    assert_eq!(gateway.client().get("/6").text(), "6");
+    assert_eq!(gateway.client().get("/2").text(), "a", "the route for all paths serves it");
+    let again = sharing(&etcd).start();
+    assert_eq!(again.client().get("/6").text(), "6");
 }

@@ -1,30 +1,28 @@
-//! Where an import writes: into the store of this machine, or through an Admin API.
+//! Where an import writes: into the configured store, or through an Admin API.
 //!
-//! The store is held from before it is compared until all is written, so that nothing comes
-//! between. Through an Admin API others may write at the same time, as they may anyway.
+//! The store of a data directory is held from before it is compared until all is written, so that nothing
+//! comes between. To an etcd and through an Admin API others may write at the same time, as they may anyway.
 
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
-use tokio::runtime::Runtime;
 use tollhouse_config::{Bootstrap, store_keys};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::sealing;
-use tollhouse_store::{Location, Operation, Store, StoreError};
+use tollhouse_store::{Operation, StoreError};
 
 use super::ImportArguments;
 use super::admin::AdminApi;
 use super::plan::{Change, PrivateKeys};
+use crate::cli::configured_store::{self, OpenStore};
 use crate::cli::objects::{self, Objects};
 use crate::cli::problems;
 use tollhouse_control::batches::Batches;
-use tollhouse_control::secrets::{self, sealed_store};
+use tollhouse_control::secrets;
 
 /// Where objects are.
 pub(super) enum Target {
-    /// In a store that this process has to itself.
+    /// In the configured store.
     Store(OwnStore),
     /// In a store that is looked at only: nothing will be written.
     Looked(Looked),
@@ -57,7 +55,7 @@ impl Target {
     /// The keys that secrets in documents may be encrypted with.
     pub(super) fn keyring(&self) -> Option<&Keyring> {
         match self {
-            Self::Store(store) => Some(&store.keyring),
+            Self::Store(store) => Some(&store.open.keyring),
             Self::Looked(looked) => looked.keyring.as_ref(),
             Self::Admin(admin) => admin.keyring(),
         }
@@ -83,62 +81,48 @@ impl Target {
     /// What people call it.
     pub(super) fn name(&self) -> String {
         match self {
-            Self::Store(store) => store.data_dir.display().to_string(),
-            Self::Looked(looked) => looked.data_dir.display().to_string(),
+            Self::Store(store) => store.name.clone(),
+            Self::Looked(looked) => configured_store::name(&looked.bootstrap),
             Self::Admin(admin) => admin.name(),
         }
     }
 }
 
-/// The store of a data directory, held.
+/// A store that is written.
 pub(super) struct OwnStore {
-    data_dir: PathBuf,
+    name: String,
     prefix: String,
-    store: Arc<dyn Store>,
-    keyring: Keyring,
-    runtime: Runtime,
+    open: OpenStore,
 }
 
 impl OwnStore {
     fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
-        let data_dir = bootstrap.data_dir.clone();
-        let store = match tollhouse_store::open(&Location::Directory(data_dir.clone())) {
-            Ok(store) => store,
-            Err(error @ StoreError::InUse { .. }) => {
-                return Err(error).context(
-                    "a gateway runs with this data directory; write through it with \
-                     --admin http://127.0.0.1:9180 (its Admin API), or stop it first",
-                );
-            }
-            Err(error) => return Err(error).context("failed to open the store"),
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let catalogue = tollhouse_control::plugins::catalogue();
-        let keyring =
-            runtime.block_on(sealed_store::keyring_for(bootstrap, store.as_ref(), &catalogue))?;
-        let prefix = objects::prefix(bootstrap).to_owned();
-        Ok(Self { prefix, keyring, runtime, data_dir, store })
+        Ok(Self {
+            name: configured_store::name(bootstrap),
+            prefix: objects::prefix(bootstrap).to_owned(),
+            open: OpenStore::open(bootstrap)?,
+        })
     }
 
     fn objects(&self) -> anyhow::Result<Objects> {
         let folder = format!("{}/", self.prefix);
-        let listing = self.store.list(&folder);
-        let listing = self.runtime.block_on(listing).context("failed to read the store")?;
-        Ok(objects_of(&listing, &self.prefix, Some(&self.keyring)))
+        let listing = self.open.wait(self.open.store().list(&folder));
+        let listing = listing.context("failed to read the store")?;
+        Ok(objects_of(&listing, &self.prefix, Some(&self.open.keyring)))
     }
 
     /// As few transactions as the store's limits allow: one, but for very large documents.
     fn apply(&self, changes: &[Change]) -> anyhow::Result<()> {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let mut batches = Batches::new(self.store.limits());
+        let mut batches = Batches::new(self.open.store().limits());
         for change in changes {
             batches.add(self.operation(change, now_s));
         }
         let mut written = 0;
         for transaction in batches.finish() {
             let count = transaction.operations.len();
-            let commit = self.store.commit(transaction);
-            self.runtime.block_on(commit).with_context(|| match written {
+            let commit = self.open.store().commit(transaction);
+            self.open.wait(commit).with_context(|| match written {
                 0 => "failed to write to the store; nothing was written".to_owned(),
                 _ => format!(
                     "failed to write to the store; {written} of {} changes were written: repeat \
@@ -159,7 +143,7 @@ impl OwnStore {
             change.kind,
             &mut value,
             &tollhouse_control::plugins::catalogue(),
-            &self.keyring,
+            &self.open.keyring,
         );
         Operation::Put { key, value: value.to_string().into(), lease: None }
     }
@@ -167,25 +151,26 @@ impl OwnStore {
 
 /// A store, as it was when somebody looked.
 pub(super) struct Looked {
-    data_dir: PathBuf,
-    prefix: String,
+    bootstrap: Box<Bootstrap>,
     keyring: Option<Keyring>,
 }
 
 impl Looked {
     fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         Ok(Self {
-            data_dir: bootstrap.data_dir.clone(),
-            prefix: objects::prefix(bootstrap).to_owned(),
+            bootstrap: Box::new(bootstrap.clone()),
             keyring: secrets::keyring_if_any(bootstrap)?,
         })
     }
 
     fn objects(&self) -> anyhow::Result<Objects> {
-        match tollhouse_store::read_directory(&self.data_dir, &format!("{}/", self.prefix)) {
-            Ok(listing) => Ok(objects_of(&listing, &self.prefix, self.keyring.as_ref())),
+        let prefix = objects::prefix(&self.bootstrap);
+        match configured_store::read(&self.bootstrap) {
+            Ok(listing) => Ok(objects_of(&listing, prefix, self.keyring.as_ref())),
             // An import makes the store where there is none.
-            Err(StoreError::Missing { .. }) => Ok(Objects::new()),
+            Err(error) if matches!(error.downcast_ref(), Some(StoreError::Missing { .. })) => {
+                Ok(Objects::new())
+            }
             Err(error) => Err(error).context("failed to read the store"),
         }
     }

@@ -1,0 +1,105 @@
+//! The store that the configuration names, for commands that read or write it without a gateway: that of
+//! the data directory, or the etcd that gateways share.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::runtime::{Builder, Runtime};
+use tollhouse_config::Bootstrap;
+use tollhouse_control::feed::etcd;
+use tollhouse_control::secrets::{sealed_store, shared_keyring};
+use tollhouse_model::encryption::Keyring;
+use tollhouse_store::{Listing, Location, Store, StoreError};
+
+use super::objects;
+
+/// Whether other gateways have the store too.
+pub fn is_shared(bootstrap: &Bootstrap) -> bool {
+    !bootstrap.store.etcd.endpoints.is_empty()
+}
+
+/// What people call it.
+pub fn name(bootstrap: &Bootstrap) -> String {
+    if is_shared(bootstrap) {
+        return format!("etcd at {}", bootstrap.store.etcd.endpoints.join(", "));
+    }
+    bootstrap.data_dir.display().to_string()
+}
+
+/// All that lies below the prefix, of one revision. A gateway may run meanwhile. A store that is not there
+/// yet is [`StoreError::Missing`].
+///
+/// # Errors
+/// The store cannot be read.
+pub fn read(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
+    let folder = format!("{}/", objects::prefix(bootstrap));
+    if !is_shared(bootstrap) {
+        return Ok(tollhouse_store::read_directory(&bootstrap.data_dir, &folder)?);
+    }
+    let listing = runtime()?.block_on(async {
+        let store = etcd::open(bootstrap)?;
+        anyhow::Ok(store.list(&folder).await?)
+    })?;
+    Ok(listing)
+}
+
+/// A store that is open for writing, with the keys that its secrets are sealed with.
+pub struct OpenStore {
+    runtime: Runtime,
+    store: Arc<dyn Store>,
+    /// Seals and opens its secrets.
+    pub keyring: Keyring,
+}
+
+impl OpenStore {
+    /// Opens it. The store of a data directory is then held: no gateway may run with it.
+    ///
+    /// # Errors
+    /// The store cannot be opened, or its secrets are sealed with another keyring.
+    pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
+        let runtime = runtime()?;
+        let (store, keyring) = if is_shared(bootstrap) {
+            runtime.block_on(open_shared(bootstrap))?
+        } else {
+            runtime.block_on(open_own(bootstrap))?
+        };
+        Ok(Self { runtime, store, keyring })
+    }
+
+    /// The store itself.
+    pub fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
+    /// Waits for what the store does.
+    pub fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+}
+
+async fn open_shared(bootstrap: &Bootstrap) -> anyhow::Result<(Arc<dyn Store>, Keyring)> {
+    let store = Arc::new(etcd::open(bootstrap)?);
+    let keyring = shared_keyring::check(bootstrap, store.as_ref()).await?;
+    etcd::mark_folders(store.as_ref(), objects::prefix(bootstrap)).await?;
+    Ok((store, keyring))
+}
+
+async fn open_own(bootstrap: &Bootstrap) -> anyhow::Result<(Arc<dyn Store>, Keyring)> {
+    let store = match tollhouse_store::open(&Location::Directory(bootstrap.data_dir.clone())) {
+        Ok(store) => store,
+        Err(error @ StoreError::InUse { .. }) => {
+            return Err(error).context(
+                "a gateway runs with this data directory; write through it with \
+                 --admin http://127.0.0.1:9180 (its Admin API), or stop it first",
+            );
+        }
+        Err(error) => return Err(error).context("failed to open the store"),
+    };
+    let catalogue = tollhouse_control::plugins::catalogue();
+    let keyring = sealed_store::keyring_for(bootstrap, store.as_ref(), &catalogue).await?;
+    Ok((store, keyring))
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
+}

@@ -13,6 +13,7 @@ mod checks;
 mod delete;
 mod guards;
 mod patch;
+mod precondition;
 mod read;
 mod request;
 mod write;

@@ -127,9 +127,11 @@ fn one_operation(resource: &Resource, verb: &str, parameters: &[&str]) -> Value 
 }
 
 fn write_operation(resource: &Resource, verb: &str, parameters: &[&str]) -> Value {
-    let parameters: Vec<&str> = parameters.iter().copied().chain(["ttl"]).collect();
+    let parameters: Vec<&str> =
+        parameters.iter().copied().chain(write_parameters(verb).iter().copied()).collect();
     let mut responses = failures(&["400", "401", "404"]);
     if verb != "Create" {
+        responses["412"] = changed_since();
         responses["200"] = response("It replaced another.", &stored());
     }
     responses["201"] = response("It is new.", &stored());
@@ -144,8 +146,10 @@ fn write_operation(resource: &Resource, verb: &str, parameters: &[&str]) -> Valu
 }
 
 fn patch_operation(resource: &Resource, parameters: &[&str]) -> Value {
-    let parameters: Vec<&str> = parameters.iter().copied().chain(["ttl"]).collect();
+    let parameters: Vec<&str> =
+        parameters.iter().copied().chain(write_parameters("Patch").iter().copied()).collect();
     let mut responses = failures(&["400", "401", "404", "503"]);
+    responses["412"] = changed_since();
     responses["200"] = response("It is changed.", &stored());
     let mut operation = operation(resource, "Patch", &parameters, responses);
     operation["requestBody"] = body(&json!({"type": "object"}));
@@ -153,7 +157,7 @@ fn patch_operation(resource: &Resource, parameters: &[&str]) -> Value {
 }
 
 fn delete_operation(resource: &Resource, parameters: &[&str]) -> Value {
-    let parameters: Vec<&str> = parameters.iter().copied().chain(["force"]).collect();
+    let parameters: Vec<&str> = parameters.iter().copied().chain(["force", "if_match"]).collect();
     let value = json!({
         "type": "object",
         "properties": {"deleted": {"type": "string"}, "key": {"type": "string"}},
@@ -161,7 +165,25 @@ fn delete_operation(resource: &Resource, parameters: &[&str]) -> Value {
     });
     let mut responses = failures(&["400", "401", "404"]);
     responses["200"] = response("It is gone.", &value);
+    responses["412"] = changed_since();
     operation(resource, "Delete", &parameters, responses)
+}
+
+/// The parameters of a write beside its place. What is created has no former state to ask for.
+fn write_parameters(verb: &str) -> &'static [&'static str] {
+    if verb == "Create" { &["ttl"] } else { &["ttl", "if_match"] }
+}
+
+fn changed_since() -> Value {
+    let schema = json!({
+        "type": "object",
+        "properties": {"error_msg": {"type": "string"}, "current": stored()},
+        "required": ["error_msg"],
+    });
+    response(
+        "The object is not the one that `If-Match` asks for; `current` is what there is.",
+        &schema,
+    )
 }
 
 fn body(schema: &Value) -> Value {
@@ -217,6 +239,13 @@ fn parameters() -> Value {
         "filter": query("filter", "A query in a query: `service_id` and `upstream_id`.", text()),
         "ttl": query("ttl", "Seconds after which the object goes.",
             json!({"type": "number"})),
+        "if_match": {
+            "name": "If-Match",
+            "in": "header",
+            "description": "The object's `modifiedIndex` in quotes, as `ETag` has it, several of them, or `*`: \
+                            the write happens only while the object is that one.",
+            "schema": {"type": "string"},
+        },
         "force": query("force", "`true` deletes what others still use.",
             json!({"type": "string", "enum": ["true", "false"]})),
     })

@@ -22,6 +22,7 @@ mod encryption;
 mod listing;
 mod objects;
 mod patches;
+mod preconditions;
 mod races;
 mod references;
 mod registry;

@@ -3,6 +3,7 @@
 use tollhouse_store::{Committed, Transaction};
 
 use super::guards::{Attempt, Attempts, Guards};
+use super::precondition::Precondition;
 use super::request::Request;
 use crate::context::Admin;
 use crate::reply::Reply;
@@ -20,11 +21,14 @@ pub(super) async fn run(admin: &Admin, request: &Request<'_>) -> Result<Reply, R
 }
 
 async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Committed, Reply> {
+    let precondition = Precondition::parse(&request.call.headers)?;
     let is_forced = request.call.arguments.is("force", "true");
     let mut attempts = Attempts::default();
     loop {
         attempts.begin(admin).await?;
+        let unchanged = precondition.check(admin, request, &admin.key_of(path)).await?;
         let mut transaction = removal(admin, request, path);
+        transaction.conditions.extend(unchanged);
         if request.is_guarded() && !is_forced {
             let known = admin.index.known();
             if let Some(reason) = (request.resource.guard)(path, &known) {

@@ -6,6 +6,7 @@ use tollhouse_store::{Operation, Transaction};
 
 use super::checks::{now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
+use super::precondition::{self, Precondition};
 use super::request::{Request, fields_of, resolve_id};
 use crate::context::Admin;
 use crate::encrypt;
@@ -23,6 +24,8 @@ pub(super) async fn run(
     check_change(request, &change)?;
     let key = admin.key_of(&path);
     let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
+    let precondition = Precondition::parse(&request.call.headers)?;
+    precondition.check_entry(admin, request, Some(&entry))?;
     let mut value: Value = serde_json::from_slice(&entry.value)
         .map_err(|error| Reply::unavailable(error.to_string()))?;
     encrypt::open_written(request.resource, &mut value, &admin.parts)?;
@@ -32,7 +35,7 @@ pub(super) async fn run(
     let stored = seal(admin, request.resource, value.clone());
     let mut lease = None;
     let mut attempts = Attempts::default();
-    loop {
+    let committed = loop {
         attempts.begin(admin).await?;
         let guards = validate(admin, request.resource, &path, &value)?;
         if attempts.is_first() {
@@ -43,15 +46,17 @@ pub(super) async fn run(
         let transaction =
             Transaction::new().when_modified_at(key.as_str(), entry.mod_revision).then(put);
         match attempts.commit(admin, guards.add_to(transaction)).await? {
-            Attempt::Committed(_) => break,
+            Attempt::Committed(committed) => break committed,
             Attempt::Changed(changed) if *changed == *key => {
+                precondition.check(admin, request, &key).await?;
                 return Err(Reply::unavailable("value changed before overwritten"));
             }
             Attempt::Changed(_) => {}
         }
-    }
+    };
     let value = value_of_answer(request, value, stored);
-    Ok(shape::written(admin.parts.options.api_version, Written::Patched, &key, value))
+    let reply = shape::written(admin.parts.options.api_version, Written::Patched, &key, value);
+    Ok(precondition::with_tag(reply, committed.revision))
 }
 
 fn check_change(request: &Request<'_>, change: &Value) -> Result<(), Reply> {

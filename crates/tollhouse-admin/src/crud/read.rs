@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use serde_json::Value;
 use tollhouse_store::Entry;
 
+use super::precondition;
 use super::request::Request;
 use crate::auth;
 use crate::context::Admin;
@@ -30,10 +31,15 @@ async fn one(admin: &Admin, request: &Request<'_>, id: &str) -> Result<Reply, Re
     let entry = admin.parts.store.get(&key).await?;
     let entry = entry.filter(|entry| index::holds_object(&key, &entry.value));
     let entry = entry.ok_or_else(Reply::key_not_found)?;
+    let reply = Reply::json(StatusCode::OK, &present(admin, request, &entry));
+    Ok(precondition::with_tag(reply, entry.mod_revision))
+}
+
+/// An object as the caller may see it, with its revisions.
+pub(super) fn present(admin: &Admin, request: &Request<'_>, entry: &Entry) -> Value {
     let role = auth::role(&admin.parts.options, request.call);
-    let value = visible_value(admin, request.resource, &entry, role);
-    let body = shape::one(admin.parts.options.api_version, &entry, value);
-    Ok(Reply::json(StatusCode::OK, &body))
+    let value = visible_value(admin, request.resource, entry, role);
+    shape::one(admin.parts.options.api_version, entry, value)
 }
 
 async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {

@@ -5,6 +5,7 @@ use tollhouse_store::{LeaseId, Operation, Transaction};
 
 use super::checks::{check_parent, now_s, seal, validate, value_of_answer};
 use super::guards::{Attempt, Attempts};
+use super::precondition::{self, Precondition};
 use super::request::{Request, fields_of, resolve_id, resolve_parent};
 use crate::context::Admin;
 use crate::encrypt;
@@ -39,11 +40,13 @@ pub(super) async fn put(
     let path = request.path_of(&id);
     let key = admin.key_of(&path);
     let mut value = Value::Object(fields);
+    let precondition = Precondition::parse(&request.call.headers)?;
     let mut lease = None;
     let mut attempts = Attempts::default();
     let (committed, stored) = loop {
         attempts.begin(admin).await?;
         check_parent(admin, request)?;
+        let unchanged = precondition.check(admin, request, &key).await?;
         if attempts.is_first() {
             encrypt::open_written(request.resource, &mut value, &admin.parts)?;
         }
@@ -56,7 +59,8 @@ pub(super) async fn put(
         }
         let put =
             Operation::Put { key: key.as_str().into(), value: stored.to_string().into(), lease };
-        let transaction = guards.add_to(Transaction::new().then(put));
+        let mut transaction = guards.add_to(Transaction::new().then(put));
+        transaction.conditions.extend(unchanged);
         if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
             break (committed, stored);
         }
@@ -64,7 +68,8 @@ pub(super) async fn put(
     let was_there = committed.previous.first().is_some_and(Option::is_some);
     let written = if was_there { Written::Replaced } else { Written::Created };
     let value = value_of_answer(request, value, stored);
-    Ok(shape::written(admin.parts.options.api_version, written, &key, value))
+    let reply = shape::written(admin.parts.options.api_version, written, &key, value);
+    Ok(precondition::with_tag(reply, committed.revision))
 }
 
 /// What is missing first where there is no body: a plugin's name goes before its metadata.
@@ -89,6 +94,9 @@ pub(super) async fn post(
     if request.id.is_some() || fields.get("id").is_some_and(|id| !id.is_null()) {
         let kind = request.resource.kind;
         return Err(Reply::bad(format!("wrong {kind} id, do not need it")));
+    }
+    if Precondition::parse(&request.call.headers)? != Precondition::Unconditional {
+        return Err(Reply::bad("If-Match is for PUT, PATCH and DELETE; POST makes a new object"));
     }
     fields.shift_remove("id");
     resolve_parent(request, &mut fields)?;
@@ -117,14 +125,11 @@ pub(super) async fn post(
         let put =
             Operation::Put { key: key.as_str().into(), value: stored.to_string().into(), lease };
         let transaction = guards.add_to(Transaction::new().then(put));
-        if let Attempt::Committed(_) = attempts.commit(admin, transaction).await? {
+        if let Attempt::Committed(committed) = attempts.commit(admin, transaction).await? {
             let value = value_of_answer(request, value, stored);
-            return Ok(shape::written(
-                admin.parts.options.api_version,
-                Written::Posted,
-                &key,
-                value,
-            ));
+            let version = admin.parts.options.api_version;
+            let reply = shape::written(version, Written::Posted, &key, value);
+            return Ok(precondition::with_tag(reply, committed.revision));
         }
         numbered = Some((id, lease));
     }

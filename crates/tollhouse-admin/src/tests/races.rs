@@ -203,3 +203,19 @@ async fn guards_are_no_objects() {
     assert_eq!(fixture.delete("/upstreams/1").await.status, 200);
     assert!(keys().await.is_empty(), "a guard goes with what it guards");
 }
+
+#[tokio::test]
+async fn a_write_between_the_look_at_a_precondition_and_the_commit_is_noticed() {
+    let (fixture, store) = interrupted().await;
+    for method in ["PUT", "PATCH", "DELETE"] {
+        store.others.given(&[("/routes/1", route())]).await;
+        let tag = fixture.get("/routes/1").await.header("etag").to_owned();
+        store.before_next("PUT", "/routes/1", json!({"uri": "/theirs", "plugins": {}}));
+        let mut request = request(method, "/routes/1", r#"{"uri":"/mine","plugins":{}}"#);
+        request.headers_mut().insert("If-Match", tag.parse().expect("it is a value"));
+        let answer = fixture.send(request).await;
+        assert_eq!(answer.status, 412, "{method}: {answer:?}");
+        assert_eq!(answer.json()["current"]["value"]["uri"], "/theirs", "{method}");
+        assert!(store.is_done());
+    }
+}

@@ -1,0 +1,172 @@
+//! `If-Match`: a write that happens only while the object is the one that its author has read, so that of two
+//! who edit one object the second learns of the first. A tag is the object's `modifiedIndex` in quotes.
+//!
+//! Source: RFC 9110 §8.8.3 (tags), §13.1.1 (`If-Match`), §13.2.2 (what is answered).
+
+use hyper::StatusCode;
+use hyper::header::{ETAG, HeaderMap, HeaderValue, IF_MATCH};
+use serde_json::json;
+use tollhouse_store::{Condition, Entry, Revision};
+
+use super::read;
+use super::request::Request;
+use crate::context::Admin;
+use crate::index;
+use crate::reply::Reply;
+
+/// What a call asks of the object that it is about to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Precondition {
+    /// Nothing.
+    Unconditional,
+    /// That there is one.
+    Exists,
+    /// That it is one of these. Weak tags, and those that no object here can have, are left out: neither
+    /// compares equal to anything.
+    ModifiedAt(Vec<Revision>),
+}
+
+impl Precondition {
+    /// Of the headers of a call; several lines of the header are one list.
+    ///
+    /// # Errors
+    /// 400 where the header is no list of tags: a write that was to be guarded does not go unguarded.
+    pub(super) fn parse(headers: &HeaderMap) -> Result<Self, Reply> {
+        let mut lines = headers.get_all(IF_MATCH).into_iter().peekable();
+        if lines.peek().is_none() {
+            return Ok(Self::Unconditional);
+        }
+        let mut revisions = Vec::new();
+        let mut has_tag = false;
+        for line in lines {
+            let text = line.to_str().map_err(|_| malformed())?.trim();
+            if text == "*" {
+                return Ok(Self::Exists);
+            }
+            for tag in text.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
+                has_tag = true;
+                revisions.extend(parse_tag(tag)?);
+            }
+        }
+        if has_tag { Ok(Self::ModifiedAt(revisions)) } else { Err(malformed()) }
+    }
+
+    /// Whether the present object, if any, is what the call asks for.
+    fn admits(&self, entry: Option<&Entry>) -> bool {
+        match (self, entry) {
+            (Self::Unconditional, _) | (Self::Exists, Some(_)) => true,
+            (Self::ModifiedAt(revisions), Some(entry)) => revisions.contains(&entry.mod_revision),
+            (Self::Exists | Self::ModifiedAt(_), None) => false,
+        }
+    }
+
+    /// Asks it of an object that was read.
+    ///
+    /// # Errors
+    /// 412 with the object as it is now.
+    pub(super) fn check_entry(
+        &self,
+        admin: &Admin,
+        request: &Request<'_>,
+        entry: Option<&Entry>,
+    ) -> Result<(), Reply> {
+        if self.admits(entry) { Ok(()) } else { Err(failed(admin, request, entry)) }
+    }
+
+    /// Asks it of the object at this key as it is now; the commit must hold what is returned, since others may
+    /// write in between.
+    ///
+    /// # Errors
+    /// 412 with the object as it is now, or the store cannot be read.
+    pub(super) async fn check(
+        &self,
+        admin: &Admin,
+        request: &Request<'_>,
+        key: &str,
+    ) -> Result<Option<Condition>, Reply> {
+        if *self == Self::Unconditional {
+            return Ok(None);
+        }
+        let entry = admin.parts.store.get(key).await?;
+        let entry = entry.filter(|entry| index::holds_object(key, &entry.value));
+        self.check_entry(admin, request, entry.as_ref())?;
+        let held =
+            |entry: Entry| Condition::ModifiedAt { key: key.into(), revision: entry.mod_revision };
+        Ok(entry.map(held))
+    }
+}
+
+/// The tag of an object whose newest commit is this.
+pub(super) fn with_tag(reply: Reply, revision: Revision) -> Reply {
+    match HeaderValue::from_str(&format!("\"{}\"", revision.0)) {
+        Ok(tag) => reply.with(ETAG, tag),
+        Err(_) => reply,
+    }
+}
+
+/// The revision that a tag means, where it can mean one.
+fn parse_tag(tag: &str) -> Result<Option<Revision>, Reply> {
+    let (is_weak, opaque) = tag.strip_prefix("W/").map_or((false, tag), |opaque| (true, opaque));
+    let quoted = opaque.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let text = quoted.filter(|text| !text.contains('"')).ok_or_else(malformed)?;
+    let number = text.parse::<u64>().ok().filter(|number| number.to_string() == text);
+    Ok(number.filter(|_| !is_weak).map(Revision))
+}
+
+fn malformed() -> Reply {
+    Reply::bad(
+        "If-Match is no list of tags; send the object's modifiedIndex in quotes, as in If-Match: \"12\"",
+    )
+}
+
+fn failed(admin: &Admin, request: &Request<'_>, entry: Option<&Entry>) -> Reply {
+    let status = StatusCode::PRECONDITION_FAILED;
+    let Some(entry) = entry else {
+        return Reply::refusal(status, "the object that If-Match asks for is not there");
+    };
+    let index = entry.mod_revision.0;
+    let text = format!(
+        "the object was changed since it was read; bring your change into the present one, and send its \
+         modifiedIndex: If-Match: \"{index}\""
+    );
+    let current = read::present(admin, request, entry);
+    with_tag(
+        Reply::json(status, &json!({"error_msg": text, "current": current})),
+        entry.mod_revision,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_revisions_in_quotes() {
+        let at = |numbers: &[u64]| {
+            Some(Precondition::ModifiedAt(numbers.iter().copied().map(Revision).collect()))
+        };
+        let table: [(&[&str], Option<Precondition>); 14] = [
+            (&[], Some(Precondition::Unconditional)),
+            (&["*"], Some(Precondition::Exists)),
+            (&["\"12\""], at(&[12])),
+            (&["\"1\", \"2\" ,\"3\""], at(&[1, 2, 3])),
+            (&["\"1\"", "\"2\""], at(&[1, 2])),
+            (&[",\"1\","], at(&[1])),
+            (&["W/\"12\""], at(&[])),
+            (&["\"012\""], at(&[])),
+            (&["\"+1\""], at(&[])),
+            (&["\"abc\", \"7\""], at(&[7])),
+            (&["12"], None),
+            (&[""], None),
+            (&["\"1"], None),
+            (&["\"1\" \"2\""], None),
+        ];
+        for (lines, expected) in table {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(IF_MATCH, line.parse().expect("it is a value"));
+            }
+            assert_eq!(Precondition::parse(&headers).ok(), expected, "{lines:?}");
+        }
+    }
+}

@@ -165,6 +165,8 @@ pub struct Shenyu {
     pub namespace: Option<String>,
     /// How old a signature may be, or how far ahead.
     pub sign_delay: Duration,
+    /// The first password of the user `admin` of ShenYu's admin; none is ShenYu's.
+    pub admin_password: Option<Secret>,
 }
 
 impl Default for Shenyu {
@@ -174,6 +176,7 @@ impl Default for Shenyu {
             compatible_statuses: false,
             namespace: None,
             sign_delay: Duration::from_secs(300),
+            admin_password: None,
         }
     }
 }
@@ -203,6 +206,8 @@ pub struct Listen {
     pub registry_grpc: Vec<SocketAddr>,
     /// Registry, Polaris HTTP.
     pub registry_http: Vec<SocketAddr>,
+    /// ShenYu's admin; off unless asked for.
+    pub shenyu: Vec<SocketAddr>,
 }
 
 impl Default for Listen {
@@ -222,6 +227,7 @@ impl Default for Listen {
             // Whoever reaches these may register.
             registry_grpc: this_host(8091),
             registry_http: this_host(8090),
+            shenyu: Vec::new(),
         }
     }
 }

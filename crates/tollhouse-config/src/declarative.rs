@@ -21,7 +21,7 @@ mod shenyu;
 mod write;
 mod yaml;
 
-pub use shenyu::ShenyuItem;
+pub use shenyu::{SECTION as SHENYU_SECTION, ShenyuItem};
 pub use write::write;
 
 /// Keys of APISIX's documents that have no effect here yet.

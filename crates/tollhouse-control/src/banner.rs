@@ -10,6 +10,7 @@ use crate::admin::RunningAdmin;
 use crate::feed::Source;
 use crate::introspection::listeners::SideListeners;
 use crate::registry::RunningRegistry;
+use crate::shenyu_admin::RunningShenyuAdmin;
 
 /// What it says.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Banner<'a> {
     pub side: &'a SideListeners,
     /// The Admin API.
     pub admin: Option<&'a RunningAdmin>,
+    /// ShenYu's admin.
+    pub shenyu_admin: Option<&'a RunningShenyuAdmin>,
     /// The registry.
     pub registry: Option<&'a RunningRegistry>,
     /// Where resources come from.
@@ -76,6 +79,9 @@ impl Banner<'_> {
         }
         if let Some(address) = self.registry.and_then(|registry| registry.http) {
             println!("  registry    {}://{address}", scheme(registry_is_tls));
+        }
+        if let Some(admin) = self.shenyu_admin {
+            println!("  shenyu      http://{}", admin.address);
         }
         println!("  resources   {}", self.source.name());
         if let Some(folder) = self.new_data_dir {

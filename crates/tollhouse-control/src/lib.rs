@@ -23,4 +23,5 @@ pub mod registry;
 pub mod resources;
 pub mod secrets;
 pub mod settings;
+mod shenyu_admin;
 pub mod signals;

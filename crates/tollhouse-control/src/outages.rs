@@ -19,6 +19,8 @@ pub enum Part {
     Registry,
     /// Certificates that renew themselves.
     Certificates,
+    /// ShenYu's admin.
+    ShenyuAdmin,
 }
 
 impl Part {
@@ -29,6 +31,7 @@ impl Part {
             Part::Admin => "admin",
             Part::Registry => "registry",
             Part::Certificates => "certificates",
+            Part::ShenyuAdmin => "shenyu_admin",
         }
     }
 
@@ -83,6 +86,7 @@ impl Outages {
             Part::Admin => &process.admin_down,
             Part::Registry => &process.registry_down,
             Part::Certificates => &process.acme_down,
+            Part::ShenyuAdmin => &process.shenyu_admin_down,
         }
     }
 

@@ -158,6 +158,7 @@ impl Process {
             streams: &self.start.streams,
             side: &self.side,
             admin: self.exclusive.admin(),
+            shenyu_admin: self.exclusive.shenyu_admin(),
             registry: self.exclusive.registry(),
             source: self.exclusive.source(),
             new_data_dir: self.start.new_data_dir.as_deref(),

@@ -199,6 +199,8 @@ catalogue! {
             "tollhouse_admin_down", "1 while the Admin API cannot be served.";
         registry_down: SharedGauge =
             "tollhouse_registry_down", "1 while the service registry cannot be served.";
+        shenyu_admin_down: SharedGauge =
+            "tollhouse_shenyu_admin_down", "1 while ShenYu's admin cannot be served.";
         start_time_seconds: SharedGauge =
             "tollhouse_start_time_seconds", "When the process started, in seconds since 1970.";
     }

@@ -95,6 +95,14 @@ impl RawClient {
         self
     }
 
+    /// Reads so many bytes.
+    ///
+    /// # Panics
+    /// When fewer come.
+    pub fn take(&mut self, count: usize) -> Vec<u8> {
+        self.wire.take(count).unwrap_or_else(|error| panic!("{count} bytes: {error}"))
+    }
+
     /// Ends our direction.
     ///
     /// # Panics

@@ -11,7 +11,17 @@ const LAYERS: &[&[&str]] = &[
     &["model"],
     &["transcode", "shenyu", "config", "store", "router", "telemetry", "plugin", "shenyu-gateway"],
     &["net", "http", "h2", "upstream", "registry", "acme", "etcd", "sql"],
-    &["plugins", "proxy", "polaris", "admin", "go-template", "mock", "load", "dialects"],
+    &[
+        "plugins",
+        "proxy",
+        "polaris",
+        "admin",
+        "shenyu-admin",
+        "go-template",
+        "mock",
+        "load",
+        "dialects",
+    ],
     &["control"],
 ];
 

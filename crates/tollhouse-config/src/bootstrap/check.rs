@@ -20,6 +20,13 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     check_acme(&bootstrap.acme, problems);
     super::store::check(bootstrap, problems);
     check_addresses(bootstrap, problems);
+    if !bootstrap.listen.shenyu.is_empty()
+        && (bootstrap.resources.is_some() || bootstrap.admin.standalone)
+    {
+        let reason = "ShenYu's admin writes objects, and here they come from a file";
+        let problem = Problem::error("listen.shenyu", reason);
+        problems.push(problem.with_hint("leave it out, or resources and admin.standalone"));
+    }
 }
 
 /// Whether a listener has all that TLS takes, or nothing of it.
@@ -82,6 +89,7 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
         ("listen.status", &listen.status),
         ("listen.registry_grpc", &listen.registry_grpc),
         ("listen.registry_http", &listen.registry_http),
+        ("listen.shenyu", &listen.shenyu),
     ];
     check_lists(&lists, problems);
     // A port of TCP is another one than that of UDP.

@@ -122,6 +122,9 @@ keys! {
         "Registry, Polaris gRPC. Whoever reaches it may register; clients of other machines need \
          `0.0.0.0:8091`.";
     listen.registry_http: LoopbackAddresses, "Registry, Polaris HTTP; the same holds for it.";
+    listen.shenyu: LoopbackAddresses,
+        "ShenYu's admin: its REST interface, registration of services, and configuration for ShenYu's \
+         gateways. ShenYu's clients look for it on port 9095.";
     tls.protocols: TlsVersions,
         "Versions of TLS for clients, where an `ssls` object names none in `ssl_protocols`.";
     tls.ciphers: Words,
@@ -171,6 +174,9 @@ keys! {
         "The namespace of ShenYu (2.7) whose objects count; without it, ShenYu's default one.";
     shenyu.sign_delay: Time,
         "How old a signature that ShenYu's `sign` checks may be, or how far ahead; in whole minutes.";
+    shenyu.admin_password: OptionalSecret,
+        "The password of the user `admin` of ShenYu's admin when it first starts. Without it, `123456`, \
+         with which ShenYu's own begins.";
     control.tls.cert: OptionalPath, "Certificate chain of the control API, PEM; without it, plain HTTP.";
     control.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     control.tls.client_ca: OptionalPath,

@@ -12,7 +12,7 @@ use super::collect::Collector;
 use crate::substitute::{self, Environment};
 
 /// The name of the section.
-pub(super) const SECTION: &str = "shenyu";
+pub const SECTION: &str = "shenyu";
 
 /// Members that ShenYu has as texts with JSON inside.
 const TEXTS: [&str; 4] = ["handle", "config", "props", "rpcExt"];

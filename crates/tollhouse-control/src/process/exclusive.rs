@@ -23,6 +23,7 @@ use crate::feed::{self, Feed, Source};
 use crate::outages::Part;
 use crate::registry::{self, RunningRegistry};
 use crate::resources::Resources;
+use crate::shenyu_admin::{self, RunningShenyuAdmin};
 
 /// How often it is looked whether all parts live.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -35,6 +36,7 @@ pub struct ExclusiveParts {
     /// `None` while the store is another process's, or cannot be opened.
     feed: Option<Feed>,
     admin: Option<RunningAdmin>,
+    shenyu_admin: Option<RunningShenyuAdmin>,
     registry: Option<RunningRegistry>,
     certificates: Option<RunningCertificates>,
     /// Where the data plane answers who issues certificates.
@@ -78,6 +80,7 @@ impl ExclusiveParts {
             source,
             feed: Some(feed),
             admin: None,
+            shenyu_admin: None,
             registry: None,
             certificates: None,
             snapshots: Arc::clone(snapshots),
@@ -90,6 +93,7 @@ impl ExclusiveParts {
         }
         parts.start_certificates(resources, predecessor).await?;
         parts.start_admin(predecessor).await?;
+        parts.start_shenyu_admin(predecessor).await?;
         Ok(parts)
     }
 
@@ -112,6 +116,11 @@ impl ExclusiveParts {
     /// The Admin API, while it runs.
     pub fn admin(&self) -> Option<&RunningAdmin> {
         self.admin.as_ref()
+    }
+
+    /// ShenYu's admin, while it runs.
+    pub fn shenyu_admin(&self) -> Option<&RunningShenyuAdmin> {
+        self.shenyu_admin.as_ref()
     }
 
     /// The registry, while it runs.
@@ -151,8 +160,9 @@ impl ExclusiveParts {
             }
             Event::StoreLost => {
                 self.cx.outages.report(Part::Store, "the store has been closed");
-                // It writes through the store that is gone.
+                // They write through the store that is gone.
                 self.admin = None;
+                self.shenyu_admin = None;
                 self.close_feed().await;
                 self.look_at = Instant::now();
             }
@@ -171,6 +181,7 @@ impl ExclusiveParts {
     pub async fn release(&mut self) {
         self.holder = Holder::Successor;
         self.admin = None;
+        self.shenyu_admin = None;
         self.cx.metrics_page.registry().set(None);
         self.stop_certificates().await;
         if let Some(registry) = self.registry.take() {
@@ -218,6 +229,9 @@ impl ExclusiveParts {
         if let Err(error) = self.start_admin(Predecessor::None).await {
             failed.push((Part::Admin, error));
         }
+        if let Err(error) = self.start_shenyu_admin(Predecessor::None).await {
+            failed.push((Part::ShenyuAdmin, error));
+        }
         if failed.is_empty() {
             return self.backoff.reset();
         }
@@ -248,8 +262,9 @@ impl ExclusiveParts {
             return Ok(());
         }
         let (feed, first) = feed::open(&self.source, &self.cx, Predecessor::None).await?;
-        // The one that may still run writes through the store before this one.
+        // Those that may still run write through the store before this one.
         self.admin = None;
+        self.shenyu_admin = None;
         if let Some(provisional) = self.feed.replace(feed) {
             provisional.close().await;
         }
@@ -334,6 +349,22 @@ impl ExclusiveParts {
             let address = Some(admin.address);
             keep_port(&mut Arc::make_mut(&mut self.cx.bootstrap).listen.admin, address);
             self.cx.outages.clear(Part::Admin);
+        }
+        Ok(())
+    }
+
+    /// Starts ShenYu's admin, where it is asked for and does not run.
+    async fn start_shenyu_admin(&mut self, predecessor: Predecessor) -> anyhow::Result<()> {
+        if self.shenyu_admin.as_ref().is_some_and(RunningShenyuAdmin::is_alive) {
+            return Ok(());
+        }
+        let access = self.feed.as_ref().and_then(Feed::admin_access);
+        let Some(access) = access else { return Ok(()) };
+        self.shenyu_admin = shenyu_admin::start(&self.cx, access, predecessor).await?;
+        if let Some(admin) = &self.shenyu_admin {
+            let address = Some(admin.address);
+            keep_port(&mut Arc::make_mut(&mut self.cx.bootstrap).listen.shenyu, address);
+            self.cx.outages.clear(Part::ShenyuAdmin);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use tollhouse_testkit::{
     ClosedPort, Etcd, EtcdCertificates, Gateway, GatewayBuilder, Origin, RawClient,
 };
 
-use crate::support::{gateway, upstream};
+use crate::support::{gateway, listener_named, upstream};
 use crate::tls_support::Authority;
 
 const KEYRING: &str = "0123456789abcdef";
@@ -149,11 +149,7 @@ fn a_gateway_without_etcd_and_copy_waits_alive_and_unready() {
     etcd.kill();
     let gateway = sharing(&etcd).set("listen.status", "127.0.0.1:0").start();
     assert_eq!(gateway.client().get("/").status(), 404);
-    let line = gateway.output().text();
-    let status = line.lines().find_map(|line| line.trim().strip_prefix("status"));
-    let status =
-        status.and_then(|rest| rest.trim().strip_prefix("http://")).expect("it is printed");
-    let status = status.split('/').next().and_then(|at| at.parse().ok()).expect("an address");
+    let status = listener_named(&gateway, "status");
     let ready = || RawClient::connect(status).get("/status/ready").status();
     assert_eq!(ready(), 503);
     etcd.run();

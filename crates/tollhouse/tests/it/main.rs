@@ -49,6 +49,7 @@ mod retries;
 mod routing;
 mod shell;
 mod shenyu;
+mod shenyu_admin;
 mod stream_routes;
 mod stream_tls;
 mod stream_udp;

@@ -51,6 +51,15 @@ pub(crate) fn everything_with(upstream: Value, members: Value) -> Value {
     routes([json!({ "id": "all", "uri": "/*", "upstream": with(upstream, members) })])
 }
 
+/// Where a listener stands that is off unless asked for, by its name in the start-up text.
+pub(crate) fn listener_named(gateway: &Gateway, name: &str) -> SocketAddr {
+    let text = gateway.output().text();
+    let line =
+        text.lines().find_map(|line| line.trim().strip_prefix(name)?.trim().split_once("://"));
+    let address = line.and_then(|(_, rest)| rest.split('/').next()?.parse().ok());
+    address.unwrap_or_else(|| panic!("no {name} in {text}"))
+}
+
 /// How the registry answers for a service in the namespace `default`, over HTTP.
 pub(crate) fn discover(registry: SocketAddr, service: &str) -> Value {
     let asked =

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use tollhouse_config::declarative::NOT_SERVED;
+use tollhouse_config::declarative::{NOT_SERVED, SHENYU_SECTION};
 use tollhouse_config::{Bootstrap, Format};
 use tollhouse_model::Kind;
 
@@ -37,7 +37,8 @@ pub(super) fn guess(path: &Path, text: &str) -> FileKind {
 }
 
 fn is_list(key: &str) -> bool {
-    Kind::of_list(key).is_some() || NOT_SERVED.contains(&key)
+    // Settings for ShenYu's objects stand under the same name in a bootstrap file: such a tie is ended as others.
+    Kind::of_list(key).is_some() || NOT_SERVED.contains(&key) || key == SHENYU_SECTION
 }
 
 /// The first parts of all bootstrap keys.
@@ -77,6 +78,10 @@ mod tests {
             ("a.json", "{\"workers\": 2}", FileKind::Bootstrap),
             ("a.json", "{\"rotues\": []}", FileKind::Resources),
             ("a.yaml", "{routes: []}", FileKind::Bootstrap),
+            ("a.yaml", "shenyu:\n  rules: []\n#END\n", FileKind::Resources),
+            ("a.yaml", "shenyu:\n  comes_first: true\n", FileKind::Bootstrap),
+            ("a.yaml", "shenyu:\n  rules: []\nroutes: []\n#END", FileKind::Resources),
+            ("a.json", "{\"shenyu\": {\"rules\": []}}", FileKind::Resources),
         ];
         for (path, text, expected) in table {
             assert_eq!(guess(Path::new(path), text), expected, "{text:?}");

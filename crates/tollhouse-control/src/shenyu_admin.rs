@@ -1,0 +1,72 @@
+//! ShenYu's admin on its listener, as the bootstrap file describes it: off unless asked for.
+
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tollhouse_admin::Mode;
+use tollhouse_shenyu_admin::{Options, ShenyuAdmin, serve};
+
+use crate::context::ControlContext;
+use crate::feed::AdminAccess;
+use crate::introspection::listeners;
+use crate::process::handover::Predecessor;
+
+/// What ShenYu's admin begins with, and what its clients are configured with.
+const FIRST_PASSWORD: &str = "123456";
+
+/// A running admin; it ends when this is dropped.
+#[derive(Debug)]
+pub struct RunningShenyuAdmin {
+    /// Where it listens.
+    pub address: SocketAddr,
+    task: JoinHandle<()>,
+    _stop: watch::Sender<()>,
+}
+
+impl RunningShenyuAdmin {
+    /// Whether it still serves.
+    pub fn is_alive(&self) -> bool {
+        !self.task.is_finished()
+    }
+}
+
+/// Starts it; `None` where it is not asked for, or there is nothing to write to at the time.
+///
+/// # Errors
+/// The address is taken, or the store cannot be read.
+pub async fn start(
+    cx: &ControlContext,
+    access: AdminAccess,
+    predecessor: Predecessor,
+) -> anyhow::Result<Option<RunningShenyuAdmin>> {
+    let Some(address) = cx.bootstrap.listen.shenyu.first().copied() else { return Ok(None) };
+    if !matches!(access.mode, Mode::Store) {
+        return Ok(None);
+    }
+    let password = cx.bootstrap.shenyu.admin_password.as_ref();
+    let first_password = password.map_or(FIRST_PASSWORD, |password| password.expose()).to_owned();
+    if password.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "whoever reaches ShenYu's admin can log in with the password that ShenYu is shipped with, unless \
+             it was changed: set shenyu.admin_password before the first start, or change it there"
+        );
+    }
+    let admin = ShenyuAdmin::open(access.store, Options { first_password })
+        .await
+        .context("ShenYu's admin cannot use the store")?;
+    let listener = listeners::bind(address, predecessor)
+        .await
+        .with_context(|| listeners::in_use("listen.shenyu", address))?;
+    let address = listener.local_addr()?;
+    let (stop, mut stopped) = watch::channel(());
+    let connections_max = cx.descriptors.admin;
+    let task = tokio::spawn(async move {
+        // Ends with the sender.
+        let stop = async move { while stopped.changed().await.is_ok() {} };
+        serve(listener, admin, connections_max, stop).await;
+    });
+    Ok(Some(RunningShenyuAdmin { address, task, _stop: stop }))
+}

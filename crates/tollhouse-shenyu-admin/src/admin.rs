@@ -1,0 +1,201 @@
+//! What answers: the tables, the keys of tokens, and who may call.
+
+use std::sync::Arc;
+
+use aws_lc_rs::rand;
+use axum::http::Method;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use tokio::sync::{Semaphore, watch};
+use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+use tollhouse_store::{Store, StoreError};
+
+use crate::answer::{Outcome, Refusal};
+use crate::clock;
+use crate::draft::Draft;
+use crate::limits::{GATEWAYS_MAX, LOGINS_AT_ONCE};
+use crate::password;
+use crate::row::{self, Row};
+use crate::seed::{self, SUPER_ROLE, Secrets, TOKEN_KEY};
+use crate::sync::Snapshots;
+use crate::table::Table;
+use crate::tables::Name;
+use crate::token::{Claims, TokenKey};
+use crate::writer::Book;
+
+/// Bytes of the key of tokens: the output of the hash that signs with it.
+const TOKEN_KEY_BYTES: usize = 32;
+
+/// What an admin is given once.
+#[derive(Clone)]
+pub struct Options {
+    /// The password of the user `admin`, where there is none in the store yet.
+    pub first_password: String,
+}
+
+/// Why an admin cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The store cannot be read or written.
+    #[error("the store cannot be used: {0}")]
+    Store(#[from] StoreError),
+    /// What an admin begins with cannot be written.
+    #[error("what ShenYu's admin begins with cannot be written: {0}")]
+    Begin(String),
+}
+
+/// ShenYu's admin; clones are the same one.
+#[derive(Clone)]
+pub struct ShenyuAdmin {
+    pub(crate) book: Book,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) gateways: Arc<Semaphore>,
+    /// Turns true when whatever holds the store has to let go of it.
+    pub(crate) ending: watch::Sender<bool>,
+    logins: Arc<Semaphore>,
+    key: TokenKey,
+}
+
+/// Who calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) user: Arc<Row>,
+}
+
+impl ShenyuAdmin {
+    /// Reads the store, writes what an admin begins with where that is missing, and follows from there.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn open(store: Arc<dyn Store>, options: Options) -> Result<Self, OpenError> {
+        let ending = watch::Sender::new(false);
+        let book = Book::open(store, ending.subscribe()).await?;
+        let begin = |reason: &str| OpenError::Begin(reason.to_owned());
+        let mut bytes = [0; TOKEN_KEY_BYTES];
+        rand::fill(&mut bytes).map_err(|_| begin("the system gives no random numbers"))?;
+        let password = password::keep(&options.first_password);
+        let password = password.ok_or_else(|| begin("the system gives no random numbers"))?;
+        let token_key = STANDARD.encode(bytes);
+        let call = move |draft: &mut Draft<'_>| {
+            let (password, token_key) = (password.clone(), token_key.clone());
+            seed::write_missing(draft, &Secrets { password, token_key })
+        };
+        book.write(call).await.map_err(|refusal| begin(refusal.message()))?;
+        let key = {
+            let tables = book.read();
+            let kept = tables.get(Table::Secret, TOKEN_KEY);
+            let text = kept.and_then(|kept| row::text(&kept.row, "key")).unwrap_or_default();
+            let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() >= TOKEN_KEY_BYTES);
+            TokenKey::new(&bytes.ok_or_else(|| begin("the key of tokens in the store is broken"))?)
+        };
+        Ok(Self {
+            book,
+            snapshots: Arc::default(),
+            ending,
+            gateways: Arc::new(Semaphore::new(GATEWAYS_MAX)),
+            logins: Arc::new(Semaphore::new(LOGINS_AT_ONCE)),
+            key,
+        })
+    }
+
+    /// Lets go of the store, and ends all who follow.
+    pub(crate) fn end(&self) {
+        self.ending.send_replace(true);
+    }
+
+    fn user(&self, name: &str) -> Option<Arc<Row>> {
+        let tables = self.book.read();
+        let name = Name {
+            table: Table::User,
+            namespace: DEFAULT_NAMESPACE.to_owned(),
+            parent: String::new(),
+            name: name.to_owned(),
+        };
+        let id = tables.ids(&name).next()?;
+        tables.get(Table::User, id).map(|stored| Arc::clone(&stored.row))
+    }
+
+    /// `/platform/login`.
+    pub(crate) async fn log_in(
+        &self,
+        name: String,
+        password: String,
+        client: Option<String>,
+    ) -> Outcome {
+        let wrong = || Refusal::error("username or password error");
+        let user = self.user(&name).ok_or_else(wrong)?;
+        let kept = row::text(&user, "password").unwrap_or_default();
+        if !self.is_right(password, kept.clone()).await {
+            return Err(wrong());
+        }
+        if row::flag(&user, "enabled") == Some(false) {
+            return Err(Refusal::error("the user is disabled"));
+        }
+        let expired_ms = u64::try_from(crate::limits::TOKEN_TIME.as_millis()).unwrap_or(u64::MAX);
+        let exp = clock::now_ms().saturating_add(expired_ms) / 1000;
+        let claims =
+            Claims { user_name: name, client_id: client, exp, password: fingerprint(&kept) };
+        let token = self.key.sign(&claims).map_err(|error| Refusal::error(error.to_string()))?;
+        let mut data = (*user).clone();
+        data.remove("password");
+        data.insert("token".to_owned(), token.into());
+        data.insert("expiredTime".to_owned(), expired_ms.into());
+        crate::answer::success("login dashboard user success", Value::Object(data))
+    }
+
+    /// Whether a password is the one that is kept; off this thread, a few at a time.
+    pub(crate) async fn is_right(&self, password: String, kept: String) -> bool {
+        let Ok(_turn) = self.logins.acquire().await else { return false };
+        let work = tokio::task::spawn_blocking(move || password::is_right(&password, &kept));
+        work.await.unwrap_or(false)
+    }
+
+    /// The form in which a password is kept.
+    pub(crate) async fn keep_password(&self, password: String) -> Result<String, Refusal> {
+        let failed = || Refusal::error("the password cannot be kept; ask again");
+        let _turn = self.logins.acquire().await.map_err(|_| failed())?;
+        let kept = tokio::task::spawn_blocking(move || password::keep(&password)).await;
+        kept.ok().flatten().ok_or_else(failed)
+    }
+
+    /// Who brings this token.
+    ///
+    /// # Errors
+    /// When it does not count, or its user is gone, disabled, or has another password by now.
+    pub(crate) fn identify(&self, token: Option<&str>) -> Result<Caller, Refusal> {
+        let claims = token.and_then(|token| self.key.verify(token, clock::now_ms() / 1000));
+        let claims = claims.ok_or_else(Refusal::token)?;
+        let user = self.user(&claims.user_name).ok_or_else(Refusal::token)?;
+        let kept = row::text(&user, "password").unwrap_or_default();
+        if fingerprint(&kept) != claims.password || row::flag(&user, "enabled") == Some(false) {
+            return Err(Refusal::token());
+        }
+        Ok(Caller { user })
+    }
+}
+
+impl Caller {
+    /// Refuses what the user may not do. Who has the role that may do everything, may; all others read, and
+    /// none of them reads users, secrets or what holds secrets.
+    pub(crate) fn check(&self, method: &Method, segments: &[&str]) -> Result<(), Refusal> {
+        const SECRET: &[&str] = &["dashboardUser", "appAuth", "configs", "role", "shenyu-client"];
+        let roles = self.user.get("roles").map(row::texts).unwrap_or_default();
+        let may_all = roles.iter().any(|role| role == SUPER_ROLE)
+            || row::number(&self.user, "role") == Some(1);
+        let is_secret = segments.first().is_some_and(|first| SECRET.contains(first));
+        let is_search = segments.ends_with(&["list", "search"]);
+        if may_all || (!is_secret && (*method == Method::GET || is_search)) {
+            return Ok(());
+        }
+        Err(Refusal::permission())
+    }
+}
+
+/// Of a kept password, enough to see that it has changed.
+fn fingerprint(kept: &str) -> String {
+    /// Characters of the end, which are of the derived key and not of the salt.
+    const LENGTH: usize = 12;
+    let start = kept.len().saturating_sub(LENGTH);
+    kept.get(start..).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,147 @@
+//! The REST interface: which call goes where, once it is known who calls.
+
+mod intake;
+mod objects;
+mod special;
+mod users;
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::admin::{Caller, ShenyuAdmin};
+use crate::answer::{Outcome, Refusal, success};
+use crate::query::Arguments;
+use crate::resource::Resource;
+use crate::row::{self, Row};
+use crate::{register, sync};
+
+/// A call, read whole.
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) arguments: Arguments,
+    /// JSON, or what a form makes of it; `null` where there is no body.
+    pub(crate) body: Value,
+}
+
+impl Call {
+    /// The body, where it is an object.
+    pub(crate) fn object(&self) -> Result<&Row, Refusal> {
+        self.body.as_object().ok_or_else(|| {
+            Refusal::error("Request error! invalid argument [body: expected a JSON object]")
+        })
+    }
+
+    /// An argument of the query, or else a member of the body.
+    pub(crate) fn argument(&self, name: &str) -> Option<String> {
+        let argument = self.arguments.get(name).map(str::to_owned);
+        argument.or_else(|| row::filled(self.body.as_object()?, name))
+    }
+}
+
+/// Answers a request.
+pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    let decoded = percent_encoding::percent_decode_str(&path).decode_utf8_lossy().into_owned();
+    let segments: Vec<&str> = decoded.split('/').filter(|segment| !segment.is_empty()).collect();
+    if segments == ["websocket"] {
+        return sync::websocket::accept(&admin, request);
+    }
+    let arguments = Arguments::parse(request.uri().query().unwrap_or_default());
+    if !is_open(&segments) {
+        let caller = caller(&admin, request.headers(), &arguments);
+        let checked =
+            caller.and_then(|caller| caller.check(request.method(), &segments).map(|()| caller));
+        return match checked {
+            Ok(caller) => answer_caller(&admin, caller, &segments, arguments, request).await,
+            Err(refusal) => refusal.into_response(),
+        };
+    }
+    let call = match intake::read(arguments, request).await {
+        Ok(call) => call,
+        Err(refusal) => return refusal.into_response(),
+    };
+    respond(answer_anybody(&admin, &segments, &call).await)
+}
+
+/// Paths for which no token is asked.
+fn is_open(segments: &[&str]) -> bool {
+    matches!(
+        segments,
+        [] | ["platform", "login" | "secretInfo"] | ["actuator", "health", ..] | ["error"]
+    )
+}
+
+fn caller(
+    admin: &ShenyuAdmin,
+    headers: &HeaderMap,
+    arguments: &Arguments,
+) -> Result<Caller, Refusal> {
+    const TOKEN: &str = "X-Access-Token";
+    let header = headers.get(TOKEN).and_then(|value| value.to_str().ok());
+    let cookies = headers.get("cookie").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut cookies = cookies.split(';').filter_map(|cookie| cookie.trim().split_once('='));
+    let cookie = cookies.find_map(|(name, value)| (name == TOKEN).then_some(value));
+    admin.identify(header.or_else(|| arguments.get(TOKEN)).or(cookie))
+}
+
+fn respond(outcome: Outcome) -> Response {
+    match outcome {
+        Ok(success) => success.into_response(),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+async fn answer_anybody(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Outcome {
+    match (&call.method, segments) {
+        (&Method::GET | &Method::POST, ["platform", "login"]) => {
+            let (name, password) = (call.argument("userName"), call.argument("password"));
+            let missing = |field: &str| Refusal::invalid(field, "must not be null");
+            let name = name.ok_or_else(|| missing("userName"))?;
+            let password = password.ok_or_else(|| missing("password"))?;
+            admin.log_in(name, password, call.argument("clientId")).await
+        }
+        (&Method::GET, ["platform", "secretInfo"]) => success("query success", Value::Null),
+        (&Method::GET, ["actuator", "health", ..]) => {
+            success("query success", json!({"status": "UP"}))
+        }
+        (&Method::GET, []) => {
+            success("query success", "this is the REST interface of ShenYu's admin")
+        }
+        _ => Err(no_such_path()),
+    }
+}
+
+fn no_such_path() -> Refusal {
+    Refusal::not_found("there is no such path here")
+}
+
+async fn answer_caller(
+    admin: &ShenyuAdmin,
+    caller: Caller,
+    segments: &[&str],
+    arguments: Arguments,
+    request: Request,
+) -> Response {
+    let call = match intake::read(arguments, request).await {
+        Ok(call) => call,
+        Err(refusal) => return refusal.into_response(),
+    };
+    match segments {
+        ["shenyu-client", what] => return register::answer(admin, what, &call).await,
+        ["instance", "beat"] => return "success".into_response(),
+        ["configs", "fetch"] => return sync::polling::fetch(admin, &call),
+        ["configs", "listener"] => return sync::polling::listen(admin, &call).await,
+        _ => {}
+    }
+    if let Some(outcome) = users::answer(admin, &caller, segments, &call).await {
+        return respond(outcome);
+    }
+    if let Some(outcome) = special::answer(admin, segments, &call).await {
+        return respond(outcome);
+    }
+    let Some((first, rest)) = segments.split_first() else { return no_such_path().into_response() };
+    let Some(resource) = Resource::find(first) else { return no_such_path().into_response() };
+    respond(objects::answer(admin, resource, rest, &call).await)
+}

@@ -1,0 +1,126 @@
+//! What a call wants to write, over what there is: it reads its own writes, and nothing of it lasts where
+//! the call fails.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollhouse_store::{Condition, Operation, Transaction};
+
+use crate::answer::Refusal;
+use crate::row::Row;
+use crate::table::Table;
+use crate::tables::{Name, Tables};
+
+type Changes = BTreeMap<(Table, String), Option<Arc<Row>>>;
+
+/// See the module.
+pub(crate) struct Draft<'a> {
+    base: &'a Tables,
+    kept: Changes,
+    current: Changes,
+    /// `yyyy-MM-dd HH:mm:ss`, of every row that this draft writes.
+    pub(crate) now: String,
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn new(base: &'a Tables, now: String) -> Self {
+        Self { base, kept: Changes::new(), current: Changes::new(), now }
+    }
+
+    /// A row.
+    pub(crate) fn get(&self, table: Table, id: &str) -> Option<Arc<Row>> {
+        let key = (table, id.to_owned());
+        if let Some(change) = self.current.get(&key).or_else(|| self.kept.get(&key)) {
+            return change.clone();
+        }
+        self.base.get(table, id).map(|stored| Arc::clone(&stored.row))
+    }
+
+    /// The rows of a table that a test takes; costs a look at each.
+    pub(crate) fn find_all(
+        &self,
+        table: Table,
+        is_meant: impl Fn(&Row) -> bool,
+    ) -> Vec<(String, Arc<Row>)> {
+        let mut found: BTreeMap<String, Arc<Row>> = BTreeMap::new();
+        for (id, row) in self.base.rows(table) {
+            if is_meant(row) {
+                found.insert(id.to_owned(), Arc::clone(row));
+            }
+        }
+        for changes in [&self.kept, &self.current] {
+            for ((changed, id), row) in changes {
+                if *changed != table {
+                    continue;
+                }
+                match row {
+                    Some(row) if is_meant(row) => found.insert(id.clone(), Arc::clone(row)),
+                    _ => found.remove(id),
+                };
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// The first row of a name; costs a look at what this draft writes.
+    pub(crate) fn find(&self, name: &Name) -> Option<(String, Arc<Row>)> {
+        let is_named = |row: &Row| Name::from_row(name.table, row).as_ref() == Some(name);
+        for changes in [&self.current, &self.kept] {
+            for ((table, id), row) in changes {
+                if *table == name.table
+                    && let Some(row) = row
+                    && is_named(row)
+                    && self.get(*table, id).is_some_and(|row| is_named(&row))
+                {
+                    return Some((id.clone(), Arc::clone(row)));
+                }
+            }
+        }
+        let ids = self.base.ids(name);
+        let mut rows = ids.filter_map(|id| Some((id.to_owned(), self.get(name.table, id)?)));
+        rows.find(|(_, row)| is_named(row))
+    }
+
+    /// Writes a row.
+    pub(crate) fn put(&mut self, table: Table, id: &str, row: Row) {
+        self.current.insert((table, id.to_owned()), Some(Arc::new(row)));
+    }
+
+    /// Takes a row out, if it is there.
+    pub(crate) fn delete(&mut self, table: Table, id: &str) -> Option<Arc<Row>> {
+        let before = self.get(table, id)?;
+        self.current.insert((table, id.to_owned()), None);
+        Some(before)
+    }
+
+    /// Keeps what was written since the last call of this, or drops it.
+    pub(crate) fn end_call<T>(&mut self, outcome: Result<T, Refusal>) -> Result<T, Refusal> {
+        let current = std::mem::take(&mut self.current);
+        if outcome.is_ok() {
+            self.kept.extend(current);
+        }
+        outcome
+    }
+
+    /// The transaction that writes all that was kept, where nobody else has changed those rows.
+    pub(crate) fn into_transaction(self) -> serde_json::Result<Transaction> {
+        let mut transaction = Transaction::new();
+        for ((table, id), row) in self.kept {
+            let before = self.base.get(table, &id);
+            let key: Box<str> = table.key(&id).into();
+            let operation = match (&row, before) {
+                (None, None) => continue,
+                (None, Some(_)) => Operation::delete(key.clone()),
+                (Some(row), _) => {
+                    Operation::put(key.clone(), Bytes::from(serde_json::to_vec(&**row)?))
+                }
+            };
+            transaction = transaction.then(operation).when(match before {
+                None => Condition::Absent { key },
+                Some(stored) => Condition::ModifiedAt { key, revision: stored.revision },
+            });
+        }
+        Ok(transaction)
+    }
+}

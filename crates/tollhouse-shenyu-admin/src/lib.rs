@@ -1,0 +1,34 @@
+//! ShenYu's admin over the configuration store: its REST interface for operators and scripts, the
+//! registration of services, and configuration for ShenYu's own gateways over WebSocket and long polling.
+//!
+//! [`ShenyuAdmin`] answers requests, [`serve`] puts it behind a listener. What a data plane makes of the
+//! objects is not known here: it follows the store.
+
+#![forbid(unsafe_code)]
+
+mod admin;
+mod answer;
+mod api;
+mod clock;
+mod conditions;
+mod draft;
+mod limits;
+mod page;
+mod password;
+mod query;
+mod register;
+mod resource;
+mod row;
+mod seed;
+mod serve;
+mod sync;
+mod table;
+mod tables;
+mod token;
+mod writer;
+
+pub use admin::{OpenError, Options, ShenyuAdmin};
+pub use serve::serve;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! Passwords as they are kept: derived with PBKDF2-HMAC-SHA256 (RFC 8018), each with a salt of its own.
+
+use std::num::NonZeroU32;
+
+use aws_lc_rs::{pbkdf2, rand};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// Rounds of new passwords: tens of milliseconds of a core, which is what guessing one costs.
+const ROUNDS: NonZeroU32 = NonZeroU32::new(120_000).expect("it is not zero");
+
+/// Rounds that a kept password may ask for.
+const ROUNDS_MAX: u32 = 1_000_000;
+
+const SALT_BYTES: usize = 16;
+const KEY_BYTES: usize = 32;
+
+/// The form in which a password is kept: `pbkdf2$<rounds>$<salt>$<key>`; `None` where there is no chance.
+pub(crate) fn keep(password: &str) -> Option<String> {
+    let mut salt = [0; SALT_BYTES];
+    rand::fill(&mut salt).ok()?;
+    let mut key = [0; KEY_BYTES];
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, &salt, password.as_bytes(), &mut key);
+    Some(format!("pbkdf2${ROUNDS}${}${}", STANDARD.encode(salt), STANDARD.encode(key)))
+}
+
+/// Whether a password is the one that is kept; takes as long as [`keep`].
+pub(crate) fn is_right(password: &str, kept: &str) -> bool {
+    let mut parts = kept.split('$');
+    let (Some("pbkdf2"), Some(rounds), Some(salt), Some(key), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    let rounds =
+        rounds.parse().ok().filter(|rounds| *rounds <= ROUNDS_MAX).and_then(NonZeroU32::new);
+    let (Some(rounds), Ok(salt), Ok(key)) = (rounds, STANDARD.decode(salt), STANDARD.decode(key))
+    else {
+        return false;
+    };
+    pbkdf2::verify(pbkdf2::PBKDF2_HMAC_SHA256, rounds, &salt, password.as_bytes(), &key).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_password_that_is_kept_is_right() {
+        let kept = keep("123456").unwrap();
+        assert_ne!(kept, keep("123456").unwrap());
+        assert!(is_right("123456", &kept));
+        assert!(!is_right("1234567", &kept));
+        for broken in ["", "123456", "pbkdf2$0$$", "pbkdf2$4000000000$AA==$AA==", "pbkdf2$1$%$%"] {
+            assert!(!is_right("123456", broken), "{broken}");
+        }
+    }
+}

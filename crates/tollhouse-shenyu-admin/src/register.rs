@@ -1,0 +1,98 @@
+//! What services register of themselves: methods become selectors, rules and metadata; addresses become
+//! upstreams. Clients of five languages write the same members differently; all are understood.
+
+mod objects;
+
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+
+use crate::admin::ShenyuAdmin;
+use crate::answer::{Outcome, Refusal, success};
+use crate::api::Call;
+use crate::draft::Draft;
+use crate::row::{self, Row};
+use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+
+/// Registrations of one body: Java's clients of 2.4 send lists.
+const REGISTRATIONS_MAX: usize = 1_000;
+
+/// Namespaces that one registration may name.
+const NAMESPACES_MAX: usize = 32;
+
+/// Answers `/shenyu-client/<what>`: `success` in plain text once it is stored.
+pub(crate) async fn answer(admin: &ShenyuAdmin, what: &str, call: &Call) -> Response {
+    let kind = match what {
+        "register-metadata" => Registration::Method,
+        "register-uri" => Registration::Address,
+        "offline" => Registration::Offline,
+        // Documents of interfaces, discovery's settings and tools for models change no route.
+        "register-apiDoc" | "register-discoveryConfig" | "register-mcp" => {
+            return "success".into_response();
+        }
+        _ => return Refusal::not_found("there is no such registration").into_response(),
+    };
+    match register(admin, kind, &call.body).await {
+        Ok(_) => "success".into_response(),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// What is registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Registration {
+    Method,
+    Address,
+    Offline,
+}
+
+async fn register(admin: &ShenyuAdmin, kind: Registration, body: &Value) -> Outcome {
+    let rows: Vec<Row> = match body {
+        Value::Array(rows) => rows.iter().filter_map(Value::as_object).cloned().collect(),
+        Value::Object(row) => vec![row.clone()],
+        _ => Vec::new(),
+    };
+    if rows.is_empty() || rows.len() > REGISTRATIONS_MAX {
+        return Err(Refusal::invalid("body", "expected what is registered, as a JSON object"));
+    }
+    if kind == Registration::Address
+        && rows.iter().all(|row| objects::is_known(&admin.book.read(), row))
+    {
+        // A heartbeat, mostly: nothing is to be written.
+        return success("", Value::Null);
+    }
+    admin
+        .book
+        .write(move |draft| {
+            for row in &rows {
+                for namespace in namespaces(row) {
+                    register_one(draft, kind, row, &namespace)?;
+                }
+            }
+            success("", Value::Null)
+        })
+        .await
+}
+
+/// The namespaces of a registration; Go's client sends several in one text.
+fn namespaces(row: &Row) -> Vec<String> {
+    let text = row::filled(row, "namespaceId").unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+    let names = text.split(';').map(str::trim).filter(|name| !name.is_empty());
+    names.take(NAMESPACES_MAX).map(str::to_owned).collect()
+}
+
+fn register_one(
+    draft: &mut Draft<'_>,
+    kind: Registration,
+    row: &Row,
+    namespace: &str,
+) -> Result<(), Refusal> {
+    match kind {
+        Registration::Method => objects::put_method(draft, row, namespace),
+        Registration::Offline => objects::remove_address(draft, row, namespace),
+        Registration::Address => match row::filled(row, "eventType").as_deref() {
+            Some("OFFLINE" | "DELETED") => objects::remove_address(draft, row, namespace),
+            Some("IGNORED") => Ok(()),
+            _ => objects::put_address(draft, row, namespace),
+        },
+    }
+}

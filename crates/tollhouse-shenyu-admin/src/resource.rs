@@ -1,0 +1,433 @@
+//! The tables as resources of the REST interface: what a body becomes, and what of a row is answered.
+
+use serde_json::{Value, json};
+
+use crate::answer::Refusal;
+use crate::conditions;
+use crate::draft::Draft;
+use crate::row::{self, Row};
+use crate::table::Table;
+use crate::tables::{Name, Tables, namespace};
+
+/// A resource.
+pub(crate) struct Resource {
+    /// The first segment of its paths.
+    pub(crate) path: &'static str,
+    pub(crate) table: Table,
+    /// Members that a body must have.
+    pub(crate) required: &'static [&'static str],
+    /// Arguments that narrow a list: members of the same name.
+    pub(crate) filters: &'static [&'static str],
+    /// Makes members that are kept of a body. What is there before is under it.
+    read: fn(&Draft<'_>, &Row, &mut Row) -> Result<(), Refusal>,
+    /// Adds what answers have more than rows.
+    view: fn(&Tables, &mut Row),
+}
+
+/// All resources that are written and read the same way.
+pub(crate) const RESOURCES: &[Resource] = &[
+    Resource {
+        path: "selector",
+        table: Table::Selector,
+        required: &["name", "pluginId"],
+        filters: &["pluginId", "name", "namespaceId"],
+        read: read_selector,
+        view: view_selector,
+    },
+    Resource {
+        path: "rule",
+        table: Table::Rule,
+        required: &["name", "selectorId"],
+        filters: &["selectorId", "name", "namespaceId"],
+        read: read_rule,
+        view: view_rule,
+    },
+    Resource {
+        path: "plugin",
+        table: Table::Plugin,
+        required: &["name", "role"],
+        filters: &["name", "enabled", "namespaceId"],
+        read: read_plugin,
+        view: view_plugin,
+    },
+    Resource {
+        path: "plugin-template",
+        table: Table::Plugin,
+        required: &["name", "role"],
+        filters: &["name", "enabled"],
+        read: read_plugin,
+        view: view_plugin,
+    },
+    Resource {
+        path: "namespace-plugin",
+        table: Table::Plugin,
+        required: &["name"],
+        filters: &["name", "enabled", "namespaceId"],
+        read: read_plugin,
+        view: view_plugin,
+    },
+    Resource {
+        path: "plugin-handle",
+        table: Table::PluginHandle,
+        required: &["pluginId", "field", "label"],
+        filters: &["pluginId", "field"],
+        read: read_plain,
+        view: view_plain,
+    },
+    Resource {
+        path: "meta-data",
+        table: Table::Metadata,
+        required: &["appName", "path", "rpcType", "serviceName", "methodName"],
+        filters: &["path", "namespaceId"],
+        read: read_metadata,
+        view: view_plain,
+    },
+    Resource {
+        path: "appAuth",
+        table: Table::AppAuth,
+        required: &["appKey", "appSecret"],
+        filters: &["appKey", "phone", "namespaceId"],
+        read: read_app_auth,
+        view: view_app_auth,
+    },
+    Resource {
+        path: "shenyu-dict",
+        table: Table::Dict,
+        required: &["type", "dictCode", "dictName"],
+        filters: &["type", "dictCode", "dictName"],
+        read: read_plain,
+        view: view_plain,
+    },
+    Resource {
+        path: "role",
+        table: Table::Role,
+        required: &["roleName"],
+        filters: &["roleName"],
+        read: read_plain,
+        view: view_plain,
+    },
+    Resource {
+        path: "dashboardUser",
+        table: Table::User,
+        required: &["userName"],
+        filters: &["userName"],
+        read: read_user,
+        view: view_user,
+    },
+    Resource {
+        path: "proxy-selector",
+        table: Table::ProxySelector,
+        required: &["name", "pluginName"],
+        filters: &["name", "namespaceId"],
+        read: read_plain,
+        view: view_plain,
+    },
+    Resource {
+        path: "discovery",
+        table: Table::Discovery,
+        required: &["name", "pluginName"],
+        filters: &["pluginName", "level", "namespaceId"],
+        read: read_plain,
+        view: view_plain,
+    },
+    Resource {
+        path: "namespace",
+        table: Table::Namespace,
+        required: &["name"],
+        filters: &["name", "namespaceId"],
+        read: read_plain,
+        view: view_plain,
+    },
+];
+
+/// Arguments that are looked for anywhere in a member; others are compared.
+const SUBSTRINGS: &[&str] =
+    &["name", "path", "appKey", "phone", "dictCode", "dictName", "userName", "roleName", "field"];
+
+impl Resource {
+    /// The resource of that path.
+    pub(crate) fn find(path: &str) -> Option<&'static Self> {
+        RESOURCES.iter().find(|resource| resource.path == path)
+    }
+
+    /// Makes the row of a body; `before` is what it replaces.
+    ///
+    /// # Errors
+    /// What is missing or wrong.
+    pub(crate) fn make_row(
+        &self,
+        draft: &Draft<'_>,
+        id: &str,
+        body: &Row,
+        before: Option<&Row>,
+    ) -> Result<Row, Refusal> {
+        if before.is_none() {
+            for member in self.required {
+                if row::filled(body, member).is_none() {
+                    return Err(Refusal::invalid(member, "must not be null"));
+                }
+            }
+        }
+        let mut made = before.cloned().unwrap_or_default();
+        (self.read)(draft, body, &mut made)?;
+        made.insert("id".to_owned(), id.into());
+        if made.get("namespaceId").is_none_or(Value::is_null) {
+            made.insert("namespaceId".to_owned(), namespace(body).into());
+        }
+        made.entry("dateCreated").or_insert_with(|| draft.now.clone().into());
+        made.insert("dateUpdated".to_owned(), draft.now.clone().into());
+        self.check_duplicate(draft, id, &made)?;
+        Ok(made)
+    }
+
+    fn check_duplicate(&self, draft: &Draft<'_>, id: &str, made: &Row) -> Result<(), Refusal> {
+        if !matches!(self.table, Table::Plugin | Table::User) {
+            return Ok(());
+        }
+        let Some(name) = Name::from_row(self.table, made) else { return Ok(()) };
+        match draft.find(&name) {
+            Some((other, _)) if other != id => {
+                Err(Refusal::error(format!("the name `{}` exists already", name.name)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What of a row is answered.
+    pub(crate) fn view_row(&self, tables: &Tables, row: &Row) -> Value {
+        let mut view = row.clone();
+        (self.view)(tables, &mut view);
+        Value::Object(view)
+    }
+
+    /// Whether a row is meant by the arguments of a list.
+    pub(crate) fn is_meant(&self, row: &Row, argument: &dyn Fn(&str) -> Option<String>) -> bool {
+        self.filters.iter().all(|filter| {
+            let Some(wanted) = argument(filter) else { return true };
+            match *filter {
+                "namespaceId" => namespace(row) == wanted,
+                "enabled" => row::flag(row, filter).map(|flag| flag.to_string()) == Some(wanted),
+                filter if SUBSTRINGS.contains(&filter) => {
+                    row::text(row, filter).is_some_and(|text| text.contains(&wanted))
+                }
+                filter => row::text(row, filter).is_some_and(|text| text == wanted),
+            }
+        })
+    }
+}
+
+/// Takes members over that the body has.
+fn take(body: &Row, made: &mut Row, members: &[&str]) {
+    for member in members {
+        if let Some(value) = body.get(*member).filter(|value| !value.is_null()) {
+            made.insert((*member).to_owned(), value.clone());
+        }
+    }
+}
+
+/// Takes a switch over; `default` where nobody has ever said.
+fn take_flag(body: &Row, made: &mut Row, (from, to): (&str, &str), default: bool) {
+    match row::flag(body, from) {
+        Some(flag) => drop(made.insert(to.to_owned(), flag.into())),
+        None => drop(made.entry(to).or_insert(default.into())),
+    }
+}
+
+/// Takes a number over; `default` where nobody has ever said.
+fn take_number(body: &Row, made: &mut Row, member: &str, default: i64) {
+    match row::number(body, member) {
+        Some(number) => drop(made.insert(member.to_owned(), number.into())),
+        None => drop(made.entry(member).or_insert(default.into())),
+    }
+}
+
+fn read_plain(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    for (name, value) in body {
+        if !matches!(name.as_str(), "dateCreated" | "dateUpdated" | "password") {
+            made.insert(name.clone(), value.clone());
+        }
+    }
+    if body.contains_key("enabled") {
+        take_flag(body, made, ("enabled", "enabled"), true);
+    }
+    Ok(())
+}
+
+fn view_plain(_: &Tables, _: &mut Row) {}
+
+fn read_matching(body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    take(body, made, &["name", "namespaceId"]);
+    for (member, default) in [("matchMode", 0), ("sort", 1)] {
+        take_number(body, made, member, default);
+    }
+    for (member, default) in [("enabled", true), ("matchRestful", false)] {
+        take_flag(body, made, (member, member), default);
+    }
+    if let Some(handle) = conditions::json_text(body, "handle")? {
+        made.insert("handle".to_owned(), handle.into());
+    }
+    Ok(())
+}
+
+fn read_logged(body: &Row, made: &mut Row, kept: &str) {
+    let written = if body.contains_key("loged") { "loged" } else { "logged" };
+    take_flag(body, made, (written, kept), false);
+}
+
+fn read_selector(draft: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    read_matching(body, made)?;
+    take_number(body, made, "type", 1);
+    take_flag(body, made, ("continued", "continued"), true);
+    read_logged(body, made, "logged");
+    if let Some(id) = row::filled(body, "pluginId") {
+        let plugin = draft.get(Table::Plugin, &id);
+        let plugin =
+            plugin.ok_or_else(|| Refusal::invalid("pluginId", "there is no such plugin"))?;
+        made.insert("pluginId".to_owned(), id.into());
+        made.insert("pluginName".to_owned(), row::text(&plugin, "name").unwrap_or_default().into());
+    }
+    if body.contains_key("selectorConditions") || !made.contains_key("conditionList") {
+        made.insert("conditionList".to_owned(), conditions::read(body, "selectorConditions")?);
+    }
+    Ok(())
+}
+
+fn view_selector(tables: &Tables, view: &mut Row) {
+    let id = row::text(view, "id").unwrap_or_default();
+    let conditions = view.remove("conditionList");
+    view.insert(
+        "selectorConditions".to_owned(),
+        conditions::view(conditions.as_ref(), "selectorId", &id),
+    );
+    let logged = view.remove("logged").unwrap_or(Value::Bool(false));
+    view.insert("loged".to_owned(), logged);
+    view_match_mode(view);
+    let full = row::number(view, "type") == Some(0);
+    let name = if full { "full flow" } else { "custom flow" };
+    view.insert("typeName".to_owned(), name.into());
+    let discovered = tables.get(Table::DiscoveryUpstream, &id);
+    let upstreams = discovered.and_then(|stored| stored.row.get("upstreamDataList")).cloned();
+    let handler = upstreams
+        .is_some()
+        .then(|| json!({"id": id, "handler": "{}", "listenerNode": "", "props": "{}"}));
+    view.insert("discoveryHandler".to_owned(), handler.into());
+    view.insert("discoveryVO".to_owned(), Value::Null);
+    view.insert("discoveryUpstreams".to_owned(), upstreams.unwrap_or_else(|| json!([])));
+}
+
+fn view_match_mode(view: &mut Row) {
+    let name = if row::number(view, "matchMode") == Some(1) { "or" } else { "and" };
+    view.insert("matchModeName".to_owned(), name.into());
+}
+
+fn read_rule(draft: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    read_matching(body, made)?;
+    read_logged(body, made, "loged");
+    if let Some(id) = row::filled(body, "selectorId") {
+        let selector = draft.get(Table::Selector, &id);
+        let selector =
+            selector.ok_or_else(|| Refusal::invalid("selectorId", "there is no such selector"))?;
+        made.insert("selectorId".to_owned(), id.into());
+        made.insert(
+            "pluginName".to_owned(),
+            row::text(&selector, "pluginName").unwrap_or_default().into(),
+        );
+        made.insert("namespaceId".to_owned(), namespace(&selector).into());
+    }
+    if body.contains_key("ruleConditions") || !made.contains_key("conditionDataList") {
+        made.insert("conditionDataList".to_owned(), conditions::read(body, "ruleConditions")?);
+    }
+    Ok(())
+}
+
+fn view_rule(_: &Tables, view: &mut Row) {
+    let id = row::text(view, "id").unwrap_or_default();
+    let conditions = view.remove("conditionDataList");
+    view.insert("ruleConditions".to_owned(), conditions::view(conditions.as_ref(), "ruleId", &id));
+    view_match_mode(view);
+}
+
+fn read_plugin(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    if row::filled(body, "file").is_some() {
+        return Err(Refusal::invalid(
+            "file",
+            "archives of Java classes cannot be run here; leave it out",
+        ));
+    }
+    take(body, made, &["name", "role", "namespaceId", "pluginId"]);
+    if let Some(sort) = row::number(body, "sort") {
+        made.insert("sort".to_owned(), sort.into());
+    }
+    take_flag(body, made, ("enabled", "enabled"), true);
+    if let Some(config) = conditions::json_text(body, "config")? {
+        made.insert("config".to_owned(), config.into());
+    }
+    Ok(())
+}
+
+fn view_plugin(_: &Tables, view: &mut Row) {
+    view.entry("pluginId").or_insert_with(|| Value::Null);
+    if view.get("pluginId").is_some_and(Value::is_null) {
+        let id = view.get("id").cloned().unwrap_or_default();
+        view.insert("pluginId".to_owned(), id);
+    }
+    view.entry("file").or_insert(Value::Null);
+}
+
+fn read_metadata(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    let members = [
+        "appName",
+        "contextPath",
+        "path",
+        "pathDesc",
+        "rpcType",
+        "serviceName",
+        "methodName",
+        "parameterTypes",
+        "ruleName",
+        "namespaceId",
+    ];
+    take(body, made, &members);
+    if let Some(extension) = row::document(body, "rpcExt") {
+        made.insert("rpcExt".to_owned(), extension.into());
+    }
+    take_flag(body, made, ("enabled", "enabled"), true);
+    Ok(())
+}
+
+fn read_app_auth(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    take(body, made, &["appKey", "appSecret", "userId", "phone", "extInfo", "namespaceId"]);
+    for member in ["enabled", "open"] {
+        take_flag(body, made, (member, member), true);
+    }
+    for (from, to) in [("authParamList", "paramDataList"), ("authPathList", "pathDataList")] {
+        if let Some(list) = body.get(from).filter(|list| list.is_array()) {
+            made.insert(to.to_owned(), list.clone());
+        }
+    }
+    Ok(())
+}
+
+fn view_app_auth(_: &Tables, view: &mut Row) {
+    for (from, to) in [("paramDataList", "authParamList"), ("pathDataList", "authPathList")] {
+        let list = view.remove(from).unwrap_or_else(|| json!([]));
+        view.insert(to.to_owned(), list);
+    }
+}
+
+fn read_user(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    take(body, made, &["userName", "role", "roles"]);
+    take_flag(body, made, ("enabled", "enabled"), true);
+    // Derived by the caller, off the task that writes.
+    if let Some(password) = row::filled(body, "keptPassword") {
+        made.insert("password".to_owned(), password.into());
+    }
+    if !made.contains_key("password") {
+        return Err(Refusal::invalid("password", "must not be null"));
+    }
+    Ok(())
+}
+
+fn view_user(_: &Tables, view: &mut Row) {
+    view.remove("password");
+}

@@ -1,0 +1,154 @@
+//! What an admin begins with: the plugins, the dictionary that forms choose from, the default namespace,
+//! the roles, and the user `admin`.
+
+use serde_json::{Value, json};
+use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+
+use crate::answer::{Outcome, Refusal, success};
+use crate::draft::Draft;
+use crate::row::Row;
+use crate::table::Table;
+
+/// The id of the role that may do everything.
+pub(crate) const SUPER_ROLE: &str = "1346358560427216896";
+
+/// The id of the first user.
+pub(crate) const FIRST_USER: &str = "1";
+
+/// The row of [`Table::Secret`] that holds the key of tokens, in base64.
+pub(crate) const TOKEN_KEY: &str = "jwt";
+
+/// Plugins: id, name, heading, place, whether they run from the start, configuration.
+const PLUGINS: &[(&str, &str, &str, i64, bool, &str)] = &[
+    ("1", "sign", "Authentication", 20, false, ""),
+    ("2", "waf", "Authentication", 50, false, r#"{"model":"black"}"#),
+    ("3", "rewrite", "HttpProcess", 90, false, ""),
+    ("4", "rateLimiter", "FaultTolerance", 60, false, ""),
+    ("5", "divide", "Proxy", 200, true, r#"{"multiSelectorHandle":"1","multiRuleHandle":"0"}"#),
+    ("6", "dubbo", "Proxy", 310, false, ""),
+    ("8", "springCloud", "Proxy", 200, false, ""),
+    ("9", "hystrix", "FaultTolerance", 130, false, ""),
+    ("10", "sentinel", "FaultTolerance", 140, false, ""),
+    ("11", "sofa", "Proxy", 310, false, ""),
+    ("12", "resilience4j", "FaultTolerance", 310, false, ""),
+    ("13", "tars", "Proxy", 310, false, ""),
+    ("14", "contextPath", "HttpProcess", 80, true, ""),
+    ("15", "grpc", "Proxy", 310, false, r#"{"multiSelectorHandle":"1","multiRuleHandle":"0"}"#),
+    ("16", "redirect", "HttpProcess", 110, false, ""),
+    ("17", "motan", "Proxy", 310, false, ""),
+    ("18", "loggingConsole", "Logging", 160, false, ""),
+    ("19", "jwt", "Authentication", 30, false, r#"{"secretKey":""}"#),
+    ("20", "request", "HttpProcess", 120, false, ""),
+    ("21", "oauth2", "Authentication", 40, false, ""),
+    ("22", "paramMapping", "HttpProcess", 70, false, ""),
+    ("23", "modifyResponse", "HttpProcess", 220, false, ""),
+    ("24", "cryptorRequest", "Cryptor", 100, true, ""),
+    ("25", "cryptorResponse", "Cryptor", 410, true, ""),
+    ("26", "websocket", "Proxy", 200, true, r#"{"multiSelectorHandle":"1"}"#),
+    ("27", "generalContext", "Common", 125, true, ""),
+    ("30", "cache", "Cache", 10, false, r#"{"cacheType":"memory"}"#),
+    ("31", "mock", "Mock", 1, false, ""),
+    ("40", "keyAuth", "Authentication", 150, false, ""),
+    ("42", "tcp", "Proxy", 320, true, ""),
+    ("45", "basicAuth", "Authentication", 150, false, ""),
+];
+
+/// Values of the dictionary: type, then code, name and value of each, which are the same here.
+const DICTIONARY: &[(&str, &[&str])] = &[
+    ("operator", OPERATORS),
+    ("paramType", PARAMETER_TYPES),
+    ("matchMode", &["and", "or"]),
+    ("loadBalance", &["hash", "random", "roundRobin", "leastActive", "p2c", "shortestResponse"]),
+    ("retryStrategy", &["current", "failover", "fixed", "exponential"]),
+    ("algorithmName", &["concurrent", "leakyBucket", "slidingWindow", "tokenBucket"]),
+    ("keyResolverName", &["WHOLE_KEY_RESOLVER", "REMOTE_ADDRESS_KEY_RESOLVER"]),
+    ("permission", &["allow", "reject"]),
+    ("status", &["true", "false"]),
+    ("gray", &["true", "false"]),
+    ("threadpool", &["cached", "limited", "eager", "fixed", "shared", "default"]),
+    ("cacheType", &["memory", "redis"]),
+    ("strategyName", &["rsa"]),
+    ("addPrefixed", &["true", "false"]),
+    ("rewriteMetaData", &["true", "false"]),
+    ("preserveHost", &["true", "false"]),
+    ("signRequestBody", &["true", "false"]),
+    ("discoveryMode", &["local", "zookeeper", "etcd", "nacos", "eureka", "kubernetes"]),
+];
+
+/// Operators of conditions, in the order in which forms show them.
+pub(crate) const OPERATORS: &[&str] = &[
+    "match",
+    "=",
+    "regex",
+    "contains",
+    "TimeBefore",
+    "TimeAfter",
+    "exclude",
+    "startsWith",
+    "endsWith",
+    "pathPattern",
+    "isBlank",
+];
+
+/// What conditions look at.
+pub(crate) const PARAMETER_TYPES: &[&str] =
+    &["post", "uri", "query", "host", "ip", "header", "cookie", "req_method", "domain"];
+
+/// Secrets of a new admin.
+pub(crate) struct Secrets {
+    /// The first user's password as it is kept.
+    pub(crate) password: String,
+    /// The key of tokens, in base64.
+    pub(crate) token_key: String,
+}
+
+/// Writes what is missing. What operators have changed stays; plugins that were deleted stay away, because
+/// all of it comes with the default namespace or not at all.
+pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets) -> Outcome {
+    if draft.get(Table::Secret, TOKEN_KEY).is_none() {
+        put(draft, Table::Secret, TOKEN_KEY, json!({"key": secrets.token_key}))?;
+    }
+    if draft.get(Table::User, FIRST_USER).is_none() {
+        let user = json!({"userName": "admin", "password": secrets.password, "role": 1,
+            "roles": [SUPER_ROLE], "enabled": true});
+        put(draft, Table::User, FIRST_USER, user)?;
+    }
+    if draft.get(Table::Namespace, DEFAULT_NAMESPACE).is_some() {
+        return success("", Value::Null);
+    }
+    let namespace = json!({"namespaceId": DEFAULT_NAMESPACE, "name": "default",
+        "description": "default-namespace"});
+    put(draft, Table::Namespace, DEFAULT_NAMESPACE, namespace)?;
+    let role = json!({"roleName": "super", "description": "may do everything"});
+    put(draft, Table::Role, SUPER_ROLE, role)?;
+    for (id, name, role, sort, enabled, config) in PLUGINS {
+        // A plugin that gateways have brought with them stays as it is.
+        if draft.get(Table::Plugin, id).is_none() {
+            let plugin = json!({"name": name, "role": role, "sort": sort, "enabled": enabled,
+                "config": config, "namespaceId": DEFAULT_NAMESPACE});
+            put(draft, Table::Plugin, id, plugin)?;
+        }
+    }
+    let mut id = 1_i64;
+    for (kind, values) in DICTIONARY {
+        for (sort, value) in values.iter().enumerate() {
+            let text = if *kind == "matchMode" { sort.to_string() } else { (*value).to_owned() };
+            let row = json!({"type": kind, "dictCode": value, "dictName": value, "dictValue": text,
+                "desc": "", "sort": sort, "enabled": true});
+            put(draft, Table::Dict, &id.to_string(), row)?;
+            id += 1;
+        }
+    }
+    success("", Value::Null)
+}
+
+fn put(draft: &mut Draft<'_>, table: Table, id: &str, value: Value) -> Result<(), Refusal> {
+    let Value::Object(members) = value else { return Err(Refusal::error("a row is an object")) };
+    let mut row = Row::new();
+    row.insert("id".to_owned(), id.into());
+    row.extend(members);
+    row.insert("dateCreated".to_owned(), draft.now.clone().into());
+    row.insert("dateUpdated".to_owned(), draft.now.clone().into());
+    draft.put(table, id, row);
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! The listener in front of a [`ShenyuAdmin`]. Each connection is a task of the caller's runtime, ended with
+//! the listener.
+
+use std::pin::pin;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tollhouse_net::accept::{self, Bounds, Stopping};
+
+use crate::admin::ShenyuAdmin;
+use crate::api;
+use crate::limits::{CONNECTIONS_MAX, DRAIN_TIME_MAX, HEAD_TIME_MAX};
+
+/// Serves until `stop` is ready; requests under way then have a few seconds to end.
+pub async fn serve(
+    listener: TcpListener,
+    admin: ShenyuAdmin,
+    connections_max: usize,
+    stop: impl Future<Output = ()>,
+) {
+    let bounds = Bounds {
+        name: "shenyu admin",
+        connections_max: connections_max.min(CONNECTIONS_MAX),
+        drain_time: DRAIN_TIME_MAX,
+    };
+    let ended = admin.clone();
+    // The store is let go of at once, whoever still follows.
+    let stop = async move {
+        stop.await;
+        ended.end();
+    };
+    let router =
+        Router::new().fallback(move |request: Request| api::answer(admin.clone(), request));
+    accept::serve(
+        listener,
+        bounds,
+        stop,
+        |_| true,
+        |stream, _, stopping| connection(stream, router.clone(), stopping),
+    )
+    .await;
+}
+
+async fn connection(stream: TcpStream, router: Router, mut stopping: Stopping) {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);
+    let service = TowerToHyperService::new(router);
+    let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    let mut connection = pin!(connection);
+    let stopped = async move {
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    };
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = stopped => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection to ShenYu's admin ended early");
+    }
+}

@@ -1,0 +1,78 @@
+//! Long polling: a gateway says what it has, and is answered which groups differ, at once or when they do.
+
+use std::sync::Arc;
+
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
+use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+
+use crate::admin::ShenyuAdmin;
+use crate::answer::{Outcome, Refusal, success};
+use crate::api::Call;
+use crate::limits::POLL_TIME;
+
+/// `GET /configs/fetch`: the groups that are asked for.
+pub(crate) fn fetch(admin: &ShenyuAdmin, call: &Call) -> Response {
+    let namespace = namespace_of_gateway(call);
+    let groups = groups(admin, &namespace);
+    let mut data = Map::new();
+    for group in groups.iter() {
+        if call.arguments.all("groupKeys").any(|asked| asked == group.kind.group()) {
+            data.insert(group.kind.group().to_owned(), group.to_json());
+        }
+    }
+    respond(success("success", data))
+}
+
+/// `POST /configs/listener`: the names of groups that differ from what the gateway has.
+pub(crate) async fn listen(admin: &ShenyuAdmin, call: &Call) -> Response {
+    let Ok(_place) = Arc::clone(&admin.gateways).try_acquire_owned() else {
+        return Refusal::error("too many gateways follow; end one first").into_response();
+    };
+    let namespace = namespace_of_gateway(call);
+    let deadline = Instant::now() + POLL_TIME;
+    let mut version = admin.book.version();
+    let mut ending = admin.ending.subscribe();
+    loop {
+        version.mark_unchanged();
+        let changed = changed(admin, &namespace, call);
+        if !changed.is_empty() {
+            return respond(success("success", changed));
+        }
+        let changed = tokio::select! {
+            changed = timeout_at(deadline, version.changed()) => matches!(changed, Ok(Ok(()))),
+            _ = ending.wait_for(|is_ending| *is_ending) => false,
+        };
+        if !changed {
+            return respond(success("success", Vec::<Value>::new()));
+        }
+    }
+}
+
+fn changed(admin: &ShenyuAdmin, namespace: &str, call: &Call) -> Vec<Value> {
+    let groups = groups(admin, namespace);
+    let differs = |group: &&super::Group| {
+        // What a gateway does not ask about, it does not follow.
+        call.argument(group.kind.group())
+            .is_some_and(|known| known.split(',').next() != Some(group.sum.as_str()))
+    };
+    groups.iter().filter(differs).map(|group| group.kind.group().into()).collect()
+}
+
+fn groups(admin: &ShenyuAdmin, namespace: &str) -> super::Groups {
+    // The version first: what is made of later tables is made once more then, never kept for too long.
+    let version = *admin.book.version().borrow();
+    admin.snapshots.at(version, &admin.book.read(), namespace)
+}
+
+fn namespace_of_gateway(call: &Call) -> String {
+    call.argument("namespaceId").unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+}
+
+fn respond(outcome: Outcome) -> Response {
+    match outcome {
+        Ok(success) => success.into_response(),
+        Err(refusal) => refusal.into_response(),
+    }
+}

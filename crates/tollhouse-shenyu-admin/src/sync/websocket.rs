@@ -1,0 +1,202 @@
+//! The WebSocket that gateways follow: everything when they ask, and each change as it is committed.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::{SinkExt, StreamExt};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{self, Message};
+use tollhouse_shenyu::Kind;
+use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+
+use super::{group, synced};
+use crate::admin::ShenyuAdmin;
+use crate::answer::Refusal;
+use crate::limits::{GATEWAY_MESSAGE_BYTES_MAX, STALL_MAX};
+use crate::tables::{Written, namespace};
+use crate::writer::Change;
+
+/// Takes a gateway's connection over. No token is asked for, as with ShenYu.
+pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
+    let headers = request.headers();
+    let is_websocket = headers
+        .get(header::UPGRADE)
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
+    let (true, Some(key)) = (is_websocket, key) else {
+        return Refusal::error("a gateway comes over WebSocket here").into_response();
+    };
+    if has_origin_of_page(headers) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    let Ok(place) = Arc::clone(&admin.gateways).try_acquire_owned() else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    let wanted = request.headers().get("namespaceId").and_then(|value| value.to_str().ok());
+    let namespace = wanted.filter(|it| !it.is_empty()).unwrap_or(DEFAULT_NAMESPACE).to_owned();
+    // Owned by the connection: it ends when that does, or with the store.
+    tokio::spawn(follow(admin.clone(), namespace, upgrade, place));
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    if let Ok(key) = HeaderValue::from_str(&key) {
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
+    }
+    answer
+}
+
+/// Whether a browser brings the request for a page of another host: it would read every secret. Gateways
+/// send an origin of their own making, of this host or none.
+fn has_origin_of_page(headers: &HeaderMap) -> bool {
+    headers.contains_key("sec-fetch-site")
+        && headers.get("sec-fetch-site").is_none_or(|site| site != "same-origin")
+}
+
+async fn follow(
+    admin: ShenyuAdmin,
+    namespace: String,
+    upgrade: OnUpgrade,
+    _place: OwnedSemaphorePermit,
+) {
+    let Ok(stream) = upgrade.await else { return };
+    let mut config = WebSocketConfig::default();
+    config.max_message_size = Some(GATEWAY_MESSAGE_BYTES_MAX);
+    config.max_frame_size = Some(GATEWAY_MESSAGE_BYTES_MAX);
+    let socket =
+        WebSocketStream::from_raw_socket(TokioIo::new(stream), Role::Server, Some(config)).await;
+    let changes = admin.book.subscribe();
+    let mut gateway = Gateway { admin, namespace, socket, changes, has_asked: false };
+    let mut ending = gateway.admin.ending.subscribe();
+    let outcome = tokio::select! {
+        outcome = gateway.run() => outcome,
+        _ = ending.wait_for(|is_ending| *is_ending) => Ok(()),
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(?error, "a gateway of ShenYu's has gone");
+    }
+}
+
+struct Gateway {
+    admin: ShenyuAdmin,
+    namespace: String,
+    socket: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
+    changes: Receiver<Change>,
+    /// Whether it has everything, so that changes are of use to it.
+    has_asked: bool,
+}
+
+/// Why a gateway is not served any more.
+#[derive(Debug)]
+enum End {
+    Stalled,
+    Socket(#[expect(dead_code, reason = "it is logged")] Box<tungstenite::Error>),
+    StoreClosed,
+}
+
+impl Gateway {
+    async fn run(&mut self) -> Result<(), End> {
+        loop {
+            tokio::select! {
+                message = self.socket.next() => match message {
+                    Some(Ok(message)) => self.answer(message).await?,
+                    Some(Err(error)) => return Err(End::Socket(Box::new(error))),
+                    None => return Ok(()),
+                },
+                change = self.changes.recv() => match change {
+                    Ok(change) => self.pass_on(change).await?,
+                    // It is further behind than is kept: everything is sent anew.
+                    Err(RecvError::Lagged(_)) => self.send_groups(&Kind::ALL, "REFRESH").await?,
+                    Err(RecvError::Closed) => return Err(End::StoreClosed),
+                },
+            }
+        }
+    }
+
+    async fn answer(&mut self, message: Message) -> Result<(), End> {
+        let Message::Text(text) = message else { return Ok(()) };
+        match text.as_str() {
+            "MYSELF" => {
+                self.has_asked = true;
+                self.send_groups(&Kind::ALL, "MYSELF").await
+            }
+            "RUNNING_MODE" => {
+                let mode = json!({"eventType": "RUNNING_MODE", "isMaster": true,
+                    "runningMode": "STANDALONE", "masterUrl": ""});
+                self.send(&mode).await
+            }
+            // What it says of itself, and keep-alives.
+            _ => Ok(()),
+        }
+    }
+
+    async fn pass_on(&mut self, change: Change) -> Result<(), End> {
+        if !self.has_asked {
+            return Ok(());
+        }
+        match change {
+            Change::Everything => self.send_groups(&Kind::ALL, "REFRESH").await,
+            Change::Refresh(kinds) => self.send_groups(kinds, "REFRESH").await,
+            Change::Rows(rows) => {
+                for message in messages(&rows, &self.namespace) {
+                    self.send(&message).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn send_groups(&mut self, kinds: &[Kind], event: &str) -> Result<(), End> {
+        for kind in kinds {
+            let objects = group(&self.admin.book.read(), *kind, &self.namespace);
+            let message = json!({"groupType": kind.group(), "eventType": event, "data": objects});
+            self.send(&message).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, message: &Value) -> Result<(), End> {
+        let message = Message::text(message.to_string());
+        let sent = timeout(STALL_MAX, self.socket.send(message)).await;
+        sent.map_err(|_| End::Stalled)?.map_err(|error| End::Socket(Box::new(error)))
+    }
+}
+
+/// A commit as messages: rows of one group that follow each other with the same event go together.
+fn messages(rows: &[Written], wanted: &str) -> Vec<Value> {
+    let mut messages: Vec<(Kind, &str, Vec<Value>)> = Vec::new();
+    for written in rows {
+        let Some(kind) = written.table.kind() else { continue };
+        let (event, row) = match (&written.before, &written.after) {
+            (None, Some(row)) => ("CREATE", row),
+            (Some(_), Some(row)) => ("UPDATE", row),
+            (Some(row), None) => ("DELETE", row),
+            (None, None) => continue,
+        };
+        if namespace(row) != wanted {
+            continue;
+        }
+        let Some(object) = synced(kind, row) else { continue };
+        match messages.last_mut() {
+            Some((last, known, data)) if *last == kind && *known == event => data.push(object),
+            _ => messages.push((kind, event, vec![object])),
+        }
+    }
+    let to_json = |(kind, event, data): (Kind, &str, Vec<Value>)| json!({"groupType": kind.group(), "eventType": event, "data": data});
+    messages.into_iter().map(to_json).collect()
+}

@@ -1,0 +1,110 @@
+//! The tables of the admin, each under its part of the store. Those that gateways follow lie where
+//! `tollhouse-shenyu` says; the others beside them.
+
+use tollhouse_shenyu::{KEY_PREFIX, Kind};
+
+/// A table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Table {
+    Plugin,
+    Selector,
+    Rule,
+    Metadata,
+    AppAuth,
+    ProxySelector,
+    DiscoveryUpstream,
+    PluginHandle,
+    Dict,
+    User,
+    Role,
+    Namespace,
+    Discovery,
+    Secret,
+}
+
+impl Table {
+    /// Every table.
+    pub(crate) const ALL: [Self; 14] = [
+        Self::Plugin,
+        Self::Selector,
+        Self::Rule,
+        Self::Metadata,
+        Self::AppAuth,
+        Self::ProxySelector,
+        Self::DiscoveryUpstream,
+        Self::PluginHandle,
+        Self::Dict,
+        Self::User,
+        Self::Role,
+        Self::Namespace,
+        Self::Discovery,
+        Self::Secret,
+    ];
+
+    /// The kind that gateways follow, if it is one.
+    pub(crate) const fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Plugin => Some(Kind::Plugin),
+            Self::Selector => Some(Kind::Selector),
+            Self::Rule => Some(Kind::Rule),
+            Self::Metadata => Some(Kind::Metadata),
+            Self::AppAuth => Some(Kind::AppAuth),
+            Self::ProxySelector => Some(Kind::ProxySelector),
+            Self::DiscoveryUpstream => Some(Kind::DiscoveryUpstream),
+            Self::PluginHandle
+            | Self::Dict
+            | Self::User
+            | Self::Role
+            | Self::Namespace
+            | Self::Discovery
+            | Self::Secret => None,
+        }
+    }
+
+    const fn segment(self) -> &'static str {
+        match self {
+            Self::Plugin => Kind::Plugin.segment(),
+            Self::Selector => Kind::Selector.segment(),
+            Self::Rule => Kind::Rule.segment(),
+            Self::Metadata => Kind::Metadata.segment(),
+            Self::AppAuth => Kind::AppAuth.segment(),
+            Self::ProxySelector => Kind::ProxySelector.segment(),
+            Self::DiscoveryUpstream => Kind::DiscoveryUpstream.segment(),
+            Self::PluginHandle => "pluginHandle",
+            Self::Dict => "dict",
+            Self::User => "user",
+            Self::Role => "role",
+            Self::Namespace => "namespace",
+            Self::Discovery => "discovery",
+            Self::Secret => "secret",
+        }
+    }
+
+    /// The key of a row.
+    pub(crate) fn key(self, id: &str) -> String {
+        format!("{KEY_PREFIX}{}/{id}", self.segment())
+    }
+
+    /// The row that a key names; `None` for keys of others and for an empty id.
+    pub(crate) fn parse_key(key: &str) -> Option<(Self, &str)> {
+        let (segment, id) = key.strip_prefix(KEY_PREFIX)?.split_once('/')?;
+        let table = Self::ALL.into_iter().find(|table| table.segment() == segment)?;
+        (!id.is_empty()).then_some((table, id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_names_its_row() {
+        for table in Table::ALL {
+            assert_eq!(Table::parse_key(&table.key("a/1")), Some((table, "a/1")));
+            if let Some(kind) = table.kind() {
+                assert_eq!(table.key("1"), tollhouse_shenyu::key(kind, "1"));
+            }
+        }
+        assert_eq!(Table::parse_key("/shenyu/unknown/1"), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! What the store holds, as rows, with an index by name for registrations.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+use tollhouse_store::{Entry, Revision};
+
+use crate::row::{self, Row};
+use crate::table::Table;
+
+/// A row as it lies in the store.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    pub(crate) row: Arc<Row>,
+    pub(crate) revision: Revision,
+}
+
+/// All rows, in the order of their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    rows: BTreeMap<Table, BTreeMap<String, Stored>>,
+    names: HashMap<Name, BTreeSet<String>>,
+}
+
+/// By what rows of a table are found other than their id.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Name {
+    pub(crate) table: Table,
+    pub(crate) namespace: String,
+    /// A rule's selector; a selector's plugin.
+    pub(crate) parent: String,
+    pub(crate) name: String,
+}
+
+impl Name {
+    /// The name under which a row is found.
+    pub(crate) fn from_row(table: Table, row: &Row) -> Option<Self> {
+        let (parent, name) = match table {
+            Table::Plugin => ("", "name"),
+            Table::Selector => ("pluginName", "name"),
+            Table::Rule => ("selectorId", "name"),
+            Table::Metadata => ("", "path"),
+            Table::User => ("", "userName"),
+            _ => return None,
+        };
+        Some(Self {
+            table,
+            namespace: namespace(row),
+            parent: row::text(row, parent).unwrap_or_default(),
+            name: row::text(row, name)?,
+        })
+    }
+}
+
+/// The namespace of a row; the default one where it names none.
+pub(crate) fn namespace(row: &Row) -> String {
+    row::filled(row, "namespaceId").unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+}
+
+impl Tables {
+    /// A row.
+    pub(crate) fn get(&self, table: Table, id: &str) -> Option<&Stored> {
+        self.rows.get(&table)?.get(id)
+    }
+
+    /// The rows of a table.
+    pub(crate) fn rows(&self, table: Table) -> impl Iterator<Item = (&str, &Arc<Row>)> {
+        let rows = self.rows.get(&table).into_iter().flatten();
+        rows.map(|(id, stored)| (id.as_str(), &stored.row))
+    }
+
+    /// The ids of the rows of that name.
+    pub(crate) fn ids(&self, name: &Name) -> impl Iterator<Item = &str> {
+        self.names.get(name).into_iter().flatten().map(String::as_str)
+    }
+
+    /// Takes an entry of the store over. What is no object is left out: others may have written there.
+    pub(crate) fn put(&mut self, entry: &Entry) -> Option<Written> {
+        let (table, id) = Table::parse_key(&entry.key)?;
+        let before = self.remove(table, id);
+        let row = match serde_json::from_slice::<Row>(&entry.value) {
+            Ok(row) => Arc::new(row),
+            Err(error) => {
+                tracing::warn!(key = &*entry.key, %error, "an object of ShenYu cannot be read");
+                return None;
+            }
+        };
+        if let Some(name) = Name::from_row(table, &row) {
+            self.names.entry(name).or_default().insert(id.to_owned());
+        }
+        let stored = Stored { row: Arc::clone(&row), revision: entry.mod_revision };
+        self.rows.entry(table).or_default().insert(id.to_owned(), stored);
+        Some(Written { table, before, after: Some(row) })
+    }
+
+    /// Takes the row of a key out.
+    pub(crate) fn delete(&mut self, key: &str) -> Option<Written> {
+        let (table, id) = Table::parse_key(key)?;
+        let before = self.remove(table, id)?;
+        Some(Written { table, before: Some(before), after: None })
+    }
+
+    fn remove(&mut self, table: Table, id: &str) -> Option<Arc<Row>> {
+        let stored = self.rows.get_mut(&table)?.remove(id)?;
+        if let Some(name) = Name::from_row(table, &stored.row)
+            && let Some(ids) = self.names.get_mut(&name)
+        {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.names.remove(&name);
+            }
+        }
+        Some(stored.row)
+    }
+}
+
+/// What a commit did to one row.
+#[derive(Debug, Clone)]
+pub(crate) struct Written {
+    pub(crate) table: Table,
+    pub(crate) before: Option<Arc<Row>>,
+    pub(crate) after: Option<Arc<Row>>,
+}

@@ -1,0 +1,385 @@
+//! The REST interface over a store in memory: what scripts of ShenYu's operators call, in the shapes of 2.6
+//! and of 2.7.
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use serde_json::{Value, json};
+use tollhouse_store::{Location, Store};
+
+use crate::admin::{Options, ShenyuAdmin};
+use crate::api;
+
+/// The namespace that ShenYu begins with.
+const NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
+
+struct Fixture {
+    admin: ShenyuAdmin,
+    store: Arc<dyn Store>,
+    token: String,
+}
+
+impl Fixture {
+    async fn new() -> Self {
+        let store = tollhouse_store::open(&Location::Memory).expect("memory");
+        Self::over(store).await
+    }
+
+    async fn over(store: Arc<dyn Store>) -> Self {
+        let options = Options { first_password: "123456".to_owned() };
+        let admin = ShenyuAdmin::open(Arc::clone(&store), options).await.expect("it opens");
+        let mut fixture = Self { admin, store, token: String::new() };
+        fixture.token = fixture.log_in("admin", "123456").await.expect("the first user");
+        fixture
+    }
+
+    async fn log_in(&self, name: &str, password: &str) -> Option<String> {
+        let path = format!("/platform/login?userName={name}&password={password}");
+        let answer = self.call("GET", &path, &Value::Null).await;
+        Some(answer["data"]["token"].as_str()?.to_owned())
+    }
+
+    async fn send(&self, method: &str, path: &str, kind: &str, body: String) -> (u16, String) {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("X-Access-Token", &self.token)
+            .header("Content-Type", kind)
+            .body(Body::from(body))
+            .expect("a request");
+        let answer = api::answer(self.admin.clone(), request).await;
+        let status = answer.status().as_u16();
+        let body = to_bytes(answer.into_body(), usize::MAX).await.expect("a body");
+        (status, String::from_utf8_lossy(&body).into_owned())
+    }
+
+    async fn call(&self, method: &str, path: &str, body: &Value) -> Value {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let (_, text) = self.send(method, path, "application/json", body).await;
+        serde_json::from_str(&text).unwrap_or(Value::String(text))
+    }
+
+    async fn expect(&self, method: &str, path: &str, body: &Value, message: &str) -> Value {
+        let answer = self.call(method, path, body).await;
+        assert_eq!(answer["message"], message, "{method} {path}: {answer}");
+        assert_eq!(answer["code"], 200, "{method} {path}: {answer}");
+        answer["data"].clone()
+    }
+
+    /// A selector of `divide` with one rule; their ids.
+    async fn pair(&self) -> (String, String) {
+        let selector = json!({"pluginId": "5", "name": "s", "type": 1, "selectorConditions": []});
+        self.expect("POST", "/selector", &selector, "create success").await;
+        let list = self.expect("GET", "/selector?name=s", &Value::Null, "query success").await;
+        let selector = list["dataList"][0]["id"].as_str().expect("an id").to_owned();
+        let rule = json!({"selectorId": selector, "name": "r", "ruleConditions": []});
+        self.expect("POST", "/rule", &rule, "create success").await;
+        let path = format!("/rule?selectorId={selector}");
+        let list = self.expect("GET", &path, &Value::Null, "query success").await;
+        (selector, list["dataList"][0]["id"].as_str().expect("an id").to_owned())
+    }
+}
+
+#[tokio::test]
+async fn a_login_says_who_it_is_and_never_the_password() {
+    let fixture = Fixture::new().await;
+    for answer in [
+        fixture.call("GET", "/platform/login?userName=admin&password=123456", &Value::Null).await,
+        fixture
+            .call("POST", "/platform/login", &json!({"userName": "admin", "password": "123456"}))
+            .await,
+    ] {
+        assert_eq!(answer["message"], "login dashboard user success");
+        for member in [
+            "id",
+            "userName",
+            "role",
+            "enabled",
+            "dateCreated",
+            "dateUpdated",
+            "token",
+            "expiredTime",
+        ] {
+            assert!(!answer["data"][member].is_null(), "{member}: {answer}");
+        }
+        assert!(answer["data"].get("password").is_none());
+    }
+    for (name, password) in [("admin", "wrong"), ("nobody", "123456"), ("admin", "")] {
+        assert_eq!(fixture.log_in(name, password).await, None, "{name} {password}");
+    }
+}
+
+#[tokio::test]
+async fn lists_single_objects_and_pages_have_shenyus_shape() {
+    let fixture = Fixture::new().await;
+    let (selector, rule) = fixture.pair().await;
+    for path in [
+        "/plugin?name=&enabled=&currentPage=1&pageSize=12",
+        "/selector?pluginId=5&currentPage=1&pageSize=12&namespaceId=",
+        "/meta-data/queryList?path=&currentPage=1&pageSize=12",
+        "/appAuth/findPageByQuery?appKey=&phone=&currentPage=1&pageSize=12",
+        "/shenyu-dict?type=operator&currentPage=1&pageSize=12",
+        "/namespace/findPageByQuery?currentPage=1&pageSize=12",
+        "/dashboardUser?currentPage=1&pageSize=12",
+        "/role?currentPage=1&pageSize=12",
+        "/proxy-selector?currentPage=1&pageSize=12",
+        "/plugin-handle?pluginId=5&currentPage=1&pageSize=12",
+        "/namespace-plugin?currentPage=1&pageSize=12",
+        "/plugin-template?currentPage=1&pageSize=12",
+    ] {
+        let data = fixture.expect("GET", path, &Value::Null, "query success").await;
+        assert_eq!(data["page"]["pageSize"], 12, "{path}");
+        assert!(data["dataList"].is_array(), "{path}");
+    }
+    for path in ["/plugin/all", "/meta-data/findAll", "/namespace/list", "/plugin/snapshot/active"]
+    {
+        let data = fixture.expect("GET", path, &Value::Null, "query success").await;
+        assert!(data.is_array(), "{path}: {data}");
+    }
+    let one = fixture.expect("GET", &format!("/rule/{rule}"), &Value::Null, "detail success").await;
+    assert_eq!((&one["selectorId"], &one["matchModeName"]), (&json!(selector), &json!("and")));
+    let search = json!({"pageNum": 1, "pageSize": 5, "condition": {"keyword": "div"}});
+    let found = fixture.expect("POST", "/plugin/list/search", &search, "query success").await;
+    assert_eq!(found["dataList"][0]["name"], "divide");
+    assert_eq!(found["page"]["totalCount"], 1);
+}
+
+#[tokio::test]
+async fn objects_are_changed_switched_and_deleted_in_both_shapes() {
+    let fixture = Fixture::new().await;
+    let (selector, rule) = fixture.pair().await;
+    let change = json!({"pluginId": "5", "name": "renamed", "sort": "7", "selectorConditions": []});
+    fixture.expect("PUT", &format!("/selector/{selector}"), &change, "update success").await;
+    let path = format!("/selector/{selector}");
+    let one = fixture.expect("GET", &path, &Value::Null, "detail success").await;
+    assert_eq!((&one["name"], &one["sort"]), (&json!("renamed"), &json!(7)));
+    let off = json!({"ids": [rule], "enabled": false, "namespaceId": NAMESPACE});
+    fixture.expect("POST", "/rule/batchEnabled", &off, "enable success").await;
+    let one = fixture.expect("GET", &format!("/rule/{rule}"), &Value::Null, "detail success").await;
+    assert_eq!(one["enabled"], false);
+    fixture.expect("DELETE", "/rule/batch", &json!({"ids": [rule]}), "delete success").await;
+    fixture.expect("DELETE", "/selector/batch", &json!([selector]), "delete success").await;
+    for path in [format!("/selector/{selector}"), format!("/rule/{rule}")] {
+        assert_eq!(fixture.call("GET", &path, &Value::Null).await["code"], 404, "{path}");
+    }
+    let plugin = fixture.expect("GET", "/plugin/5", &Value::Null, "detail success").await;
+    assert_eq!(plugin["name"], "divide");
+    fixture
+        .expect(
+            "PUT",
+            "/plugin/5",
+            &json!({"name": "divide", "role": "Proxy", "enabled": false, "sort": 200}),
+            "update success",
+        )
+        .await;
+    fixture
+        .expect(
+            "POST",
+            "/plugin/enabled",
+            &json!({"ids": ["5"], "enabled": true}),
+            "enable success",
+        )
+        .await;
+    for (method, path) in [
+        ("POST", "/plugin/syncPluginAll"),
+        ("PUT", "/plugin/syncPluginData/5"),
+        ("POST", "/appAuth/syncData"),
+        ("POST", "/meta-data/syncData"),
+    ] {
+        fixture.expect(method, path, &Value::Null, "sync success").await;
+    }
+}
+
+#[tokio::test]
+async fn applications_get_keys_that_can_be_changed() {
+    let fixture = Fixture::new().await;
+    let apply = json!({"userId": "1", "phone": "1", "appName": "order", "appParam": "{}", "extInfo": "", "open": true,
+        "pathList": ["/order/**"]});
+    fixture.expect("POST", "/appAuth/apply", &apply, "create success").await;
+    let list =
+        fixture.expect("GET", "/appAuth/findPageByQuery", &Value::Null, "query success").await;
+    let one = &list["dataList"][0];
+    let key = one["appKey"].as_str().expect("a key").to_owned();
+    assert!(
+        key.len() == 32
+            && key.bytes().all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_lowercase())
+    );
+    assert_eq!(one["authPathList"][0]["path"], "/order/**");
+    let change = json!({"appKey": key, "appSecret": "mine"});
+    fixture.expect("POST", "/appAuth/updateSk", &change, "update success").await;
+    let path = format!("/appAuth/detail?id={}", one["id"].as_str().expect("an id"));
+    let one = fixture.expect("GET", &path, &Value::Null, "detail success").await;
+    assert_eq!(one["appSecret"], "mine");
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named_and_nothing_is_written() {
+    let fixture = Fixture::new().await;
+    let bad = [
+        ("/selector", json!({"name": "s"}), "[pluginId: must not be null]"),
+        ("/selector", json!({"name": "s", "pluginId": "none"}), "there is no such plugin"),
+        (
+            "/selector",
+            json!({"name": "s", "pluginId": "5", "selectorConditions": [{"paramType": "uri", "operator": "like"}]}),
+            "[operator: `like` does not exist",
+        ),
+        (
+            "/selector",
+            json!({"name": "s", "pluginId": "5", "handle": "{"}),
+            "[handle: must be JSON",
+        ),
+        ("/rule", json!({"name": "r", "selectorId": "none"}), "there is no such selector"),
+        ("/selector", json!([1]), "expected a JSON object"),
+        ("/plugin", json!({"name": "divide", "role": "Proxy"}), "exists already"),
+    ];
+    for (path, body, part) in bad {
+        let answer = fixture.call("POST", path, &body).await;
+        assert_eq!(answer["code"], 500, "{answer}");
+        assert!(answer["message"].as_str().is_some_and(|it| it.contains(part)), "{part}: {answer}");
+    }
+    let (status, text) =
+        fixture.send("POST", "/selector", "application/json", "{".to_owned()).await;
+    assert!(status == 200 && text.contains("\"code\":500"), "{text}");
+    let list = fixture.expect("GET", "/selector", &Value::Null, "query success").await;
+    assert_eq!(list["page"]["totalCount"], 0);
+    for path in ["/nothing", "/selector/1/2/3", "/plugin/9999"] {
+        assert_eq!(fixture.call("GET", path, &Value::Null).await["code"], 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn users_without_the_role_read_what_is_no_secret_and_write_nothing() {
+    let mut fixture = Fixture::new().await;
+    let user = json!({"userName": "viewer", "password": "secret1", "roles": [], "enabled": true});
+    fixture.expect("POST", "/dashboardUser", &user, "create success").await;
+    let superior = std::mem::take(&mut fixture.token);
+    fixture.token = fixture.log_in("viewer", "secret1").await.expect("the new user");
+    fixture.expect("GET", "/selector", &Value::Null, "query success").await;
+    for (method, path) in [
+        ("GET", "/dashboardUser"),
+        ("GET", "/appAuth/findPageByQuery"),
+        ("POST", "/selector"),
+        ("DELETE", "/selector/batch"),
+        ("POST", "/shenyu-client/register-uri"),
+        ("PUT", "/dashboardUser/1"),
+        ("GET", "/configs/fetch?groupKeys=APP_AUTH"),
+    ] {
+        let answer = fixture.call(method, path, &json!({"ids": ["1"]})).await;
+        assert_eq!(answer["code"], 601, "{method} {path}: {answer}");
+    }
+    // A user that is switched off has no token that counts any more.
+    let list = {
+        let viewer = std::mem::replace(&mut fixture.token, superior);
+        let list =
+            fixture.expect("GET", "/dashboardUser?userName=viewer", &Value::Null, "query success");
+        let id = list.await["dataList"][0]["id"].as_str().expect("an id").to_owned();
+        let off = json!({"userName": "viewer", "enabled": false, "roles": []});
+        fixture.expect("PUT", &format!("/dashboardUser/{id}"), &off, "update success").await;
+        viewer
+    };
+    fixture.token = list;
+    assert_eq!(fixture.call("GET", "/selector", &Value::Null).await["code"], 600);
+}
+
+#[tokio::test]
+async fn another_admin_over_the_same_store_begins_with_what_is_there() {
+    let fixture = Fixture::new().await;
+    let (selector, _) = fixture.pair().await;
+    fixture.expect("DELETE", "/plugin/batch", &json!(["2"]), "delete success").await;
+    let second = Fixture::over(Arc::clone(&fixture.store)).await;
+    second.expect("GET", &format!("/selector/{selector}"), &Value::Null, "detail success").await;
+    assert_eq!(
+        second.call("GET", "/plugin/2", &Value::Null).await["code"],
+        404,
+        "deleted stays so"
+    );
+    // A token of the one counts with the other.
+    let mut third = second;
+    third.token.clone_from(&fixture.token);
+    third.expect("GET", "/selector", &Value::Null, "query success").await;
+}
+
+#[tokio::test]
+async fn clients_of_five_languages_register_the_same() {
+    let dialects = [
+        // Java.
+        json!({"appName": "a", "contextPath": "/a", "rpcType": "http", "host": "10.0.0.1", "port": 8080, "protocol": "http://",
+            "eventType": "REGISTER"}),
+        // Go: texts only.
+        json!({"appName": "a", "contextPath": "/a", "rpcType": "http", "host": "10.0.0.2", "port": "8080", "protocol": "http",
+            "namespaceId": NAMESPACE}),
+        // Python: no protocol.
+        json!({"appName": "a", "contextPath": "a", "rpcType": "http", "host": "10.0.0.3", "port": 8080}),
+        // Rust.
+        json!({"appName": "a", "contextPath": "/a", "rpcType": "http", "host": "10.0.0.4", "port": 8080, "protocol": "http",
+            "registerMetaData": ""}),
+        // .NET.
+        json!({"appName": "a", "contextPath": "/a/", "rpcType": "http", "host": "10.0.0.5", "port": 8080, "protocol": "http://"}),
+    ];
+    let fixture = Fixture::new().await;
+    for body in &dialects {
+        let answer = fixture.call("POST", "/shenyu-client/register-uri", body).await;
+        assert_eq!(answer, "success", "{body}");
+    }
+    let list = fixture.expect("GET", "/selector?name=a", &Value::Null, "query success").await;
+    assert_eq!(list["page"]["totalCount"], 1, "one service: {list}");
+    let upstreams = list["dataList"][0]["discoveryUpstreams"].as_array().expect("a list");
+    let urls: Vec<_> = upstreams.iter().map(|it| it["url"].as_str().unwrap_or_default()).collect();
+    let expected: Vec<String> = (1..=5).map(|host| format!("10.0.0.{host}:8080")).collect();
+    assert_eq!(urls, expected);
+    assert!(upstreams.iter().all(|it| it["protocol"] == "http://"), "{upstreams:?}");
+}
+
+#[tokio::test]
+async fn a_method_becomes_selectors_rules_and_metadata_once() {
+    let fixture = Fixture::new().await;
+    let method = json!({"appName": "order", "contextPath": "/order", "path": "/order/{id}/items", "rpcType": "http",
+        "ruleName": "/order/{id}/items", "registerMetaData": true, "serviceName": "Items", "methodName": "list"});
+    for _ in 0..2 {
+        assert_eq!(
+            fixture.call("POST", "/shenyu-client/register-metadata", &method).await,
+            "success"
+        );
+    }
+    let selectors = |plugin: &str| format!("/selector?pluginId={plugin}");
+    for (plugin, handle) in [("5", "loadBalance"), ("14", "contextPath")] {
+        let list = fixture.expect("GET", &selectors(plugin), &Value::Null, "query success").await;
+        assert_eq!(list["page"]["totalCount"], 1, "{list}");
+        assert_eq!(list["dataList"][0]["name"], "/order");
+        let condition = &list["dataList"][0]["selectorConditions"][0];
+        assert_eq!(
+            (&condition["operator"], &condition["paramValue"]),
+            (&json!("startsWith"), &json!("/order/"))
+        );
+        let id = list["dataList"][0]["id"].as_str().expect("an id");
+        let rules = fixture
+            .expect("GET", &format!("/rule?selectorId={id}"), &Value::Null, "query success")
+            .await;
+        assert_eq!(rules["page"]["totalCount"], 1);
+        assert!(rules["dataList"][0]["handle"].as_str().is_some_and(|it| it.contains(handle)));
+    }
+    let metadata = fixture.expect("GET", "/meta-data/findAll", &Value::Null, "query success").await;
+    assert_eq!(metadata.as_array().map(Vec::len), Some(1));
+    assert_eq!(metadata[0]["serviceName"], "Items");
+}
+
+#[tokio::test]
+async fn hostile_registrations_are_refused_in_shenyus_shape() {
+    let fixture = Fixture::new().await;
+    for body in [
+        json!(null),
+        json!("x"),
+        json!([]),
+        json!({}),
+        json!({"contextPath": "/", "host": "a", "port": 1}),
+        json!({"contextPath": "/a", "host": "a", "port": 0}),
+        json!({"contextPath": "/a", "host": "a", "port": 65536}),
+        json!({"contextPath": "/a", "port": 1}),
+        json!({"contextPath": "/a", "host": "a", "port": 1, "rpcType": "none"}),
+    ] {
+        let answer = fixture.call("POST", "/shenyu-client/register-uri", &body).await;
+        assert_eq!(answer["code"], 500, "{body}: {answer}");
+    }
+    assert_eq!(fixture.call("POST", "/shenyu-client/nothing", &json!({})).await["code"], 404);
+}

@@ -1,0 +1,257 @@
+//! ShenYu's admin in a running gateway: what operators, services and ShenYu's own gateways do with it,
+//! and that it serves.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use tollhouse_testkit::patience::wait_for;
+use tollhouse_testkit::{Gateway, Message, Origin, RawClient};
+
+use crate::support::{gateway, listener_named};
+
+/// Whoever calls the admin, logged in.
+struct Operator {
+    admin: SocketAddr,
+    token: String,
+}
+
+fn ask(admin: SocketAddr, method: &str, path: &str, token: &str, body: &Value) -> Message {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    RawClient::connect(admin).ask(format!(
+        "{method} {path} HTTP/1.1\r\nHost: admin\r\nX-Access-Token: {token}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    ))
+}
+
+fn json(answer: &Message) -> Value {
+    serde_json::from_str(&answer.text())
+        .unwrap_or_else(|error| panic!("{error}: {}", answer.text()))
+}
+
+impl Operator {
+    fn log_in(gateway: &Gateway) -> Self {
+        let admin = listener_named(gateway, "shenyu");
+        let path = "/platform/login?userName=admin&password=123456";
+        let answer = json(&ask(admin, "GET", path, "", &Value::Null));
+        assert_eq!(answer["message"], "login dashboard user success", "{answer}");
+        let token = answer["data"]["token"].as_str().expect("a token").to_owned();
+        Self { admin, token }
+    }
+
+    fn call(&self, method: &str, path: &str, body: &Value) -> Value {
+        let answer = ask(self.admin, method, path, &self.token, body);
+        assert_eq!(answer.status(), 200, "{method} {path}: {}", answer.text());
+        json(&answer)
+    }
+
+    /// What a service registers; the answer is text.
+    fn register(&self, what: &str, body: &Value) {
+        let path = format!("/shenyu-client/{what}");
+        assert_eq!(ask(self.admin, "POST", &path, &self.token, body).text(), "success", "{body}");
+    }
+
+    /// The id of the newest row with this name.
+    fn id(&self, path: &str, name: &str) -> String {
+        let rows = self.call("GET", path, &Value::Null)["data"]["dataList"].clone();
+        let rows = rows.as_array().expect("a list");
+        let row = rows
+            .iter()
+            .find(|row| row["name"] == name)
+            .unwrap_or_else(|| panic!("{name} in {path}"));
+        row["id"].as_str().expect("an id").to_owned()
+    }
+}
+
+fn with_admin() -> Gateway {
+    gateway().without_resources().set("listen.shenyu", "127.0.0.1:0").start()
+}
+
+fn begins_with(path: &str) -> Value {
+    json!([{"paramType": "uri", "operator": "startsWith", "paramName": "/", "paramValue": path}])
+}
+
+#[test]
+fn what_an_operator_writes_serves_and_what_is_switched_off_does_not() {
+    let origin = Origin::named("order");
+    let gateway = with_admin();
+    let operator = Operator::log_in(&gateway);
+    let node = json!([{"upstreamHost": "localhost", "protocol": "http://", "weight": 50, "status": true,
+        "upstreamUrl": origin.address().to_string()}]);
+    let selector = json!({"pluginId": "5", "name": "order", "type": 1, "matchMode": 0, "sort": 1, "enabled": true,
+        "loged": true, "continued": true, "handle": node.to_string(), "selectorConditions": begins_with("/order/")});
+    let created = operator.call("POST", "/selector", &selector);
+    assert_eq!((&created["code"], &created["message"]), (&json!(200), &json!("create success")));
+    let id = operator.id("/selector?pluginId=5&currentPage=1&pageSize=12", "order");
+    let rule = json!({"selectorId": id, "name": "all", "matchMode": 0, "sort": 1, "enabled": true, "loged": true,
+        "handle": "{\"loadBalance\":\"random\"}", "ruleConditions": begins_with("/order/")});
+    operator.call("POST", "/rule", &rule);
+    let serves = |text: &str| {
+        wait_for("the change to serve", || {
+            (gateway.client().get("/order/1").text().contains(text)).then_some(())
+        });
+    };
+    serves("order");
+    let off = json!({"ids": [id], "enabled": false, "namespaceId": "649330b6-c2d7-4edc-be8e-8a54df9eb385"});
+    assert_eq!(operator.call("POST", "/selector/batchEnabled", &off)["message"], "enable success");
+    serves("-107");
+    let shown = operator.call("GET", &format!("/selector/{id}"), &Value::Null);
+    assert_eq!(shown["data"]["enabled"], false);
+    assert_eq!(shown["data"]["selectorConditions"][0]["paramValue"], "/order/");
+    let on = json!({"ids": [id], "enabled": true});
+    operator.call("POST", "/selector/batchEnabled", &on);
+    serves("order");
+    // 2.6 sends a bare list.
+    assert_eq!(
+        operator.call("DELETE", "/selector/batch", &json!([id]))["message"],
+        "delete success"
+    );
+    serves("-107");
+    let rules = operator.call("GET", &format!("/rule?selectorId={id}"), &Value::Null);
+    assert_eq!(rules["data"]["page"]["totalCount"], 0, "rules go with their selector");
+}
+
+#[test]
+fn a_service_that_registers_is_routed_and_one_that_leaves_is_not() {
+    let origin = Origin::named("order");
+    let gateway = with_admin();
+    let operator = Operator::log_in(&gateway);
+    let port = origin.address().port();
+    let method = json!({"appName": "order", "contextPath": "/order", "path": "/order/findById", "pathDesc": "find",
+        "rpcType": "http", "ruleName": "/order/findById", "enabled": true, "host": "127.0.0.1", "port": port,
+        "registerMetaData": false, "pluginNames": [], "timeMillis": 1});
+    let address = json!({"protocol": "http://", "appName": "order", "contextPath": "/order", "rpcType": "http",
+        "host": "127.0.0.1", "port": port, "eventType": "REGISTER"});
+    operator.register("register-metadata", &method);
+    operator.register("register-uri", &address);
+    wait_for("the service to be routed", || {
+        (gateway.client().get("/order/findById?id=3").text() == "order").then_some(())
+    });
+    // The context path is taken off.
+    assert_eq!(origin.last_request().target(), "/findById?id=3");
+    let mut beat = address.clone();
+    beat["eventType"] = json!("HEARTBEAT");
+    operator.register("register-uri", &beat);
+    operator.register("offline", &address);
+    wait_for("the node to be gone", || {
+        (gateway.client().get("/order/findById").text().contains("\"code\"")).then_some(())
+    });
+    // Values as texts, as clients in Go write them.
+    let texts = json!({"protocol": "http", "appName": "order", "contextPath": "/order", "rpcType": "http",
+        "host": "127.0.0.1", "port": port.to_string(), "eventType": "REGISTER"});
+    operator.register("register-uri", &texts);
+    wait_for("the node to be back", || {
+        (gateway.client().get("/order/findById").text() == "order").then_some(())
+    });
+}
+
+#[test]
+fn nobody_without_a_token_reads_or_registers() {
+    let gateway = with_admin();
+    let admin = listener_named(&gateway, "shenyu");
+    for (method, path) in [
+        ("GET", "/selector"),
+        ("GET", "/configs/fetch?groupKeys=PLUGIN"),
+        ("POST", "/configs/listener"),
+        ("POST", "/shenyu-client/register-uri"),
+        ("DELETE", "/plugin/batch"),
+        ("GET", "/platform/enum"),
+        ("GET", "//selector"),
+        ("GET", "/%73elector"),
+    ] {
+        for token in
+            ["", "x.y.z", "eyJhbGciOiJub25lIn0.eyJ1c2VyTmFtZSI6ImFkbWluIiwiZXhwIjo5OTk5OTk5OTk5fQ."]
+        {
+            let answer = ask(admin, method, path, token, &Value::Null);
+            assert_eq!(answer.status(), 401, "{method} {path} {token}");
+            assert_eq!(json(&answer)["code"], 600, "{method} {path}");
+        }
+    }
+    let path = "/platform/login?userName=admin&password=wrong";
+    let answer = json(&ask(admin, "GET", path, "", &Value::Null));
+    assert_eq!(answer, json!({"code": 500, "message": "username or password error", "data": null}));
+}
+
+#[test]
+fn a_gateway_of_shenyus_gets_all_of_it_and_each_change() {
+    let gateway = with_admin();
+    let operator = Operator::log_in(&gateway);
+    let mut follower = RawClient::connect(operator.admin);
+    let answer = follower.ask(
+        "GET /websocket HTTP/1.1\r\nHost: admin\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    );
+    assert_eq!(answer.status(), 101);
+    assert_eq!(answer.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    send_text(&mut follower, "MYSELF");
+    let mut groups = Vec::new();
+    for _ in 0..7 {
+        let message = read_text(&mut follower);
+        assert_eq!(message["eventType"], "MYSELF");
+        groups.push(message["groupType"].as_str().unwrap_or_default().to_owned());
+    }
+    groups.sort_unstable();
+    let expected = [
+        "APP_AUTH",
+        "DISCOVER_UPSTREAM",
+        "META_DATA",
+        "PLUGIN",
+        "PROXY_SELECTOR",
+        "RULE",
+        "SELECTOR",
+    ];
+    assert_eq!(groups, expected);
+    let selector =
+        json!({"pluginId": "5", "name": "order", "selectorConditions": begins_with("/order/")});
+    operator.call("POST", "/selector", &selector);
+    let change = read_text(&mut follower);
+    assert_eq!(
+        (&change["groupType"], &change["eventType"]),
+        (&json!("SELECTOR"), &json!("CREATE"))
+    );
+    assert_eq!(change["data"][0]["name"], "order");
+    assert_eq!(change["data"][0]["pluginName"], "divide");
+}
+
+#[test]
+fn a_gateway_of_shenyus_polls_for_what_differs() {
+    let gateway = with_admin();
+    let operator = Operator::log_in(&gateway);
+    let fetched =
+        operator.call("GET", "/configs/fetch?groupKeys=PLUGIN&groupKeys=SELECTOR", &Value::Null);
+    let plugins = &fetched["data"]["PLUGIN"];
+    assert!(plugins["data"].as_array().is_some_and(|list| list.len() > 20), "{fetched}");
+    let known = |group: &str| {
+        format!("{}={},{}", group, fetched["data"][group]["md5"].as_str().unwrap_or_default(), 1)
+    };
+    let form = format!("{}&{}", known("PLUGIN"), known("SELECTOR"));
+    let mut poll = RawClient::connect(operator.admin);
+    poll.send(format!(
+        "POST /configs/listener HTTP/1.1\r\nHost: admin\r\nX-Access-Token: {}\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
+        operator.token,
+        form.len()
+    ));
+    let selector =
+        json!({"pluginId": "5", "name": "order", "selectorConditions": begins_with("/order/")});
+    operator.call("POST", "/selector", &selector);
+    assert_eq!(json(&poll.answer())["data"], json!(["SELECTOR"]));
+}
+
+fn send_text(client: &mut RawClient, text: &str) {
+    let length = u8::try_from(text.len()).expect("a short text");
+    let mut frame = vec![0x81, 0x80 | length, 0, 0, 0, 0];
+    frame.extend(text.as_bytes());
+    client.send(frame);
+}
+
+fn read_text(client: &mut RawClient) -> Value {
+    let head = client.take(2);
+    assert_eq!(head[0], 0x81, "a whole text");
+    let length = match head[1] {
+        126 => client.take(2).iter().fold(0, |length, byte| length << 8 | usize::from(*byte)),
+        127 => client.take(8).iter().fold(0, |length, byte| length << 8 | usize::from(*byte)),
+        short => usize::from(short),
+    };
+    serde_json::from_slice(&client.take(length)).expect("JSON")
+}

@@ -43,6 +43,7 @@ mod refusals;
 mod registry_durability;
 mod registry_floods;
 mod registry_interop;
+mod registry_shared;
 mod registry_shell;
 mod registry_upstreams;
 mod retries;

@@ -51,6 +51,7 @@ mod routing;
 mod shell;
 mod shenyu;
 mod shenyu_admin;
+mod shenyu_clients;
 mod stream_routes;
 mod stream_tls;
 mod stream_udp;

@@ -16,6 +16,7 @@ pub(crate) mod forward;
 pub(crate) mod limits;
 pub(crate) mod normalise;
 pub(crate) mod plugins;
+pub(crate) mod recent;
 pub(crate) mod request_body;
 pub(crate) mod route;
 pub(crate) mod tunnel;

@@ -121,6 +121,8 @@ pub struct Worker {
     pub log: Option<CoreLog>,
     /// Reports requests that fail.
     pub(crate) failures: Failures,
+    /// When the next request that goes well is kept for people to see.
+    pub(crate) next_sample_ms: Cell<u64>,
     pub(crate) open: OpenConnections,
     /// Connections over the limit that are open until their clients have seen the answer.
     pub(crate) refused_open: Cell<usize>,
@@ -149,6 +151,7 @@ impl Worker {
             metrics: Rc::new(parts.metrics.for_core()),
             log: parts.log,
             failures: Failures::default(),
+            next_sample_ms: Cell::new(0),
             open: OpenConnections::new(parts.settings.limits.connections_per_address),
             refused_open: Cell::new(0),
             states: RefCell::default(),

@@ -101,6 +101,11 @@ impl<T> Router<T> {
         self.origins.get(id).map(|origin| &origin.value)
     }
 
+    /// What was put in for every route, in no order.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.origins.values().map(|origin| &origin.value)
+    }
+
     /// The route that `request` takes; `captures` then holds what its pattern captured. Allocates
     /// nothing, unless more captures or nested prefixes come together than ever before.
     #[inline]

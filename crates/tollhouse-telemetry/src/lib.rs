@@ -13,8 +13,10 @@ pub mod codes;
 pub mod counters;
 pub mod histogram;
 pub mod labels;
+pub mod latency;
 pub mod metrics;
 pub mod prometheus;
+pub mod recent;
 
 pub use catalogue::{CoreMetrics, ProcessMetrics};
 pub use codes::ErrorCode;

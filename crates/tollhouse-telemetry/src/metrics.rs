@@ -10,13 +10,16 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::catalogue::{CoreMetrics, ProcessMetrics, render_build_info};
+use crate::codes::ErrorCode;
 use crate::counters::Label;
 use crate::labels::{ConnectionRefusal, StatusClass};
+use crate::latency::{Latencies, LatencyCounts};
+use crate::recent::{RecentRequest, RecentRequests};
 
 /// All metrics of the process.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    cores: Mutex<Vec<Arc<CoreMetrics>>>,
+    cores: Mutex<Vec<Arc<CoreBlock>>>,
     process: Arc<ProcessMetrics>,
 }
 
@@ -35,7 +38,7 @@ impl Metrics {
         // Pairs with the release of the last handle: the counts of its thread are seen here.
         fence(Ordering::Acquire);
         let block = free.unwrap_or_else(|| {
-            let block = Arc::new(CoreMetrics::default());
+            let block = Arc::new(CoreBlock::default());
             cores.push(Arc::clone(&block));
             block
         });
@@ -51,7 +54,7 @@ impl Metrics {
     pub fn downstream(&self) -> Downstream {
         let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = Downstream::default();
-        for block in cores.iter() {
+        for block in cores.iter().map(|block| &block.metrics) {
             let requests = &block.requests;
             seen.requests += StatusClass::ALL.iter().map(|c| requests.get(*c).value()).sum::<u64>();
             seen.accepted += block.downstream_connections_accepted.value();
@@ -64,13 +67,46 @@ impl Metrics {
         seen
     }
 
+    /// What all cores have done so far, as it is sampled each second.
+    pub fn traffic(&self) -> Traffic {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = Traffic::default();
+        for block in cores.iter() {
+            let CoreBlock { metrics, latencies, .. } = &**block;
+            for (count, class) in seen.by_class.iter_mut().zip(StatusClass::ALL) {
+                *count += metrics.requests.get(*class).value();
+            }
+            for (count, code) in seen.by_code.iter_mut().zip(ErrorCode::ALL) {
+                *count += metrics.requests_failed.get(*code).value();
+            }
+            seen.received_bytes += metrics.downstream_received_bytes.value();
+            seen.sent_bytes += metrics.downstream_sent_bytes.value();
+            seen.connections_open += metrics.downstream_connections_open.value();
+            seen.latencies.add(latencies);
+        }
+        seen
+    }
+
+    /// The last requests of all cores, the newest first, and how many could not be kept.
+    pub fn recent_requests(&self) -> (Vec<RecentRequest>, u64) {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut all = Vec::new();
+        let mut missed = 0;
+        for block in &cores {
+            block.recent.copy_to(&mut all);
+            missed += block.recent.missed();
+        }
+        all.sort_by_key(|request| std::cmp::Reverse(request.unix_ms));
+        (all, missed)
+    }
+
     /// The Prometheus text of everything; see
     /// [`CONTENT_TYPE`](crate::prometheus::CONTENT_TYPE).
     pub fn render(&self) -> String {
         /// What the page takes today, so that it is seldom copied while it grows.
         const PAGE_BYTES: usize = 16 * 1024;
         let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
-        let blocks: Vec<&CoreMetrics> = cores.iter().map(|block| &**block).collect();
+        let blocks: Vec<&CoreMetrics> = cores.iter().map(|block| &block.metrics).collect();
         let mut text = String::with_capacity(PAGE_BYTES);
         CoreMetrics::render(&blocks, &mut text);
         ProcessMetrics::render(&[&self.process], &mut text);
@@ -94,11 +130,62 @@ pub struct Downstream {
     pub requests_open: i64,
 }
 
+/// What all cores together have done since the start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Traffic {
+    /// Requests answered, in the order of [`StatusClass::ALL`].
+    pub by_class: [u64; StatusClass::COUNT],
+    /// Requests failed by the gateway, in the order of [`ErrorCode::ALL`].
+    pub by_code: [u64; ErrorCode::COUNT],
+    /// Bytes received from clients.
+    pub received_bytes: u64,
+    /// Bytes sent to clients.
+    pub sent_bytes: u64,
+    /// Connections of clients open now.
+    pub connections_open: i64,
+    /// How long requests took.
+    pub latencies: LatencyCounts,
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        Self {
+            by_class: [0; StatusClass::COUNT],
+            by_code: [0; ErrorCode::COUNT],
+            received_bytes: 0,
+            sent_bytes: 0,
+            connections_open: 0,
+            latencies: LatencyCounts::default(),
+        }
+    }
+}
+
+/// What one core writes.
+#[derive(Debug, Default)]
+struct CoreBlock {
+    metrics: CoreMetrics,
+    latencies: Latencies,
+    recent: RecentRequests,
+}
+
 /// The right to write one core's block; moves to the core's thread and stays there.
 pub struct CoreHandle {
-    block: Arc<CoreMetrics>,
+    block: Arc<CoreBlock>,
     /// Keeps a second thread from writing through a shared reference.
     one_thread: PhantomData<Cell<()>>,
+}
+
+impl CoreHandle {
+    /// Where the core notes how long requests took.
+    #[inline]
+    pub fn latencies(&self) -> &Latencies {
+        &self.block.latencies
+    }
+
+    /// Where the core keeps its last requests.
+    pub fn recent(&self) -> &RecentRequests {
+        &self.block.recent
+    }
 }
 
 impl Deref for CoreHandle {
@@ -106,13 +193,13 @@ impl Deref for CoreHandle {
 
     #[inline]
     fn deref(&self) -> &CoreMetrics {
-        &self.block
+        &self.block.metrics
     }
 }
 
 impl fmt::Debug for CoreHandle {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.block.fmt(out)
+        self.block.metrics.fmt(out)
     }
 }
 

@@ -64,6 +64,14 @@ impl Node {
         &self.conf.host
     }
 
+    /// Its address; `None` while its name has none. Of several the first.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self.locate(crate::balance::FIRST) {
+            Located::At(address) => Some(address),
+            Located::Pending | Located::Failed => None,
+        }
+    }
+
     /// Its port.
     pub fn port(&self) -> u16 {
         self.conf.port

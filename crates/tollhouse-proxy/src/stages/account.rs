@@ -3,19 +3,20 @@
 use tollhouse_telemetry::{ConnectionRefusal, ErrorCode, StatusClass};
 
 use super::access_log;
+use super::recent::{self, Head};
 use crate::exchange::Exchange;
 use crate::worker::{Worker, failures};
 
 /// Accounts for a request that was served, by a node or by the gateway.
 #[inline]
 pub(crate) fn served(cx: &Exchange<'_>) {
-    count(cx);
+    count(cx, Head::Read);
     access_log::write_served(cx);
 }
 
 /// Accounts for bytes that were no request, and for connections that were not let in.
 pub(crate) fn refused(cx: &Exchange<'_>) {
-    count(cx);
+    count(cx, Head::Refused);
     if let Some(code) = cx.state.record.code {
         count_refusal(cx.worker, code);
     }
@@ -38,7 +39,7 @@ pub(crate) fn count_refusal(worker: &Worker, code: ErrorCode) {
 }
 
 #[inline]
-fn count(cx: &Exchange<'_>) {
+fn count(cx: &Exchange<'_>, head: Head) {
     let (worker, record) = (cx.worker, &cx.state.record);
     let metrics = &worker.metrics;
     metrics.requests.increment(StatusClass::from_status(record.status));
@@ -50,6 +51,8 @@ fn count(cx: &Exchange<'_>) {
     }
     let duration_ms = worker.clock.now_ms().saturating_sub(record.started_ms);
     metrics.request_duration.observe_us(duration_ms * 1000);
+    metrics.latencies().observe_ms(duration_ms);
+    recent::keep(cx, head, duration_ms);
     if let Some(upstream_ms) = record.upstream_response_ms {
         metrics.upstream_duration.observe_us(upstream_ms * 1000);
     }

@@ -1,0 +1,220 @@
+//! The last requests of each core, for people who look: every failure, and a sample of the rest.
+//!
+//! Records have a fixed size and lie in rings of fixed length, made with the core: nothing is allocated for a
+//! request, and memory is bounded whatever clients send. A core never waits: while somebody reads its rings, it
+//! counts what it could not keep. Query strings, headers and bodies are never kept.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError, TryLockError};
+
+use crate::codes::ErrorCode;
+
+/// Records in each of a core's two rings: with some 450 bytes a record, 230 KB a core.
+pub const RING_RECORDS: usize = 256;
+
+/// Of requests that went well, at most one in so many milliseconds and core is kept: ten a second show what
+/// passes, and cost nothing next to thousands.
+pub const SAMPLE_INTERVAL_MS: u64 = 100;
+
+/// Attempts that a record lists; more are rare, and counted.
+pub const ATTEMPTS_MAX: usize = 3;
+
+/// Text of at most `N` bytes; what is longer is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortText<const N: usize> {
+    bytes: [u8; N],
+    /// How many of them count. `N` is at most 255.
+    length: u8,
+    /// Whether there was more.
+    pub is_cut: bool,
+}
+
+impl<const N: usize> Default for ShortText<N> {
+    fn default() -> Self {
+        Self { bytes: [0; N], length: 0, is_cut: false }
+    }
+}
+
+impl<const N: usize> ShortText<N> {
+    /// The beginning of `text`.
+    pub fn new(text: &[u8]) -> Self {
+        const { assert!(N <= u8::MAX as usize, "the length is one byte") };
+        let kept = text.len().min(N);
+        let mut bytes = [0; N];
+        bytes[..kept].copy_from_slice(&text[..kept]);
+        Self { bytes, length: u8::try_from(kept).unwrap_or(u8::MAX), is_cut: kept < text.len() }
+    }
+
+    /// As text; bytes that are none are replaced.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes[..usize::from(self.length)]).into_owned()
+    }
+}
+
+/// A node that was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecentAttempt {
+    /// Its address.
+    pub node: SocketAddr,
+    /// Its status, or the one that stands for its failure.
+    pub status: u16,
+}
+
+/// A request that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct RecentRequest {
+    /// When it ended, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// From its head to the last byte of its answer, in milliseconds.
+    pub duration_ms: u64,
+    /// Until the node's head was there, in milliseconds.
+    pub upstream_ms: Option<u64>,
+    /// The status sent; 0 where none was.
+    pub status: u16,
+    /// Why the gateway failed it, if it did.
+    pub code: Option<ErrorCode>,
+    /// The method.
+    pub method: ShortText<16>,
+    /// The host it was routed by.
+    pub host: ShortText<64>,
+    /// The path without its query.
+    pub path: ShortText<128>,
+    /// Id of the route; empty where none was found.
+    pub route: ShortText<64>,
+    /// The consumer's name; empty where there is none.
+    pub consumer: ShortText<32>,
+    /// The client.
+    pub client: IpAddr,
+    /// Nodes tried, in order.
+    pub attempts: [Option<RecentAttempt>; ATTEMPTS_MAX],
+    /// How many were tried altogether.
+    pub attempt_count: u32,
+}
+
+impl RecentRequest {
+    /// Whether it belongs to the failures.
+    pub fn has_failed(&self) -> bool {
+        self.code.is_some() || self.status >= 500
+    }
+}
+
+/// The rings of one core.
+#[derive(Debug)]
+pub struct RecentRequests {
+    failed: Mutex<Ring>,
+    sampled: Mutex<Ring>,
+    missed: AtomicU64,
+}
+
+impl Default for RecentRequests {
+    fn default() -> Self {
+        Self {
+            failed: Mutex::new(Ring::new()),
+            sampled: Mutex::new(Ring::new()),
+            missed: AtomicU64::new(0),
+        }
+    }
+}
+
+impl RecentRequests {
+    /// Keeps a record, unless its ring is being read.
+    pub fn keep(&self, request: RecentRequest) {
+        let ring = if request.has_failed() { &self.failed } else { &self.sampled };
+        match ring.try_lock() {
+            Ok(mut ring) => ring.push(request),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().push(request),
+            Err(TryLockError::WouldBlock) => {
+                self.missed.store(self.missed.load(Relaxed).wrapping_add(1), Relaxed);
+            }
+        }
+    }
+
+    /// Records that were not kept since somebody was reading.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Relaxed)
+    }
+
+    /// Appends copies of all that is kept.
+    pub fn copy_to(&self, all: &mut Vec<RecentRequest>) {
+        for ring in [&self.failed, &self.sampled] {
+            // Each push leaves it whole.
+            let ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend_from_slice(&ring.records);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Ring {
+    records: Vec<RecentRequest>,
+    next: usize,
+}
+
+impl Ring {
+    fn new() -> Self {
+        Self { records: Vec::with_capacity(RING_RECORDS), next: 0 }
+    }
+
+    fn push(&mut self, request: RecentRequest) {
+        if self.records.len() < RING_RECORDS {
+            self.records.push(request);
+        } else {
+            self.records[self.next] = request;
+        }
+        self.next = (self.next + 1) % RING_RECORDS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(status: u16, code: Option<ErrorCode>, unix_ms: u64) -> RecentRequest {
+        RecentRequest {
+            unix_ms,
+            duration_ms: 1,
+            upstream_ms: None,
+            status,
+            code,
+            method: ShortText::new(b"GET"),
+            host: ShortText::default(),
+            path: ShortText::new(b"/"),
+            route: ShortText::default(),
+            consumer: ShortText::default(),
+            client: IpAddr::from([127, 0, 0, 1]),
+            attempts: [None; ATTEMPTS_MAX],
+            attempt_count: 0,
+        }
+    }
+
+    #[test]
+    fn a_flood_of_good_requests_pushes_no_failure_out() {
+        let recent = RecentRequests::default();
+        recent.keep(request(502, Some(ErrorCode::UpstreamConnectFailed), 1));
+        (0..3 * RING_RECORDS as u64).for_each(|index| recent.keep(request(200, None, index)));
+        let mut all = Vec::new();
+        recent.copy_to(&mut all);
+        assert_eq!(all.len(), RING_RECORDS + 1);
+        assert_eq!(all.iter().filter(|one| one.has_failed()).count(), 1);
+        let newest = all.iter().map(|one| one.unix_ms).max();
+        assert_eq!(newest, Some(3 * RING_RECORDS as u64 - 1));
+    }
+
+    #[test]
+    fn a_core_does_not_wait_for_a_reader() {
+        let recent = RecentRequests::default();
+        let reading = recent.failed.lock().expect("nobody else has it");
+        recent.keep(request(500, None, 1));
+        drop(reading);
+        assert_eq!(recent.missed(), 1);
+    }
+
+    #[test]
+    fn long_text_is_cut_and_says_so() {
+        let text = ShortText::<4>::new(b"abcdef");
+        assert_eq!((text.text().as_str(), text.is_cut), ("abcd", true));
+        let text = ShortText::<4>::new(b"abcd");
+        assert_eq!((text.text().as_str(), text.is_cut), ("abcd", false));
+    }
+}

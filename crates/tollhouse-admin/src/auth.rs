@@ -1,6 +1,7 @@
 //! Who may call: the allow list of addresses, keys, and what a role allows.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hyper::{Method, StatusCode};
 use serde_json::json;
@@ -46,48 +47,71 @@ pub(crate) fn check_key(options: &Options, call: &Call) -> Result<(), Reply> {
     if options.key_check == KeyCheck::Off {
         return Ok(());
     }
-    authorise(&options.keys, call).map(drop).map_err(|description| {
-        let body = json!({"error_msg": "failed to check token", "description": description});
-        Reply::json(StatusCode::UNAUTHORIZED, &body)
-    })
+    authorise(options, call).map(drop).map_err(refusal)
+}
+
+/// Refuses calls without a key, for paths that change nothing whatever their method.
+pub(crate) fn check_reader(options: &Options, call: &Call) -> Result<(), Reply> {
+    if options.key_check == KeyCheck::Off {
+        return Ok(());
+    }
+    identify(options, call).map(drop).map_err(refusal)
+}
+
+fn refusal(description: &str) -> Reply {
+    let body = json!({"error_msg": "failed to check token", "description": description});
+    Reply::json(StatusCode::UNAUTHORIZED, &body)
 }
 
 /// What a caller may do whom [`check_key`] has let in.
 pub(crate) fn role(options: &Options, call: &Call) -> Role {
     match options.key_check {
         KeyCheck::Off => Role::Admin,
-        KeyCheck::Required => authorise(&options.keys, call).unwrap_or(Role::Viewer),
+        KeyCheck::Required => authorise(options, call).unwrap_or(Role::Viewer),
     }
 }
 
-fn authorise(keys: &[AdminKey], call: &Call) -> Result<Role, &'static str> {
-    let presented = presented(call).ok_or("missing apikey")?;
-    // Every key is compared in full: how long it takes says nothing about any of them.
+/// Whose key a call has or is signed in with.
+pub(crate) fn caller<'o>(options: &'o Options, call: &Call) -> Option<&'o AdminKey> {
+    identify(options, call).ok()
+}
+
+/// The key of this text. Every key is compared in full: how long it takes says nothing about any of them.
+pub(crate) fn find<'k>(keys: &'k [AdminKey], presented: &str) -> Option<&'k AdminKey> {
     let mut found = None;
     for candidate in keys {
         if same(candidate.key.as_bytes(), presented.as_bytes()) {
             found = found.or(Some(candidate));
         }
     }
-    let key = found.ok_or("wrong apikey")?;
+    found
+}
+
+/// Seconds since 1970.
+pub(crate) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn authorise(options: &Options, call: &Call) -> Result<Role, &'static str> {
+    let key = identify(options, call)?;
     match key.role {
         Role::Viewer if call.method != Method::GET => Err("invalid method for role viewer"),
         Role::Viewer | Role::Admin => Ok(key.role),
     }
 }
 
-fn presented(call: &Call) -> Option<&str> {
-    let header = || call.header("x-api-key").or_else(|| call.header("x_api_key"));
-    call.arguments.get("api_key").or_else(header).or_else(|| cookie(call, "x_api_key"))
+fn identify<'o>(options: &'o Options, call: &Call) -> Result<&'o AdminKey, &'static str> {
+    if let Some(presented) = presented(call) {
+        return find(&options.keys, presented).ok_or("wrong apikey");
+    }
+    let sessions = options.sessions.as_ref();
+    let signed_in = sessions.and_then(|it| it.key_of(&options.keys, call, now_s()));
+    signed_in.ok_or("missing apikey")
 }
 
-fn cookie<'c>(call: &'c Call, name: &str) -> Option<&'c str> {
-    let lines = call.headers.get_all(hyper::header::COOKIE).iter();
-    let mut pairs = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(';'));
-    pairs.find_map(|pair| {
-        let (candidate, value) = pair.trim().split_once('=')?;
-        (candidate == name).then_some(value)
-    })
+fn presented(call: &Call) -> Option<&str> {
+    let header = || call.header("x-api-key").or_else(|| call.header("x_api_key"));
+    call.arguments.get("api_key").or_else(header).or_else(|| call.cookie("x_api_key"))
 }
 
 fn same(expected: &[u8], presented: &[u8]) -> bool {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use hyper::header::HeaderMap;
+use hyper::header::{COOKIE, HeaderMap};
 use hyper::{Method, Uri};
 use percent_encoding::percent_decode_str;
 
@@ -44,6 +44,17 @@ impl Call {
     /// A header, if it is text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The value of a cookie.
+    pub(crate) fn cookie(&self, name: &str) -> Option<&str> {
+        let lines = self.headers.get_all(COOKIE).iter();
+        let mut pairs =
+            lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(';'));
+        pairs.find_map(|pair| {
+            let (candidate, value) = pair.trim().split_once('=')?;
+            (candidate == name).then_some(value)
+        })
     }
 
     /// The segments after these, if the path begins so.

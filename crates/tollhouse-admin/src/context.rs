@@ -10,12 +10,14 @@ use tollhouse_plugin::{Catalogue, Services};
 use tollhouse_store::{Revision, Store, StoreError};
 
 use crate::certificates::CertificateSource;
+use crate::console::ConsoleSource;
 use crate::document::CurrentDocument;
 use crate::index::facts::Facts;
 use crate::index::{Index, OWN_KEYS};
 use crate::options::{Mode, Options};
 use crate::registry::part::RegistryPart;
 use crate::reply::{Reply, WireResponse};
+use crate::sign_in::Failures;
 
 /// Longest wait for the data plane to serve what was written.
 const APPLIED_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -36,6 +38,8 @@ pub struct Parts {
     pub registry: Option<RegistryPart>,
     /// Certificates that renew themselves, where there are any.
     pub certificates: Option<Arc<dyn CertificateSource>>,
+    /// What the process knows of itself, for the console.
+    pub console: Option<Arc<dyn ConsoleSource>>,
     /// The rest.
     pub options: Options,
 }
@@ -46,6 +50,8 @@ pub(crate) struct Admin {
     pub(crate) index: Index,
     /// The one document, in [`Mode::Standalone`].
     pub(crate) document: Option<CurrentDocument>,
+    /// Who has tried wrong keys to sign in.
+    pub(crate) failures: Failures,
 }
 
 impl Admin {
@@ -63,7 +69,7 @@ impl Admin {
             Mode::Store | Mode::ReadOnly(_) | Mode::Away(_) => None,
             Mode::Standalone(sink) => Some(CurrentDocument::new(Arc::clone(sink))),
         };
-        Ok(Self { parts, index, document })
+        Ok(Self { parts, index, document, failures: Failures::default() })
     }
 
     /// Waits until the data plane serves what was committed, for a while: it is committed all the same.

@@ -14,6 +14,7 @@ use crate::auth;
 use crate::body;
 use crate::call::Call;
 use crate::certificates;
+use crate::console;
 use crate::context::Admin;
 use crate::crud;
 use crate::limits::{BODY_BYTES_MAX, DOCUMENT_BYTES_MAX};
@@ -25,6 +26,7 @@ use crate::reply::{Reply, WireResponse};
 use crate::resource::{self, Layout, Resource};
 use crate::schema_api;
 use crate::standalone;
+use crate::ui;
 use crate::validate;
 
 /// Where the Admin API begins.
@@ -65,19 +67,26 @@ where
     B: Body,
     B::Error: std::error::Error + Send + Sync + 'static,
 {
+    if call.segments.is_empty() || call.segments_after(&ui::PREFIX).is_some() {
+        return ui::answer(call);
+    }
     let is_about_registry = call.segments_after(&registry::PREFIX).is_some();
+    let is_console = call.segments_after(&console::PREFIX).is_some();
     let is_ours = call.segments_after(&certificates::PREFIX).is_some();
     let segments = match call.segments_after(&PREFIX) {
         Some(segments) => segments,
-        None if is_about_registry || is_ours => &[],
+        None if is_about_registry || is_ours || is_console => &[],
         None => return Err(not_registered()),
     };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    if call.method == Method::OPTIONS && admin.parts.options.cors == Cors::On {
+    if call.method == Method::OPTIONS && admin.parts.options.cors == Cors::On && !is_console {
         return Ok(preflight());
     }
     if is_about_registry {
         return registry::answer(admin, call, body).await;
+    }
+    if is_console {
+        return console::answer(admin, call, body).await;
     }
     if is_ours {
         return certificates::answer(admin, call).await;

@@ -13,6 +13,7 @@ mod auth;
 mod body;
 mod call;
 mod certificates;
+mod console;
 mod context;
 mod crud;
 mod dispatch;
@@ -35,13 +36,17 @@ mod reply;
 mod resource;
 mod schema_api;
 mod serve;
+mod session;
 mod shape;
+mod sign_in;
 mod standalone;
+mod ui;
 mod validate;
 mod yaml;
 
 pub use api::AdminApi;
 pub use certificates::{CertificateSource, Certificates};
+pub use console::{ConsoleSource, Question, RequestFilter};
 pub use context::Parts;
 pub use document::{Document, DocumentSink};
 pub use options::{
@@ -50,6 +55,7 @@ pub use options::{
 pub use plugins_api::{Subsystem, plugin_documents};
 pub use registry::part::{RegistryDialect, RegistryListeners, RegistryPart};
 pub use serve::serve;
+pub use session::Sessions;
 
 /// The OpenAPI document of the Admin API, as `GET /apisix/admin/openapi.json` gives it.
 pub fn openapi_document() -> serde_json::Value {

@@ -13,6 +13,7 @@ pub(crate) fn document() -> Value {
     }
     add_further(&mut paths);
     crate::registry::openapi::add_paths(&mut paths);
+    crate::console::openapi::add_paths(&mut paths);
     json!({
         "openapi": "3.1.0",
         "info": {

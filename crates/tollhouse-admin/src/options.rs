@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::document::DocumentSink;
+use crate::session::Sessions;
 
 /// What an Admin API is given once.
 #[derive(Debug, Clone)]
@@ -17,6 +18,8 @@ pub struct Options {
     pub keys: Vec<AdminKey>,
     /// Whether callers must have a key.
     pub key_check: KeyCheck,
+    /// Cookies of browsers that are signed in; none are without.
+    pub sessions: Option<Sessions>,
     /// Peers that may call; none of them means all may.
     pub allow: Vec<IpNet>,
     /// Whether browsers may call from other pages.
@@ -37,6 +40,7 @@ impl Default for Options {
             key_prefix: "/apisix".into(),
             keys: Vec::new(),
             key_check: KeyCheck::Required,
+            sessions: None,
             allow: Vec::new(),
             cors: Cors::On,
             server_token: ServerToken("APISIX/3.18.0".into()),

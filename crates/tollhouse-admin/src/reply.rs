@@ -28,6 +28,7 @@ pub(crate) struct Reply {
 
 const JSON: &str = "application/json";
 const HTML: &str = "text/html; charset=utf-8";
+const DOCUMENT: &str = "text/html";
 const JSON_LINES: &str = "application/x-ndjson";
 const YAML: &str = "application/yaml";
 const PLAIN: &str = "text/plain";
@@ -57,6 +58,16 @@ impl Reply {
     /// Text as it is, which APISIX labels as JSON all the same.
     pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
         Self::new(status, JSON, text)
+    }
+
+    /// A file of the console's page.
+    pub(crate) fn file(kind: &'static str, bytes: &'static [u8]) -> Self {
+        Self::new(StatusCode::OK, kind, bytes)
+    }
+
+    /// The console's page, which unlike [`page`](Self::page) has a text of its own.
+    pub(crate) fn document(text: String) -> Self {
+        Self::new(StatusCode::OK, DOCUMENT, text)
     }
 
     /// YAML text.

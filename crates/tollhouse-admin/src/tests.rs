@@ -17,6 +17,7 @@ use crate::{AdminApi, AdminKey, Options, Parts, Role};
 mod access;
 mod bodies;
 mod clients;
+mod console;
 mod documents;
 mod encryption;
 mod listing;
@@ -72,6 +73,22 @@ fn options() -> Options {
     }
 }
 
+fn parts(store: Arc<dyn Store>, options: Options, registry: Option<crate::RegistryPart>) -> Parts {
+    let keyring = Keyring::new(["qeddd145sfvddff3", "edd1c9f0985e76a2"]);
+    let keyring = keyring.expect("the keys have a right length");
+    Parts {
+        store,
+        applied: None,
+        catalogue: Arc::new(tollhouse_plugins::catalogue()),
+        services: Arc::new(Services::new("APISIX/3.18.0")),
+        keyring: Arc::new(keyring.with_form(Form::Apisix)),
+        registry,
+        certificates: None,
+        console: None,
+        options,
+    }
+}
+
 impl Fixture {
     async fn new() -> Self {
         Self::with(options()).await
@@ -80,6 +97,13 @@ impl Fixture {
     async fn with(options: Options) -> Self {
         let store = tollhouse_store::open(&Location::Memory).expect("memory is there");
         Self::over(store, options).await
+    }
+
+    /// The same store behind an Admin API that knows a process.
+    async fn put_console(&mut self, console: Arc<dyn crate::ConsoleSource>) {
+        let parts =
+            Parts { console: Some(console), ..parts(Arc::clone(&self.store), options(), None) };
+        self.api = AdminApi::open(parts).await.expect("the store can be read");
     }
 
     async fn over(store: Arc<dyn Store>, options: Options) -> Self {
@@ -91,18 +115,7 @@ impl Fixture {
         options: Options,
         registry: Option<crate::RegistryPart>,
     ) -> Self {
-        let keyring = Keyring::new(["qeddd145sfvddff3", "edd1c9f0985e76a2"]);
-        let keyring = keyring.expect("the keys have a right length");
-        let parts = Parts {
-            store: Arc::clone(&store),
-            applied: None,
-            catalogue: Arc::new(tollhouse_plugins::catalogue()),
-            services: Arc::new(Services::new("APISIX/3.18.0")),
-            keyring: Arc::new(keyring.with_form(Form::Apisix)),
-            registry,
-            certificates: None,
-            options,
-        };
+        let parts = parts(Arc::clone(&store), options, registry);
         Self { api: AdminApi::open(parts).await.expect("the store can be read"), store }
     }
 

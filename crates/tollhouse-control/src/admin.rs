@@ -7,10 +7,12 @@ use anyhow::Context;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollhouse_admin::{
-    AdminApi, AdminKey, Cors, KeyCheck, Mode, Options, Parts, Role, ServerToken, StreamMode,
+    AdminApi, AdminKey, ConsoleSource, Cors, KeyCheck, Mode, Options, Parts, Role, ServerToken,
+    Sessions, StreamMode,
 };
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
+use tollhouse_model::encryption::Keyring;
 
 use crate::certificates::RunningCertificates;
 use crate::context::ControlContext;
@@ -68,13 +70,14 @@ pub async fn start(
     cx: &ControlContext,
     access: AdminAccess,
     (registry, certificates): (Option<&RunningRegistry>, Option<&RunningCertificates>),
+    console: Arc<dyn ConsoleSource>,
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningAdmin>> {
     let Some(address) = cx.bootstrap.listen.admin.first().copied() else { return Ok(None) };
     let tls = listeners::tls("admin.tls", &cx.bootstrap.admin.tls)?;
-    let api = AdminApi::open(parts(cx, access, registry, certificates))
-        .await
-        .context("the Admin API cannot read the store")?;
+    let mut parts = parts(cx, access, (registry, certificates), console);
+    parts.options.sessions = Some(sessions(&parts.keyring, tls.is_some()));
+    let api = AdminApi::open(parts).await.context("the Admin API cannot read the store")?;
     let listener = listeners::bind(address, predecessor)
         .await
         .with_context(|| listeners::in_use("listen.admin", address))?;
@@ -90,11 +93,17 @@ pub async fn start(
     Ok(Some(RunningAdmin { address, is_tls, task, _stop: stop }))
 }
 
+/// Sign-ins outlive the process as its keyring does: a successor takes them over.
+fn sessions(keyring: &Keyring, is_encrypted: bool) -> Sessions {
+    let secret: Vec<&str> = keyring.expose().collect();
+    Sessions::new(secret.join("\n").as_bytes(), is_encrypted)
+}
+
 fn parts(
     cx: &ControlContext,
     access: AdminAccess,
-    registry: Option<&RunningRegistry>,
-    certificates: Option<&RunningCertificates>,
+    (registry, certificates): (Option<&RunningRegistry>, Option<&RunningCertificates>),
+    console: Arc<dyn ConsoleSource>,
 ) -> Parts {
     let AdminAccess { store, keyring, key, mode, applied } = access;
     Parts {
@@ -105,6 +114,7 @@ fn parts(
         keyring,
         registry: registry.map(RunningRegistry::admin_part),
         certificates: certificates.map(RunningCertificates::source),
+        console: Some(console),
         options: options(&cx.bootstrap, &key.secret, mode),
     }
 }

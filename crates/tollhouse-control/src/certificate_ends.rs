@@ -30,7 +30,8 @@ impl CertificateEnds {
         *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends.into();
     }
 
-    fn all(&self) -> Arc<[(String, i64)]> {
+    /// All of them, by the ids of their objects.
+    pub fn all(&self) -> Arc<[(String, i64)]> {
         Arc::clone(&self.ends.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

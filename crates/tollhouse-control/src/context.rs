@@ -10,11 +10,11 @@ use tollhouse_telemetry::Metrics;
 use tollhouse_upstream::HealthSupervisor;
 
 use crate::configuration::Configuration;
+use crate::console::sampler::Sampler;
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
 use crate::outages::Outages;
 use crate::plugins::{self, endpoints};
-use crate::registry::database::SharedDatabase;
 use crate::resources::Drivers;
 use crate::settings::descriptors::Descriptors;
 
@@ -27,6 +27,8 @@ pub struct ControlContext {
     pub identity: Arc<Identity>,
     /// Counters.
     pub metrics: Arc<Metrics>,
+    /// What they grew by, second by second.
+    pub sampler: Arc<Sampler>,
     /// The page of them and of everything else that is counted.
     pub metrics_page: MetricsPage,
     /// What changes nodes beside requests.
@@ -41,8 +43,6 @@ pub struct ControlContext {
     pub services: Arc<Services>,
     /// Which parts of the process are down.
     pub outages: Arc<Outages>,
-    /// The database that nodes share for the registry, if one is named.
-    pub registry_database: Arc<SharedDatabase>,
     /// How many files each part may open.
     pub descriptors: Descriptors,
 }
@@ -66,12 +66,11 @@ impl ControlContext {
         let metrics_page = MetricsPage::new(Arc::clone(&metrics), Arc::clone(&health), &services);
         services.endpoints =
             endpoints::for_plugins(&catalogue, &identity.id, &metrics, &metrics_page);
-        let registry_database = Arc::new(SharedDatabase::new(&identity));
         Ok(Self {
-            registry_database,
             bootstrap: Arc::new(bootstrap.clone()),
             identity,
             outages: Arc::new(Outages::new(Arc::clone(&metrics))),
+            sampler: Arc::new(Sampler::new(Arc::clone(&metrics))),
             metrics,
             metrics_page,
             drivers: Drivers::new(health),

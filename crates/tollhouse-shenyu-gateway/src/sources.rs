@@ -1,7 +1,6 @@
 //! The objects of ShenYu that a gateway knows, by kind and id, and what it makes of them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use serde::de::DeserializeOwned;
 use tollhouse_shenyu::answer::Statuses;
@@ -13,7 +12,6 @@ use tollhouse_shenyu::{Document, DocumentError, Kind};
 
 use crate::build;
 use crate::chain::Chain;
-use crate::counts::Counts;
 
 /// The namespace of objects and gateways that name none (2.7 and later).
 const DEFAULT_NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
@@ -52,8 +50,6 @@ pub struct Sources {
     app_auths: BTreeMap<String, AppAuth>,
     proxy_selectors: BTreeMap<String, ProxySelector>,
     discovery: BTreeMap<String, DiscoveryUpstreams>,
-    /// Counts that go on through changes.
-    counts: Mutex<Counts>,
 }
 
 impl Sources {
@@ -98,8 +94,7 @@ impl Sources {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        let counts = std::mem::take(&mut self.counts);
-        *self = Self { counts, ..Self::default() };
+        *self = Self::default();
     }
 
     /// Compiles the objects of the namespace; `None` where no plugin of it is on, so that nobody would be
@@ -121,8 +116,7 @@ impl Sources {
         if !parts.plugins.iter().any(|plugin| plugin.enabled) {
             return (None, Vec::new());
         }
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (chain, problems) = build::compile(&parts, terms.clone(), &mut counts);
+        let (chain, problems) = build::compile(&parts, terms.clone());
         (Some(chain), problems)
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Listed {
     pub name: Option<Box<str>>,
     /// The URIs that it is for.
     pub uris: Box<[Box<str>]>,
+    /// The hosts that it is for, of certificates too.
+    pub hosts: Box<[Box<str>]>,
     /// The names of its labels.
     pub labels: Box<[Box<str>]>,
 }
@@ -85,10 +87,14 @@ impl Listed {
     fn from_value(value: &Value) -> Self {
         let text = |value: &Value| value.as_str().map(Box::from);
         let uris = value.get("uris").and_then(Value::as_array).into_iter().flatten();
+        let many = ["hosts", "snis"].into_iter().filter_map(|field| value.get(field));
+        let many = many.filter_map(Value::as_array).flatten();
+        let hosts = ["host", "sni"].into_iter().filter_map(|field| value.get(field)).chain(many);
         let labels = value.get("labels").and_then(Value::as_object).into_iter();
         Self {
             name: value.get("name").and_then(text),
             uris: value.get("uri").into_iter().chain(uris).filter_map(text).collect(),
+            hosts: hosts.filter_map(text).collect(),
             labels: labels.flat_map(Fields::keys).map(|label| label.as_str().into()).collect(),
         }
     }

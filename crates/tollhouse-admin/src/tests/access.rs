@@ -107,7 +107,6 @@ async fn peers_outside_of_the_allow_list_get_a_page() {
 async fn what_nobody_registered_is_a_page() {
     let fixture = Fixture::with(Options { cors: Cors::Off, ..options() }).await;
     let table = [
-        ("GET", "/"),
         ("GET", "/apisix"),
         ("GET", "/apisix/admin"),
         ("PUT", "/apisix/admin"),

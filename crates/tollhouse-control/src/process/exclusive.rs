@@ -18,10 +18,10 @@ use super::handover::Predecessor;
 use crate::admin::{self, RunningAdmin};
 use crate::certificates::{self, RunningCertificates};
 use crate::configuration::ObjectSource;
+use crate::console::RunningProcess;
 use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
 use crate::outages::Part;
-use crate::registry::ownership::StandingBy;
 use crate::registry::{self, RunningRegistry};
 use crate::resources::Resources;
 use crate::shenyu_admin::{self, RunningShenyuAdmin};
@@ -236,13 +236,8 @@ impl ExclusiveParts {
         if failed.is_empty() {
             return self.backoff.reset();
         }
-        // Nothing is wrong with a node that stands by, and it should not be long in taking over.
-        let is_standing_by = failed.iter().all(|(_, error)| error.is::<StandingBy>());
         for (part, error) in failed {
             self.cx.outages.report(part, format!("{error:#}"));
-        }
-        if is_standing_by {
-            return self.backoff.reset();
         }
         self.look_at = Instant::now() + self.backoff.next_wait();
     }
@@ -288,13 +283,9 @@ impl ExclusiveParts {
         if self.registry.is_some() {
             return Ok(());
         }
-        let ControlContext { bootstrap, descriptors, registry_database, .. } = &self.cx;
-        let started =
-            registry::start(bootstrap, descriptors, registry_database, Predecessor::None).await?;
+        let ControlContext { bootstrap, descriptors, .. } = &self.cx;
+        let started = registry::start(bootstrap, descriptors, Predecessor::None).await?;
         let Some(registry) = started else { return Ok(()) };
-        // What the start-up text said, or did not, is long past.
-        let (grpc, http) = (registry.grpc, registry.http);
-        tracing::info!(?grpc, ?http, "this node keeps the registry now");
         self.put_registry(registry)?;
         // It is to show the registry.
         self.admin = None;
@@ -354,7 +345,9 @@ impl ExclusiveParts {
         let access = self.feed.as_ref().and_then(Feed::admin_access);
         let Some(access) = access else { return Ok(()) };
         let parts = (self.registry.as_ref(), self.certificates.as_ref());
-        self.admin = admin::start(&self.cx, access, parts, predecessor).await?;
+        let console = RunningProcess::new(&self.cx, &self.snapshots, &self.source);
+        let console = Arc::new(console);
+        self.admin = admin::start(&self.cx, access, parts, console, predecessor).await?;
         if let Some(admin) = &self.admin {
             let address = Some(admin.address);
             keep_port(&mut Arc::make_mut(&mut self.cx.bootstrap).listen.admin, address);

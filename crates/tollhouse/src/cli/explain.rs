@@ -4,10 +4,8 @@
 //! normalised and the route found by the router, over a snapshot made by the compiler. Nothing
 //! listens, nothing is sent, no name is resolved.
 
-mod decision;
 mod near;
 mod offline;
-mod question;
 mod render;
 mod stream;
 
@@ -22,11 +20,10 @@ use tollhouse_model::problem::Severity;
 use tollhouse_model::{Problem, Problems};
 use tollhouse_proxy::Settings;
 
-use self::decision::Decision;
 use self::offline::{Offline, View};
-use self::question::{HeaderLine, Question, Url};
 use super::problems::{self, UNUSABLE};
 use super::{Configuration, configured_store, objects, reference};
+use tollhouse_control::explain::{Asked, Decision, HeaderLine, Question, Url};
 use tollhouse_control::settings;
 
 /// Arguments of `explain`.
@@ -55,6 +52,18 @@ pub struct ExplainArguments {
     /// header says otherwise.
     #[arg(short = 'd', long, value_name = "TEXT")]
     body: Option<String>,
+}
+
+impl ExplainArguments {
+    fn asked(&self) -> Asked {
+        Asked {
+            url: self.url.clone(),
+            method: self.method.clone(),
+            headers: self.headers.clone(),
+            remote_addr: self.remote_addr,
+            body: self.body.clone(),
+        }
+    }
 }
 
 /// Prints the decision; the exit code is 0 when a route matches and 1 when none does.
@@ -91,11 +100,11 @@ fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (S
     if let Some(asked) = arguments.url.below_http() {
         return stream::answer(&asked, arguments.remote_addr, document, &offline);
     }
-    let question = match Question::ask(arguments, settings) {
+    let question = match Question::ask(&arguments.asked(), settings) {
         Ok(question) => question,
         Err(refused) => return (render::refusal(&refused), false),
     };
-    let decision = Decision::make(&offline, &question);
+    let decision = Decision::make(&offline.snapshot, &question);
     let mut text = render::decision(&question, &decision);
     let matched = decision.winner.is_some();
     if !matched {

@@ -2,14 +2,12 @@
 
 use std::fmt::Write;
 
+use tollhouse_control::explain::{Candidate, Question, candidates, candidates_at, loss, lossy};
 use tollhouse_model::Id;
 use tollhouse_router::Loss;
 use tollhouse_stdx::nearest;
 
-use super::decision::{Candidate, candidates, candidates_at};
 use super::offline::Offline;
-use super::question::Question;
-use super::render::{lossy, reason};
 
 /// Routes listed: the nearest few are what one looks for.
 const ROUTES_SHOWN_MAX: usize = 5;
@@ -34,7 +32,7 @@ pub(super) fn text(everything: &Offline, question: &Question) -> String {
         {
             "it is switched off (status: 0)".to_owned()
         } else {
-            reason(candidate)
+            loss(candidate)
         };
         line(&mut text, &format!("  {}  {}  {why}", verdict.id, verdict.uri));
     }

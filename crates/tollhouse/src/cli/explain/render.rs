@@ -2,15 +2,14 @@
 
 use std::fmt::Write;
 
+use tollhouse_control::explain::{
+    Candidate, Decision, Destination, Question, Refused, Winner, loss, lossy, plugin_owner,
+};
 use tollhouse_model::Upstream;
 use tollhouse_model::upstream::{Discovery, HashOn, Node, PassHost, Scheme, WarmUp};
 use tollhouse_proxy::plugins::PluginStep;
-use tollhouse_proxy::snapshot::{Reference, RouteEntry, UpstreamEntry};
-use tollhouse_router::Loss;
+use tollhouse_proxy::snapshot::{RouteEntry, UpstreamEntry};
 use tollhouse_telemetry::ErrorCode;
-
-use super::decision::{Candidate, Decision, Destination, Winner};
-use super::question::{Question, Refused};
 
 /// Candidates listed; thousands may share one path.
 const CANDIDATES_SHOWN_MAX: usize = 20;
@@ -67,44 +66,6 @@ pub(super) fn decision(question: &Question, decision: &Decision) -> String {
     page.text
 }
 
-/// Bytes from outside for a terminal: what could steer it is written as an escape.
-pub(super) fn lossy(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for letter in String::from_utf8_lossy(bytes).chars() {
-        if letter.is_control() { text.extend(letter.escape_default()) } else { text.push(letter) }
-    }
-    text
-}
-
-/// Why a candidate lost, with the condition that failed; empty for the winner.
-pub(super) fn reason(candidate: &Candidate) -> String {
-    let Some(loss) = candidate.verdict.loss else { return String::new() };
-    let entry = &candidate.entry;
-    let condition = match loss {
-        Loss::Method => entry.route.methods.map(|set| set.names().collect::<Vec<_>>().join(", ")),
-        Loss::RemoteAddr => Some(joined(entry.route.remote_addrs.iter().map(ToString::to_string))),
-        Loss::Host => Some(joined(hosts(entry).iter().cloned())),
-        Loss::Vars => entry.route.vars.as_ref().map(ToString::to_string),
-        Loss::Path | Loss::Later => None,
-    };
-    match condition {
-        Some(condition) => format!("{}: {}", loss.text(), lossy(condition.as_bytes())),
-        None => loss.text().to_owned(),
-    }
-}
-
-/// A service lends its hosts to a route without any.
-fn hosts(entry: &RouteEntry) -> &[String] {
-    match &entry.service {
-        Reference::Found(service) if entry.route.hosts.is_empty() => &service.hosts,
-        _ => &entry.route.hosts,
-    }
-}
-
-fn joined(texts: impl Iterator<Item = String>) -> String {
-    texts.collect::<Vec<_>>().join(", ")
-}
-
 fn answer(code: ErrorCode, why: &str) -> String {
     format!("{} {code}: {why}", code.status())
 }
@@ -135,7 +96,7 @@ fn route(page: &mut Page, question: &Question, decision: &Decision, winner: &Win
 
 fn plugins(page: &mut Page, decision: &Decision, entry: &RouteEntry) {
     let globals = decision.globals.steps().iter().map(|step| line(step, "global rules"));
-    let own = entry.chain.steps().iter().map(|step| line(step, &owner(entry, step)));
+    let own = entry.chain.steps().iter().map(|step| line(step, &plugin_owner(entry, step)));
     let lines: Vec<String> = globals.chain(own).collect();
     if lines.is_empty() {
         return page.line("plugins", "none");
@@ -156,21 +117,6 @@ fn line(step: &PluginStep, owner: &str) -> String {
     }
     let phases = step.handler.phases().names().join(", ");
     format!("{} (priority {}; {phases}) from {owner}", step.name(), step.priority)
-}
-
-/// The object that brings a plugin.
-fn owner(entry: &RouteEntry, step: &PluginStep) -> String {
-    let service = match &entry.service {
-        Reference::Found(service) => service.id.to_string(),
-        Reference::Unnamed | Reference::Missing => String::new(),
-    };
-    let config = entry.route.plugin_config_id.as_ref().map(ToString::to_string);
-    match step.owner {
-        "route" => format!("routes/{}", entry.route.id),
-        "service" => format!("services/{service}"),
-        "plugin config" => format!("plugin_configs/{}", config.unwrap_or_default()),
-        other => other.to_owned(),
-    }
 }
 
 fn upstream(
@@ -322,7 +268,7 @@ fn candidates(page: &mut Page, candidates: &[Candidate]) {
             index + 1,
             verdict.id.as_str(),
             lossy(verdict.uri.as_bytes()),
-            reason(candidate),
+            loss(candidate),
         );
         page.plain(&line);
     }

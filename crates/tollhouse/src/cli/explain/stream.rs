@@ -7,13 +7,13 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tollhouse_config::Document;
+use tollhouse_control::explain::{BelowHttp, lossy};
 use tollhouse_model::{Kind, StreamRoute};
 use tollhouse_proxy::l4::table::{Arrival, StreamEntry};
 use tollhouse_proxy::snapshot::Target;
 use tollhouse_telemetry::ErrorCode;
 
 use super::offline::Offline;
-use super::question::BelowHttp;
 
 /// Routes listed that do not take it; a file may have thousands.
 const ROUTES_SHOWN_MAX: usize = 20;
@@ -52,8 +52,7 @@ pub(super) fn answer(
 
 fn write_route(text: &mut String, entry: &StreamEntry, offline: &Offline) {
     let route = &entry.route;
-    let name =
-        route.name.as_ref().map(|name| format!(" ({})", super::render::lossy(name.as_bytes())));
+    let name = route.name.as_ref().map(|name| format!(" ({})", lossy(name.as_bytes())));
     writeln!(text, "route       {}{}", route.id, name.unwrap_or_default()).expect(STRING);
     let plugins: Vec<&str> = entry.chain.steps().iter().map(|step| step.name()).collect();
     let plugins = if plugins.is_empty() { "none".to_owned() } else { plugins.join(", ") };

@@ -113,7 +113,7 @@ impl Plane {
     fn served_by(&self, arguments: &ExplainArguments) -> Option<String> {
         let mut client = RawClient::connect(self.address);
         let body = arguments.body.as_deref().unwrap_or_default();
-        let head = question::head_text(arguments);
+        let head = tollhouse_control::explain::head_text(&arguments.asked());
         let response = client.ask(format!("{head}{body}"));
         if response.status() != 200 {
             return None;
@@ -127,8 +127,8 @@ impl Plane {
     fn explained(&self, arguments: &ExplainArguments) -> Option<String> {
         let handle = self.runtime.handle();
         let offline = Offline::compile(&self.loaded, handle, View::AsServed);
-        let question = Question::ask(arguments, &self.loaded.settings).ok()?;
-        let winner = Decision::make(&offline, &question).winner?;
+        let question = Question::ask(&arguments.asked(), &self.loaded.settings).ok()?;
+        let winner = Decision::make(&offline.snapshot, &question).winner?;
         Some(winner.entry.route.id.to_string())
     }
 }

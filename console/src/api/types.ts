@@ -1,0 +1,153 @@
+/** Answers of `/console/v1`. */
+export interface Who {
+  signed_in: boolean
+  key_required: boolean
+  name: string | null
+  role: 'admin' | 'viewer' | null
+  mode: 'store' | 'file' | 'away' | 'documents' | null
+  reason: string | null
+  build: string
+}
+
+export interface Problem {
+  path?: string
+  message?: string
+  text?: string
+  hint?: string
+  [other: string]: unknown
+}
+
+export interface Overview {
+  version: string
+  hostname: string
+  id: string
+  started_at: number
+  source: string
+  is_ready: boolean
+  revision: number
+  routes_in_service: number
+  problem_count: number
+  problems: Problem[]
+  refused: Problem[]
+  down: { part: string; reason: string }[]
+  listeners: Record<string, string[]>
+  certificates: { id: string; ends_at: number }[]
+  nodes: { total: number; healthy: number; unhealthy: number; unresolved: number }
+  objects: Record<string, number>
+  registry: { services: number; mass_expiries: number; instances: number; healthy: number } | null
+}
+
+export interface Second {
+  at: number
+  length_ms: number
+  requests: number
+  classes: Record<string, number>
+  failures: Record<string, number>
+  p50_ms: number | null
+  p90_ms: number | null
+  p99_ms: number | null
+  connections: number
+  received_bytes: number
+  sent_bytes: number
+  revision: number
+}
+
+export interface RecentRequest {
+  at_ms: number
+  duration_ms: number
+  upstream_ms: number | null
+  status: number
+  method: string
+  host: string
+  path: string
+  route: string
+  consumer: string
+  client: string
+  attempts: { node: string; status: number }[]
+  attempt_count: number
+  error: { code: string; origin: string; meaning: string; remedy: string } | null
+}
+
+export interface NodeRow {
+  place: string
+  name: string | null
+  host: string
+  port: number
+  address: string | null
+  weight: number
+  status: string
+  is_checked: boolean
+  share_percent: number
+  reason: string
+}
+
+export interface ObjectRow {
+  id: string
+  revision: number
+  name?: string
+  desc?: string
+  uri?: string
+  uris?: string[]
+  host?: string
+  hosts?: string[]
+  sni?: string
+  snis?: string[]
+  methods?: string[]
+  status?: number
+  labels?: Record<string, string>
+  service_id?: string | number
+  upstream_id?: string | number
+  service_name?: string
+  username?: string
+  plugins?: string[]
+  nodes?: number
+  server_port?: number
+  update_time?: number
+}
+
+export interface Explanation {
+  revision?: number
+  request?: { method: string; host: string; path: string; sent_path: string; remote_addr: string }
+  route?: { id: string; name: string | null; uri: string; captured: Record<string, string> }
+  refused?: { status?: number; code?: string; reason: string; remedy?: string }
+  plugins?: { name: string; owner: string; priority: number; phases: string[]; is_unavailable: boolean; filter: string | null }[]
+  upstream?: { place: string; node_count: number; nodes: { host: string; port: number; weight: number; status: string }[] }
+  candidates?: { id: string; name: string | null; uri: string; host: string | null; priority: number; wins: boolean; reason: string }[]
+  candidate_count?: number
+}
+
+export interface Counted {
+  total: number
+  healthy: number
+  unhealthy: number
+  isolated: number
+}
+
+export interface RegistryService {
+  namespace: string
+  name: string
+  instances: Counted
+  mass_expiry: { since_ms: number; kept: number } | null
+  business: string
+  update_time: number
+}
+
+export interface RegistryInstance {
+  id: string
+  namespace: string
+  service: string
+  host: string
+  port: number
+  protocol: string
+  version: string
+  weight: number
+  healthy: boolean
+  isolated: boolean
+  ttl_seconds: number | null
+  metadata: Record<string, string>
+}
+
+export const KINDS = [
+  'routes', 'services', 'upstreams', 'consumers', 'global_rules', 'plugin_configs', 'ssls', 'stream_routes',
+] as const
+export type Kind = (typeof KINDS)[number]

@@ -1,0 +1,59 @@
+import { Anchor, Table, Text, TextInput } from '@mantine/core'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { json, query } from '../../api/client'
+import type { NodeRow } from '../../api/types'
+import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { useWords } from '../../words/words'
+
+const api = getRouteApi('/nodes')
+
+export function Nodes() {
+  const words = useWords()
+  const { q } = api.useSearch()
+  const navigate = api.useNavigate()
+  const found = useQuery({
+    queryKey: ['nodes', q],
+    refetchInterval: 3000,
+    placeholderData: keepPreviousData,
+    queryFn: ({ signal }) => json<{ total: number; rows: NodeRow[] }>(`/console/v1/nodes${query({ q })}`, { signal }),
+  })
+  const { data } = found
+  return (
+    <>
+      <ScreenHead title={words.nodes} />
+      <TextInput data-filter mb="md" className="filterbox" aria-label={words.filterNodes} placeholder={words.filterNodes} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true })} />
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? <Empty>{q ? words.noMatch : words.noNodes}</Empty> : (
+        <div className="scroll">
+          <Table highlightOnHover>
+            <Table.Thead><Table.Tr>
+              <Table.Th>{words.state}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th>{words.address}</Table.Th>
+              <Table.Th>{words.upstream}</Table.Th><Table.Th className="numbers">{words.weight}</Table.Th><Table.Th>{words.reason}</Table.Th>
+            </Table.Tr></Table.Thead>
+            <Table.Tbody>
+              {data.rows.map((row, at) => (
+                <Table.Tr key={`${row.place} ${row.host} ${row.port} ${at}`}>
+                  <Table.Td><NodeState row={row} /></Table.Td>
+                  <Table.Td className="mono">{row.host}:{row.port}</Table.Td>
+                  <Table.Td className="mono">{row.address ?? '–'}</Table.Td>
+                  <Table.Td><Anchor component={Link} to={`/objects/${row.place}`}>{row.name ?? row.place}</Anchor></Table.Td>
+                  <Table.Td className="numbers">{row.weight}{row.share_percent < 100 && ` (${row.share_percent} %)`}</Table.Td>
+                  <Table.Td lang="en"><Text size="sm">{row.reason}</Text></Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+          <Text size="sm" c="dimmed" mt="xs">{words.shown(1, data.rows.length, data.total)}</Text>
+        </div>
+      )}
+    </>
+  )
+}
+
+export function NodeState({ row }: { row: { status: string; address?: string | null } }) {
+  const words = useWords()
+  if (row.address === null) return <StateBadge state="bad" label="–" />
+  const state = row.status === 'healthy' ? 'good' : row.status === 'unhealthy' ? 'bad' : 'warn'
+  return <StateBadge state={state} label={row.status === 'healthy' ? words.healthy : row.status === 'unhealthy' ? words.unhealthy : row.status.replace('_', ' ')} />
+}

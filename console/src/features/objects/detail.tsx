@@ -1,0 +1,132 @@
+import { Anchor, Button, Group, Modal, Stack, Table, Text, TextInput, Title } from '@mantine/core'
+import { useDisclosure } from '@mantine/hooks'
+import { useQueryClient } from '@tanstack/react-query'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { ApiError, call } from '../../api/client'
+import { useWho } from '../../api/session'
+import type { Kind } from '../../api/types'
+import { CopyButton } from '../../ui/copy'
+import { Empty, ErrorBox, Loading, ScreenHead } from '../../ui/states'
+import { Time } from '../../ui/time'
+import { useWords } from '../../words/words'
+import { whyNot } from './permission'
+import { curlOf, pathOf, type Stored, useObject } from './queries'
+
+const api = getRouteApi('/objects/$kind/$id')
+
+/** Kinds that are named by a field, and the kind that it names. */
+const REFERENCES: [string, Kind][] = [
+  ['service_id', 'services'], ['upstream_id', 'upstreams'], ['plugin_config_id', 'plugin_configs'],
+]
+
+export function ObjectDetail() {
+  const words = useWords()
+  const who = useWho()
+  const { kind, id } = api.useParams() as { kind: Kind; id: string }
+  const found = useObject(kind, id)
+  const [isDeleting, deletion] = useDisclosure(false)
+  const refused = whyNot(who, words)
+  const { data, error } = found
+  if (error instanceof ApiError && error.status === 404) {
+    return <><ScreenHead title={`${words[kind]} ${id}`} /><Empty>{words.gone} <Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor></Empty></>
+  }
+  const value = data ? (JSON.parse(data.text) as Record<string, unknown>) : undefined
+  const name = typeof value?.name === 'string' ? value.name : id
+  const example = value && kind === 'routes' ? exampleUrl(value) : undefined
+  return (
+    <>
+      <Text size="sm" mb={4}><Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor> / <span className="mono">{id}</span></Text>
+      <ScreenHead title={name} note={typeof value?.desc === 'string' ? value.desc : undefined}>
+        {data && <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, data.text)} />}
+        {data && <CopyButton label={words.copyJson} text={() => data.text} />}
+        {example && <Button size="xs" variant="default" component={Link} to="/explain" search={{ url: example } as never}>{words.explainRoute}</Button>}
+        <Button size="xs" color="red" variant="light" disabled={refused !== undefined || !data} title={refused} onClick={deletion.open}>{words.remove}</Button>
+        <Button size="xs" data-edit component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}/edit`} disabled={refused !== undefined} title={refused}>{words.edit}</Button>
+      </ScreenHead>
+      {found.isError && <ErrorBox error={error} retry={() => void found.refetch()} />}
+      {data && value ? (
+        <Stack>
+          <Summary value={value} stored={data} />
+          <section>
+            <Group justify="space-between"><Title order={2} size="h4">{words.json}</Title>{who.role === 'admin' && <Text size="xs" c="dimmed">{words.secretsNote}</Text>}</Group>
+            <pre className="code" tabIndex={0} lang="en">{data.text}</pre>
+          </section>
+        </Stack>
+      ) : !found.isError && <Loading />}
+      {data && <Deletion kind={kind} id={id} stored={data} isOpen={isDeleting} close={deletion.close} />}
+    </>
+  )
+}
+
+/** An address that this route may take: its first host and path, wildcards filled in. */
+function exampleUrl(value: Record<string, unknown>): string | undefined {
+  const first = (one: unknown, many: unknown) => (typeof one === 'string' ? one : Array.isArray(many) ? String(many[0] ?? '') : '')
+  const path = first(value.uri, value.uris)
+  const host = first(value.host, value.hosts)
+  return path === '' ? undefined : `http://${(host || 'example.com').replace('*', 'x')}${path.replace('*', 'x')}`
+}
+
+function Summary({ value, stored }: { value: Record<string, unknown>; stored: Stored }) {
+  const words = useWords()
+  const plugins = Object.keys((value.plugins as object | undefined) ?? {})
+  const texts = (...all: unknown[]) => all.flat().filter((it) => it !== undefined).map(String).join(' ')
+  const nodes = value.nodes ?? (value.upstream as Record<string, unknown> | undefined)?.nodes
+  const nodeText = Array.isArray(nodes)
+    ? nodes.map((node: { host: string; port?: number; weight: number }) => `${node.host}${node.port ? `:${node.port}` : ''} × ${node.weight}`).join(', ')
+    : nodes && typeof nodes === 'object' ? Object.entries(nodes).map(([host, weight]) => `${host} × ${String(weight)}`).join(', ') : ''
+  const rows: [string, React.ReactNode][] = [
+    [words.methods, Array.isArray(value.methods) ? value.methods.join(' ') : ''],
+    [words.host, texts(value.host, value.hosts, value.sni, value.snis)],
+    [words.path, texts(value.uri, value.uris)],
+    [words.plugins, plugins.join(', ')],
+    ...REFERENCES.map(([field, kind]): [string, React.ReactNode] => [
+      words[kind], value[field] !== undefined && <Anchor component={Link} to={`/objects/${kind}/${encodeURIComponent(String(value[field]))}`}>{String(value[field])}</Anchor>,
+    ]),
+    [words.nodes, nodeText],
+    [words.changed, typeof value.update_time === 'number' && <><Time at={value.update_time} /> · {words.revision(stored.revision)}</>],
+  ]
+  return (
+    <section className="card">
+      <Table variant="vertical" withRowBorders={false}>
+        <Table.Tbody>
+          {rows.filter(([, content]) => content).map(([label, content]) => (
+            <Table.Tr key={label}><Table.Th w={140} fw={500} c="dimmed" bg="transparent">{label}</Table.Th><Table.Td className="wrap">{content}</Table.Td></Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </section>
+  )
+}
+
+function Deletion({ kind, id, stored, isOpen, close }: { kind: Kind; id: string; stored: Stored; isOpen: boolean; close: () => void }) {
+  const words = useWords()
+  const navigate = useNavigate()
+  const client = useQueryClient()
+  const [typed, setTyped] = useState('')
+  const [error, setError] = useState<unknown>()
+  const remove = async () => {
+    try {
+      await call(pathOf(kind, id), { method: 'DELETE', headers: { 'If-Match': `"${stored.revision}"` } })
+      client.removeQueries({ queryKey: ['object', kind, id] })
+      await client.invalidateQueries({ queryKey: ['objects'] })
+      await navigate({ to: `/objects/${kind}` })
+    } catch (refused) {
+      setError(refused)
+    }
+  }
+  return (
+    <Modal opened={isOpen} onClose={close} title={words.deleteTitle(`${words[kind]} ${id}`)}>
+      <Stack>
+        {error !== undefined && <ErrorBox error={error} />}
+        <Text size="sm">{words.deleteHelp}</Text>
+        <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, stored.text)} />
+        <TextInput label={words.id} placeholder={id} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} data-autofocus />
+        <Group justify="flex-end">
+          <Button variant="default" onClick={close}>{words.cancel}</Button>
+          <Button color="red" disabled={typed !== id} onClick={remove}>{words.remove}</Button>
+        </Group>
+      </Stack>
+    </Modal>
+  )
+}

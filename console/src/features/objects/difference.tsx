@@ -1,0 +1,18 @@
+import { Text } from '@mantine/core'
+import { diffLines, excerpt } from '../../lib/diff'
+import { useWords } from '../../words/words'
+
+/** What differs, with a few lines around it. */
+export function Difference({ before, after }: { before: string; after: string }) {
+  const words = useWords()
+  if (before === after) return <Text size="sm" c="dimmed">{words.noChange}</Text>
+  const lines = excerpt(diffLines(before, after))
+  const sign = { same: ' ', gone: '−', new: '+' }
+  return (
+    <div className="code diff" tabIndex={0}>
+      {lines.map((line, at) => line === null
+        ? <div key={at} className="gap" aria-hidden>⋯</div>
+        : <div key={at} className={line.kind}>{sign[line.kind]} {line.text}</div>)}
+    </div>
+  )
+}

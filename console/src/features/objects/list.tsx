@@ -1,0 +1,98 @@
+import { Button, Group, Table, Text, TextInput } from '@mantine/core'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { json, query } from '../../api/client'
+import { useWho } from '../../api/session'
+import type { Kind, ObjectRow } from '../../api/types'
+import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { Time } from '../../ui/time'
+import { useWords } from '../../words/words'
+import { whyNot } from './permission'
+
+const api = getRouteApi('/objects/$kind')
+const ROWS = 50
+
+export function ObjectList() {
+  const words = useWords()
+  const who = useWho()
+  const { kind } = api.useParams() as { kind: Kind }
+  const { q, page = 1 } = api.useSearch()
+  const navigate = api.useNavigate()
+  const found = useQuery({
+    queryKey: ['objects', kind, q, page],
+    placeholderData: keepPreviousData,
+    refetchInterval: 10_000,
+    queryFn: ({ signal }) => json<{ total: number; rows: ObjectRow[] }>(`/console/v1/objects/${kind}${query({ q, page, page_size: ROWS })}`, { signal }),
+  })
+  const { data } = found
+  const refused = whyNot(who, words)
+  const turn = (to: number) => void navigate({ search: { q, page: to > 1 ? to : undefined } })
+  return (
+    <>
+      <ScreenHead title={words[kind]} note={words.kindHelp[kind]}>
+        <Button component={Link} to={`/new/${kind}`} size="sm" disabled={refused !== undefined} title={refused}>{words.create}</Button>
+      </ScreenHead>
+      <Group mb="md" gap="sm">
+        <TextInput data-filter className="filterbox" aria-label={words.filterObjects} placeholder={words.filterObjects} value={q ?? ''} onChange={(event) => void navigate({ search: { q: event.currentTarget.value || undefined }, replace: true })} />
+        {data && <Text size="sm" c="dimmed" aria-live="polite">{words.total(data.total)}</Text>}
+      </Group>
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? (
+        <Empty>{q ? <>{words.noMatch} <Button variant="subtle" size="xs" onClick={() => void navigate({ search: {} })}>{words.clear}</Button></> : words.emptyKind}</Empty>
+      ) : (
+        <>
+          <div className="scroll"><Rows kind={kind} rows={data.rows} /></div>
+          <Group mt="sm" justify="space-between">
+            <Text size="sm" c="dimmed">{words.shown((page - 1) * ROWS + 1, (page - 1) * ROWS + data.rows.length, data.total)}</Text>
+            <Group gap="xs">
+              <Button size="xs" variant="default" disabled={page <= 1} onClick={() => turn(page - 1)}>{words.previous}</Button>
+              <Button size="xs" variant="default" disabled={page * ROWS >= data.total} onClick={() => turn(page + 1)}>{words.next}</Button>
+            </Group>
+          </Group>
+        </>
+      )}
+    </>
+  )
+}
+
+function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
+  const words = useWords()
+  return (
+    <Table highlightOnHover>
+      <Table.Thead><Table.Tr>
+        <Table.Th>{words.name}</Table.Th><Table.Th>{words.methods}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th>{words.path}</Table.Th>
+        <Table.Th>{words.plugins}</Table.Th><Table.Th>{words.leadsTo}</Table.Th><Table.Th>{words.state}</Table.Th><Table.Th>{words.changed}</Table.Th>
+      </Table.Tr></Table.Thead>
+      <Table.Tbody>
+        {rows.map((row) => (
+          <Table.Tr key={row.id}>
+            <Table.Td>
+              <Text component={Link} to={`/objects/${kind}/${encodeURIComponent(row.id)}`} c="var(--mantine-color-anchor)">{row.name ?? row.username ?? row.id}</Text>
+              {(row.name ?? row.username) !== undefined && row.name !== row.id && <Text size="xs" c="dimmed" className="mono">{row.id}</Text>}
+              {row.desc && <Text size="xs" c="dimmed" lineClamp={1}>{row.desc}</Text>}
+            </Table.Td>
+            <Table.Td className="mono">{row.methods?.join(' ')}</Table.Td>
+            <Table.Td className="mono">{[row.host, row.sni, ...(row.hosts ?? []), ...(row.snis ?? [])].filter(Boolean).slice(0, 3).join(' ')}</Table.Td>
+            <Table.Td className="mono">{[row.uri, ...(row.uris ?? [])].filter(Boolean).slice(0, 3).join(' ')}{row.server_port}</Table.Td>
+            <Table.Td><Text size="sm" lineClamp={2}>{row.plugins?.join(', ')}</Text></Table.Td>
+            <Table.Td><LeadsTo row={row} /></Table.Td>
+            <Table.Td>{row.status !== undefined && <StateBadge state={row.status === 0 ? 'off' : 'good'} label={row.status === 0 ? words.off : words.on} />}</Table.Td>
+            <Table.Td><Text size="sm" c="dimmed"><Time at={row.update_time} /></Text></Table.Td>
+          </Table.Tr>
+        ))}
+      </Table.Tbody>
+    </Table>
+  )
+}
+
+function LeadsTo({ row }: { row: ObjectRow }) {
+  const words = useWords()
+  const link = (kind: Kind, id: string | number) => (
+    <Text size="sm" component={Link} to={`/objects/${kind}/${encodeURIComponent(id)}`} c="var(--mantine-color-anchor)">{words[kind]} {id}</Text>
+  )
+  if (row.upstream_id !== undefined) return link('upstreams', row.upstream_id)
+  if (row.service_id !== undefined) return link('services', row.service_id)
+  if (row.service_name !== undefined) return <Text size="sm" className="mono">{row.service_name}</Text>
+  if (row.nodes !== undefined) return <Text size="sm">{words.nodesInline(row.nodes)}</Text>
+  return null
+}

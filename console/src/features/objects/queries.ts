@@ -1,0 +1,30 @@
+import { useQuery } from '@tanstack/react-query'
+import { call } from '../../api/client'
+import { memberText, pretty } from '../../lib/json-text'
+import { quoted } from '../../lib/curl'
+
+/** An object as the Admin API gives it: its text, and the revision that it was read at. */
+export interface Stored {
+  text: string
+  revision: number
+}
+
+export const pathOf = (kind: string, id: string) => `/apisix/admin/${kind}/${encodeURIComponent(id)}`
+
+/** Reads an answer of the Admin API without parsing the object's numbers. */
+export function stored(answer: string): Stored {
+  const value = memberText(answer, 'value') ?? '{}'
+  return { text: pretty(value), revision: Number(memberText(answer, 'modifiedIndex') ?? 0) }
+}
+
+export const useObject = (kind: string, id: string) =>
+  useQuery({
+    queryKey: ['object', kind, id],
+    // What is being edited must not change below the hands.
+    refetchOnWindowFocus: false,
+    queryFn: async ({ signal }) => stored((await call(pathOf(kind, id), { signal })).text),
+  })
+
+/** The command that makes this object, on any gateway. */
+export const curlOf = (kind: string, id: string, text: string) =>
+  `curl -X PUT ${quoted(location.origin + pathOf(kind, id))} -H "X-API-KEY: $ADMIN_KEY" -d ${quoted(text)}`

@@ -1,0 +1,191 @@
+import { Anchor, Group, SimpleGrid, Stack, Table, Text, Title } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useLive, useOverview } from '../../api/live'
+import type { Overview as Data, Second } from '../../api/types'
+import { Series } from '../../chart/series'
+import { ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { relative, Time } from '../../ui/time'
+import { useLanguage, useWords } from '../../words/words'
+
+/** Seconds a chart spans. */
+const SPAN_S = 900
+
+/** Seconds that one point of a chart adds up: some 180 points a line. */
+const STEP_S = 5
+
+/** Certificates that end within so many seconds need a hand. */
+const ENDING_S = 30 * 86_400
+
+export function Overview() {
+  const words = useWords()
+  const overview = useOverview()
+  const { data } = overview
+  return (
+    <>
+      <ScreenHead title={words.overview} note={data ? `${data.hostname} · ${data.source}` : undefined} />
+      {overview.isError && <ErrorBox error={overview.error} retry={() => void overview.refetch()} />}
+      {data ? (
+        <Stack gap="md">
+          <NeedsHand data={data} />
+          <Charts />
+          <Facts data={data} />
+        </Stack>
+      ) : !overview.isError && <Loading rows={10} />}
+    </>
+  )
+}
+
+function NeedsHand({ data }: { data: Data }) {
+  const words = useWords()
+  const { language } = useLanguage()
+  const rows: { key: string; state: 'bad' | 'warn'; text: string; detail?: string; to?: string }[] = []
+  for (const { part, reason } of data.down) rows.push({ key: part, state: 'bad', text: words.partDown(part), detail: reason })
+  for (const [at, problem] of [...data.refused, ...data.problems].entries()) {
+    const { path, message, text, hint } = problem
+    rows.push({ key: `p${at}`, state: 'bad', text: String(path ?? ''), detail: [message ?? text, hint].filter(Boolean).join(' ') || JSON.stringify(problem) })
+  }
+  const { unhealthy, unresolved } = data.nodes
+  if (unhealthy > 0) rows.push({ key: 'nodes', state: 'bad', text: words.nodesDown(unhealthy), to: '/nodes' })
+  if (unresolved > 0) rows.push({ key: 'names', state: 'warn', text: words.nodesUnresolved(unresolved), to: '/nodes' })
+  if (data.registry && data.registry.mass_expiries > 0) rows.push({ key: 'mass', state: 'bad', text: words.massExpiry(data.registry.mass_expiries), to: '/registry' })
+  for (const { id, ends_at } of data.certificates) {
+    if (ends_at < Date.now() / 1000 + ENDING_S) rows.push({ key: `c${id}`, state: 'warn', text: words.certificateEnds(id, relative(ends_at, language)), to: `/objects/ssls/${id}` })
+  }
+  return (
+    <section className="card" aria-labelledby="hand">
+      <Title order={2} size="h5" id="hand" mb={rows.length > 0 ? 'xs' : 0}>{rows.length > 0 ? words.needsHand : <Group gap="xs"><StateBadge state="good" label={words.allWell} /></Group>}</Title>
+      <Stack gap={6}>
+        {rows.map((row) => (
+          <Group key={row.key} gap="xs" wrap="nowrap" align="flex-start">
+            <StateBadge state={row.state} label={row.state === 'bad' ? '!' : '·'} />
+            <Text size="sm" className="wrap">
+              {row.to ? <Anchor component={Link} to={row.to}>{row.text}</Anchor> : row.text}
+              {row.detail && <Text span c="dimmed" lang="en"> {row.detail}</Text>}
+            </Text>
+          </Group>
+        ))}
+      </Stack>
+    </section>
+  )
+}
+
+/** The points of a chart: steps from 15 minutes ago until now, each with its seconds. */
+function steps(seconds: Second[], now: number): Second[][] {
+  const groups: Second[][] = Array.from({ length: SPAN_S / STEP_S }, () => [])
+  for (const second of seconds) {
+    const at = groups.length - 1 - Math.floor((now - second.at) / STEP_S)
+    groups[at]?.push(second)
+  }
+  // The newest step is not over, and would look like a fall.
+  return groups.slice(0, -1)
+}
+
+const sum = (values: number[]) => values.reduce((total, value) => total + value, 0)
+const most = (values: (number | null)[]) => values.reduce((top: number | null, value) => (value === null ? top : Math.max(top ?? 0, value)), null)
+
+function Charts() {
+  const words = useWords()
+  const { language } = useLanguage()
+  const live = useLive()
+  const seconds = live.data ?? []
+  const now = seconds.at(-1)?.at ?? 0
+  const groups = steps(seconds, now)
+  const rate = (pick: (second: Second) => number) =>
+    groups.map((group) => (group.length === 0 ? null : sum(group.map(pick)) / (sum(group.map((it) => it.length_ms)) / 1000)))
+  const slow = (pick: (second: Second) => number | null) => groups.map((group) => (group.length === 0 ? null : most(group.map(pick))))
+  const number = (value: number) => new Intl.NumberFormat(language, { notation: 'compact', maximumSignificantDigits: 3 }).format(value)
+  const all = rate((it) => it.requests)
+  const last = seconds.slice(-10)
+  const failures = new Map<string, number>()
+  for (const second of seconds) for (const [code, count] of Object.entries(second.failures)) failures.set(code, (failures.get(code) ?? 0) + count)
+  const failed = [...failures].sort((a, b) => b[1] - a[1])
+  const lastRate = last.length === 0 ? 0 : sum(last.map((it) => it.requests)) / (sum(last.map((it) => it.length_ms)) / 1000)
+  const rateText = words.rateSentence(number(lastRate), number(Math.max(0, ...all.map((it) => it ?? 0))))
+  const ms = (value: number | null) => (value === null ? '–' : words.ms(value))
+  const latencyText = words.latencySentence(ms(most(last.map((it) => it.p50_ms))), ms(most(last.map((it) => it.p99_ms))))
+  const marks = groups.flatMap((group, at) => {
+    const before = groups.slice(0, at).findLast((it) => it.length > 0)?.at(-1)?.revision
+    const own = group.at(-1)?.revision
+    return before !== undefined && own !== undefined && own !== before ? [at / (groups.length - 1)] : []
+  })
+  const time = (at: number) => (at === 0 ? '' : new Date(at * 1000).toLocaleTimeString(language, { hour: '2-digit', minute: '2-digit' }))
+  const shared = { from: time(now - SPAN_S), to: time(now), marks }
+  const hasTraffic = seconds.some((it) => it.requests > 0)
+  const byClass = (name: string) => rate((it) => it.classes[name] ?? 0)
+  return (
+    <SimpleGrid cols={{ base: 1, lg: 2 }}>
+      <section className="card">
+        <ChartHead title={words.rate} text={hasTraffic ? rateText : words.noTraffic} />
+        <Series
+          {...shared} sentence={rateText} format={number}
+          lines={[
+            { label: 'all', color: 'var(--mantine-color-harbour-6)', values: all, isArea: true },
+            { label: '4xx', color: 'var(--mantine-color-yellow-6)', values: byClass('4xx') },
+            { label: '5xx', color: 'var(--mantine-color-red-6)', values: byClass('5xx') },
+          ]}
+        />
+      </section>
+      <section className="card">
+        <ChartHead title={words.latency} text={latencyText} />
+        <Series
+          {...shared} sentence={latencyText} format={(value) => `${number(value)} ms`}
+          lines={[
+            { label: 'p50', color: 'var(--mantine-color-harbour-6)', values: slow((it) => it.p50_ms) },
+            { label: 'p99', color: 'var(--mantine-color-grape-6)', values: slow((it) => it.p99_ms) },
+          ]}
+        />
+      </section>
+      <section className="card">
+        <ChartHead title={words.failures} text={words.failureSentence(sum(failed.map(([, count]) => count)))} />
+        <Table>
+          <Table.Tbody>
+            {failed.slice(0, 8).map(([code, count]) => (
+              <Table.Tr key={code}>
+                <Table.Td><Anchor component={Link} to="/requests" search={{ code } as never} className="mono">{code}</Anchor></Table.Td>
+                <Table.Td className="numbers">{count.toLocaleString(language)}</Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </section>
+      <section className="card">
+        <ChartHead title={words.connections} text={(seconds.at(-1)?.connections ?? 0).toLocaleString(language)} />
+        <Series
+          {...shared} sentence={words.connections} format={number}
+          lines={[{ label: words.connections, color: 'var(--mantine-color-harbour-6)', values: slow((it) => it.connections), isArea: true }]}
+        />
+      </section>
+    </SimpleGrid>
+  )
+}
+
+function ChartHead({ title, text }: { title: string; text: string }) {
+  return <Stack gap={0} mb="sm"><Title order={2} size="h5">{title}</Title><Text size="sm" c="dimmed">{text}</Text></Stack>
+}
+
+function Facts({ data }: { data: Data }) {
+  const words = useWords()
+  const { language } = useLanguage()
+  const listens = Object.entries(data.listeners).filter(([, all]) => all.length > 0)
+  const counts = Object.entries(data.objects).filter(([, count]) => count > 0)
+  const rows: [string, React.ReactNode][] = [
+    [words.inService, `${words.revision(data.revision)} · ${data.routes_in_service.toLocaleString(language)} ${words.routes}`],
+    [words.nodes, <Anchor key="n" component={Link} to="/nodes">{words.nodesHealthy(data.nodes.healthy, data.nodes.total)}</Anchor>],
+    [words.registry, data.registry ? <Anchor key="r" component={Link} to="/registry">{words.instancesHealthy(data.registry.healthy, data.registry.instances)}</Anchor> : words.registryOff],
+    [words.gateway, counts.map(([kind, count], at) => (
+      <span key={kind}>{at > 0 && ' · '}<Anchor component={Link} to={`/objects/${kind}`}>{count.toLocaleString(language)} {words[kind as 'routes'] ?? kind}</Anchor></span>
+    ))],
+    [words.listens, <span key="l" className="mono">{listens.map(([name, all]) => `${name} ${all.join(' ')}`).join(' · ')}</span>],
+    [words.version, `${data.version}`],
+    [words.started, <Time key="s" at={data.started_at} />],
+  ]
+  return (
+    <section className="card">
+      <Table variant="vertical" withRowBorders={false}>
+        <Table.Tbody>
+          {rows.map(([name, value]) => <Table.Tr key={name}><Table.Th w={150} fw={500} c="dimmed" bg="transparent">{name}</Table.Th><Table.Td>{value}</Table.Td></Table.Tr>)}
+        </Table.Tbody>
+      </Table>
+    </section>
+  )
+}

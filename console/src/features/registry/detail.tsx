@@ -1,0 +1,90 @@
+import { Anchor, Button, Group, Modal, Stack, Table, Text, TextInput } from '@mantine/core'
+import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { call, json, query } from '../../api/client'
+import { useWho } from '../../api/session'
+import type { RegistryInstance } from '../../api/types'
+import { Empty, ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
+import { useWords } from '../../words/words'
+
+const api = getRouteApi('/registry/$namespace/$service')
+const ROWS = 500
+
+export function RegistryService() {
+  const words = useWords()
+  const who = useWho()
+  const { namespace, service } = api.useParams()
+  const [chosen, choose] = useState<RegistryInstance>()
+  const found = useQuery({
+    queryKey: ['instances', namespace, service],
+    refetchInterval: chosen ? false : 2000,
+    placeholderData: keepPreviousData,
+    queryFn: ({ signal }) => json<{ list: RegistryInstance[]; total: number }>(`/registry/v1/instances${query({ namespace, service, page_size: ROWS })}`, { signal }),
+  })
+  const { data } = found
+  const refused = who.role === 'viewer' ? words.viewerCannot : undefined
+  const rows = data?.list ?? []
+  return (
+    <>
+      <Text size="sm" mb={4}><Anchor component={Link} to="/registry">{words.registryServices}</Anchor> / {namespace}</Text>
+      <ScreenHead title={service} note={data && words.instancesHealthy(rows.filter((it) => it.healthy && !it.isolated).length, data.total)} />
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+      {data === undefined ? !found.isError && <Loading /> : rows.length === 0 ? <Empty>{words.emptyKind}</Empty> : (
+        <div className="scroll">
+          <Table highlightOnHover>
+            <Table.Thead><Table.Tr>
+              <Table.Th>{words.state}</Table.Th><Table.Th>{words.address}</Table.Th><Table.Th>{words.version}</Table.Th>
+              <Table.Th className="numbers">{words.weight}</Table.Th><Table.Th>{words.id}</Table.Th><Table.Th /></Table.Tr></Table.Thead>
+            <Table.Tbody>
+              {rows.map((row) => (
+                <Table.Tr key={row.id}>
+                  <Table.Td><Group gap={4}><StateBadge state={row.healthy ? 'good' : 'bad'} label={row.healthy ? words.healthy : words.unhealthy} />{row.isolated && <StateBadge state="off" label={words.isolated} />}</Group></Table.Td>
+                  <Table.Td className="mono">{row.host}:{row.port} {row.protocol}</Table.Td>
+                  <Table.Td>{row.version}</Table.Td>
+                  <Table.Td className="numbers">{row.weight}</Table.Td>
+                  <Table.Td className="mono">{row.id}</Table.Td>
+                  <Table.Td><Button size="compact-xs" variant="default" disabled={refused !== undefined} title={refused} onClick={() => choose(row)}>{row.isolated ? words.rejoin : words.isolate}</Button></Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+          {data.total > rows.length && <Text size="sm" c="dimmed">{words.shown(1, rows.length, data.total)}</Text>}
+        </div>
+      )}
+      {chosen && <Isolation instance={chosen} all={rows} close={() => choose(undefined)} />}
+    </>
+  )
+}
+
+function Isolation({ instance, all, close }: { instance: RegistryInstance; all: RegistryInstance[]; close: () => void }) {
+  const words = useWords()
+  const client = useQueryClient()
+  const [error, setError] = useState<unknown>()
+  const [typed, setTyped] = useState('')
+  const left = all.filter((it) => it.id !== instance.id && it.healthy && !it.isolated).length
+  const isLast = !instance.isolated && left === 0
+  const apply = async () => {
+    try {
+      await call(`/registry/v1/instances/${encodeURIComponent(instance.id)}`, { method: 'PATCH', body: JSON.stringify({ isolated: !instance.isolated }) })
+      await client.invalidateQueries({ queryKey: ['instances'] })
+      close()
+    } catch (refused) {
+      setError(refused)
+    }
+  }
+  const what = `${instance.host}:${instance.port}`
+  return (
+    <Modal opened onClose={close} title={instance.isolated ? `${words.rejoin}: ${what}` : words.isolateTitle(what)}>
+      <Stack>
+        {error !== undefined && <ErrorBox error={error} />}
+        {!instance.isolated && <Text size="sm">{words.isolateHelp(left, all.length)}</Text>}
+        {isLast && <TextInput label={words.isolateLast} placeholder={instance.service} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} />}
+        <Group justify="flex-end">
+          <Button variant="default" onClick={close}>{words.cancel}</Button>
+          <Button data-autofocus disabled={isLast && typed !== instance.service} onClick={() => void apply()}>{instance.isolated ? words.rejoin : words.isolate}</Button>
+        </Group>
+      </Stack>
+    </Modal>
+  )
+}

@@ -1,0 +1,130 @@
+import { Anchor, Badge, Button, Drawer, Group, SegmentedControl, Stack, Table, Text, TextInput } from '@mantine/core'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { json, query } from '../../api/client'
+import type { RecentRequest } from '../../api/types'
+import { Opens } from '../../ui/frame'
+import { Empty, ErrorBox, Loading, ScreenHead, StatusBadge } from '../../ui/states'
+import { clock } from '../../ui/time'
+import { useLanguage, useWords } from '../../words/words'
+
+const api = getRouteApi('/requests')
+
+interface Answer {
+  kept: number
+  matching: number
+  missed: number
+  rows: RecentRequest[]
+}
+
+/** What tells a request from all others here. */
+const keyOf = (row: RecentRequest) => `${row.at_ms} ${row.client} ${row.method} ${row.path} ${row.duration_ms} ${row.status}`
+
+export function Requests() {
+  const words = useWords()
+  const { language } = useLanguage()
+  const search = api.useSearch()
+  const navigate = api.useNavigate()
+  const [isPaused, setPaused] = useState(false)
+  const [opened, open] = useState<RecentRequest>()
+  const { q, code, status, route } = search
+  const found = useQuery({
+    queryKey: ['requests', search],
+    // Who reads a row does not want it to move.
+    refetchInterval: isPaused || opened ? false : 1000,
+    placeholderData: keepPreviousData,
+    queryFn: ({ signal }) => json<Answer>(`/console/v1/requests${query({ q, code, status, route })}`, { signal }),
+  })
+  const set = (change: Partial<typeof search>) => void navigate({ search: { ...search, ...change }, replace: true })
+  const chips = ([['code', code], ['route', route]] as const).filter(([, value]) => value !== undefined)
+  const { data } = found
+  return (
+    <>
+      <ScreenHead title={words.requests} note={words.requestsHelp}>
+        <Button size="xs" variant="default" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>{isPaused ? words.resume : words.pause}</Button>
+      </ScreenHead>
+      <Group mb="md" gap="xs">
+        <TextInput data-filter className="filterbox" aria-label={words.filterRequests} placeholder={words.filterRequests} value={q ?? ''} onChange={(event) => set({ q: event.currentTarget.value || undefined })} />
+        <SegmentedControl
+          size="xs" aria-label={words.status} value={status ?? ''} onChange={(value) => set({ status: value || undefined })}
+          data={[{ value: '', label: words.allStatuses }, { value: '2xx', label: '2xx' }, { value: '4xx', label: '4xx' }, { value: '5xx', label: '5xx' }]}
+        />
+        {chips.map(([name, value]) => (
+          <Button key={name} size="xs" variant="light" onClick={() => set({ [name]: undefined })} rightSection={<span aria-label={words.clear}>×</span>}>{name}: {value}</Button>
+        ))}
+        {data && data.missed > 0 && <Badge color="yellow" variant="light" className="state">{words.missed(data.missed)}</Badge>}
+      </Group>
+      {found.isError && <ErrorBox error={found.error} retry={() => void found.refetch()} />}
+      {data === undefined ? !found.isError && <Loading /> : data.rows.length === 0 ? <Empty>{data.kept === 0 ? words.noRequests : words.noMatch}</Empty> : (
+        <div className="scroll">
+          <Table highlightOnHover stickyHeader>
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>{words.time}</Table.Th><Table.Th>{words.status}</Table.Th><Table.Th>{words.request}</Table.Th>
+                <Table.Th>{words.cause}</Table.Th><Table.Th>{words.route}</Table.Th><Table.Th>{words.node}</Table.Th>
+                <Table.Th>{words.client}</Table.Th><Table.Th className="numbers">{words.duration}</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {data.rows.map((row, at) => (
+                <Table.Tr key={`${keyOf(row)} ${at}`}>
+                  <Table.Td className="mono nowrap">{clock(row.at_ms)}</Table.Td>
+                  <Table.Td><StatusBadge status={row.status} /></Table.Td>
+                  <Table.Td className="mono"><Opens onClick={() => open(row)}>{row.method || '–'} {row.host}{row.path}</Opens></Table.Td>
+                  <Table.Td className="mono nowrap">{row.error && <Opens onClick={() => set({ code: row.error?.code })}>{row.error.code}</Opens>}</Table.Td>
+                  <Table.Td className="mono">{row.route}</Table.Td>
+                  <Table.Td className="mono nowrap">{row.attempts.map((it) => it.node).join(', ')}</Table.Td>
+                  <Table.Td className="mono nowrap">{row.client}</Table.Td>
+                  <Table.Td className="numbers">{words.ms(row.duration_ms)}</Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+          <Text size="sm" c="dimmed" mt="xs">{words.shown(1, data.rows.length, data.matching).replace(String(data.matching), data.matching.toLocaleString(language))}</Text>
+        </div>
+      )}
+      <Drawer opened={opened !== undefined} onClose={() => open(undefined)} position="right" size="md" title={opened && <span className="mono">{opened.method} {opened.host}{opened.path}</span>}>
+        {opened && <Detail row={opened} />}
+      </Drawer>
+    </>
+  )
+}
+
+function Detail({ row }: { row: RecentRequest }) {
+  const words = useWords()
+  const { language } = useLanguage()
+  const facts: [string, React.ReactNode][] = [
+    [words.time, new Date(row.at_ms).toLocaleString(language)],
+    [words.status, <StatusBadge key="s" status={row.status} />],
+    [words.duration, words.ms(row.duration_ms) + (row.upstream_ms === null ? '' : ` (${words.upstream}: ${words.ms(row.upstream_ms)})`)],
+    [words.client, <span key="c" className="mono">{row.client}</span>],
+    [words.consumer, row.consumer || words.none],
+    [words.route, row.route ? <Anchor key="r" component={Link} to={`/objects/routes/${encodeURIComponent(row.route)}`}>{row.route}</Anchor> : words.none],
+  ]
+  return (
+    <Stack>
+      {row.error && (
+        <section className="card">
+          <Text className="mono" fw={700}>{row.error.code}</Text>
+          <Text size="sm" mt={4} lang="en">{row.error.meaning}</Text>
+          <Text size="sm" mt="sm" fw={600}>{words.remedy}</Text>
+          <Text size="sm" lang="en">{row.error.remedy}</Text>
+        </section>
+      )}
+      <Table variant="vertical"><Table.Tbody>{facts.map(([name, value]) => <Table.Tr key={name}><Table.Th w={120}>{name}</Table.Th><Table.Td>{value}</Table.Td></Table.Tr>)}</Table.Tbody></Table>
+      {row.attempts.length > 0 && (
+        <section>
+          <Text fw={600} size="sm">{words.attempts} ({row.attempt_count})</Text>
+          <Table><Table.Tbody>{row.attempts.map((attempt, at) => (
+            <Table.Tr key={`${attempt.node} ${at}`}>
+              <Table.Td><Anchor component={Link} to="/nodes" search={{ q: attempt.node } as never} className="mono">{attempt.node}</Anchor></Table.Td>
+              <Table.Td><StatusBadge status={attempt.status} /></Table.Td>
+            </Table.Tr>
+          ))}</Table.Tbody></Table>
+        </section>
+      )}
+      {row.host && <Button component={Link} variant="light" to="/explain" search={{ url: `http://${row.host}${row.path}`, method: row.method, from: row.client } as never}>{words.explain}</Button>}
+    </Stack>
+  )
+}

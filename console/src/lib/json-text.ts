@@ -1,0 +1,107 @@
+/**
+ * JSON as text. Objects are never parsed to be written again: numbers beyond 2^53, the order of keys and `1.0` stay
+ * what they were.
+ */
+
+/** The end of the JSON value that begins at `start`. */
+function endOf(text: string, start: number): number {
+  let depth = 0
+  let at = start
+  while (at < text.length) {
+    const letter = text[at]
+    if (letter === '"') {
+      at = endOfString(text, at)
+      if (depth === 0) return at
+      continue
+    }
+    if (letter === '{' || letter === '[') depth += 1
+    if (letter === '}' || letter === ']') {
+      depth -= 1
+      if (depth < 0) return at
+      if (depth === 0) return at + 1
+    }
+    if (depth === 0 && letter === ',') return at
+    at += 1
+  }
+  return at
+}
+
+function endOfString(text: string, start: number): number {
+  let at = start + 1
+  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1
+  return at + 1
+}
+
+/** The text of a member of the object that `text` holds; undefined where it has none. */
+export function memberText(text: string, name: string): string | undefined {
+  let at = text.indexOf('{') + 1
+  while (at > 0 && at < text.length) {
+    const quote = text.indexOf('"', at)
+    if (quote < 0) return undefined
+    const end = endOfString(text, quote)
+    const key: unknown = JSON.parse(text.slice(quote, end))
+    const value = text.indexOf(':', end) + 1
+    const valueEnd = endOf(text, value)
+    if (key === name) return text.slice(value, valueEnd).trim()
+    at = valueEnd + 1
+    if (text[valueEnd] === '}') return undefined
+  }
+  return undefined
+}
+
+/** The same JSON, a member a line. Texts and numbers are copied as they stand. */
+export function pretty(text: string): string {
+  let out = ''
+  let depth = 0
+  let at = 0
+  const line = () => `\n${'  '.repeat(depth)}`
+  while (at < text.length) {
+    const letter = text[at] as string
+    if (letter === '"') {
+      const end = endOfString(text, at)
+      out += text.slice(at, end)
+      at = end
+      continue
+    }
+    at += 1
+    if (/\s/.test(letter)) continue
+    if (letter === '{' || letter === '[') {
+      const close = nextMark(text, at)
+      if (close !== undefined && (text[close] === '}' || text[close] === ']')) {
+        out += letter + text[close]
+        at = close + 1
+        continue
+      }
+      depth += 1
+      out += letter + line()
+    } else if (letter === '}' || letter === ']') {
+      depth -= 1
+      out += line() + letter
+    } else if (letter === ',') {
+      out += letter + line()
+    } else if (letter === ':') {
+      out += ': '
+    } else {
+      out += letter
+    }
+  }
+  return out
+}
+
+function nextMark(text: string, start: number): number | undefined {
+  for (let at = start; at < text.length; at += 1) if (!/\s/.test(text[at] as string)) return at
+  return undefined
+}
+
+/** Why `text` is no JSON, with its line counted from 1; undefined where it is. */
+export function fault(text: string): { line: number; reason: string } | undefined {
+  try {
+    JSON.parse(text)
+    return undefined
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    const position = /position (\d+)/.exec(reason)
+    const end = position ? Number(position[1]) : text.length
+    return { line: text.slice(0, end).split('\n').length, reason: reason.split(' in JSON')[0] as string }
+  }
+}

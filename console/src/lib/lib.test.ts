@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest'
+import { en } from '../words/en'
+import { zh } from '../words/zh'
+import { parseCurl, quoted, shellWords } from './curl'
+import { diffLines, excerpt } from './diff'
+import { fault, memberText, pretty } from './json-text'
+
+describe('JSON as text', () => {
+  it('keeps numbers, order and escapes as they stand', () => {
+    const text = '{"b":12345678901234567890,"a":1.0,"t":"\\u0041\\"}{","e":{},"l":[ ],"n":[1,{"x":null}]}'
+    const shown = pretty(text)
+    expect(shown).toContain('12345678901234567890')
+    expect(shown).toContain('"a": 1.0')
+    expect(shown).toContain('"\\u0041\\"}{"')
+    expect(shown).toContain('"e": {}')
+    expect(shown).toContain('"l": []')
+    expect(JSON.parse(shown)).toEqual(JSON.parse(text))
+    expect(pretty(shown)).toBe(shown)
+  })
+
+  it('finds a member without reading the others as values', () => {
+    const text = '{"key":"/a","value":{"n":1e400,"s":"}"},"modifiedIndex":17}\n'
+    expect(memberText(text, 'value')).toBe('{"n":1e400,"s":"}"}')
+    expect(memberText(text, 'modifiedIndex')).toBe('17')
+    expect(memberText(text, 'key')).toBe('"/a"')
+    expect(memberText(text, 'none')).toBeUndefined()
+    expect(memberText('{}', 'none')).toBeUndefined()
+  })
+
+  it('names the line of a fault', () => {
+    expect(fault('{"a": 1}')).toBeUndefined()
+    expect(fault('{\n"a": 1,\n}')?.line).toBe(3)
+    expect(fault('')?.line).toBe(1)
+  })
+})
+
+describe('differences', () => {
+  it('has one line for one changed line', () => {
+    const lines = diffLines('a\nb\nc\nd', 'a\nb\nx\nd')
+    expect(lines.filter((line) => line.kind !== 'same').map((line) => line.text)).toEqual(['c', 'x'])
+  })
+
+  it('gives both texts back', () => {
+    const texts = ['', 'a', 'a\nb\na', 'b\na\nc', 'a\na\na\nb', 'x\ny']
+    for (const before of texts) {
+      for (const after of texts) {
+        const lines = diffLines(before, after)
+        const side = (kind: string) => lines.filter((it) => it.kind === 'same' || it.kind === kind).map((it) => it.text)
+        expect(side('gone').join('\n')).toBe(before)
+        expect(side('new').join('\n')).toBe(after)
+      }
+    }
+  })
+
+  it('leaves out what is far from a change', () => {
+    const before = Array.from({ length: 40 }, (_, at) => `l${at}`)
+    const after = before.with(20, 'new')
+    const kept = excerpt(diffLines(before.join('\n'), after.join('\n')), 1)
+    expect(kept).toHaveLength(6)
+    expect(kept[0]).toBeNull()
+  })
+})
+
+describe('curl lines', () => {
+  it('are taken apart as a shell does', () => {
+    expect(shellWords(`a 'b c' "d \\" e" f\\ g \\\n h''i`)).toEqual(['a', 'b c', 'd " e', 'f g', 'hi'])
+  })
+
+  it('fill the form', () => {
+    const line = `curl -s -XPOST http://h:9080/x?y=1 -H 'A: b' --header="C: d" -d '{"k":1}' -o /dev/null`
+    expect(parseCurl(line)).toEqual({
+      url: 'http://h:9080/x?y=1', method: 'POST', headers: ['A: b', 'C: d'], body: '{"k":1}',
+    })
+    expect(parseCurl('curl -I h/x')).toEqual({ url: 'http://h/x', method: 'HEAD', headers: [] })
+    expect(parseCurl('wget http://h')).toBeUndefined()
+  })
+
+  it('come back as they were quoted', () => {
+    for (const text of ["it's", '$(x)', 'a\nb', '"', '\\']) {
+      expect(shellWords(quoted(text))).toEqual([text])
+    }
+  })
+})
+
+describe('words', () => {
+  it('are translated, but for what is the same in all languages', () => {
+    const same = new Set(['key', 'copyCurl', 'copyJson', 'json', 'url'])
+    for (const [name, text] of Object.entries(en)) {
+      const other = zh[name as keyof typeof zh]
+      if (typeof text === 'string' && !same.has(name)) expect(other, name).not.toBe(text)
+    }
+  })
+})

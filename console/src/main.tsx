@@ -1,0 +1,39 @@
+import '@mantine/core/styles.css'
+import './ui/base.css'
+import { MantineProvider } from '@mantine/core'
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { RouterProvider } from '@tanstack/react-router'
+import { setNonce } from 'get-nonce'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { ApiError } from './api/client'
+import { Gate } from './ui/gate'
+import { theme } from './ui/theme'
+import { router } from './routes'
+import { WordsProvider } from './words/words'
+
+const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? ''
+setNonce(nonce)
+
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 1000,
+      // A refusal stays one; only silence is worth asking again.
+      retry: (count, error) => !(error instanceof ApiError) && count < 1,
+      refetchOnWindowFocus: true,
+    },
+  },
+})
+
+createRoot(document.getElementById('root') as HTMLElement).render(
+  <StrictMode>
+    <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={() => nonce}>
+      <WordsProvider>
+        <QueryClientProvider client={queries}>
+          <Gate><RouterProvider router={router} /></Gate>
+        </QueryClientProvider>
+      </WordsProvider>
+    </MantineProvider>
+  </StrictMode>,
+)

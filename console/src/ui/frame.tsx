@@ -1,0 +1,202 @@
+import {
+  ActionIcon, AppShell, Badge, Burger, Button, Group, Kbd, Menu, Modal, NavLink, ScrollArea, Stack, Table, Text,
+  UnstyledButton, useMantineColorScheme,
+} from '@mantine/core'
+import { useDisclosure } from '@mantine/hooks'
+import { useQueryClient } from '@tanstack/react-query'
+import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
+import { useEffect, useRef } from 'react'
+import { call, Unreachable } from '../api/client'
+import { useOverview } from '../api/live'
+import { useWho } from '../api/session'
+import { KINDS } from '../api/types'
+import { useLanguage, useWords } from '../words/words'
+import { Palette } from './palette'
+import { Empty, ScreenHead } from './states'
+
+/** Letters that follow `g`, and where they go. */
+const PLACES: Record<string, string> = {
+  o: '/', q: '/requests', x: '/explain', n: '/nodes', r: '/objects/routes', s: '/objects/services',
+  u: '/objects/upstreams', c: '/objects/consumers', t: '/registry',
+}
+
+export function NotFound() {
+  const words = useWords()
+  return <><ScreenHead title={words.notFound} /><Empty><Link to="/">{words.overview}</Link></Empty></>
+}
+
+/** What stands around every screen. */
+export function Frame() {
+  const words = useWords()
+  const [isOpen, menu] = useDisclosure(false)
+  const [hasPalette, palette] = useDisclosure(false)
+  const [hasHelp, help] = useDisclosure(false)
+  useKeys(palette.open, help.open)
+  return (
+    <AppShell header={{ height: 52 }} navbar={{ width: 216, breakpoint: 'sm', collapsed: { mobile: !isOpen } }} padding="md">
+      <a className="skip" href="#content">{words.skip}</a>
+      <AppShell.Header>
+        <Group h="100%" px="md" justify="space-between" wrap="nowrap" gap="xs">
+          <Group gap="xs" wrap="nowrap">
+            <Burger opened={isOpen} onClick={menu.toggle} hiddenFrom="sm" size="sm" aria-label={words.menu} />
+            <Text fw={700} component={Link} to="/" c="inherit" td="none">Tollhouse</Text>
+          </Group>
+          <Button variant="default" size="xs" onClick={palette.open} className="hide-narrow" rightSection={<Kbd size="xs">Ctrl K</Kbd>}>
+            {words.paletteHint}
+          </Button>
+          <Group gap="xs" wrap="nowrap">
+            <RevisionBadge />
+            <Button variant="default" size="xs" onClick={palette.open} hiddenFrom="xs" aria-label={words.paletteHint}>⌕</Button>
+            <Person />
+          </Group>
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar>
+        <AppShell.Section grow component={ScrollArea} p="xs"><Places close={menu.close} /></AppShell.Section>
+      </AppShell.Navbar>
+      <AppShell.Main id="content">
+        <Notices />
+        <Outlet />
+      </AppShell.Main>
+      {hasPalette && <Palette close={palette.close} />}
+      <Modal opened={hasHelp} onClose={help.close} title={words.keysTitle}><Keys /></Modal>
+    </AppShell>
+  )
+}
+
+function Places({ close }: { close: () => void }) {
+  const words = useWords()
+  const path = useRouterState({ select: (state) => state.location.pathname })
+  const link = (to: string, label: string) => {
+    const isHere = to === '/' ? path === '/' : path.startsWith(to)
+    return <NavLink key={to} component={Link} to={to} label={label} active={isHere} aria-current={isHere ? 'page' : undefined} onClick={close} py={5} />
+  }
+  const title = (label: string) => <Text size="xs" c="dimmed" fw={600} mt="sm" mb={2} px="sm">{label}</Text>
+  return (
+    <nav>
+      {title(words.watch)}
+      {link('/', words.overview)}
+      {link('/requests', words.requests)}
+      {link('/explain', words.explain)}
+      {link('/nodes', words.nodes)}
+      {title(words.gateway)}
+      {KINDS.map((kind) => link(`/objects/${kind}`, words[kind]))}
+      {title(words.registry)}
+      {link('/registry', words.registryServices)}
+    </nav>
+  )
+}
+
+function RevisionBadge() {
+  const words = useWords()
+  const { data } = useOverview()
+  if (data === undefined) return null
+  const { revision, problem_count: problems } = data
+  return (
+    <Badge variant="light" color={problems > 0 ? 'red' : 'gray'} className="state" component={Link} to="/">
+      {problems > 0 ? words.problemsCount(problems) : words.revision(revision)}
+    </Badge>
+  )
+}
+
+function Person() {
+  const words = useWords()
+  const who = useWho()
+  const client = useQueryClient()
+  const { language, choose } = useLanguage()
+  const { setColorScheme, colorScheme } = useMantineColorScheme()
+  const schemes = [['light', words.themeLight], ['dark', words.themeDark], ['auto', words.themeAuto]] as const
+  const signOut = async () => {
+    await call('/console/v1/login', { method: 'DELETE' })
+    client.clear()
+    location.assign('/ui/')
+  }
+  return (
+    <Menu position="bottom-end">
+      <Menu.Target>
+        <ActionIcon variant="default" size="md" aria-label={words.signedInAs(who.name ?? '', who.role ?? '')}>☰</ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {who.name && <Menu.Label>{words.signedInAs(who.name, who.role ?? '')}</Menu.Label>}
+        <Menu.Label>{words.theme}</Menu.Label>
+        {schemes.map(([scheme, label]) => (
+          <Menu.Item key={scheme} role="menuitemradio" aria-checked={colorScheme === scheme} onClick={() => setColorScheme(scheme)} rightSection={colorScheme === scheme ? '✓' : undefined}>{label}</Menu.Item>
+        ))}
+        <Menu.Divider />
+        {(['en', 'zh'] as const).map((one) => (
+          <Menu.Item key={one} lang={one} role="menuitemradio" aria-checked={language === one} onClick={() => choose(one)} rightSection={language === one ? '✓' : undefined}>{one === 'en' ? 'English' : '中文'}</Menu.Item>
+        ))}
+        {who.key_required && <><Menu.Divider /><Menu.Item onClick={signOut}>{words.signOut}</Menu.Item></>}
+      </Menu.Dropdown>
+    </Menu>
+  )
+}
+
+/** What concerns every screen: an open door, what keeps objects from being written, a gateway that is silent. */
+function Notices() {
+  const words = useWords()
+  const who = useWho()
+  const { error } = useOverview()
+  const notices: [string, string][] = []
+  if (error instanceof Unreachable) notices.push(['red', words.unreachable])
+  if (!who.key_required) notices.push(['red', words.openDoor])
+  if (who.mode === 'file') notices.push(['blue', words.readOnlyFile(who.reason ?? '')])
+  if (who.mode === 'away') notices.push(['yellow', words.away(who.reason ?? '')])
+  if (notices.length === 0) return null
+  return (
+    <Stack gap={6} mb="md">
+      {notices.map(([color, text]) => (
+        <Text key={text} size="sm" role="status" className="card" bd={`1px solid var(--mantine-color-${color}-6)`}>{text}</Text>
+      ))}
+    </Stack>
+  )
+}
+
+function Keys() {
+  const words = useWords()
+  const rows = [
+    ['Ctrl K', words.keyPalette], ['g  o q x n r s u c t', words.keyGo], ['/', words.keyFilter], ['e', words.keyEdit],
+    ['Ctrl S', words.keyReview], ['?', words.keyHelp],
+  ]
+  return (
+    <>
+      <Text size="sm" c="dimmed" mb="sm">{words.keysHelp}</Text>
+      <Table><Table.Tbody>{rows.map(([key, text]) => <Table.Tr key={key}><Table.Td className="key"><Kbd>{key}</Kbd></Table.Td><Table.Td>{text}</Table.Td></Table.Tr>)}</Table.Tbody></Table>
+    </>
+  )
+}
+
+/** Keys that work everywhere. Letters never do while something is typed. */
+function useKeys(openPalette: () => void, openHelp: () => void) {
+  const navigate = useNavigate()
+  const isGoing = useRef(false)
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
+        event.preventDefault()
+        return openPalette()
+      }
+      const at = event.target as HTMLElement
+      const isTyping = at.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName)
+      if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return
+      const place = isGoing.current ? PLACES[event.key] : undefined
+      isGoing.current = event.key === 'g'
+      if (place !== undefined) void navigate({ to: place })
+      else if (event.key === '?') openHelp()
+      else if (event.key === '/') {
+        const field = document.querySelector<HTMLInputElement>('[data-filter]')
+        if (field) {
+          event.preventDefault()
+          field.focus()
+        }
+      } else if (event.key === 'e') document.querySelector<HTMLElement>('[data-edit]')?.click()
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [navigate, openPalette, openHelp])
+}
+
+/** A row or a text that leads somewhere. */
+export function Opens({ children, onClick }: { children: React.ReactNode; onClick: () => void }) {
+  return <UnstyledButton className="rowlink" c="var(--mantine-color-anchor)" onClick={onClick}>{children}</UnstyledButton>
+}

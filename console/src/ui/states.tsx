@@ -1,0 +1,67 @@
+import { Alert, Badge, Box, Button, Group, Skeleton, Stack, Text, Title } from '@mantine/core'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { ApiError, Unreachable } from '../api/client'
+import { useWords } from '../words/words'
+
+/** What stands over every screen: its one heading, which takes the focus, and what can be done. */
+export function ScreenHead({ title, children, note }: { title: string; children?: ReactNode; note?: ReactNode }) {
+  const heading = useRef<HTMLHeadingElement>(null)
+  useEffect(() => {
+    document.title = `${title} · Tollhouse`
+    heading.current?.focus({ preventScroll: true })
+  }, [title])
+  return (
+    <Stack gap={4} mb="md">
+      <Group justify="space-between" wrap="wrap" gap="xs">
+        <Title order={1} size="h2" tabIndex={-1} ref={heading} className="heading">{title}</Title>
+        {children && <Group gap="xs">{children}</Group>}
+      </Group>
+      {note && <Text c="dimmed" size="sm">{note}</Text>}
+    </Stack>
+  )
+}
+
+/** Nothing for a moment, then a shape: an answer within 150 ms makes nothing flicker. */
+export function Loading({ rows = 6 }: { rows?: number }) {
+  const [shows, setShows] = useState(false)
+  const words = useWords()
+  useEffect(() => {
+    const timer = setTimeout(() => setShows(true), 150)
+    return () => clearTimeout(timer)
+  }, [])
+  if (!shows) return null
+  return (
+    <Stack gap="xs" role="status" aria-label={words.loading}>
+      {Array.from({ length: rows }, (_, at) => <Skeleton key={at} height={28} />)}
+    </Stack>
+  )
+}
+
+/** What the gateway said, word for word. */
+export function ErrorBox({ error, retry }: { error: unknown; retry?: () => void }) {
+  const words = useWords()
+  const isAway = error instanceof Unreachable
+  const text = error instanceof Error ? error.message : String(error)
+  return (
+    <Alert color="red" variant="light" role="alert" mb="md" title={isAway ? words.unreachable : error instanceof ApiError ? `${error.status}` : undefined}>
+      <Text lang="en" size="sm" className="wrap">{text}</Text>
+      {retry && <Button mt="xs" size="xs" variant="default" onClick={retry}>{words.retry}</Button>}
+    </Alert>
+  )
+}
+
+export function Empty({ children }: { children: ReactNode }) {
+  return <Box className="empty"><Text c="dimmed">{children}</Text></Box>
+}
+
+/** A state is a word, a shape and a colour. */
+export function StateBadge({ state, label }: { state: 'good' | 'warn' | 'bad' | 'off'; label: string }) {
+  const shape = { good: '●', warn: '▲', bad: '■', off: '○' }[state]
+  const color = { good: 'teal', warn: 'yellow', bad: 'red', off: 'gray' }[state]
+  return <Badge color={color} variant="light" className="state" leftSection={<span aria-hidden>{shape}</span>}>{label}</Badge>
+}
+
+export function StatusBadge({ status }: { status: number }) {
+  const state = status >= 500 || status === 0 ? 'bad' : status >= 400 ? 'warn' : 'good'
+  return <StateBadge state={state} label={status === 0 ? '–' : String(status)} />
+}

@@ -1,0 +1,178 @@
+//! `/console/v1`: what the console shows and no other API of the gateway says, useful to `curl` as well.
+//!
+//! What the process knows comes through [`ConsoleSource`]; what lies in the store is read here.
+
+use http_body_util::BodyExt;
+use hyper::body::Body;
+use hyper::header::{CACHE_CONTROL, HeaderValue};
+use hyper::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::auth;
+use crate::body;
+use crate::call::Call;
+use crate::context::Admin;
+use crate::reply::Reply;
+use crate::resource;
+use crate::sign_in;
+
+mod objects;
+pub(crate) mod openapi;
+
+/// Where it begins.
+pub(crate) const PREFIX: [&str; 2] = ["console", "v1"];
+
+/// Largest question of an explanation, in bytes: a head of the greatest size and a body that routes look into.
+const QUESTION_BYTES_MAX: usize = 256 * 1024;
+
+/// Collections whose numbers an overview has.
+const COUNTED: [&str; 8] = [
+    "routes",
+    "services",
+    "upstreams",
+    "consumers",
+    "global_rules",
+    "plugin_configs",
+    "ssls",
+    "stream_routes",
+];
+
+/// What is asked of recent requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequestFilter {
+    /// Only those of this error code.
+    pub code: Option<String>,
+    /// Only those of this status, such as `502`, or class, such as `5xx`.
+    pub status: Option<String>,
+    /// Only those of this route.
+    pub route: Option<String>,
+    /// Only those whose method, host, path, client or nodes contain this text.
+    pub search: Option<String>,
+}
+
+/// A request that is to be explained.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// Its address, such as `http://api.example.com/v1/users?id=7`.
+    pub url: String,
+    /// Its method; GET, or POST where there is a body.
+    #[serde(default)]
+    pub method: Option<String>,
+    /// Its header lines, each `Name: value`.
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// The client's address.
+    #[serde(default)]
+    pub remote_addr: Option<String>,
+    /// Its body.
+    #[serde(default)]
+    pub body: Option<String>,
+}
+
+/// Who knows how the process is doing.
+pub trait ConsoleSource: Send + Sync {
+    /// The process as a whole: version, configuration in service, what is down, what ends soon.
+    fn overview(&self) -> Value;
+
+    /// Traffic second by second, after the second `since` in Unix time.
+    fn live(&self, since: u64) -> Value;
+
+    /// Recent requests, the newest first.
+    fn requests(&self, filter: &RequestFilter) -> Value;
+
+    /// Nodes of upstreams whose name, host or state contains the text.
+    fn nodes(&self, search: &str) -> Value;
+
+    /// Which route a request would take, and why.
+    ///
+    /// # Errors
+    /// The question cannot be understood.
+    fn explain(&self, question: &Question) -> Result<Value, String>;
+}
+
+/// Answers a call below [`PREFIX`].
+pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> Result<Reply, Reply>
+where
+    B: Body,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    let segments: Vec<&str> = call.whole_segments.iter().skip(2).map(String::as_str).collect();
+    let reply = if segments == ["login"] {
+        let body = body::read(body, sign_in::BODY_BYTES_MAX).await?;
+        sign_in::answer(admin, call, &body)
+    } else {
+        known_caller(admin, call, &segments, body).await
+    };
+    let private = |reply: Reply| reply.with(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply.map(private).map_err(private)
+}
+
+async fn known_caller<B>(
+    admin: &Admin,
+    call: &Call,
+    segments: &[&str],
+    body: B,
+) -> Result<Reply, Reply>
+where
+    B: Body,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    auth::check_reader(&admin.parts.options, call)?;
+    let source = || {
+        admin.parts.console.as_ref().ok_or_else(|| Reply::unavailable("nothing is in service yet"))
+    };
+    let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
+    let value = match (segments, &call.method) {
+        (["overview"], &Method::GET) => overview(admin, source()?.overview()).await?,
+        (["live"], &Method::GET) => {
+            let since = argument("since").and_then(|since| since.parse().ok()).unwrap_or(0);
+            source()?.live(since)
+        }
+        (["requests"], &Method::GET) => {
+            let own = |name| argument(name).map(str::to_owned);
+            source()?.requests(&RequestFilter {
+                code: own("code"),
+                status: own("status"),
+                route: own("route"),
+                search: own("q"),
+            })
+        }
+        (["nodes"], &Method::GET) => source()?.nodes(argument("q").unwrap_or_default()),
+        (["explain"], &Method::POST) => {
+            let body = body::read(body, QUESTION_BYTES_MAX).await?;
+            let question: Question = serde_json::from_slice(&body)
+                .map_err(|error| Reply::bad(format!("invalid request body: {error}")))?;
+            source()?.explain(&question).map_err(Reply::bad)?
+        }
+        (["objects", kind], &Method::GET) => objects::list(admin, call, kind).await?,
+        (["overview" | "live" | "requests" | "nodes" | "explain"] | ["objects", _], _) => {
+            drop(body.collect().await);
+            let text = "this is asked with another method; see /apisix/admin/openapi.json";
+            return Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text));
+        }
+        _ => return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found")),
+    };
+    Ok(Reply::json(StatusCode::OK, &value))
+}
+
+/// What the process says, with what lies in the store and in the registry.
+async fn overview(admin: &Admin, mut value: Value) -> Result<Value, Reply> {
+    admin.index.catch_up().await?;
+    let known = admin.index.known();
+    let counts = COUNTED.iter().filter(|name| resource::find(name).is_some());
+    value["objects"] =
+        counts.map(|name| ((*name).to_owned(), Value::from(known.count(name)))).collect();
+    drop(known);
+    value["registry"] = admin.parts.registry.as_ref().map_or(Value::Null, |part| {
+        let totals = part.registry.state_full().totals();
+        json!({
+            "services": totals.services,
+            "mass_expiries": totals.mass_expiries,
+            "instances": totals.instances.total,
+            "healthy": totals.instances.healthy,
+        })
+    });
+    Ok(value)
+}

@@ -1,0 +1,122 @@
+//! The console's calls in the OpenAPI document.
+
+use serde_json::{Map, Value, json};
+
+/// Path, method, identifier, summary, and the query's parameters with what each means.
+type Operation = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+);
+
+const OPERATIONS: [Operation; 9] = [
+    ("/console/v1/login", "get", "console_who", "Who calls, and what that key allows", &[]),
+    ("/console/v1/login", "post", "console_sign_in", "Show a key and get a cookie for it", &[]),
+    ("/console/v1/login", "delete", "console_sign_out", "End the cookie", &[]),
+    ("/console/v1/overview", "get", "console_overview", "The gateway at a glance", &[]),
+    (
+        "/console/v1/live",
+        "get",
+        "console_live",
+        "Traffic of the last 15 minutes, second by second",
+        &[("since", "Only seconds after this one, in Unix time.")],
+    ),
+    (
+        "/console/v1/requests",
+        "get",
+        "console_requests",
+        "Recent requests: every failure and a sample of the rest, without query strings and headers",
+        &[
+            ("code", "Only this error code."),
+            ("status", "Only this status, such as `502`, or class, such as `5xx`."),
+            ("route", "Only this route."),
+            ("q", "Only those whose method, host, path, client or nodes contain this."),
+        ],
+    ),
+    (
+        "/console/v1/nodes",
+        "get",
+        "console_nodes",
+        "Nodes of upstreams with their state and its reason",
+        &[("q", "Only those whose upstream, host or state contains this.")],
+    ),
+    (
+        "/console/v1/explain",
+        "post",
+        "console_explain",
+        "Which route a request would take, and why the others lose; nothing is sent",
+        &[],
+    ),
+    (
+        "/console/v1/objects/{kind}",
+        "get",
+        "console_objects",
+        "Search objects of a kind by id, name, host, path or label",
+        &[
+            ("q", "Text that is found in one of them, whatever its case."),
+            ("page", "Which page, from 1."),
+            ("page_size", "Rows a page, at most 500."),
+        ],
+    ),
+];
+
+/// Adds the calls.
+pub(crate) fn add_paths(paths: &mut Map<String, Value>) {
+    for (path, method, identifier, summary, query) in OPERATIONS {
+        let mut parameters: Vec<Value> = query
+            .iter()
+            .map(|(name, text)| {
+                json!({"name": name, "in": "query", "description": text, "schema": {"type": "string"}})
+            })
+            .collect();
+        if path.contains("{kind}") {
+            parameters.push(json!({
+                "name": "kind", "in": "path", "required": true,
+                "description": "Such as `routes`.", "schema": {"type": "string"},
+            }));
+        }
+        let mut operation = json!({
+            "operationId": identifier,
+            "summary": summary,
+            "tags": ["console"],
+            "parameters": parameters,
+            "responses": {
+                "200": {"description": "Done.", "content": {"application/json": {"schema": {"type": "object"}}}},
+                "400": {"description": "It is refused; `error_msg` says why."},
+                "401": {"description": "The key is missing or wrong."},
+            },
+        });
+        let body = match identifier {
+            "console_sign_in" => Some(sign_in()),
+            "console_explain" => Some(question()),
+            _ => None,
+        };
+        if let Some(schema) = body {
+            operation["requestBody"] =
+                json!({"required": true, "content": {"application/json": {"schema": schema}}});
+        }
+        let methods = paths.entry(path).or_insert_with(|| json!({}));
+        methods[method] = operation;
+    }
+}
+
+fn sign_in() -> Value {
+    json!({"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]})
+}
+
+fn question() -> Value {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    json!({
+        "type": "object",
+        "properties": {
+            "url": text("Its address, such as `http://api.example.com/v1/users?id=7`."),
+            "method": text("GET where it is missing, or POST where there is a body."),
+            "headers": {"type": "array", "items": text("`Name: value`.")},
+            "remote_addr": text("The client's address; 127.0.0.1 where it is missing."),
+            "body": text("For routes that look into it."),
+        },
+        "required": ["url"],
+    })
+}

@@ -1,0 +1,125 @@
+//! Signing in: a key is shown once, and a cookie stands for it from then on, until it ends or the key changes.
+//!
+//! The cookie is a date and a code over it, made with the key and a secret of the gateway: nothing is remembered
+//! here, and a gateway that takes over lets everybody stay signed in. It counts only with a header that no form and
+//! no other website's script can send, so that another page cannot use it (§6.2 of RFC 6749 calls this CSRF; a
+//! header of its own makes browsers ask first, Fetch §4.9).
+
+use std::fmt;
+
+use aws_lc_rs::hmac;
+
+use crate::call::Call;
+use crate::options::AdminKey;
+
+/// The header with which the console says who asks.
+pub(crate) const CONSOLE_HEADER: &str = "x-tollhouse-console";
+
+/// How long a sign-in lasts, in seconds: a shift.
+pub(crate) const SESSION_S: u64 = 12 * 3600;
+
+/// What the code of a cookie is made over, beside its end, so that it stands for nothing else.
+const PURPOSE: &str = "console session until ";
+
+/// Cookies of signed-in browsers.
+#[derive(Clone)]
+pub struct Sessions {
+    secret: hmac::Key,
+    is_encrypted: bool,
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Sessions(***, {})", self.is_encrypted)
+    }
+}
+
+impl Sessions {
+    /// Made with this secret of the gateway; whether browsers may be asked to send cookies over TLS only.
+    pub fn new(secret: &[u8], is_encrypted: bool) -> Self {
+        Self { secret: hmac::Key::new(hmac::HMAC_SHA256, secret), is_encrypted }
+    }
+
+    /// What a cookie of this name holds. Names beginning with `__Host-` are taken by browsers over TLS only, and
+    /// never from another host (RFC 6265bis §4.1.3).
+    fn name(&self) -> &'static str {
+        if self.is_encrypted { "__Host-tollhouse_console" } else { "tollhouse_console" }
+    }
+
+    /// The line that signs a browser in with `key` until `SESSION_S` seconds after `now_s`.
+    pub(crate) fn begin(&self, key: &AdminKey, now_s: u64) -> String {
+        let end_s = now_s.saturating_add(SESSION_S);
+        let value = format!("{end_s}.{}", hex(self.code(key, end_s).as_ref()));
+        self.line(&value, SESSION_S)
+    }
+
+    /// The line that signs a browser out.
+    pub(crate) fn end(&self) -> String {
+        self.line("", 0)
+    }
+
+    fn line(&self, value: &str, age_s: u64) -> String {
+        let (name, secure) = (self.name(), if self.is_encrypted { "; Secure" } else { "" });
+        format!("{name}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
+    }
+
+    /// The key that a call is signed in with, if it is and was made by the console's own page.
+    pub(crate) fn key_of<'k>(
+        &self,
+        keys: &'k [AdminKey],
+        call: &Call,
+        now_s: u64,
+    ) -> Option<&'k AdminKey> {
+        if !is_own_page(call) {
+            return None;
+        }
+        let (end, code) = call.cookie(self.name())?.split_once('.')?;
+        let end_s: u64 = end.parse().ok()?;
+        let code = unhex(code)?;
+        if end_s <= now_s || end_s > now_s.saturating_add(SESSION_S) {
+            return None;
+        }
+        // An empty key stands for nobody, as everywhere.
+        let mut keys = keys.iter().filter(|key| !key.key.is_empty());
+        keys.find(|key| {
+            let own = self.key_for(key);
+            hmac::verify(&own, text(end_s).as_bytes(), &code).is_ok()
+        })
+    }
+
+    fn code(&self, key: &AdminKey, end_s: u64) -> hmac::Tag {
+        hmac::sign(&self.key_for(key), text(end_s).as_bytes())
+    }
+
+    fn key_for(&self, key: &AdminKey) -> hmac::Key {
+        let derived = hmac::sign(&self.secret, key.key.as_bytes());
+        hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref())
+    }
+}
+
+fn text(end_s: u64) -> String {
+    format!("{PURPOSE}{end_s}")
+}
+
+/// Whether a call comes from the page that this listener served: it has the console's header, and the browser says
+/// nothing else. `Sec-Fetch-Site` is missing on plain HTTP to other hosts; the header alone keeps others out there.
+pub(crate) fn is_own_page(call: &Call) -> bool {
+    let host = call.header("host").unwrap_or_default();
+    let is_same = |origin: &str| origin.split_once("://").is_some_and(|(_, from)| from == host);
+    call.headers.contains_key(CONSOLE_HEADER)
+        && call.header("sec-fetch-site").is_none_or(|site| site == "same-origin")
+        && call.header("origin").is_none_or(is_same)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    /// Digits of a code of SHA-256.
+    const DIGITS: usize = 64;
+    if text.len() != DIGITS || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    (0..DIGITS).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}

@@ -1,0 +1,167 @@
+//! `/console/v1/login`: who am I, sign in, sign out.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::header::{HeaderValue, SET_COOKIE};
+use hyper::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::auth;
+use crate::call::Call;
+use crate::context::Admin;
+use crate::options::{KeyCheck, Mode, Role};
+use crate::reply::Reply;
+use crate::session;
+
+/// Wrong keys that an address may try in [`WINDOW`].
+const FAILURES_MAX: u32 = 5;
+
+/// How long failures count.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Addresses whose failures are counted at a time, so that nobody makes this grow. While there are more, nobody who
+/// has not failed before is let in by a wrong key anyway; right keys always are.
+const ADDRESSES_MAX: usize = 4096;
+
+/// Largest body of a sign-in, in bytes: a key and some.
+pub(crate) const BODY_BYTES_MAX: usize = 4096;
+
+/// Who has tried wrong keys of late.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(Mutex<HashMap<IpAddr, (Instant, u32)>>);
+
+impl Failures {
+    /// Whether this address has tried too often.
+    fn are_too_many(&self, peer: SocketAddr, now: Instant) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.get(&peer.ip());
+        found.is_some_and(|(since, count)| *count >= FAILURES_MAX && now - *since < WINDOW)
+    }
+
+    fn note(&self, peer: SocketAddr, now: Instant) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= ADDRESSES_MAX {
+            known.retain(|_, (since, _)| now - *since < WINDOW);
+        }
+        if known.len() >= ADDRESSES_MAX && !known.contains_key(&peer.ip()) {
+            return;
+        }
+        let (since, count) = known.entry(peer.ip()).or_insert((now, 0));
+        if now - *since >= WINDOW {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignIn {
+    key: String,
+}
+
+/// Answers a call about signing in.
+pub(crate) fn answer(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
+    match call.method {
+        Method::GET => Ok(Reply::json(StatusCode::OK, &who(admin, call))),
+        Method::POST => sign_in(admin, call, body),
+        Method::DELETE => sign_out(admin, call),
+        _ => Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, "use GET, POST or DELETE")),
+    }
+}
+
+/// Who calls, and what a page must know before anything else.
+fn who(admin: &Admin, call: &Call) -> Value {
+    let options = &admin.parts.options;
+    let key = auth::caller(options, call);
+    let (mode, file) = match &options.mode {
+        Mode::Store => ("store", None),
+        Mode::ReadOnly(file) => ("file", Some(file.as_str())),
+        Mode::Away(reason) => ("away", Some(reason.as_str())),
+        Mode::Standalone(_) => ("documents", None),
+    };
+    let is_open = options.key_check == KeyCheck::Off;
+    let is_known = is_open || key.is_some();
+    json!({
+        "signed_in": is_known,
+        "key_required": !is_open,
+        "name": key.map(|key| key.name.as_str()),
+        "role": match (is_open, key.map(|key| key.role)) {
+            (true, _) | (_, Some(Role::Admin)) => Some("admin"),
+            (_, Some(Role::Viewer)) => Some("viewer"),
+            (_, None) => None,
+        },
+        // What keeps objects from being written is nobody's business who has no key.
+        "mode": is_known.then_some(mode),
+        "reason": file.filter(|_| is_known),
+        "build": tollhouse_console::build_id(),
+    })
+}
+
+fn sign_in(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
+    let Some(sessions) = &admin.parts.options.sessions else {
+        return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found"));
+    };
+    check_page(call)?;
+    let now = Instant::now();
+    if admin.failures.are_too_many(call.peer, now) {
+        let text = "too many wrong keys from this address; wait a minute";
+        return Err(Reply::refusal(StatusCode::TOO_MANY_REQUESTS, text));
+    }
+    let SignIn { key } = serde_json::from_slice(body)
+        .map_err(|error| Reply::bad(format!("invalid request body: {error}")))?;
+    let Some(found) = auth::find(&admin.parts.options.keys, &key) else {
+        admin.failures.note(call.peer, now);
+        let text = "no key of this gateway is this one; see admin.key in the bootstrap file, or the \
+                    file admin.key in the data folder";
+        return Err(Reply::refusal(StatusCode::UNAUTHORIZED, text));
+    };
+    let line = sessions.begin(found, auth::now_s());
+    Ok(Reply::json(StatusCode::OK, &json!({ "name": found.name })).with(SET_COOKIE, value(&line)?))
+}
+
+fn sign_out(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
+    check_page(call)?;
+    let Some(sessions) = &admin.parts.options.sessions else {
+        return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found"));
+    };
+    let line = value(&sessions.end())?;
+    Ok(Reply::json(StatusCode::OK, &json!({})).with(SET_COOKIE, line))
+}
+
+/// Refuses what another website has a browser send.
+fn check_page(call: &Call) -> Result<(), Reply> {
+    if session::is_own_page(call) {
+        return Ok(());
+    }
+    let text = "only the console's own page signs in and out; it sends X-Tollhouse-Console";
+    Err(Reply::refusal(StatusCode::FORBIDDEN, text))
+}
+
+fn value(line: &str) -> Result<HeaderValue, Reply> {
+    HeaderValue::from_str(line).map_err(|error| Reply::bad(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_guesses_has_to_wait_and_others_have_not() {
+        let failures = Failures::default();
+        let peer = |last: u8| SocketAddr::from(([10, 0, 0, last], 1));
+        let start = Instant::now();
+        for _ in 0..FAILURES_MAX {
+            assert!(!failures.are_too_many(peer(1), start));
+            failures.note(peer(1), start);
+        }
+        assert!(failures.are_too_many(peer(1), start));
+        assert!(!failures.are_too_many(peer(2), start));
+        assert!(!failures.are_too_many(peer(1), start + WINDOW));
+    }
+}

@@ -1,0 +1,272 @@
+//! The console: signing in, its page, and what it is told.
+
+use hyper::http::request::Builder;
+
+use super::*;
+use crate::{ConsoleSource, Cors, KeyCheck, Question, RequestFilter, Sessions};
+
+/// A process that says one thing.
+struct Quiet;
+
+impl ConsoleSource for Quiet {
+    fn overview(&self) -> Value {
+        json!({"version": "1"})
+    }
+
+    fn live(&self, since: u64) -> Value {
+        json!({"since": since})
+    }
+
+    fn requests(&self, filter: &RequestFilter) -> Value {
+        json!({"code": filter.code})
+    }
+
+    fn nodes(&self, search: &str) -> Value {
+        json!({"search": search})
+    }
+
+    fn explain(&self, question: &Question) -> Result<Value, String> {
+        if question.url.is_empty() { Err("url: is empty".into()) } else { Ok(json!({})) }
+    }
+}
+
+fn with_sessions(secret: &[u8]) -> Options {
+    Options { sessions: Some(Sessions::new(secret, false)), ..options() }
+}
+
+async fn console() -> Fixture {
+    Fixture::with(with_sessions(b"secret")).await
+}
+
+fn page(method: &str, path: &str) -> Builder {
+    Request::builder()
+        .method(method)
+        .uri(format!("http://127.0.0.1:9180{path}"))
+        .header("Host", "127.0.0.1:9180")
+        .header("X-Tollhouse-Console", "1")
+}
+
+fn with_body(builder: Builder, body: &Value) -> Request<Full<Bytes>> {
+    builder.body(Full::new(body.to_string().into())).expect("it is a request")
+}
+
+fn empty(builder: Builder) -> Request<Full<Bytes>> {
+    builder.body(Full::default()).expect("it is a request")
+}
+
+async fn sign_in(fixture: &Fixture, key: &str) -> Answer {
+    fixture.send(with_body(page("POST", "/console/v1/login"), &json!({"key": key}))).await
+}
+
+/// The cookie of a successful sign-in, as browsers send it back.
+async fn cookie(fixture: &Fixture, key: &str) -> String {
+    let answer = sign_in(fixture, key).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.header("set-cookie").split(';').next().expect("a cookie").to_owned()
+}
+
+#[tokio::test]
+async fn a_key_is_exchanged_for_a_cookie_that_scripts_cannot_read() {
+    let fixture = console().await;
+    let answer = sign_in(&fixture, ADMIN).await;
+    let line = answer.header("set-cookie");
+    for part in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+    assert!(!line.contains(ADMIN) && !answer.text.contains(ADMIN));
+    let cookie = cookie(&fixture, ADMIN).await;
+    let answer =
+        fixture.send(empty(page("GET", "/console/v1/login").header("Cookie", cookie))).await;
+    let who = answer.json();
+    assert_eq!((&who["name"], &who["role"]), (&json!("admin"), &json!("admin")));
+    let answer = fixture.send(empty(page("DELETE", "/console/v1/login"))).await;
+    assert!(answer.header("set-cookie").contains("Max-Age=0"));
+}
+
+#[tokio::test]
+async fn a_cookie_counts_for_the_consoles_own_page_only() {
+    let fixture = console().await;
+    let cookie = cookie(&fixture, ADMIN).await;
+    let route = route().to_string();
+    let own = || page("PUT", "/apisix/admin/routes/1").header("Cookie", &cookie);
+    let table = [
+        (own(), 201),
+        (own().header("Sec-Fetch-Site", "same-origin"), 200),
+        (own().header("Origin", "http://127.0.0.1:9180"), 200),
+        (own().header("Sec-Fetch-Site", "cross-site"), 401),
+        (own().header("Sec-Fetch-Site", "same-site"), 401),
+        (own().header("Origin", "http://evil.example"), 401),
+        (own().header("Origin", "null"), 401),
+    ];
+    for (builder, expected) in table {
+        let request = builder.body(Full::new(route.clone().into())).expect("it is a request");
+        let text = format!("{:?}", request.headers());
+        assert_eq!(fixture.send(request).await.status, expected, "{text}");
+    }
+    let mut plain = own().body(Full::new(route.into())).expect("it is a request");
+    plain.headers_mut().remove("X-Tollhouse-Console");
+    assert_eq!(fixture.send(plain).await.status, 401, "a form of another website has no header");
+}
+
+#[tokio::test]
+async fn forged_and_outlived_cookies_are_refused() {
+    let fixture = console().await;
+    let good = cookie(&fixture, ADMIN).await;
+    let end: u64 = good.split(['=', '.']).nth(1).and_then(|end| end.parse().ok()).expect("a time");
+    let code = good.rsplit('.').next().expect("a code");
+    let forged = [
+        format!("tollhouse_console={}.{code}", end + 1),
+        format!("tollhouse_console=1.{code}"),
+        format!("tollhouse_console={end}.{}", "0".repeat(64)),
+        format!("tollhouse_console={end}."),
+        "tollhouse_console=".to_owned(),
+        "tollhouse_console=x.y".to_owned(),
+    ];
+    for line in forged {
+        let request = page("GET", "/console/v1/overview").header("Cookie", &line);
+        assert_eq!(fixture.send(empty(request)).await.status, 401, "{line}");
+    }
+    // Another secret, as of another gateway; another key, as after it was changed.
+    let other = Fixture::with(with_sessions(b"other")).await;
+    let mut changed = with_sessions(b"secret");
+    changed.keys.retain(|key| key.key != ADMIN);
+    let changed = Fixture::with(changed).await;
+    for fixture in [other, changed] {
+        let request = page("GET", "/console/v1/overview").header("Cookie", &good);
+        assert_eq!(fixture.send(empty(request)).await.status, 401);
+    }
+}
+
+#[tokio::test]
+async fn who_guesses_keys_waits() {
+    let fixture = console().await;
+    for _ in 0..5 {
+        assert_eq!(sign_in(&fixture, "wrong").await.status, 401);
+    }
+    assert_eq!(sign_in(&fixture, "wrong").await.status, 429);
+    let mut elsewhere = with_body(page("POST", "/console/v1/login"), &json!({"key": ADMIN}));
+    elsewhere.headers_mut().remove("X-Tollhouse-Console");
+    assert_eq!(fixture.send(elsewhere).await.status, 403, "other websites sign nobody in");
+}
+
+#[tokio::test]
+async fn a_viewer_reads_and_explains_and_writes_nothing() {
+    let fixture = console().await;
+    let cookie = cookie(&fixture, VIEWER).await;
+    let question = json!({"url": "http://a/"});
+    let explain = page("POST", "/console/v1/explain").header("Cookie", &cookie);
+    // There is no process behind this one.
+    assert_eq!(fixture.send(with_body(explain, &question)).await.status, 503);
+    let write = page("PUT", "/apisix/admin/routes/1").header("Cookie", &cookie);
+    assert_eq!(fixture.send(with_body(write, &route())).await.status, 401);
+    let read = page("GET", "/apisix/admin/routes").header("Cookie", &cookie);
+    assert_eq!(fixture.send(empty(read)).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_process_is_asked_and_the_store_counted() {
+    let mut fixture = console().await;
+    fixture.given(&[("/routes/1", route())]).await;
+    fixture.put_console(Arc::new(Quiet)).await;
+    let overview = fixture.send(request("GET", "/../../console/v1/overview", "")).await.json();
+    assert_eq!((&overview["version"], &overview["objects"]["routes"]), (&json!("1"), &json!(1)));
+    for (path, expected) in [
+        ("/console/v1/live?since=7", json!({"since": 7})),
+        ("/console/v1/requests?code=no_nodes", json!({"code": "no_nodes"})),
+        ("/console/v1/nodes?q=x", json!({"search": "x"})),
+    ] {
+        let answer = fixture.send(empty(page("GET", path).header("X-API-KEY", VIEWER))).await;
+        assert_eq!((answer.status, answer.json()), (200, expected), "{path}");
+        assert_eq!(answer.header("cache-control"), "no-store");
+        assert_eq!(fixture.send(empty(page("GET", path))).await.status, 401, "{path}");
+        let written = empty(page("PUT", path).header("X-API-KEY", ADMIN));
+        assert_eq!(fixture.send(written).await.status, 405, "{path}");
+    }
+    let explain = |body: Value| {
+        with_body(page("POST", "/console/v1/explain").header("X-API-KEY", ADMIN), &body)
+    };
+    for (body, expected) in [
+        (json!({"url": "http://a/"}), 200),
+        (json!({"url": ""}), 400),
+        (json!({"uri": "http://a/"}), 400),
+        (json!({}), 400),
+    ] {
+        assert_eq!(fixture.send(explain(body.clone())).await.status, expected, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn objects_are_found_by_what_people_remember() {
+    let fixture = console().await;
+    let nodes = json!({"nodes": {"127.0.0.1:1980": 1}});
+    fixture
+        .given(&[
+            ("/routes/a1", json!({"name": "Orders", "uri": "/o", "upstream": nodes})),
+            ("/routes/b2", json!({"uri": "/x", "host": "shop.test", "upstream": nodes})),
+            ("/routes/c3", json!({"uri": "/y", "labels": {"team": "x"}, "upstream": nodes})),
+        ])
+        .await;
+    for (query, expected) in [
+        ("", "a1 b2 c3"),
+        ("q=ORDERS", "a1"),
+        ("q=shop.T", "b2"),
+        ("q=/y", "c3"),
+        ("q=team", "c3"),
+        ("q=b2", "b2"),
+        ("q=nothing", ""),
+        ("page=2&page_size=2", "c3"),
+        ("page=9&page_size=2", ""),
+    ] {
+        let path = format!("/console/v1/objects/routes?{query}");
+        let answer = fixture.send(empty(page("GET", &path).header("X-API-KEY", ADMIN))).await;
+        let found = answer.json();
+        let rows = found["rows"].as_array().expect("rows");
+        let ids: Vec<&str> = rows.iter().filter_map(|row| row["id"].as_str()).collect();
+        assert_eq!(ids.join(" "), expected, "{query}");
+    }
+    let wrong = page("GET", "/console/v1/objects/nothing").header("X-API-KEY", ADMIN);
+    assert_eq!(fixture.send(empty(wrong)).await.status, 400);
+}
+
+#[tokio::test]
+async fn the_page_is_served_without_a_key_and_with_a_strict_policy() {
+    let fixture = console().await;
+    let root = fixture.send(empty(page("GET", "/"))).await;
+    assert_eq!((root.status, root.header("location")), (302, "/ui/"));
+    let mut nonces = std::collections::BTreeSet::new();
+    for path in ["/ui/", "/ui/routes/1", "/ui"] {
+        let answer = fixture.send(empty(page("GET", path))).await;
+        let policy = answer.header("content-security-policy").to_owned();
+        assert_eq!(answer.status, 200, "{path}");
+        for part in ["default-src 'none'", "script-src 'self';", "frame-ancestors 'none'"] {
+            assert!(policy.contains(part), "{part} in {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.header("cache-control"), "no-store");
+        assert!(!answer.headers.contains_key("access-control-allow-origin"));
+        nonces.insert(policy);
+    }
+    assert_eq!(nonces.len(), 3, "each answer has a nonce of its own");
+    for (method, path) in [("POST", "/ui/"), ("GET", "/ui/a/old/main.js"), ("DELETE", "/")] {
+        assert_eq!(fixture.send(empty(page(method, path))).await.status, 404, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn without_key_check_other_websites_reach_nothing() {
+    let open = Options { key_check: KeyCheck::Off, cors: Cors::On, ..with_sessions(b"secret") };
+    let fixture = Fixture::with(open).await;
+    for (host, origin, expected) in [
+        ("127.0.0.1:9180", None, 200),
+        ("127.0.0.1:9180", Some("http://127.0.0.1:9180"), 200),
+        ("evil.example", None, 403),
+        ("127.0.0.1:9180", Some("http://evil.example"), 403),
+    ] {
+        let mut builder = Request::builder().uri("/console/v1/login").header("Host", host);
+        if let Some(origin) = origin {
+            builder = builder.header("Origin", origin);
+        }
+        let answer = fixture.send(empty(builder)).await;
+        assert_eq!(answer.status, expected, "{host} {origin:?}");
+    }
+}

@@ -1,0 +1,1 @@
+function e(e,t){if(e.role===`viewer`)return t.viewerCannot;if(e.mode===`file`)return t.readOnlyFile(e.reason??``);if(e.mode===`away`)return t.away(e.reason??``);if(e.mode===`documents`)return t.readOnly}export{e as t};

@@ -1,0 +1,129 @@
+//! The console's page as `cargo x console build` made it: its files, their types, and the document that loads
+//! them. The sources are in `console/` at the root of the tree. Knows neither listeners nor what the page shows.
+
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::sync::OnceLock;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+include!(concat!(env!("OUT_DIR"), "/assets.rs"));
+
+/// The document that every address below `/ui/` gets.
+const DOCUMENT: &str = "index.html";
+
+/// What the document has in the place of the nonce of its Content-Security-Policy.
+const NONCE_MARK: &str = "__NONCE__";
+
+/// How the document names its files, and what it must say instead whatever its own address is.
+const RELATIVE: &str = "=\"./";
+
+/// A file of the page.
+#[derive(Debug)]
+pub struct Asset {
+    name: &'static str,
+    bytes: &'static [u8],
+    packed: OnceLock<Vec<u8>>,
+}
+
+impl Asset {
+    const fn new(name: &'static str, bytes: &'static [u8]) -> Self {
+        Self { name, bytes, packed: OnceLock::new() }
+    }
+
+    /// Its media type.
+    pub fn kind(&self) -> &'static str {
+        match self.name.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("js") => "text/javascript",
+            Some("css") => "text/css",
+            Some("svg") => "image/svg+xml",
+            Some("json") => "application/json",
+            _ => "application/octet-stream",
+        }
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &'static [u8] {
+        self.bytes
+    }
+
+    /// The same, packed with gzip; packed once.
+    pub fn gzip(&'static self) -> &'static [u8] {
+        self.packed.get_or_init(|| {
+            let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+            // Writing to memory cannot fail; if it did, unpacked clients would still be served.
+            let written = packer.write_all(self.bytes);
+            written.and_then(|()| packer.finish()).unwrap_or_default()
+        })
+    }
+}
+
+/// The hash of all files: addresses with it in them never change what they give.
+pub fn build_id() -> &'static str {
+    BUILD_ID
+}
+
+/// The file of this name, such as `main.js`. The document is none of them.
+pub fn asset(name: &str) -> Option<&'static Asset> {
+    ASSETS.iter().find(|asset| asset.name == name && asset.name != DOCUMENT)
+}
+
+/// The document, with the nonce that allows its styles and with files below `base`, which ends with a slash;
+/// `None` where the program was built without the page.
+pub fn document(nonce: &str, base: &str) -> Option<String> {
+    let document = ASSETS.iter().find(|asset| asset.name == DOCUMENT)?;
+    let text = std::str::from_utf8(document.bytes).ok()?;
+    Some(text.replace(NONCE_MARK, nonce).replace(RELATIVE, &format!("=\"{base}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    /// What the first load may cost on the wire, in bytes.
+    const FIRST_LOAD_BYTES_MAX: usize = 250 * 1024;
+
+    #[test]
+    fn the_document_loads_files_that_exist_and_holds_no_script() {
+        let text = document("n0", "/b/").expect("the page is built");
+        assert!(!text.contains(NONCE_MARK) && text.contains("n0"), "{text}");
+        for part in text.split("\"/b/").skip(1) {
+            let name = part.split('"').next().unwrap_or_default();
+            assert!(asset(name).is_some(), "{name}");
+        }
+        for script in text.split("<script").skip(1) {
+            let body = script.split_once('>').map_or("", |(_, body)| body);
+            assert!(body.starts_with("</script>"), "an inline script: {body}");
+        }
+    }
+
+    #[test]
+    fn the_first_load_is_small() {
+        let text = document("n0", "/b/").expect("the page is built");
+        let names = text.split("\"/b/").skip(1).filter_map(|part| part.split('"').next());
+        let bytes: usize = names.filter_map(asset).map(|asset| asset.gzip().len()).sum();
+        assert!(bytes < FIRST_LOAD_BYTES_MAX, "{bytes} bytes");
+    }
+
+    #[test]
+    fn packed_files_unpack_to_themselves() {
+        for asset in &ASSETS {
+            let mut unpacked = Vec::new();
+            GzDecoder::new(asset.gzip()).read_to_end(&mut unpacked).expect("it is gzip");
+            assert_eq!(unpacked, asset.bytes, "{}", asset.name);
+        }
+    }
+
+    #[test]
+    fn nothing_is_fetched_from_elsewhere() {
+        let text = document("n0", "/b/").expect("the page is built");
+        assert!(!text.contains("http://") && !text.contains("https://"), "{text}");
+        assert!(asset(DOCUMENT).is_none() && asset("../Cargo.toml").is_none());
+    }
+}

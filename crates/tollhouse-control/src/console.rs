@@ -1,0 +1,111 @@
+//! What the console is told of the running process. Everything is read when it is asked for, but the traffic, which
+//! is sampled each second.
+
+mod nodes;
+mod requests;
+pub mod sampler;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tollhouse_admin::{ConsoleSource, Question, RequestFilter};
+use tollhouse_proxy::SnapshotCell;
+
+use crate::context::ControlContext;
+use crate::explain::ServedQuestions;
+use crate::feed::Source;
+use crate::settings;
+
+/// Problems in an overview; it says how many there are.
+const PROBLEMS_LISTED_MAX: usize = 50;
+
+/// Certificates in an overview, the first to end first.
+const CERTIFICATES_LISTED_MAX: usize = 20;
+
+/// See the module.
+pub struct RunningProcess {
+    cx: ControlContext,
+    snapshots: Arc<SnapshotCell>,
+    questions: ServedQuestions,
+    source: String,
+}
+
+impl RunningProcess {
+    /// The process that serves these snapshots, whose resources come from `source`.
+    pub fn new(cx: &ControlContext, snapshots: &Arc<SnapshotCell>, source: &Source) -> Self {
+        let settings = Arc::new(settings::data_plane(&cx.bootstrap));
+        Self {
+            cx: cx.clone(),
+            snapshots: Arc::clone(snapshots),
+            questions: ServedQuestions::new(Arc::clone(snapshots), settings),
+            source: source.name(),
+        }
+    }
+
+    fn listeners(&self) -> Value {
+        let listen = &self.cx.bootstrap.listen;
+        let texts =
+            |all: &[std::net::SocketAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+        json!({
+            "http": texts(&listen.http),
+            "https": texts(&listen.https),
+            "admin": texts(&listen.admin),
+            "control": texts(&listen.control),
+        })
+    }
+}
+
+impl ConsoleSource for RunningProcess {
+    fn overview(&self) -> Value {
+        let mut configuration = self.cx.configuration.status();
+        let problems = configuration["problems"].as_array().map_or(0, Vec::len);
+        if let Some(list) = configuration["problems"].as_array_mut() {
+            list.truncate(PROBLEMS_LISTED_MAX);
+        }
+        let down = self.cx.outages.list().into_iter();
+        let down = down.map(|(part, reason)| json!({"part": part.name(), "reason": reason}));
+        let mut ends = self.cx.metrics_page.certificates().all().to_vec();
+        ends.sort_by_key(|(_, end)| *end);
+        let ends = ends.iter().take(CERTIFICATES_LISTED_MAX);
+        let ends = ends.map(|(id, end)| json!({"id": id, "ends_at": end}));
+        let nodes = nodes::count(&self.snapshots.load());
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "hostname": self.cx.identity.hostname,
+            "id": self.cx.identity.id,
+            "started_at": self.cx.identity.boot_time_s,
+            "source": self.source,
+            "is_ready": self.cx.configuration.is_ready(),
+            "revision": configuration["revision"],
+            "routes_in_service": configuration["routes"],
+            "problem_count": problems,
+            "problems": configuration["problems"],
+            "refused": configuration["refused"],
+            "down": down.collect::<Vec<_>>(),
+            "listeners": self.listeners(),
+            "certificates": ends.collect::<Vec<_>>(),
+            "nodes": {
+                "total": nodes.total,
+                "healthy": nodes.healthy,
+                "unhealthy": nodes.unhealthy,
+                "unresolved": nodes.unresolved,
+            },
+        })
+    }
+
+    fn live(&self, since: u64) -> Value {
+        self.cx.sampler.after(since)
+    }
+
+    fn requests(&self, filter: &RequestFilter) -> Value {
+        requests::list(&self.cx.metrics, filter)
+    }
+
+    fn nodes(&self, search: &str) -> Value {
+        nodes::list(&self.snapshots.load(), search)
+    }
+
+    fn explain(&self, question: &Question) -> Result<Value, String> {
+        self.questions.answer(question)
+    }
+}

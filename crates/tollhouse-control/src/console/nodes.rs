@@ -1,0 +1,141 @@
+//! Nodes of all upstreams in service, with their state and what speaks for it.
+
+use serde_json::{Value, json};
+use tollhouse_proxy::Snapshot;
+use tollhouse_proxy::snapshot::{Target, UpstreamEntry};
+use tollhouse_upstream::Node;
+use tollhouse_upstream::health::state::{Counters, Status};
+
+/// Rows of an answer; it says how many there are.
+const ROWS_MAX: usize = 1000;
+
+/// Nodes by state.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) total: usize,
+    pub(super) healthy: usize,
+    pub(super) unhealthy: usize,
+    pub(super) unresolved: usize,
+}
+
+/// Nodes whose upstream, host, address or state contains `search`; those that do not serve come first.
+pub(super) fn list(snapshot: &Snapshot, search: &str) -> Value {
+    let mut serving = Vec::new();
+    let mut down = Vec::new();
+    let mut total = 0;
+    each(snapshot, |place, upstream, node| {
+        let row = row(place, upstream, node);
+        let is_wanted = search.is_empty() || texts(&row).any(|text| text.contains(search));
+        if !is_wanted {
+            return;
+        }
+        total += 1;
+        let is_down = !node.health().status.serves() || node.address().is_none();
+        let rows = if is_down { &mut down } else { &mut serving };
+        if rows.len() < ROWS_MAX {
+            rows.push(row);
+        }
+    });
+    down.extend(serving);
+    down.truncate(ROWS_MAX);
+    json!({ "total": total, "rows": down })
+}
+
+/// How many there are.
+pub(super) fn count(snapshot: &Snapshot) -> Counts {
+    let mut counts = Counts::default();
+    each(snapshot, |_, _, node| {
+        counts.total += 1;
+        let count = match (node.address(), node.health().status.serves()) {
+            (None, _) => &mut counts.unresolved,
+            (Some(_), true) => &mut counts.healthy,
+            (Some(_), false) => &mut counts.unhealthy,
+        };
+        *count += 1;
+    });
+    counts
+}
+
+fn each(snapshot: &Snapshot, mut show: impl FnMut(&str, &UpstreamEntry, &Node)) {
+    for upstream in snapshot.upstreams.iter().flatten() {
+        let id = upstream.conf.id.as_ref().map(ToString::to_string).unwrap_or_default();
+        let place = format!("upstreams/{id}");
+        upstream.state.each_node(|node| show(&place, upstream, node));
+    }
+    for entry in snapshot.router.values() {
+        if let Target::Inline(upstream) = &entry.target {
+            let place = format!("routes/{}", entry.route.id);
+            upstream.state.each_node(|node| show(&place, upstream, node));
+        }
+    }
+}
+
+fn texts(row: &Value) -> impl Iterator<Item = &str> {
+    ["place", "name", "host", "address", "status"].into_iter().filter_map(|it| row[it].as_str())
+}
+
+fn row(place: &str, upstream: &UpstreamEntry, node: &Node) -> Value {
+    let health = node.health();
+    let address = node.address().map(|address| address.to_string());
+    let is_checked = upstream.state.checks().is_some();
+    json!({
+        "place": place,
+        "name": upstream.conf.name.as_ref().map(ToString::to_string),
+        "host": node.host(),
+        "port": node.port(),
+        "address": address,
+        "weight": node.weight(),
+        "priority": node.priority(),
+        "share_percent": node.share_percent(),
+        "is_checked": is_checked,
+        "status": health.status,
+        "counters": health.counters,
+        "reason": reason(address.is_some(), is_checked, health.status, health.counters),
+    })
+}
+
+/// Why a node stands as it stands, in a sentence.
+fn reason(is_resolved: bool, is_checked: bool, status: Status, counters: Counters) -> String {
+    if !is_resolved {
+        return "its name has no address".to_owned();
+    }
+    if !is_checked {
+        return "no checks are set for it".to_owned();
+    }
+    let failures = [
+        (counters.tcp_failure, "refused or broken connections"),
+        (counters.timeout_failure, "time-outs"),
+        (counters.http_failure, "bad statuses"),
+    ];
+    let failures = failures.into_iter().filter(|(count, _)| *count > 0);
+    let failures: Vec<String> = failures.map(|(count, what)| format!("{count} {what}")).collect();
+    match status {
+        Status::Healthy => "nothing speaks against it".to_owned(),
+        Status::MostlyHealthy => format!("it serves after {}", failures.join(", ")),
+        Status::MostlyUnhealthy => {
+            format!("it is coming back: {} good answers in a row", counters.success)
+        }
+        Status::Unhealthy if failures.is_empty() => "its checks fail".to_owned(),
+        Status::Unhealthy => format!("{} in a row", failures.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_names_what_was_counted() {
+        let counters = Counters { tcp_failure: 3, ..Counters::default() };
+        let none = Counters::default();
+        for (resolved, checked, status, counters, expected) in [
+            (true, true, Status::Healthy, none, "nothing speaks against it"),
+            (true, false, Status::Healthy, none, "no checks are set for it"),
+            (false, true, Status::Healthy, none, "its name has no address"),
+            (true, true, Status::Unhealthy, counters, "3 refused or broken connections in a row"),
+            (true, true, Status::Unhealthy, none, "its checks fail"),
+        ] {
+            assert_eq!(reason(resolved, checked, status, counters), expected);
+        }
+    }
+}

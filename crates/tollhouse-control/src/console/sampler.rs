@@ -1,0 +1,162 @@
+//! Traffic second by second: what the counters of all cores grew by, kept for 15 minutes whether or not anybody
+//! looks, so that a page opens with its past.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+use tokio::time::MissedTickBehavior;
+use tollhouse_telemetry::counters::Label;
+use tollhouse_telemetry::metrics::Traffic;
+use tollhouse_telemetry::{ErrorCode, Metrics, StatusClass};
+
+/// How often the counters are read.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Seconds kept: 15 minutes, some 100 KB.
+const SECONDS_KEPT: usize = 900;
+
+/// One second.
+#[derive(Debug, Clone)]
+struct Second {
+    /// Its end, in Unix time.
+    at_s: u64,
+    /// Its length in milliseconds; more than a second where the process had no time to look.
+    length_ms: u64,
+    by_class: [u64; StatusClass::COUNT],
+    /// Codes that were seen, with how often.
+    failures: Vec<(ErrorCode, u64)>,
+    p50_ms: Option<u64>,
+    p90_ms: Option<u64>,
+    p99_ms: Option<u64>,
+    connections: i64,
+    received_bytes: u64,
+    sent_bytes: u64,
+    revision: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Sampler {
+    metrics: Arc<Metrics>,
+    seconds: Mutex<VecDeque<Second>>,
+}
+
+impl Sampler {
+    /// Of these counters; nothing is kept before [`run`](Self::run).
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self { metrics, seconds: Mutex::default() }
+    }
+
+    /// Samples for ever; to be dropped with the process.
+    pub async fn run(self: Arc<Self>) {
+        let mut interval = tokio::time::interval(INTERVAL);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last = (interval.tick().await, self.metrics.traffic());
+        loop {
+            let now = interval.tick().await;
+            let traffic = self.metrics.traffic();
+            self.take(now - last.0, &last.1, &traffic, unix_s());
+            last = (now, traffic);
+        }
+    }
+
+    fn take(&self, length: Duration, before: &Traffic, after: &Traffic, at_s: u64) {
+        let latencies = after.latencies.since(&before.latencies);
+        let failures = ErrorCode::ALL.iter().enumerate().filter_map(|(index, code)| {
+            let count = after.by_code[index].wrapping_sub(before.by_code[index]);
+            (count > 0).then_some((*code, count))
+        });
+        let second = Second {
+            at_s,
+            length_ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
+            by_class: std::array::from_fn(|index| {
+                after.by_class[index].wrapping_sub(before.by_class[index])
+            }),
+            failures: failures.collect(),
+            p50_ms: latencies.quantile_ms(500),
+            p90_ms: latencies.quantile_ms(900),
+            p99_ms: latencies.quantile_ms(990),
+            connections: after.connections_open,
+            received_bytes: after.received_bytes.wrapping_sub(before.received_bytes),
+            sent_bytes: after.sent_bytes.wrapping_sub(before.sent_bytes),
+            revision: self.metrics.process().config_revision.value(),
+        };
+        let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        if seconds.len() == SECONDS_KEPT {
+            seconds.pop_front();
+        }
+        seconds.push_back(second);
+    }
+
+    /// The seconds after `since`, the oldest first.
+    pub fn after(&self, since: u64) -> Value {
+        let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let rows = seconds.iter().filter(|second| second.at_s > since).map(row);
+        json!({ "now": unix_s(), "kept": SECONDS_KEPT, "seconds": rows.collect::<Vec<_>>() })
+    }
+}
+
+fn row(second: &Second) -> Value {
+    let classes = StatusClass::ALL.iter().zip(second.by_class).filter(|(_, count)| *count > 0);
+    let classes: Map<String, Value> =
+        classes.map(|(class, count)| (class.text().to_owned(), count.into())).collect();
+    let failures = second.failures.iter();
+    let failures: Map<String, Value> =
+        failures.map(|(code, count)| (code.text().to_owned(), (*count).into())).collect();
+    json!({
+        "at": second.at_s,
+        "length_ms": second.length_ms,
+        "requests": second.by_class.iter().sum::<u64>(),
+        "classes": classes,
+        "failures": failures,
+        "p50_ms": second.p50_ms,
+        "p90_ms": second.p90_ms,
+        "p99_ms": second.p99_ms,
+        "connections": second.connections,
+        "received_bytes": second.received_bytes,
+        "sent_bytes": second.sent_bytes,
+        "revision": second.revision,
+    })
+}
+
+fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_has_what_the_counters_grew_by() {
+        let metrics = Arc::new(Metrics::new());
+        let core = metrics.for_core();
+        core.requests.increment(StatusClass::Success);
+        let before = metrics.traffic();
+        core.requests.increment(StatusClass::Success);
+        core.requests.increment(StatusClass::ServerError);
+        core.requests_failed.increment(ErrorCode::NoNodes);
+        core.latencies().observe_ms(7);
+        let sampler = Sampler::new(Arc::clone(&metrics));
+        sampler.take(Duration::from_secs(1), &before, &metrics.traffic(), 100);
+        let seconds = &sampler.after(99)["seconds"];
+        assert_eq!(seconds[0]["classes"], json!({"2xx": 1, "5xx": 1}));
+        assert_eq!(seconds[0]["failures"], json!({"no_nodes": 1}));
+        assert_eq!((&seconds[0]["requests"], &seconds[0]["p99_ms"]), (&json!(2), &json!(7)));
+        assert_eq!(sampler.after(100)["seconds"], json!([]));
+    }
+
+    #[test]
+    fn old_seconds_go() {
+        let sampler = Sampler::new(Arc::new(Metrics::new()));
+        let traffic = Traffic::default();
+        for at_s in 1..=SECONDS_KEPT as u64 + 5 {
+            sampler.take(Duration::from_secs(1), &traffic, &traffic, at_s);
+        }
+        let all = sampler.after(0);
+        let seconds = all["seconds"].as_array().expect("a list");
+        assert_eq!((seconds.len(), &seconds[0]["at"]), (SECONDS_KEPT, &json!(6)));
+    }
+}

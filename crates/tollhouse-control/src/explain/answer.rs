@@ -1,0 +1,175 @@
+//! An explanation as JSON, of the snapshot that serves right now.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tollhouse_proxy::plugins::PluginStep;
+use tollhouse_proxy::snapshot::{RouteEntry, UpstreamEntry};
+use tollhouse_proxy::{Settings, Snapshot, SnapshotCell};
+use tollhouse_telemetry::ErrorCode;
+use tollhouse_upstream::Node;
+
+use super::{
+    Asked, Candidate, Decision, Destination, HeaderLine, Question, Refused, Url, loss, lossy,
+    plugin_owner,
+};
+
+/// Candidates listed: thousands may share one path.
+const CANDIDATES_LISTED_MAX: usize = 50;
+
+/// Nodes listed of an upstream.
+const NODES_LISTED_MAX: usize = 50;
+
+/// Candidates that an answer lists at most; it says how many there are.
+pub const fn candidates_listed_max() -> usize {
+    CANDIDATES_LISTED_MAX
+}
+
+/// Answers questions about what is served.
+#[derive(Debug)]
+pub struct ServedQuestions {
+    snapshots: Arc<SnapshotCell>,
+    settings: Arc<Settings>,
+}
+
+impl ServedQuestions {
+    /// Asked of these snapshots; the settings say what is refused before a route is looked for.
+    pub fn new(snapshots: Arc<SnapshotCell>, settings: Arc<Settings>) -> Self {
+        Self { snapshots, settings }
+    }
+
+    /// Which route a request would take, and why the others lose.
+    ///
+    /// # Errors
+    /// The question cannot be understood; the text says which part.
+    pub fn answer(&self, question: &tollhouse_admin::Question) -> Result<Value, String> {
+        let asked = asked(question)?;
+        if asked.url.below_http().is_some() {
+            let text = "ask about http or https; `tollhouse explain` answers about stream routes";
+            return Err(format!("url: {text}"));
+        }
+        let question = match Question::ask(&asked, &self.settings) {
+            Ok(question) => question,
+            Err(refused) => return Ok(refusal(&refused)),
+        };
+        let snapshot = self.snapshots.load();
+        let decision = Decision::make(&snapshot, &question);
+        Ok(decided(&snapshot, &question, &decision))
+    }
+}
+
+fn asked(question: &tollhouse_admin::Question) -> Result<Asked, String> {
+    let url: Url = question.url.parse().map_err(|error| format!("url: {error}"))?;
+    let header =
+        |line: &String| line.parse::<HeaderLine>().map_err(|error| format!("headers: {error}"));
+    let remote_addr = match question.remote_addr.as_deref().filter(|text| !text.is_empty()) {
+        Some(text) => text.parse().map_err(|_| format!("remote_addr: {text} is no address"))?,
+        None => IpAddr::V4(Ipv4Addr::LOCALHOST),
+    };
+    let method = question.method.clone().filter(|method| !method.is_empty());
+    if method.as_deref().is_some_and(|method| !method.bytes().all(|it| it.is_ascii_graphic())) {
+        return Err("method: it is one word".to_owned());
+    }
+    Ok(Asked {
+        url,
+        method,
+        headers: question.headers.iter().map(header).collect::<Result<_, _>>()?,
+        remote_addr,
+        body: question.body.clone().filter(|body| !body.is_empty()),
+    })
+}
+
+fn refusal(refused: &Refused) -> Value {
+    match refused {
+        Refused::Head(error) => json!({ "refused": { "reason": error.to_string() } }),
+        Refused::Code(code) => json!({ "refused": failure(*code, code.meaning()) }),
+    }
+}
+
+fn failure(code: ErrorCode, reason: &str) -> Value {
+    json!({
+        "status": code.status(), "code": code.text(), "reason": reason, "remedy": code.remedy(),
+    })
+}
+
+fn decided(snapshot: &Snapshot, question: &Question, decision: &Decision) -> Value {
+    let listed = decision.candidates.iter().take(CANDIDATES_LISTED_MAX);
+    let mut answer = json!({
+        "revision": snapshot.revision,
+        "request": {
+            "method": lossy(question.method()),
+            "host": lossy(question.authority()),
+            "path": lossy(&question.path),
+            "sent_path": lossy(question.sent_path()),
+            "remote_addr": question.remote_addr().to_string(),
+        },
+        "candidates": listed.map(candidate).collect::<Vec<_>>(),
+        "candidate_count": decision.candidates.len(),
+    });
+    let Some(winner) = &decision.winner else {
+        let code = ErrorCode::RouteNotFound;
+        answer["refused"] = failure(code, code.meaning());
+        return answer;
+    };
+    let (entry, route) = (&winner.entry, &winner.entry.route);
+    let captured = winner.captured.iter().map(|(name, value)| (name.clone(), lossy(value).into()));
+    answer["route"] = json!({
+        "id": route.id.to_string(),
+        "name": route.name.as_ref().map(ToString::to_string),
+        "uri": winner.uri,
+        "captured": Value::Object(captured.collect()),
+    });
+    let globals = decision.globals.steps().iter().map(|step| plugin(step, "global rules"));
+    let own = entry.chain.steps().iter().map(|step| plugin(step, &plugin_owner(entry, step)));
+    answer["plugins"] = globals.chain(own).collect();
+    match &winner.destination {
+        Destination::Upstream { place, entry } => answer["upstream"] = upstream(place, entry),
+        Destination::Refused { code, missing } => answer["refused"] = failure(*code, missing),
+    }
+    answer
+}
+
+fn candidate(candidate: &Candidate) -> Value {
+    let Candidate { verdict, entry } = candidate;
+    let name = |entry: &RouteEntry| entry.route.name.as_ref().map(ToString::to_string);
+    json!({
+        "id": verdict.id.to_string(),
+        "name": name(entry),
+        "uri": verdict.uri,
+        "host": verdict.host,
+        "priority": verdict.priority,
+        "wins": verdict.loss.is_none(),
+        "reason": loss(candidate),
+    })
+}
+
+fn plugin(step: &PluginStep, owner: &str) -> Value {
+    json!({
+        "name": step.name(),
+        "owner": owner,
+        "priority": step.priority,
+        "phases": step.handler.phases().names(),
+        "is_unavailable": step.is_unavailable,
+        "filter": step.filter.as_ref().map(ToString::to_string),
+    })
+}
+
+fn upstream(place: &str, entry: &UpstreamEntry) -> Value {
+    let mut nodes = Vec::new();
+    entry.state.each_node(|node| {
+        if nodes.len() < NODES_LISTED_MAX {
+            nodes.push(node_line(node));
+        }
+    });
+    json!({ "place": place, "nodes": nodes, "node_count": entry.state.node_count() })
+}
+
+fn node_line(node: &Node) -> Value {
+    json!({
+        "host": node.host(),
+        "port": node.port(),
+        "weight": node.weight(),
+        "status": node.health().status,
+    })
+}

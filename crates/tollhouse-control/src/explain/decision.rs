@@ -1,0 +1,160 @@
+//! What becomes of a request: the route that wins, where it leads, and who lost.
+
+use std::sync::Arc;
+
+use tollhouse_model::Id;
+use tollhouse_proxy::Snapshot;
+use tollhouse_proxy::plugins::Chain;
+use tollhouse_proxy::snapshot::{Reference, RouteEntry, Target, UpstreamEntry};
+use tollhouse_router::{Captures, Verdict};
+use tollhouse_telemetry::ErrorCode;
+
+use super::question::Question;
+
+/// The decision on a request.
+#[derive(Debug)]
+pub struct Decision {
+    /// The route that serves it.
+    pub winner: Option<Winner>,
+    /// Candidates in the order tried, the winner among them.
+    pub candidates: Vec<Candidate>,
+    /// Plugins of global rules, which run before those of the route.
+    pub globals: Arc<Chain>,
+}
+
+/// A route whose path and host were looked at.
+#[derive(Debug)]
+pub struct Candidate {
+    /// What became of it.
+    pub verdict: Verdict,
+    /// The route itself.
+    pub entry: Arc<RouteEntry>,
+}
+
+/// The route that serves a request.
+#[derive(Debug)]
+pub struct Winner {
+    /// The route.
+    pub entry: Arc<RouteEntry>,
+    /// Its pattern that matched.
+    pub uri: String,
+    /// What the pattern captured, by name.
+    pub captured: Vec<(String, Vec<u8>)>,
+    /// Where it leads.
+    pub destination: Destination,
+}
+
+/// Where a route leads.
+#[derive(Debug)]
+pub enum Destination {
+    /// To an upstream.
+    Upstream {
+        /// The object it stands in, such as `upstreams/1` or `routes/1 (inline)`.
+        place: String,
+        /// The upstream.
+        entry: Arc<UpstreamEntry>,
+    },
+    /// Nowhere: something is missing.
+    Refused {
+        /// What clients are answered.
+        code: ErrorCode,
+        /// What is missing.
+        missing: String,
+    },
+}
+
+impl Decision {
+    /// Decides on `question`.
+    pub fn make(snapshot: &Snapshot, question: &Question) -> Self {
+        let request = question.at(&question.path);
+        let mut captures = Captures::default();
+        let found = snapshot.router.find(&request, &mut captures).map(|found| found.value);
+        let candidates = candidates(snapshot, question);
+        let won = candidates.iter().find(|candidate| candidate.verdict.loss.is_none());
+        let winner = found.zip(won).map(|(entry, won)| Winner {
+            entry: Arc::clone(entry),
+            uri: won.verdict.uri.clone(),
+            captured: captured(&won.verdict.uri, &captures, &question.path),
+            destination: destination(snapshot, entry),
+        });
+        Self { winner, candidates, globals: Arc::clone(&snapshot.globals) }
+    }
+}
+
+/// Everything whose path (and host, where that comes first) could match.
+pub fn candidates(snapshot: &Snapshot, question: &Question) -> Vec<Candidate> {
+    candidates_at(snapshot, question, &question.path)
+}
+
+/// The same for another path.
+pub fn candidates_at(snapshot: &Snapshot, question: &Question, path: &[u8]) -> Vec<Candidate> {
+    let verdicts = snapshot.router.explain(&question.at(path)).into_iter();
+    verdicts
+        .filter_map(|verdict| {
+            let entry = Arc::clone(snapshot.router.get(&verdict.id)?);
+            Some(Candidate { verdict, entry })
+        })
+        .collect()
+}
+
+/// Values of the names in a pattern; a plain `*` is called `:ext`.
+fn captured(uri: &str, captures: &Captures, path: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut found: Vec<(String, Vec<u8>)> = Vec::new();
+    for (at, _) in uri.match_indices(['*', ':']) {
+        let name = uri[at + 1..].split(['/', '*']).next().unwrap_or_default();
+        let name = if name.is_empty() { ":ext" } else { name };
+        let is_known = found.iter().any(|(known, _)| known == name);
+        if let Some(value) = captures.get(name, path).filter(|_| !is_known) {
+            found.push((name.to_owned(), value.to_vec()));
+        }
+    }
+    found
+}
+
+/// Follows a route by the precedence of APISIX: what it names itself, then what its service does.
+fn destination(snapshot: &Snapshot, entry: &RouteEntry) -> Destination {
+    let refused = |code, missing: String| Destination::Refused { code, missing };
+    let named = |id: &Option<Id>| id.as_ref().map(Id::to_string).unwrap_or_default();
+    let route = &entry.route;
+    if entry.service == Reference::Missing {
+        let missing = format!("service {} does not exist", named(&route.service_id));
+        return refused(ErrorCode::ServiceNotFound, missing);
+    }
+    if entry.plugin_config == Reference::Missing {
+        let missing = format!("plugin config {} does not exist", named(&route.plugin_config_id));
+        return refused(ErrorCode::PluginConfigNotFound, missing);
+    }
+    let service_upstream = match &entry.service {
+        Reference::Found(service) => service.upstream_id.clone(),
+        Reference::Unnamed | Reference::Missing => None,
+    };
+    let upstream = match &entry.target {
+        Target::Inline(upstream) => upstream,
+        Target::Slot(slot) => match snapshot.upstreams.get(*slot).and_then(Option::as_ref) {
+            Some(upstream) => upstream,
+            None => {
+                let id = named(&route.upstream_id.clone().or(service_upstream));
+                let missing = format!("upstream {id} does not exist");
+                return refused(ErrorCode::UpstreamNotFound, missing);
+            }
+        },
+        Target::None => {
+            return refused(ErrorCode::NoNodes, "the route leads to no upstream".to_owned());
+        }
+    };
+    let conf = &upstream.conf;
+    if conf.discovery.is_none() && conf.nodes.iter().all(|node| node.weight == 0) {
+        let missing = format!("{} has no node with a weight above 0", place(entry, upstream));
+        return refused(ErrorCode::NoNodes, missing);
+    }
+    Destination::Upstream { place: place(entry, upstream), entry: Arc::clone(upstream) }
+}
+
+/// The object that an upstream stands in.
+fn place(entry: &RouteEntry, upstream: &UpstreamEntry) -> String {
+    match (&upstream.conf.id, &entry.route.upstream, &entry.service) {
+        (Some(id), _, _) => format!("upstreams/{id}"),
+        (None, None, Reference::Found(service)) => format!("services/{} (inline)", service.id),
+        _ => format!("routes/{} (inline)", entry.route.id),
+    }
+}

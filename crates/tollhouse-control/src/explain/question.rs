@@ -1,0 +1,368 @@
+//! The request that is asked about, as the data plane would see it.
+//!
+//! It is written down as bytes and parsed by the codec, so that what the codec refuses is refused
+//! here. The variables are those of `tollhouse-proxy/src/request.rs`; a test holds the two against
+//! each other.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use tollhouse_http::{BodyLength, HeadError, Known, RequestHead, authority};
+use tollhouse_model::body::{self, Operation, is_graphql_name};
+use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
+use tollhouse_proxy::Settings;
+use tollhouse_router::{MatchRequest, Normalized, normalize_path, request_uri};
+use tollhouse_telemetry::ErrorCode;
+
+/// Schemes of addresses, with the port that clients leave out.
+const SCHEMES: [(&str, Option<u16>); 5] =
+    [("http", Some(80)), ("https", Some(443)), ("tcp", None), ("tls", None), ("udp", None)];
+
+/// A connection below HTTP: what is carried, to which host and port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BelowHttp<'a> {
+    /// `tcp`, `tls` or `udp`.
+    pub scheme: &'static str,
+    /// A name or an address, without brackets.
+    pub host: &'a str,
+    /// The port asked.
+    pub port: u16,
+}
+
+/// `http://host[:port]/path?query`, the same with `https`, or `tcp://host:port`, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Url {
+    /// `host[:port]` as it goes into `Host`.
+    authority: String,
+    /// The port asked.
+    port: u16,
+    /// One of [`SCHEMES`].
+    scheme: &'static str,
+    /// Path and query.
+    target: String,
+}
+
+impl FromStr for Url {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, rest) = text.split_once("://").unwrap_or_default();
+        let known = SCHEMES.into_iter().find(|(scheme, _)| *scheme == name);
+        let Some((scheme, own_port)) = known else {
+            let forms = "http://host/path, https://host/path, tcp://host:port, tls://host:port \
+                         or udp://host:port";
+            return Err(format!("write it as {forms}"));
+        };
+        if text.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+            return Err("encode spaces and control characters as %20 and the like".to_owned());
+        }
+        // A fragment stays with the client.
+        let rest = rest.split('#').next().unwrap_or(rest);
+        let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let (_, port) = authority::split(host.as_bytes()).ok_or("its host cannot be read")?;
+        let port = port.map(|span| span.of_buffer(host.as_bytes())).unwrap_or_default();
+        let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
+        let target = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        // Clients leave the scheme's own port out.
+        let host = own_port.and_then(|own| host.strip_suffix(&format!(":{own}"))).unwrap_or(host);
+        let port = port.or(own_port).ok_or("give the port, as in tcp://host:9100")?;
+        Ok(Self { authority: host.to_owned(), port, scheme, target })
+    }
+}
+
+impl Url {
+    /// The connection, where it is none that carries requests.
+    pub fn below_http(&self) -> Option<BelowHttp<'_>> {
+        if matches!(self.scheme, "http" | "https") {
+            return None;
+        }
+        let host =
+            self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        Some(BelowHttp { scheme: self.scheme, host, port: self.port })
+    }
+}
+
+/// `Name: value`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderLine {
+    name: String,
+    value: String,
+}
+
+impl HeaderLine {
+    fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+impl FromStr for HeaderLine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once(':').ok_or("write it as 'Name: value'")?;
+        if text.contains(['\r', '\n', '\0']) {
+            return Err("a header is one line".to_owned());
+        }
+        Ok(Self { name: name.trim().to_owned(), value: value.trim().to_owned() })
+    }
+}
+
+/// The request as it is asked about.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Its address.
+    pub url: Url,
+    /// Its method; GET, or POST where there is a body.
+    pub method: Option<String>,
+    /// Its header lines.
+    pub headers: Vec<HeaderLine>,
+    /// The client's address, as it is once the headers of trusted proxies have been looked at.
+    pub remote_addr: IpAddr,
+    /// Its body.
+    pub body: Option<String>,
+}
+
+/// Why a request is answered before any route is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The codec does not take its head.
+    Head(HeadError),
+    /// Something else, by its code.
+    Code(ErrorCode),
+}
+
+/// A request that routes can be matched against.
+#[derive(Debug)]
+pub struct Question {
+    bytes: Vec<u8>,
+    head: RequestHead,
+    /// The normalised path.
+    pub path: Vec<u8>,
+    /// Lower-cased, with its port.
+    host: Vec<u8>,
+    remote_addr: IpAddr,
+    server_port: u16,
+    scheme: &'static str,
+    body: Vec<u8>,
+}
+
+impl Question {
+    /// Writes the request down and takes it through everything that comes before the routes.
+    ///
+    /// # Errors
+    /// When the data plane would answer at once.
+    pub fn ask(asked: &Asked, settings: &Settings) -> Result<Self, Refused> {
+        let bytes = head_text(asked).into_bytes();
+        let mut head = RequestHead::default();
+        let is_whole = head.parse(&bytes, &settings.limits.head).map_err(Refused::Head)?;
+        if !is_whole {
+            return Err(Refused::Head(HeadError::BadLine));
+        }
+        if matches!(head.body, BodyLength::Known(length) if length > settings.limits.body_bytes) {
+            return Err(Refused::Code(ErrorCode::BodyTooLarge));
+        }
+        let sent = head.parts.path.of_buffer(&bytes);
+        let mut path = Vec::new();
+        let normalized = normalize_path(sent, &settings.normalize, &mut path)
+            .map_err(|_| Refused::Code(ErrorCode::BadPath))?;
+        if normalized == Normalized::Borrowed {
+            path = sent.to_vec();
+        }
+        let mut host = Vec::new();
+        head.write_host(&bytes, &mut host);
+        let mut body = asked.body.clone().unwrap_or_default().into_bytes();
+        if body.len() > settings.limits.post_args_bytes {
+            body.clear();
+        }
+        Ok(Self {
+            path,
+            host,
+            remote_addr: asked.remote_addr.to_canonical(),
+            server_port: asked.url.port,
+            scheme: asked.url.scheme,
+            body,
+            bytes,
+            head,
+        })
+    }
+
+    /// The same request for another path, which must be normalised.
+    pub fn at<'a>(&'a self, path: &'a [u8]) -> MatchRequest<'a> {
+        MatchRequest {
+            path,
+            host: self.host(),
+            host_with_port: &self.host,
+            method: self.method(),
+            remote_addr: self.remote_addr,
+            variables: self,
+        }
+    }
+
+    /// The method.
+    pub fn method(&self) -> &[u8] {
+        self.head.method.of_buffer(&self.bytes)
+    }
+
+    /// `host[:port]` as sent.
+    pub fn authority(&self) -> &[u8] {
+        self.head.authority.of_buffer(&self.bytes)
+    }
+
+    /// The path as sent.
+    pub fn sent_path(&self) -> &[u8] {
+        self.head.parts.path.of_buffer(&self.bytes)
+    }
+
+    /// The client's address.
+    pub fn remote_addr(&self) -> IpAddr {
+        self.remote_addr
+    }
+
+    fn host(&self) -> &[u8] {
+        &self.host[..self.head.host_bytes as usize]
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        self.head.parts.query.map(|query| query.of_buffer(&self.bytes))
+    }
+
+    fn header_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let bytes = &self.bytes;
+        let lines = self.head.fields.visible();
+        lines.map(|field| (field.name().of_buffer(bytes), field.value().of_buffer(bytes)))
+    }
+
+    fn named(&self, name: &str) -> Option<Cow<'_, [u8]>> {
+        match name {
+            "is_args" => {
+                let has_query = self.query().is_some_and(|query| !query.is_empty());
+                Some(Cow::Borrowed(if has_query { b"?" } else { b"" }))
+            }
+            "real_request_uri" => Some(self.head.origin_form(&self.bytes)),
+            "request" => {
+                let end = self.bytes.iter().position(|&byte| byte == b'\r')?;
+                Some(Cow::Borrowed(&self.bytes[..end]))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The bytes of the head, with what a client adds itself.
+pub fn head_text(asked: &Asked) -> String {
+    let default_method = if asked.body.is_some() { "POST" } else { "GET" };
+    let method = asked.method.as_deref().unwrap_or(default_method);
+    let mut text = format!("{method} {} HTTP/1.1\r\n", asked.url.target);
+    let has = |name: &str| asked.headers.iter().any(|header| header.is(name));
+    if !has("host") {
+        text.push_str(&format!("Host: {}\r\n", asked.url.authority));
+    }
+    for HeaderLine { name, value } in &asked.headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if let Some(body) = &asked.body {
+        if !has("content-type") {
+            text.push_str("Content-Type: application/x-www-form-urlencoded\r\n");
+        }
+        if !has("content-length") && !has("transfer-encoding") {
+            text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+    }
+    text.push_str("\r\n");
+    text
+}
+
+impl Lookup for Question {
+    fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        let text = |text: String| Some(Cow::Owned(text.into_bytes()));
+        match variable {
+            Variable::Uri => Some(Cow::Borrowed(&self.path)),
+            Variable::RequestUri => Some(Cow::Owned(request_uri(&self.path, self.query()))),
+            Variable::Args => self.query().map(Cow::Borrowed),
+            Variable::Host => Some(Cow::Borrowed(self.host())),
+            Variable::Scheme => Some(Cow::Borrowed(self.scheme.as_bytes())),
+            Variable::RequestMethod => Some(Cow::Borrowed(self.method())),
+            Variable::RemoteAddr => text(self.remote_addr.to_string()),
+            Variable::ServerPort => text(self.server_port.to_string()),
+            Variable::ServerProtocol => Some(Cow::Borrowed(b"HTTP/1.1")),
+            // Only a connection has these, and only a chosen route has captured anything.
+            Variable::RemotePort | Variable::ServerAddr | Variable::UriParam(_) => None,
+            Variable::Arg(name) => query_argument(self.query()?, name),
+            Variable::Header(name) => header_value(name, self.header_lines()),
+            Variable::Cookie(name) => {
+                let is_cookie = |name: &[u8]| name.eq_ignore_ascii_case(b"cookie");
+                let mut lines = self.header_lines().filter(|(name, _)| is_cookie(name));
+                lines.find_map(|(_, value)| cookie_value(value, name)).map(Cow::Borrowed)
+            }
+            Variable::PostArg(_) | Variable::PostJson(_) => self.in_body(variable),
+            Variable::Named(name) if is_graphql_name(name) => self.graphql(variable),
+            Variable::Named(name) => self.named(name),
+        }
+    }
+}
+
+impl Question {
+    /// What a variable finds in the body.
+    fn in_body(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        let content_type = self.head.fields.first(Known::ContentType)?.of_buffer(&self.bytes);
+        let found = body::look_up(&self.body, content_type, std::slice::from_ref(variable));
+        found.into_iter().next().flatten().map(Cow::Owned)
+    }
+
+    /// Of the document in the argument `query` of a GET, or in the body of anything else.
+    fn graphql(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
+        if self.method() != b"GET" {
+            return self.in_body(variable);
+        }
+        let document = query_argument(self.query()?, "query")?;
+        let operation = Operation::parse(std::str::from_utf8(&document).ok()?)?;
+        operation.value(variable).map(Cow::Owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_apart_or_refused() {
+        let table = [
+            ("http://a.com/x?y=1#z", Ok(("a.com", 80, "/x?y=1"))),
+            ("http://a.com:80", Ok(("a.com", 80, "/"))),
+            ("http://a.com:9080?q", Ok(("a.com:9080", 9080, "/?q"))),
+            ("http://[::1]:9080/", Ok(("[::1]:9080", 9080, "/"))),
+            ("https://a.com/", Ok(("a.com", 443, "/"))),
+            ("https://a.com:443/x", Ok(("a.com", 443, "/x"))),
+            ("https://a.com:80", Ok(("a.com:80", 80, "/"))),
+            ("tcp://a.com/", Err("give the port")),
+            ("tls://a.com:9443", Ok(("a.com:9443", 9443, "/"))),
+            ("ftp://a.com/", Err("tcp://host:port")),
+            ("a.com/x", Err("http://host/path")),
+            ("http:///x", Err("host cannot be read")),
+            ("http://u@a.com/", Err("host cannot be read")),
+            ("http://a.com/a b", Err("%20")),
+        ];
+        for (text, expected) in table {
+            match (Url::from_str(text), expected) {
+                (Ok(url), Ok((authority, port, target))) => {
+                    assert_eq!(
+                        (&*url.authority, url.port, &*url.target),
+                        (authority, port, target)
+                    );
+                }
+                (Err(error), Err(part)) => assert!(error.contains(part), "{text}: {error}"),
+                (found, expected) => panic!("{text}: {found:?}, expected {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_is_one_line() {
+        let line = HeaderLine::from_str("X-A:  b:c ").expect("a good line");
+        assert_eq!((line.name.as_str(), line.value.as_str()), ("X-A", "b:c"));
+        assert!(HeaderLine::from_str("X-A").is_err());
+        assert!(HeaderLine::from_str("X-A: b\r\nHost: c").is_err());
+    }
+}

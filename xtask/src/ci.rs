@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Arguments of `cargo x ci`.
 #[derive(Args)]
 pub(crate) struct CiArguments {
-    /// Run only these steps (fmt, clippy, tidy, test, doc, deny, gate).
+    /// Run only these steps (fmt, clippy, tidy, test, doc, deny, console, gate).
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -49,6 +49,7 @@ const STEPS: &[Step] = &[
         cargo: "deny check",
         needs: Need::CargoCommand("deny", "cargo-deny is not installed"),
     },
+    Step { name: "console", cargo: "x console check", needs: Need::Nothing },
     Step { name: "gate", cargo: "x bench --gate", needs: Need::Nothing },
 ];
 

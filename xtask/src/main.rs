@@ -5,6 +5,7 @@
 
 mod bench;
 mod ci;
+mod console;
 mod dist;
 mod fuzz;
 mod generate;
@@ -35,6 +36,8 @@ enum Task {
     Gen(generate::GenerateArguments),
     /// Run everything that must pass before a change is merged.
     Ci(ci::CiArguments),
+    /// Build, check or serve the web console.
+    Console(console::ConsoleArguments),
     /// Fuzz the parsers of bytes from outside.
     Fuzz(fuzz::FuzzArguments),
     /// Compare with nginx and HAProxy on this machine, or count instructions a request.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Gen(arguments) => generate::run(&arguments),
         Task::Ci(arguments) => ci::run(&arguments),
+        Task::Console(arguments) => console::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Dist(arguments) => dist::run(&arguments),

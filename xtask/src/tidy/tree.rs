@@ -5,8 +5,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Folders that hold built or downloaded things.
-const SKIPPED_FOLDERS: &[&str] =
-    &["target", ".git", "node_modules", "fuzz/target", "fuzz/corpus", "fuzz/artifacts"];
+const SKIPPED_FOLDERS: &[&str] = &[
+    "target",
+    ".git",
+    "node_modules",
+    "console/node_modules",
+    "crates/tollhouse-console/assets",
+    "fuzz/target",
+    "fuzz/corpus",
+    "fuzz/artifacts",
+];
 
 /// What kind of text a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

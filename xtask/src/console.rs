@@ -1,0 +1,110 @@
+//! `cargo x console`: the console's page, from its sources in `console/` to the files that are committed and served.
+//!
+//! Nothing else needs Node: what is built here is committed, and `check` says whether it is what the sources make.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+
+use crate::shell;
+
+/// Where the sources are.
+const SOURCES: &str = "console";
+
+/// Where the built files are committed.
+const ASSETS: &str = "crates/tollhouse-console/assets";
+
+/// Arguments of `cargo x console`.
+#[derive(Args)]
+pub(crate) struct ConsoleArguments {
+    #[command(subcommand)]
+    task: ConsoleTask,
+}
+
+#[derive(Subcommand)]
+enum ConsoleTask {
+    /// Serve the page from its sources, with the API of a gateway that runs.
+    Dev(DevArguments),
+    /// Build the page and write the files that are committed.
+    Build,
+    /// Check types, run the unit tests, and compare a fresh build with the committed files.
+    Check,
+}
+
+#[derive(Args)]
+struct DevArguments {
+    /// Where the Admin listener of the gateway is.
+    #[arg(long, default_value = "http://127.0.0.1:9180")]
+    gateway: String,
+}
+
+/// Runs the task.
+///
+/// # Errors
+/// A step fails, or the committed files are not those that the sources make.
+pub(crate) fn run(arguments: &ConsoleArguments) -> Result<()> {
+    if shell::find_program("npm").is_none() {
+        println!("console: skipped, since Node is not installed; node 20.19 or newer is needed");
+        return Ok(());
+    }
+    install()?;
+    match &arguments.task {
+        ConsoleTask::Dev(DevArguments { gateway }) => {
+            shell::run(npm(&["run", "dev"]).env("TOLLHOUSE_GATEWAY", gateway))
+        }
+        ConsoleTask::Build => shell::run(&mut npm(&["run", "build"])),
+        ConsoleTask::Check => check(),
+    }
+}
+
+fn npm(arguments: &[&str]) -> std::process::Command {
+    let mut command = shell::command("npm", arguments);
+    command.current_dir(shell::workspace_root().join(SOURCES));
+    command
+}
+
+/// Brings what the lock file names, unless it is there. Nothing that is brought is run by that.
+fn install() -> Result<()> {
+    let folder = shell::workspace_root().join(SOURCES);
+    let time = |path: PathBuf| fs::metadata(path).and_then(|found| found.modified()).ok();
+    let installed = time(folder.join("node_modules/.package-lock.json"));
+    if installed.is_some() && installed >= time(folder.join("package-lock.json")) {
+        return Ok(());
+    }
+    shell::run(&mut npm(&["ci", "--ignore-scripts", "--no-audit", "--no-fund"]))
+}
+
+fn check() -> Result<()> {
+    shell::run(&mut npm(&["run", "check"]))?;
+    shell::run(&mut npm(&["test"]))?;
+    let fresh = shell::workspace_root().join("target/console-check");
+    let folder = fresh.to_str().context("the workspace's path is no text")?;
+    let build = ["exec", "vite", "--", "build", "--outDir", folder, "--emptyOutDir"];
+    shell::run(&mut npm(&build))?;
+    let (made, committed) = (files(&fresh)?, files(&shell::workspace_root().join(ASSETS))?);
+    let names = made.keys().chain(committed.keys());
+    let mut different: Vec<&String> =
+        names.filter(|name| made.get(*name) != committed.get(*name)).collect();
+    different.sort();
+    different.dedup();
+    if !different.is_empty() {
+        bail!("{ASSETS} is not what {SOURCES}/ makes: {different:?}; run `cargo x console build`");
+    }
+    println!("console: {} files are what the sources make", made.len());
+    Ok(())
+}
+
+/// The files of a folder with their bytes.
+fn files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
+    entries
+        .map(|entry| {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Ok((name, fs::read(&path)?))
+        })
+        .collect()
+}

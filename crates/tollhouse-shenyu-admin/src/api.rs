@@ -1,5 +1,6 @@
 //! The REST interface: which call goes where, once it is known who calls.
 
+mod configs;
 mod intake;
 mod objects;
 mod special;
@@ -8,6 +9,7 @@ mod users;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::admin::{Caller, ShenyuAdmin};
@@ -23,6 +25,8 @@ pub(crate) struct Call {
     pub(crate) arguments: Arguments,
     /// JSON, or what a form makes of it; `null` where there is no body.
     pub(crate) body: Value,
+    /// The file of a form in parts.
+    pub(crate) file: Option<Bytes>,
 }
 
 impl Call {
@@ -132,6 +136,8 @@ async fn answer_caller(
         ["shenyu-client", what] => return register::answer(admin, what, &call).await,
         ["instance", "beat"] => return "success".into_response(),
         ["configs", "fetch"] => return sync::polling::fetch(admin, &call),
+        ["configs", "export" | "exportByNamespace"] => return configs::export(admin, &call),
+        ["configs", "import"] => return respond(configs::import(admin, &call).await),
         ["configs", "listener"] => return sync::polling::listen(admin, &call).await,
         _ => {}
     }

@@ -9,6 +9,7 @@
 mod admin;
 mod answer;
 mod api;
+mod archive;
 mod clock;
 mod conditions;
 mod draft;
@@ -25,10 +26,12 @@ mod sync;
 mod table;
 mod tables;
 mod token;
+mod transfer;
 mod writer;
 
 pub use admin::{OpenError, Options, ShenyuAdmin};
 pub use serve::serve;
+pub use transfer::{Part, Report, Source, TransferError, export_archive, plan_import};
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use crate::answer::{Outcome, Refusal, success};
 use crate::draft::Draft;
 use crate::row::Row;
 use crate::table::Table;
+use crate::tables::Name;
 
 /// The id of the role that may do everything.
 pub(crate) const SUPER_ROLE: &str = "1346358560427216896";
@@ -122,8 +123,14 @@ pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets) -> Outcome
     let role = json!({"roleName": "super", "description": "may do everything"});
     put(draft, Table::Role, SUPER_ROLE, role)?;
     for (id, name, role, sort, enabled, config) in PLUGINS {
-        // A plugin that gateways have brought with them stays as it is.
-        if draft.get(Table::Plugin, id).is_none() {
+        // A plugin that was written before, by an import for example, stays as it is.
+        let named = Name {
+            table: Table::Plugin,
+            namespace: DEFAULT_NAMESPACE.to_owned(),
+            parent: String::new(),
+            name: (*name).to_owned(),
+        };
+        if draft.get(Table::Plugin, id).is_none() && draft.find(&named).is_none() {
             let plugin = json!({"name": name, "role": role, "sort": sort, "enabled": enabled,
                 "config": config, "namespaceId": DEFAULT_NAMESPACE});
             put(draft, Table::Plugin, id, plugin)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
-use tollhouse_store::{Entry, Revision};
+use tollhouse_store::{Entry, Listing, Revision};
 
 use crate::row::{self, Row};
 use crate::table::Table;
@@ -59,6 +59,15 @@ pub(crate) fn namespace(row: &Row) -> String {
 }
 
 impl Tables {
+    /// What a store holds.
+    pub(crate) fn from_listing(listing: &Listing) -> Self {
+        let mut tables = Self::default();
+        for entry in &listing.entries {
+            tables.put(entry);
+        }
+        tables
+    }
+
     /// A row.
     pub(crate) fn get(&self, table: Table, id: &str) -> Option<&Stored> {
         self.rows.get(&table)?.get(id)

@@ -14,6 +14,8 @@ use crate::api;
 /// The namespace that ShenYu begins with.
 const NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
 
+mod transfer;
+
 struct Fixture {
     admin: ShenyuAdmin,
     store: Arc<dyn Store>,
@@ -41,6 +43,17 @@ impl Fixture {
     }
 
     async fn send(&self, method: &str, path: &str, kind: &str, body: String) -> (u16, String) {
+        let (status, body) = self.send_bytes(method, path, kind, body.into_bytes()).await;
+        (status, String::from_utf8_lossy(&body).into_owned())
+    }
+
+    async fn send_bytes(
+        &self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: Vec<u8>,
+    ) -> (u16, Vec<u8>) {
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -51,7 +64,7 @@ impl Fixture {
         let answer = api::answer(self.admin.clone(), request).await;
         let status = answer.status().as_u16();
         let body = to_bytes(answer.into_body(), usize::MAX).await.expect("a body");
-        (status, String::from_utf8_lossy(&body).into_owned())
+        (status, body.to_vec())
     }
 
     async fn call(&self, method: &str, path: &str, body: &Value) -> Value {

@@ -133,10 +133,7 @@ impl Writer {
 
     async fn read_everything(&mut self) -> Result<(), StoreError> {
         let listing = self.store.list(KEY_PREFIX).await?;
-        let mut tables = Tables::default();
-        for entry in &listing.entries {
-            tables.put(entry);
-        }
+        let tables = Tables::from_listing(&listing);
         self.watch = self.store.watch(KEY_PREFIX, listing.revision);
         *self.tables.write().unwrap_or_else(PoisonError::into_inner) = tables;
         self.publish(Change::Everything);

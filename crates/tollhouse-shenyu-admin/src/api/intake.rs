@@ -5,6 +5,8 @@ use std::time::Duration;
 use axum::body::to_bytes;
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
+use bytes::Bytes;
+use memchr::memmem;
 use serde_json::Value;
 
 use super::Call;
@@ -29,18 +31,21 @@ pub(super) async fn read(arguments: Arguments, request: Request) -> Result<Call,
     })?;
     let kind =
         head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let mut file = None;
     let body = if body.is_empty() {
         Value::Null
     } else if kind.starts_with("application/x-www-form-urlencoded") {
         form(&String::from_utf8_lossy(&body))
     } else if let Some(boundary) = boundary(kind) {
-        parts(&body, boundary)?
+        let parts = parts(&body, boundary)?;
+        file = parts.file;
+        Value::Object(parts.members)
     } else {
         serde_json::from_slice(&body).map_err(|error| {
             Refusal::error(format!("Request error! invalid argument [body: {error}]"))
         })?
     };
-    Ok(Call { method: head.method, arguments, body })
+    Ok(Call { method: head.method, arguments, body, file })
 }
 
 fn form(text: &str) -> Value {
@@ -57,21 +62,46 @@ fn boundary(kind: &str) -> Option<&str> {
     parameters.find_map(|it| it.strip_prefix("boundary=")).map(|it| it.trim_matches('"'))
 }
 
-/// The parts of a form (RFC 7578) as members; one with a file name that is not empty as the text that it
-/// would be, so that it is seen that there was one.
-fn parts(body: &[u8], boundary: &str) -> Result<Value, Refusal> {
-    let text = String::from_utf8_lossy(body);
+/// A form in parts, read.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Parts {
+    /// The parts as members. A file is the text that it would be, so that it is seen that there was one.
+    members: Row,
+    /// The content of the part that is a file.
+    file: Option<Bytes>,
+}
+
+/// The parts of a form (RFC 7578).
+fn parts(body: &Bytes, boundary: &str) -> Result<Parts, Refusal> {
     let broken = || Refusal::error("the parts of the form cannot be told from each other");
-    let mut row = Row::new();
+    let mut parts = Parts::default();
     let delimiter = format!("--{boundary}");
-    for part in text.split(delimiter.as_str()).skip(1) {
-        if part.starts_with("--") {
-            return Ok(Value::Object(row));
+    let mut starts = memmem::find_iter(body, &delimiter).map(|at| at + delimiter.len()).peekable();
+    while let Some(start) = starts.next() {
+        let end = starts.peek().map_or(body.len(), |next| next - delimiter.len());
+        let part = body.get(start..end).ok_or_else(broken)?;
+        if part.starts_with(b"--") {
+            return Ok(parts);
         }
-        let (head, value) = part.split_once("\r\n\r\n").ok_or_else(broken)?;
-        let value = value.strip_suffix("\r\n").unwrap_or(value);
-        let name = head.split("name=\"").nth(1).and_then(|rest| rest.split('"').next());
-        row.insert(name.ok_or_else(broken)?.to_owned(), value.into());
+        let head_length = memmem::find(part, b"\r\n\r\n").ok_or_else(broken)?;
+        let (head, value) = part.split_at(head_length);
+        let value = value.strip_prefix(b"\r\n\r\n").unwrap_or(value);
+        let value = value.strip_suffix(b"\r\n").unwrap_or(value);
+        let head = String::from_utf8_lossy(head);
+        let parameter = |name: &str| {
+            head.split(&format!(" {name}=\"")).nth(1).and_then(|rest| rest.split('"').next())
+        };
+        let name = parameter("name").ok_or_else(broken)?;
+        if name == "file" && parameter("filename").is_some() {
+            parts.file = Some(body.slice_ref(value));
+        }
+        // Of a file nobody reads the text.
+        let text = if parts.file.is_some() && name == "file" && !value.is_empty() {
+            "a file".to_owned()
+        } else {
+            String::from_utf8_lossy(value).into_owned()
+        };
+        parts.members.insert(name.to_owned(), text.into());
     }
     Err(broken())
 }
@@ -87,9 +117,15 @@ mod tests {
         assert_eq!(form("name=a+b&config=%7B%7D&name=c"), json!({"name": "a b", "config": "{}"}));
         let boundary = boundary("multipart/form-data; boundary=\"x\"").unwrap();
         let body = "--x\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\nmine\r\n--x--\r\n";
-        assert_eq!(parts(body.as_bytes(), boundary).unwrap(), json!({"name": "mine"}));
-        for broken in ["", "--x", "--x\r\n\r\n", "--x\r\nname=\"a\"\r\n\r\nb"] {
-            assert!(parts(broken.as_bytes(), "x").is_err(), "{broken}");
+        let read = |body: &str| parts(&Bytes::copy_from_slice(body.as_bytes()), boundary);
+        assert_eq!(Value::Object(read(body).unwrap().members), json!({"name": "mine"}));
+        let body = "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.zip\"\r\n\
+                    Content-Type: application/zip\r\n\r\nPK\r\n\r\n\r\n--x--\r\n";
+        let with_file = read(body).unwrap();
+        assert_eq!(with_file.file.as_deref(), Some(&b"PK\r\n\r\n"[..]));
+        assert_eq!(Value::Object(with_file.members), json!({"file": "a file"}));
+        for broken in ["", "--x", "--x\r\n\r\n", "--x\r\n name=\"a\"\r\n\r\nb"] {
+            assert!(read(broken).is_err(), "{broken}");
         }
     }
 }

@@ -1,0 +1,150 @@
+//! Configuration as a whole: ShenYu's archive of an export, made of the tables and taken over into them.
+//!
+//! What is taken over replaces what has the same id, or, where ShenYu has names that are unique, the same
+//! name; everything else stays. An object that cannot be taken is named in the [`Report`], with the reason.
+
+mod incoming;
+mod report;
+
+use serde_json::Value;
+use tollhouse_store::{Listing, Operation};
+
+use crate::archive::{self, File};
+use crate::clock;
+use crate::draft::Draft;
+use crate::resource::Resource;
+use crate::row::{self, Row};
+use crate::table::Table;
+use crate::tables::{Tables, namespace};
+
+pub(crate) use self::incoming::Incoming;
+pub use self::report::{Part, Report};
+
+/// A file of the archive.
+struct Content {
+    file: &'static str,
+    /// What the answer of an import calls it.
+    name: &'static str,
+    /// Whose rows are in it, in the shape of this resource.
+    resource: &'static str,
+}
+
+/// The files, in the order in which they are taken over: what others need comes first.
+const CONTENTS: [Content; 12] = [
+    Content { file: "plugin.json", name: "plugin", resource: "plugin" },
+    Content { file: "plugin_template.json", name: "pluginTemplate", resource: "plugin" },
+    Content { file: "namespace_plugin.json", name: "namespacePlugin", resource: "plugin" },
+    Content { file: "plugin_handle.json", name: "pluginHandle", resource: "plugin-handle" },
+    Content { file: "dict.json", name: "dict", resource: "shenyu-dict" },
+    Content { file: "selector.json", name: "selector", resource: "selector" },
+    Content { file: "rule.json", name: "rule", resource: "rule" },
+    Content { file: "meta.json", name: "meta", resource: "meta-data" },
+    Content { file: "auth.json", name: "auth", resource: "appAuth" },
+    Content { file: "proxy_selector.json", name: "proxySelector", resource: "proxy-selector" },
+    Content { file: "discovery.json", name: "discovery", resource: "discovery" },
+    // Not a table of its own here: each belongs to the row of its selector.
+    Content { file: "discovery_upstream.json", name: "discoveryUpstream", resource: "" },
+];
+
+/// Where the objects of an import come from.
+#[derive(Debug, Clone, Copy)]
+pub enum Source<'a> {
+    /// The archive that ShenYu's admin exports.
+    Archive(&'a [u8]),
+    /// The `data` of its `/configs/fetch`.
+    Groups(&'a Value),
+}
+
+/// Why nothing can be imported or exported.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// It is no archive, or damaged.
+    #[error("the archive cannot be read: {0}")]
+    Archive(String),
+    /// It would be too large.
+    #[error("the archive cannot be written: {0}")]
+    Export(#[from] std::io::Error),
+    /// An object cannot be written as JSON.
+    #[error("an object cannot be written: {0}")]
+    Object(#[from] serde_json::Error),
+}
+
+/// What an import writes into a store that has this listing of everything below
+/// [`tollhouse_shenyu::KEY_PREFIX`], and what becomes of its objects. Everything goes into `namespace`, or
+/// each object into its own.
+///
+/// # Errors
+/// There is nothing that can be read.
+pub fn plan_import(
+    listing: &Listing,
+    source: Source<'_>,
+    namespace: Option<&str>,
+) -> Result<(Report, Vec<Operation>), TransferError> {
+    let incoming = match source {
+        Source::Archive(bytes) => {
+            Incoming::read(bytes).map_err(|error| TransferError::Archive(error.to_string()))?
+        }
+        Source::Groups(groups) => Incoming::from_groups(groups),
+    };
+    let tables = Tables::from_listing(listing);
+    let mut draft = Draft::new(&tables, clock::now_text());
+    let report = incoming.put(&mut draft, namespace);
+    // No refusal: what could not be taken is in the report.
+    let report = draft.end_call(Ok(report)).unwrap_or_default();
+    Ok((report, draft.into_transaction()?.operations))
+}
+
+/// The archive that ShenYu's admin would export of a store: of one namespace, or of all.
+///
+/// # Errors
+/// It would be too large.
+pub fn export_archive(
+    listing: &Listing,
+    namespace: Option<&str>,
+) -> Result<Vec<u8>, TransferError> {
+    Ok(export(&Tables::from_listing(listing), namespace)?)
+}
+
+/// The archive of a namespace, or of all of them.
+///
+/// # Errors
+/// It would be too large.
+pub(crate) fn export(tables: &Tables, wanted: Option<&str>) -> std::io::Result<Vec<u8>> {
+    let mut files = Vec::new();
+    for content in &CONTENTS {
+        // Plugins of this admin are rows of one table, which is what releases without templates export.
+        if matches!(content.name, "pluginTemplate" | "namespacePlugin") {
+            continue;
+        }
+        let rows = match Resource::find(content.resource) {
+            Some(resource) => exported(tables, resource, wanted),
+            None => exported_upstreams(tables, wanted),
+        };
+        if !rows.is_empty() {
+            let content_bytes = serde_json::to_vec(&rows)?;
+            files.push(File { name: content.file.to_owned(), content: content_bytes });
+        }
+    }
+    archive::write(&files)
+}
+
+/// Whether rows of a table belong to a namespace.
+const fn is_of_namespace(table: Table) -> bool {
+    !matches!(table, Table::Dict | Table::PluginHandle)
+}
+
+fn exported(tables: &Tables, resource: &Resource, wanted: Option<&str>) -> Vec<Value> {
+    let is_meant = |row: &Row| {
+        !is_of_namespace(resource.table) || wanted.is_none_or(|wanted| namespace(row) == wanted)
+    };
+    let rows = tables.rows(resource.table).filter(|(_, row)| is_meant(row));
+    rows.map(|(_, row)| resource.view_row(tables, row)).collect()
+}
+
+fn exported_upstreams(tables: &Tables, wanted: Option<&str>) -> Vec<Value> {
+    let rows = tables
+        .rows(Table::DiscoveryUpstream)
+        .filter(|(_, row)| wanted.is_none_or(|wanted| namespace(row) == wanted));
+    let upstreams = rows.flat_map(|(_, row)| row::rows(row, "upstreamDataList"));
+    upstreams.cloned().map(Value::Object).collect()
+}

@@ -17,6 +17,7 @@ pub mod problems;
 mod reference;
 mod registry;
 mod run;
+mod shenyu;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

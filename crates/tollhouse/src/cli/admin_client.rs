@@ -29,7 +29,8 @@ const REFUSAL_CHARS_MAX: usize = 500;
 /// An Admin API, connected to with the first request.
 pub struct AdminClient {
     authority: String,
-    key: Option<String>,
+    /// A header that says who asks.
+    credential: Option<(&'static str, String)>,
     runtime: Runtime,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
@@ -44,12 +45,27 @@ impl AdminClient {
             Some(key) => Some(key.to_owned()),
             None => secrets::admin_key_if_any(bootstrap)?.map(|key| key.expose().to_owned()),
         };
+        let mut client = Self::anonymous(url)?;
+        client.credential = key.map(|key| ("x-api-key", key));
+        Ok(client)
+    }
+
+    /// A client that says nothing of who it is.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn anonymous(url: &str) -> anyhow::Result<Self> {
         Ok(Self {
             authority: authority_of(url)?,
-            key,
+            credential: None,
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
             connection: None,
         })
+    }
+
+    /// Sends this header from now on.
+    pub fn set_credential(&mut self, name: &'static str, value: String) {
+        self.credential = Some((name, value));
     }
 
     /// Host and port.
@@ -70,8 +86,8 @@ impl AdminClient {
     ) -> anyhow::Result<Request<Full<Bytes>>> {
         let mut request = Request::builder().method(method).uri(path);
         request = request.header("host", &self.authority).header("accept", "application/json");
-        if let Some(key) = &self.key {
-            request = request.header("x-api-key", key);
+        if let Some((name, value)) = &self.credential {
+            request = request.header(*name, value);
         }
         request.body(Full::new(body)).context("the key or an id is no header text")
     }

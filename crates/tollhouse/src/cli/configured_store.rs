@@ -32,13 +32,20 @@ pub fn name(bootstrap: &Bootstrap) -> String {
 /// # Errors
 /// The store cannot be read.
 pub fn read(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
-    let folder = format!("{}/", objects::prefix(bootstrap));
+    read_below(bootstrap, &format!("{}/", objects::prefix(bootstrap)))
+}
+
+/// The same of what lies below another prefix.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn read_below(bootstrap: &Bootstrap, folder: &str) -> anyhow::Result<Listing> {
     if !is_shared(bootstrap) {
-        return Ok(tollhouse_store::read_directory(&bootstrap.data_dir, &folder)?);
+        return Ok(tollhouse_store::read_directory(&bootstrap.data_dir, folder)?);
     }
     let listing = runtime()?.block_on(async {
         let store = etcd::open(bootstrap)?;
-        anyhow::Ok(store.list(&folder).await?)
+        anyhow::Ok(store.list(folder).await?)
     })?;
     Ok(listing)
 }

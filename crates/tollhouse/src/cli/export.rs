@@ -11,19 +11,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use tollhouse_config::{Bootstrap, Format, declarative};
 use tollhouse_model::encryption::Form;
 use tollhouse_plugin::sealing;
 
 use super::objects::{self, Objects};
 use super::problems::UNUSABLE;
-use super::{Configuration, configured_store, problems, reference};
+use super::{Configuration, configured_store, problems, reference, shenyu};
 use tollhouse_control::secrets;
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct ExportArguments {
+    #[command(subcommand)]
+    other: Option<OtherShape>,
     #[command(flatten)]
     configuration: Configuration,
     /// Where the document goes, replacing what is there; the standard output when not given.
@@ -38,6 +41,13 @@ pub struct ExportArguments {
     /// Write secrets in the clear instead of sealed with the keys of the data directory.
     #[arg(long)]
     reveal_secrets: bool,
+}
+
+/// Other shapes than APISIX's.
+#[derive(Debug, Subcommand)]
+enum OtherShape {
+    /// Write ShenYu's objects as the archive that its admin exports and imports.
+    Shenyu(shenyu::ExportArguments),
 }
 
 /// How a document is written.
@@ -68,15 +78,17 @@ const FILE_MODE: u32 = 0o600;
 /// # Errors
 /// The store cannot be read, or the document not be written.
 pub fn run(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
+    if let Some(OtherShape::Shenyu(arguments)) = &arguments.other {
+        return shenyu::export(arguments);
+    }
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
     let (text, code) = document(arguments, &loaded.bootstrap)?;
     match &arguments.file {
-        Some(file) => {
-            replace(file, &text).with_context(|| format!("failed to write {}", file.display()))?
-        }
+        Some(file) => replace(file, text.as_bytes())
+            .with_context(|| format!("failed to write {}", file.display()))?,
         None => reference::print(&text)?,
     }
     Ok(code)
@@ -135,14 +147,14 @@ fn mark(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
 }
 
 /// Puts a whole new file in the place of an old one.
-fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn replace(file: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(format!(".unfinished-{}", std::process::id()));
     let unfinished = PathBuf::from(unfinished);
     let mut options = OpenOptions::new();
     let made = options.write(true).create_new(true).mode(FILE_MODE).open(&unfinished);
     let written = made.and_then(|mut opened| {
-        opened.write_all(text.as_bytes())?;
+        opened.write_all(content)?;
         opened.sync_all()?;
         fs::rename(&unfinished, file)
     });

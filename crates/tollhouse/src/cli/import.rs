@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, Subcommand};
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_config::{Bootstrap, Document, declarative};
 use tollhouse_model::encryption::{Certainty, Keyring, Unopened};
@@ -29,11 +29,14 @@ use self::target::Target;
 use super::export::DocumentFormat;
 use super::objects::{self, Object, Objects};
 use super::problems::UNUSABLE;
-use super::{Configuration, check, configured_store, problems, reference};
+use super::{Configuration, check, configured_store, problems, reference, shenyu};
 
 /// Arguments of `import`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ImportArguments {
+    #[command(subcommand)]
+    other: Option<OtherSource>,
     #[command(flatten)]
     configuration: Configuration,
     /// The document: YAML that ends in #END, or JSON.
@@ -60,6 +63,13 @@ pub struct ImportArguments {
     /// Key for the Admin API; the configured one, or the one in the data directory, when not given.
     #[arg(long, value_name = "KEY", requires = "admin", hide_env_values = true)]
     admin_key: Option<String>,
+}
+
+/// What is in another shape than APISIX's.
+#[derive(Debug, Subcommand)]
+enum OtherSource {
+    /// Take over what ShenYu's admin has: an archive that it exported, or what it serves right now.
+    Shenyu(shenyu::ImportArguments),
 }
 
 /// An etcd in the place of a document.
@@ -108,6 +118,9 @@ impl EtcdSource {
 /// # Errors
 /// The store is in use or cannot be read or written.
 pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
+    if let Some(OtherSource::Shenyu(arguments)) = &arguments.other {
+        return shenyu::import(arguments);
+    }
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
@@ -158,7 +171,7 @@ fn carry_out(
 }
 
 /// Asks whoever sits at the terminal.
-fn agreed() -> anyhow::Result<bool> {
+pub(super) fn agreed() -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         bail!("nobody is there to agree to these changes; add --yes to write them, or --dry-run");
     }

@@ -2,9 +2,12 @@
 //! and that it serves.
 
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tollhouse_testkit::patience::wait_for;
+use tollhouse_testkit::program::{Ran, run};
 use tollhouse_testkit::{Gateway, Message, Origin, RawClient};
 
 use crate::support::{gateway, listener_named};
@@ -254,4 +257,47 @@ fn read_text(client: &mut RawClient) -> Value {
         short => usize::from(short),
     };
     serde_json::from_slice(&client.take(length)).expect("JSON")
+}
+
+/// A command with its own data directory, happy or not.
+fn command(words: &[&str], data_dir: &Path) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
+    command.args(words).env("NO_COLOR", "1");
+    run(command.arg("--set").arg(format!("data_dir={}", data_dir.display())))
+}
+
+#[test]
+fn what_a_running_admin_has_is_taken_over_and_goes_on_as_an_archive() {
+    let gateway = with_admin();
+    let operator = Operator::log_in(&gateway);
+    let selector = json!({"pluginId": "5", "name": "order", "type": 1, "handle": "[]",
+        "selectorConditions": begins_with("/order/")});
+    operator.call("POST", "/selector", &selector);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let place = |name: &str| folder.path().join(name);
+    let url = format!("http://{}", operator.admin);
+    let taken = command(&["import", "shenyu", "--admin", &url, "--yes"], &place("one"));
+    assert!(taken.status.success(), "{}", taken.text);
+    for line in [
+        "plugin                 31 taken over",
+        "selector                1 taken over",
+        "written to",
+    ] {
+        assert!(taken.text.contains(line), "{line}: {}", taken.text);
+    }
+    let archive = place("export.zip");
+    let file = archive.to_str().expect("UTF-8");
+    let exported = command(&["export", "shenyu", file], &place("one"));
+    assert!(exported.status.success(), "{}", exported.text);
+    let looked = command(&["import", "shenyu", file, "--dry-run"], &place("two"));
+    assert!(looked.status.success(), "{}", looked.text);
+    assert!(looked.text.contains("selector                1 taken over"), "{}", looked.text);
+    assert!(looked.text.contains("nothing was written: --dry-run"), "{}", looked.text);
+    let refused = command(&["import", "shenyu", file, "--yes"], gateway.folder());
+    assert!(!refused.status.success());
+    assert!(refused.text.contains("a gateway runs with this data directory"), "{}", refused.text);
+    std::fs::write(&archive, "no archive").expect("the folder takes files");
+    let broken = command(&["import", "shenyu", file, "--yes"], &place("one"));
+    assert!(!broken.status.success());
+    assert!(broken.text.contains("it is no zip archive"), "{}", broken.text);
 }

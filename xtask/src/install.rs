@@ -5,6 +5,7 @@
 //! `TOLLHOUSE_TEST_SKIP_PEERS`, and the tests that need them skip themselves with a message.
 
 mod built;
+mod java;
 
 use crate::shell;
 use anyhow::{Context, Result};

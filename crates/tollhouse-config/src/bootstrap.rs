@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use tollhouse_model::upstream::KeepalivePool;
 
 mod check;
+mod database;
 mod keys;
 mod layers;
 mod load;
@@ -25,6 +26,7 @@ mod shape_net;
 mod store;
 mod stream;
 
+pub use database::{Database, DatabaseKind};
 pub use load::{Loaded, Source};
 pub use parts::{
     AccessLogFormat, AccessLogTarget, AcmeChallenge, Peer, RouterMode, Secret, Workers,
@@ -319,6 +321,46 @@ pub struct Registry {
     pub delete_empty_services_after: Option<Duration>,
     /// The certificate of both of its listeners; none serves them in clear text.
     pub tls: ListenerTls,
+    /// Where everything that is registered is kept.
+    pub store: RegistryStore,
+}
+
+/// Where everything that is registered is kept: in the data folder, unless a database is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistryStore {
+    /// The URL of a MySQL or MariaDB.
+    pub mysql: Option<Secret>,
+    /// The URL of a PostgreSQL.
+    pub postgresql: Option<Secret>,
+    /// Whether connections to it are protected by TLS.
+    pub tls: bool,
+    /// Authorities for that, PEM, beside those that browsers know.
+    pub ca: Option<PathBuf>,
+    /// What the names of its tables begin with.
+    pub tables: String,
+}
+
+impl Default for RegistryStore {
+    fn default() -> Self {
+        let tables = "tollhouse_registry_".to_owned();
+        Self { mysql: None, postgresql: None, tls: true, ca: None, tables }
+    }
+}
+
+impl RegistryStore {
+    /// The database that is named, if one is.
+    ///
+    /// # Errors
+    /// What is wrong with its URL; the URL is not repeated, since it has a password.
+    pub fn database(&self) -> Result<Option<Database>, String> {
+        let (url, kind) = match (&self.mysql, &self.postgresql) {
+            (Some(_), Some(_)) => return Err("two databases are named".to_owned()),
+            (Some(url), None) => (url, DatabaseKind::MySql),
+            (None, Some(url)) => (url, DatabaseKind::PostgreSql),
+            (None, None) => return Ok(None),
+        };
+        Database::parse(url.expose(), kind).map(Some)
+    }
 }
 
 impl Default for Registry {
@@ -336,6 +378,7 @@ impl Default for Registry {
             delete_unhealthy_after: None,
             delete_empty_services_after: None,
             tls: ListenerTls::default(),
+            store: RegistryStore::default(),
         }
     }
 }

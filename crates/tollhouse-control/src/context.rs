@@ -15,6 +15,7 @@ use crate::identity::Identity;
 use crate::metrics::MetricsPage;
 use crate::outages::Outages;
 use crate::plugins::{self, endpoints};
+use crate::registry::database::SharedDatabase;
 use crate::resources::Drivers;
 use crate::settings::descriptors::Descriptors;
 
@@ -43,6 +44,8 @@ pub struct ControlContext {
     pub services: Arc<Services>,
     /// Which parts of the process are down.
     pub outages: Arc<Outages>,
+    /// The database that nodes share for the registry, if one is named.
+    pub registry_database: Arc<SharedDatabase>,
     /// How many files each part may open.
     pub descriptors: Descriptors,
 }
@@ -66,7 +69,9 @@ impl ControlContext {
         let metrics_page = MetricsPage::new(Arc::clone(&metrics), Arc::clone(&health), &services);
         services.endpoints =
             endpoints::for_plugins(&catalogue, &identity.id, &metrics, &metrics_page);
+        let registry_database = Arc::new(SharedDatabase::new(&identity));
         Ok(Self {
+            registry_database,
             bootstrap: Arc::new(bootstrap.clone()),
             identity,
             outages: Arc::new(Outages::new(Arc::clone(&metrics))),

@@ -279,14 +279,16 @@ impl Configured {
     }
 }
 
-/// Starts the registry. One that nobody asked for does not keep the gateway from serving: it is
-/// tried again. A successor does not take over from a process whose registry may work.
+/// Starts the registry. One that nobody asked for, or that another node keeps, does not keep the gateway from
+/// serving: it is tried again. A successor does not take over from a process whose registry may work.
 async fn start_registry(
     cx: &ControlContext,
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningRegistry>> {
-    let may_be_missing = predecessor == Predecessor::None && !registry::is_asked_for(&cx.bootstrap);
-    match registry::start(&cx.bootstrap, &cx.descriptors, predecessor).await {
+    let may_be_missing = registry::is_shared(&cx.bootstrap)
+        || (predecessor == Predecessor::None && !registry::is_asked_for(&cx.bootstrap));
+    let database = &cx.registry_database;
+    match registry::start(&cx.bootstrap, &cx.descriptors, database, predecessor).await {
         Err(error) if may_be_missing => {
             cx.outages.report(Part::Registry, format!("{error:#}"));
             Ok(None)

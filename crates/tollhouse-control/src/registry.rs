@@ -4,14 +4,17 @@
 //! What a registration does is in `tollhouse-registry`, what clients say and hear in
 //! `tollhouse-polaris`.
 
+pub mod database;
 pub mod dialect;
 pub mod metrics;
 pub mod nodes;
+pub mod ownership;
 pub mod secrets;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::sync::watch;
@@ -24,13 +27,15 @@ use tollhouse_polaris::dialect::Dialect;
 use tollhouse_polaris::http::{Capacity, HttpApi, MetricsPage};
 use tollhouse_polaris::{Access, Account, Gate, Slots, grpc};
 use tollhouse_registry::{CleanUp, Keeper, Options, Registry};
-use tollhouse_store::{HistoryKept, Location, Watch};
+use tollhouse_store::{HistoryKept, Location, Store, Watch};
 
 use crate::feed::open_store;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
+use crate::registry::database::SharedDatabase;
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::Sources;
+use crate::registry::ownership::{OwnedStore, StandingBy};
 use crate::registry::secrets::RegistrySecrets;
 use crate::secrets::KeptSecret;
 use crate::settings;
@@ -43,6 +48,12 @@ pub const FOLDER: &str = "registry";
 /// Room on the disk kept for deregistering: with a full disk clients that go must still be able to.
 /// Some thousand of them, of whom each lets another page of the file be used again.
 const RESERVE_BYTES: usize = 4 * 1024 * 1024;
+
+/// How long a successor waits for a shared store that its predecessor is just leaving.
+const LEAVING_WAIT: Duration = Duration::from_secs(10);
+
+/// How often it looks.
+const LEAVING_LOOK: Duration = Duration::from_millis(50);
 
 /// A registry at work; see the module.
 pub struct RunningRegistry {
@@ -62,8 +73,10 @@ pub struct RunningRegistry {
     new_secrets: Vec<(String, Secret)>,
     stop_serving: watch::Sender<bool>,
     stop_keeping: watch::Sender<bool>,
-    /// Shows whether the thread that writes its store still runs.
+    /// Shows whether the thread that writes its store still runs, and the store is this node's.
     writes: Watch,
+    /// The store, where other nodes may take it over.
+    owned: Option<Arc<OwnedStore>>,
     servers: Vec<JoinHandle<()>>,
     keeper: JoinHandle<()>,
 }
@@ -86,6 +99,12 @@ pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
             || listen.registry_http != usual.registry_http)
 }
 
+/// Whether other nodes may keep it in this one's place: then it is no failure to have none at first.
+pub fn is_shared(bootstrap: &Bootstrap) -> bool {
+    let store = &bootstrap.registry.store;
+    store.mysql.is_some() || store.postgresql.is_some()
+}
+
 /// Whether a bootstrap file asks for a registry.
 pub fn is_wanted(bootstrap: &Bootstrap) -> bool {
     !bootstrap.listen.registry_grpc.is_empty() || !bootstrap.listen.registry_http.is_empty()
@@ -94,10 +113,11 @@ pub fn is_wanted(bootstrap: &Bootstrap) -> bool {
 /// Starts it; `None` where both of its listeners are off.
 ///
 /// # Errors
-/// An address is taken, or the store cannot be opened or read.
+/// An address is taken, the store cannot be opened or read, or ([`StandingBy`]) another node has it.
 pub async fn start(
     bootstrap: &Bootstrap,
     descriptors: &Descriptors,
+    database: &SharedDatabase,
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningRegistry>> {
     if !is_wanted(bootstrap) {
@@ -105,14 +125,7 @@ pub async fn start(
     }
     let secrets = RegistrySecrets::open(bootstrap)?;
     let access = Arc::new(access(bootstrap, &secrets));
-    let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
-    // Nobody follows it: what has been committed is read once, at the next start.
-    let kept = tollhouse_store::Options {
-        history: HistoryKept::Nothing,
-        reserve_bytes: RESERVE_BYTES,
-        ..Default::default()
-    };
-    let store = open_store(&location, &kept, predecessor).await.context("the registry's store")?;
+    let (store, owned) = open_either(bootstrap, database, predecessor).await?;
     let newest = store.revision().await.context("the registry's store")?;
     let writes = store.watch("", newest);
     let options = Options {
@@ -141,11 +154,52 @@ pub async fn start(
         stop_serving,
         stop_keeping,
         writes,
+        owned,
         servers: Vec::new(),
         keeper,
     };
     running.listen(bootstrap, &access, descriptors)?;
     Ok(Some(running))
+}
+
+/// Opens the store: that of the data folder, or one that nodes share.
+async fn open_either(
+    bootstrap: &Bootstrap,
+    database: &SharedDatabase,
+    predecessor: Predecessor,
+) -> anyhow::Result<(Arc<dyn Store>, Option<Arc<OwnedStore>>)> {
+    if let Some(shared) = database.open(bootstrap).await.context("the registry's store")? {
+        let owned = Arc::new(take_over(shared, database.node(), predecessor).await?);
+        return Ok((Arc::<OwnedStore>::clone(&owned), Some(owned)));
+    }
+    let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
+    // Nobody follows it: what has been committed is read once, at the next start.
+    let kept = tollhouse_store::Options {
+        history: HistoryKept::Nothing,
+        reserve_bytes: RESERVE_BYTES,
+        ..Default::default()
+    };
+    let store = open_store(&location, &kept, predecessor).await.context("the registry's store")?;
+    Ok((store, None))
+}
+
+/// Takes a shared store, waiting for a process of this node that is just leaving it.
+async fn take_over(
+    shared: Arc<dyn Store>,
+    node: &str,
+    predecessor: Predecessor,
+) -> anyhow::Result<OwnedStore> {
+    let deadline = tokio::time::Instant::now() + LEAVING_WAIT;
+    loop {
+        let is_waiting =
+            predecessor == Predecessor::Leaving && tokio::time::Instant::now() < deadline;
+        match OwnedStore::take(Arc::clone(&shared), node, predecessor).await {
+            Err(error) if is_waiting && error.is::<StandingBy>() => {
+                tokio::time::sleep(LEAVING_LOOK).await;
+            }
+            taken => return taken,
+        }
+    }
 }
 
 impl RunningRegistry {
@@ -258,6 +312,9 @@ impl RunningRegistry {
         if self.keeper.is_finished() || self.handle.serving().has_changed().is_err() {
             return Some("the registry's keeper has ended".to_owned());
         }
+        if let Some(loss) = self.owned.as_ref().and_then(|owned| owned.loss()) {
+            return Some(loss.to_owned());
+        }
         if self.writes.is_over() {
             return Some("the thread that writes the registry's store has ended".to_owned());
         }
@@ -290,6 +347,10 @@ impl RunningRegistry {
         });
         if ended.await.is_err() {
             tracing::error!("the registry ended with a panic");
+        }
+        // Last: whoever takes over reads what was written until now.
+        if let Some(owned) = self.owned {
+            owned.release().await;
         }
     }
 }
@@ -352,6 +413,7 @@ fn new_secrets(bootstrap: &Bootstrap, secrets: RegistrySecrets) -> Vec<(String, 
 mod tests {
     use tollhouse_config::bootstrap::Workers;
     use tollhouse_registry::{Command, Refusal};
+    use tollhouse_testkit::Database;
 
     use super::*;
 
@@ -363,7 +425,8 @@ mod tests {
         bootstrap.listen.registry_grpc = any_port.clone();
         bootstrap.listen.registry_http = any_port;
         let descriptors = Descriptors::share(1_024, &bootstrap);
-        let running = start(&bootstrap, &descriptors, Predecessor::None).await;
+        let database = SharedDatabase::named("test");
+        let running = start(&bootstrap, &descriptors, &database, Predecessor::None).await;
         running.expect("it starts").expect("it is asked for")
     }
 
@@ -411,6 +474,73 @@ mod tests {
             running.stop().await;
             // All of it has let go: another one has the store at once.
             started(folder.path()).await.stop().await;
+        }
+    }
+
+    /// A node of a registry in a database.
+    struct Node {
+        bootstrap: Bootstrap,
+        database: SharedDatabase,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Node {
+        fn new(name: &str, scheme: &str, database: &Database) -> Self {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let mut bootstrap =
+                Bootstrap { data_dir: folder.path().to_owned(), ..Bootstrap::default() };
+            bootstrap.registry.workers = Workers::Count(1);
+            let any_port = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+            bootstrap.listen.registry_grpc = any_port.clone();
+            bootstrap.listen.registry_http = any_port;
+            let url = format!("{scheme}://tollhouse@{}/tollhouse", database.address());
+            let store = &mut bootstrap.registry.store;
+            let key = if scheme == "mysql" { &mut store.mysql } else { &mut store.postgresql };
+            *key = Some(Secret::new(url));
+            store.tls = false;
+            Self { bootstrap, database: SharedDatabase::named(name), _folder: folder }
+        }
+
+        async fn start(&self) -> anyhow::Result<RunningRegistry> {
+            let descriptors = Descriptors::share(1_024, &self.bootstrap);
+            let running =
+                start(&self.bootstrap, &descriptors, &self.database, Predecessor::None).await?;
+            Ok(running.expect("it is asked for"))
+        }
+    }
+
+    async fn create(running: &RunningRegistry, name: &str) -> Result<(), Refusal> {
+        let create = Command::CreateNamespace(name.into(), Default::default());
+        running.handle.submit(create).await.map(|_| ())
+    }
+
+    #[tokio::test]
+    async fn who_takes_over_has_all_that_was_acknowledged() {
+        let databases = [("mysql", Database::mariadb()), ("postgresql", Database::postgres())];
+        for (scheme, database) in databases {
+            let Some(mut database) = database else { continue };
+            let [a, b] = ["a", "b"].map(|name| Node::new(name, scheme, &database));
+            let first = a.start().await.expect("nobody has it");
+            create(&first, "one").await.expect("it is kept");
+            let standing_by = b.start().await.expect_err("it has an owner");
+            assert!(standing_by.is::<StandingBy>(), "{standing_by:#}");
+
+            database.kill();
+            let refused = create(&first, "two").await;
+            assert!(matches!(refused, Err(Refusal::Store(_))), "{refused:?}");
+            assert!(first.handle.state_full().namespace("one").is_some(), "it reads from memory");
+            database.run();
+            // Each try waits for the database.
+            while create(&first, "three").await.is_err() {}
+            assert_eq!(first.death(), None);
+
+            first.stop().await;
+            let second = b.start().await.expect("it was let go of");
+            let state = second.handle.state_full();
+            let kept = ["one", "two", "three"].map(|name| state.namespace(name).is_some());
+            assert_eq!(kept, [true, false, true], "{scheme}");
+            create(&second, "four").await.expect("it is kept");
+            second.stop().await;
         }
     }
 

@@ -1,16 +1,27 @@
 //! What a plugin does for one of its rules, and doing it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use tollhouse_plugin as plugin;
 use tollhouse_plugin::RequestContext;
 use tollhouse_shenyu::access::{BasicAuthRule, KeyAuthRule, WafRule};
 use tollhouse_shenyu::answer::Answer;
+use tollhouse_shenyu::breaker::{Breaker, Fallback};
 use tollhouse_shenyu::divide::DivideRule;
+use tollhouse_shenyu::jwt::JwtRule;
+use tollhouse_shenyu::limiter::Limiter;
+use tollhouse_shenyu::mock::MockRule;
 use tollhouse_shenyu::paths::{ContextPathRule, RedirectRule, RewriteRule};
+use tollhouse_shenyu::shaping::{BodyEdits, RequestRule, ResponseRule};
 
 use crate::chain::Chain;
+use crate::counts::Shared;
 use crate::guard;
 use crate::reply::reply;
+use crate::shape::{self, AnswerEdit};
 use crate::turn::Turn;
+use crate::view::civil_time;
 
 /// What a plugin does, ready to be done.
 #[derive(Debug)]
@@ -29,6 +40,14 @@ pub(crate) enum Action {
     ContextPath(ContextPathRule),
     Rewrite(RewriteRule),
     Redirect(RedirectRule),
+    Mock(MockRule),
+    Jwt(JwtRule),
+    Limit(Shared<Limiter>),
+    Break(Shared<Breaker>),
+    MapParameters(Arc<BodyEdits>),
+    Request(Box<RequestRule>),
+    /// Done to the answer of a node, once a proxy has taken the request.
+    ModifyAnswer(Arc<ResponseRule>),
     /// It sends the request to a node of the target at this place.
     Proxy {
         rule: DivideRule,
@@ -57,24 +76,9 @@ impl Chain {
         turn: &mut Turn,
     ) -> Done<'o> {
         let refused = |answer| Done::Answered(Box::new(reply(answer, None, self.terms().statuses)));
-        let checked = |checked: Result<(), Answer>| checked.map_or_else(refused, |()| Done::Next);
         match action {
             Action::Pass => Done::Next,
             Action::Refuse(answer) => refused(*answer),
-            Action::Waf(rule) => rule.answer().map_or(Done::Next, refused),
-            Action::Sign { reads_body } => {
-                if *reads_body && cx.read_body(guard::SIGNED_BODY_BYTES_MAX).await.is_err() {
-                    return refused(Answer::RequestTooLarge);
-                }
-                let delay = self.terms().sign_delay_minutes;
-                checked(guard::check_signature(self.applications(), cx, turn, delay, *reads_body))
-            }
-            Action::KeyAuth(rule) => checked(check_key(rule, cx, turn)),
-            Action::BasicAuth(rule) => {
-                let given = cx.header("authorization");
-                let given = given.as_ref().map(|given| String::from_utf8_lossy(given));
-                checked(rule.check(given.as_deref()))
-            }
             Action::ContextPath(rule) => match turn.take_off_context(rule, cx.random() % 100) {
                 true => Done::Next,
                 false => refused(Answer::ContextPathIllegal),
@@ -86,16 +90,120 @@ impl Chain {
             Action::Redirect(RedirectRule::Pass) => Done::Next,
             Action::Redirect(RedirectRule::Inside(path)) => Done::Anew(path.clone()),
             Action::Redirect(RedirectRule::Elsewhere { location, status }) => {
-                let location = location.clone().into_bytes();
-                let answer = plugin::Answer::text(*status, &b""[..]);
-                Done::Answered(Box::new(answer.with_header("Location", location)))
+                elsewhere(*status, location.clone())
+            }
+            Action::Mock(rule) => mock(rule, cx),
+            Action::Break(breaker) => match begin_call(breaker, cx, turn).await {
+                Ok(()) => Done::Next,
+                Err((answer, fallback)) => match fallback {
+                    Fallback::Inside(path) if path != turn.asked() => Done::Anew(path),
+                    Fallback::Elsewhere(location) => elsewhere(302, location),
+                    Fallback::None | Fallback::Inside(_) => refused(answer),
+                },
+            },
+            Action::MapParameters(edits) => {
+                shape::edit_body(edits, cx).await;
+                Done::Next
+            }
+            Action::Request(rule) => {
+                shape::edit_request(rule, cx, turn);
+                Done::Next
+            }
+            Action::ModifyAnswer(rule) => {
+                turn.aftermath.answer_edits.push(AnswerEdit::Modify(Arc::clone(rule)));
+                Done::Next
             }
             Action::Proxy { rule, target } => match refuse_size(rule, cx.exchange()) {
                 Some(answer) => refused(answer),
                 None => Done::Node(*target),
             },
+            protection => {
+                self.check(protection, cx, turn).await.map_or_else(refused, |()| Done::Next)
+            }
         }
     }
+
+    /// Whether a request may pass by a rule that protects.
+    async fn check(
+        &self,
+        action: &Action,
+        cx: &mut RequestContext<'_>,
+        turn: &mut Turn,
+    ) -> Result<(), Answer> {
+        match action {
+            Action::Waf(rule) => rule.answer().map_or(Ok(()), Err),
+            Action::Sign { reads_body } => {
+                if *reads_body && cx.read_body(guard::SIGNED_BODY_BYTES_MAX).await.is_err() {
+                    return Err(Answer::RequestTooLarge);
+                }
+                let delay = self.terms().sign_delay_minutes;
+                guard::check_signature(self.applications(), cx, turn, delay, *reads_body)
+            }
+            Action::KeyAuth(rule) => check_key(rule, cx, turn),
+            Action::BasicAuth(rule) => {
+                let given = cx.header("authorization");
+                let given = given.as_ref().map(|given| String::from_utf8_lossy(given));
+                rule.check(given.as_deref())
+            }
+            Action::Jwt(rule) => check_token(rule, cx),
+            Action::Limit(limiter) => {
+                let header = |name: &str| text_header(cx, name);
+                let (peer, now_s) = (cx.remote_address(), cx.now().unix_ms / 1000);
+                let permit = limiter.admit(|rule| rule.key(peer, header), now_s);
+                turn.aftermath.permits.extend(permit.ok_or(Answer::TooManyRequests)?);
+                Ok(())
+            }
+            // All others are done where this is called from.
+            _ => Err(Answer::InternalException),
+        }
+    }
+}
+
+fn elsewhere<'o>(status: u16, location: String) -> Done<'o> {
+    let answer = plugin::Answer::text(status, &b""[..]);
+    Done::Answered(Box::new(answer.with_header("Location", location.into_bytes())))
+}
+
+fn mock<'o>(rule: &MockRule, cx: &RequestContext<'_>) -> Done<'o> {
+    let text = rule.text(civil_time(cx.now().unix_ms), &mut || cx.random());
+    let answer = plugin::Answer::text(rule.status, text.into_bytes());
+    Done::Answered(Box::new(answer.with_header("Content-Type", &b"application/json"[..])))
+}
+
+/// Lets a call through a breaker, once it is its turn; or says what answers it, and where it may go instead.
+async fn begin_call(
+    breaker: &Shared<Breaker>,
+    cx: &mut RequestContext<'_>,
+    turn: &mut Turn,
+) -> Result<(), (Answer, Fallback)> {
+    let begun = breaker.begin(cx.now().unix_ms);
+    let (call, wait_ms) =
+        begun.map_err(|answer| (answer, breaker.rule(|rule| rule.fallback().clone())))?;
+    turn.aftermath.calls.push(call);
+    cx.edits().time_max = breaker.rule(|rule| rule.time_max_ms).map(Duration::from_millis);
+    if wait_ms > 0 {
+        cx.sleep(Duration::from_millis(wait_ms)).await;
+    }
+    Ok(())
+}
+
+fn text_header(cx: &RequestContext<'_>, name: &str) -> Option<String> {
+    cx.header(name).map(|value| String::from_utf8_lossy(&value).into_owned())
+}
+
+fn check_token(rule: &JwtRule, cx: &mut RequestContext<'_>) -> Result<(), Answer> {
+    let header =
+        |name: &str| cx.header(name).map(|value| String::from_utf8_lossy(&value).into_owned());
+    let (token, authorization) = (header("token"), header("authorization"));
+    let now_s = cx.now().unix_ms / 1000;
+    let claims = rule.check(token.as_deref(), authorization.as_deref(), now_s)?;
+    for (name, value) in rule.claimed(&claims) {
+        match value {
+            Some(value) => cx.set_header(name, value.as_bytes()),
+            None => cx.remove_header(name),
+        }
+    }
+    Ok(())
 }
 
 fn check_key(rule: &KeyAuthRule, cx: &RequestContext<'_>, turn: &Turn) -> Result<(), Answer> {

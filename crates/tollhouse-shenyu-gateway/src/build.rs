@@ -6,16 +6,22 @@ use hashbrown::HashMap;
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::access::{BasicAuthRule, KeyAuthRule, WafModel, WafRule};
 use tollhouse_shenyu::answer::Answer;
+use tollhouse_shenyu::breaker::{Breaker, BreakerRule};
 use tollhouse_shenyu::divide::{DivideRule, divide_nodes};
+use tollhouse_shenyu::jwt::JwtRule;
+use tollhouse_shenyu::limiter::{Limiter, LimiterRule};
 use tollhouse_shenyu::matching::{Engine, Objects, Problem, RpcType, protects};
+use tollhouse_shenyu::mock::MockRule;
 use tollhouse_shenyu::model::{
     AppAuth, DiscoveryUpstreams, Metadata, Plugin, ProxySelector, Rule, Selector,
 };
 use tollhouse_shenyu::paths::{ContextPathRule, RedirectRule, RewriteRule};
+use tollhouse_shenyu::shaping::{RequestRule, ResponseRule, read_parameter_mapping};
 use tollhouse_shenyu::sign::{Applications, SignRule};
 
 use crate::action::Action;
 use crate::chain::{ById, Chain, Link, Unmatched};
+use crate::counts::Counts;
 use crate::sources::Terms;
 use crate::target::{self, Again, Target};
 
@@ -36,7 +42,7 @@ const BUILT_IN: &[&str] =
 
 /// Compiles everything. What cannot be compiled is reported; of plugins that protect, it refuses what it
 /// could be meant for.
-pub(crate) fn compile(parts: &Parts, terms: Terms) -> (Chain, Vec<Problem>) {
+pub(crate) fn compile(parts: &Parts, terms: Terms, counts: &mut Counts) -> (Chain, Vec<Problem>) {
     let objects = Objects {
         plugins: &parts.plugins,
         selectors: &parts.selectors,
@@ -53,6 +59,7 @@ pub(crate) fn compile(parts: &Parts, terms: Terms) -> (Chain, Vec<Problem>) {
             .to_owned(),
     });
     problems.extend(tcp);
+    let counts_before = std::mem::take(counts);
     let mut builder = Builder {
         plugins: parts.plugins.iter().map(|plugin| (&*plugin.name, plugin)).collect(),
         discovery: parts.discovery.iter().map(|it| (&*it.selector_id, it)).collect(),
@@ -61,19 +68,28 @@ pub(crate) fn compile(parts: &Parts, terms: Terms) -> (Chain, Vec<Problem>) {
         targets: Vec::new(),
         upstreams: HashMap::default(),
         problems,
+        counts_before: &counts_before,
+        counts: Counts::default(),
     };
     builder.compile_actions(parts);
-    let links = builder.links(&engine, parts);
+    let (answer_links, links) = builder
+        .links(&engine, parts)
+        .into_iter()
+        .partition::<Vec<Link>, _>(|link| link.name == "modifyResponse");
+    let links = before_proxies(links, "resilience4j");
     let chain = Chain {
         engine,
         links: links.into(),
+        answer_links: answer_links.into(),
         rules: builder.rules,
         selectors: builder.selectors,
         targets: builder.targets.into(),
         applications,
         terms,
     };
-    (chain, builder.problems)
+    let Builder { counts: kept, problems, .. } = builder;
+    *counts = kept;
+    (chain, problems)
 }
 
 struct Builder<'a> {
@@ -86,6 +102,8 @@ struct Builder<'a> {
     /// Those that several rules share, by key.
     upstreams: HashMap<Arc<str>, Arc<tollhouse_model::Upstream>>,
     problems: Vec<Problem>,
+    counts_before: &'a Counts,
+    counts: Counts,
 }
 
 /// A rule, or a selector that no rule is asked of.
@@ -161,10 +179,40 @@ impl<'a> Builder<'a> {
             "contextPath" => Action::ContextPath(ContextPathRule::read(handle).map_err(text)?),
             "rewrite" => Action::Rewrite(RewriteRule::read(handle).map_err(text)?),
             "redirect" => Action::Redirect(RedirectRule::read(handle).map_err(text)?),
+            "mock" => Action::Mock(MockRule::read(handle).map_err(text)?),
+            "jwt" => {
+                let config = place.plugin.config.as_deref();
+                Action::Jwt(JwtRule::read(handle, config).map_err(text)?)
+            }
+            "rateLimiter" => {
+                let rule = LimiterRule::read(handle).map_err(text)?;
+                let before = &self.counts_before.limiters;
+                Action::Limit(self.counts.limiters.get(before, place.id(), rule, Limiter::new))
+            }
+            "hystrix" => self.breaker(place, BreakerRule::read_hystrix(handle).map_err(text)?),
+            "sentinel" => self.breaker(place, BreakerRule::read_sentinel(handle).map_err(text)?),
+            "resilience4j" => {
+                self.breaker(place, BreakerRule::read_resilience4j(handle).map_err(text)?)
+            }
+            "paramMapping" => {
+                let edits = read_parameter_mapping(handle).map_err(text)?;
+                Action::MapParameters(Arc::new(edits))
+            }
+            "request" => Action::Request(Box::new(RequestRule::read(handle).map_err(text)?)),
+            "modifyResponse" => {
+                Action::ModifyAnswer(Arc::new(ResponseRule::read(handle).map_err(text)?))
+            }
+            // What it says is for calls that are no HTTP.
+            "generalContext" => Action::Pass,
             "divide" | "websocket" => self.proxy(place)?,
             name if BUILT_IN.contains(&name) => Action::Pass,
             name => return Err(format!("the plugin `{name}` is not built into this gateway")),
         })
+    }
+
+    fn breaker(&mut self, place: &Place<'_>, rule: BreakerRule) -> Action {
+        let before = &self.counts_before.breakers;
+        Action::Break(self.counts.breakers.get(before, place.id(), rule, Breaker::new))
     }
 
     fn proxy(&mut self, place: &Place<'_>) -> Result<Action, String> {
@@ -237,6 +285,20 @@ impl<'a> Builder<'a> {
         });
         refused.unmatched().map_or(Unmatched::Pass, Unmatched::Refuse)
     }
+}
+
+/// The links with that one before the proxies, where it stands behind them: ShenYu's later rows have it there,
+/// and it is to decide whether a call is made.
+fn before_proxies(mut links: Vec<Link>, name: &str) -> Vec<Link> {
+    let proxy = links.iter().position(|link| link.carries.is_some());
+    let named = links.iter().position(|link| link.name == name);
+    if let (Some(proxy), Some(named)) = (proxy, named)
+        && proxy < named
+    {
+        let link = links.remove(named);
+        links.insert(proxy, link);
+    }
+    links
 }
 
 /// What a proxy carries; `None` for other plugins.

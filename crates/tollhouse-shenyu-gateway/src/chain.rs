@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use hashbrown::HashMap;
+use tollhouse_plugin as plugin;
 use tollhouse_plugin::handler::Handler;
 use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Exchange, Flow, LogContext, Phases, RequestContext, Step, UpstreamRef};
@@ -13,9 +14,10 @@ use tollhouse_shenyu::matching::{
 
 use crate::action::{Action, Done, refuse_size};
 use crate::reply::reply;
+use crate::shape::edit_answer;
 use crate::sources::Terms;
 use crate::target::Target;
-use crate::turn::{Facts, Turn, asked_path};
+use crate::turn::{Aftermath, Facts, Turn, asked_path};
 use crate::view::View;
 use tollhouse_shenyu::sign::Applications;
 
@@ -30,6 +32,8 @@ pub(crate) type ById<T> = HashMap<String, T, foldhash::fast::RandomState>;
 pub struct Chain {
     pub(crate) engine: Engine,
     pub(crate) links: Box<[Link]>,
+    /// Plugins that change what a node has answered.
+    pub(crate) answer_links: Box<[Link]>,
     /// What rules do, by their ids.
     pub(crate) rules: ById<Action>,
     /// What selectors do that no rule is asked of, by their ids.
@@ -102,7 +106,12 @@ impl Chain {
             match self.select(link, &view) {
                 Selected::Unmatched if link.unmatched == Unmatched::Pass => {}
                 Selected::Action(Action::Proxy { rule, target }) => {
-                    return refuse_size(rule, exchange).is_none().then_some(*target);
+                    let is_plain = refuse_size(rule, exchange).is_none()
+                        && self
+                            .answer_links
+                            .iter()
+                            .all(|link| matches!(self.select(link, &view), Selected::Unmatched));
+                    return is_plain.then_some(*target);
                 }
                 Selected::Unmatched
                 | Selected::NoRule
@@ -136,12 +145,24 @@ impl Chain {
                 Done::Answered(answer) => return Flow::Answer(answer),
                 // Nobody has carried it.
                 Done::Next => return refused(Answer::InvocationFailed),
-                Done::Anew(path) => turn.begin_anew(&path),
+                Done::Anew(path) => match fallback_answer(&path) {
+                    Some(body) => {
+                        let answer = plugin::Answer::text(200, body.into_bytes());
+                        return Flow::from(
+                            answer.with_header("Content-Type", &b"application/json"[..]),
+                        );
+                    }
+                    None => turn.begin_anew(&path),
+                },
                 Done::Node(target) => {
+                    self.prepare_answer(cx, &mut turn).await;
                     if let Some(uri) = turn.node_uri() {
                         cx.edits().set_upstream_uri(&uri);
                     }
                     cx.choose_upstream(target);
+                    if !turn.aftermath.is_empty() {
+                        cx.remember(turn.aftermath);
+                    }
                     return Flow::Continue;
                 }
             }
@@ -175,6 +196,16 @@ impl Chain {
         Done::Next
     }
 
+    /// Notes what is to become of the node's answer, by the request as it goes there.
+    async fn prepare_answer(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) {
+        for link in &self.answer_links {
+            if let Selected::Action(action) = self.select(link, &turn.view(cx.exchange())) {
+                // It refuses nothing.
+                let _: Done<'_> = self.act(action, cx, turn).await;
+            }
+        }
+    }
+
     fn select(&self, link: &Link, request: &dyn Request) -> Selected<'_> {
         let (selector, action) = match self.engine.select_at(link.place, request) {
             Outcome::Off | Outcome::NoSelector => return Selected::Unmatched,
@@ -202,6 +233,18 @@ impl Chain {
     }
 }
 
+/// What the gateway itself says at the paths that breakers usually fall back to.
+fn fallback_answer(path: &str) -> Option<String> {
+    let plugin = match path {
+        "/fallback/hystrix" => "HystrixPlugin",
+        "/fallback/resilience4j" => "Resilience4JPlugin",
+        "/fallback/sentinel" => "SentinelPlugin",
+        _ => return None,
+    };
+    let text = "fallback success, please check your service status!";
+    Some(format!(r#"{{"code":429,"message":"{plugin} {text}"}}"#))
+}
+
 impl Link {
     fn takes_part(&self, rpc_type: RpcType) -> bool {
         self.carries.is_none_or(|carries| carries == rpc_type)
@@ -223,7 +266,7 @@ impl Handler for Chain {
     }
 
     fn phases(&self) -> Phases {
-        Phases::REWRITE
+        Phases::REWRITE.union(Phases::RESPONSE).union(Phases::LOG)
     }
 
     fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
@@ -243,7 +286,16 @@ impl Handler for Chain {
         Step::Continue
     }
 
-    fn response(&self, _cx: &mut ResponseContext<'_>) {}
+    fn response(&self, cx: &mut ResponseContext<'_>) {
+        let left = cx.recall::<Aftermath>();
+        let edits = left.map(|left| std::mem::take(&mut left.answer_edits)).unwrap_or_default();
+        edits.iter().for_each(|edit| edit_answer(edit, cx));
+    }
 
-    fn log(&self, _cx: &mut LogContext<'_>) {}
+    fn log(&self, cx: &mut LogContext<'_>) {
+        let (status, now_ms) = (cx.transfer().upstream_status, cx.now().unix_ms);
+        let left = cx.recall::<Aftermath>();
+        let calls = left.map(|left| std::mem::take(&mut left.calls)).unwrap_or_default();
+        calls.into_iter().for_each(|call| call.end(status, now_ms));
+    }
 }

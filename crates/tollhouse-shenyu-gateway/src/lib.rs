@@ -9,8 +9,10 @@
 mod action;
 mod build;
 mod chain;
+mod counts;
 mod guard;
 mod reply;
+mod shape;
 mod sources;
 mod target;
 mod turn;

@@ -1,6 +1,7 @@
 //! The objects of ShenYu that a gateway knows, by kind and id, and what it makes of them.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use serde::de::DeserializeOwned;
 use tollhouse_shenyu::answer::Statuses;
@@ -12,6 +13,7 @@ use tollhouse_shenyu::{Document, DocumentError, Kind};
 
 use crate::build;
 use crate::chain::Chain;
+use crate::counts::Counts;
 
 /// The namespace of objects and gateways that name none (2.7 and later).
 const DEFAULT_NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
@@ -50,6 +52,8 @@ pub struct Sources {
     app_auths: BTreeMap<String, AppAuth>,
     proxy_selectors: BTreeMap<String, ProxySelector>,
     discovery: BTreeMap<String, DiscoveryUpstreams>,
+    /// Counts that go on through changes.
+    counts: Mutex<Counts>,
 }
 
 impl Sources {
@@ -94,7 +98,8 @@ impl Sources {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        let counts = std::mem::take(&mut self.counts);
+        *self = Self { counts, ..Self::default() };
     }
 
     /// Compiles the objects of the namespace; `None` where no plugin of it is on, so that nobody would be
@@ -116,7 +121,8 @@ impl Sources {
         if !parts.plugins.iter().any(|plugin| plugin.enabled) {
             return (None, Vec::new());
         }
-        let (chain, problems) = build::compile(&parts, terms.clone());
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (chain, problems) = build::compile(&parts, terms.clone(), &mut counts);
         (Some(chain), problems)
     }
 }

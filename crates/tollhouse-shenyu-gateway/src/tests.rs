@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tollhouse_plugin::Services;
 use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome};
+use tollhouse_plugin::{Services, Transfer};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::answer::Statuses;
 
@@ -267,4 +267,175 @@ fn objects_of_other_namespaces_do_not_count() {
     let mut desk = Desk::new().divide("/");
     desk.terms.namespace = "elsewhere".to_owned();
     assert!(desk.sources.compile(&desk.terms).0.is_none());
+}
+
+/// What a node gets of a request, and what a client gets of the node's answer.
+fn exchanged(desk: &Desk, request: &str, head: &str, body: &str) -> (String, String) {
+    let (chain, problems) = desk.sources.compile(&desk.terms);
+    assert_eq!(problems, []);
+    let services = Arc::new(Services::new("APISIX/3.18.0"));
+    let mut harness = Harness::with(Arc::new(chain.expect("a plugin is on")), services);
+    let mut exchange = FakeExchange::parse(request, 1_700_000_000_000);
+    let outcome = harness.run(&mut exchange);
+    assert!(outcome.answer.is_none(), "{:?}", outcome.answer);
+    let reply = harness.respond(&mut exchange, head, &[body]);
+    (outcome.edits, format!("{reply:?}"))
+}
+
+#[test]
+fn request_edits_headers_parameters_and_cookies() {
+    let rule = json!({
+        "header": {"addHeaders": {"X-Add": "1"}, "setHeaders": {"X-Set": "2"}, "replaceHeaderKeys": {"X-Old": "X-New"},
+            "removeHeaderKeys": ["X-Gone"]},
+        "parameter": {"addParameters": {"p": "a b"}, "removeParameterKeys": ["q"]},
+        "cookie": {"setCookies": {"c": "2"}, "removeCookieKeys": ["d"]},
+        "preserveHost": true,
+    });
+    let desk =
+        Desk::new().plugin("request", None).rule("request", "/", &Value::Null, &rule).divide("/");
+    let request = "GET /order?q=1&r=%20 HTTP/1.1\nHost: a.com\nX-Old: old\nX-Gone: x\nX-Set: 1\nCookie: c=1; d=3; e=4\n\n";
+    let edits = desk.answer(request);
+    for part in
+        ["X-Add: 1", "X-Set: 2", "X-New: old", "cookie: c=2; e=4", "/order?r=%20&p=a%20b", "a.com"]
+    {
+        assert!(edits.contains(part), "{part}: {edits}");
+    }
+}
+
+#[test]
+fn modify_response_edits_what_a_node_answered() {
+    let rule = json!({
+        "addHeaders": {"X-Add": "1"}, "setHeaders": {"X-Set": "2"}, "replaceHeaderKeys": {"X-Old": "X-New"},
+        "removeHeaderKeys": ["X-Gone"], "statusCode": 201,
+        "addBodyKeys": [{"path": "$", "key": "added", "value": "yes"}], "removeBodyKeys": ["$.secret"],
+    });
+    let desk = Desk::new()
+        .plugin("modifyResponse", None)
+        .rule("modifyResponse", "/order", &Value::Null, &rule)
+        .divide("/");
+    let head = "HTTP/1.1 200 OK\nContent-Type: application/json\nX-Old: old\nX-Gone: x\n\n";
+    let (_, reply) = exchanged(&desk, &get("/order"), head, "{\"secret\":1,\"a\":2}");
+    for part in ["201", "X-Add", "X-New", r#"{\"a\":2,\"added\":\"yes\"}"#] {
+        assert!(reply.contains(part), "{part}: {reply}");
+    }
+    assert!(!reply.contains("secret") && !reply.contains("X-Gone"), "{reply}");
+    let (_, other) = exchanged(&desk, &get("/other"), head, "{\"secret\":1}");
+    assert!(other.contains("secret") && other.contains("200"), "{other}");
+    let (_, broken) = exchanged(&desk, &get("/order"), head, "{\"secret");
+    assert!(broken.contains("secret"), "what is no JSON stays: {broken}");
+    let (chain, _) = desk.sources.compile(&desk.terms);
+    let chain = chain.expect("divide is on");
+    assert_eq!(chain.plain_target(&FakeExchange::parse(&get("/order"), 0)), None);
+    assert_eq!(chain.plain_target(&FakeExchange::parse(&get("/other"), 0)), Some(0));
+}
+
+#[test]
+fn tokens_are_asked_for_and_their_claims_become_headers() {
+    let rule = json!({"converter": [{"jwtVal": "user.name", "headerVal": "X-Name"}]});
+    let desk = Desk::new()
+        .plugin("jwt", Some(&json!({"secretKey": "your-256-bit-secret"})))
+        .rule("jwt", "/", &Value::Null, &rule)
+        .divide("/");
+    let refused = r#"200 {"code":401,"message":"Illegal authorization"}"#;
+    assert_eq!(desk.answer(&get("/")), refused);
+    assert_eq!(desk.answer("GET / HTTP/1.1\nHost: a\ntoken: a.b.c\n\n"), refused);
+    let unset =
+        Desk::new().plugin("jwt", None).rule("jwt", "/", &Value::Null, &Value::Null).divide("/");
+    assert!(unset.answer(&get("/")).contains("-112"));
+}
+
+#[test]
+fn more_than_the_limit_of_requests_is_refused_and_counts_outlive_changes() {
+    let rule = json!({"algorithmName": "tokenBucket", "replenishRate": 1, "burstCapacity": 2, "requestCount": 1});
+    let mut desk = Desk::new()
+        .plugin("rateLimiter", None)
+        .rule("rateLimiter", "/", &Value::Null, &rule)
+        .divide("/");
+    let passes = |desk: &Desk| desk.send(&get("/")).answer.is_none();
+    assert_eq!([passes(&desk), passes(&desk), passes(&desk)], [true, true, false]);
+    assert_eq!(
+        desk.answer(&get("/")),
+        r#"429 {"code":429,"message":"You have been restricted, please try again later!"}"#
+    );
+    desk = desk.put(Kind::AppAuth, &json!({"id": "x", "appKey": "x", "appSecret": "x"}));
+    assert!(!passes(&desk), "another object changed");
+}
+
+#[test]
+fn mock_answers_in_the_place_of_a_node() {
+    let rule = json!({"httpStatusCode": 201, "responseContent": "{\"n\": ${int|3-3}}"});
+    let desk = Desk::new().plugin("mock", None).rule("mock", "/", &Value::Null, &rule).divide("/");
+    assert_eq!(desk.answer(&get("/")), "201 {\"n\": 3}");
+}
+
+#[test]
+fn bodies_are_mapped_before_a_node_gets_them() {
+    let rule = json!({
+        "addParameterKeys": [{"path": "$", "key": "a", "value": "1"}],
+        "replaceParameterKeys": [{"path": "$", "key": "old", "value": "new"}],
+        "removeParameterKeys": ["$.gone"],
+    });
+    let desk = Desk::new()
+        .plugin("paramMapping", None)
+        .rule("paramMapping", "/", &Value::Null, &rule)
+        .divide("/");
+    let post = |kind: &str, body: &str| {
+        format!(
+            "POST / HTTP/1.1\nHost: a\nContent-Type: {kind}\nContent-Length: {}\n\n{body}",
+            body.len()
+        )
+    };
+    for (kind, body, expected) in [
+        ("application/json", r#"{"old":2,"gone":3}"#, r#"{"a":"1","new":2}"#),
+        ("application/x-www-form-urlencoded", "old=2&gone=3", "a=1&new=2"),
+    ] {
+        let edits = desk.answer(&post(kind, body));
+        assert!(edits.contains(expected), "{edits}");
+    }
+    assert!(!desk.answer(&post("text/plain", "old")).contains("new"));
+    assert!(!desk.answer(&post("application/json", "{old")).contains("new"));
+}
+
+#[test]
+fn a_breaker_opens_for_failures_of_nodes_and_calls_go_to_its_fallback() {
+    let rule = |fallback: &str| json!({"requestVolumeThreshold": 2, "errorThresholdPercentage": 50, "callBackUri": fallback});
+    for (fallback, expected) in [
+        (
+            "",
+            r#"500 {"code":-103,"message":"Service invocation exception, or no result is returned!"}"#,
+        ),
+        (
+            "fallback:/fallback/hystrix",
+            r#"200 {"code":429,"message":"HystrixPlugin fallback success, please check your service status!"}"#,
+        ),
+        ("https://b.com/sorry", "302 "),
+    ] {
+        let desk = Desk::new().plugin("hystrix", None);
+        let desk = desk.rule("hystrix", "/", &Value::Null, &rule(fallback)).divide("/");
+        let (chain, problems) = desk.sources.compile(&desk.terms);
+        assert_eq!(problems, []);
+        let services = Arc::new(Services::new("APISIX/3.18.0"));
+        let mut harness = Harness::with(Arc::new(chain.expect("a plugin is on")), services);
+        for _ in 0..2 {
+            let mut exchange = FakeExchange::parse(&get("/"), 0);
+            assert!(harness.run(&mut exchange).answer.is_none());
+            let transfer = Transfer { upstream_status: Some(502), ..Transfer::default() };
+            harness.log(&mut exchange, transfer);
+        }
+        let refused = harness.request(&get("/")).answer.expect("it is open");
+        assert_eq!(format!("{} {}", refused.status, refused.body), expected);
+    }
+}
+
+#[test]
+fn resilience4j_decides_before_a_proxy_wherever_its_row_stands() {
+    let rule = json!({"limitForPeriod": 1, "limitRefreshPeriod": 60000, "timeoutDurationRate": 1});
+    let mut desk = Desk::new().divide("/");
+    desk = desk.put(
+        Kind::Plugin,
+        &json!({"id": "r", "name": "resilience4j", "enabled": true, "sort": 310}),
+    );
+    let desk = desk.rule("resilience4j", "/", &Value::Null, &rule);
+    assert!(desk.send(&get("/")).answer.is_none());
+    assert!(desk.answer(&get("/")).starts_with("429 "));
 }

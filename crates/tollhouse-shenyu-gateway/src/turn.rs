@@ -6,6 +6,8 @@ use tollhouse_plugin::Exchange;
 use tollhouse_shenyu::matching::RpcType;
 use tollhouse_shenyu::paths::{ContextPathRule, RewriteRule};
 
+use crate::counts::{Call, Permit};
+use crate::shape::AnswerEdit;
 use crate::view::{View, text};
 
 /// What conditions of the type `post` ask for.
@@ -44,6 +46,22 @@ pub(crate) struct Turn {
     pub(crate) query: Option<Vec<u8>>,
     /// Whether nodes get another path or query than was sent.
     is_changed: bool,
+    /// What is left for later: held while the request is under way, and done to its answer.
+    pub(crate) aftermath: Aftermath,
+}
+
+/// See [`Turn::aftermath`].
+#[derive(Debug, Default)]
+pub(crate) struct Aftermath {
+    pub(crate) permits: Vec<Permit>,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) answer_edits: Vec<AnswerEdit>,
+}
+
+impl Aftermath {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.permits.is_empty() && self.calls.is_empty() && self.answer_edits.is_empty()
+    }
 }
 
 impl Turn {
@@ -58,6 +76,7 @@ impl Turn {
             rewrite_context_path: String::new(),
             query: exchange.query().map(<[u8]>::to_vec),
             is_changed,
+            aftermath: Aftermath::default(),
         }
     }
 
@@ -83,6 +102,12 @@ impl Turn {
         })
     }
 
+    /// Gives nodes and conditions another query.
+    pub(crate) fn set_query(&mut self, query: Vec<u8>) {
+        self.query = Some(query);
+        self.is_changed = true;
+    }
+
     /// Begins anew inside of the gateway, with another path and the query that it brings.
     pub(crate) fn begin_anew(&mut self, uri: &str) {
         let (path, query) = uri.split_once('?').map_or((uri, None), |(p, q)| (p, Some(q)));
@@ -90,6 +115,7 @@ impl Turn {
         self.seen = path.to_owned();
         self.real = None;
         self.rewrite_context_path.clear();
+        self.aftermath = Aftermath::default();
         if let Some(query) = query {
             self.query = Some(query.as_bytes().to_vec());
         }

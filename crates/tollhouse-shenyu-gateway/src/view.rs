@@ -97,7 +97,7 @@ pub(crate) fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
 }
 
 /// UTC, of milliseconds since 1970. The calendar repeats every 400 years of 146,097 days.
-fn civil_time(unix_ms: u64) -> CivilTime {
+pub(crate) fn civil_time(unix_ms: u64) -> CivilTime {
     let seconds = unix_ms / 1000;
     let (days, second_of_day) = (seconds / 86_400 + 719_468, seconds % 86_400);
     let (era, day_of_era) = (days / 146_097, days % 146_097);

@@ -22,6 +22,8 @@ pub enum Answer {
     RuleNotFound,
     /// The call failed, or had no result.
     InvocationFailed,
+    /// The call was not made, since too many before it have failed.
+    BreakerOpen,
     /// The call took too long.
     CallTimeout,
     /// The node's address is missing.
@@ -98,6 +100,7 @@ impl Answer {
             Self::InternalException => (-1, 200, 500),
             Self::RuleNotFound => (-102, 200, 404),
             Self::InvocationFailed => (-103, 200, 502),
+            Self::BreakerOpen => (-103, 500, 503),
             Self::CallTimeout => (-104, 200, 504),
             Self::UrlNotFound => (-106, 200, 503),
             Self::SelectorNotFound => (-107, 200, 404),
@@ -126,7 +129,9 @@ impl Answer {
         let text = match self {
             Self::InternalException => "Internal exception in gateway. Please try again later!",
             Self::RuleNotFound => "Rule not found!",
-            Self::InvocationFailed => "Service invocation exception, or no result is returned!",
+            Self::InvocationFailed | Self::BreakerOpen => {
+                "Service invocation exception, or no result is returned!"
+            }
             Self::CallTimeout => "Service call timeout!",
             Self::UrlNotFound => "Can not find url, please check your configuration!",
             Self::SelectorNotFound => "Can not find selector, please check your configuration!",

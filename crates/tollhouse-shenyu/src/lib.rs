@@ -8,17 +8,23 @@
 
 pub mod access;
 pub mod answer;
+pub mod breaker;
 mod digest;
 pub mod divide;
 mod document;
 mod expression;
 mod handle;
+mod json_path;
+pub mod jwt;
 mod key;
 mod lenient;
+pub mod limiter;
 pub mod matching;
+pub mod mock;
 pub mod model;
 pub mod paths;
 pub mod pattern;
+pub mod shaping;
 pub mod sign;
 
 pub use document::{Document, DocumentError, Fields};

@@ -30,7 +30,7 @@ impl Weight {
     pub(crate) fn is_full(&self) -> bool {
         self.transactions >= GROUP_TRANSACTIONS_MAX
             || self.operations >= LIMITS.operations_max
-            || self.bytes >= GROUP_BYTES_MAX / 2
+            || self.bytes >= GROUP_BYTES_MAX
     }
 }
 

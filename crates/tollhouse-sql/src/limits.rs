@@ -4,20 +4,21 @@ use std::time::Duration;
 use tollhouse_store::Limits;
 
 /// What one transaction may hold. An index of InnoDB takes keys of 3,072 bytes, one of PostgreSQL 2,704. A
-/// transaction travels twice (as rows and as a row of the log), each in base64, and MariaDB takes packets of
-/// 16 MiB unless it was set otherwise.
+/// transaction becomes one row of the log, in base64 on its way, and MariaDB takes packets of 16 MiB unless it
+/// was set otherwise.
 pub(crate) const LIMITS: Limits = Limits {
     key_bytes_max: 2048,
     value_bytes_max: 2 * 1024 * 1024,
     operations_max: 10_000,
-    transaction_bytes_max: 4 * 1024 * 1024,
+    transaction_bytes_max: 10 * 1024 * 1024,
 };
 
 /// Most transactions that share one of the engine's: each waits for the others' statements.
 pub(crate) const GROUP_TRANSACTIONS_MAX: usize = 256;
 
-/// Bytes of keys and values after which a group takes no further transaction.
-pub(crate) const GROUP_BYTES_MAX: usize = LIMITS.transaction_bytes_max;
+/// Bytes of keys and values after which a group takes no further transaction: what is logged of it, the last
+/// one included, fits into a row of the log.
+pub(crate) const GROUP_BYTES_MAX: usize = 512 * 1024;
 
 /// Bytes of all transactions that wait for the writer; who comes later waits outside.
 pub(crate) const QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -25,9 +26,9 @@ pub(crate) const QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Requests that wait for the writer.
 pub(crate) const QUEUE_REQUESTS_MAX: usize = 4096;
 
-/// Bytes of a row of the log. A larger commit (a prefix with very many keys, deleted) is logged without what
-/// it did, and followers list again.
-pub(crate) const BODY_BYTES_MAX: usize = 6 * 1024 * 1024;
+/// Bytes of a row of the log, which becomes a third more on its way, below 16 MiB. A larger commit (a prefix with
+/// very many keys, deleted) is logged without what it did, and followers list again.
+pub(crate) const BODY_BYTES_MAX: usize = 11 * 1024 * 1024;
 
 /// Bytes of statements in one packet; MariaDB takes 16 MiB.
 pub(crate) const PACKET_BYTES_MAX: usize = 6 * 1024 * 1024;

@@ -370,7 +370,8 @@ async fn a_database_that_answers_nothing_is_given_up_in_time() {
     put(&store, "k", "v").await;
     server.database.pause();
     let error = store.commit(Transaction::new().put("k", "w")).await.expect_err("it is asleep");
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    // Which of the two depends on the step at which it fell asleep.
+    assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown), "{error}");
     assert_eq!(store.get("k").await.expect_err("it is asleep").kind(), ErrorKind::Unavailable);
     server.database.wake();
     let mut outages = store.outages();

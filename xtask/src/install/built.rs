@@ -3,6 +3,7 @@
 //!
 //! What is built already stays; the compilers look for themselves whether anything is stale.
 
+use super::java;
 use crate::shell;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -74,6 +75,11 @@ pub(super) fn prepare(missing: &mut Vec<String>) -> Result<PathBuf> {
         for tool in GO_TOOLS {
             built(tool.name, install_go_tool(&place, tool));
         }
+    }
+    for version in java::SHENYU_VERSIONS {
+        let name = java::client_name(version);
+        let source = shell::workspace_root().join(SOURCES).join(java::CLIENT);
+        built(&name, java::build_client(&source, &place.root, &place.programs(), version));
     }
     Ok(place.programs())
 }

@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 
 use tollhouse_model::{Problem, Problems};
 
-use super::{AccessLogFormat, Acme, Bootstrap, ListenerTls, StreamProtocol};
+use super::{AccessLogFormat, Acme, Bootstrap, ListenerTls, RegistryStore, StreamProtocol};
+
+/// Names of PostgreSQL's tables end after 63 bytes, and ours go on after this.
+const TABLES_BYTES_MAX: usize = 48;
 
 /// Adds what is wrong; `given` tells keys that somebody gave from those at their default.
 pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problems: &mut Problems) {
@@ -19,6 +22,7 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     check_tls("registry.tls", &bootstrap.registry.tls, problems);
     check_acme(&bootstrap.acme, problems);
     super::store::check(bootstrap, problems);
+    check_registry_store(&bootstrap.registry.store, problems);
     check_addresses(bootstrap, problems);
     if !bootstrap.listen.shenyu.is_empty()
         && (bootstrap.resources.is_some() || bootstrap.admin.standalone)
@@ -39,6 +43,23 @@ fn check_tls(name: &str, tls: &ListenerTls, problems: &mut Problems) {
     if tls.client_ca.is_some() && tls.cert.is_none() {
         let problem = Problem::error(format!("{name}.client_ca"), "needs a certificate of its own");
         problems.push(problem.with_hint(format!("set {name}.cert and {name}.key")));
+    }
+}
+
+/// Whether the registry's database can be looked for.
+fn check_registry_store(store: &RegistryStore, problems: &mut Problems) {
+    if let Err(reason) = store.database() {
+        let problem = Problem::error("registry.store", reason);
+        let hint = "give one of registry.store.mysql and registry.store.postgresql, as \
+                    mysql://user:password@host:3306/database";
+        problems.push(problem.with_hint(hint));
+    }
+    let is_sound = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if store.tables.len() > TABLES_BYTES_MAX || !store.tables.bytes().all(is_sound) {
+        let reason = format!("{:?} cannot begin the name of a table", store.tables);
+        let problem = Problem::error("registry.store.tables", reason);
+        problems
+            .push(problem.with_hint("give lower-case letters, digits and underscores, at most 48"));
     }
 }
 

@@ -245,6 +245,19 @@ keys! {
         "Deletes services that came into being with an instance, of which nobody has written anything, \
          once they have been without instances and aliases for so long; then their namespaces, where \
          nothing else is in them, and their contracts. None are where this is not set.";
+    registry.store.mysql: OptionalSecret,
+        "Keeps what is registered in a MySQL 8 or MariaDB instead of the data folder, for several nodes of which \
+         one at a time serves: `mysql://user:password@host:3306,other-host:3306/database`. What is special in \
+         a password is written as in URLs, `%40` for `@`.";
+    registry.store.postgresql: OptionalSecret,
+        "The same in a PostgreSQL: `postgresql://user:password@host:5432,other-host:5432/database`.";
+    registry.store.tls: Switch,
+        "Whether connections to that database use TLS, with its certificate and name checked. Turn it off for \
+         a database on this machine only.";
+    registry.store.ca: OptionalPath,
+        "Authorities, PEM, that the database's certificate may be signed by, beside those that browsers know.";
+    registry.store.tables: Text,
+        "What the names of the tables in that database begin with: nodes that share them are one registry.";
     encryption.keyring: Keys,
         "Keys that secrets in the store are sealed with: the first seals, all open. Where \
          none is given, one is generated at the first run and kept in `data_dir/keyring`.";

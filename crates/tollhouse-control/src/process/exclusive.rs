@@ -22,6 +22,7 @@ use crate::console::RunningProcess;
 use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
 use crate::outages::Part;
+use crate::registry::ownership::StandingBy;
 use crate::registry::{self, RunningRegistry};
 use crate::resources::Resources;
 use crate::shenyu_admin::{self, RunningShenyuAdmin};
@@ -236,8 +237,13 @@ impl ExclusiveParts {
         if failed.is_empty() {
             return self.backoff.reset();
         }
+        // Nothing is wrong with a node that stands by, and it should not be long in taking over.
+        let is_standing_by = failed.iter().all(|(_, error)| error.is::<StandingBy>());
         for (part, error) in failed {
             self.cx.outages.report(part, format!("{error:#}"));
+        }
+        if is_standing_by {
+            return self.backoff.reset();
         }
         self.look_at = Instant::now() + self.backoff.next_wait();
     }
@@ -283,9 +289,13 @@ impl ExclusiveParts {
         if self.registry.is_some() {
             return Ok(());
         }
-        let ControlContext { bootstrap, descriptors, .. } = &self.cx;
-        let started = registry::start(bootstrap, descriptors, Predecessor::None).await?;
+        let ControlContext { bootstrap, descriptors, registry_database, .. } = &self.cx;
+        let started =
+            registry::start(bootstrap, descriptors, registry_database, Predecessor::None).await?;
         let Some(registry) = started else { return Ok(()) };
+        // What the start-up text said, or did not, is long past.
+        let (grpc, http) = (registry.grpc, registry.http);
+        tracing::info!(?grpc, ?http, "this node keeps the registry now");
         self.put_registry(registry)?;
         // It is to show the registry.
         self.admin = None;

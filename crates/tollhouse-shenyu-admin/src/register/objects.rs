@@ -115,6 +115,7 @@ pub(super) fn put_method(draft: &mut Draft<'_>, row: &Row, namespace: &str) -> R
     let service = Service::read(row)?;
     let path =
         row::filled(row, "path").ok_or_else(|| Refusal::invalid("path", "must not be null"))?;
+    let path = with_variables(&path);
     let path = if path.starts_with('/') { path } else { format!("/{path}") };
     let selector = ensure_selector(draft, &service, service.plugin, namespace)?;
     let name = row::filled(row, "ruleName").unwrap_or_else(|| path.clone());
@@ -139,6 +140,15 @@ pub(super) fn put_method(draft: &mut Draft<'_>, row: &Row, namespace: &str) -> R
         put_metadata(draft, &service, row, (&path, namespace));
     }
     Ok(())
+}
+
+/// The braces of variables as they are meant: Java's client of 2.6 sends them percent-encoded.
+fn with_variables(path: &str) -> String {
+    let mut text = path.to_owned();
+    for (encoded, brace) in [("%7B", "{"), ("%7b", "{"), ("%7D", "}"), ("%7d", "}")] {
+        text = text.replace(encoded, brace);
+    }
+    text
 }
 
 /// How a rule takes a path, by the path's shape. What follows a variable is open.
@@ -396,9 +406,14 @@ mod tests {
             ("/order/**", "pathPattern", "/order/**"),
             ("/order/*/items", "match", "/order/*/items"),
             ("/order/path/{id}/name", "pathPattern", "/order/path/**"),
+            ("/order/path/%7Bid%7D/name", "pathPattern", "/order/path/**"),
         ];
         for (path, operator, value) in cases {
-            assert_eq!(rule_condition(path), (operator, value.to_owned()), "{path}");
+            assert_eq!(
+                rule_condition(&with_variables(path)),
+                (operator, value.to_owned()),
+                "{path}"
+            );
         }
     }
 }

@@ -49,13 +49,30 @@ impl Output {
     /// # Panics
     /// When the program ends or the deadline passes before.
     pub fn wait_line<T>(&self, what: &str, pick: impl Fn(&str) -> Option<T>) -> T {
-        self.try_line(&pick)
+        self.wait_line_within(DEADLINE, what, pick)
+    }
+
+    /// The same with a deadline of its own, for programs that are slow to start.
+    ///
+    /// # Panics
+    /// As [`Self::wait_line`].
+    pub fn wait_line_within<T>(
+        &self,
+        time: Duration,
+        what: &str,
+        pick: impl Fn(&str) -> Option<T>,
+    ) -> T {
+        self.try_line_within(time, &pick)
             .unwrap_or_else(|| panic!("no line with {what}; it printed:\n{}", self.text()))
     }
 
     /// The same, without a panic.
     pub(super) fn try_line<T>(&self, pick: impl Fn(&str) -> Option<T>) -> Option<T> {
-        self.wait(DEADLINE, |state| match state.lines.iter().find_map(|line| pick(line)) {
+        self.try_line_within(DEADLINE, pick)
+    }
+
+    fn try_line_within<T>(&self, time: Duration, pick: impl Fn(&str) -> Option<T>) -> Option<T> {
+        self.wait(time, |state| match state.lines.iter().find_map(|line| pick(line)) {
             Some(found) => Some(Some(found)),
             None => (state.open_streams == 0).then_some(None),
         })

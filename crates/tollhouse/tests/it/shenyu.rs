@@ -231,3 +231,72 @@ fn a_change_of_the_file_is_served_and_a_bad_object_leaves_the_others() {
     let problems = gateway.configuration()["problems"].to_string();
     assert!(problems.contains("shenyu.rules[1]"), "{problems}");
 }
+
+#[test]
+fn requests_and_answers_are_changed_on_their_way() {
+    let origin = Origin::script(|connection: &mut Connection| {
+        while connection.request().is_some() {
+            connection.send(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Old: old\r\nContent-Length: 18\r\n\r\n\
+                 {\"secret\":1,\"a\":2}",
+            );
+        }
+    });
+    let gateway = serving(&[
+        pair(
+            "request",
+            "/order",
+            Value::Null,
+            json!({"header": {"setHeaders": {"X-Set": "1"}}, "parameter": {"addParameters": {"p": "1"}}}),
+        ),
+        pair(
+            "modifyResponse",
+            "/order",
+            Value::Null,
+            json!({"statusCode": 201, "replaceHeaderKeys": {"X-Old": "X-New"}, "removeBodyKeys": ["$.secret"]}),
+        ),
+        divide("/order", &origin, json!({})),
+    ])
+    .start();
+    let mut client = gateway.client();
+    for _ in 0..2 {
+        let answer = client.get("/order/1?q=2");
+        assert_eq!((answer.status(), answer.text().as_str()), (201, "{\"a\":2}"));
+        assert_eq!((answer.field("x-new"), answer.field("x-old")), (Some("old"), None));
+    }
+}
+
+#[test]
+fn limits_and_breakers_answer_in_the_place_of_a_node() {
+    let (closed, origin) = (ClosedPort::new(), Origin::named("good"));
+    let gateway = serving(&[
+        pair(
+            "rateLimiter",
+            "/limited",
+            Value::Null,
+            json!({"algorithmName": "tokenBucket", "replenishRate": 1, "burstCapacity": 1}),
+        ),
+        pair(
+            "hystrix",
+            "/broken",
+            Value::Null,
+            json!({"requestVolumeThreshold": 2, "callBackUri": "fallback:/fallback/hystrix"}),
+        ),
+        divide("/limited", &origin, json!({})),
+        pair("divide", "/broken", nodes([closed.address().port()]), json!({"retry": 0})),
+    ])
+    .start();
+    let mut client = gateway.client();
+    assert_eq!(client.get("/limited").text(), "good");
+    assert_eq!(client.get("/limited").status(), 429);
+    for _ in 0..2 {
+        assert!(client.get("/broken").status() >= 500);
+    }
+    let fallen_back = client.get("/broken");
+    assert_eq!(fallen_back.status(), 200);
+    assert!(
+        fallen_back.text().contains("HystrixPlugin fallback success"),
+        "{}",
+        fallen_back.text()
+    );
+}

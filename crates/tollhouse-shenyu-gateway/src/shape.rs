@@ -1,0 +1,251 @@
+//! What `request`, `paramMapping` and `modifyResponse` change about requests and answers.
+
+use std::sync::Arc;
+
+use tollhouse_plugin::RequestContext;
+use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
+use tollhouse_shenyu::shaping::{BodyEdits, Edits, RequestRule, ResponseRule, Unique};
+
+use crate::guard;
+use crate::turn::Turn;
+
+/// Longest body that is edited, in bytes: it is held whole. Longer ones pass as they are.
+pub(crate) const EDITED_BODY_BYTES_MAX: usize = 8 << 20;
+
+/// Does what a rule of `request` says to the request.
+pub(crate) fn edit_request(rule: &RequestRule, cx: &mut RequestContext<'_>, turn: &mut Turn) {
+    edit_headers(&rule.headers, cx);
+    if !rule.cookies.is_empty() {
+        edit_cookies(&rule.cookies, cx);
+    }
+    if !rule.parameters.is_empty() {
+        edit_parameters(&rule.parameters, turn);
+    }
+    if rule.preserve_host {
+        let host = cx.exchange().client_header(b"host").map(<[u8]>::to_vec);
+        cx.edits().host = host;
+    }
+    if let Some((names, unique)) = &rule.unique_answer {
+        turn.aftermath.answer_edits.push(AnswerEdit::Unique(names.clone(), *unique));
+    }
+    for name in rule.unique_request.iter().flat_map(|(names, _)| names) {
+        let values = cx.headers_named(name);
+        if let Some((_, unique)) = &rule.unique_request
+            && values.len() > 1
+        {
+            cx.remove_header(name);
+            for value in unique.choose(values) {
+                cx.edits().headers.add(name, &value);
+            }
+        }
+    }
+}
+
+fn edit_headers(edits: &Edits, cx: &mut RequestContext<'_>) {
+    for (name, value) in &edits.add {
+        cx.edits().headers.add(name, value.as_bytes());
+    }
+    for (name, value) in &edits.set {
+        cx.set_header(name, value.as_bytes());
+    }
+    for (old, new) in &edits.rename {
+        let values = cx.headers_named(old);
+        if values.is_empty() {
+            continue;
+        }
+        cx.remove_header(old);
+        cx.remove_header(new);
+        for value in values {
+            cx.edits().headers.add(new, &value);
+        }
+    }
+    for name in &edits.remove {
+        cx.remove_header(name);
+    }
+}
+
+fn edit_cookies(edits: &Edits, cx: &mut RequestContext<'_>) {
+    let lines = cx.headers_named("cookie");
+    let text: Vec<_> = lines.iter().map(|line| String::from_utf8_lossy(line)).collect();
+    let pairs = text.iter().flat_map(|line| line.split(';')).map(str::trim);
+    let mut cookies: Vec<(String, String)> = pairs
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    edits.apply(&mut cookies, |one, other| one == other);
+    if cookies.is_empty() {
+        return cx.remove_header("cookie");
+    }
+    let cookies: Vec<String> =
+        cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    cx.set_header("cookie", cookies.join("; ").as_bytes());
+}
+
+fn edit_parameters(edits: &Edits, turn: &mut Turn) {
+    let parameters = turn.query.as_deref().map(guard::parameters).unwrap_or_default();
+    let mut parameters: Vec<(String, String)> = parameters
+        .into_iter()
+        .map(|(name, value)| (name.into_owned(), value.into_owned()))
+        .collect();
+    let before = parameters.clone();
+    edits.apply(&mut parameters, |one, other| one == other);
+    if parameters != before {
+        turn.set_query(encode(&parameters));
+    }
+}
+
+/// Names and values as a query or a form has them (RFC 3986 §2.1): all but unreserved characters encoded.
+fn encode(pairs: &[(String, String)]) -> Vec<u8> {
+    let mut made = Vec::new();
+    let append = |made: &mut Vec<u8>, text: &str| {
+        for byte in text.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                made.push(byte);
+            } else {
+                made.extend_from_slice(format!("%{byte:02X}").as_bytes());
+            }
+        }
+    };
+    for (place, (name, value)) in pairs.iter().enumerate() {
+        made.extend_from_slice(if place > 0 { b"&" } else { b"" });
+        append(&mut made, name);
+        made.push(b'=');
+        append(&mut made, value);
+    }
+    made
+}
+
+/// Edits a body of JSON or of a form; others, and those that are too long, stay.
+pub(crate) async fn edit_body(edits: &Arc<BodyEdits>, cx: &mut RequestContext<'_>) {
+    let kind = cx.header("content-type").map(|kind| kind.to_ascii_lowercase()).unwrap_or_default();
+    let is_form = kind.starts_with(b"application/x-www-form-urlencoded");
+    if edits.is_empty() || !(is_form || kind.starts_with(b"application/json")) {
+        return;
+    }
+    if cx.read_body(EDITED_BODY_BYTES_MAX as u64).await.is_err() {
+        return;
+    }
+    let edits = Arc::clone(edits);
+    let edited = cx.examine_body(move |body| match is_form {
+        true => Some(edit_form(&edits, body)),
+        false => edits.apply_to_text(body),
+    });
+    if let Ok(Some(body)) = edited.await {
+        cx.edits().body = Some(body);
+    }
+}
+
+fn edit_form(edits: &BodyEdits, body: &[u8]) -> Vec<u8> {
+    let members = guard::parameters(body).into_iter();
+    let mut form: serde_json::Value = members
+        .map(|(name, value)| (name.into_owned(), serde_json::Value::from(value.into_owned())))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    edits.apply(&mut form);
+    let members = form.as_object().into_iter().flatten();
+    let text = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    encode(&members.map(|(name, value)| (name.clone(), text(value))).collect::<Vec<_>>())
+}
+
+/// What plugins behind the proxy do to an answer.
+#[derive(Debug, Clone)]
+pub(crate) enum AnswerEdit {
+    Modify(Arc<ResponseRule>),
+    /// Headers that are to have one line.
+    Unique(Vec<String>, Unique),
+}
+
+/// Does it, to answers of nodes.
+pub(crate) fn edit_answer(edit: &AnswerEdit, cx: &mut ResponseContext<'_>) {
+    if cx.source() != Source::Upstream {
+        return;
+    }
+    match edit {
+        AnswerEdit::Unique(names, unique) => {
+            for name in names {
+                let values = values_named(cx, name);
+                if values.len() > 1 {
+                    replace(cx, name, unique.choose(values));
+                }
+            }
+        }
+        AnswerEdit::Modify(rule) => modify(rule, cx),
+    }
+}
+
+fn modify(rule: &Arc<ResponseRule>, cx: &mut ResponseContext<'_>) {
+    // Before the headers change: they say whether it can be read.
+    let is_json = cx
+        .header("content-type")
+        .is_some_and(|kind| kind.to_ascii_lowercase().windows(4).any(|word| word == b"json"));
+    if is_json && !rule.body.is_empty() && cx.header("content-encoding").is_none() {
+        let filter = JsonFilter { rule: Arc::clone(rule), held: Vec::new(), is_too_long: false };
+        cx.filter_body(Effect::Rewrites, Box::new(filter));
+    }
+    let edits = &rule.headers;
+    for (name, value) in &edits.add {
+        cx.add_header(name, value.as_bytes());
+    }
+    for (name, value) in &edits.set {
+        cx.set_header(name, value.as_bytes());
+    }
+    for (old, new) in &edits.rename {
+        let values = values_named(cx, old);
+        if !values.is_empty() {
+            cx.remove_header(old);
+            replace(cx, new, values);
+        }
+    }
+    for name in &edits.remove {
+        cx.remove_header(name);
+    }
+    if let Some(status) = rule.status {
+        cx.set_status(status);
+    }
+}
+
+fn values_named(cx: &ResponseContext<'_>, name: &str) -> Vec<Vec<u8>> {
+    let mut values = Vec::new();
+    cx.each_header(&mut |known, value| {
+        if known.eq_ignore_ascii_case(name.as_bytes()) {
+            values.push(value.to_vec());
+        }
+    });
+    values
+}
+
+fn replace(cx: &mut ResponseContext<'_>, name: &str, values: Vec<Vec<u8>>) {
+    cx.remove_header(name);
+    for value in values {
+        cx.add_header(name, &value);
+    }
+}
+
+/// Holds a body of JSON until it is whole, and edits it.
+struct JsonFilter {
+    rule: Arc<ResponseRule>,
+    held: Vec<u8>,
+    is_too_long: bool,
+}
+
+impl BodyFilter for JsonFilter {
+    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        if !self.is_too_long && self.held.len() + input.len() > EDITED_BODY_BYTES_MAX {
+            self.is_too_long = true;
+            out.append(&mut self.held);
+        }
+        if self.is_too_long {
+            return out.extend_from_slice(input);
+        }
+        self.held.extend_from_slice(input);
+        if is_last {
+            let held = std::mem::take(&mut self.held);
+            // What is no JSON stays as it is.
+            out.extend(self.rule.body.apply_to_text(&held).unwrap_or(held));
+        }
+    }
+}

@@ -1,0 +1,660 @@
+//! `hystrix`, `sentinel` and `resilience4j` on one breaker: what each configuration means, and the state that
+//! decides who passes. Time is an argument; calls that pass are counted until they [end](Breaker::end).
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+
+use crate::answer::Answer;
+use crate::divide::HandleError;
+use crate::{handle, lenient};
+
+/// Seconds that hystrix looks back.
+const HYSTRIX_WINDOW_S: u64 = 10;
+
+/// Most calls, or seconds, that are looked back at: what a state may grow to.
+const WINDOW_MAX: u64 = 10_000;
+
+/// What a rule says, whichever plugin it is of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BreakerRule {
+    circuit: Option<Circuit>,
+    flow: Option<Flow>,
+    /// Calls under way at a time, at most.
+    open_calls_max: Option<u64>,
+    /// How long a call may take, in milliseconds.
+    pub time_max_ms: Option<u64>,
+    /// Which answers of nodes count as failures.
+    failures: Failures,
+    refusals: Refusals,
+    fallback: Fallback,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Circuit {
+    window: Window,
+    calls_min: u64,
+    trips: Trips,
+    open_ms: u64,
+    /// Calls that try whether it is over.
+    probes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Window {
+    Calls(u64),
+    Seconds(u64),
+}
+
+/// What opens a circuit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Trips {
+    FailureRatio(f64),
+    FailureCount(u64),
+    SlowRatio { slower_than_ms: u64, ratio: f64 },
+}
+
+/// How many calls pass in which time.
+#[derive(Debug, Clone, PartialEq)]
+struct Flow {
+    calls: u64,
+    period_ms: u64,
+    /// How long a call may wait for its turn.
+    wait_max_ms: u64,
+    /// Whether calls that wait are spread over the period.
+    is_paced: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failures {
+    /// No answer, and statuses from 500 on.
+    Errors,
+    /// All but statuses of 200 to 299.
+    AllButSuccess,
+}
+
+/// The answers of each plugin where there is no fallback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Refusals {
+    flow: Answer,
+    circuit: Answer,
+}
+
+/// Where refused calls go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fallback {
+    /// Nowhere: they are answered.
+    None,
+    /// Through the gateway once more, with this path.
+    Inside(String),
+    /// To another place, which the client is told.
+    Elsewhere(String),
+}
+
+impl Fallback {
+    fn read(text: &str) -> Self {
+        let text = text.trim();
+        match text.strip_prefix("fallback:") {
+            _ if text.is_empty() => Self::None,
+            Some(path) if path.starts_with('/') => Self::Inside(path.to_owned()),
+            Some(path) => Self::Inside(format!("/{path}")),
+            None => Self::Elsewhere(text.to_owned()),
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct HystrixHandle {
+    #[serde(deserialize_with = "lenient::integer")]
+    max_concurrent_requests: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    error_threshold_percentage: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    request_volume_threshold: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    sleep_window_in_milliseconds: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    timeout: Option<i64>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    call_back_uri: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct SentinelHandle {
+    #[serde(deserialize_with = "lenient::integer")]
+    flow_rule_enable: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    flow_rule_grade: Option<i64>,
+    #[serde(deserialize_with = "lenient::text")]
+    flow_rule_count: Option<String>,
+    #[serde(deserialize_with = "lenient::integer")]
+    flow_rule_control_behavior: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    flow_rule_max_queueing_time_ms: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    degrade_rule_enable: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    degrade_rule_grade: Option<i64>,
+    #[serde(deserialize_with = "lenient::text")]
+    degrade_rule_count: Option<String>,
+    #[serde(deserialize_with = "lenient::integer")]
+    degrade_rule_time_window: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    degrade_rule_min_request_amount: Option<i64>,
+    #[serde(deserialize_with = "lenient::text")]
+    degrade_rule_slow_ratio_threshold: Option<String>,
+    #[serde(deserialize_with = "lenient::integer")]
+    degrade_rule_stat_intervals: Option<i64>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    fallback_uri: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Resilience4jHandle {
+    #[serde(deserialize_with = "lenient::integer")]
+    timeout_duration_rate: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    limit_refresh_period: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    limit_for_period: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    circuit_enable: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    timeout_duration: Option<i64>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    fallback_uri: String,
+    #[serde(deserialize_with = "lenient::integer")]
+    sliding_window_size: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    sliding_window_type: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    minimum_number_of_calls: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    wait_interval_function_in_open_state: Option<i64>,
+    #[serde(deserialize_with = "lenient::integer")]
+    permitted_number_of_calls_in_half_open_state: Option<i64>,
+    #[serde(deserialize_with = "lenient::text")]
+    failure_rate_threshold: Option<String>,
+}
+
+/// A number above 0, or the default: what is none is replaced, as ShenYu does.
+fn positive(number: Option<i64>, default: u64) -> u64 {
+    number.and_then(|it| u64::try_from(it).ok()).filter(|it| *it > 0).unwrap_or(default)
+}
+
+fn fraction(text: Option<&str>, default: f64) -> f64 {
+    let number = text.and_then(|text| text.trim().parse().ok());
+    number.filter(|it: &f64| it.is_finite() && *it > 0.0).unwrap_or(default)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+fn whole(number: f64) -> u64 {
+    number.ceil() as u64
+}
+
+impl BreakerRule {
+    /// Reads a handle of `hystrix`.
+    ///
+    /// # Errors
+    /// When it is no JSON object of this shape.
+    pub fn read_hystrix(handle: Option<&str>) -> Result<Self, HandleError> {
+        let handle: HystrixHandle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let percent = positive(handle.error_threshold_percentage, 50).min(100);
+        let refusal = Answer::BreakerOpen;
+        Ok(Self {
+            circuit: Some(Circuit {
+                window: Window::Seconds(HYSTRIX_WINDOW_S),
+                calls_min: positive(handle.request_volume_threshold, 20),
+                trips: Trips::FailureRatio(ratio(percent, 100)),
+                open_ms: positive(handle.sleep_window_in_milliseconds, 5_000),
+                probes: 1,
+            }),
+            flow: None,
+            open_calls_max: Some(positive(handle.max_concurrent_requests, 100)),
+            time_max_ms: Some(positive(handle.timeout, 3_000)),
+            failures: Failures::Errors,
+            refusals: Refusals { flow: refusal, circuit: refusal },
+            fallback: Fallback::read(&handle.call_back_uri),
+        })
+    }
+
+    /// Reads a handle of `sentinel`. A flow that warms up begins with what it ends with.
+    ///
+    /// # Errors
+    /// When it is no JSON object of this shape.
+    pub fn read_sentinel(handle: Option<&str>) -> Result<Self, HandleError> {
+        let handle: SentinelHandle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let limits = handle.flow_rule_enable != Some(0);
+        let limit = whole(fraction(handle.flow_rule_count.as_deref(), 1.0));
+        let by_calls = handle.flow_rule_grade != Some(0);
+        let queues = matches!(handle.flow_rule_control_behavior, Some(2 | 3));
+        let count = fraction(handle.degrade_rule_count.as_deref(), 1.0);
+        let slow = fraction(handle.degrade_rule_slow_ratio_threshold.as_deref(), 0.5).min(1.0);
+        let trips = match handle.degrade_rule_grade {
+            Some(0) => Trips::SlowRatio { slower_than_ms: whole(count), ratio: slow },
+            Some(2) => Trips::FailureCount(whole(count)),
+            _ => Trips::FailureRatio(count.min(1.0)),
+        };
+        let circuit = Circuit {
+            window: Window::Seconds(
+                positive(handle.degrade_rule_stat_intervals, 1).min(WINDOW_MAX),
+            ),
+            calls_min: positive(handle.degrade_rule_min_request_amount, 5),
+            trips,
+            open_ms: positive(handle.degrade_rule_time_window, 1).saturating_mul(1_000),
+            probes: 1,
+        };
+        Ok(Self {
+            circuit: (handle.degrade_rule_enable != Some(0)).then_some(circuit),
+            flow: (limits && by_calls).then(|| Flow {
+                calls: limit,
+                period_ms: 1_000,
+                wait_max_ms: if queues {
+                    positive(handle.flow_rule_max_queueing_time_ms, 500)
+                } else {
+                    0
+                },
+                is_paced: queues,
+            }),
+            open_calls_max: (limits && !by_calls).then_some(limit),
+            time_max_ms: None,
+            failures: Failures::AllButSuccess,
+            refusals: Refusals { flow: Answer::TooManyRequests, circuit: Answer::SentinelBlocked },
+            fallback: Fallback::read(&handle.fallback_uri),
+        })
+    }
+
+    /// Reads a handle of `resilience4j`.
+    ///
+    /// # Errors
+    /// When it is no JSON object of this shape.
+    pub fn read_resilience4j(handle: Option<&str>) -> Result<Self, HandleError> {
+        let handle: Resilience4jHandle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let size = positive(handle.sliding_window_size, 100).min(WINDOW_MAX);
+        let threshold = fraction(handle.failure_rate_threshold.as_deref(), 50.0).min(100.0);
+        let circuit = Circuit {
+            window: match handle.sliding_window_type {
+                Some(1) => Window::Seconds(size),
+                _ => Window::Calls(size),
+            },
+            calls_min: match handle.sliding_window_type {
+                Some(1) => positive(handle.minimum_number_of_calls, 100),
+                // A window of fewer calls would never have as many.
+                _ => positive(handle.minimum_number_of_calls, 100).min(size),
+            },
+            trips: Trips::FailureRatio(threshold / 100.0),
+            open_ms: positive(handle.wait_interval_function_in_open_state, 60_000),
+            probes: positive(handle.permitted_number_of_calls_in_half_open_state, 10),
+        };
+        let breaks = handle.circuit_enable == Some(1);
+        Ok(Self {
+            circuit: breaks.then_some(circuit),
+            flow: Some(Flow {
+                calls: positive(handle.limit_for_period, 50),
+                period_ms: positive(handle.limit_refresh_period, 500),
+                wait_max_ms: positive(handle.timeout_duration_rate, 5_000),
+                is_paced: false,
+            }),
+            open_calls_max: None,
+            time_max_ms: breaks.then(|| positive(handle.timeout_duration, 30_000)),
+            failures: Failures::Errors,
+            refusals: Refusals { flow: Answer::TooManyRequests, circuit: Answer::BreakerOpen },
+            fallback: Fallback::read(&handle.fallback_uri),
+        })
+    }
+
+    /// Where refused calls go.
+    pub fn fallback(&self) -> &Fallback {
+        &self.fallback
+    }
+
+    /// Whether a call that ended with this status of a node, if any, has failed.
+    pub fn is_failure(&self, status: Option<u16>) -> bool {
+        match self.failures {
+            Failures::Errors => status.is_none_or(|status| status >= 500),
+            Failures::AllButSuccess => !status.is_some_and(|status| (200..300).contains(&status)),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// A call that may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// How long it has to wait before.
+    pub wait_ms: u64,
+    /// Of which opening of the circuit it is a try that it is over.
+    probe: Option<u64>,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It has an outcome.
+    Done {
+        /// See [`BreakerRule::is_failure`].
+        failed: bool,
+        /// How long it took.
+        took_ms: u64,
+    },
+    /// Nobody knows.
+    Unknown,
+}
+
+/// The state of one rule.
+#[derive(Debug)]
+pub struct Breaker {
+    rule: BreakerRule,
+    open_calls: u64,
+    state: State,
+    /// Counts openings, so that what comes late from an earlier one is known for it.
+    opening: u64,
+    outcomes: VecDeque<Bucket>,
+    /// The period of the next turn, counted from 1970, and turns left in it.
+    next_turn: Option<(u64, u64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Closed,
+    Open {
+        until_ms: u64,
+    },
+    /// Tries are under way: how many may still begin, have ended, and have failed.
+    Trying {
+        left: u64,
+        ended: u64,
+        failed: u64,
+    },
+}
+
+/// Outcomes of one second, or one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bucket {
+    second: u64,
+    calls: u64,
+    failed: u64,
+}
+
+impl Breaker {
+    /// Of a rule; nothing has happened.
+    pub fn new(rule: BreakerRule) -> Self {
+        Self {
+            rule,
+            open_calls: 0,
+            state: State::Closed,
+            opening: 0,
+            outcomes: VecDeque::new(),
+            next_turn: None,
+        }
+    }
+
+    /// The rule.
+    pub fn rule(&self) -> &BreakerRule {
+        &self.rule
+    }
+
+    /// Whether a call may begin at `now_ms`. One that may must be ended.
+    ///
+    /// # Errors
+    /// The answer to one that may not.
+    pub fn begin(&mut self, now_ms: u64) -> Result<Passed, Answer> {
+        if let State::Open { until_ms } = self.state {
+            let Some(circuit) = self.rule.circuit.as_ref().filter(|_| now_ms >= until_ms) else {
+                return Err(self.rule.refusals.circuit);
+            };
+            self.state = State::Trying { left: circuit.probes, ended: 0, failed: 0 };
+        }
+        if matches!(self.state, State::Trying { left: 0, .. }) {
+            return Err(self.rule.refusals.circuit);
+        }
+        if self.rule.open_calls_max.is_some_and(|max| self.open_calls >= max) {
+            return Err(self.rule.refusals.flow);
+        }
+        let wait_ms = self.take_turn(now_ms).ok_or(self.rule.refusals.flow)?;
+        self.open_calls += 1;
+        let probe = match &mut self.state {
+            State::Trying { left, .. } => {
+                *left -= 1;
+                Some(self.opening)
+            }
+            State::Closed | State::Open { .. } => None,
+        };
+        Ok(Passed { wait_ms, probe })
+    }
+
+    /// A call has ended.
+    pub fn end(&mut self, passed: Passed, end: End, now_ms: u64) {
+        self.open_calls = self.open_calls.saturating_sub(1);
+        let Some(circuit) = self.rule.circuit.clone() else { return };
+        let has_failed = match (end, circuit.trips) {
+            (End::Unknown, _) => None,
+            (End::Done { took_ms, .. }, Trips::SlowRatio { slower_than_ms, .. }) => {
+                Some(took_ms > slower_than_ms)
+            }
+            (End::Done { failed, .. }, _) => Some(failed),
+        };
+        match (&mut self.state, passed.probe) {
+            (State::Trying { left, ended, failed }, Some(opening)) if opening == self.opening => {
+                let Some(has_failed) = has_failed else {
+                    *left += 1;
+                    return;
+                };
+                *ended += 1;
+                *failed += u64::from(has_failed);
+                if *ended == circuit.probes {
+                    let is_over = !circuit.trips.trip(*failed, *ended);
+                    if is_over { self.close() } else { self.open(&circuit, now_ms) }
+                }
+            }
+            (State::Closed, None) => {
+                if let Some(has_failed) = has_failed {
+                    self.note(&circuit, has_failed, now_ms);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, circuit: &Circuit, has_failed: bool, now_ms: u64) {
+        let second = now_ms / 1_000;
+        let bucket = Bucket { second, calls: 1, failed: u64::from(has_failed) };
+        match (circuit.window, self.outcomes.back_mut()) {
+            (Window::Seconds(_), Some(last)) if last.second == second => {
+                last.calls += 1;
+                last.failed += bucket.failed;
+            }
+            _ => self.outcomes.push_back(bucket),
+        }
+        let is_stale = |outcomes: &VecDeque<Bucket>| match circuit.window {
+            Window::Calls(size) => outcomes.len() as u64 > size,
+            Window::Seconds(size) => {
+                outcomes.front().is_some_and(|first| first.second.saturating_add(size) <= second)
+            }
+        };
+        while is_stale(&self.outcomes) {
+            self.outcomes.pop_front();
+        }
+        let (calls, failed) = self
+            .outcomes
+            .iter()
+            .fold((0, 0), |(calls, failed), bucket| (calls + bucket.calls, failed + bucket.failed));
+        if calls >= circuit.calls_min && circuit.trips.trip(failed, calls) {
+            self.open(circuit, now_ms);
+        }
+    }
+
+    fn open(&mut self, circuit: &Circuit, now_ms: u64) {
+        self.state = State::Open { until_ms: now_ms.saturating_add(circuit.open_ms) };
+        self.opening += 1;
+        self.outcomes.clear();
+    }
+
+    fn close(&mut self) {
+        self.state = State::Closed;
+        self.outcomes.clear();
+    }
+
+    /// How long a call waits for its turn; `None` where that would be too long.
+    fn take_turn(&mut self, now_ms: u64) -> Option<u64> {
+        let Some(flow) = &self.rule.flow else { return Some(0) };
+        let (calls, period_ms) = match flow.is_paced {
+            true => (1, (flow.period_ms / flow.calls.max(1)).max(1)),
+            false => (flow.calls, flow.period_ms),
+        };
+        let current = now_ms / period_ms;
+        let (period, left) = match self.next_turn {
+            Some((period, 0)) if period >= current => (period + 1, calls),
+            Some((period, left)) if period >= current => (period, left),
+            _ => (current, calls),
+        };
+        let wait_ms = period.saturating_mul(period_ms).saturating_sub(now_ms);
+        if wait_ms > flow.wait_max_ms {
+            return None;
+        }
+        self.next_turn = Some((period, left.saturating_sub(1)));
+        Some(wait_ms)
+    }
+}
+
+impl Trips {
+    fn trip(self, failed: u64, calls: u64) -> bool {
+        match self {
+            Self::FailureRatio(limit) => failed > 0 && ratio(failed, calls) >= limit,
+            Self::FailureCount(limit) => failed >= limit,
+            Self::SlowRatio { ratio: limit, .. } => failed > 0 && ratio(failed, calls) >= limit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(breaker: &mut Breaker, failed: bool, now_ms: u64) -> bool {
+        match breaker.begin(now_ms) {
+            Ok(passed) => {
+                breaker.end(passed, End::Done { failed, took_ms: 10 }, now_ms);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn hystrix(handle: &str) -> Breaker {
+        Breaker::new(BreakerRule::read_hystrix(Some(handle)).expect("it is one"))
+    }
+
+    #[test]
+    fn hystrix_opens_at_its_share_of_failures_and_tries_once() {
+        let mut breaker =
+            hystrix(r#"{"requestVolumeThreshold":4,"sleepWindowInMilliseconds":1000}"#);
+        for failed in [true, false, true] {
+            assert!(call(&mut breaker, failed, 0));
+        }
+        assert!(call(&mut breaker, true, 0), "the fourth trips it");
+        assert_eq!(breaker.begin(999), Err(Answer::BreakerOpen));
+        let probe = breaker.begin(1_000).expect("one tries");
+        assert_eq!(breaker.begin(1_000), Err(Answer::BreakerOpen));
+        breaker.end(probe, End::Done { failed: true, took_ms: 1 }, 1_000);
+        assert_eq!(breaker.begin(1_999), Err(Answer::BreakerOpen));
+        assert!(call(&mut breaker, false, 2_000), "it is over");
+        assert!(call(&mut breaker, true, 2_000), "and counts anew");
+        assert!(call(&mut breaker, true, 2_000));
+    }
+
+    #[test]
+    fn a_try_whose_end_nobody_knows_is_made_again() {
+        let mut breaker = hystrix(r#"{"requestVolumeThreshold":1,"sleepWindowInMilliseconds":10}"#);
+        call(&mut breaker, true, 0);
+        let probe = breaker.begin(10).expect("one tries");
+        breaker.end(probe, End::Unknown, 10);
+        assert!(call(&mut breaker, false, 11));
+        assert!(call(&mut breaker, false, 11));
+    }
+
+    #[test]
+    fn what_came_before_a_window_does_not_count() {
+        let mut breaker = hystrix(r#"{"requestVolumeThreshold":2}"#);
+        call(&mut breaker, true, 0);
+        call(&mut breaker, false, 20_000);
+        assert!(call(&mut breaker, false, 20_000), "of two calls none has failed");
+        assert!(call(&mut breaker, false, 20_000));
+    }
+
+    #[test]
+    fn calls_under_way_are_bounded() {
+        let mut breaker = hystrix(r#"{"maxConcurrentRequests":1}"#);
+        let first = breaker.begin(0).expect("there is room");
+        assert_eq!(breaker.begin(0), Err(Answer::BreakerOpen));
+        breaker.end(first, End::Unknown, 0);
+        assert!(breaker.begin(0).is_ok());
+    }
+
+    #[test]
+    fn sentinel_limits_calls_a_second_and_trips_by_its_grade() {
+        let read = |handle: &str| {
+            Breaker::new(BreakerRule::read_sentinel(Some(handle)).expect("it is one"))
+        };
+        let mut limited = read(r#"{"flowRuleEnable":1,"flowRuleCount":"2","degradeRuleEnable":0}"#);
+        assert!(call(&mut limited, false, 0) && call(&mut limited, false, 0));
+        assert_eq!(limited.begin(999), Err(Answer::TooManyRequests));
+        assert!(call(&mut limited, true, 1_000));
+        let mut queued = read(
+            r#"{"flowRuleCount":10,"flowRuleControlBehavior":2,"flowRuleMaxQueueingTimeMs":150,"degradeRuleEnable":0}"#,
+        );
+        let waits: Vec<_> = (0..3).map(|_| queued.begin(10_000).map(|it| it.wait_ms)).collect();
+        assert_eq!(waits, [Ok(0), Ok(100), Err(Answer::TooManyRequests)]);
+        for (grade, count, failed) in [(0, "5", false), (1, "0.5", true), (2, "3", true)] {
+            let mut tripped = read(&format!(
+                r#"{{"flowRuleEnable":0,"degradeRuleGrade":{grade},"degradeRuleCount":{count},"degradeRuleTimeWindow":2,"degradeRuleMinRequestAmount":3}}"#
+            ));
+            for _ in 0..3 {
+                assert!(call(&mut tripped, failed, 0), "{grade}");
+            }
+            assert_eq!(tripped.begin(1_999), Err(Answer::SentinelBlocked), "{grade}");
+            assert!(tripped.begin(2_000).is_ok(), "{grade}");
+        }
+    }
+
+    #[test]
+    fn resilience4j_waits_for_a_turn_and_tries_several_calls() {
+        let read = |handle: &str| {
+            Breaker::new(BreakerRule::read_resilience4j(Some(handle)).expect("it is one"))
+        };
+        let mut limited =
+            read(r#"{"limitForPeriod":1,"limitRefreshPeriod":100,"timeoutDurationRate":150}"#);
+        let waits: Vec<_> = (0..3).map(|_| limited.begin(1_000).map(|it| it.wait_ms)).collect();
+        assert_eq!(waits, [Ok(0), Ok(100), Err(Answer::TooManyRequests)]);
+        let mut breaker = read(
+            r#"{"circuitEnable":1,"slidingWindowSize":4,"minimumNumberOfCalls":4,"failureRateThreshold":50,"waitIntervalFunctionInOpenState":10,"permittedNumberOfCallsInHalfOpenState":2}"#,
+        );
+        for failed in [true, false, false, true] {
+            assert!(call(&mut breaker, failed, 0));
+        }
+        assert_eq!(breaker.begin(9), Err(Answer::BreakerOpen));
+        assert!(call(&mut breaker, false, 10) && call(&mut breaker, false, 10));
+        assert!(call(&mut breaker, true, 10), "both tries went well");
+        let rule = BreakerRule::read_resilience4j(None).expect("it is one");
+        assert_eq!((rule.circuit, rule.time_max_ms), (None, None), "it only limits");
+    }
+
+    #[test]
+    fn refused_calls_go_where_the_rule_says() {
+        for (text, expected) in [
+            ("", Fallback::None),
+            (" ", Fallback::None),
+            ("fallback:/fallback/hystrix", Fallback::Inside("/fallback/hystrix".to_owned())),
+            ("https://a.com/sorry", Fallback::Elsewhere("https://a.com/sorry".to_owned())),
+        ] {
+            assert_eq!(Fallback::read(text), expected, "{text}");
+        }
+    }
+}

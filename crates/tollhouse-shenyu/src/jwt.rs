@@ -1,0 +1,215 @@
+//! Tokens of `jwt`: who brings one that the secret has signed passes, and what it says can become headers.
+
+use std::fmt;
+
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::answer::Answer;
+use crate::divide::HandleError;
+use crate::{handle, lenient};
+
+/// Longest token that is looked at, in bytes: as long as a head may be.
+const TOKEN_BYTES_MAX: usize = 64 << 10;
+
+/// The plugin's configuration with a rule's handle.
+#[derive(Clone, PartialEq, Eq)]
+pub struct JwtRule {
+    secret: String,
+    /// Where in the claims a value stands, and the header that it goes to.
+    pub headers: Vec<(Vec<String>, String)>,
+}
+
+impl fmt::Debug for JwtRule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "JwtRule({:?}, ***)", self.headers)
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Config {
+    #[serde(deserialize_with = "lenient::or_default")]
+    secret_key: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Handle {
+    #[serde(deserialize_with = "lenient::or_default")]
+    converter: Vec<Converter>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Converter {
+    #[serde(deserialize_with = "lenient::or_default")]
+    jwt_val: String,
+    #[serde(deserialize_with = "lenient::or_default")]
+    header_val: String,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    alg: String,
+}
+
+impl JwtRule {
+    /// Reads a rule's handle and the plugin's configuration.
+    ///
+    /// # Errors
+    /// When either is no JSON object of its shape.
+    pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, HandleError> {
+        let config: Config = handle::read(config).map_err(HandleError::Malformed)?;
+        let handle: Handle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let is_whole =
+            |it: &Converter| !it.jwt_val.trim().is_empty() && !it.header_val.trim().is_empty();
+        let converters = handle.converter.into_iter().filter(is_whole);
+        let headers = converters.map(|it| {
+            let path = it.jwt_val.split('.').map(str::to_owned).collect();
+            (path, it.header_val.trim().to_owned())
+        });
+        Ok(Self { secret: config.secret_key, headers: headers.collect() })
+    }
+
+    /// The claims of a token (RFC 7519) that is signed with the secret (RFC 7515, HS256, HS384 and HS512) and
+    /// counts at `now_s`, in seconds since 1970. `token` is the header of that name, `authorization` the
+    /// other, which counts where there is no `token`.
+    ///
+    /// # Errors
+    /// The answer with which the request is refused.
+    pub fn check(
+        &self,
+        token: Option<&str>,
+        authorization: Option<&str>,
+        now_s: u64,
+    ) -> Result<Value, Answer> {
+        if self.secret.trim().is_empty() {
+            return Err(Answer::SecretKeyMissing);
+        }
+        let token = token.map(str::trim).filter(|token| !token.is_empty()).or_else(|| {
+            let text = authorization?.trim();
+            let bearer = text.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer "));
+            Some(bearer.map_or(text, |_| text[7..].trim()))
+        });
+        token.and_then(|token| self.verify(token, now_s)).ok_or(Answer::IllegalAuthorization)
+    }
+
+    fn verify(&self, token: &str, now_s: u64) -> Option<Value> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return None;
+        }
+        let (signed, tag) = token.rsplit_once('.')?;
+        let (head, claims) = signed.split_once('.')?;
+        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok();
+        let head: Head = serde_json::from_slice(&decode(head)?).ok()?;
+        let algorithm = match &*head.alg {
+            "HS256" => hmac::HMAC_SHA256,
+            "HS384" => hmac::HMAC_SHA384,
+            "HS512" => hmac::HMAC_SHA512,
+            _ => return None,
+        };
+        let key = hmac::Key::new(algorithm, self.secret.as_bytes());
+        hmac::verify(&key, signed.as_bytes(), &decode(tag)?).ok()?;
+        let claims: Value = serde_json::from_slice(&decode(claims)?).ok()?;
+        #[expect(clippy::cast_precision_loss, reason = "seconds are far below 2^52")]
+        let now = now_s as f64;
+        // A time that is no number refuses, as one that is over does.
+        let holds = |name: &str, is_in_time: fn(f64, f64) -> bool| match claims.get(name) {
+            None => true,
+            Some(time) => time.as_f64().is_some_and(|time| is_in_time(time, now)),
+        };
+        let lasts = holds("exp", |end, now| end > now) && holds("nbf", |begin, now| begin <= now);
+        (claims.is_object() && lasts).then_some(claims)
+    }
+
+    /// What of the claims goes to headers: names and values. A header whose claim is missing has no value,
+    /// so that the client's own does not pass for it.
+    pub fn claimed<'a>(
+        &'a self,
+        claims: &'a Value,
+    ) -> impl Iterator<Item = (&'a str, Option<String>)> {
+        self.headers.iter().map(move |(path, header)| {
+            let found = path.iter().try_fold(claims, |value, name| value.get(name));
+            let text = found.and_then(|value| match value {
+                Value::Null => None,
+                Value::String(text) => Some(text.clone()),
+                other => Some(other.to_string()),
+            });
+            (header.as_str(), text)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn token(alg: &str, algorithm: hmac::Algorithm, claims: &Value, secret: &str) -> String {
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", part(&json!({"alg": alg, "typ": "JWT"})), part(claims));
+        let key = hmac::Key::new(algorithm, secret.as_bytes());
+        let tag = hmac::sign(&key, signed.as_bytes());
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag))
+    }
+
+    fn rule() -> JwtRule {
+        let handle = r#"{"converter":[{"jwtVal":"user.name","headerVal":"X-Name"},{"jwtVal":"level","headerVal":"X-Level"},{"jwtVal":"","headerVal":"X"}]}"#;
+        JwtRule::read(Some(handle), Some(r#"{"secretKey":"secret"}"#)).expect("it is one")
+    }
+
+    #[test]
+    fn only_tokens_that_the_secret_signed_pass() {
+        let claims = json!({"user": {"name": "jack"}, "exp": 100, "nbf": 10});
+        let good = token("HS256", hmac::HMAC_SHA256, &claims, "secret");
+        let rule = rule();
+        assert_eq!(rule.check(Some(&good), None, 50), Ok(claims.clone()));
+        assert_eq!(rule.check(None, Some(&format!("Bearer {good}")), 50), Ok(claims.clone()));
+        assert_eq!(rule.check(Some(" "), Some(&good), 50), Ok(claims.clone()));
+        for (alg, algorithm) in [("HS384", hmac::HMAC_SHA384), ("HS512", hmac::HMAC_SHA512)] {
+            let good = token(alg, algorithm, &claims, "secret");
+            assert_eq!(rule.check(Some(&good), None, 50), Ok(claims.clone()), "{alg}");
+        }
+        let none = format!(
+            "{}.{}.",
+            URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#),
+            URL_SAFE_NO_PAD.encode("{}")
+        );
+        let bad = [
+            token("HS256", hmac::HMAC_SHA256, &claims, "other"),
+            token("HS512", hmac::HMAC_SHA256, &claims, "secret"),
+            token("HS256", hmac::HMAC_SHA256, &json!({"exp": "100"}), "secret"),
+            token("HS256", hmac::HMAC_SHA256, &json!([]), "secret"),
+            none,
+            String::new(),
+            "a.b.c".to_owned(),
+            "é".repeat(9),
+        ];
+        for token in bad {
+            assert_eq!(
+                rule.check(None, Some(&token), 50),
+                Err(Answer::IllegalAuthorization),
+                "{token}"
+            );
+        }
+        for now in [9, 100] {
+            assert_eq!(rule.check(Some(&good), None, now), Err(Answer::IllegalAuthorization));
+        }
+        assert_eq!(rule.check(None, None, 50), Err(Answer::IllegalAuthorization));
+        let bare = JwtRule::read(None, None).expect("it is one");
+        assert_eq!(bare.check(Some(&good), None, 50), Err(Answer::SecretKeyMissing));
+    }
+
+    #[test]
+    fn claims_become_headers_and_missing_ones_take_the_clients_away() {
+        let rule = rule();
+        let claims = json!({"user": {"name": "jack"}});
+        let found: Vec<_> = rule.claimed(&claims).collect();
+        assert_eq!(found, [("X-Name", Some("jack".to_owned())), ("X-Level", None)]);
+    }
+}

@@ -1,0 +1,248 @@
+//! Answers of `mock`: a text with values made up for each request.
+
+use serde::Deserialize;
+
+use crate::divide::HandleError;
+use crate::matching::CivilTime;
+use crate::{handle, lenient};
+
+/// What stands in the place of a token that cannot be made up.
+const ERROR: &str = "[#ERROR EXPRESSION#]";
+
+/// Longest text that one request gets, in bytes: `array` in `array` would grow without end.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// Most items of one `array`, and characters of a word.
+const ITEMS_MAX: u64 = 10_000;
+
+/// `array` within `array`, at most.
+const DEPTH_MAX: u32 = 4;
+
+/// Characters that words in Chinese are drawn from: the first of the common ideographs.
+const IDEOGRAPHS: std::ops::Range<u32> = 0x4e00..0x9fa5;
+
+/// A rule of `mock`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MockRule {
+    /// The status of the answer.
+    pub status: u16,
+    content: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Handle {
+    #[serde(deserialize_with = "lenient::integer")]
+    http_status_code: Option<i64>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    response_content: String,
+}
+
+/// Where chance comes from.
+pub type Chance<'a> = &'a mut dyn FnMut() -> u64;
+
+impl MockRule {
+    /// Reads a rule's handle.
+    ///
+    /// # Errors
+    /// When it is no JSON object of this shape, or its status is none.
+    pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
+        let handle: Handle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let status = handle.http_status_code.unwrap_or(200);
+        let status = u16::try_from(status).ok().filter(|status| (200..=599).contains(status));
+        let status = status.ok_or_else(|| {
+            HandleError::Malformed("`httpStatusCode` must be a status from 200 to 599".to_owned())
+        })?;
+        Ok(Self { status, content: handle.response_content })
+    }
+
+    /// The text for one request.
+    pub fn text(&self, now: CivilTime, chance: Chance<'_>) -> String {
+        let mut made = String::with_capacity(self.content.len());
+        let mut rest = self.content.as_str();
+        while let Some((before, behind)) = rest.split_once("${") {
+            made.push_str(before);
+            let Some((token, behind)) = behind.split_once('}') else {
+                rest = &rest[before.len()..];
+                break;
+            };
+            made.push_str(&value(token, now, chance, 0).unwrap_or_else(|| ERROR.to_owned()));
+            if made.len() > TEXT_BYTES_MAX {
+                return ERROR.to_owned();
+            }
+            rest = behind;
+        }
+        made.push_str(rest);
+        made
+    }
+}
+
+fn value(token: &str, now: CivilTime, chance: Chance<'_>, depth: u32) -> Option<String> {
+    let (name, arguments) = token.split_once('|').map_or((token, None), |(n, a)| (n, Some(a)));
+    Some(match (name.trim(), arguments) {
+        ("int", Some(range)) => {
+            let (low, high) = bounds::<i64>(range)?;
+            let width = u64::try_from(high.checked_sub(low)?).ok()?.checked_add(1)?;
+            low.checked_add(i64::try_from(chance() % width).ok()?)?.to_string()
+        }
+        ("double", Some(arguments)) => double(arguments, chance)?,
+        ("bool", None) => chance().is_multiple_of(2).to_string(),
+        ("email", None) => format!("{}@{}.com", letters(8, chance), letters(5, chance)),
+        ("phone", None) => {
+            let digits = (0..9).map(|_| char::from(b'0' + small(chance, 10)));
+            let digits: String = digits.collect();
+            format!("1{}{digits}", 3 + small(chance, 7))
+        }
+        ("en", Some(range)) => letters(length(range, chance)?, chance),
+        ("zh", Some(range)) => {
+            let count = length(range, chance)?;
+            let width = u64::from(IDEOGRAPHS.end - IDEOGRAPHS.start);
+            let draw = |_| {
+                let offset = u32::try_from(chance() % width).unwrap_or_default();
+                char::from_u32(IDEOGRAPHS.start + offset).unwrap_or('\u{4e00}')
+            };
+            (0..count).map(draw).collect()
+        }
+        ("current", pattern) => time(pattern.unwrap_or("yyyy-MM-dd HH:mm:ss"), now)?,
+        ("list", Some(list)) => {
+            let list = list.trim().strip_prefix('[')?.strip_suffix(']')?;
+            let items: Vec<&str> = list.split(',').map(str::trim).collect();
+            let place = usize::try_from(chance() % items.len() as u64).ok()?;
+            (*items.get(place)?).to_owned()
+        }
+        ("array", Some(arguments)) if depth < DEPTH_MAX => {
+            let (inner, count) = arguments.rsplit_once('|')?;
+            let count: u64 = count.trim().parse().ok().filter(|count| *count <= ITEMS_MAX)?;
+            let mut made = String::from("[");
+            for place in 0..count {
+                made.push_str(if place > 0 { "," } else { "" });
+                made.push_str(&value(inner, now, chance, depth + 1)?);
+                if made.len() > TEXT_BYTES_MAX {
+                    return None;
+                }
+            }
+            made.push(']');
+            made
+        }
+        // `expression` runs code of Java's, which nobody can here.
+        _ => return None,
+    })
+}
+
+fn bounds<T: std::str::FromStr + PartialOrd>(range: &str) -> Option<(T, T)> {
+    let range = range.trim();
+    // A minus may stand before either.
+    let at = range.char_indices().skip(1).find(|(_, character)| *character == '-')?.0;
+    let (low, high) = (range[..at].trim().parse().ok()?, range[at + 1..].trim().parse().ok()?);
+    (low <= high).then_some((low, high))
+}
+
+fn double(arguments: &str, chance: Chance<'_>) -> Option<String> {
+    let (range, format) =
+        arguments.split_once('|').map_or((arguments, None), |(r, f)| (r, Some(f)));
+    let (low, high) = bounds::<f64>(range)?;
+    #[expect(clippy::cast_precision_loss, reason = "53 bits of chance are what a double holds")]
+    let share = (chance() >> 11) as f64 / (1_u64 << 53) as f64;
+    let number = low + (high - low) * share;
+    match format {
+        None => Some(number.to_string()),
+        Some(format) => {
+            // As Java's `String.format`: text, `%.2f`, text.
+            let (before, rest) = format.split_once("%.")?;
+            let (digits, behind) = rest.split_once('f')?;
+            let digits: usize = digits.parse().ok().filter(|digits| *digits <= 20)?;
+            Some(format!("{before}{number:.digits$}{behind}"))
+        }
+    }
+}
+
+fn length(range: &str, chance: Chance<'_>) -> Option<u64> {
+    let (low, high) = bounds::<u64>(range)?;
+    (high <= ITEMS_MAX).then(|| low + chance() % (high - low + 1))
+}
+
+fn letters(count: u64, chance: Chance<'_>) -> String {
+    (0..count).map(|_| char::from(b'a' + small(chance, 26))).collect()
+}
+
+fn small(chance: Chance<'_>, below: u8) -> u8 {
+    u8::try_from(chance() % u64::from(below)).unwrap_or_default()
+}
+
+/// A time by a pattern of Java's, of years to seconds.
+fn time(pattern: &str, now: CivilTime) -> Option<String> {
+    let mut made = String::new();
+    let mut rest = pattern;
+    while let Some(first) = rest.chars().next() {
+        let run = rest.len() - rest.trim_start_matches(first).len();
+        match (first, run) {
+            ('y', 4) => made.push_str(&format!("{:04}", now.year)),
+            ('y', 2) => made.push_str(&format!("{:02}", now.year % 100)),
+            ('M', 2) => made.push_str(&format!("{:02}", now.month)),
+            ('d', 2) => made.push_str(&format!("{:02}", now.day)),
+            ('H', 2) => made.push_str(&format!("{:02}", now.hour)),
+            ('m', 2) => made.push_str(&format!("{:02}", now.minute)),
+            ('s', 2) => made.push_str(&format!("{:02}", now.second)),
+            (letter, _) if letter.is_ascii_alphabetic() => return None,
+            _ => made.push_str(&rest[..run]),
+        }
+        rest = &rest[run..];
+    }
+    Some(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(content: &str) -> String {
+        let handle = serde_json::json!({"responseContent": content}).to_string();
+        let rule = MockRule::read(Some(&handle)).expect("it is one");
+        let now = CivilTime::parse("2026-01-02 03:04:05").expect("a time");
+        let mut draw = 0_u64;
+        rule.text(now, &mut || {
+            draw = draw
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            draw >> 1
+        })
+    }
+
+    #[test]
+    fn values_are_made_up_for_each_token() {
+        for (content, expected) in [
+            ("plain", "plain"),
+            ("${int|7-7}", "7"),
+            ("${int|-3--3}", "-3"),
+            ("${double|1.5-1.5|%.2f} EUR", "1.50 EUR"),
+            ("${list|[a]}", "a"),
+            ("${array|int|1-1|3}", "[1,1,1]"),
+            ("${current|yyyy-MM-dd}", "2026-01-02"),
+            ("${current}", "2026-01-02 03:04:05"),
+            ("${expression|T(java.lang.Runtime)}", ERROR),
+            ("${nothing}", ERROR),
+            ("${int|9-1}", ERROR),
+            ("${int|a-b}", ERROR),
+            ("${array|int|1-1|99999999}", ERROR),
+            ("${current|yyyy-QQ}", ERROR),
+            ("{\"a\": ${int|1-1}", "{\"a\": 1"),
+            ("open ${int|1-1", "open ${int|1-1"),
+        ] {
+            assert_eq!(text(content), expected, "{content}");
+        }
+        assert_eq!(text("${phone}").len(), 11);
+        assert_eq!(text("${zh|5-5}").chars().count(), 5);
+        assert!(text("${en|5-8}").chars().all(|letter| letter.is_ascii_lowercase()));
+        assert!(text("${email}").contains('@'));
+        assert!(["true", "false"].contains(&&*text("${bool}")));
+    }
+
+    #[test]
+    fn an_answer_stays_within_its_bound() {
+        assert_eq!(text("${array|array|array|en|100-100|1000|1000|1000}"), ERROR);
+        assert_eq!(text(&"${en|9999-9999}".repeat(200)), ERROR);
+        for handle in [r#"{"httpStatusCode":101}"#, r#"{"httpStatusCode":"x"}"#] {
+            assert!(MockRule::read(Some(handle)).is_err(), "{handle}");
+        }
+    }
+}

@@ -7,7 +7,6 @@
 
 mod admin;
 pub mod banner;
-pub mod batches;
 mod certificate_ends;
 pub mod certificates;
 mod configuration;

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod batches;
 mod changes;
 mod clock;
 #[cfg(any(test, feature = "conformance"))]
@@ -33,6 +34,7 @@ pub mod engine {
 }
 
 pub use backend::{Progress, backup_directory, open, open_with, read_directory};
+pub use batches::Batches;
 pub use changes::{Changes, Event};
 pub use clock::{Clock, ManualClock};
 pub use entry::{Entry, Listing, Revision};

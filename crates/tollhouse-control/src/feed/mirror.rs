@@ -12,7 +12,7 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::{Catalogue, sealing};
 use tollhouse_store::{Operation, Store, StoreError};
 
-use crate::batches::Batches;
+use tollhouse_store::Batches;
 
 /// See the module.
 pub struct Mirror {

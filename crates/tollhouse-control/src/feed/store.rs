@@ -17,12 +17,12 @@ use tollhouse_store::{Location, Operation, Options, Revision, Store, StoreError}
 use super::store_copy::{Copied, StoreCopy};
 use super::stored::{Stored, StoredParts};
 use super::{AdminAccess, Event, Source, echo, etcd};
-use crate::batches::Batches;
 use crate::configuration::ObjectSource;
 use crate::context::ControlContext;
 use crate::outages::Part;
 use crate::process::handover::Predecessor;
 use crate::secrets::{self, KeptSecret, sealed_store, shared_keyring};
+use tollhouse_store::Batches;
 
 /// How long a successor waits for the store of a process that is just leaving.
 const STORE_WAIT: Duration = Duration::from_secs(10);

@@ -13,8 +13,8 @@ use tollhouse_model::encryption::{Form, Keyring};
 use tollhouse_plugin::{Catalogue, sealing};
 use tollhouse_store::{Entry, Operation, Store};
 
-use crate::batches::Batches;
 use crate::secrets;
+use tollhouse_store::Batches;
 
 /// Where the store keeps what its keys are called; outside of the objects' prefix, which other
 /// gateways read.

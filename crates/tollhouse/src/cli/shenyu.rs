@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use tollhouse_config::Bootstrap;
-use tollhouse_control::batches::Batches;
 use tollhouse_shenyu_admin::{Report, Source};
+use tollhouse_store::Batches;
 use tollhouse_store::{Listing, Operation, Revision, StoreError};
 
 use self::remote::Remote;

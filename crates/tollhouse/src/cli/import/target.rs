@@ -17,8 +17,8 @@ use super::plan::{Change, PrivateKeys};
 use crate::cli::configured_store::{self, OpenStore};
 use crate::cli::objects::{self, Objects};
 use crate::cli::problems;
-use tollhouse_control::batches::Batches;
 use tollhouse_control::secrets;
+use tollhouse_store::Batches;
 
 /// Where objects are.
 pub(super) enum Target {

@@ -1,6 +1,6 @@
 //! Many operations on the store in as few transactions as its limits allow.
 
-use tollhouse_store::{Limits, Operation, Transaction};
+use crate::{Limits, Operation, Transaction};
 
 /// Operations in transactions of a size that the store takes.
 pub struct Batches {

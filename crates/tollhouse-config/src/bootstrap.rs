@@ -169,6 +169,27 @@ pub struct Shenyu {
     pub sign_delay: Duration,
     /// The first password of the user `admin` of ShenYu's admin; none is ShenYu's.
     pub admin_password: Option<Secret>,
+    /// An admin of ShenYu's that is followed.
+    pub follow: ShenyuFollow,
+}
+
+/// An admin of ShenYu's that is followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShenyuFollow {
+    /// `ws://` or `http://` with host and port; none follows nobody.
+    pub addresses: Vec<String>,
+    /// The user that polls.
+    pub user: String,
+    /// The password of that user; none is the one that ShenYu begins with.
+    pub password: Option<Secret>,
+    /// What newer admins ask WebSockets for.
+    pub token: Option<Secret>,
+}
+
+impl Default for ShenyuFollow {
+    fn default() -> Self {
+        Self { addresses: Vec::new(), user: "admin".to_owned(), password: None, token: None }
+    }
 }
 
 impl Default for Shenyu {
@@ -179,6 +200,7 @@ impl Default for Shenyu {
             namespace: None,
             sign_delay: Duration::from_secs(300),
             admin_password: None,
+            follow: ShenyuFollow::default(),
         }
     }
 }

@@ -25,4 +25,5 @@ pub mod resources;
 pub mod secrets;
 pub mod settings;
 mod shenyu_admin;
+mod shenyu_follower;
 pub mod signals;

@@ -1,7 +1,8 @@
 //! ShenYu's admin over the configuration store: its REST interface for operators and scripts, the
 //! registration of services, and configuration for ShenYu's own gateways over WebSocket and long polling.
 //!
-//! [`ShenyuAdmin`] answers requests, [`serve`] puts it behind a listener. What a data plane makes of the
+//! [`ShenyuAdmin`] answers requests, [`serve`] puts it behind a listener; [`follow`] keeps a store as an admin
+//! of ShenYu's elsewhere has it. What a data plane makes of the
 //! objects is not known here: it follows the store.
 
 #![forbid(unsafe_code)]
@@ -13,6 +14,7 @@ mod archive;
 mod clock;
 mod conditions;
 mod draft;
+mod follow;
 mod limits;
 mod page;
 mod password;
@@ -30,6 +32,7 @@ mod transfer;
 mod writer;
 
 pub use admin::{OpenError, Options, ShenyuAdmin};
+pub use follow::{AddressError, Following, check_address, follow};
 pub use serve::serve;
 pub use transfer::{Part, Report, Source, TransferError, export_archive, plan_import};
 

@@ -14,6 +14,7 @@ use crate::api;
 /// The namespace that ShenYu begins with.
 const NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
 
+mod follow;
 mod transfer;
 
 struct Fixture {

@@ -31,6 +31,33 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
         let problem = Problem::error("listen.shenyu", reason);
         problems.push(problem.with_hint("leave it out, or resources and admin.standalone"));
     }
+    check_shenyu_follow(bootstrap, problems);
+}
+
+/// Whether ShenYu's objects can come from an admin elsewhere.
+fn check_shenyu_follow(bootstrap: &Bootstrap, problems: &mut Problems) {
+    const NAME: &str = "shenyu.follow.addresses";
+    let addresses = &bootstrap.shenyu.follow.addresses;
+    let mut error = |reason: &str, hint: &str| {
+        problems.push(Problem::error(NAME, reason).with_hint(hint));
+    };
+    for address in addresses {
+        if !address.starts_with("ws://") && !address.starts_with("http://") {
+            let reason = format!("{address:?} cannot be followed");
+            error(&reason, "give ws://host:9095, or http://host:9095 to poll");
+        }
+    }
+    if addresses.is_empty() {
+        return;
+    }
+    if !bootstrap.listen.shenyu.is_empty() {
+        let hint = "leave one of both out";
+        error("what is written at listen.shenyu would be lost to the admin that is followed", hint);
+    }
+    if bootstrap.resources.is_some() || bootstrap.admin.standalone {
+        let hint = "leave it out, or resources and admin.standalone";
+        error("objects are kept in a store, and here they come from a file", hint);
+    }
 }
 
 /// Whether a listener has all that TLS takes, or nothing of it.

@@ -177,6 +177,15 @@ keys! {
     shenyu.admin_password: OptionalSecret,
         "The password of the user `admin` of ShenYu's admin when it first starts. Without it, `123456`, \
          with which ShenYu's own begins.";
+    shenyu.follow.addresses: Words,
+        "Admins of ShenYu's whose selectors, rules and other objects this gateway takes over, as ShenYu's \
+         gateways do: `ws://host:9095`, or `http://host:9095` to poll. One is followed at a time, the next \
+         once that one fails; what it had last goes on to serve. Not with `listen.shenyu`.";
+    shenyu.follow.user: Text, "The user that polls.";
+    shenyu.follow.password: OptionalSecret,
+        "The password of that user. Without it, `123456`, with which ShenYu begins.";
+    shenyu.follow.token: OptionalSecret,
+        "The token that admins from 2.7.2 on ask WebSockets for: their `shenyu.sync.websocket.token`.";
     control.tls.cert: OptionalPath, "Certificate chain of the control API, PEM; without it, plain HTTP.";
     control.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     control.tls.client_ca: OptionalPath,

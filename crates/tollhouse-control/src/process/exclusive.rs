@@ -26,6 +26,7 @@ use crate::registry::ownership::StandingBy;
 use crate::registry::{self, RunningRegistry};
 use crate::resources::Resources;
 use crate::shenyu_admin::{self, RunningShenyuAdmin};
+use crate::shenyu_follower::{self, RunningFollower};
 
 /// How often it is looked whether all parts live.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -39,6 +40,7 @@ pub struct ExclusiveParts {
     feed: Option<Feed>,
     admin: Option<RunningAdmin>,
     shenyu_admin: Option<RunningShenyuAdmin>,
+    shenyu_follower: Option<RunningFollower>,
     registry: Option<RunningRegistry>,
     certificates: Option<RunningCertificates>,
     /// Where the data plane answers who issues certificates.
@@ -83,6 +85,7 @@ impl ExclusiveParts {
             feed: Some(feed),
             admin: None,
             shenyu_admin: None,
+            shenyu_follower: None,
             registry: None,
             certificates: None,
             snapshots: Arc::clone(snapshots),
@@ -165,6 +168,7 @@ impl ExclusiveParts {
                 // They write through the store that is gone.
                 self.admin = None;
                 self.shenyu_admin = None;
+                self.shenyu_follower = None;
                 self.close_feed().await;
                 self.look_at = Instant::now();
             }
@@ -184,6 +188,7 @@ impl ExclusiveParts {
         self.holder = Holder::Successor;
         self.admin = None;
         self.shenyu_admin = None;
+        self.shenyu_follower = None;
         self.cx.metrics_page.registry().set(None);
         self.stop_certificates().await;
         if let Some(registry) = self.registry.take() {
@@ -272,6 +277,7 @@ impl ExclusiveParts {
         // Those that may still run write through the store before this one.
         self.admin = None;
         self.shenyu_admin = None;
+        self.shenyu_follower = None;
         if let Some(provisional) = self.feed.replace(feed) {
             provisional.close().await;
         }
@@ -366,13 +372,16 @@ impl ExclusiveParts {
         Ok(())
     }
 
-    /// Starts ShenYu's admin, where it is asked for and does not run.
+    /// Starts ShenYu's admin, or following one, where that is asked for and does not run.
     async fn start_shenyu_admin(&mut self, predecessor: Predecessor) -> anyhow::Result<()> {
         if self.shenyu_admin.as_ref().is_some_and(RunningShenyuAdmin::is_alive) {
             return Ok(());
         }
         let access = self.feed.as_ref().and_then(Feed::admin_access);
         let Some(access) = access else { return Ok(()) };
+        if !self.shenyu_follower.as_ref().is_some_and(RunningFollower::is_alive) {
+            self.shenyu_follower = shenyu_follower::start(&self.cx, &access);
+        }
         self.shenyu_admin = shenyu_admin::start(&self.cx, access, predecessor).await?;
         if let Some(admin) = &self.shenyu_admin {
             let address = Some(admin.address);

@@ -301,3 +301,35 @@ fn what_a_running_admin_has_is_taken_over_and_goes_on_as_an_archive() {
     assert!(!broken.status.success());
     assert!(broken.text.contains("it is no zip archive"), "{}", broken.text);
 }
+
+#[test]
+fn a_gateway_that_follows_an_admin_serves_what_that_has() {
+    let origin = Origin::named("order");
+    let gateway_of_admin = with_admin();
+    let operator = Operator::log_in(&gateway_of_admin);
+    let node = json!([{"upstreamHost": "localhost", "protocol": "http://", "weight": 50, "status": true,
+        "upstreamUrl": origin.address().to_string()}]);
+    let selector = json!({"pluginId": "5", "name": "order", "type": 1, "continued": false,
+        "handle": node.to_string(), "selectorConditions": begins_with("/order/")});
+    operator.call("POST", "/selector", &selector);
+    let id = operator.id("/selector?pluginId=5", "order");
+    for scheme in ["ws", "http"] {
+        let address = format!("{scheme}://{}", operator.admin);
+        let follower =
+            gateway().without_resources().set("shenyu.follow.addresses", &address).start();
+        let wait = |text: &str| {
+            wait_for(&format!("{text} over {scheme}"), || {
+                follower.client().get("/order/1").text().contains(text).then_some(())
+            });
+        };
+        wait("order");
+        for (enabled, text) in [(false, "-107"), (true, "order")] {
+            operator.call(
+                "POST",
+                "/selector/batchEnabled",
+                &json!({"ids": [id], "enabled": enabled}),
+            );
+            wait(text);
+        }
+    }
+}

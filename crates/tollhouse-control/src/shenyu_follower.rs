@@ -1,0 +1,48 @@
+//! Following an admin of ShenYu's, as the bootstrap file describes it: off unless asked for.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tollhouse_admin::Mode;
+use tollhouse_config::bootstrap::Secret;
+use tollhouse_shenyu_admin::{Following, follow};
+
+use crate::context::ControlContext;
+use crate::feed::AdminAccess;
+
+/// What users of ShenYu's admin begin with.
+const FIRST_PASSWORD: &str = "123456";
+
+/// A follower; it ends when this is dropped.
+#[derive(Debug)]
+pub struct RunningFollower(JoinHandle<()>);
+
+impl Drop for RunningFollower {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl RunningFollower {
+    /// Whether it still follows.
+    pub fn is_alive(&self) -> bool {
+        !self.0.is_finished()
+    }
+}
+
+/// Starts it; `None` where it is not asked for, or there is nothing to write to at the time.
+pub fn start(cx: &ControlContext, access: &AdminAccess) -> Option<RunningFollower> {
+    let shenyu = &cx.bootstrap.shenyu;
+    if shenyu.follow.addresses.is_empty() || !matches!(access.mode, Mode::Store) {
+        return None;
+    }
+    let password = shenyu.follow.password.as_ref();
+    let following = Following {
+        addresses: shenyu.follow.addresses.clone(),
+        namespace: shenyu.namespace.clone(),
+        user: shenyu.follow.user.clone(),
+        password: password.map_or(FIRST_PASSWORD, Secret::expose).to_owned(),
+        token: shenyu.follow.token.as_ref().map(|token| token.expose().to_owned()),
+    };
+    Some(RunningFollower(tokio::spawn(follow(Arc::clone(&access.store), following))))
+}

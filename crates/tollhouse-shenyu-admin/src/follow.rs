@@ -1,0 +1,207 @@
+//! The other side of synchronisation: this gateway follows an admin of ShenYu's, as ShenYu's gateways do.
+//!
+//! What the admin has is kept in the store, below [`tollhouse_shenyu::KEY_PREFIX`], from which the data plane
+//! takes it: while the admin is away, what was there last goes on to serve. A state comes into the store as
+//! one transaction, never group by group. Which objects that makes is decided in `follow/mirror.rs`, without
+//! IO; `follow/websocket.rs` and `follow/polling.rs` speak with the admin.
+
+mod mirror;
+mod polling;
+mod websocket;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+use tollhouse_stdx::Backoff;
+use tollhouse_store::{Batches, Store, StoreError};
+
+use self::mirror::Mirror;
+
+/// Longest wait for an answer that comes at once, and for a connection.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes of a message or an answer: a group with a hundred thousand rules.
+const ANSWER_BYTES_MAX: usize = 128 << 20;
+
+/// What is followed, and as whom.
+#[derive(Clone)]
+pub struct Following {
+    /// Admins: `ws://host:port`, or `http://host:port` to poll. One at a time, the next once that one fails.
+    pub addresses: Vec<String>,
+    /// The namespace of ShenYu's (2.7); `None` is the default one.
+    pub namespace: Option<String>,
+    /// A user of the admin, for polling.
+    pub user: String,
+    /// The password of that user.
+    pub password: String,
+    /// The token that newer admins ask WebSockets for.
+    pub token: Option<String>,
+}
+
+impl Following {
+    fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)
+    }
+}
+
+/// How an admin is spoken with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    WebSocket,
+    Polling,
+}
+
+/// An address, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Address {
+    way: Way,
+    /// Host and port.
+    authority: String,
+}
+
+/// Why an address cannot be followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// It asks for TLS.
+    #[error("TLS to ShenYu's admin is not spoken here; follow it over ws:// or http://")]
+    Tls,
+    /// It is none.
+    #[error("expected an address such as ws://shenyu-admin:9095 or http://shenyu-admin:9095")]
+    None,
+}
+
+/// Looks whether an address can be followed.
+///
+/// # Errors
+/// It cannot, and why.
+pub fn check_address(text: &str) -> Result<(), AddressError> {
+    parse_address(text).map(|_| ())
+}
+
+fn parse_address(text: &str) -> Result<Address, AddressError> {
+    /// Where ShenYu's admin listens.
+    const PORT: u16 = 9095;
+    let (scheme, rest) = text.split_once("://").ok_or(AddressError::None)?;
+    let way = match scheme {
+        "ws" => Way::WebSocket,
+        "http" => Way::Polling,
+        "wss" | "https" => return Err(AddressError::Tls),
+        _ => return Err(AddressError::None),
+    };
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if authority.is_empty() || authority.contains(['@', ' ']) || !["", "websocket"].contains(&path)
+    {
+        return Err(AddressError::None);
+    }
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let authority = if has_port { authority.to_owned() } else { format!("{authority}:{PORT}") };
+    Ok(Address { way, authority })
+}
+
+/// Why an admin is not followed any more.
+#[derive(Debug, thiserror::Error)]
+enum FollowError {
+    #[error("{0}")]
+    Address(#[from] AddressError),
+    #[error("the connection failed: {0}")]
+    Connection(String),
+    #[error("it has said nothing for too long")]
+    Silent,
+    #[error("it answers otherwise than ShenYu's admin: {0}")]
+    Answer(String),
+    #[error("it does not let us in: {0}")]
+    Login(String),
+    #[error("it follows another, {0}")]
+    Slave(String),
+    #[error("what it has cannot be stored: {0}")]
+    Store(#[from] StoreError),
+}
+
+/// Follows until it is dropped.
+pub async fn follow(store: Arc<dyn Store>, following: Following) {
+    let mut backoff = Backoff::default();
+    let mut last = String::new();
+    let mut addresses = following.addresses.iter().cycle();
+    let mut master: Option<String> = None;
+    loop {
+        let Some(text) = master.take().or_else(|| addresses.next().cloned()) else { return };
+        let session = session(store.as_ref(), &following, &text, &mut backoff).await;
+        let Err(error) = session else { continue };
+        if let FollowError::Slave(other) = &error {
+            // The one that writes has everything first.
+            master = parse_address(other).is_ok().then(|| other.clone());
+        }
+        let reason = format!("{text}: {error}");
+        if reason != last {
+            tracing::warn!(%reason, "ShenYu's admin is not followed; what it had last goes on to serve");
+            last = reason;
+        }
+        tokio::time::sleep(backoff.next_wait()).await;
+    }
+}
+
+async fn session(
+    store: &dyn Store,
+    following: &Following,
+    text: &str,
+    backoff: &mut Backoff,
+) -> Result<(), FollowError> {
+    let address = parse_address(text)?;
+    let mut replica = Replica { store, mirror: Mirror::new(), backoff };
+    replica.mirror.read(&store.list(tollhouse_shenyu::KEY_PREFIX).await?);
+    match address.way {
+        Way::WebSocket => websocket::follow(&address.authority, following, &mut replica).await,
+        Way::Polling => polling::follow(&address.authority, following, &mut replica).await,
+    }
+}
+
+/// What the admin has, on its way into the store.
+struct Replica<'a> {
+    store: &'a dyn Store,
+    mirror: Mirror,
+    backoff: &'a mut Backoff,
+}
+
+impl Replica<'_> {
+    /// Writes what has changed: in one transaction, where the store takes as much in one.
+    async fn commit(&mut self) -> Result<(), FollowError> {
+        // Whoever sends what can be stored is in order.
+        self.backoff.reset();
+        let operations = self.mirror.take_operations();
+        if operations.is_empty() {
+            return Ok(());
+        }
+        tracing::debug!(count = operations.len(), "objects of ShenYu's admin are taken over");
+        let mut batches = Batches::new(self.store.limits());
+        operations.into_iter().for_each(|operation| batches.add(operation));
+        for transaction in batches.finish() {
+            self.store.commit(transaction).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_say_how_an_admin_is_spoken_with() {
+        let address = |way, authority: &str| Ok(Address { way, authority: authority.to_owned() });
+        let cases = [
+            ("ws://a:1", address(Way::WebSocket, "a:1")),
+            ("ws://a/websocket", address(Way::WebSocket, "a:9095")),
+            ("http://[::1]:80/", address(Way::Polling, "[::1]:80")),
+            ("wss://a:1", Err(AddressError::Tls)),
+            ("https://a", Err(AddressError::Tls)),
+            ("a:9095", Err(AddressError::None)),
+            ("ws://", Err(AddressError::None)),
+            ("http://u:p@a", Err(AddressError::None)),
+            ("ftp://a", Err(AddressError::None)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse_address(text), expected, "{text}");
+        }
+    }
+}

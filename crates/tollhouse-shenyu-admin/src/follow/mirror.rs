@@ -1,0 +1,225 @@
+//! What an admin has, and what has to be written for the store to have the same.
+//!
+//! Objects are kept as the text in which they came.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tollhouse_shenyu::Kind;
+use tollhouse_store::{Listing, Operation};
+
+use crate::row::{self, Row};
+
+/// Objects by kind and id, as text.
+type Objects = BTreeMap<(Kind, String), Bytes>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Mirror {
+    stored: Objects,
+    wanted: Objects,
+}
+
+/// What a message does with the objects in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum Event {
+    /// They are all of their group.
+    Myself,
+    /// They are all of their plugins.
+    Refresh,
+    /// They are new.
+    Create,
+    /// They have changed.
+    Update,
+    /// They are gone.
+    Delete,
+}
+
+/// The group of that name.
+pub(super) fn kind(group: &str) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| kind.group() == group)
+}
+
+/// Under which id an object lies; `None` for one that says nothing of it.
+fn id(kind: Kind, object: &Row) -> Option<String> {
+    let names: &[&str] = match kind {
+        Kind::Plugin | Kind::ProxySelector => &["id", "name"],
+        Kind::Metadata => &["id", "path"],
+        Kind::AppAuth => &["appKey"],
+        Kind::DiscoveryUpstream => &["selectorId"],
+        Kind::Selector | Kind::Rule => &["id"],
+    };
+    names.iter().find_map(|name| row::filled(object, name))
+}
+
+impl Mirror {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Begins with what is in the store.
+    pub(super) fn read(&mut self, listing: &Listing) {
+        self.stored.clear();
+        for entry in &listing.entries {
+            if let Some((kind, id)) = tollhouse_shenyu::parse_key(&entry.key) {
+                self.stored.insert((kind, id.to_owned()), entry.value.clone());
+            }
+        }
+        self.wanted = self.stored.clone();
+    }
+
+    /// Takes objects of a group in. One that says nothing of what it is is left out, with a word in the log.
+    pub(super) fn take(&mut self, kind: Kind, event: Event, objects: &[&RawValue]) {
+        let mut read = Vec::with_capacity(objects.len());
+        for text in objects {
+            let object = serde_json::from_str::<Row>(text.get()).unwrap_or_default();
+            match id(kind, &object) {
+                Some(id) => read.push((id, object, Bytes::copy_from_slice(text.get().as_bytes()))),
+                None => tracing::warn!(group = kind.group(), "an object without an id is left out"),
+            }
+        }
+        match event {
+            Event::Myself => self.wanted.retain(|(known, _), _| *known != kind),
+            Event::Refresh => self.forget_plugins(kind, &read),
+            Event::Create | Event::Update | Event::Delete => {}
+        }
+        for (id, _, text) in read {
+            match event {
+                Event::Delete => drop(self.wanted.remove(&(kind, id))),
+                _ => drop(self.wanted.insert((kind, id), text)),
+            }
+        }
+    }
+
+    /// Takes out what a list that is all of its plugins does not have. Admins refresh one plugin with the
+    /// same message as all of them; so others stay. Plugins themselves, which may be one or all, stay.
+    fn forget_plugins(&mut self, kind: Kind, read: &[(String, Row, Bytes)]) {
+        let plugin = |object: &Row| row::filled(object, "pluginName");
+        match kind {
+            Kind::Plugin => {}
+            // These are refreshed all at once.
+            Kind::Metadata | Kind::AppAuth => {
+                if !read.is_empty() {
+                    self.wanted.retain(|(known, _), _| *known != kind);
+                }
+            }
+            Kind::Selector | Kind::Rule | Kind::ProxySelector | Kind::DiscoveryUpstream => {
+                let meant: BTreeSet<String> =
+                    read.iter().filter_map(|(_, object, _)| plugin(object)).collect();
+                self.wanted.retain(|(known, _), text| {
+                    let of_plugin = || {
+                        let object = serde_json::from_slice::<Row>(text).unwrap_or_default();
+                        plugin(&object).is_some_and(|name| meant.contains(&name))
+                    };
+                    *known != kind || !of_plugin()
+                });
+            }
+        }
+    }
+
+    /// What has to be written, which counts as written from now on.
+    pub(super) fn take_operations(&mut self) -> Vec<Operation> {
+        let mut operations = Vec::new();
+        for ((kind, id), text) in &self.wanted {
+            if self.stored.get(&(*kind, id.clone())) != Some(text) {
+                operations.push(Operation::put(tollhouse_shenyu::key(*kind, id), text.clone()));
+            }
+        }
+        for (kind, id) in self.stored.keys() {
+            if !self.wanted.contains_key(&(*kind, id.clone())) {
+                operations.push(Operation::delete(tollhouse_shenyu::key(*kind, id)));
+            }
+        }
+        self.stored = self.wanted.clone();
+        operations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(mirror: &mut Mirror, kind: Kind, event: Event, text: &str) {
+        let objects: Vec<&RawValue> = serde_json::from_str(text).unwrap();
+        mirror.take(kind, event, &objects);
+    }
+
+    /// What would be written, a line each.
+    fn written(mirror: &mut Mirror) -> Vec<String> {
+        let line = |operation: &Operation| match operation {
+            Operation::Put { key, value, .. } => {
+                format!("{key} {}", String::from_utf8_lossy(value))
+            }
+            Operation::Delete { key } => format!("-{key}"),
+            Operation::DeletePrefix { prefix } => format!("--{prefix}"),
+        };
+        mirror.take_operations().iter().map(line).collect()
+    }
+
+    const SELECTORS: &str = r#"[{"id":"1","pluginName":"divide"},{"id":"2","pluginName":"divide"},{"id":"3","pluginName":"waf"}]"#;
+
+    #[test]
+    fn a_state_replaces_its_group_and_writes_only_what_differs() {
+        let mut mirror = Mirror::new();
+        take(&mut mirror, Kind::Selector, Event::Myself, SELECTORS);
+        take(&mut mirror, Kind::AppAuth, Event::Myself, r#"[{"appKey":"K","open": true}]"#);
+        assert_eq!(
+            written(&mut mirror),
+            [
+                r#"/shenyu/selector/1 {"id":"1","pluginName":"divide"}"#,
+                r#"/shenyu/selector/2 {"id":"2","pluginName":"divide"}"#,
+                r#"/shenyu/selector/3 {"id":"3","pluginName":"waf"}"#,
+                // Byte for byte.
+                r#"/shenyu/appAuth/K {"appKey":"K","open": true}"#,
+            ]
+        );
+        take(
+            &mut mirror,
+            Kind::Selector,
+            Event::Myself,
+            r#"[{"id":"1","pluginName":"divide"},{"id":"2","pluginName":"grpc"}]"#,
+        );
+        assert_eq!(
+            written(&mut mirror),
+            [r#"/shenyu/selector/2 {"id":"2","pluginName":"grpc"}"#, "-/shenyu/selector/3"]
+        );
+        assert_eq!(written(&mut mirror), [""; 0]);
+    }
+
+    #[test]
+    fn events_change_what_they_name() {
+        let mut mirror = Mirror::new();
+        take(&mut mirror, Kind::Selector, Event::Create, SELECTORS);
+        written(&mut mirror);
+        take(&mut mirror, Kind::Selector, Event::Update, r#"[{"id":"1","pluginName":"x"}]"#);
+        take(
+            &mut mirror,
+            Kind::Selector,
+            Event::Delete,
+            r#"[{"id":"2"},{"id":"9"},{"name":"?"},7]"#,
+        );
+        assert_eq!(
+            written(&mut mirror),
+            [r#"/shenyu/selector/1 {"id":"1","pluginName":"x"}"#, "-/shenyu/selector/2"]
+        );
+    }
+
+    #[test]
+    fn a_refresh_is_all_of_the_plugins_in_it_and_says_nothing_of_others() {
+        let mut mirror = Mirror::new();
+        take(&mut mirror, Kind::Selector, Event::Myself, SELECTORS);
+        take(&mut mirror, Kind::Metadata, Event::Myself, r#"[{"id":"m"},{"path":"/p"}]"#);
+        written(&mut mirror);
+        take(&mut mirror, Kind::Selector, Event::Refresh, r#"[{"id":"1","pluginName":"divide"}]"#);
+        assert_eq!(written(&mut mirror), ["-/shenyu/selector/2"]);
+        take(&mut mirror, Kind::Selector, Event::Refresh, "[]");
+        take(&mut mirror, Kind::Metadata, Event::Refresh, "[]");
+        assert_eq!(written(&mut mirror), [""; 0]);
+        take(&mut mirror, Kind::Metadata, Event::Refresh, r#"[{"id":"m"}]"#);
+        assert_eq!(written(&mut mirror), ["-/shenyu/metadata//p"]);
+    }
+}

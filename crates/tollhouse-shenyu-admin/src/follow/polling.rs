@@ -1,0 +1,181 @@
+//! An admin over HTTP: it is asked for everything, and then, over and over, for the groups that differ, which
+//! it answers once some do.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tollhouse_shenyu::Kind;
+
+use super::mirror::{self, Event};
+use super::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FollowError, Following, Replica};
+
+/// How long an answer to a poll may take: admins hold it for a minute.
+const POLL_TIME_MAX: Duration = Duration::from_secs(90);
+
+/// A group as it is fetched.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group<'a> {
+    #[serde(default)]
+    md5: Option<String>,
+    #[serde(default)]
+    last_modify_time: Option<Value>,
+    #[serde(borrow, default)]
+    data: Option<Vec<&'a RawValue>>,
+}
+
+/// ShenYu's wrapper of answers.
+#[derive(Debug, Deserialize)]
+struct Wrapper<'a> {
+    code: i64,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
+}
+
+/// What a wrapper holds.
+fn read<'a, T: Deserialize<'a>>(status: StatusCode, body: &'a [u8]) -> Result<T, FollowError> {
+    let wrong = |reason: String| FollowError::Answer(format!("{reason} (status {status})"));
+    let wrapper: Wrapper<'a> =
+        serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?;
+    let message = wrapper.message.unwrap_or_default();
+    if status == StatusCode::UNAUTHORIZED {
+        return Err(FollowError::Login(message));
+    }
+    let data = wrapper.data.filter(|_| wrapper.code == 200);
+    let data = data.ok_or_else(|| {
+        wrong(format!("{message}; gateways poll only where shenyu.sync.http.enabled is set"))
+    })?;
+    serde_json::from_str(data.get()).map_err(|error| wrong(error.to_string()))
+}
+
+/// Follows until the admin does not answer, or not as one.
+pub(super) async fn follow(
+    authority: &str,
+    following: &Following,
+    replica: &mut Replica<'_>,
+) -> Result<(), FollowError> {
+    let mut client = Client::connect(authority, following).await?;
+    let mut known = BTreeMap::new();
+    client.fetch(&Kind::ALL, &mut known, replica).await?;
+    replica.commit().await?;
+    loop {
+        let changed = client.listen(&known).await?;
+        if !changed.is_empty() {
+            client.fetch(&changed, &mut known, replica).await?;
+            replica.commit().await?;
+        }
+    }
+}
+
+struct Client<'a> {
+    authority: &'a str,
+    namespace: String,
+    token: String,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl<'a> Client<'a> {
+    async fn connect(authority: &'a str, following: &Following) -> Result<Self, FollowError> {
+        let connected = timeout(ANSWER_TIME_MAX, connect(authority)).await;
+        let sender = connected.map_err(|_| FollowError::Silent)??;
+        let namespace = encode(following.namespace());
+        let mut client = Self { authority, namespace, token: String::new(), sender };
+        let (user, password) = (encode(&following.user), encode(&following.password));
+        let path = format!("/platform/login?userName={user}&password={password}");
+        let (_, body) = client.ask("GET", &path, String::new(), ANSWER_TIME_MAX).await?;
+        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let token = answer["data"]["token"].as_str();
+        let reason = || answer["message"].as_str().unwrap_or("it answers no JSON").to_owned();
+        client.token = token.ok_or_else(|| FollowError::Login(reason()))?.to_owned();
+        Ok(client)
+    }
+
+    /// Takes whole groups in.
+    async fn fetch(
+        &mut self,
+        kinds: &[Kind],
+        known: &mut BTreeMap<Kind, String>,
+        replica: &mut Replica<'_>,
+    ) -> Result<(), FollowError> {
+        let keys: Vec<String> =
+            kinds.iter().map(|kind| format!("groupKeys={}", kind.group())).collect();
+        let path = format!("/configs/fetch?{}&namespaceId={}", keys.join("&"), self.namespace);
+        let (status, body) = self.ask("GET", &path, String::new(), ANSWER_TIME_MAX).await?;
+        let groups: BTreeMap<String, Group<'_>> = read(status, &body)?;
+        for (name, group) in groups {
+            let Some(kind) = mirror::kind(&name) else { continue };
+            let modified = group.last_modify_time.unwrap_or_default();
+            known.insert(kind, format!("{},{modified}", group.md5.unwrap_or_default()));
+            replica.mirror.take(kind, Event::Myself, &group.data.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Waits until groups differ; none when the admin has waited long enough.
+    async fn listen(&mut self, known: &BTreeMap<Kind, String>) -> Result<Vec<Kind>, FollowError> {
+        let mut form = format!("namespaceId={}", self.namespace);
+        for (kind, sum) in known {
+            form.push_str(&format!("&{}={}", kind.group(), encode(sum)));
+        }
+        let (status, body) = self.ask("POST", "/configs/listener", form, POLL_TIME_MAX).await?;
+        let names: Vec<String> = read(status, &body)?;
+        Ok(names.iter().filter_map(|name| mirror::kind(name)).collect())
+    }
+
+    async fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        form: String,
+        time: Duration,
+    ) -> Result<(StatusCode, Bytes), FollowError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", self.authority)
+            .header("x-access-token", &self.token)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(Full::new(Bytes::from(form)))
+            .map_err(|error| FollowError::Answer(error.to_string()))?;
+        let failed = |error: hyper::Error| FollowError::Connection(error.to_string());
+        let answered = timeout(time, async {
+            if self.sender.ready().await.is_err() {
+                // An admin may end a connection between two requests.
+                self.sender = connect(self.authority).await?;
+            }
+            let answer = self.sender.send_request(request).await.map_err(failed)?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| FollowError::Connection(error.to_string()))?;
+            Ok((status, body.to_bytes()))
+        });
+        answered.await.map_err(|_| FollowError::Silent)?
+    }
+}
+
+async fn connect(authority: &str) -> Result<SendRequest<Full<Bytes>>, FollowError> {
+    let failed = |error: &dyn std::fmt::Display| FollowError::Connection(error.to_string());
+    let stream = TcpStream::connect(authority).await.map_err(|error| failed(&error))?;
+    let handshake = http1::handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = handshake.map_err(|error| failed(&error))?;
+    // Ends with the sender; its errors are those of the requests.
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(sender)
+}
+
+fn encode(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}

@@ -1,0 +1,202 @@
+//! Following an admin: our own, and scripted ones that send what ShenYu's sends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tollhouse_store::{Location, Store};
+
+use super::Fixture;
+use crate::{Following, follow, serve};
+
+/// Longest wait for what comes at once.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// A store that follows.
+struct Follower {
+    store: Arc<dyn Store>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Follower {
+    fn start(addresses: &[String]) -> Self {
+        let store = tollhouse_store::open(&Location::Memory).expect("memory");
+        let following = Following {
+            addresses: addresses.to_vec(),
+            namespace: None,
+            user: "admin".to_owned(),
+            password: "123456".to_owned(),
+            token: Some("sesame".to_owned()),
+        };
+        let task = tokio::spawn(follow(Arc::clone(&store), following));
+        Self { store, task }
+    }
+
+    async fn objects(&self) -> BTreeMap<String, Value> {
+        let listing = self.store.list("/shenyu/").await.expect("memory is read");
+        let read = |entry: tollhouse_store::Entry| {
+            let key = entry.key.trim_start_matches("/shenyu/").to_owned();
+            (key, serde_json::from_slice(&entry.value).expect("JSON"))
+        };
+        listing.entries.into_iter().map(read).collect()
+    }
+
+    /// Waits until the objects are so.
+    async fn wait(&self, what: &str, is_so: impl Fn(&BTreeMap<String, Value>) -> bool) {
+        let waited = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let revision = self.store.revision().await.expect("memory is read");
+                let mut watch = self.store.watch("/shenyu/", revision);
+                if is_so(&self.objects().await) {
+                    return;
+                }
+                watch.next().await;
+            }
+        });
+        if waited.await.is_err() {
+            panic!("waited in vain for {what}: {:?}", self.objects().await.keys());
+        }
+    }
+}
+
+#[tokio::test]
+async fn sync_in_both_roles_keeps_a_store_as_the_admin_has_it() {
+    for scheme in ["ws", "http"] {
+        let fixture = Fixture::new().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = format!("{scheme}://{}", listener.local_addr().expect("an address"));
+        let serving = serve(listener, fixture.admin.clone(), 16, std::future::pending());
+        let serving = tokio::spawn(serving);
+        let follower = Follower::start(&[address]);
+        follower.wait("the plugins", |objects| objects.contains_key("plugin/5")).await;
+        let (selector, rule) = fixture.pair().await;
+        let (selector_key, rule_key) = (format!("selector/{selector}"), format!("rule/{rule}"));
+        follower.wait("a new rule", |objects| objects.contains_key(&rule_key)).await;
+        let objects = follower.objects().await;
+        assert_eq!(objects[&selector_key]["pluginName"], "divide", "{scheme}");
+        assert!(!objects.contains_key("user/1"), "{scheme}: users stay where they are");
+        let off = json!({"ids": [selector], "enabled": false});
+        fixture.expect("POST", "/selector/batchEnabled", &off, "enable success").await;
+        follower.wait("a change", |objects| objects[&selector_key]["enabled"] == false).await;
+        fixture.expect("DELETE", "/selector/batch", &json!([selector]), "delete success").await;
+        follower.wait("a deletion", |objects| !objects.contains_key(&selector_key)).await;
+        follower.wait("its rule's", |objects| !objects.contains_key(&rule_key)).await;
+        serving.abort();
+    }
+}
+
+/// An admin that does what a test says.
+struct Scripted {
+    listener: TcpListener,
+    address: String,
+}
+
+type Socket = WebSocketStream<TcpStream>;
+
+impl Scripted {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = format!("ws://{}", listener.local_addr().expect("an address"));
+        Self { listener, address }
+    }
+
+    /// The next gateway, which has asked for everything; the heads that it came with.
+    async fn accept(&self) -> (Socket, BTreeMap<String, String>) {
+        let (stream, _) = self.listener.accept().await.expect("a connection");
+        let mut heads = BTreeMap::new();
+        #[expect(clippy::result_large_err, reason = "the signature is the library's")]
+        let look = |request: &Request, response: Response| {
+            for (name, value) in request.headers() {
+                let value = value.to_str().unwrap_or_default().to_owned();
+                heads.insert(name.as_str().to_owned(), value);
+            }
+            heads.insert("path".to_owned(), request.uri().path().to_owned());
+            Ok(response)
+        };
+        let socket = tokio_tungstenite::accept_hdr_async(stream, look).await;
+        let mut socket = socket.expect("a handshake");
+        for word in ["RUNNING_MODE", "MYSELF"] {
+            loop {
+                match socket.next().await.expect("a message").expect("a message") {
+                    Message::Text(text) => break assert_eq!(text.as_str(), word),
+                    _ => continue,
+                }
+            }
+        }
+        (socket, heads)
+    }
+}
+
+async fn send(socket: &mut Socket, group: &str, event: &str, data: Value) {
+    let message = json!({"groupType": group, "eventType": event, "data": data});
+    socket.send(Message::text(message.to_string())).await.expect("the gateway reads");
+}
+
+const GROUPS: [&str; 7] =
+    ["PLUGIN", "SELECTOR", "RULE", "APP_AUTH", "META_DATA", "PROXY_SELECTOR", "DISCOVER_UPSTREAM"];
+
+async fn send_state(socket: &mut Socket, selectors: &Value) {
+    for group in GROUPS {
+        let data = if group == "SELECTOR" { selectors.clone() } else { json!([]) };
+        send(socket, group, "MYSELF", data).await;
+    }
+}
+
+#[tokio::test]
+async fn sync_over_websocket_takes_a_state_as_one_and_then_each_change() {
+    let admin = Scripted::start().await;
+    let follower = Follower::start(std::slice::from_ref(&admin.address));
+    let (mut socket, heads) = admin.accept().await;
+    assert_eq!(heads["path"], "/websocket");
+    assert_eq!(heads["namespaceid"], "649330b6-c2d7-4edc-be8e-8a54df9eb385");
+    assert_eq!(heads["x-shenyu-sync-token"], "sesame");
+    let standalone = json!({"eventType": "RUNNING_MODE", "isMaster": true, "runningMode": "STANDALONE", "masterUrl": ""});
+    socket.send(Message::text(standalone.to_string())).await.expect("the gateway reads");
+    let before = follower.store.revision().await.expect("memory is read");
+    let selectors =
+        json!([{"id": "1", "pluginName": "divide"}, {"id": "2", "pluginName": "divide"}]);
+    send_state(&mut socket, &selectors).await;
+    send(&mut socket, "AI_PROXY_API_KEY", "MYSELF", json!([{"id": "k"}])).await;
+    follower.wait("the state", |objects| objects.len() == 2).await;
+    let after = follower.store.revision().await.expect("memory is read");
+    assert_eq!(after, before.next(), "one transaction");
+    send(&mut socket, "SELECTOR", "UPDATE", json!([{"id": "1", "pluginName": "waf"}])).await;
+    follower.wait("a change", |objects| objects["selector/1"]["pluginName"] == "waf").await;
+    send(&mut socket, "SELECTOR", "DELETE", json!([{"id": "2"}])).await;
+    follower.wait("a deletion", |objects| objects.len() == 1).await;
+    // It comes back with another state.
+    drop(socket);
+    let (mut socket, _) = admin.accept().await;
+    assert_eq!(follower.objects().await.len(), 1, "what was there stays");
+    send_state(&mut socket, &json!([{"id": "3", "pluginName": "divide"}])).await;
+    follower.wait("another state", |objects| objects.keys().eq(["selector/3"])).await;
+}
+
+#[tokio::test]
+async fn sync_goes_to_the_master_and_past_what_is_no_admin() {
+    let (broken, slave, master) =
+        (Scripted::start().await, Scripted::start().await, Scripted::start().await);
+    let follower = Follower::start(&[broken.address.clone(), slave.address.clone()]);
+    let (mut socket, _) = broken.accept().await;
+    socket.send(Message::text("[not an envelope")).await.expect("the gateway reads");
+    let (mut socket, _) = slave.accept().await;
+    let url = master.address.replace("ws://", "http://");
+    let mode = json!({"eventType": "RUNNING_MODE", "isMaster": false, "runningMode": "CLUSTER", "masterUrl": url});
+    socket.send(Message::text(mode.to_string())).await.expect("the gateway reads");
+    let (mut socket, _) = master.accept().await;
+    send_state(&mut socket, &json!([{"id": "1", "pluginName": "divide"}])).await;
+    follower.wait("the master's state", |objects| objects.contains_key("selector/1")).await;
+}

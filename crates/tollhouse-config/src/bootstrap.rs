@@ -169,6 +169,8 @@ pub struct Shenyu {
     pub sign_delay: Duration,
     /// The first password of the user `admin` of ShenYu's admin; none is ShenYu's.
     pub admin_password: Option<Secret>,
+    /// What ShenYu's gateways show that follow over WebSocket; `None` lets everybody.
+    pub sync_token: Option<Secret>,
     /// An admin of ShenYu's that is followed.
     pub follow: ShenyuFollow,
 }
@@ -200,6 +202,7 @@ impl Default for Shenyu {
             namespace: None,
             sign_delay: Duration::from_secs(300),
             admin_password: None,
+            sync_token: None,
             follow: ShenyuFollow::default(),
         }
     }

@@ -54,7 +54,16 @@ pub async fn start(
              it was changed: set shenyu.admin_password before the first start, or change it there"
         );
     }
-    let admin = ShenyuAdmin::open(access.store, Options { first_password })
+    let sync_token = cx.bootstrap.shenyu.sync_token.as_ref();
+    if sync_token.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "whoever reaches ShenYu's admin can follow it without a token, and so read secrets of \
+             applications: set shenyu.sync_token where gateways of ShenYu's are from 2.7.2 on"
+        );
+    }
+    let sync_token = sync_token.map(|token| token.expose().to_owned());
+    let admin = ShenyuAdmin::open(access.store, Options { first_password, sync_token })
         .await
         .context("ShenYu's admin cannot use the store")?;
     let listener = listeners::bind(address, predecessor)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::rand;
 use axum::http::Method;
 use base64::Engine;
@@ -32,6 +33,8 @@ const TOKEN_KEY_BYTES: usize = 32;
 pub struct Options {
     /// The password of the user `admin`, where there is none in the store yet.
     pub first_password: String,
+    /// What gateways over WebSocket have to bring; `None` lets everybody follow, as ShenYu does up to 2.7.1.
+    pub sync_token: Option<String>,
 }
 
 /// Why an admin cannot begin.
@@ -53,6 +56,7 @@ pub struct ShenyuAdmin {
     pub(crate) gateways: Arc<Semaphore>,
     /// Turns true when whatever holds the store has to let go of it.
     pub(crate) ending: watch::Sender<bool>,
+    sync_token: Option<Arc<str>>,
     logins: Arc<Semaphore>,
     key: TokenKey,
 }
@@ -93,6 +97,7 @@ impl ShenyuAdmin {
             book,
             snapshots: Arc::default(),
             ending,
+            sync_token: options.sync_token.map(Arc::from),
             gateways: Arc::new(Semaphore::new(GATEWAYS_MAX)),
             logins: Arc::new(Semaphore::new(LOGINS_AT_ONCE)),
             key,
@@ -102,6 +107,13 @@ impl ShenyuAdmin {
     /// Lets go of the store, and ends all who follow.
     pub(crate) fn end(&self) {
         self.ending.send_replace(true);
+    }
+
+    /// Whether a gateway that brings this token may follow.
+    pub(crate) fn lets_follow(&self, token: Option<&[u8]>) -> bool {
+        let Some(wanted) = &self.sync_token else { return true };
+        // The same time for every wrong one.
+        token.is_some_and(|token| verify_slices_are_equal(token, wanted.as_bytes()).is_ok())
     }
 
     fn user(&self, name: &str) -> Option<Arc<Row>> {

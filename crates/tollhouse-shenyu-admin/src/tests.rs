@@ -30,7 +30,8 @@ impl Fixture {
     }
 
     async fn over(store: Arc<dyn Store>) -> Self {
-        let options = Options { first_password: "123456".to_owned() };
+        let first_password = "123456".to_owned();
+        let options = Options { first_password, sync_token: Some("sesame".to_owned()) };
         let admin = ShenyuAdmin::open(Arc::clone(&store), options).await.expect("it opens");
         let mut fixture = Self { admin, store, token: String::new() };
         fixture.token = fixture.log_in("admin", "123456").await.expect("the first user");
@@ -294,6 +295,27 @@ async fn users_without_the_role_read_what_is_no_secret_and_write_nothing() {
     };
     fixture.token = list;
     assert_eq!(fixture.call("GET", "/selector", &Value::Null).await["code"], 600);
+}
+
+#[tokio::test]
+async fn gateways_without_the_token_do_not_follow() {
+    let fixture = Fixture::new().await;
+    for (token, status) in
+        [(None, 401), (Some(""), 401), (Some("sesam"), 401), (Some("sesame"), 400)]
+    {
+        let mut request = Request::builder()
+            .uri("/websocket")
+            .header("Upgrade", "websocket")
+            .header("Connection", "Upgrade")
+            .header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==");
+        if let Some(token) = token {
+            request = request.header("X-Shenyu-Sync-Token", token);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        // The right one comes as far as the connection, which is missing here.
+        let answer = api::answer(fixture.admin.clone(), request).await;
+        assert_eq!(answer.status(), status, "{token:?}");
+    }
 }
 
 #[tokio::test]

@@ -177,6 +177,10 @@ keys! {
     shenyu.admin_password: OptionalSecret,
         "The password of the user `admin` of ShenYu's admin when it first starts. Without it, `123456`, \
          with which ShenYu's own begins.";
+    shenyu.sync_token: OptionalSecret,
+        "What ShenYu's gateways have to show that follow `listen.shenyu` over WebSocket, as \
+         `X-Shenyu-Sync-Token`. Without it, whoever reaches the listener reads every object, secrets of \
+         applications too, as with ShenYu up to 2.7.1.";
     shenyu.follow.addresses: Words,
         "Admins of ShenYu's whose selectors, rules and other objects this gateway takes over, as ShenYu's \
          gateways do: `ws://host:9095`, or `http://host:9095` to poll. One is followed at a time, the next \

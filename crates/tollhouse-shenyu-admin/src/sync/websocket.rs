@@ -27,7 +27,10 @@ use crate::limits::{GATEWAY_MESSAGE_BYTES_MAX, STALL_MAX};
 use crate::tables::{Written, namespace};
 use crate::writer::Change;
 
-/// Takes a gateway's connection over. No token is asked for, as with ShenYu.
+/// What a gateway shows that may follow (ShenYu from 2.7.2 on).
+const TOKEN: &str = "X-Shenyu-Sync-Token";
+
+/// Takes a gateway's connection over.
 pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
     let headers = request.headers();
     let is_websocket = headers
@@ -39,6 +42,9 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
     };
     if has_origin_of_page(headers) {
         return StatusCode::FORBIDDEN.into_response();
+    }
+    if !admin.lets_follow(headers.get(TOKEN).map(HeaderValue::as_bytes)) {
+        return Refusal::token().into_response();
     }
     let Ok(place) = Arc::clone(&admin.gateways).try_acquire_owned() else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();

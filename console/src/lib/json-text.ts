@@ -32,21 +32,31 @@ function endOfString(text: string, start: number): number {
   return at + 1
 }
 
-/** The text of a member of the object that `text` holds; undefined where it has none. */
-export function memberText(text: string, name: string): string | undefined {
+/** The members of the object that `text` holds: each name, and where its name begins and its value begins and ends. */
+function* members(text: string): Generator<{ name: unknown; start: number; value: number; end: number }> {
   let at = text.indexOf('{') + 1
   while (at > 0 && at < text.length) {
-    const quote = text.indexOf('"', at)
-    if (quote < 0) return undefined
-    const end = endOfString(text, quote)
-    const key: unknown = JSON.parse(text.slice(quote, end))
-    const value = text.indexOf(':', end) + 1
-    const valueEnd = endOf(text, value)
-    if (key === name) return text.slice(value, valueEnd).trim()
-    at = valueEnd + 1
-    if (text[valueEnd] === '}') return undefined
+    const start = text.indexOf('"', at)
+    if (start < 0) return
+    const nameEnd = endOfString(text, start)
+    const value = text.indexOf(':', nameEnd) + 1
+    const end = endOf(text, value)
+    yield { name: JSON.parse(text.slice(start, nameEnd)), start, value, end }
+    if (text[nextMark(text, end) ?? text.length] !== ',') return
+    at = end + 1
   }
+}
+
+/** The text of a member of the object that `text` holds; undefined where it has none. */
+export function memberText(text: string, name: string): string | undefined {
+  for (const member of members(text)) if (member.name === name) return text.slice(member.value, member.end).trim()
   return undefined
+}
+
+/** The object that `text` holds without these members; the others stay as they stand. */
+export function withoutMembers(text: string, names: string[]): string {
+  const kept = [...members(text)].filter((member) => !names.includes(String(member.name)))
+  return `{${kept.map((member) => text.slice(member.start, member.end).trim()).join(',')}}`
 }
 
 /** The same JSON, a member a line. Texts and numbers are copied as they stand. */

@@ -3,7 +3,7 @@ import { en } from '../words/en'
 import { zh } from '../words/zh'
 import { parseCurl, quoted, shellWords } from './curl'
 import { diffLines, excerpt } from './diff'
-import { fault, memberText, pretty } from './json-text'
+import { fault, memberText, pretty, withoutMembers } from './json-text'
 
 describe('JSON as text', () => {
   it('keeps numbers, order and escapes as they stand', () => {
@@ -25,6 +25,13 @@ describe('JSON as text', () => {
     expect(memberText(text, 'key')).toBe('"/a"')
     expect(memberText(text, 'none')).toBeUndefined()
     expect(memberText('{}', 'none')).toBeUndefined()
+  })
+
+  it('leaves members out and the others as they stand', () => {
+    const text = '{"create_time":1, "n":1.0,"o":{"create_time":2} ,"update_time":3}'
+    expect(withoutMembers(text, ['create_time', 'update_time'])).toBe('{"n":1.0,"o":{"create_time":2}}')
+    expect(withoutMembers('{}', ['a'])).toBe('{}')
+    expect(withoutMembers('{"a":1}', ['a'])).toBe('{}')
   })
 
   it('names the line of a fault', () => {

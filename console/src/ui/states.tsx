@@ -58,7 +58,7 @@ export function Empty({ children }: { children: ReactNode }) {
 export function StateBadge({ state, label }: { state: 'good' | 'warn' | 'bad' | 'off'; label: string }) {
   const shape = { good: '●', warn: '▲', bad: '■', off: '○' }[state]
   const color = { good: 'teal', warn: 'yellow', bad: 'red', off: 'gray' }[state]
-  return <Badge color={color} variant="light" className="state" leftSection={<span aria-hidden>{shape}</span>}>{label}</Badge>
+  return <Badge color={color} variant="light" className={`state state-${state}`} leftSection={<span aria-hidden>{shape}</span>}>{label}</Badge>
 }
 
 export function StatusBadge({ status }: { status: number }) {

@@ -6,7 +6,7 @@ const harbour: MantineColorsTuple = [
 
 export const theme = createTheme({
   primaryColor: 'harbour',
-  primaryShade: { light: 9, dark: 7 },
+  primaryShade: { light: 9, dark: 9 },
   colors: { harbour },
   defaultRadius: 'sm',
   fontFamily: 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Noto Sans CJK SC", sans-serif',

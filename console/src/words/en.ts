@@ -169,6 +169,7 @@ export const en = {
   reason: 'Reason',
   address: 'Address',
   healthy: 'healthy',
+  unchecked: 'not checked',
   unhealthy: 'unhealthy',
   isolated: 'isolated',
   noNodes: 'No upstream has a node.',

@@ -170,6 +170,7 @@ export const zh: Words = {
   reason: '原因',
   address: '地址',
   healthy: '健康',
+  unchecked: '未检查',
   unhealthy: '不健康',
   isolated: '已隔离',
   noNodes: '没有任何上游节点。',

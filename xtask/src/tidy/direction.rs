@@ -15,6 +15,7 @@ const LAYERS: &[&[&str]] = &[
         "plugins",
         "proxy",
         "polaris",
+        "console",
         "admin",
         "shenyu-admin",
         "go-template",

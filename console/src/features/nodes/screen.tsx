@@ -51,9 +51,10 @@ export function Nodes() {
   )
 }
 
-export function NodeState({ row }: { row: { status: string; address?: string | null } }) {
+export function NodeState({ row }: { row: { status: string; address?: string | null; is_checked?: boolean } }) {
   const words = useWords()
   if (row.address === null) return <StateBadge state="bad" label="–" />
+  if (row.is_checked === false) return <StateBadge state="off" label={words.unchecked} />
   const state = row.status === 'healthy' ? 'good' : row.status === 'unhealthy' ? 'bad' : 'warn'
   return <StateBadge state={state} label={row.status === 'healthy' ? words.healthy : row.status === 'unhealthy' ? words.unhealthy : row.status.replace('_', ' ')} />
 }

@@ -38,7 +38,7 @@ export function ObjectDetail() {
     <>
       <Text size="sm" mb={4}><Anchor component={Link} to={`/objects/${kind}`}>{words[kind]}</Anchor> / <span className="mono">{id}</span></Text>
       <ScreenHead title={name} note={typeof value?.desc === 'string' ? value.desc : undefined}>
-        {data && <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, data.text)} />}
+        {data && <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, data.editable)} />}
         {data && <CopyButton label={words.copyJson} text={() => data.text} />}
         {example && <Button size="xs" variant="default" component={Link} to="/explain" search={{ url: example } as never}>{words.explainRoute}</Button>}
         <Button size="xs" color="red" variant="light" disabled={refused !== undefined || !data} title={refused} onClick={deletion.open}>{words.remove}</Button>
@@ -120,7 +120,7 @@ function Deletion({ kind, id, stored, isOpen, close }: { kind: Kind; id: string;
       <Stack>
         {error !== undefined && <ErrorBox error={error} />}
         <Text size="sm">{words.deleteHelp}</Text>
-        <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, stored.text)} />
+        <CopyButton label={words.copyCurl} text={() => curlOf(kind, id, stored.editable)} />
         <TextInput label={words.id} placeholder={id} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} data-autofocus />
         <Group justify="flex-end">
           <Button variant="default" onClick={close}>{words.cancel}</Button>

@@ -29,7 +29,7 @@ export function ObjectEditor() {
 
 export function NewObject() {
   const { kind } = newRoute.useParams() as { kind: Kind }
-  return <Editor key={kind} kind={kind} base={{ text: '', revision: 0 }} start={pretty(JSON.stringify(TEMPLATES[kind]))} />
+  return <Editor key={kind} kind={kind} base={{ text: '', editable: '', revision: 0 }} start={pretty(JSON.stringify(TEMPLATES[kind]))} />
 }
 
 /** Objects whose id is a field of theirs. */
@@ -41,7 +41,7 @@ function Editor({ kind, id, base: first, start }: { kind: Kind; id?: string; bas
   const navigate = useNavigate()
   const client = useQueryClient()
   const [base, setBase] = useState(first)
-  const [text, setText] = useState(start ?? first.text)
+  const [text, setText] = useState(start ?? first.editable)
   const [newId, setNewId] = useState('')
   const [isReviewing, review] = useState(false)
   const [error, setError] = useState<unknown>()
@@ -50,7 +50,7 @@ function Editor({ kind, id, base: first, start }: { kind: Kind; id?: string; bas
   const isSaved = useRef(false)
   const isNew = id === undefined
   const broken = fault(text)
-  const isChanged = text !== (start ?? base.text)
+  const isChanged = text !== (start ?? base.editable)
   const field = NAMED_BY[kind]
   const target = id ?? (field ? JSON.parse(memberTextOr(text, field)) : newId.trim())
   const refused = whyNot(who, words)
@@ -97,7 +97,7 @@ function Editor({ kind, id, base: first, start }: { kind: Kind; id?: string; bas
     } catch (reason) {
       if (reason instanceof ApiError && reason.status === 412) {
         const current = memberText(reason.text, 'current')
-        setTheirs(current === undefined ? { text: '', revision: 0 } : readStored(current))
+        setTheirs(current === undefined ? { text: '', editable: '', revision: 0 } : readStored(current))
       } else setError(reason)
       review(false)
     } finally {
@@ -114,9 +114,9 @@ function Editor({ kind, id, base: first, start }: { kind: Kind; id?: string; bas
       {theirs && (
         <Alert color="yellow" title={words.conflict} mb="md" role="alert">
           <Text size="sm" fw={600} mt="xs">{words.conflictTheirs}</Text>
-          <Difference before={base.text} after={theirs.text} />
+          <Difference before={base.editable} after={theirs.editable} />
           <Group mt="sm">
-            <Button size="xs" variant="default" onClick={() => { setBase(theirs); setText(theirs.text); setTheirs(undefined) }}>{words.takeTheirs}</Button>
+            <Button size="xs" variant="default" onClick={() => { setBase(theirs); setText(theirs.editable); setTheirs(undefined) }}>{words.takeTheirs}</Button>
             <Button size="xs" onClick={() => { setBase(theirs); setTheirs(undefined); review(true) }}>{words.keepMine}</Button>
           </Group>
         </Alert>
@@ -125,7 +125,7 @@ function Editor({ kind, id, base: first, start }: { kind: Kind; id?: string; bas
       {isReviewing ? (
         <Stack>
           <Text fw={600}>{words.reviewTitle}</Text>
-          <Difference before={isNew ? '' : base.text} after={text} />
+          <Difference before={isNew ? '' : base.editable} after={text} />
           <Group>
             <Button onClick={() => void save(isNew ? 0 : base.revision)} loading={isBusy} data-autofocus autoFocus>{words.save}</Button>
             <Button variant="default" onClick={() => review(false)}>{words.back}</Button>
@@ -142,7 +142,7 @@ function Editor({ kind, id, base: first, start }: { kind: Kind; id?: string; bas
           <Group justify="space-between">
             <Group>
               <Button onClick={() => void startReview()} loading={isBusy} disabled={broken !== undefined || refused !== undefined || (!isChanged && !isNew)} title={refused ?? (isChanged ? undefined : words.noChange)}>{words.review}</Button>
-              <Button variant="default" disabled={!isChanged} onClick={() => setText(start ?? base.text)}>{words.discard}</Button>
+              <Button variant="default" disabled={!isChanged} onClick={() => setText(start ?? base.editable)}>{words.discard}</Button>
             </Group>
             {refused !== undefined && <Text size="sm" c="dimmed">{refused}</Text>}
           </Group>

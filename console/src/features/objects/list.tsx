@@ -60,8 +60,8 @@ function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
   return (
     <Table highlightOnHover>
       <Table.Thead><Table.Tr>
-        <Table.Th>{words.name}</Table.Th><Table.Th>{words.methods}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th>{words.path}</Table.Th>
-        <Table.Th>{words.plugins}</Table.Th><Table.Th>{words.leadsTo}</Table.Th><Table.Th>{words.state}</Table.Th><Table.Th>{words.changed}</Table.Th>
+        <Table.Th>{words.name}</Table.Th><Table.Th className="hide-narrow">{words.methods}</Table.Th><Table.Th>{words.host}</Table.Th><Table.Th>{words.path}</Table.Th>
+        <Table.Th className="hide-narrow">{words.plugins}</Table.Th><Table.Th>{words.leadsTo}</Table.Th><Table.Th className="hide-narrow">{words.state}</Table.Th><Table.Th className="hide-narrow">{words.changed}</Table.Th>
       </Table.Tr></Table.Thead>
       <Table.Tbody>
         {rows.map((row) => (
@@ -71,13 +71,13 @@ function Rows({ kind, rows }: { kind: Kind; rows: ObjectRow[] }) {
               {(row.name ?? row.username) !== undefined && row.name !== row.id && <Text size="xs" c="dimmed" className="mono">{row.id}</Text>}
               {row.desc && <Text size="xs" c="dimmed" lineClamp={1}>{row.desc}</Text>}
             </Table.Td>
-            <Table.Td className="mono">{row.methods?.join(' ')}</Table.Td>
+            <Table.Td className="mono hide-narrow">{row.methods?.join(' ')}</Table.Td>
             <Table.Td className="mono">{[row.host, row.sni, ...(row.hosts ?? []), ...(row.snis ?? [])].filter(Boolean).slice(0, 3).join(' ')}</Table.Td>
             <Table.Td className="mono">{[row.uri, ...(row.uris ?? [])].filter(Boolean).slice(0, 3).join(' ')}{row.server_port}</Table.Td>
-            <Table.Td><Text size="sm" lineClamp={2}>{row.plugins?.join(', ')}</Text></Table.Td>
+            <Table.Td className="hide-narrow"><Text size="sm" lineClamp={2}>{row.plugins?.join(', ')}</Text></Table.Td>
             <Table.Td><LeadsTo row={row} /></Table.Td>
-            <Table.Td>{row.status !== undefined && <StateBadge state={row.status === 0 ? 'off' : 'good'} label={row.status === 0 ? words.off : words.on} />}</Table.Td>
-            <Table.Td><Text size="sm" c="dimmed"><Time at={row.update_time} /></Text></Table.Td>
+            <Table.Td className="hide-narrow">{row.status !== undefined && <StateBadge state={row.status === 0 ? 'off' : 'good'} label={row.status === 0 ? words.off : words.on} />}</Table.Td>
+            <Table.Td className="hide-narrow"><Text size="sm" c="dimmed"><Time at={row.update_time} /></Text></Table.Td>
           </Table.Tr>
         ))}
       </Table.Tbody>

@@ -1,11 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { call } from '../../api/client'
-import { memberText, pretty } from '../../lib/json-text'
+import { memberText, pretty, withoutMembers } from '../../lib/json-text'
 import { quoted } from '../../lib/curl'
 
-/** An object as the Admin API gives it: its text, and the revision that it was read at. */
+/** When an object was made and changed: the gateway's to say, and refused where a client writes it. */
+const TIMES = ['create_time', 'update_time']
+
+/** An object as the Admin API gives it: its text, what of it may be written, and the revision that it was read at. */
 export interface Stored {
   text: string
+  editable: string
   revision: number
 }
 
@@ -14,7 +18,7 @@ export const pathOf = (kind: string, id: string) => `/apisix/admin/${kind}/${enc
 /** Reads an answer of the Admin API without parsing the object's numbers. */
 export function stored(answer: string): Stored {
   const value = memberText(answer, 'value') ?? '{}'
-  return { text: pretty(value), revision: Number(memberText(answer, 'modifiedIndex') ?? 0) }
+  return { text: pretty(value), editable: pretty(withoutMembers(value, TIMES)), revision: Number(memberText(answer, 'modifiedIndex') ?? 0) }
 }
 
 export const useObject = (kind: string, id: string) =>

@@ -1,0 +1,156 @@
+import { ADMIN, axe, expect, signIn, test, VIEWER } from './gateway'
+
+test('a wrong key is refused in words, and a right one leaves no trace in the browser', async ({ page, gateway }) => {
+  await page.goto(`${gateway.admin}/`)
+  await page.locator('input[name=key]').fill('wrong')
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await expect(page.getByRole('alert')).toContainText('no key of this gateway')
+  await expect(page.locator('input[name=key]')).toBeFocused()
+  await signIn(page, gateway)
+  await expect(page.getByRole('heading', { name: 'Overview' })).toBeVisible()
+  const kept = await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }) + document.cookie + location.href)
+  expect(kept).not.toContain(ADMIN)
+  const [cookie] = await page.context().cookies()
+  expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict' })
+  await page.reload()
+  await expect(page.getByRole('heading', { name: 'Overview' })).toBeVisible()
+})
+
+test('one changed line is reviewed, saved, and the only difference', async ({ page, gateway }) => {
+  const before = { uri: '/edit', name: 'Edit', plugins: { 'key-auth': {} }, upstream: { nodes: { [gateway.origin]: 1 } }, priority: 7 }
+  await gateway.call('PUT', '/apisix/admin/routes/edit', before)
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/edit/edit')
+  await expect(page.getByRole('button', { name: 'Review' })).toBeDisabled()
+  const editor = page.getByRole('textbox', { name: 'JSON' })
+  const text = await editor.inputValue()
+  await editor.fill(text.replace('"priority": 7', '"priority": 9'))
+  await page.keyboard.press('Control+s')
+  await expect(page.locator('.diff .gone')).toHaveCount(1)
+  await expect(page.locator('.diff .new')).toHaveText(/"priority": 9/)
+  await page.getByRole('button', { name: 'Save' }).click()
+  await expect(page.getByRole('heading', { name: 'Edit', exact: true })).toBeVisible()
+  const { value } = await (await gateway.call('GET', '/apisix/admin/routes/edit')).json()
+  expect(value).toMatchObject({ ...before, priority: 9 })
+})
+
+test('who saves second is shown what changed, and overwrites nothing', async ({ page, gateway }) => {
+  const route = { uri: '/twice', upstream: { nodes: { [gateway.origin]: 1 } } }
+  await gateway.call('PUT', '/apisix/admin/routes/twice', route)
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/twice/edit')
+  const editor = page.getByRole('textbox', { name: 'JSON' })
+  await editor.fill((await editor.inputValue()).replace('"/twice"', '"/mine"'))
+  await gateway.call('PUT', '/apisix/admin/routes/twice', { ...route, desc: 'theirs' })
+  await page.getByRole('button', { name: 'Review' }).click()
+  await page.getByRole('button', { name: 'Save' }).click()
+  await expect(page.getByRole('alert')).toContainText('Somebody has changed this object')
+  await expect(page.getByRole('alert')).toContainText('theirs')
+  expect(await editor.inputValue()).toContain('"/mine"')
+  const { value } = await (await gateway.call('GET', '/apisix/admin/routes/twice')).json()
+  expect(value).toMatchObject({ uri: '/twice', desc: 'theirs' })
+})
+
+test('faults are told in the words of the server, and what was typed stays', async ({ page, gateway }) => {
+  await signIn(page, gateway, ADMIN, '/ui/new/routes')
+  const editor = page.getByRole('textbox', { name: 'JSON' })
+  await editor.fill('{"uri": 5}')
+  await page.getByRole('button', { name: 'Review' }).click()
+  await expect(page.getByRole('alert')).toContainText('uri')
+  await expect(editor).toHaveValue('{"uri": 5}')
+  await editor.fill('{\n"uri": \n')
+  await expect(page.getByText(/^Line \d+:/)).toBeVisible()
+  await expect(page.getByRole('button', { name: 'Review' })).toBeDisabled()
+  page.on('dialog', (dialog) => void dialog.accept())
+})
+
+test('explain and the data plane agree', async ({ page, gateway }) => {
+  const upstream = { nodes: { [gateway.origin]: 1 } }
+  await gateway.call('PUT', '/apisix/admin/routes/posts', { uri: '/agree/*', methods: ['POST'], name: 'Posts', upstream })
+  await signIn(page, gateway, ADMIN, `/ui/explain?url=${encodeURIComponent(`${gateway.plane}/agree/1`)}`)
+  await expect(page.getByRole('heading', { name: 'No route takes it' })).toBeVisible()
+  await expect(page.getByText("the method is not among the route's: POST")).toBeVisible()
+  expect((await fetch(`${gateway.plane}/agree/1`)).status).toBe(404)
+  await page.getByLabel('URL').fill(`curl -X POST ${gateway.plane}/agree/1`)
+  await page.getByRole('button', { name: 'Ask' }).click()
+  await expect(page.getByRole('heading', { name: 'Route Posts (posts) takes it' })).toBeVisible()
+  expect((await fetch(`${gateway.plane}/agree/1`, { method: 'POST' })).status).toBe(200)
+})
+
+test('a failure shows within seconds, with its cause, and never its query', async ({ page, gateway }) => {
+  await gateway.call('PUT', '/apisix/admin/routes/down', { uri: '/down', upstream: { nodes: { '127.0.0.1:1': 1 } } })
+  await signIn(page, gateway, ADMIN, '/ui/requests')
+  expect((await fetch(`${gateway.plane}/down?token=s3cret-value`)).status).toBe(502)
+  await page.getByRole('button', { name: /GET .*\/down/ }).first().click()
+  const detail = page.getByRole('dialog')
+  await expect(detail).toContainText('upstream_connect_failed')
+  await expect(detail).toContainText('What to do')
+  await expect(detail).toContainText('127.0.0.1:1')
+  expect(await page.content()).not.toContain('s3cret-value')
+})
+
+test('a viewer reads everything and is told why nothing can be written', async ({ page, gateway }) => {
+  await gateway.call('PUT', '/apisix/admin/routes/seen', { uri: '/seen', upstream: { nodes: { [gateway.origin]: 1 } } })
+  await signIn(page, gateway, VIEWER, '/ui/objects/routes/seen')
+  const remove = page.getByRole('button', { name: 'Delete' })
+  await expect(remove).toBeDisabled()
+  await expect(remove).toHaveAttribute('title', /viewer/)
+  const status = await page.evaluate(async () =>
+    (await fetch('/apisix/admin/routes/seen', { method: 'DELETE', headers: { 'X-Tollhouse-Console': '1' } })).status)
+  expect(status).toBe(401)
+})
+
+test('names full of markup are text', async ({ page, gateway }) => {
+  const name = '<img src=x onerror=alert(1)><script>alert(2)</script>'
+  await gateway.call('PUT', '/apisix/admin/routes/markup', { uri: '/markup', name, upstream: { nodes: { [gateway.origin]: 1 } } })
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes')
+  await expect(page.getByText(name)).toBeVisible()
+  await page.getByText(name).click()
+  await expect(page.getByRole('heading', { level: 1 })).toHaveText(name)
+})
+
+test('the palette finds an object by keyboard alone', async ({ page, gateway }) => {
+  await gateway.call('PUT', '/apisix/admin/upstreams/palette', { name: 'Find me', nodes: { [gateway.origin]: 1 } })
+  await signIn(page, gateway)
+  await page.keyboard.press('Control+k')
+  await page.keyboard.type('find me')
+  await expect(page.getByRole('option', { name: /Find me/ })).toBeVisible()
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('heading', { name: 'Find me' })).toBeVisible()
+})
+
+test('isolating the last healthy instance asks for the name of the service', async ({ page, gateway }) => {
+  await gateway.call('POST', '/registry/v1/instances', { service: 'pay', host: '10.0.0.1', port: 80, healthy: true })
+  await signIn(page, gateway, ADMIN, '/ui/registry/default/pay')
+  await page.getByRole('button', { name: 'Isolate' }).click()
+  const confirm = page.getByRole('dialog').getByRole('button', { name: 'Isolate' })
+  await expect(confirm).toBeDisabled()
+  await page.getByRole('dialog').getByRole('textbox').fill('pay')
+  await confirm.click()
+  await expect(page.getByText('isolated', { exact: true })).toBeVisible()
+})
+
+const SCREENS = ['/ui/', '/ui/requests', '/ui/explain', '/ui/nodes', '/ui/objects/routes', '/ui/objects/routes/a11y', '/ui/objects/routes/a11y/edit', '/ui/registry']
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`axe finds nothing on any screen, ${colorScheme}`, async ({ page, gateway }) => {
+    test.setTimeout(90_000)
+    await gateway.call('PUT', '/apisix/admin/routes/a11y', { uri: '/a11y', upstream: { nodes: { [gateway.origin]: 1 } } })
+    await fetch(`${gateway.plane}/a11y`)
+    await page.emulateMedia({ colorScheme })
+    await signIn(page, gateway)
+    const script = axe()
+    const found: string[] = []
+    for (const path of SCREENS) {
+      await page.goto(gateway.admin + path)
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      await page.waitForLoadState('networkidle', { timeout: 1500 }).catch(() => {})
+      await page.evaluate(script)
+      const violations = await page.evaluate(async () => {
+        const { axe } = globalThis as unknown as { axe: { run: (where: Document, options: object) => Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> } }
+        const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']
+        return (await axe.run(document, { runOnly: tags })).violations
+      })
+      for (const { id, nodes } of violations) found.push(`${path} ${id} ${nodes[0]?.html} ${nodes[0]?.failureSummary}`)
+    }
+    expect(found).toEqual([])
+  })
+}

@@ -1,0 +1,86 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Page, test as base, expect } from '@playwright/test'
+
+export const ADMIN = 'edd1c9f034335f136f87ad84b625c8f1'
+export const VIEWER = '4054f7cf07e344346cd3f287985e76a2'
+
+/** The real program with a folder of its own, on ports that the kernel picks. */
+export interface Gateway {
+  /** Where its Admin listener is. */
+  admin: string
+  /** Where its data plane is. */
+  plane: string
+  /** An origin that answers everything. */
+  origin: string
+  call: (method: string, path: string, body?: unknown) => Promise<Response>
+}
+
+const program = process.env.TOLLHOUSE ?? join(import.meta.dirname, '../../target/debug/tollhouse')
+
+async function start(folder: string): Promise<{ child: ChildProcess; admin: string; plane: string }> {
+  const config = join(folder, 'tollhouse.yaml')
+  const listen = { http: '127.0.0.1:0', https: '', admin: '127.0.0.1:0', control: '', metrics: '', registry_grpc: '127.0.0.1:0', registry_http: '127.0.0.1:0' }
+  writeFileSync(config, JSON.stringify({ data_dir: join(folder, 'data'), workers: 1, listen, admin: { key: ADMIN, viewer_key: VIEWER } }))
+  const child = spawn(program, ['run', '-c', config], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let text = ''
+  return new Promise((resolve, reject) => {
+    child.once('exit', (code) => reject(new Error(`the gateway ended with ${code}: ${text}`)))
+    child.stdout?.on('data', (bytes: Buffer) => {
+      text += bytes.toString()
+      const admin = /admin +(http:\/\/[\d.:]+)/.exec(text)?.[1]
+      const plane = /data plane +(http:\/\/[\d.:]+)/.exec(text)?.[1]
+      if (admin && plane && text.includes('resources')) resolve({ child, admin, plane })
+    })
+  })
+}
+
+export const test = base.extend<{ violations: string[] }, { gateway: Gateway }>({
+  gateway: [
+    async ({}, use) => {
+      const folder = mkdtempSync(join(tmpdir(), 'tollhouse-e2e-'))
+      const server = createServer((_, response) => response.end('hello'))
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      const origin = `127.0.0.1:${(server.address() as AddressInfo).port}`
+      const { child, admin, plane } = await start(folder)
+      const call = (method: string, path: string, body?: unknown) =>
+        fetch(admin + path, { method, headers: { 'X-API-KEY': ADMIN }, body: body === undefined ? undefined : JSON.stringify(body) })
+      await use({ admin, plane, origin, call })
+      child.removeAllListeners('exit')
+      const ended = new Promise((resolve) => child.once('exit', resolve))
+      child.kill('SIGKILL')
+      await ended
+      server.close()
+      rmSync(folder, { recursive: true })
+    },
+    { scope: 'worker' },
+  ],
+  // Whatever a test is about: no error in the browser, and above all nothing that the policy forbids.
+  violations: [
+    async ({ page }, use) => {
+      const found: string[] = []
+      page.on('pageerror', (error) => found.push(error.message))
+      page.on('console', (message) => {
+        if (message.type() === 'error' && !/status of (401|404|412|400)/.test(message.text())) found.push(message.text())
+      })
+      await use(found)
+      expect(found).toEqual([])
+    },
+    { auto: true },
+  ],
+})
+
+export async function signIn(page: Page, gateway: Gateway, key = ADMIN, path = '/ui/') {
+  await page.goto(gateway.admin + path)
+  await page.locator('input[name=key]').fill(key)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { level: 1 }).waitFor()
+}
+
+export const axe = () => readFileSync(join(import.meta.dirname, '../node_modules/axe-core/axe.min.js'), 'utf8')
+
+export { expect }

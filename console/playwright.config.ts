@@ -1,0 +1,24 @@
+import { defineConfig } from '@playwright/test'
+
+declare const process: { env: Record<string, string | undefined> }
+
+/** Debian's browser, and never one that is downloaded. */
+const chromium = process.env.CHROMIUM ?? '/usr/bin/chromium'
+
+export default defineConfig({
+  testDir: 'e2e',
+  timeout: 30_000,
+  retries: 0,
+  workers: 2,
+  reporter: 'list',
+  use: {
+    actionTimeout: 5_000,
+    video: 'off',
+    trace: 'off',
+    launchOptions: {
+      executablePath: chromium,
+      // Tests may run as root, in a container; what they open is their own.
+      args: ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+    },
+  },
+})

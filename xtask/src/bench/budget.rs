@@ -57,6 +57,10 @@ pub(crate) const BOMB_MEMORY: Budget = Budget::at_most(3.0, 1.5);
 pub(crate) const BOMB_WAIT_MS: Budget = Budget::at_most(5.0, 1.0);
 pub(crate) const INSTRUCTIONS_PER_REQUEST: Budget = Budget::at_most(12_000.0, 9_000.0);
 pub(crate) const INSTRUCTIONS_WITH_PLUGINS: Budget = Budget::at_most(18_000.0, 13_000.0);
+/// A selector and a rule of ShenYu's `divide` against a plain route.
+pub(crate) const SHENYU_OVER_ROUTE: Budget = Budget::at_most(1.05, 1.0);
+/// Ten thousand of both against one.
+pub(crate) const SHENYU_AT_MANY_RULES: Budget = Budget::at_most(1.05, 1.0);
 pub(crate) const ADMIN_WRITES_PER_SECOND: Budget = Budget::at_least(2_000.0, 4_000.0);
 pub(crate) const GENERATOR_CPU_AGAINST_WRK: Budget = Budget::at_most(1.0, 0.8);
 pub(crate) const GENERATOR_CPU_AGAINST_H2LOAD: Budget = Budget::at_most(1.0, 0.8);

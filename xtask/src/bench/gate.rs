@@ -1,5 +1,5 @@
-//! `cargo x bench --gate`: user instructions a proxied request costs, counted by callgrind: once
-//! plain, once with two plugins and an access log.
+//! `cargo x bench --gate`: user instructions a proxied request costs, counted by callgrind: plain, with two
+//! plugins and an access log, and by selectors and rules of ShenYu's.
 //!
 //! Instructions do not depend on what else the machine does, so that they can gate a merge where
 //! times cannot. Two runs of different length are counted; the slope between them is the request,
@@ -7,14 +7,17 @@
 
 pub(crate) mod origin;
 
-use super::budget::{Budget, Figure, INSTRUCTIONS_PER_REQUEST, INSTRUCTIONS_WITH_PLUGINS};
+use super::budget::{
+    Budget, Figure, INSTRUCTIONS_PER_REQUEST, INSTRUCTIONS_WITH_PLUGINS, SHENYU_AT_MANY_RULES,
+    SHENYU_OVER_ROUTE,
+};
 use super::client::{Connection, get_request};
 use super::gateway::{self, Bootstrap, key_line, routes_json};
 use super::process::{self, Running, free_port};
 use crate::shell;
 use anyhow::{Context, Result, bail};
 use origin::Origin;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
@@ -44,7 +47,12 @@ enum Load {
     /// key-auth and limit-count on the route, one consumer, and a line of the access log for each
     /// request.
     PluginsAndLog,
+    /// One of so many selectors of `divide`, each with a rule.
+    Shenyu(usize),
 }
+
+/// Selectors of ShenYu's of which the request has to do with one.
+const SELECTORS_MANY: usize = 10_000;
 
 impl Load {
     /// What the figure is called.
@@ -52,13 +60,8 @@ impl Load {
         match self {
             Self::Plain => "user instructions per plain proxied request",
             Self::PluginsAndLog => "user instructions with two plugins and an access log",
-        }
-    }
-
-    fn budget(self) -> Budget {
-        match self {
-            Self::Plain => INSTRUCTIONS_PER_REQUEST,
-            Self::PluginsAndLog => INSTRUCTIONS_WITH_PLUGINS,
+            Self::Shenyu(1) => "user instructions by a selector and a rule of divide",
+            Self::Shenyu(_) => "user instructions by one of 10,000 selectors and rules of divide",
         }
     }
 
@@ -67,12 +70,14 @@ impl Load {
         match self {
             Self::Plain => "",
             Self::PluginsAndLog => ".plugins",
+            Self::Shenyu(1) => ".shenyu",
+            Self::Shenyu(_) => ".shenyu-many",
         }
     }
 
     fn access_log(self) -> &'static str {
         match self {
-            Self::Plain => "off",
+            Self::Plain | Self::Shenyu(_) => "off",
             Self::PluginsAndLog => "combined",
         }
     }
@@ -86,13 +91,14 @@ impl Load {
                 "consumers": [gateway::consumer(0)],
             })
             .to_string(),
+            Self::Shenyu(selectors) => shenyu_objects(origin_port, selectors).to_string(),
         }
     }
 
     /// The header lines beyond the nine of every request.
     fn lines(self) -> String {
         match self {
-            Self::Plain => String::new(),
+            Self::Plain | Self::Shenyu(_) => String::new(),
             Self::PluginsAndLog => key_line(0),
         }
     }
@@ -106,23 +112,64 @@ pub(crate) fn is_possible() -> bool {
 /// Counts, prints the figures, and fails past a budget.
 pub(crate) fn run(binary: &Path) -> Result<()> {
     let origin = Origin::start()?;
-    let mut missed = Vec::new();
-    for load in [Load::Plain, Load::PluginsAndLog] {
+    let mut missed: Vec<String> = Vec::new();
+    let measure = |load: Load| -> Result<f64> {
         let short = count(binary, origin.port(), load, REQUESTS_SHORT)?;
         let long = count(binary, origin.port(), load, REQUESTS_LONG)?;
-        let budget = load.budget();
-        let figure = Figure::judged(load.title(), slope(short, long), budget);
-        let Budget { limit, stretch, .. } = budget;
-        let verdict = figure.verdict();
-        println!("{}: {:.0} (budget {limit} / {stretch}, {verdict})", figure.what, figure.value);
-        if figure.value > limit {
-            missed.push(load.title());
+        Ok(slope(short, long))
+    };
+    let mut check = |what: &str, value: f64, budget: Budget, digits: usize| {
+        let figure = Figure::judged(what, value, budget);
+        let (limit, stretch, verdict) = (budget.limit, budget.stretch, figure.verdict());
+        println!("{what}: {value:.digits$} (budget {limit} / {stretch}, {verdict})");
+        if value > limit {
+            missed.push(what.to_owned());
         }
-    }
+    };
+    let plain = measure(Load::Plain)?;
+    check(Load::Plain.title(), plain, INSTRUCTIONS_PER_REQUEST, 0);
+    let with_plugins = measure(Load::PluginsAndLog)?;
+    check(Load::PluginsAndLog.title(), with_plugins, INSTRUCTIONS_WITH_PLUGINS, 0);
+    let [one, many] = [Load::Shenyu(1), Load::Shenyu(SELECTORS_MANY)];
+    let (by_one, by_many) = (measure(one)?, measure(many)?);
+    println!("{}: {by_one:.0}", one.title());
+    println!("{}: {by_many:.0}", many.title());
+    check("a selector and a rule over a plain route", by_one / plain, SHENYU_OVER_ROUTE, 3);
+    check("10,000 of them over one", by_many / by_one, SHENYU_AT_MANY_RULES, 3);
     if !missed.is_empty() {
         bail!("past the budget, see where they go with callgrind_annotate: {}", missed.join("; "));
     }
     Ok(())
+}
+
+/// So many selectors of `divide` with a rule each; the first takes the request.
+fn shenyu_objects(origin_port: u16, selectors: usize) -> Value {
+    let node = json!([{
+        "upstreamHost": "localhost", "protocol": "http://", "weight": 50, "status": true,
+        "upstreamUrl": format!("127.0.0.1:{origin_port}"), "timestamp": 0, "warmup": 0,
+    }]);
+    let condition = |operator: &str, path: String| json!([{"paramType": "uri", "operator": operator, "paramName": "/", "paramValue": path}]);
+    let folder =
+        |number: usize| if number == 0 { "/r/".to_owned() } else { format!("/s{number}/") };
+    let selector = |number: usize| {
+        json!({
+            "id": format!("s{number}"), "name": number.to_string(), "pluginName": "divide", "type": 1,
+            "matchMode": 0, "enabled": true, "continued": true, "handle": node.to_string(),
+            "conditionList": condition("startsWith", folder(number)),
+        })
+    };
+    let rule = |number: usize| {
+        json!({
+            "id": format!("r{number}"), "name": number.to_string(), "pluginName": "divide",
+            "selectorId": format!("s{number}"), "matchMode": 0, "enabled": true, "handle": "{}",
+            "conditionDataList": condition("=", format!("{}0", folder(number))),
+        })
+    };
+    json!({"shenyu": {
+        "plugins": [{"name": "divide", "enabled": true}],
+        "selectors": (0..selectors).map(selector).collect::<Vec<_>>(),
+        "rules": (0..selectors).map(rule).collect::<Vec<_>>(),
+    }})
 }
 
 fn slope(short: u64, long: u64) -> f64 {

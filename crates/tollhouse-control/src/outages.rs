@@ -17,6 +17,8 @@ pub enum Part {
     Admin,
     /// The service registry.
     Registry,
+    /// The service registry, which another node keeps in the database that both share.
+    RegistryStandby,
     /// Certificates that renew themselves.
     Certificates,
     /// ShenYu's admin.
@@ -30,6 +32,7 @@ impl Part {
             Part::Store => "store",
             Part::Admin => "admin",
             Part::Registry => "registry",
+            Part::RegistryStandby => "registry_standby",
             Part::Certificates => "certificates",
             Part::ShenyuAdmin => "shenyu_admin",
         }
@@ -61,6 +64,10 @@ impl Outages {
         self.gauge(part).set(1);
         let before = self.lock().insert(part, reason.clone());
         if before.as_ref() != Some(&reason) {
+            if part == Part::RegistryStandby {
+                tracing::info!("{reason}");
+                return;
+            }
             let part = part.name();
             tracing::error!(part, reason, "a part is down; what is in service goes on to serve");
         }
@@ -69,7 +76,8 @@ impl Outages {
     /// A part works, whether or not it was down.
     pub fn clear(&self, part: Part) {
         self.gauge(part).set(0);
-        if self.lock().remove(&part).is_some() {
+        let was_down = self.lock().remove(&part).is_some();
+        if was_down && part != Part::RegistryStandby {
             tracing::info!(part = part.name(), "a part that was down works again");
         }
     }
@@ -85,6 +93,7 @@ impl Outages {
             Part::Store => &process.store_down,
             Part::Admin => &process.admin_down,
             Part::Registry => &process.registry_down,
+            Part::RegistryStandby => &process.registry_standby,
             Part::Certificates => &process.acme_down,
             Part::ShenyuAdmin => &process.shenyu_admin_down,
         }

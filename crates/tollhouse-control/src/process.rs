@@ -6,6 +6,7 @@
 pub mod cores;
 pub mod exclusive;
 pub mod handover;
+mod service_manager;
 pub mod sockets;
 mod start_error;
 
@@ -35,7 +36,6 @@ use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
 use crate::introspection::Introspection;
 use crate::introspection::listeners::{self, SideListeners};
-use crate::outages::Part;
 use crate::registry::{self, RunningRegistry};
 use crate::resources::Resources;
 use crate::settings::{self, descriptors::Descriptors};
@@ -168,12 +168,13 @@ impl Process {
         }
     }
 
-    /// Writes to the log how the process has started.
+    /// Writes to the log, and tells the service manager, how the process has started.
     pub fn log_start(&self) {
         if let Some(connections) = self.start.fewer_clients {
             tracing::info!("the limit of open files lets each worker have {connections} clients");
         }
         self.resources.log_in_service();
+        service_manager::note_ready();
     }
 
     /// Follows configuration and signals until the end, then drains.
@@ -222,6 +223,7 @@ impl Process {
     /// side. A second signal cuts that short.
     async fn finish(self) -> anyhow::Result<()> {
         let Self { cores, mut exclusive, access_log, spares, mut signals, .. } = self;
+        service_manager::note_stopping();
         tracing::info!("draining: requests under way are finished; a second signal cuts them");
         // While a second handle exists, the kernel goes on to queue connections for nobody.
         spares.release();
@@ -290,7 +292,7 @@ async fn start_registry(
     let database = &cx.registry_database;
     match registry::start(&cx.bootstrap, &cx.descriptors, database, predecessor).await {
         Err(error) if may_be_missing => {
-            cx.outages.report(Part::Registry, format!("{error:#}"));
+            registry::report_missing(&cx.outages, &error);
             Ok(None)
         }
         started => started,

@@ -31,6 +31,7 @@ use tollhouse_store::{HistoryKept, Location, Store, Watch};
 
 use crate::feed::open_store;
 use crate::introspection::listeners;
+use crate::outages::{Outages, Part};
 use crate::process::handover::Predecessor;
 use crate::registry::database::SharedDatabase;
 use crate::registry::dialect::PolarisDialect;
@@ -103,6 +104,16 @@ pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
 pub fn is_shared(bootstrap: &Bootstrap) -> bool {
     let store = &bootstrap.registry.store;
     store.mysql.is_some() || store.postgresql.is_some()
+}
+
+/// Reports why there is none here: it failed, or another node keeps it, with which nothing is wrong.
+pub fn report_missing(outages: &Outages, error: &anyhow::Error) {
+    let (part, other) = match error.is::<StandingBy>() {
+        true => (Part::RegistryStandby, Part::Registry),
+        false => (Part::Registry, Part::RegistryStandby),
+    };
+    outages.report(part, format!("{error:#}"));
+    outages.clear(other);
 }
 
 /// Whether a bootstrap file asks for a registry.

@@ -18,6 +18,7 @@ mod reference;
 mod registry;
 mod run;
 mod shenyu;
+mod status;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,6 +63,8 @@ enum Command {
     Certificates(certificates::CertificatesArguments),
     /// Look at the registry of a running gateway, and change it.
     Registry(registry::RegistryArguments),
+    /// Show how a running gateway is: its configuration, what is wrong with it, and parts that are down.
+    Status(status::StatusArguments),
     /// List the plugins, or print the manual page of one.
     Plugins(plugins::PluginsArguments),
     /// Print completions for a shell.
@@ -99,6 +102,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Import(arguments) => import::run(&arguments),
         Command::Certificates(arguments) => certificates::run(&arguments),
         Command::Registry(arguments) => registry::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
         Command::Plugins(arguments) => plugins::run(&arguments),
         Command::Completions(arguments) => Ok(completions::run(&arguments)),
         Command::Reference(arguments) => Ok(reference::run(&arguments)),

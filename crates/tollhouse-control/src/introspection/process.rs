@@ -16,6 +16,7 @@ pub(super) async fn configuration(State(introspection): State<Introspection>) ->
     let down =
         outages.into_iter().map(|(part, reason)| json!({"part": part.name(), "reason": reason}));
     status["down"] = down.collect();
+    status["ready"] = introspection.why_unready().is_none().into();
     found(&status)
 }
 

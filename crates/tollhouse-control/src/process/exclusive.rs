@@ -245,7 +245,10 @@ impl ExclusiveParts {
         // Nothing is wrong with a node that stands by, and it should not be long in taking over.
         let is_standing_by = failed.iter().all(|(_, error)| error.is::<StandingBy>());
         for (part, error) in failed {
-            self.cx.outages.report(part, format!("{error:#}"));
+            match part {
+                Part::Registry => registry::report_missing(&self.cx.outages, &error),
+                part => self.cx.outages.report(part, format!("{error:#}")),
+            }
         }
         if is_standing_by {
             return self.backoff.reset();
@@ -306,6 +309,7 @@ impl ExclusiveParts {
         // It is to show the registry.
         self.admin = None;
         self.cx.outages.clear(Part::Registry);
+        self.cx.outages.clear(Part::RegistryStandby);
         Ok(())
     }
 

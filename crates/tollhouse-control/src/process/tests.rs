@@ -7,6 +7,7 @@ use tollhouse_config::bootstrap::Workers;
 
 use super::*;
 use crate::outages::Outages;
+use crate::outages::Part;
 
 /// A gateway on ports of the kernel's choice, in a folder of its own.
 async fn start(folder: &Path) -> Process {

@@ -1,14 +1,16 @@
 //! Starting, stopping, replacing and crashing.
 
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 
 use serde_json::json;
 use tollhouse_testkit::load::Reuse;
 use tollhouse_testkit::origin::answer;
 use tollhouse_testkit::patience::wait_for;
+use tollhouse_testkit::program::run;
 use tollhouse_testkit::{ClosedPort, Load, Origin};
 
-use crate::support::{everything_to, gateway, gateway_to};
+use crate::support::{everything_to, gateway, gateway_to, routes};
 
 #[test]
 fn a_first_start_without_resources_shows_something() {
@@ -232,4 +234,48 @@ fn workers_share_one_port() {
     assert_eq!((report.lost.len(), report.refused), (0, 0));
     gateway.terminate();
     assert_eq!(gateway.wait_exit().code(), Some(0));
+}
+
+#[test]
+fn a_service_manager_is_told_when_it_serves_and_when_it_ends() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket");
+    manager.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("a bound");
+    let read = || {
+        let mut buffer = [0; 256];
+        let count = manager.recv(&mut buffer).expect("a message");
+        String::from_utf8_lossy(&buffer[..count]).into_owned()
+    };
+    let mut gateway = gateway()
+        .resources(&routes([]))
+        .variable("NOTIFY_SOCKET", path.to_str().expect("text"))
+        .start();
+    let ready = read();
+    assert!(ready.starts_with("READY=1\n"), "{ready}");
+    assert!(ready.contains(&format!("MAINPID={}", gateway.process())), "{ready}");
+    gateway.terminate();
+    assert!(read().starts_with("STOPPING=1\n"));
+    assert!(gateway.wait_exit().success());
+}
+
+#[test]
+fn status_says_how_a_running_gateway_is() {
+    let gateway = gateway().resources(&routes([json!({"id": "1", "uri": 7})])).start();
+    let ask = |arguments: &[&str]| {
+        let url = format!("http://{}", gateway.control_address());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollhouse"));
+        run(command.arg("status").args(["--control", &url]).args(arguments))
+    };
+    let ran = ask(&[]);
+    assert!(ran.status.success() && ran.text.contains(": ready\n"), "{}", ran.text);
+    assert!(ran.text.contains("set aside      "), "{}", ran.text);
+    let ran = ask(&["--ready"]);
+    assert!(ran.status.success() && ran.text.is_empty(), "{}", ran.text);
+    let gone = gateway.control_address();
+    drop(gateway);
+    let url = format!("http://{gone}");
+    let ran =
+        run(Command::new(env!("CARGO_BIN_EXE_tollhouse")).args(["status", "--control", &url]));
+    assert_eq!(ran.status.code(), Some(1), "{}", ran.text);
 }

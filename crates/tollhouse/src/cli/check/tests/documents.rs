@@ -83,3 +83,39 @@ fn every_yaml_example_is_free_of_problems() {
         assert!(problems.is_empty(), "{place}: {problems}");
     }
 }
+
+fn read_deployment(name: &str) -> String {
+    let path = root().join("deploy").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn alerts_and_dashboards_ask_for_metrics_that_exist() {
+    let known = std::fs::read_to_string(root().join("docs/reference/metrics.md")).expect("a page");
+    for name in ["prometheus/alerts.yaml", "grafana/tollhouse.json"] {
+        let text = read_deployment(name);
+        let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+        let metrics = text.match_indices("tollhouse_").map(|(at, _)| {
+            let end = text[at..].find(|letter| !is_part(letter)).unwrap_or(text.len() - at);
+            text[at..at + end].trim_end_matches("_bucket")
+        });
+        let metrics: std::collections::BTreeSet<_> = metrics.collect();
+        assert!(metrics.len() > 5, "{name}: {metrics:?}");
+        for metric in metrics {
+            assert!(known.contains(&format!("`{metric}`")), "{name}: {metric}");
+        }
+    }
+}
+
+#[test]
+fn the_charts_configuration_is_one() {
+    let values = read_deployment("helm/tollhouse/values.yaml");
+    let lines = values.lines().skip_while(|line| *line != "config:").skip(1);
+    let block = lines.take_while(|line| line.is_empty() || line.starts_with("  "));
+    let text: String =
+        block.map(|line| format!("{}\n", line.get(2..).unwrap_or_default())).collect();
+    let loaded = Bootstrap::parse(Some(&text), &|_| None, &[]);
+    let loaded = loaded.unwrap_or_else(|problems| panic!("{problems}"));
+    assert!(loaded.problems.is_empty(), "{}", loaded.problems);
+    assert_eq!(loaded.bootstrap.listen.status.len(), 1, "probes ask there");
+}

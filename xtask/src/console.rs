@@ -30,6 +30,8 @@ enum ConsoleTask {
     Dev(DevArguments),
     /// Build the page and write the files that are committed.
     Build,
+    /// Build the program and test the page of it in Debian's Chromium.
+    Browser,
     /// Check types, run the unit tests, and compare a fresh build with the committed files.
     Check,
 }
@@ -56,6 +58,7 @@ pub(crate) fn run(arguments: &ConsoleArguments) -> Result<()> {
             shell::run(npm(&["run", "dev"]).env("TOLLHOUSE_GATEWAY", gateway))
         }
         ConsoleTask::Build => shell::run(&mut npm(&["run", "build"])),
+        ConsoleTask::Browser => browser(),
         ConsoleTask::Check => check(),
     }
 }
@@ -75,6 +78,15 @@ fn install() -> Result<()> {
         return Ok(());
     }
     shell::run(&mut npm(&["ci", "--ignore-scripts", "--no-audit", "--no-fund"]))
+}
+
+fn browser() -> Result<()> {
+    if shell::find_program("chromium").is_none() {
+        println!("console: skipped, since chromium is not installed");
+        return Ok(());
+    }
+    shell::run(&mut shell::cargo(&["build", "-p", "tollhouse"]))?;
+    shell::run(&mut npm(&["run", "browser"]))
 }
 
 fn check() -> Result<()> {

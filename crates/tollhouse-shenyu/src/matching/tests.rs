@@ -196,6 +196,55 @@ fn a_protection_that_cannot_be_evaluated_refuses_what_it_could_be_meant_for() {
 }
 
 #[test]
+fn plugin_selector_rule_engine_with_scoring_full_custom_continued_and_default_rule() {
+    let (method, path) = (condition("req_method", "=", "", "GET"), uri("match", "/a/**"));
+    let both = [path.clone(), method.clone()];
+    let any = |one: Selector| Selector { match_mode: 1, ..one };
+    let sorted = |sort, one: Selector| Selector { sort, ..one };
+    let full = |one: Selector| Selector { type_code: Some(0), ..one };
+    let ends = |one: Selector| Selector { continued: false, ..one };
+    let off = |one: Selector| Selector { enabled: false, ..one };
+    let one = || selector("one", std::slice::from_ref(&path));
+    let rules = |owner: &str| {
+        let named = |name: &str, sort, conditions: &[Condition]| Rule {
+            sort,
+            ..rule(&format!("{owner}-{name}"), owner, conditions)
+        };
+        [named("low", 1, &[uri("=", "/a/1")]), named("last", 2, &[uri("=", "/b")])]
+    };
+    let cases = [
+        // What there is, beside `one` with its rules; who serves `/a/1`.
+        (vec![selector("two", &both)], "two two-low"),
+        (vec![sorted(-9, any(selector("any", &both)))], "one one-low"),
+        (vec![sorted(-9, one())], "one one-low"),
+        (vec![sorted(-9, selector("early", std::slice::from_ref(&path)))], "early early-low"),
+        (vec![sorted(-9, selector("empty", &[]))], "one one-low"),
+        (vec![sorted(-9, full(selector("full", &[])))], "one one-low"),
+        (vec![full(selector("full", &both))], "full full-last"),
+        (vec![ends(selector("ends", &both))], "ends default"),
+        (vec![off(selector("off", &both))], "one one-low"),
+        (vec![any(selector("any", &[uri("=", "/b")])), off(one())], "one one-low"),
+        (
+            vec![selector("missed", &[path.clone(), uri("=", "/a/2"), method.clone()])],
+            "one one-low",
+        ),
+        // An unknown mode is "and".
+        (vec![Selector { match_mode: 7, ..selector("two", &both) }], "two two-low"),
+    ];
+    for (beside, expected) in cases {
+        let what = format!("{beside:?}");
+        let ids: Vec<String> = beside.iter().map(|it| it.id.clone()).collect();
+        let mut rows: Vec<Rule> = rules("one").into();
+        rows.extend(ids.iter().filter(|id| *id != "one").flat_map(|id| rules(id)));
+        let mut selectors = beside;
+        selectors.push(one());
+        let (engine, problems) = engine(&selectors, &rows);
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!(chosen(&engine, "divide", &get("/a/1")), expected, "{what}");
+    }
+}
+
+#[test]
 fn selectors_compete_by_score_then_sort() {
     let sorted = |sort, selector| Selector { sort, continued: false, ..selector };
     let two = [uri("match", "/a/**"), condition("header", "=", "x", "1")];
@@ -330,6 +379,92 @@ fn times_are_read_as_java_reads_them() {
         "+024-02-01 10:20:30",
     ] {
         assert_eq!(time(text), None, "{text}");
+    }
+}
+
+/// How many objects of one kind there are beside the one that takes the request.
+const MANY: usize = 10_000;
+
+/// Counts how often anything is asked of a request.
+struct Counted {
+    asked: Asked,
+    questions: std::cell::Cell<usize>,
+}
+
+impl Counted {
+    fn get(path: &'static str) -> Self {
+        Self { asked: get(path), questions: std::cell::Cell::default() }
+    }
+
+    fn count(&self) -> &Asked {
+        self.questions.set(self.questions.get() + 1);
+        &self.asked
+    }
+}
+
+impl Request for Counted {
+    fn path(&self) -> &str {
+        self.count().path()
+    }
+    fn method(&self) -> &str {
+        self.count().method()
+    }
+    fn domain(&self) -> &str {
+        self.count().domain()
+    }
+    fn client_ip(&self) -> &str {
+        self.count().client_ip()
+    }
+    fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.count().header(name)
+    }
+    fn query(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.count().query(name)
+    }
+    fn cookie(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.count().cookie(name)
+    }
+    fn context(&self, field: &str) -> Option<Cow<'_, str>> {
+        self.count().context(field)
+    }
+    fn local_time(&self) -> CivilTime {
+        self.count().local_time()
+    }
+}
+
+#[test]
+fn the_cost_depends_on_the_path_and_not_on_the_number_of_selectors_and_rules() {
+    let forms: [(&str, fn(usize) -> String); 5] = [
+        ("=", |at| format!("/service-{at}/order/find")),
+        ("startsWith", |at| format!("/service-{at}/")),
+        ("match", |at| format!("/service-{at}/**")),
+        ("match", |at| format!("/service-{at}/*/find")),
+        ("pathPattern", |at| format!("/service-{at}/{{what}}/find")),
+    ];
+    for (operator, path) in forms {
+        let questions = |count: usize| {
+            let places: Vec<usize> = if count == 1 { vec![7] } else { (0..count).collect() };
+            let mut selectors: Vec<Selector> = places
+                .iter()
+                .map(|at| selector(&at.to_string(), &[uri(operator, &path(*at))]))
+                .collect();
+            // It wins by its score, and has all rules.
+            let all = [uri("startsWith", "/"), uri("endsWith", "find")];
+            selectors.push(selector("all", &all));
+            let rules: Vec<Rule> = places
+                .iter()
+                .map(|at| rule(&format!("r{at}"), "all", &[uri(operator, &path(*at))]))
+                .collect();
+            let (engine, problems) = engine(&selectors, &rules);
+            assert!(problems.is_empty(), "{problems:?}");
+            let request = Counted::get("/service-7/order/find");
+            match engine.select("divide", &request) {
+                Outcome::Serves { rule: RuleChoice::Rule(rule), .. } => assert_eq!(rule.id, "r7"),
+                other => panic!("{operator}: {other:?}"),
+            }
+            request.questions.get()
+        };
+        assert_eq!(questions(MANY), questions(1), "{operator} {}", path(7));
     }
 }
 

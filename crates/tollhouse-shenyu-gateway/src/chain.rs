@@ -8,9 +8,7 @@ use tollhouse_plugin::handler::Handler;
 use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Exchange, Flow, LogContext, Phases, RequestContext, Step, UpstreamRef};
 use tollhouse_shenyu::answer::Answer;
-use tollhouse_shenyu::matching::{
-    Engine, Explanation, Outcome, Request, RpcType, RuleChoice, UnknownRpcType,
-};
+use tollhouse_shenyu::matching::{Engine, Outcome, Request, RpcType, RuleChoice, UnknownRpcType};
 
 use crate::action::{Action, Done, refuse_size};
 use crate::reply::reply;
@@ -19,10 +17,11 @@ use crate::sources::Terms;
 use crate::target::Target;
 use crate::turn::{Aftermath, Facts, Turn, asked_path};
 use crate::view::View;
+use tollhouse_shenyu::model::Selector;
 use tollhouse_shenyu::sign::Applications;
 
 /// How often `redirect` may send a request through the chain again: two rules may lead to each other.
-const BEGINNINGS_MAX: u32 = 5;
+pub(crate) const BEGINNINGS_MAX: u32 = 5;
 
 /// By id, without a seed: ids come from operators.
 pub(crate) type ById<T> = HashMap<String, T, foldhash::fast::RandomState>;
@@ -76,24 +75,6 @@ impl Chain {
 
     pub(crate) fn applications(&self) -> &Applications {
         &self.applications
-    }
-
-    /// How the selectors and rules of each plugin stand to a request, in the order of the chain, as if no
-    /// plugin before had changed it.
-    ///
-    /// # Errors
-    /// When the request asks for a kind of call that does not exist.
-    pub fn explain(
-        &self,
-        exchange: &dyn Exchange,
-    ) -> Result<Vec<(String, Explanation)>, UnknownRpcType> {
-        let (path, _) = asked_path(exchange);
-        let facts = Facts::new(self.rpc_type(exchange, &path)?);
-        let view = View::new(exchange, &path, exchange.query(), &facts);
-        let asked = self.links.iter().filter(|link| link.takes_part(facts.rpc_type));
-        let explained = asked
-            .filter_map(|link| Some((link.name.clone(), self.engine.explain(&link.name, &view)?)));
-        Ok(explained.collect())
     }
 
     /// Where a request goes with which no plugin but a proxy has to do anything; `None` where the chain has
@@ -207,10 +188,23 @@ impl Chain {
     }
 
     fn select(&self, link: &Link, request: &dyn Request) -> Selected<'_> {
+        let (selector, selected) = self.choose(link, request);
+        if let Some(selector) = selector.filter(|selector| selector.logged) {
+            tracing::info!(plugin = link.name, selector = selector.name, "selector success match");
+        }
+        selected
+    }
+
+    /// What the plugin does, with the selector that serves, and without a word to the log.
+    pub(crate) fn choose(
+        &self,
+        link: &Link,
+        request: &dyn Request,
+    ) -> (Option<&Selector>, Selected<'_>) {
         let (selector, action) = match self.engine.select_at(link.place, request) {
-            Outcome::Off | Outcome::NoSelector => return Selected::Unmatched,
-            Outcome::NoRule(_) => return Selected::NoRule,
-            Outcome::Unavailable { .. } => return Selected::Unclear,
+            Outcome::Off | Outcome::NoSelector => return (None, Selected::Unmatched),
+            Outcome::NoRule(_) => return (None, Selected::NoRule),
+            Outcome::Unavailable { .. } => return (None, Selected::Unclear),
             Outcome::Serves { selector, rule: RuleChoice::Default } => {
                 (selector, self.selectors.get(&selector.id))
             }
@@ -218,13 +212,14 @@ impl Chain {
                 (selector, self.rules.get(&rule.id))
             }
         };
-        if selector.logged {
-            tracing::info!(plugin = link.name, selector = selector.name, "selector success match");
-        }
-        action.map_or(Selected::Unmatched, Selected::Action)
+        (Some(selector), action.map_or(Selected::Unmatched, Selected::Action))
     }
 
-    fn rpc_type(&self, exchange: &dyn Exchange, path: &str) -> Result<RpcType, UnknownRpcType> {
+    pub(crate) fn rpc_type(
+        &self,
+        exchange: &dyn Exchange,
+        path: &str,
+    ) -> Result<RpcType, UnknownRpcType> {
         let header = exchange.client_header(b"rpc_type");
         let header = header.map(String::from_utf8_lossy);
         let upgrade = exchange.asks_websocket().then_some("websocket");
@@ -246,13 +241,13 @@ fn fallback_answer(path: &str) -> Option<String> {
 }
 
 impl Link {
-    fn takes_part(&self, rpc_type: RpcType) -> bool {
+    pub(crate) fn takes_part(&self, rpc_type: RpcType) -> bool {
         self.carries.is_none_or(|carries| carries == rpc_type)
     }
 }
 
 /// Which of a plugin's objects takes a request.
-enum Selected<'a> {
+pub(crate) enum Selected<'a> {
     Unmatched,
     NoRule,
     Action(&'a Action),

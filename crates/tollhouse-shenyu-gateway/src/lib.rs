@@ -10,6 +10,7 @@ mod action;
 mod build;
 mod chain;
 mod counts;
+mod explain;
 mod guard;
 mod reply;
 mod shape;
@@ -19,6 +20,7 @@ mod turn;
 mod view;
 
 pub use chain::Chain;
+pub use explain::{Course, CourseEnd, CourseStep, Effect};
 pub use reply::{Failure, describe_failure};
 pub use sources::{SourceError, Sources, Terms};
 pub use target::{Again, Target};

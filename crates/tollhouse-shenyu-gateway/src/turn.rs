@@ -85,15 +85,25 @@ impl Turn {
         &self.asked
     }
 
+    /// The path that conditions see.
+    pub(crate) fn seen(&self) -> &str {
+        &self.seen
+    }
+
     /// The request as conditions see it.
     pub(crate) fn view<'a>(&'a self, exchange: &'a dyn Exchange) -> View<'a> {
         View::new(exchange, &self.seen, self.query.as_deref(), &self.facts)
     }
 
+    /// The path that nodes are asked for.
+    pub(crate) fn node_path(&self) -> &str {
+        self.real.as_ref().unwrap_or(&self.asked)
+    }
+
     /// Path and query for the node, where they differ from what was sent.
     pub(crate) fn node_uri(&self) -> Option<Vec<u8>> {
         self.is_changed.then(|| {
-            let mut uri = self.real.as_ref().unwrap_or(&self.asked).clone().into_bytes();
+            let mut uri = self.node_path().as_bytes().to_vec();
             if let Some(query) = self.query.as_ref().filter(|query| !query.is_empty()) {
                 uri.push(b'?');
                 uri.extend_from_slice(query);

@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 use tollhouse_proxy::plugins::PluginStep;
 use tollhouse_proxy::snapshot::{RouteEntry, UpstreamEntry};
 use tollhouse_proxy::{Settings, Snapshot, SnapshotCell};
+use tollhouse_shenyu::matching::{Candidate as ShenyuCandidate, Standing};
+use tollhouse_shenyu_gateway::CourseEnd;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::Node;
 
 use super::{
-    Asked, Candidate, Decision, Destination, HeaderLine, Question, Refused, Url, loss, lossy,
-    plugin_owner,
+    Asked, ByShenyu, Candidate, Decision, Destination, HeaderLine, Question, Refused, Url, Winner,
+    loss, lossy, plugin_owner,
 };
 
 /// Candidates listed: thousands may share one path.
@@ -107,6 +109,10 @@ fn decided(snapshot: &Snapshot, question: &Question, decision: &Decision) -> Val
         "candidates": listed.map(candidate).collect::<Vec<_>>(),
         "candidate_count": decision.candidates.len(),
     });
+    if let Some(shenyu) = &decision.shenyu {
+        add_shenyu(&mut answer, shenyu, decision.winner.as_ref());
+        return answer;
+    }
     let Some(winner) = &decision.winner else {
         let code = ErrorCode::RouteNotFound;
         answer["refused"] = failure(code, code.meaning());
@@ -128,6 +134,54 @@ fn decided(snapshot: &Snapshot, question: &Question, decision: &Decision) -> Val
         Destination::Refused { code, missing } => answer["refused"] = failure(*code, missing),
     }
     answer
+}
+
+/// What ShenYu's plugins do with the request, in the members that a route has too, and `shenyu` with who won.
+fn add_shenyu(answer: &mut Value, shenyu: &ByShenyu, winner: Option<&Winner>) {
+    let steps = shenyu.course.steps.iter().map(|step| {
+        json!({
+            "plugin": step.plugin,
+            "selectors": chosen_first(&step.choice.selectors),
+            "rules": chosen_first(&step.choice.rules),
+        })
+    });
+    answer["shenyu"] =
+        json!({ "comes_first": shenyu.comes_first, "steps": steps.collect::<Vec<_>>() });
+    match &shenyu.course.end {
+        CourseEnd::Node { .. } => {}
+        CourseEnd::Answer { status, body } => {
+            answer["refused"] =
+                json!({ "status": status, "code": "shenyu", "reason": lossy(body.as_bytes()) });
+        }
+        CourseEnd::Elsewhere { status, location } => {
+            let reason = format!("to {}", lossy(location.as_bytes()));
+            answer["refused"] = json!({ "status": status, "code": "shenyu", "reason": reason });
+        }
+    }
+    if let Some(winner) = winner {
+        answer["route"] =
+            json!({ "id": winner.entry.route.id.to_string(), "uri": winner.uri, "captured": {} });
+        if let Destination::Upstream { place, entry } = &winner.destination {
+            answer["upstream"] = upstream(place, entry);
+        }
+    }
+}
+
+/// Selectors or rules: the one that won, then the others in the order of choice.
+fn chosen_first(candidates: &[ShenyuCandidate]) -> Vec<Value> {
+    let mut listed: Vec<&ShenyuCandidate> = candidates.iter().collect();
+    listed.sort_by_key(|candidate| candidate.standing != Standing::Won);
+    let line = |candidate: &ShenyuCandidate| {
+        json!({
+            "id": candidate.id,
+            "name": candidate.name,
+            "score": candidate.score,
+            "sort": candidate.sort,
+            "wins": candidate.standing == Standing::Won,
+            "failed": candidate.condition,
+        })
+    };
+    listed.into_iter().take(CANDIDATES_LISTED_MAX).map(line).collect()
 }
 
 fn candidate(candidate: &Candidate) -> Value {

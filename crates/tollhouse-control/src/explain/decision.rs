@@ -7,6 +7,8 @@ use tollhouse_proxy::Snapshot;
 use tollhouse_proxy::plugins::Chain;
 use tollhouse_proxy::snapshot::{Reference, RouteEntry, Target, UpstreamEntry};
 use tollhouse_router::{Captures, Verdict};
+use tollhouse_shenyu::matching::Standing;
+use tollhouse_shenyu_gateway::{Course, CourseEnd};
 use tollhouse_telemetry::ErrorCode;
 
 use super::question::Question;
@@ -20,6 +22,56 @@ pub struct Decision {
     pub candidates: Vec<Candidate>,
     /// Plugins of global rules, which run before those of the route.
     pub globals: Arc<Chain>,
+    /// The request's way through ShenYu's plugins, where it comes to them.
+    pub shenyu: Option<ByShenyu>,
+}
+
+/// A request that ShenYu's objects have.
+#[derive(Debug)]
+pub struct ByShenyu {
+    /// Whether they are asked before routes are.
+    pub comes_first: bool,
+    /// What they do with it.
+    pub course: Course,
+}
+
+impl ByShenyu {
+    /// Asks the table, where it has its turn: first, or because no route takes the request.
+    fn ask(snapshot: &Snapshot, question: &Question, has_route: bool) -> Option<Self> {
+        let table = snapshot.shenyu.as_ref()?;
+        let is_asked = match table.comes_first {
+            true => !has_route || table.chain.knows(question),
+            false => !has_route,
+        };
+        let comes_first = table.comes_first;
+        is_asked.then(|| Self { comes_first, course: table.chain.explain(question) })
+    }
+
+    /// Whether a selector of any plugin takes the request.
+    pub fn is_known(&self) -> bool {
+        let mut selectors = self.course.steps.iter().flat_map(|step| &step.choice.selectors);
+        selectors.any(|selector| selector.standing == Standing::Won)
+    }
+
+    /// The route to the node at which the way ends.
+    fn winner(&self, snapshot: &Snapshot) -> Option<Winner> {
+        let CourseEnd::Node { target, .. } = self.course.end else { return None };
+        let entry = snapshot.shenyu.as_ref()?.targets.get(target)?;
+        let Target::Inline(upstream) = &entry.target else { return None };
+        let step = self.course.steps.last();
+        let selector = step
+            .and_then(|step| step.choice.selectors.iter().find(|it| it.standing == Standing::Won));
+        let place = format!(
+            "nodes of selector {}",
+            selector.map(|selector| selector.id.as_str()).unwrap_or_default()
+        );
+        Some(Winner {
+            entry: Arc::clone(entry),
+            uri: String::new(),
+            captured: Vec::new(),
+            destination: Destination::Upstream { place, entry: Arc::clone(upstream) },
+        })
+    }
 }
 
 /// A route whose path and host were looked at.
@@ -64,6 +116,11 @@ pub enum Destination {
 }
 
 impl Decision {
+    /// Whether a route, or a selector of ShenYu's, takes the request.
+    pub fn is_taken(&self) -> bool {
+        self.shenyu.as_ref().map_or(self.winner.is_some(), ByShenyu::is_known)
+    }
+
     /// Decides on `question`.
     pub fn make(snapshot: &Snapshot, question: &Question) -> Self {
         let request = question.at(&question.path);
@@ -77,7 +134,12 @@ impl Decision {
             captured: captured(&won.verdict.uri, &captures, &question.path),
             destination: destination(snapshot, entry),
         });
-        Self { winner, candidates, globals: Arc::clone(&snapshot.globals) }
+        let shenyu = ByShenyu::ask(snapshot, question, winner.is_some());
+        let winner = match &shenyu {
+            Some(shenyu) => shenyu.winner(snapshot),
+            None => winner,
+        };
+        Self { winner, candidates, globals: Arc::clone(&snapshot.globals), shenyu }
     }
 }
 

@@ -4,6 +4,8 @@
 //! here. The variables are those of `tollhouse-proxy/src/request.rs`; a test holds the two against
 //! each other.
 
+mod exchange;
+
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -11,6 +13,7 @@ use std::str::FromStr;
 use tollhouse_http::{BodyLength, HeadError, Known, RequestHead, authority};
 use tollhouse_model::body::{self, Operation, is_graphql_name};
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
+use tollhouse_plugin::RequestEdits;
 use tollhouse_proxy::Settings;
 use tollhouse_router::{MatchRequest, Normalized, normalize_path, request_uri};
 use tollhouse_telemetry::ErrorCode;
@@ -146,6 +149,8 @@ pub struct Question {
     server_port: u16,
     scheme: &'static str,
     body: Vec<u8>,
+    /// What plugins would change; nothing is.
+    edits: RequestEdits,
 }
 
 impl Question {
@@ -185,6 +190,7 @@ impl Question {
             body,
             bytes,
             head,
+            edits: RequestEdits::default(),
         })
     }
 

@@ -4,6 +4,7 @@ use super::condition::Holds;
 use super::engine::{Engine, Outcome, RuleChoice};
 use super::ranked::Ranked;
 use super::request::Request;
+use crate::model::Condition;
 
 /// How the selectors of a plugin, and the rules of the chosen one, stood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,16 @@ pub struct Candidate {
     pub sort: i64,
     /// How it stood.
     pub standing: Standing,
+    /// The condition that did not hold, or cannot be evaluated.
+    pub condition: Option<Condition>,
+}
+
+/// What a candidate says of itself.
+struct Row<'a> {
+    id: &'a str,
+    name: &'a str,
+    conditions: &'a [Condition],
+    is_winner: bool,
 }
 
 /// How an object stood.
@@ -58,39 +69,48 @@ impl Engine {
         };
         let chosen = entry.selectors.iter().find(|each| Some(&each.value.selector.id) == selector);
         Some(Explanation {
-            selectors: candidates(&entry.selectors, request, |entry| {
-                let row = &entry.selector;
-                (&row.id, &row.name, Some(&row.id) == selector)
+            selectors: candidates(&entry.selectors, request, |entry| Row {
+                id: &entry.selector.id,
+                name: &entry.selector.name,
+                conditions: &entry.selector.condition_list,
+                is_winner: Some(&entry.selector.id) == selector,
             }),
             rules: chosen.map_or_else(Vec::new, |chosen| {
-                candidates(&chosen.value.rules, request, |row| {
-                    (&row.id, &row.name, Some(&row.id) == rule)
+                candidates(&chosen.value.rules, request, |row| Row {
+                    id: &row.id,
+                    name: &row.name,
+                    conditions: &row.condition_data_list,
+                    is_winner: Some(&row.id) == rule,
                 })
             }),
         })
     }
 }
 
-/// `describe` gives id, name and whether it won.
 fn candidates<'a, T: 'a>(
     ranked: &'a Ranked<T>,
     request: &dyn Request,
-    describe: impl Fn(&'a T) -> (&'a String, &'a String, bool),
+    describe: impl Fn(&'a T) -> Row<'a>,
 ) -> Vec<Candidate> {
     let candidates = ranked.iter().map(|each| {
-        let (id, name, won) = describe(&each.value);
+        let row = describe(&each.value);
         let standing = match each.takes(request) {
-            _ if won => Standing::Won,
+            _ if row.is_winner => Standing::Won,
             Holds::Yes => Standing::Outranked,
             Holds::Unknown => Standing::Unclear,
             Holds::No => Standing::Failed(each.conditions.first_failure(request)),
         };
+        let condition = match standing {
+            Standing::Won | Standing::Outranked => None,
+            Standing::Failed(_) | Standing::Unclear => each.conditions.first_failure(request),
+        };
         Candidate {
-            id: id.clone(),
-            name: name.clone(),
+            id: row.id.to_owned(),
+            name: row.name.to_owned(),
             score: each.conditions.score(),
             sort: each.sort,
             standing,
+            condition: condition.and_then(|at| row.conditions.get(at)).cloned(),
         }
     });
     candidates.collect()

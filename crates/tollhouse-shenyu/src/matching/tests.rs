@@ -434,7 +434,9 @@ impl Request for Counted {
 
 #[test]
 fn the_cost_depends_on_the_path_and_not_on_the_number_of_selectors_and_rules() {
-    let forms: [(&str, fn(usize) -> String); 5] = [
+    /// An operator, and the path of the object at a place.
+    type Form = (&'static str, fn(usize) -> String);
+    let forms: [Form; 5] = [
         ("=", |at| format!("/service-{at}/order/find")),
         ("startsWith", |at| format!("/service-{at}/")),
         ("match", |at| format!("/service-{at}/**")),

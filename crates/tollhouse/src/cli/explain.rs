@@ -7,6 +7,7 @@
 mod near;
 mod offline;
 mod render;
+mod render_shenyu;
 mod stream;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,10 +16,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tokio::runtime::Handle;
+use tollhouse_config::declarative::ShenyuItem;
 use tollhouse_config::{Bootstrap, Document, declarative};
 use tollhouse_model::problem::Severity;
 use tollhouse_model::{Problem, Problems};
 use tollhouse_proxy::Settings;
+use tollhouse_store::Entry;
 
 use self::offline::{Offline, View};
 use super::problems::{self, UNUSABLE};
@@ -106,7 +109,7 @@ fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (S
     };
     let decision = Decision::make(&offline.snapshot, &question);
     let mut text = render::decision(&question, &decision);
-    let matched = decision.winner.is_some();
+    let matched = decision.is_taken();
     if !matched {
         let everything = Offline::compile(loaded, runtime, View::Revealing);
         text.push_str(&near::text(&everything, &question));
@@ -134,7 +137,12 @@ fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
 /// Without a file, the store says what is served.
 fn of_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitCode> {
     let name = format!("the store in {}", configured_store::name(bootstrap));
-    match objects::document_of_store(bootstrap) {
+    let read = objects::document_of_store(bootstrap).and_then(|(mut document, wrong)| {
+        let listing = configured_store::read_below(bootstrap, tollhouse_shenyu::KEY_PREFIX)?;
+        document.shenyu = Some(listing.entries.iter().filter_map(shenyu_item).collect());
+        Ok((document, wrong))
+    });
+    match read {
         Ok((document, wrong)) => {
             problems::print(&name, &wrong);
             let skipped_plugins = bootstrap.skip_plugins.clone();
@@ -149,10 +157,18 @@ fn of_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitCod
     }
 }
 
+/// An object of ShenYu's from a store; `None` for what its admin keeps there beside them.
+fn shenyu_item(entry: &Entry) -> Option<ShenyuItem> {
+    let (kind, id) = tollhouse_shenyu::parse_key(&entry.key)?;
+    let text = String::from_utf8_lossy(&entry.value).into();
+    Some(ShenyuItem { kind, id: id.to_owned(), path: entry.key.to_string(), text })
+}
+
 /// Objects with errors take no part in the decision, which a reader must know.
 fn errors_of(document: &Document, offline: &Offline) -> Problems {
     let of_objects = offline.compiler.problems().flat_map(|(_, problems)| problems.iter());
-    let all = document.problems.iter().chain(of_objects);
+    let of_shenyu = offline.compiler.shenyu_problems().iter();
+    let all = document.problems.iter().chain(of_objects).chain(of_shenyu);
     all.filter(|problem| problem.severity == Severity::Error).cloned().collect()
 }
 

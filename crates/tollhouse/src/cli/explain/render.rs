@@ -11,6 +11,8 @@ use tollhouse_proxy::plugins::PluginStep;
 use tollhouse_proxy::snapshot::{RouteEntry, UpstreamEntry};
 use tollhouse_telemetry::ErrorCode;
 
+use super::render_shenyu;
+
 /// Candidates listed; thousands may share one path.
 const CANDIDATES_SHOWN_MAX: usize = 20;
 
@@ -22,18 +24,18 @@ const LABEL_CHARS: usize = 12;
 
 /// Lines of a label and a text.
 #[derive(Default)]
-struct Page {
+pub(super) struct Page {
     text: String,
 }
 
 impl Page {
     /// Adds a line; an empty label goes on with the one above.
-    fn line(&mut self, label: &str, text: &str) {
+    pub(super) fn line(&mut self, label: &str, text: &str) {
         writeln!(self.text, "{label:LABEL_CHARS$}{text}").expect("writing to a string cannot fail");
     }
 
     /// Adds a line without a label, and without the blanks at its end.
-    fn plain(&mut self, line: &str) {
+    pub(super) fn plain(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
@@ -54,6 +56,15 @@ pub(super) fn refusal(refused: &Refused) -> String {
 pub(super) fn decision(question: &Question, decision: &Decision) -> String {
     let mut page = Page::default();
     request(&mut page, question);
+    if let Some(shenyu) = &decision.shenyu {
+        render_shenyu::way(&mut page, shenyu, &global_plugins(decision));
+        if let Some(winner) = &decision.winner {
+            destination(&mut page, question, winner);
+        }
+        render_shenyu::choices(&mut page, &shenyu.course);
+        candidates(&mut page, &decision.candidates);
+        return page.text;
+    }
     match &decision.winner {
         Some(winner) => route(&mut page, question, decision, winner),
         None => {
@@ -88,6 +99,10 @@ fn route(page: &mut Page, question: &Question, decision: &Decision, winner: &Win
         page.line("", &format!("{name} = {}", lossy(value)));
     }
     plugins(page, decision, &winner.entry);
+    destination(page, question, winner);
+}
+
+fn destination(page: &mut Page, question: &Question, winner: &Winner) {
     match &winner.destination {
         Destination::Upstream { place, entry } => upstream(page, question, winner, place, entry),
         Destination::Refused { code, missing } => page.line("answer", &answer(*code, missing)),
@@ -95,15 +110,19 @@ fn route(page: &mut Page, question: &Question, decision: &Decision, winner: &Win
 }
 
 fn plugins(page: &mut Page, decision: &Decision, entry: &RouteEntry) {
-    let globals = decision.globals.steps().iter().map(|step| line(step, "global rules"));
     let own = entry.chain.steps().iter().map(|step| line(step, &plugin_owner(entry, step)));
-    let lines: Vec<String> = globals.chain(own).collect();
+    let lines: Vec<String> = global_plugins(decision).into_iter().chain(own).collect();
     if lines.is_empty() {
         return page.line("plugins", "none");
     }
     for (index, line) in lines.iter().enumerate() {
         page.line(if index == 0 { "plugins" } else { "" }, line);
     }
+}
+
+/// The plugins of global rules.
+fn global_plugins(decision: &Decision) -> Vec<String> {
+    decision.globals.steps().iter().map(|step| line(step, "global rules")).collect()
 }
 
 /// A plugin with its priority, its phases, and the object that brings it.

@@ -1,6 +1,7 @@
 //! Decisions word for word, and the same decisions asked of a data plane that runs.
 
 mod agreement;
+mod shenyu;
 
 use clap::Parser;
 use tollhouse_config::{Bootstrap, Format, declarative};

@@ -1,0 +1,207 @@
+//! What the chain does with a request, step by step, without doing it: for operators.
+
+use tollhouse_plugin::Exchange;
+use tollhouse_shenyu::answer::Answer;
+use tollhouse_shenyu::matching::{Explanation, RpcType};
+use tollhouse_shenyu::paths::RedirectRule;
+
+use crate::action::{Action, refuse_size};
+use crate::chain::{BEGINNINGS_MAX, Chain, Link, Selected, Unmatched};
+use crate::turn::{Turn, asked_path};
+use crate::view::civil_time;
+
+/// The way of a request through the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Course {
+    /// How it is carried; `None` where it asks for a kind of call that does not exist.
+    pub rpc_type: Option<RpcType>,
+    /// The plugins that were asked, in order.
+    pub steps: Vec<CourseStep>,
+    /// Where it ends.
+    pub end: CourseEnd,
+}
+
+/// One plugin on the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CourseStep {
+    /// Its name.
+    pub plugin: String,
+    /// How its selectors and rules stood to the request as it was by then.
+    pub choice: Explanation,
+    /// What it does.
+    pub effect: Effect,
+}
+
+/// What a plugin does with a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Passes,
+    /// Something that depends on more than its rule, such as checking a key. It may answer; what follows
+    /// holds where it does not.
+    Acts,
+    /// It edits the request in other ways than its path, or the answer to it.
+    Edits,
+    /// Conditions of plugins behind it see another path.
+    Path {
+        /// The path.
+        path: String,
+        /// Of how many requests in a hundred this holds.
+        percent: u64,
+    },
+    /// Nodes are asked for another path, and conditions see the same.
+    NodePath(String),
+    /// The request begins anew inside of the gateway, with this path.
+    Anew(String),
+    /// It goes no further; see [`Course::end`].
+    Ends,
+}
+
+/// Where the way of a request ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CourseEnd {
+    /// At a node.
+    Node {
+        /// The place of the target among those of the chain.
+        target: usize,
+        /// Path and query for the node, where they are not those that were sent.
+        uri: Option<Vec<u8>>,
+    },
+    /// It is answered.
+    Answer {
+        /// The status.
+        status: u16,
+        /// The body.
+        body: String,
+    },
+    /// It is sent elsewhere.
+    Elsewhere {
+        /// The status.
+        status: u16,
+        /// Where.
+        location: String,
+    },
+}
+
+/// What a plugin has come to.
+enum Next {
+    Plugin(Effect),
+    Anew(String),
+    End(CourseEnd),
+}
+
+impl Chain {
+    /// What would become of a request. What plugins do for a share of requests only is taken to be done.
+    pub fn explain(&self, exchange: &dyn Exchange) -> Course {
+        let rpc_type = self.rpc_type(exchange, &asked_path(exchange).0).ok();
+        let mut steps = Vec::new();
+        let end = match rpc_type {
+            Some(rpc_type) => self.follow(exchange, Turn::new(exchange, rpc_type), &mut steps),
+            None => self.answer(Answer::InternalServerError, None),
+        };
+        Course { rpc_type, steps, end }
+    }
+
+    fn follow(
+        &self,
+        exchange: &dyn Exchange,
+        mut turn: Turn,
+        steps: &mut Vec<CourseStep>,
+    ) -> CourseEnd {
+        'beginnings: for _ in 0..BEGINNINGS_MAX {
+            let rpc_type = turn.facts.rpc_type;
+            for link in self.links.iter().filter(|link| link.takes_part(rpc_type)) {
+                let view = turn.view(exchange);
+                let Some(choice) = self.engine.explain(&link.name, &view) else { continue };
+                let next = match self.choose(link, &view).1 {
+                    Selected::Action(action) => self.outcome(action, exchange, &mut turn),
+                    Selected::Unclear => Next::End(self.answer(Answer::InternalException, None)),
+                    Selected::Unmatched => self.unmatched(link, Answer::SelectorNotFound),
+                    Selected::NoRule => self.unmatched(link, Answer::RuleNotFound),
+                };
+                let effect = match &next {
+                    Next::Plugin(effect) => effect.clone(),
+                    Next::Anew(path) => Effect::Anew(path.clone()),
+                    Next::End(_) => Effect::Ends,
+                };
+                steps.push(CourseStep { plugin: link.name.clone(), choice, effect });
+                match next {
+                    Next::Plugin(_) => {}
+                    Next::Anew(path) => {
+                        turn.begin_anew(&path);
+                        continue 'beginnings;
+                    }
+                    Next::End(end) => return end,
+                }
+            }
+            return self.answer(Answer::InvocationFailed, None);
+        }
+        self.answer(Answer::InternalServerError, None)
+    }
+
+    fn answer(&self, answer: Answer, plugin: Option<&str>) -> CourseEnd {
+        let status = answer.status(self.terms.statuses);
+        CourseEnd::Answer { status, body: answer.body(plugin) }
+    }
+
+    fn unmatched(&self, link: &Link, named: Answer) -> Next {
+        match link.unmatched {
+            Unmatched::Pass => Next::Plugin(Effect::Passes),
+            Unmatched::Named => Next::End(self.answer(named, Some(&link.name))),
+            Unmatched::Refuse(answer) => Next::End(self.answer(answer, None)),
+        }
+    }
+
+    fn outcome(&self, action: &Action, exchange: &dyn Exchange, turn: &mut Turn) -> Next {
+        let answered = |answer| Next::End(self.answer(answer, None));
+        match action {
+            Action::Pass | Action::Redirect(RedirectRule::Pass) => Next::Plugin(Effect::Passes),
+            Action::Refuse(answer) => answered(*answer),
+            Action::Waf(rule) => match rule.answer() {
+                Some(answer) => answered(answer),
+                None => Next::Plugin(Effect::Passes),
+            },
+            Action::ContextPath(rule) => {
+                let before = turn.seen().to_owned();
+                if !turn.take_off_context(rule, 0) {
+                    return answered(Answer::ContextPathIllegal);
+                }
+                let path = turn.seen().to_owned();
+                Next::Plugin(match path == before {
+                    true => Effect::NodePath(turn.node_path().to_owned()),
+                    false => Effect::Path { path, percent: rule.percentage.into() },
+                })
+            }
+            Action::Rewrite(rule) => {
+                let before = turn.seen().to_owned();
+                turn.rewrite(rule, 0);
+                let path = turn.seen().to_owned();
+                Next::Plugin(match path == before {
+                    true => Effect::Passes,
+                    false => Effect::Path { path, percent: rule.percentage.into() },
+                })
+            }
+            Action::Redirect(RedirectRule::Inside(path)) => Next::Anew(path.clone()),
+            Action::Redirect(RedirectRule::Elsewhere { location, status }) => {
+                Next::End(CourseEnd::Elsewhere { status: *status, location: location.clone() })
+            }
+            Action::Proxy { rule, target } => match refuse_size(rule, exchange) {
+                Some(answer) => answered(answer),
+                None => Next::End(CourseEnd::Node { target: *target, uri: turn.node_uri() }),
+            },
+            Action::Mock(rule) => {
+                let body = rule.text(civil_time(exchange.now().unix_ms), &mut || 0);
+                Next::End(CourseEnd::Answer { status: rule.status, body })
+            }
+            Action::MapParameters(_) | Action::Request(_) | Action::ModifyAnswer(_) => {
+                Next::Plugin(Effect::Edits)
+            }
+            Action::Sign { .. }
+            | Action::KeyAuth(_)
+            | Action::BasicAuth(_)
+            | Action::Jwt(_)
+            | Action::Limit(_)
+            | Action::Break(_) => Next::Plugin(Effect::Acts),
+        }
+    }
+}

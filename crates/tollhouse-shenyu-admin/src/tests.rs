@@ -368,6 +368,19 @@ async fn clients_of_five_languages_register_the_same() {
 }
 
 #[tokio::test]
+async fn a_service_of_spring_cloud_is_known_by_all_paths_below_its_own() {
+    let fixture = Fixture::new().await;
+    let method = json!({"appName": "pay", "contextPath": "/pay", "path": "/pay/charge", "rpcType": "springCloud",
+        "ruleName": "/pay/charge", "enabled": true});
+    assert_eq!(fixture.call("POST", "/shenyu-client/register-metadata", &method).await, "success");
+    let metadata = fixture.expect("GET", "/meta-data/findAll", &Value::Null, "query success").await;
+    assert_eq!(
+        (&metadata[0]["path"], &metadata[0]["rpcType"]),
+        (&json!("/pay/**"), &json!("springCloud"))
+    );
+}
+
+#[tokio::test]
 async fn a_method_becomes_selectors_rules_and_metadata_once() {
     let fixture = Fixture::new().await;
     let method = json!({"appName": "order", "contextPath": "/order", "path": "/order/{id}/items", "rpcType": "http",

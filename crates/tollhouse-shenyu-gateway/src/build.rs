@@ -7,7 +7,7 @@ use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::access::{BasicAuthRule, KeyAuthRule, WafModel, WafRule};
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::breaker::{Breaker, BreakerRule};
-use tollhouse_shenyu::divide::{DivideRule, divide_nodes};
+use tollhouse_shenyu::divide::{DivideRule, SpringCloudSelector, divide_nodes};
 use tollhouse_shenyu::jwt::JwtRule;
 use tollhouse_shenyu::limiter::{Limiter, LimiterRule};
 use tollhouse_shenyu::matching::{Engine, Objects, Problem, RpcType, protects};
@@ -23,7 +23,7 @@ use crate::action::Action;
 use crate::chain::{ById, Chain, Link, Unmatched};
 use crate::counts::Counts;
 use crate::sources::Terms;
-use crate::target::{self, Again, Target};
+use crate::target::{self, Again, Nodes, Target};
 
 /// The objects of one namespace.
 pub(crate) struct Parts {
@@ -205,6 +205,7 @@ impl<'a> Builder<'a> {
             // What it says is for calls that are no HTTP.
             "generalContext" => Action::Pass,
             "divide" | "websocket" => self.proxy(place)?,
+            "springCloud" => self.spring_cloud(place)?,
             name if BUILT_IN.contains(&name) => Action::Pass,
             name => return Err(format!("the plugin `{name}` is not built into this gateway")),
         })
@@ -224,15 +225,44 @@ impl<'a> Builder<'a> {
         if nodes.is_empty() {
             return Ok(Action::Refuse(Answer::NoHealthyUpstream));
         }
+        self.target(place, rule, &Nodes::Listed(nodes))
+    }
+
+    fn spring_cloud(&mut self, place: &Place<'_>) -> Result<Action, String> {
+        let rule = DivideRule::read_spring_cloud(place.handle());
+        let rule = rule.map_err(|error| error.to_string())?;
+        let selector = place.selector;
+        let discovery = self.discovery.get(&*selector.id).copied();
+        let read = SpringCloudSelector::read(selector.handle.as_deref(), discovery)
+            .map_err(|error| format!("selector `{}`: {error}", selector.id))?;
+        let nodes = match read.nodes.is_empty() {
+            false => Nodes::Listed(read.nodes),
+            true => Nodes::registered(&read.service_id)
+                .map_err(|error| format!("selector `{}`: {error}", selector.id))?,
+        };
+        self.target(place, rule, &nodes)
+    }
+
+    /// Sends requests to these nodes, which rules of a selector that use them alike share.
+    fn target(
+        &mut self,
+        place: &Place<'_>,
+        rule: DivideRule,
+        nodes: &Nodes,
+    ) -> Result<Action, String> {
         let key: Arc<str> = format!(
             "shenyu/{}/{:?}/{:?}/{}/{}",
-            selector.id, rule.load_balance, rule.retry_strategy, rule.retries, rule.timeout_ms
+            place.selector.id,
+            rule.load_balance,
+            rule.retry_strategy,
+            rule.retries,
+            rule.timeout_ms
         )
         .into();
         let upstream = match self.upstreams.get(&key) {
             Some(upstream) => Arc::clone(upstream),
             None => {
-                let upstream = Arc::new(target::upstream(&nodes, &rule)?);
+                let upstream = Arc::new(target::upstream(nodes, &rule)?);
                 self.upstreams.insert(Arc::clone(&key), Arc::clone(&upstream));
                 upstream
             }
@@ -306,6 +336,7 @@ fn carried_by(plugin: &str) -> Option<RpcType> {
     Some(match plugin {
         "divide" => RpcType::Http,
         "websocket" => RpcType::WebSocket,
+        "springCloud" => RpcType::SpringCloud,
         _ => return None,
     })
 }

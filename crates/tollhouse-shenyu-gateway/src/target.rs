@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_model::upstream::{
-    Balance, HashOn, HttpVersion, Node, NodeTrust, PassHost, Policy, Scheme, WarmUp,
+    Balance, Discovery, HashOn, HttpVersion, Node, NodeTrust, PassHost, Policy, RegistryService,
+    Scheme, WarmUp,
 };
 use tollhouse_model::{Timeouts, Upstream};
 use tollhouse_shenyu::divide::{DivideNode, DivideRule, LoadBalance, RetryStrategy};
@@ -73,11 +74,54 @@ impl Again {
     }
 }
 
+/// Where the nodes of a target come from.
+#[derive(Debug)]
+pub(crate) enum Nodes {
+    /// They stand in ShenYu's objects.
+    Listed(Vec<DivideNode>),
+    /// They are the instances of a service of the gateway's own registry.
+    Registered(RegistryService),
+}
+
+impl Nodes {
+    /// The instances of the service that an id of Spring Cloud's names: `orders`, or with its namespace
+    /// `prod/orders`.
+    ///
+    /// # Errors
+    /// When the registry can have no service of that name.
+    pub(crate) fn registered(service_id: &str) -> Result<Self, String> {
+        let (namespace, service) = service_id.split_once('/').unwrap_or(("default", service_id));
+        let is_name = |name: &str| {
+            let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:_".contains(&byte);
+            !name.is_empty() && name.bytes().all(letter)
+        };
+        if service_id.is_empty() {
+            let reason = "it has no nodes, and no `serviceId` to find any by";
+            return Err(reason.to_owned());
+        }
+        if !is_name(namespace) || !is_name(service) {
+            return Err(format!(
+                "`serviceId` is `{service_id}`; names of services are letters, digits and `-.:_`"
+            ));
+        }
+        Ok(Self::Registered(RegistryService {
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+            metadata: Default::default(),
+            version: None,
+        }))
+    }
+}
+
 /// The upstream of `nodes` used as `rule` says.
 ///
 /// # Errors
 /// When the nodes cannot be used together.
-pub(crate) fn upstream(nodes: &[DivideNode], rule: &DivideRule) -> Result<Upstream, String> {
+pub(crate) fn upstream(nodes: &Nodes, rule: &DivideRule) -> Result<Upstream, String> {
+    let (nodes, service) = match nodes {
+        Nodes::Listed(nodes) => (nodes.as_slice(), None),
+        Nodes::Registered(service) => (&[][..], Some(service.clone())),
+    };
     let tls = nodes.first().is_some_and(|node| node.tls);
     if nodes.iter().any(|node| node.tls != tls) {
         let reason = "some nodes are asked over TLS and some are not; use one protocol for all";
@@ -106,7 +150,7 @@ pub(crate) fn upstream(nodes: &[DivideNode], rule: &DivideRule) -> Result<Upstre
                 }
             })
             .collect(),
-        discovery: None,
+        discovery: service.map(Discovery::Registry),
         balance: Balance {
             policy,
             hash_on: policy.hashes_key().then(|| HashOn::Variable("remote_addr".to_owned())),

@@ -439,3 +439,60 @@ fn resilience4j_decides_before_a_proxy_wherever_its_row_stands() {
     assert!(desk.send(&get("/")).answer.is_none());
     assert!(desk.answer(&get("/")).starts_with("429 "));
 }
+
+#[test]
+fn spring_cloud_asks_registered_nodes_and_without_any_the_service_of_the_registry() {
+    let metadata = json!({"id": "m", "path": "/pay/**", "rpcType": "springCloud", "enabled": true});
+    let desk = |handle: &Value| {
+        Desk::new()
+            .plugin("springCloud", None)
+            .rule(
+                "springCloud",
+                "/pay/",
+                handle,
+                &json!({"timeout": 500, "loadBalance": "roundRobin"}),
+            )
+            .put(Kind::Metadata, &metadata)
+    };
+    let node = |url: &str, gray: bool, status: bool| json!({"upstreamUrl": url, "protocol": "http://", "gray": gray, "status": status});
+    let nodes = json!([
+        node("10.0.0.1:80", false, true),
+        node("10.0.0.2:80", true, true),
+        node("10.0.0.3:80", true, false)
+    ]);
+    let upstream = |desk: &Desk| {
+        let (chain, problems) = desk.sources.compile(&desk.terms);
+        assert_eq!(problems, []);
+        let upstream = Arc::clone(&chain.expect("it is on").targets()[0].upstream);
+        let hosts: Vec<_> = upstream.nodes.iter().map(|node| node.host.clone()).collect();
+        (hosts, upstream)
+    };
+    let (hosts, upstream_used) =
+        upstream(&desk(&json!({"serviceId": "pay", "divideUpstreams": nodes})));
+    assert_eq!(hosts, ["10.0.0.1", "10.0.0.2"]);
+    assert_eq!((upstream_used.retries, upstream_used.discovery.is_none()), (Some(0), true));
+    let (hosts, _) =
+        upstream(&desk(&json!({"serviceId": "pay", "gray": true, "divideUpstreams": nodes})));
+    assert_eq!(hosts, ["10.0.0.2"]);
+    for (id, expected) in [("pay", "default/pay"), ("prod/pay", "prod/pay")] {
+        let (hosts, service) = upstream(&desk(&json!({"serviceId": id})));
+        let Some(tollhouse_model::upstream::Discovery::Registry(service)) = &service.discovery
+        else {
+            panic!("it has a service")
+        };
+        assert_eq!((hosts.len(), service.to_string()), (0, expected.to_owned()));
+    }
+    let found = desk(&json!({"serviceId": "pay"})).put(
+        Kind::DiscoveryUpstream,
+        &json!({
+            "selectorId": "springCloud-1", "upstreamDataList": [{"url": "10.0.0.9:1", "status": 0}],
+        }),
+    );
+    assert_eq!(upstream(&found).0, ["10.0.0.9"]);
+    // Others are not its.
+    assert!(desk(&json!({"serviceId": "pay"})).send(&get("/pay/1")).answer.is_none());
+    let other = desk(&json!({"serviceId": "pay"})).divide("/").answer(&get("/other"));
+    assert!(!other.contains("springCloud"), "{other}");
+    let (_, problems) = desk(&json!({})).sources.compile(&Terms::default());
+    assert_eq!(problems.len(), 1, "{problems:?}");
+}

@@ -1,4 +1,5 @@
-//! What selectors and rules of `divide` and `websocket` say: which nodes, how they are chosen, tried again and limited.
+//! What selectors and rules of `divide`, `websocket` and `springCloud` say: which nodes, how they are chosen,
+//! tried again and limited.
 //!
 //! Up to 2.6.0 the nodes stand in the selector's handle, since 2.6.1 in discovery's data; where there are
 //! discovery's, they count. Choosing among the nodes is not done here.
@@ -6,8 +7,8 @@
 use serde::Deserialize;
 
 use crate::answer::Answer;
-use crate::lenient;
 use crate::model::DiscoveryUpstreams;
+use crate::{handle, lenient};
 
 /// The weight of a node that has none: that of ShenYu's forms.
 const DEFAULT_WEIGHT: u32 = 50;
@@ -119,22 +120,66 @@ pub fn divide_nodes(
     handle: Option<&str>,
     discovery: Option<&DiscoveryUpstreams>,
 ) -> Result<Vec<DivideNode>, HandleError> {
-    let mut nodes = match discovery {
-        Some(discovery) => discovered(discovery)?,
-        None => in_handle(handle.unwrap_or_default())?,
+    let handle = handle.map(str::trim).filter(|handle| !handle.is_empty());
+    let nodes = match (discovery, handle) {
+        (Some(discovery), _) => discovered(discovery)?,
+        (None, Some(handle)) => in_handle(&read::<Vec<HandleNode>>(handle)?)?,
+        (None, None) => Vec::new(),
     };
+    Ok(gray_alone(nodes))
+}
+
+/// Only the gray nodes where there are any.
+fn gray_alone(mut nodes: Vec<DivideNode>) -> Vec<DivideNode> {
     if nodes.iter().any(|node| node.gray) {
         nodes.retain(|node| node.gray);
     }
-    Ok(nodes)
+    nodes
 }
 
-fn in_handle(handle: &str) -> Result<Vec<DivideNode>, HandleError> {
-    if handle.trim().is_empty() {
-        return Ok(Vec::new());
+/// What a selector of `springCloud` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpringCloudSelector {
+    /// The service whose instances are asked where no nodes are known; blank where none is named.
+    pub service_id: String,
+    /// The nodes that services have registered by themselves, or that stand in the handle. They count
+    /// before the service's.
+    pub nodes: Vec<DivideNode>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct SpringCloudHandle {
+    #[serde(deserialize_with = "lenient::or_default")]
+    service_id: String,
+    /// Whether gray nodes are preferred.
+    #[serde(deserialize_with = "lenient::or_false")]
+    gray: bool,
+    #[serde(deserialize_with = "lenient::or_default")]
+    divide_upstreams: Vec<HandleNode>,
+}
+
+impl SpringCloudSelector {
+    /// Reads a selector's handle, beside what discovery has for it.
+    ///
+    /// # Errors
+    /// When the handle or a node that is on cannot be read.
+    pub fn read(
+        handle: Option<&str>,
+        discovery: Option<&DiscoveryUpstreams>,
+    ) -> Result<Self, HandleError> {
+        let written: SpringCloudHandle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let nodes = match discovery.filter(|found| !found.upstream_data_list.is_empty()) {
+            Some(discovery) => discovered(discovery)?,
+            None => in_handle(&written.divide_upstreams)?,
+        };
+        let nodes = if written.gray { gray_alone(nodes) } else { nodes };
+        Ok(Self { service_id: written.service_id.trim().to_owned(), nodes })
     }
-    let nodes: Vec<HandleNode> = read(handle)?;
-    let on = (1..).zip(&nodes).filter(|(_, node)| node.status.unwrap_or(true));
+}
+
+fn in_handle(nodes: &[HandleNode]) -> Result<Vec<DivideNode>, HandleError> {
+    let on = (1..).zip(nodes).filter(|(_, node)| node.status.unwrap_or(true));
     on.map(|(index, node)| {
         Ok(DivideNode {
             url: address(index, &node.upstream_url)?,
@@ -289,6 +334,14 @@ struct HandleRule {
 }
 
 impl DivideRule {
+    /// Reads the handle of a rule of `springCloud`, whose calls are made once.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_spring_cloud(handle: Option<&str>) -> Result<Self, HandleError> {
+        Ok(Self { retries: 0, ..Self::read(handle)? })
+    }
+
     /// Reads a rule's handle; a blank one has the defaults.
     ///
     /// # Errors

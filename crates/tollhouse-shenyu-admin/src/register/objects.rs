@@ -135,8 +135,11 @@ pub(super) fn put_method(draft: &mut Draft<'_>, row: &Row, namespace: &str) -> R
         let below = format!("{}/", service.context_path);
         ensure_rule(draft, &rule, ("startsWith", &below), &handle);
     }
-    // Calls that are no HTTP are made by what stands there.
-    if !service.is_http() || row::flag(row, "registerMetaData") == Some(true) {
+    // It says of every path below that it is this plugin's, of which the request itself says nothing.
+    if service.plugin == "springCloud" {
+        let below = format!("{}/**", service.context_path);
+        put_metadata(draft, &service, row, (&below, namespace));
+    } else if !service.is_http() || row::flag(row, "registerMetaData") == Some(true) {
         put_metadata(draft, &service, row, (&path, namespace));
     }
     Ok(())

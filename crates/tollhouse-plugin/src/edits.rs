@@ -256,6 +256,8 @@ pub struct RequestEdits {
     pub time_max: Option<Duration>,
     /// The upstream chosen: index into what the plugin that chose it has.
     pub upstream: Option<usize>,
+    /// Which limit has refused the request, for counters that know its name.
+    pub refused_by: Option<&'static str>,
     /// Variables that plugins have found in a connection's first bytes.
     pub variables: Vec<(&'static str, Vec<u8>)>,
 }
@@ -272,6 +274,7 @@ impl Default for RequestEdits {
             body_bytes_max: None,
             time_max: None,
             upstream: None,
+            refused_by: None,
             variables: Vec::new(),
         }
     }

@@ -8,6 +8,7 @@ use tollhouse_plugin::RequestContext;
 use tollhouse_shenyu::access::{BasicAuthRule, KeyAuthRule, WafRule};
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::breaker::{Breaker, Fallback};
+use tollhouse_shenyu::cache::CacheRule;
 use tollhouse_shenyu::divide::DivideRule;
 use tollhouse_shenyu::jwt::JwtRule;
 use tollhouse_shenyu::limiter::Limiter;
@@ -15,8 +16,9 @@ use tollhouse_shenyu::mock::MockRule;
 use tollhouse_shenyu::paths::{ContextPathRule, RedirectRule, RewriteRule};
 use tollhouse_shenyu::shaping::{BodyEdits, RequestRule, ResponseRule};
 
+use crate::cached::{self, Found};
 use crate::chain::Chain;
-use crate::counts::Shared;
+use crate::counts::{Shared, SharedCache};
 use crate::guard;
 use crate::reply::reply;
 use crate::shape::{self, AnswerEdit};
@@ -41,9 +43,19 @@ pub(crate) enum Action {
     Rewrite(RewriteRule),
     Redirect(RedirectRule),
     Mock(MockRule),
+    Cache {
+        rule: CacheRule,
+        /// Of the rule.
+        id: String,
+        cache: SharedCache,
+    },
     Jwt(JwtRule),
     Limit(Shared<Limiter>),
-    Break(Shared<Breaker>),
+    Break {
+        breaker: Shared<Breaker>,
+        /// What refusals are counted as: those of its limit, and those while it is open.
+        refusals: Refusals,
+    },
     MapParameters(Arc<BodyEdits>),
     Request(Box<RequestRule>),
     /// Done to the answer of a node, once a proxy has taken the request.
@@ -53,6 +65,24 @@ pub(crate) enum Action {
         rule: DivideRule,
         target: usize,
     },
+}
+
+/// Names of what refuses in the place of a call, by the plugin.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Refusals {
+    limit: &'static str,
+    open: &'static str,
+}
+
+impl Refusals {
+    pub(crate) const HYSTRIX: Self = Self { limit: "hystrix open", open: "hystrix open" };
+    pub(crate) const SENTINEL: Self = Self { limit: "sentinel limit", open: "sentinel open" };
+    pub(crate) const RESILIENCE4J: Self =
+        Self { limit: "resilience4j limit", open: "resilience4j open" };
+
+    fn named(self, answer: Answer) -> &'static str {
+        if matches!(answer, Answer::BreakerOpen) { self.open } else { self.limit }
+    }
 }
 
 /// What has come of an action.
@@ -93,13 +123,24 @@ impl Chain {
                 elsewhere(*status, location.clone())
             }
             Action::Mock(rule) => mock(rule, cx),
-            Action::Break(breaker) => match begin_call(breaker, cx, turn).await {
+            Action::Cache { rule, id, cache } => match cached::find(*rule, (id, cache), cx, turn) {
+                Found::Answer(answer) => Done::Answered(answer),
+                Found::Nothing(keep) => {
+                    turn.aftermath.keep = Some(keep);
+                    Done::Next
+                }
+                Found::NotAsked => Done::Next,
+            },
+            Action::Break { breaker, refusals } => match begin_call(breaker, cx, turn).await {
                 Ok(()) => Done::Next,
-                Err((answer, fallback)) => match fallback {
-                    Fallback::Inside(path) if path != turn.asked() => Done::Anew(path),
-                    Fallback::Elsewhere(location) => elsewhere(302, location),
-                    Fallback::None | Fallback::Inside(_) => refused(answer),
-                },
+                Err((answer, fallback)) => {
+                    cx.edits().refused_by = Some(refusals.named(answer));
+                    match fallback {
+                        Fallback::Inside(path) if path != turn.asked() => Done::Anew(path),
+                        Fallback::Elsewhere(location) => elsewhere(302, location),
+                        Fallback::None | Fallback::Inside(_) => refused(answer),
+                    }
+                }
             },
             Action::MapParameters(edits) => {
                 shape::edit_body(edits, cx).await;
@@ -149,8 +190,11 @@ impl Chain {
             Action::Limit(limiter) => {
                 let header = |name: &str| text_header(cx, name);
                 let (peer, now_s) = (cx.remote_address(), cx.now().unix_ms / 1000);
-                let permit = limiter.admit(|rule| rule.key(peer, header), now_s);
-                turn.aftermath.permits.extend(permit.ok_or(Answer::TooManyRequests)?);
+                let Some(permit) = limiter.admit(|rule| rule.key(peer, header), now_s) else {
+                    cx.edits().refused_by = Some("rateLimiter");
+                    return Err(Answer::TooManyRequests);
+                };
+                turn.aftermath.permits.extend(permit);
                 Ok(())
             }
             // All others are done where this is called from.

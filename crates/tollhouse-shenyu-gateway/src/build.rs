@@ -7,6 +7,7 @@ use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::access::{BasicAuthRule, KeyAuthRule, WafModel, WafRule};
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::breaker::{Breaker, BreakerRule};
+use tollhouse_shenyu::cache::CacheRule;
 use tollhouse_shenyu::divide::{DivideRule, SpringCloudSelector, divide_nodes};
 use tollhouse_shenyu::jwt::JwtRule;
 use tollhouse_shenyu::limiter::{Limiter, LimiterRule};
@@ -19,7 +20,7 @@ use tollhouse_shenyu::paths::{ContextPathRule, RedirectRule, RewriteRule};
 use tollhouse_shenyu::shaping::{RequestRule, ResponseRule, read_parameter_mapping};
 use tollhouse_shenyu::sign::{Applications, SignRule};
 
-use crate::action::Action;
+use crate::action::{Action, Refusals};
 use crate::chain::{ById, Chain, Link, Unmatched};
 use crate::counts::Counts;
 use crate::sources::Terms;
@@ -60,6 +61,7 @@ pub(crate) fn compile(parts: &Parts, terms: Terms, counts: &mut Counts) -> (Chai
     });
     problems.extend(tcp);
     let counts_before = std::mem::take(counts);
+    let counts_now = Counts { cache: counts_before.cache.clone(), ..Counts::default() };
     let mut builder = Builder {
         plugins: parts.plugins.iter().map(|plugin| (&*plugin.name, plugin)).collect(),
         discovery: parts.discovery.iter().map(|it| (&*it.selector_id, it)).collect(),
@@ -69,14 +71,17 @@ pub(crate) fn compile(parts: &Parts, terms: Terms, counts: &mut Counts) -> (Chai
         upstreams: HashMap::default(),
         problems,
         counts_before: &counts_before,
-        counts: Counts::default(),
+        counts: counts_now,
     };
     builder.compile_actions(parts);
     let (answer_links, links) = builder
         .links(&engine, parts)
         .into_iter()
         .partition::<Vec<Link>, _>(|link| link.name == "modifyResponse");
-    let links = before_proxies(links, "resilience4j");
+    // In ShenYu it stands before all that protects, and gives to anybody what was answered to somebody.
+    let links = before_proxies(links, "cache", |_, _| true);
+    // ShenYu's later rows have it behind the proxies, and it is to decide whether a call is made.
+    let links = before_proxies(links, "resilience4j", |proxy, named| proxy < named);
     let chain = Chain {
         engine,
         links: links.into(),
@@ -189,10 +194,22 @@ impl<'a> Builder<'a> {
                 let before = &self.counts_before.limiters;
                 Action::Limit(self.counts.limiters.get(before, place.id(), rule, Limiter::new))
             }
-            "hystrix" => self.breaker(place, BreakerRule::read_hystrix(handle).map_err(text)?),
-            "sentinel" => self.breaker(place, BreakerRule::read_sentinel(handle).map_err(text)?),
+            "cache" => {
+                let config = place.plugin.config.as_deref();
+                let rule = CacheRule::read(handle, config).map_err(text)?;
+                Action::Cache { rule, id: place.id().to_owned(), cache: self.counts.cache.clone() }
+            }
+            "hystrix" => {
+                let rule = BreakerRule::read_hystrix(handle).map_err(text)?;
+                self.breaker(place, rule, Refusals::HYSTRIX)
+            }
+            "sentinel" => {
+                let rule = BreakerRule::read_sentinel(handle).map_err(text)?;
+                self.breaker(place, rule, Refusals::SENTINEL)
+            }
             "resilience4j" => {
-                self.breaker(place, BreakerRule::read_resilience4j(handle).map_err(text)?)
+                let rule = BreakerRule::read_resilience4j(handle).map_err(text)?;
+                self.breaker(place, rule, Refusals::RESILIENCE4J)
             }
             "paramMapping" => {
                 let edits = read_parameter_mapping(handle).map_err(text)?;
@@ -204,6 +221,8 @@ impl<'a> Builder<'a> {
             }
             // What it says is for calls that are no HTTP.
             "generalContext" => Action::Pass,
+            // Everything that objects take is counted, on the gateway's own page.
+            "metrics" => Action::Pass,
             "divide" | "websocket" => self.proxy(place)?,
             "springCloud" => self.spring_cloud(place)?,
             name if BUILT_IN.contains(&name) => Action::Pass,
@@ -211,9 +230,10 @@ impl<'a> Builder<'a> {
         })
     }
 
-    fn breaker(&mut self, place: &Place<'_>, rule: BreakerRule) -> Action {
+    fn breaker(&mut self, place: &Place<'_>, rule: BreakerRule, refusals: Refusals) -> Action {
         let before = &self.counts_before.breakers;
-        Action::Break(self.counts.breakers.get(before, place.id(), rule, Breaker::new))
+        let breaker = self.counts.breakers.get(before, place.id(), rule, Breaker::new);
+        Action::Break { breaker, refusals }
     }
 
     fn proxy(&mut self, place: &Place<'_>) -> Result<Action, String> {
@@ -271,7 +291,7 @@ impl<'a> Builder<'a> {
             id: place.id().to_owned(),
             key,
             upstream,
-            is_websocket: place.plugin.name == "websocket",
+            carries: carried_by(&place.plugin.name).unwrap_or(RpcType::Http),
             timeout: std::time::Duration::from_millis(rule.timeout_ms.into()),
             again: Again::from_strategy(rule.retry_strategy),
         });
@@ -317,16 +337,20 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The links with that one before the proxies, where it stands behind them: ShenYu's later rows have it there,
-/// and it is to decide whether a call is made.
-fn before_proxies(mut links: Vec<Link>, name: &str) -> Vec<Link> {
+/// The links with that one right before the proxies, where its place and theirs ask for it.
+fn before_proxies(
+    mut links: Vec<Link>,
+    name: &str,
+    is_moved: fn(proxy: usize, named: usize) -> bool,
+) -> Vec<Link> {
     let proxy = links.iter().position(|link| link.carries.is_some());
     let named = links.iter().position(|link| link.name == name);
     if let (Some(proxy), Some(named)) = (proxy, named)
-        && proxy < named
+        && is_moved(proxy, named)
     {
         let link = links.remove(named);
-        links.insert(proxy, link);
+        // Those behind it have moved up.
+        links.insert(if named < proxy { proxy - 1 } else { proxy }, link);
     }
     links
 }

@@ -282,9 +282,12 @@ impl Handler for Chain {
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
-        let left = cx.recall::<Aftermath>();
-        let edits = left.map(|left| std::mem::take(&mut left.answer_edits)).unwrap_or_default();
+        let Some(left) = cx.recall::<Aftermath>() else { return };
+        let (edits, keep) = (std::mem::take(&mut left.answer_edits), left.keep.take());
         edits.iter().for_each(|edit| edit_answer(edit, cx));
+        if let Some(keep) = keep {
+            keep.watch(cx);
+        }
     }
 
     fn log(&self, cx: &mut LogContext<'_>) {

@@ -1,11 +1,13 @@
 //! Counts of `rateLimiter` and of breakers, which outlive the compiled chain as long as their rule stays as it
-//! is, and what a request holds of them while it is under way.
+//! is, what a request holds of them while it is under way, and the answers that `cache` keeps.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::breaker::{Breaker, BreakerRule, End, Passed};
+use tollhouse_shenyu::cache::{Cache, Kept as KeptAnswer};
 use tollhouse_shenyu::limiter::{Limiter, LimiterRule};
 
 /// Counts of one rule, for all cores.
@@ -50,6 +52,28 @@ impl<R: PartialEq + Clone, S> Kept<R, S> {
 pub(crate) struct Counts {
     pub(crate) limiters: Kept<LimiterRule, Limiter>,
     pub(crate) breakers: Kept<BreakerRule, Breaker>,
+    pub(crate) cache: SharedCache,
+}
+
+/// The answers that `cache` keeps, for all cores and rules.
+pub(crate) type SharedCache = Shared<Cache<Bytes>>;
+
+impl Default for SharedCache {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl SharedCache {
+    /// What is kept under a key and not too old.
+    pub(crate) fn find(&self, key: &[u8], now_ms: u64) -> Option<KeptAnswer<Bytes>> {
+        self.lock().find(key, now_ms)
+    }
+
+    /// Keeps an answer until `ends_ms`.
+    pub(crate) fn keep(&self, key: &[u8], kept: KeptAnswer<Bytes>, ends_ms: u64) {
+        self.lock().keep(key, kept, ends_ms);
+    }
 }
 
 /// A request that a limiter counts while it is under way.

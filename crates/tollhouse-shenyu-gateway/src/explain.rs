@@ -200,8 +200,9 @@ impl Chain {
             | Action::KeyAuth(_)
             | Action::BasicAuth(_)
             | Action::Jwt(_)
+            | Action::Cache { .. }
             | Action::Limit(_)
-            | Action::Break(_) => Next::Plugin(Effect::Acts),
+            | Action::Break { .. } => Next::Plugin(Effect::Acts),
         }
     }
 }

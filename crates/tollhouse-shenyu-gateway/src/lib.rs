@@ -8,6 +8,7 @@
 
 mod action;
 mod build;
+mod cached;
 mod chain;
 mod counts;
 mod explain;

@@ -9,6 +9,7 @@ use tollhouse_model::upstream::{
 };
 use tollhouse_model::{Timeouts, Upstream};
 use tollhouse_shenyu::divide::{DivideNode, DivideRule, LoadBalance, RetryStrategy};
+use tollhouse_shenyu::matching::RpcType;
 
 /// Warm-up below this is none: weights rise in steps of a second. ShenYu's discovery says 10 ms where
 /// nobody has said anything.
@@ -32,8 +33,8 @@ pub struct Target {
     pub key: Arc<str>,
     /// The nodes.
     pub upstream: Arc<Upstream>,
-    /// Whether the protocol may be switched to WebSocket.
-    pub is_websocket: bool,
+    /// How requests are carried to them.
+    pub carries: RpcType,
     /// Until an attempt's answer has begun.
     pub timeout: Duration,
     /// Where a request goes that has failed.

@@ -496,3 +496,54 @@ fn spring_cloud_asks_registered_nodes_and_without_any_the_service_of_the_registr
     let (_, problems) = desk(&json!({})).sources.compile(&Terms::default());
     assert_eq!(problems.len(), 1, "{problems:?}");
 }
+
+#[test]
+fn cache_answers_again_what_a_node_answered_to_anybody() {
+    let desk = Desk::new()
+        .plugin("cache", Some(&json!({"cacheType": "memory"})))
+        .rule("cache", "/", &Value::Null, &json!({"timeoutSeconds": 10}))
+        .plugin("keyAuth", None)
+        .rule("keyAuth", "/kept", &Value::Null, &json!({"keyName": "apiKey", "key": "k1"}))
+        .divide("/");
+    let (chain, problems) = desk.sources.compile(&desk.terms);
+    assert_eq!(problems, []);
+    let services = Arc::new(Services::new("APISIX/3.18.0"));
+    let mut harness = Harness::with(Arc::new(chain.expect("a plugin is on")), services);
+    let json = "200\nContent-Type: application/json\n";
+    // Request, head of the node's answer, whether it is kept.
+    let cases = [
+        ("GET /a?b=1 HTTP/1.1\nHost: a\n\n", json.to_owned(), true),
+        ("GET /post HTTP/1.1\nHost: a\nAuthorization: x\n\n", json.to_owned(), false),
+        ("POST /p HTTP/1.1\nHost: a\n\n", json.to_owned(), false),
+        ("GET /c HTTP/1.1\nHost: a\n\n", format!("{json}Set-Cookie: a=b\n"), false),
+        (
+            "GET /d HTTP/1.1\nHost: a\n\n",
+            format!("{json}Cache-Control: max-age=3, Private\n"),
+            false,
+        ),
+        ("GET /e HTTP/1.1\nHost: a\n\n", "500\n".to_owned(), false),
+        ("GET /f HTTP/1.1\nHost: a\n\n", format!("{json}Content-Encoding: gzip\n"), false),
+    ];
+    for (request, head, is_kept) in cases {
+        let mut exchange = FakeExchange::parse(request, harness.now_ms);
+        assert!(harness.run(&mut exchange).answer.is_none(), "{request}");
+        harness.respond(&mut exchange, &format!("{head}\n"), &["bo", "dy"]);
+        let again = harness.request(request).answer;
+        assert_eq!(
+            again.as_ref().map(|answer| &*answer.body),
+            is_kept.then_some("body"),
+            "{request}"
+        );
+        assert!(again.is_none_or(|answer| format!("{answer:?}").contains("application/json")));
+    }
+    assert!(harness.request(&get("/a?b=1")).answer.is_none(), "another host");
+    assert!(harness.request("GET /a?b=2 HTTP/1.1\nHost: a\n\n").answer.is_none());
+    harness.now_ms += 10_000;
+    assert!(harness.request("GET /a?b=1 HTTP/1.1\nHost: a\n\n").answer.is_none(), "it is old");
+    // What protects decides before.
+    let mut exchange = FakeExchange::parse(&get("/kept?apiKey=k1"), harness.now_ms);
+    assert!(harness.run(&mut exchange).answer.is_none());
+    harness.respond(&mut exchange, &format!("{json}\n"), &["secret"]);
+    let refused = harness.request(&get("/kept")).answer.expect("there is no key");
+    assert!(refused.body.contains("Key is incorrect"), "{}", refused.body);
+}

@@ -6,6 +6,7 @@ use tollhouse_plugin::Exchange;
 use tollhouse_shenyu::matching::RpcType;
 use tollhouse_shenyu::paths::{ContextPathRule, RewriteRule};
 
+use crate::cached::Keep;
 use crate::counts::{Call, Permit};
 use crate::shape::AnswerEdit;
 use crate::view::{View, text};
@@ -56,11 +57,16 @@ pub(crate) struct Aftermath {
     pub(crate) permits: Vec<Permit>,
     pub(crate) calls: Vec<Call>,
     pub(crate) answer_edits: Vec<AnswerEdit>,
+    /// What is kept once all edits are done.
+    pub(crate) keep: Option<Keep>,
 }
 
 impl Aftermath {
     pub(crate) fn is_empty(&self) -> bool {
-        self.permits.is_empty() && self.calls.is_empty() && self.answer_edits.is_empty()
+        self.permits.is_empty()
+            && self.calls.is_empty()
+            && self.answer_edits.is_empty()
+            && self.keep.is_none()
     }
 }
 

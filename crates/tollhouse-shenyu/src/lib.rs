@@ -9,6 +9,7 @@
 pub mod access;
 pub mod answer;
 pub mod breaker;
+pub mod cache;
 mod digest;
 pub mod divide;
 mod document;

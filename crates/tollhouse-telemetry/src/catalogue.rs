@@ -1,15 +1,15 @@
 //! Every metric of the gateway: one line each, with its name, its help and the field that counts
 //! it. The exposition and the reference page follow from these lists.
 //!
-//! Names are `tollhouse_<noun>_<unit>[_total]`; labels are closed sets of values. How a cell
-//! counts is not said here, nor how it is rendered.
+//! Names are `tollhouse_<noun>_<unit>[_total]`, but for those that users of ShenYu have dashboards for; labels
+//! are closed sets of values. How a cell counts is not said here, nor how it is rendered.
 
 pub mod registry;
 
 use crate::codes::ErrorCode;
 use crate::counters::{Counter, Family, Gauge, SharedCounter, SharedGauge};
 use crate::histogram::{Histogram, SharedHistogram};
-use crate::labels::{ConnectionRefusal, DatagramDrop, HandshakeFailure, StatusClass};
+use crate::labels::{ConnectionRefusal, DatagramDrop, HandshakeFailure, ShenyuType, StatusClass};
 use crate::prometheus::{self, Measure};
 
 /// What is known about a metric without counting it.
@@ -149,6 +149,34 @@ catalogue! {
 }
 
 catalogue! {
+    /// What one core counts about requests that ShenYu's objects take, under the names of ShenYu's plugin
+    /// `metrics`. One writer: the core.
+    #[repr(align(128))]
+    ShenyuMetrics {
+        requests: Counter = "shenyu_request_total", "Requests that ShenYu's objects took.";
+        request_types: Family<ShenyuType, { ShenyuType::COUNT }> =
+            "shenyu_request_type_total", "The same by how they were carried.";
+        requests_thrown: Counter =
+            "shenyu_request_throw_total", "Those that the gateway refused or failed itself for an error.";
+        latency: Histogram =
+            "shenyu_execute_latency_millis", "Time from their first byte to the last byte of their answer.";
+        rate_limited: Counter =
+            "shenyu_ratelimiter_request_restrict_total", "Requests that `rateLimiter` refused.";
+        sentinel_limited: Counter =
+            "shenyu_sentinel_request_restrict_total", "Requests that a flow rule of `sentinel` refused.";
+        sentinel_broken: Counter =
+            "shenyu_sentinel_request_circuitbreaker_total", "Requests that a breaker of `sentinel` refused.";
+        resilience_limited: Counter =
+            "shenyu_resilience4j_request_restrict_total", "Requests that a limit of `resilience4j` refused.";
+        resilience_broken: Counter =
+            "shenyu_resilience4j_request_circuitbreaker_total",
+            "Requests that a breaker of `resilience4j` refused.";
+        hystrix_broken: Counter =
+            "shenyu_hystrix_request_circuitbreaker_total", "Requests that `hystrix` refused.";
+    }
+}
+
+catalogue! {
     /// What the process counts beside its traffic; any thread may write.
     ProcessMetrics {
         acme_certificates: SharedGauge =
@@ -251,7 +279,8 @@ pub(crate) fn render_build_info(text: &mut String) {
 /// Every metric, in the order of the page.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
     let process = ProcessMetrics::METRICS.iter().chain([&BUILD_INFO, &CERTIFICATE_EXPIRY]);
-    CoreMetrics::METRICS.iter().chain(process).chain(registry::METRICS)
+    let traffic = CoreMetrics::METRICS.iter().chain(ShenyuMetrics::METRICS);
+    traffic.chain(process).chain(registry::METRICS)
 }
 
 /// The reference page of the metrics.
@@ -283,7 +312,9 @@ mod tests {
         for metric in metrics() {
             let name = metric.name;
             assert!(seen.insert(name), "{name} twice");
-            assert!(name.starts_with("tollhouse_"), "{name}");
+            let is_shenyus = ShenyuMetrics::METRICS.iter().any(|it| it.name == name);
+            let prefix = if is_shenyus { "shenyu_" } else { "tollhouse_" };
+            assert!(name.starts_with(prefix), "{name}");
             assert!(
                 name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')),
                 "{name}"

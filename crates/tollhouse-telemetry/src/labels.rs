@@ -33,6 +33,21 @@ macro_rules! label {
 }
 
 label! {
+    /// How ShenYu's plugins carry a request.
+    ShenyuType, "type";
+    /// As HTTP.
+    Http = "http",
+    /// As WebSocket.
+    WebSocket = "websocket",
+    /// As HTTP, to a service of Spring Cloud.
+    SpringCloud = "springCloud",
+    /// As gRPC.
+    Grpc = "grpc",
+    /// As a call of Dubbo.
+    Dubbo = "dubbo",
+}
+
+label! {
     /// The first digit of a status.
     StatusClass, "class";
     /// 100 to 199.

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::catalogue::{CoreMetrics, ProcessMetrics, render_build_info};
+use crate::catalogue::{CoreMetrics, ProcessMetrics, ShenyuMetrics, render_build_info};
 use crate::codes::ErrorCode;
 use crate::counters::Label;
 use crate::labels::{ConnectionRefusal, StatusClass};
@@ -109,6 +109,11 @@ impl Metrics {
         let blocks: Vec<&CoreMetrics> = cores.iter().map(|block| &block.metrics).collect();
         let mut text = String::with_capacity(PAGE_BYTES);
         CoreMetrics::render(&blocks, &mut text);
+        let blocks: Vec<&ShenyuMetrics> = cores.iter().map(|block| &block.shenyu).collect();
+        // Whoever has no objects of ShenYu's is not shown their names.
+        if blocks.iter().any(|block| block.requests.value() > 0) {
+            ShenyuMetrics::render(&blocks, &mut text);
+        }
         ProcessMetrics::render(&[&self.process], &mut text);
         render_build_info(&mut text);
         text
@@ -164,6 +169,7 @@ impl Default for Traffic {
 #[derive(Debug, Default)]
 struct CoreBlock {
     metrics: CoreMetrics,
+    shenyu: ShenyuMetrics,
     latencies: Latencies,
     recent: RecentRequests,
 }
@@ -180,6 +186,12 @@ impl CoreHandle {
     #[inline]
     pub fn latencies(&self) -> &Latencies {
         &self.block.latencies
+    }
+
+    /// What the core counts about requests that ShenYu's objects take.
+    #[inline]
+    pub fn shenyu(&self) -> &ShenyuMetrics {
+        &self.block.shenyu
     }
 
     /// Where the core keeps its last requests.
@@ -207,6 +219,7 @@ impl fmt::Debug for CoreHandle {
 mod tests {
     use super::*;
     use crate::codes::ErrorCode;
+    use crate::labels::ShenyuType;
 
     #[test]
     fn a_scrape_adds_up_all_cores() {
@@ -225,6 +238,26 @@ mod tests {
             "tollhouse_requests_failed_total{code=\"no_nodes\"} 1\n",
             "tollhouse_downstream_connections_open 1\n",
             "tollhouse_config_problems 3\n",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+    }
+
+    #[test]
+    fn names_of_shenyus_are_on_the_page_once_its_objects_take_requests() {
+        let metrics = Metrics::new();
+        let core = metrics.for_core();
+        assert!(!metrics.render().contains("shenyu_request_total"));
+        core.shenyu().requests.increment();
+        core.shenyu().request_types.increment(ShenyuType::SpringCloud);
+        core.shenyu().rate_limited.increment();
+        let text = metrics.render();
+        for line in [
+            "shenyu_request_total 1\n",
+            "shenyu_request_type_total{type=\"springCloud\"} 1\n",
+            "shenyu_request_throw_total 0\n",
+            "# TYPE shenyu_execute_latency_millis histogram\n",
+            "shenyu_ratelimiter_request_restrict_total 1\n",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }

@@ -8,7 +8,9 @@ use tollhouse_model::{Id, Problem, Problems, Route};
 use tollhouse_plugin::RunPolicy;
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_shenyu::Kind;
+use tollhouse_shenyu::matching::RpcType;
 use tollhouse_shenyu_gateway::{Again, Chain, Sources, Target as Destination, Terms};
+use tollhouse_telemetry::labels::ShenyuType;
 
 use super::Compiler;
 use super::upstreams::Upstreams;
@@ -153,6 +155,7 @@ fn table(chain: Arc<Chain>, comes_first: bool, upstreams: &mut Upstreams) -> She
     let set = StepSet { steps: vec![Arc::new(step)], off: Vec::new() };
     let terms = ShenyuTerms {
         statuses: chain.terms().statuses,
+        counted_as: ShenyuType::Http,
         again: Again::Elsewhere,
         timeout: Default::default(),
     };
@@ -167,10 +170,27 @@ fn table(chain: Arc<Chain>, comes_first: bool, upstreams: &mut Upstreams) -> She
 fn target(target: &Destination, terms: &Terms, upstreams: &mut Upstreams) -> RouteEntry {
     let upstream =
         upstreams.set_shared(target.key.to_string(), &target.upstream, NodeHost::WithPort);
-    let terms =
-        ShenyuTerms { statuses: terms.statuses, again: target.again, timeout: target.timeout };
+    let terms = ShenyuTerms {
+        statuses: terms.statuses,
+        counted_as: counted_as(target.carries),
+        again: target.again,
+        timeout: target.timeout,
+    };
     let id = format!("{ROUTE}/{}", target.id);
-    RouteEntry { websocket: target.is_websocket, ..entry(id, Target::Inline(upstream), terms) }
+    let websocket = target.carries == RpcType::WebSocket;
+    RouteEntry { websocket, ..entry(id, Target::Inline(upstream), terms) }
+}
+
+fn counted_as(carries: RpcType) -> ShenyuType {
+    match carries {
+        RpcType::WebSocket => ShenyuType::WebSocket,
+        RpcType::SpringCloud => ShenyuType::SpringCloud,
+        RpcType::Grpc => ShenyuType::Grpc,
+        RpcType::Dubbo => ShenyuType::Dubbo,
+        RpcType::Http | RpcType::Sofa | RpcType::Tars | RpcType::Motan | RpcType::Brpc => {
+            ShenyuType::Http
+        }
+    }
 }
 
 fn entry(id: String, target: Target, terms: ShenyuTerms) -> RouteEntry {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use tollhouse_telemetry::ErrorCode;
+use tollhouse_telemetry::labels::ShenyuType;
 
 use crate::head::text::write_decimal;
 
@@ -28,6 +29,8 @@ pub struct Record {
     pub route_id: String,
     /// Id of its service.
     pub service_id: String,
+    /// How ShenYu's plugins carry it, where its objects have taken it.
+    pub shenyu_type: Option<ShenyuType>,
 }
 
 /// One node tried.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tollhouse_shenyu::answer::Statuses;
 use tollhouse_shenyu_gateway::{Again, Chain};
+use tollhouse_telemetry::labels::ShenyuType;
 
 use super::RouteEntry;
 
@@ -27,6 +28,8 @@ pub struct ShenyuTable {
 pub struct ShenyuTerms {
     /// Which statuses go with the gateway's own answers.
     pub statuses: Statuses,
+    /// What a request counts as.
+    pub counted_as: ShenyuType,
     /// Where a request goes that has failed.
     pub again: Again,
     /// Until an attempt's answer has begun.

@@ -1,5 +1,6 @@
 //! The last step of every request: counters and the access log.
 
+use tollhouse_telemetry::labels::ShenyuType;
 use tollhouse_telemetry::{ConnectionRefusal, ErrorCode, StatusClass};
 
 use super::access_log;
@@ -38,6 +39,28 @@ pub(crate) fn count_refusal(worker: &Worker, code: ErrorCode) {
     }
 }
 
+/// Counts a request that ShenYu's objects took, under its names.
+#[inline(never)]
+fn count_shenyu(cx: &Exchange<'_>, carried_as: ShenyuType, duration_ms: u64) {
+    let metrics = cx.worker.metrics.shenyu();
+    metrics.requests.increment();
+    metrics.request_types.increment(carried_as);
+    metrics.latency.observe_us(duration_ms * 1000);
+    if cx.state.record.code.is_some() {
+        metrics.requests_thrown.increment();
+    }
+    let refusals = match cx.state.plugins.edits.refused_by {
+        Some("rateLimiter") => &metrics.rate_limited,
+        Some("sentinel limit") => &metrics.sentinel_limited,
+        Some("sentinel open") => &metrics.sentinel_broken,
+        Some("resilience4j limit") => &metrics.resilience_limited,
+        Some("resilience4j open") => &metrics.resilience_broken,
+        Some("hystrix open") => &metrics.hystrix_broken,
+        _ => return,
+    };
+    refusals.increment();
+}
+
 #[inline]
 fn count(cx: &Exchange<'_>, head: Head) {
     let (worker, record) = (cx.worker, &cx.state.record);
@@ -55,6 +78,9 @@ fn count(cx: &Exchange<'_>, head: Head) {
     recent::keep(cx, head, duration_ms);
     if let Some(upstream_ms) = record.upstream_response_ms {
         metrics.upstream_duration.observe_us(upstream_ms * 1000);
+    }
+    if let Some(carried_as) = record.shenyu_type {
+        count_shenyu(cx, carried_as, duration_ms);
     }
     metrics.downstream_received_bytes.add(cx.state.head.head_bytes as u64 + cx.body.received);
     metrics.downstream_sent_bytes.add(record.bytes_sent);

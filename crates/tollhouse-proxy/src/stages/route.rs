@@ -103,6 +103,15 @@ pub(crate) fn move_to<'s>(cx: &mut Exchange<'s>, entry: &'s Arc<RouteEntry>) {
     let id = &mut cx.state.record.route_id;
     id.clear();
     id.push_str(entry.route.id.as_str());
+    note_shenyu(cx, entry);
+}
+
+/// Notes how ShenYu's plugins carry a request, where its objects have taken it.
+#[inline]
+fn note_shenyu(cx: &mut Exchange<'_>, entry: &RouteEntry) {
+    if let Some(terms) = &entry.shenyu {
+        cx.state.record.shenyu_type = Some(terms.counted_as);
+    }
 }
 
 /// Notes the route for log and metrics, and refuses where parts of it are missing: what cannot be
@@ -113,6 +122,7 @@ pub(crate) fn move_to<'s>(cx: &mut Exchange<'s>, entry: &'s Arc<RouteEntry>) {
 #[inline]
 pub(crate) fn enter(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let Some(entry) = cx.route else { return Ok(()) };
+    note_shenyu(cx, entry);
     let record = &mut cx.state.record;
     record.route_id.push_str(entry.route.id.as_str());
     if let Some(service_id) = &entry.route.service_id {

@@ -2,6 +2,7 @@
 //! get where none does.
 
 use serde_json::{Value, json};
+use tollhouse_testkit::patience::wait_for;
 use tollhouse_testkit::{ClosedPort, Connection, Gateway, GatewayBuilder, Origin};
 
 use crate::support::{everything_to, gateway};
@@ -299,4 +300,28 @@ fn limits_and_breakers_answer_in_the_place_of_a_node() {
         "{}",
         fallen_back.text()
     );
+}
+
+#[test]
+fn requests_are_counted_under_shenyus_names() {
+    let origin = Origin::named("order");
+    let limit = json!({"algorithmName": "tokenBucket", "replenishRate": 1, "burstCapacity": 1});
+    let gateway = serving(&[
+        pair("rateLimiter", "/order/few", Value::Null, limit),
+        divide("/order/", &origin, json!({})),
+    ])
+    .start();
+    let mut client = gateway.client();
+    assert_eq!(client.get("/order/1").status(), 200);
+    assert_eq!(client.get("/order/few").status(), 200);
+    assert_eq!(client.get("/order/few").status(), 429);
+    for (name, expected) in [
+        ("shenyu_request_total", 3.0),
+        ("shenyu_request_type_total{type=\"http\"}", 3.0),
+        ("shenyu_execute_latency_millis_count", 3.0),
+        ("shenyu_ratelimiter_request_restrict_total", 1.0),
+        ("shenyu_hystrix_request_circuitbreaker_total", 0.0),
+    ] {
+        wait_for(name, || (gateway.metric(name) == expected).then_some(()));
+    }
 }

@@ -1,0 +1,129 @@
+//! `cache` on requests and answers: what may be kept, by which key, and the body as it passes.
+//!
+//! ShenYu keeps whatever comes. Here an answer is kept only where HTTP lets a shared cache do so for any
+//! client (RFC 9111 §3): of a `GET` without credentials, with status 200, that does not say otherwise.
+
+use bytes::Bytes;
+use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
+use tollhouse_plugin::{Answer, RequestContext};
+use tollhouse_shenyu::cache::{ANSWER_BYTES_MAX, CacheRule, Kept};
+
+use crate::counts::SharedCache;
+use crate::turn::Turn;
+
+/// Headers by which somebody shows who asks: what is answered may be for that one alone. A range is a part.
+const OWN_HEADERS: [&str; 6] =
+    ["authorization", "shenyu-authorization", "token", "appKey", "X-API-KEY", "range"];
+
+/// An answer that is to be kept once it has passed.
+#[derive(Debug, Clone)]
+pub(crate) struct Keep {
+    cache: SharedCache,
+    key: Vec<u8>,
+    lifetime_ms: u64,
+}
+
+/// What is known about a request.
+pub(crate) enum Found<'o> {
+    /// It is answered.
+    Answer(Box<Answer<'o>>),
+    /// A node's answer may be kept.
+    Nothing(Keep),
+    /// It is none of the cache's.
+    NotAsked,
+}
+
+/// Looks a request up; `id` is that of the rule.
+pub(crate) fn find<'o>(
+    rule: CacheRule,
+    (id, cache): (&str, &SharedCache),
+    cx: &RequestContext<'_>,
+    turn: &Turn,
+) -> Found<'o> {
+    if cx.method() != b"GET" || OWN_HEADERS.iter().any(|name| cx.header(name).is_some()) {
+        return Found::NotAsked;
+    }
+    let key = key(id, cx, turn);
+    match cache.find(&key, cx.now().monotonic_ms) {
+        Some(kept) => {
+            let answer = Answer {
+                body: tollhouse_plugin::AnswerBody::Shared(kept.body),
+                ..Answer::status(200)
+            };
+            Found::Answer(Box::new(match kept.content_type {
+                Some(kind) => answer.with_header("Content-Type", kind),
+                None => answer,
+            }))
+        }
+        None => Found::Nothing(Keep { cache: cache.clone(), key, lifetime_ms: rule.lifetime_ms }),
+    }
+}
+
+/// Rule, host, path and query: lengths before texts, so that no two requests can have the same.
+fn key(id: &str, cx: &RequestContext<'_>, turn: &Turn) -> Vec<u8> {
+    let host = cx.header("host").unwrap_or_default();
+    let query = turn.query.as_deref().unwrap_or_default();
+    let mut key = Vec::with_capacity(id.len() + host.len() + turn.asked().len() + query.len() + 32);
+    for part in [id.as_bytes(), &host, turn.asked().as_bytes(), query] {
+        key.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        key.extend_from_slice(part);
+    }
+    key
+}
+
+impl Keep {
+    /// Watches the body of an answer that may be kept.
+    pub(crate) fn watch(self, cx: &mut ResponseContext<'_>) {
+        if !may_be_kept(cx) {
+            return;
+        }
+        let content_type = cx.header("content-type").map(<[u8]>::to_vec);
+        let ends_ms = cx.now().monotonic_ms.saturating_add(self.lifetime_ms);
+        let watch =
+            Watch { keep: self, content_type, ends_ms, held: Vec::new(), is_too_long: false };
+        cx.filter_body(Effect::Observes, Box::new(watch));
+    }
+}
+
+fn may_be_kept(cx: &ResponseContext<'_>) -> bool {
+    let facts = cx.facts();
+    let is_private = cx.header_list("cache-control").is_some_and(|directives| {
+        let directives = directives.to_ascii_lowercase();
+        let directives = directives.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        directives.into_iter().any(|directive| {
+            let name = directive.split(|byte| *byte == b'=').next().unwrap_or_default();
+            [&b"no-store"[..], b"no-cache", b"private"].contains(&name)
+        })
+    });
+    facts.source == Source::Upstream
+        && facts.status == 200
+        && facts.has_body
+        && facts.content_length.is_none_or(|bytes| bytes <= ANSWER_BYTES_MAX as u64)
+        && !is_private
+        && ["set-cookie", "content-encoding", "vary"].iter().all(|name| cx.header(name).is_none())
+}
+
+/// Copies a body while it passes, and keeps it once it was whole.
+struct Watch {
+    keep: Keep,
+    content_type: Option<Vec<u8>>,
+    ends_ms: u64,
+    held: Vec<u8>,
+    is_too_long: bool,
+}
+
+impl BodyFilter for Watch {
+    fn filter(&mut self, input: &[u8], is_last: bool, _out: &mut Vec<u8>) {
+        if self.is_too_long || self.held.len() + input.len() > ANSWER_BYTES_MAX {
+            self.is_too_long = true;
+            self.held = Vec::new();
+            return;
+        }
+        self.held.extend_from_slice(input);
+        if is_last {
+            let body = Bytes::from(std::mem::take(&mut self.held));
+            let kept = Kept { content_type: self.content_type.take(), body };
+            self.keep.cache.keep(&self.keep.key, kept, self.ends_ms);
+        }
+    }
+}

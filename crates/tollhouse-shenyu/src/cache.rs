@@ -1,0 +1,200 @@
+//! What `cache` keeps: answers of nodes in memory, for as long as a rule says, within a bound of bytes.
+//!
+//! Which answers may be kept at all, and for whom, is decided by whoever asks for them.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use serde::Deserialize;
+
+use crate::divide::HandleError;
+use crate::{handle, lenient};
+
+/// Bytes of all answers that are kept together: what a gateway can spare beside its traffic.
+const BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of one answer, so that a few of them cannot take the place of all others.
+pub const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes that an entry takes beside what it holds: its places in two tables.
+const ENTRY_BYTES: usize = 256;
+
+/// Seconds that a rule may ask for, at most: a year.
+const TIMEOUT_S_MAX: i64 = 31_536_000;
+
+/// A rule of `cache`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheRule {
+    /// How long an answer is kept, in milliseconds.
+    pub lifetime_ms: u64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Config {
+    #[serde(deserialize_with = "lenient::or_default")]
+    cache_type: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Handle {
+    #[serde(deserialize_with = "lenient::integer")]
+    timeout_seconds: Option<i64>,
+}
+
+impl CacheRule {
+    /// Reads a rule's handle, and what the plugin's configuration says about the place.
+    ///
+    /// # Errors
+    /// When one of them is no JSON object of this shape, or says what is not possible.
+    pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, HandleError> {
+        let config: Config = handle::read(config).map_err(HandleError::Malformed)?;
+        if !matches!(config.cache_type.as_str(), "" | "memory") {
+            return Err(HandleError::Name {
+                member: "cacheType",
+                value: config.cache_type,
+                possible: "memory",
+            });
+        }
+        let handle: Handle = handle::read(handle).map_err(HandleError::Malformed)?;
+        let seconds = handle.timeout_seconds.unwrap_or(60);
+        let (least, most) = (1, TIMEOUT_S_MAX);
+        let lifetime = u64::try_from(seconds).ok().filter(|_| (least..=most).contains(&seconds));
+        let bounds = HandleError::Bounds { member: "timeoutSeconds", value: seconds, least, most };
+        Ok(Self { lifetime_ms: lifetime.ok_or(bounds)? * 1000 })
+    }
+}
+
+/// What is kept of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept<B> {
+    /// Its `Content-Type`, if it had one.
+    pub content_type: Option<Vec<u8>>,
+    /// Its body.
+    pub body: B,
+}
+
+/// Answers by key; times are milliseconds since any moment that stays. `B` holds a body and is cheap to copy.
+#[derive(Debug)]
+pub struct Cache<B> {
+    entries: HashMap<Vec<u8>, Entry<B>, foldhash::fast::RandomState>,
+    /// Keys by when they were last asked for.
+    order: BTreeMap<u64, Vec<u8>>,
+    uses: u64,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct Entry<B> {
+    kept: Kept<B>,
+    ends_ms: u64,
+    used: u64,
+    bytes: usize,
+}
+
+impl<B> Default for Cache<B> {
+    fn default() -> Self {
+        Self::with_bytes_max(BYTES_MAX)
+    }
+}
+
+impl<B> Cache<B> {
+    fn with_bytes_max(bytes_max: usize) -> Self {
+        let (entries, order) = (HashMap::default(), BTreeMap::new());
+        Self { entries, order, uses: 0, bytes: 0, bytes_max }
+    }
+}
+
+impl<B: AsRef<[u8]> + Clone> Cache<B> {
+    /// What is kept under a key and not too old.
+    pub fn find(&mut self, key: &[u8], now_ms: u64) -> Option<Kept<B>> {
+        let entry = self.entries.get_mut(key)?;
+        if entry.ends_ms <= now_ms {
+            self.remove(key);
+            return None;
+        }
+        if let Some(name) = self.order.remove(&entry.used) {
+            self.uses += 1;
+            entry.used = self.uses;
+            self.order.insert(self.uses, name);
+        }
+        Some(entry.kept.clone())
+    }
+
+    /// Keeps an answer until `ends_ms`; those that nobody has asked for make room.
+    pub fn keep(&mut self, key: &[u8], kept: Kept<B>, ends_ms: u64) {
+        self.remove(key);
+        let body_bytes = kept.body.as_ref().len();
+        let type_bytes = kept.content_type.as_ref().map_or(0, Vec::len);
+        let bytes = 2 * key.len() + body_bytes + type_bytes + ENTRY_BYTES;
+        if body_bytes > ANSWER_BYTES_MAX || bytes > self.bytes_max {
+            return;
+        }
+        while self.bytes + bytes > self.bytes_max {
+            let Some(oldest) = self.order.first_key_value().map(|(_, key)| key.clone()) else {
+                break;
+            };
+            self.remove(&oldest);
+        }
+        self.uses += 1;
+        self.bytes += bytes;
+        self.order.insert(self.uses, key.to_vec());
+        self.entries.insert(key.to_vec(), Entry { kept, ends_ms, used: self.uses, bytes });
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.order.remove(&entry.used);
+            self.bytes -= entry.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(body: &str) -> Kept<Vec<u8>> {
+        Kept { content_type: None, body: body.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn answers_are_kept_for_as_long_as_their_rule_says() {
+        let mut cache = Cache::default();
+        cache.keep(b"a", kept("1"), 1000);
+        assert_eq!(cache.find(b"a", 999), Some(kept("1")));
+        assert_eq!(cache.find(b"b", 999), None);
+        assert_eq!(cache.find(b"a", 1000), None);
+        assert_eq!((cache.bytes, cache.order.len()), (0, 0));
+        cache.keep(b"a", kept("2"), 2000);
+        cache.keep(b"a", kept("3"), 2000);
+        assert_eq!(cache.find(b"a", 1000), Some(kept("3")));
+        assert_eq!(cache.entries.len(), 1);
+    }
+
+    #[test]
+    fn what_nobody_asks_for_makes_room_and_the_bound_holds() {
+        let mut cache = Cache::with_bytes_max(3 * (ENTRY_BYTES + 3));
+        for key in [b"a", b"b", b"c"] {
+            cache.keep(key, kept("1"), 1000);
+        }
+        assert!(cache.find(b"a", 0).is_some());
+        cache.keep(b"d", kept("1"), 1000);
+        let found: Vec<_> = [b"a", b"b", b"c", b"d"].map(|key| cache.find(key, 0).is_some()).into();
+        assert_eq!(found, [true, false, true, true]);
+        cache.keep(b"e", kept(&"x".repeat(4 * ENTRY_BYTES)), 1000);
+        assert!(cache.find(b"e", 0).is_none() && cache.bytes <= cache.bytes_max);
+    }
+
+    #[test]
+    fn rules_say_how_long_and_the_plugin_where() {
+        let read = |handle, config| CacheRule::read(handle, config).map(|rule| rule.lifetime_ms);
+        assert_eq!(read(None, None), Ok(60_000));
+        let memory = Some(r#"{"cacheType":"memory"}"#);
+        assert_eq!(read(Some(r#"{"timeoutSeconds":"5"}"#), memory), Ok(5000));
+        assert!(read(None, Some(r#"{"cacheType":"redis"}"#)).is_err());
+        assert!(read(Some(r#"{"timeoutSeconds":0}"#), memory).is_err());
+    }
+}

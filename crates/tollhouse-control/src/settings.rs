@@ -96,6 +96,7 @@ fn shenyu(bootstrap: &Bootstrap) -> ShenyuSettings {
             namespace: shenyu.namespace.clone().unwrap_or_default(),
         },
         comes_first: shenyu.comes_first,
+        engines: Some(Arc::new(tollhouse_plugins::shenyu::PluginEngines)),
     }
 }
 

@@ -9,6 +9,7 @@
 use tollhouse_plugin::{Catalogue, PluginType};
 
 mod shared;
+pub mod shenyu;
 
 macro_rules! plugins {
     ($($module:ident::$plugin:ident,)*) => {

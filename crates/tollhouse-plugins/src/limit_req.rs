@@ -253,7 +253,7 @@ impl LimitReq {
             Argument::Number(self.burst),
             Argument::Whole(now.unix_ms),
         ];
-        let call = Call { script: &POUR, key, arguments: &arguments };
+        let call = Call { script: &POUR, key, further_key: None, arguments: &arguments };
         let (has_room, excess): (bool, f64) = servers.call(&call).await?;
         Ok(has_room.then_some(excess))
     }

@@ -57,6 +57,8 @@ pub struct ShenyuSettings {
     pub terms: tollhouse_shenyu_gateway::Terms,
     /// Whether they are asked before routes are.
     pub comes_first: bool,
+    /// What has connections for their plugins; without it, those that need one serve nobody.
+    pub engines: Option<Arc<dyn tollhouse_shenyu_gateway::Engines>>,
 }
 
 /// Bounds of connections below HTTP and of datagrams; keys under `limits` in the bootstrap file.

@@ -1,6 +1,7 @@
 //! What a plugin does for one of its rules, and doing it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollhouse_plugin as plugin;
@@ -11,14 +12,15 @@ use tollhouse_shenyu::breaker::{Breaker, Fallback};
 use tollhouse_shenyu::cache::CacheRule;
 use tollhouse_shenyu::divide::DivideRule;
 use tollhouse_shenyu::jwt::JwtRule;
-use tollhouse_shenyu::limiter::Limiter;
+use tollhouse_shenyu::limiter::{Limiter, LimiterRule};
 use tollhouse_shenyu::mock::MockRule;
 use tollhouse_shenyu::paths::{ContextPathRule, RedirectRule, RewriteRule};
 use tollhouse_shenyu::shaping::{BodyEdits, RequestRule, ResponseRule};
 
 use crate::cached::{self, Found};
 use crate::chain::Chain;
-use crate::counts::{Shared, SharedCache};
+use crate::counts::{Permit, Shared, SharedCache};
+use crate::engines::Scripts;
 use crate::guard;
 use crate::reply::reply;
 use crate::shape::{self, AnswerEdit};
@@ -51,6 +53,8 @@ pub(crate) enum Action {
     },
     Jwt(JwtRule),
     Limit(Shared<Limiter>),
+    /// The same with counts elsewhere.
+    LimitTogether(Box<SharedLimit>),
     Break {
         breaker: Shared<Breaker>,
         /// What refusals are counted as: those of its limit, and those while it is open.
@@ -197,6 +201,7 @@ impl Chain {
                 turn.aftermath.permits.extend(permit);
                 Ok(())
             }
+            Action::LimitTogether(limit) => limit.check(cx, turn).await,
             // All others are done where this is called from.
             _ => Err(Answer::InternalException),
         }
@@ -229,6 +234,61 @@ async fn begin_call(
         cx.sleep(Duration::from_millis(wait_ms)).await;
     }
     Ok(())
+}
+
+/// Seconds between two lines of the log that Redis does not answer.
+const SILENCE_LOG_S: u64 = 10;
+
+/// A limit whose counts are in Redis.
+#[derive(Debug)]
+pub(crate) struct SharedLimit {
+    rule: LimiterRule,
+    /// Of the rule.
+    id: String,
+    scripts: Arc<dyn Scripts>,
+    /// When it was last logged that Redis does not answer, in seconds since 1970.
+    logged_s: AtomicU64,
+}
+
+impl SharedLimit {
+    pub(crate) fn new(rule: LimiterRule, id: &str, scripts: Arc<dyn Scripts>) -> Self {
+        Self { rule, id: id.to_owned(), scripts, logged_s: AtomicU64::new(0) }
+    }
+
+    /// Asks Redis. Without an answer a request passes, as in ShenYu: its gateways would let it pass too.
+    async fn check(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) -> Result<(), Answer> {
+        let now_ms = cx.now().unix_ms;
+        let key = self.rule.key(cx.remote_address(), |name| text_header(cx, name));
+        // Unique among those that are under way at the same time.
+        let request = format!("{:016x}{now_ms:x}", cx.random());
+        let call = self.rule.ask(&self.id, &key, &request, now_ms / 1000);
+        match self.scripts.run(&call).await {
+            Some(0) => {
+                cx.edits().refused_by = Some("rateLimiter");
+                return Err(Answer::TooManyRequests);
+            }
+            Some(_) => {
+                let left = self.rule.leave(&call);
+                let permit = left.map(|it| Permit::Remote(Arc::clone(&self.scripts), Some(it)));
+                turn.aftermath.permits.extend(permit);
+            }
+            None => self.log_silence(now_ms / 1000),
+        }
+        Ok(())
+    }
+
+    fn log_silence(&self, now_s: u64) {
+        let logged_s = self.logged_s.load(Ordering::Relaxed);
+        let is_due = now_s >= logged_s.saturating_add(SILENCE_LOG_S);
+        let is_first = is_due
+            && self
+                .logged_s
+                .compare_exchange(logged_s, now_s, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_first {
+            tracing::warn!(rule = self.id, "redis does not answer: rateLimiter lets requests pass");
+        }
+    }
 }
 
 fn text_header(cx: &RequestContext<'_>, name: &str) -> Option<String> {

@@ -10,6 +10,7 @@ use tollhouse_shenyu::breaker::{Breaker, BreakerRule};
 use tollhouse_shenyu::cache::CacheRule;
 use tollhouse_shenyu::divide::{DivideRule, SpringCloudSelector, divide_nodes};
 use tollhouse_shenyu::jwt::JwtRule;
+use tollhouse_shenyu::limiter::redis::RedisServers;
 use tollhouse_shenyu::limiter::{Limiter, LimiterRule};
 use tollhouse_shenyu::matching::{Engine, Objects, Problem, RpcType, protects};
 use tollhouse_shenyu::mock::MockRule;
@@ -20,9 +21,10 @@ use tollhouse_shenyu::paths::{ContextPathRule, RedirectRule, RewriteRule};
 use tollhouse_shenyu::shaping::{RequestRule, ResponseRule, read_parameter_mapping};
 use tollhouse_shenyu::sign::{Applications, SignRule};
 
-use crate::action::{Action, Refusals};
+use crate::action::{Action, Refusals, SharedLimit};
 use crate::chain::{ById, Chain, Link, Unmatched};
 use crate::counts::Counts;
+use crate::engines::Engines;
 use crate::sources::Terms;
 use crate::target::{self, Again, Nodes, Target};
 
@@ -43,7 +45,12 @@ const BUILT_IN: &[&str] =
 
 /// Compiles everything. What cannot be compiled is reported; of plugins that protect, it refuses what it
 /// could be meant for.
-pub(crate) fn compile(parts: &Parts, terms: Terms, counts: &mut Counts) -> (Chain, Vec<Problem>) {
+pub(crate) fn compile(
+    parts: &Parts,
+    terms: Terms,
+    counts: &mut Counts,
+    engines: Option<&dyn Engines>,
+) -> (Chain, Vec<Problem>) {
     let objects = Objects {
         plugins: &parts.plugins,
         selectors: &parts.selectors,
@@ -70,6 +77,7 @@ pub(crate) fn compile(parts: &Parts, terms: Terms, counts: &mut Counts) -> (Chai
         targets: Vec::new(),
         upstreams: HashMap::default(),
         problems,
+        engines,
         counts_before: &counts_before,
         counts: counts_now,
     };
@@ -107,6 +115,7 @@ struct Builder<'a> {
     /// Those that several rules share, by key.
     upstreams: HashMap<Arc<str>, Arc<tollhouse_model::Upstream>>,
     problems: Vec<Problem>,
+    engines: Option<&'a dyn Engines>,
     counts_before: &'a Counts,
     counts: Counts,
 }
@@ -191,6 +200,13 @@ impl<'a> Builder<'a> {
             }
             "rateLimiter" => {
                 let rule = LimiterRule::read(handle).map_err(text)?;
+                let servers = RedisServers::read(place.plugin.config.as_deref()).map_err(text)?;
+                if let Some(servers) = servers {
+                    let engines = self.engines.ok_or("nothing here can connect to Redis")?;
+                    let scripts = engines.redis(&servers)?;
+                    let limit = SharedLimit::new(rule, place.id(), scripts);
+                    return Ok(Action::LimitTogether(Box::new(limit)));
+                }
                 let before = &self.counts_before.limiters;
                 Action::Limit(self.counts.limiters.get(before, place.id(), rule, Limiter::new))
             }

@@ -8,7 +8,10 @@ use bytes::Bytes;
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::breaker::{Breaker, BreakerRule, End, Passed};
 use tollhouse_shenyu::cache::{Cache, Kept as KeptAnswer};
+use tollhouse_shenyu::limiter::redis::ScriptCall;
 use tollhouse_shenyu::limiter::{Limiter, LimiterRule};
+
+use crate::engines::Scripts;
 
 /// Counts of one rule, for all cores.
 #[derive(Debug)]
@@ -78,9 +81,11 @@ impl SharedCache {
 
 /// A request that a limiter counts while it is under way.
 #[derive(Debug)]
-pub(crate) struct Permit {
-    limiter: Shared<Limiter>,
-    key: String,
+pub(crate) enum Permit {
+    /// Here, under this key.
+    Local(Shared<Limiter>, String),
+    /// Elsewhere, where it is said once it has ended.
+    Remote(Arc<dyn Scripts>, Option<ScriptCall>),
 }
 
 impl Shared<Limiter> {
@@ -94,13 +99,20 @@ impl Shared<Limiter> {
         let key = key(limiter.rule());
         let key = limiter.admit(&key, now_s)?;
         let is_held = limiter.rule().counts_open_requests();
-        Some(is_held.then(|| Permit { limiter: self.clone(), key }))
+        Some(is_held.then(|| Permit::Local(self.clone(), key)))
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.limiter.lock().release(&self.key);
+        match self {
+            Self::Local(limiter, key) => limiter.lock().release(key),
+            Self::Remote(scripts, left) => {
+                if let Some(left) = left.take() {
+                    scripts.send(left);
+                }
+            }
+        }
     }
 }
 

@@ -202,6 +202,7 @@ impl Chain {
             | Action::Jwt(_)
             | Action::Cache { .. }
             | Action::Limit(_)
+            | Action::LimitTogether(_)
             | Action::Break { .. } => Next::Plugin(Effect::Acts),
         }
     }

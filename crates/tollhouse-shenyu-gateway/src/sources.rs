@@ -1,7 +1,7 @@
 //! The objects of ShenYu that a gateway knows, by kind and id, and what it makes of them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::de::DeserializeOwned;
 use tollhouse_shenyu::answer::Statuses;
@@ -14,6 +14,7 @@ use tollhouse_shenyu::{Document, DocumentError, Kind};
 use crate::build;
 use crate::chain::Chain;
 use crate::counts::Counts;
+use crate::engines::Engines;
 
 /// The namespace of objects and gateways that name none (2.7 and later).
 const DEFAULT_NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
@@ -54,9 +55,16 @@ pub struct Sources {
     discovery: BTreeMap<String, DiscoveryUpstreams>,
     /// Counts that go on through changes.
     counts: Mutex<Counts>,
+    /// What has connections.
+    engines: Option<Arc<dyn Engines>>,
 }
 
 impl Sources {
+    /// Without objects, with what has connections.
+    pub fn with_engines(engines: Option<Arc<dyn Engines>>) -> Self {
+        Self { engines, ..Self::default() }
+    }
+
     /// Takes the text of an object in; a bad one leaves the last good one in place.
     ///
     /// # Errors
@@ -98,8 +106,8 @@ impl Sources {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        let counts = std::mem::take(&mut self.counts);
-        *self = Self { counts, ..Self::default() };
+        let (counts, engines) = (std::mem::take(&mut self.counts), self.engines.take());
+        *self = Self { counts, engines, ..Self::default() };
     }
 
     /// Compiles the objects of the namespace; `None` where no plugin of it is on, so that nobody would be
@@ -122,7 +130,8 @@ impl Sources {
             return (None, Vec::new());
         }
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (chain, problems) = build::compile(&parts, terms.clone(), &mut counts);
+        let (chain, problems) =
+            build::compile(&parts, terms.clone(), &mut counts, self.engines.as_deref());
         (Some(chain), problems)
     }
 }

@@ -1,13 +1,15 @@
 //! Requests of text through chains of objects as ShenYu's admin sends them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome};
 use tollhouse_plugin::{Services, Transfer};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::answer::Statuses;
+use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
 
+use crate::engines::{Engines, Scripts};
 use crate::{Sources, Terms};
 
 /// Objects under construction.
@@ -546,4 +548,55 @@ fn cache_answers_again_what_a_node_answered_to_anybody() {
     harness.respond(&mut exchange, &format!("{json}\n"), &["secret"]);
     let refused = harness.request(&get("/kept")).answer.expect("there is no key");
     assert!(refused.body.contains("Key is incorrect"), "{}", refused.body);
+}
+
+/// A Redis that gives these answers, and notes what it was asked.
+#[derive(Debug)]
+struct FakeRedis {
+    answers: Mutex<Vec<Option<i64>>>,
+    asked: Mutex<Vec<String>>,
+}
+
+#[derive(Debug)]
+struct FakeEngines(Arc<FakeRedis>);
+
+impl Engines for FakeEngines {
+    fn redis(&self, _servers: &RedisServers) -> Result<Arc<dyn Scripts>, String> {
+        Ok(Arc::<FakeRedis>::clone(&self.0))
+    }
+}
+
+impl Scripts for FakeRedis {
+    fn run<'a>(&'a self, call: &'a ScriptCall) -> tollhouse_plugin::LocalFuture<'a, Option<i64>> {
+        self.send(call.clone());
+        let answer = self.answers.lock().expect("nobody panicked").pop();
+        Box::pin(std::future::ready(answer.expect("it has one")))
+    }
+
+    fn send(&self, call: ScriptCall) {
+        let word = if call.script.contains("zrem'") { "leave" } else { "ask" };
+        let mut asked = self.asked.lock().expect("nobody panicked");
+        asked.push(format!("{word} {}", call.keys[0]));
+    }
+}
+
+#[test]
+fn gateways_that_share_a_redis_share_counts_and_without_an_answer_requests_pass() {
+    let redis = Arc::new(FakeRedis {
+        // The last is the first that is given.
+        answers: Mutex::new(vec![None, Some(0), Some(1)]),
+        asked: Mutex::default(),
+    });
+    let mut desk = Desk::new();
+    desk.sources = Sources::with_engines(Some(Arc::new(FakeEngines(Arc::clone(&redis)))));
+    let desk = desk
+        .plugin("rateLimiter", Some(&json!({"mode": "standalone", "url": "127.0.0.1:6379"})))
+        .rule("rateLimiter", "/", &Value::Null, &json!({"algorithmName": "concurrent"}))
+        .divide("/");
+    assert!(desk.send(&get("/")).answer.is_none());
+    assert!(desk.answer(&get("/")).starts_with("429 "));
+    assert!(desk.send(&get("/")).answer.is_none());
+    let key = "concurrent_request_rate_limiter.{rateLimiter-1-WHOLE_KEY_RESOLVER}.tokens";
+    let expected = ["ask", "leave", "ask", "ask"].map(|word| format!("{word} {key}"));
+    assert_eq!(*redis.asked.lock().expect("nobody panicked"), expected);
 }

@@ -1,6 +1,8 @@
 //! What `rateLimiter` lets through: four algorithms over whole seconds, as ShenYu's scripts for Redis have
 //! them, and the keys that they count by. Counts are kept by whoever holds a [`Limiter`].
 
+pub mod redis;
+
 use std::collections::VecDeque;
 use std::net::IpAddr;
 

@@ -127,7 +127,7 @@ impl Places {
             Argument::Whole(now.unix_ms / 1000),
             Argument::Text(&name),
         ];
-        let call = Call { script: &ENTER, key: &key, arguments: &arguments };
+        let call = Call { script: &ENTER, key: &key, further_key: None, arguments: &arguments };
         let (has_entered, under_way): (bool, u64) = servers.call(&call).await?;
         if !has_entered {
             return Ok(Entered::Full);
@@ -152,7 +152,7 @@ impl Drop for Hold {
                 let (key, name) = (std::mem::take(key), std::mem::take(name));
                 runtime.spawn(async move {
                     let arguments = [Argument::Text(&name)];
-                    let call = Call { script: &LEAVE, key: &key, arguments: &arguments };
+                    let call = Call { script: &LEAVE, key: &key, further_key: None, arguments: &arguments };
                     // A failure was noted where it happened, and Redis forgets by itself.
                     let _: Result<u64, Unavailable> = servers.call(&call).await;
                 });

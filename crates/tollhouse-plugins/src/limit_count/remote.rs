@@ -92,7 +92,7 @@ impl RemoteCounts {
     ) -> Result<(u64, u64), Unavailable> {
         let arguments = [Argument::Whole(cost), Argument::Whole(limit.window_ms)];
         let key = self.key(key);
-        let call = Call { script: &ADD, key: &key, arguments: &arguments };
+        let call = Call { script: &ADD, key: &key, further_key: None, arguments: &arguments };
         let (used, left_ms): (i64, i64) = self.servers.call(&call).await?;
         Ok((used.max(0) as u64, left_ms.max(0) as u64))
     }
@@ -106,7 +106,7 @@ impl RemoteCounts {
             Argument::Whole(limit.window_ms.saturating_mul(2)),
         ];
         let key = self.key(key);
-        let call = Call { script: &SLIDE, key: &key, arguments: &arguments };
+        let call = Call { script: &SLIDE, key: &key, further_key: None, arguments: &arguments };
         let (current, previous): (i64, i64) = self.servers.call(&call).await?;
         let (current, previous) = (current.max(0) as u64, previous.max(0) as u64);
         Ok(count_sliding(current, previous, limit, left_ms).1)

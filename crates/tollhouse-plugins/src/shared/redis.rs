@@ -71,11 +71,13 @@ thread_local! {
     static POOL: RefCell<HashMap<Arc<str>, Slot>> = RefCell::new(HashMap::new());
 }
 
-/// A script for one key, with what it is called with.
+/// A script for a key, with what it is called with.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) script: &'a Script,
     pub(crate) key: &'a [u8],
+    /// One that lies on the same server of a cluster.
+    pub(crate) further_key: Option<&'a [u8]>,
     pub(crate) arguments: &'a [Argument<'a>],
 }
 
@@ -128,6 +130,9 @@ impl Servers {
     async fn attempt<T: FromRedisValue>(&self, slot: &Slot, call: &Call<'_>) -> RedisResult<T> {
         let mut connection = slot.get_or_try_init(|| self.connect()).await?.clone();
         let mut invocation = call.script.key(call.key);
+        if let Some(key) = call.further_key {
+            invocation.key(key);
+        }
         for argument in call.arguments {
             match argument {
                 Argument::Whole(number) => invocation.arg(*number),

@@ -62,8 +62,8 @@ pub(super) struct Shenyu {
 impl Shenyu {
     pub(super) fn new(settings: ShenyuSettings) -> Self {
         Self {
+            sources: Sources::with_engines(settings.engines.clone()),
             settings,
-            sources: Sources::default(),
             paths: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             problems: Problems::new(),

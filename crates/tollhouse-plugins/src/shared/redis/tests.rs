@@ -23,7 +23,9 @@ fn servers(policy: Policy, conf: &Value) -> Servers {
 async fn count(servers: &Servers) -> Result<u64, Unavailable> {
     let script = Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])");
     let arguments = [Argument::Whole(1)];
-    servers.call(&Call { script: &script, key: b"{k}x", arguments: &arguments }).await
+    servers
+        .call(&Call { script: &script, key: b"{k}x", further_key: None, arguments: &arguments })
+        .await
 }
 
 #[test]

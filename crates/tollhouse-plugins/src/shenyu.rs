@@ -1,0 +1,173 @@
+//! What plugins of ShenYu's share with those here: connections to Redis.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use redis::Script;
+use serde_json::{Value, json};
+use tollhouse_plugin::LocalFuture;
+use tollhouse_shenyu::limiter::redis::{RedisMode, RedisServers, ScriptCall};
+use tollhouse_shenyu_gateway::{Engines, Scripts};
+
+use crate::shared::redis::conf::Policy;
+use crate::shared::redis::{Argument, Call, Servers, Unavailable};
+
+/// The engines of this build.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PluginEngines;
+
+impl Engines for PluginEngines {
+    fn redis(&self, servers: &RedisServers) -> Result<Arc<dyn Scripts>, String> {
+        let (policy, conf) = conf(servers);
+        let servers = Servers::parse(policy, &conf)?.ok_or("it names no servers")?;
+        Ok(Arc::new(RedisScripts { servers: Arc::new(servers), known: Mutex::default() }))
+    }
+}
+
+/// The same servers as confs of limiters name them.
+fn conf(servers: &RedisServers) -> (Policy, Value) {
+    let RedisServers { addresses, master, password, database, .. } = servers;
+    match servers.mode {
+        RedisMode::Standalone => {
+            let (host, port) = addresses.first().cloned().unwrap_or_default();
+            let conf = json!({"redis_host": host, "redis_port": port, "redis_password": password,
+                "redis_database": database});
+            (Policy::Redis, conf)
+        }
+        RedisMode::Cluster => {
+            let nodes: Vec<_> =
+                addresses.iter().map(|(host, port)| format!("{host}:{port}")).collect();
+            let conf = json!({"redis_cluster_nodes": nodes, "redis_cluster_name": "shenyu",
+                "redis_password": password});
+            (Policy::RedisCluster, conf)
+        }
+        RedisMode::Sentinel => {
+            let sentinels: Vec<_> =
+                addresses.iter().map(|(host, port)| json!({"host": host, "port": port})).collect();
+            let conf = json!({"redis_sentinels": sentinels, "redis_master_name": master,
+                "redis_password": password, "redis_database": database});
+            (Policy::RedisSentinel, conf)
+        }
+    }
+}
+
+#[derive(Debug)]
+struct RedisScripts {
+    servers: Arc<Servers>,
+    /// By their text, of which there are few: a digest is made of each once.
+    known: Mutex<Vec<(&'static str, Arc<Script>)>>,
+}
+
+impl RedisScripts {
+    fn script(&self, text: &'static str) -> Arc<Script> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, script)) = known.iter().find(|(other, _)| std::ptr::eq(*other, text)) {
+            return Arc::clone(script);
+        }
+        let script = Arc::new(Script::new(text));
+        known.push((text, Arc::clone(&script)));
+        script
+    }
+}
+
+async fn run(servers: &Servers, script: &Script, call: &ScriptCall) -> Result<i64, Unavailable> {
+    let [key, other] = &call.keys;
+    let arguments = call.arguments.map(Argument::Number);
+    let (key, further_key) = (key.as_bytes(), Some(other.as_bytes()));
+    servers.call(&Call { script, key, further_key, arguments: &arguments }).await
+}
+
+impl Scripts for RedisScripts {
+    fn run<'a>(&'a self, call: &'a ScriptCall) -> LocalFuture<'a, Option<i64>> {
+        let script = self.script(call.script);
+        Box::pin(async move { run(&self.servers, &script, call).await.ok() })
+    }
+
+    fn send(&self, call: ScriptCall) {
+        // Without a runtime the process is ending; Redis forgets the request in its time.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (servers, script) = (Arc::clone(&self.servers), self.script(call.script));
+        runtime.spawn(async move {
+            // A failure was noted where it happened, and Redis forgets by itself.
+            let _: Result<i64, Unavailable> = run(&servers, &script, &call).await;
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::redis::server::RedisServer;
+    use tollhouse_shenyu::limiter::LimiterRule;
+
+    fn servers(port: u16) -> Arc<dyn Scripts> {
+        let config = format!(r#"{{"mode":"standalone","url":"127.0.0.1:{port}"}}"#);
+        let servers = RedisServers::read(Some(&config)).expect("it is one").expect("it has one");
+        PluginEngines.redis(&servers).expect("there can be such a server")
+    }
+
+    fn wait<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build_local(Default::default())
+            .expect("a runtime");
+        runtime.block_on(future)
+    }
+
+    #[test]
+    fn each_algorithm_of_shenyus_limiter_counts_in_redis_as_it_does_here() {
+        let Some(server) = RedisServer::start(&[]) else { return };
+        let scripts = servers(server.port);
+        /// Second, requests, how many pass.
+        type Seconds = &'static [(u64, u32, u32)];
+        let cases: [(&str, u32, Seconds); 3] = [
+            ("tokenBucket", 2, &[(0, 9, 5), (1, 9, 2), (9, 9, 5)]),
+            ("leakyBucket", 2, &[(0, 9, 5), (1, 9, 2), (9, 9, 5)]),
+            ("slidingWindow", 1, &[(0, 9, 5), (1, 2, 0), (5, 1, 0), (6, 9, 5)]),
+        ];
+        wait(async {
+            for (algorithm, rate, seconds) in cases {
+                let handle = format!(
+                    r#"{{"algorithmName":"{algorithm}","replenishRate":{rate},"burstCapacity":5}}"#
+                );
+                let rule = LimiterRule::read(Some(&handle)).expect("it is one");
+                for (now_s, requests, expected) in seconds {
+                    let mut passed = 0;
+                    for request in 0..*requests {
+                        let name = format!("{now_s}-{request}");
+                        let call = rule.ask(algorithm, "k", &name, 1_000_000 + now_s);
+                        passed += u32::from(scripts.run(&call).await == Some(1));
+                    }
+                    assert_eq!(passed, *expected, "{algorithm} {now_s}");
+                }
+            }
+        });
+        let keys = server.ask(&["keys", "*"]);
+        assert!(keys.contains("request_rate_limiter.{tokenBucket-k}.timestamp"), "{keys}");
+    }
+
+    #[test]
+    fn requests_under_way_are_counted_in_redis_until_they_end() {
+        let Some(server) = RedisServer::start(&[]) else { return };
+        let scripts = servers(server.port);
+        let rule = LimiterRule::read(Some(r#"{"algorithmName":"concurrent","burstCapacity":2}"#));
+        let rule = rule.expect("it is one");
+        wait(async {
+            let calls = ["a", "b", "c"].map(|name| rule.ask("r", "k", name, 1_000_000));
+            let mut passed = Vec::new();
+            for call in &calls {
+                passed.push(scripts.run(call).await);
+            }
+            assert_eq!(passed, [Some(1), Some(1), Some(0)]);
+            let left = rule.leave(&calls[0]).expect("it is counted");
+            assert_eq!(scripts.run(&left).await, Some(1));
+            assert_eq!(scripts.run(&calls[2]).await, Some(1));
+        });
+    }
+
+    #[test]
+    fn no_answer_of_redis_is_none() {
+        let scripts = servers(crate::shared::redis::server::free_port());
+        let rule = LimiterRule::read(None).expect("it is one");
+        assert_eq!(wait(async { scripts.run(&rule.ask("r", "k", "x", 0)).await }), None);
+    }
+}

@@ -21,11 +21,11 @@ use crate::cached::{self, Found};
 use crate::chain::Chain;
 use crate::counts::{Permit, Shared, SharedCache};
 use crate::engines::Scripts;
-use crate::guard;
 use crate::reply::reply;
 use crate::shape::{self, AnswerEdit};
 use crate::turn::Turn;
 use crate::view::civil_time;
+use crate::{grpc, guard};
 
 /// What a plugin does, ready to be done.
 #[derive(Debug)]
@@ -64,6 +64,10 @@ pub(crate) enum Action {
     Request(Box<RequestRule>),
     /// Done to the answer of a node, once a proxy has taken the request.
     ModifyAnswer(Arc<ResponseRule>),
+    /// It makes the request a call of gRPC, to a node of the target at this place.
+    Grpc {
+        target: usize,
+    },
     /// It sends the request to a node of the target at this place.
     Proxy {
         rule: DivideRule,
@@ -157,6 +161,13 @@ impl Chain {
             Action::ModifyAnswer(rule) => {
                 turn.aftermath.answer_edits.push(AnswerEdit::Modify(Arc::clone(rule)));
                 Done::Next
+            }
+            Action::Grpc { target } => {
+                let metadata = self.engine.metadata(turn.asked());
+                match grpc::call(metadata, cx, turn).await {
+                    Ok(()) => Done::Node(*target),
+                    Err(answer) => refused(answer),
+                }
             }
             Action::Proxy { rule, target } => match refuse_size(rule, cx.exchange()) {
                 Some(answer) => refused(answer),

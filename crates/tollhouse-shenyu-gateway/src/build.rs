@@ -241,6 +241,7 @@ impl<'a> Builder<'a> {
             "metrics" => Action::Pass,
             "divide" | "websocket" => self.proxy(place)?,
             "springCloud" => self.spring_cloud(place)?,
+            "grpc" => self.grpc(place)?,
             name if BUILT_IN.contains(&name) => Action::Pass,
             name => return Err(format!("the plugin `{name}` is not built into this gateway")),
         })
@@ -254,6 +255,10 @@ impl<'a> Builder<'a> {
 
     fn proxy(&mut self, place: &Place<'_>) -> Result<Action, String> {
         let rule = DivideRule::read(place.handle()).map_err(|error| error.to_string())?;
+        self.proxy_by(place, rule)
+    }
+
+    fn proxy_by(&mut self, place: &Place<'_>, rule: DivideRule) -> Result<Action, String> {
         let selector = place.selector;
         let discovery = self.discovery.get(&*selector.id).copied();
         let nodes = divide_nodes(selector.handle.as_deref(), discovery);
@@ -262,6 +267,14 @@ impl<'a> Builder<'a> {
             return Ok(Action::Refuse(Answer::NoHealthyUpstream));
         }
         self.target(place, rule, &Nodes::Listed(nodes))
+    }
+
+    fn grpc(&mut self, place: &Place<'_>) -> Result<Action, String> {
+        let rule = DivideRule::read_grpc(place.handle()).map_err(|error| error.to_string())?;
+        Ok(match self.proxy_by(place, rule)? {
+            Action::Proxy { target, .. } => Action::Grpc { target },
+            other => other,
+        })
     }
 
     fn spring_cloud(&mut self, place: &Place<'_>) -> Result<Action, String> {
@@ -298,7 +311,8 @@ impl<'a> Builder<'a> {
         let upstream = match self.upstreams.get(&key) {
             Some(upstream) => Arc::clone(upstream),
             None => {
-                let upstream = Arc::new(target::upstream(nodes, &rule)?);
+                let carries = carried_by(&place.plugin.name).unwrap_or(RpcType::Http);
+                let upstream = Arc::new(target::upstream(nodes, &rule, carries)?);
                 self.upstreams.insert(Arc::clone(&key), Arc::clone(&upstream));
                 upstream
             }
@@ -377,6 +391,7 @@ fn carried_by(plugin: &str) -> Option<RpcType> {
         "divide" => RpcType::Http,
         "websocket" => RpcType::WebSocket,
         "springCloud" => RpcType::SpringCloud,
+        "grpc" => RpcType::Grpc,
         _ => return None,
     })
 }

@@ -284,7 +284,7 @@ impl Handler for Chain {
     fn response(&self, cx: &mut ResponseContext<'_>) {
         let Some(left) = cx.recall::<Aftermath>() else { return };
         let (edits, keep) = (std::mem::take(&mut left.answer_edits), left.keep.take());
-        edits.iter().for_each(|edit| edit_answer(edit, cx));
+        edits.iter().for_each(|edit| edit_answer(edit, self.terms.statuses, cx));
         if let Some(keep) = keep {
             keep.watch(cx);
         }

@@ -4,6 +4,7 @@ use tollhouse_plugin::Exchange;
 use tollhouse_shenyu::answer::Answer;
 use tollhouse_shenyu::matching::{Explanation, RpcType};
 use tollhouse_shenyu::paths::RedirectRule;
+use tollhouse_shenyu::rpc::GrpcMethod;
 
 use crate::action::{Action, refuse_size};
 use crate::chain::{BEGINNINGS_MAX, Chain, Link, Selected, Unmatched};
@@ -189,6 +190,16 @@ impl Chain {
                 Some(answer) => answered(answer),
                 None => Next::End(CourseEnd::Node { target: *target, uri: turn.node_uri() }),
             },
+            Action::Grpc { target } => {
+                let metadata = self.engine.metadata(turn.asked());
+                match metadata.and_then(GrpcMethod::read) {
+                    Some(method) => {
+                        let uri = Some(method.path.into_bytes());
+                        Next::End(CourseEnd::Node { target: *target, uri })
+                    }
+                    None => answered(Answer::MetadataError),
+                }
+            }
             Action::Mock(rule) => {
                 let body = rule.text(civil_time(exchange.now().unix_ms), &mut || 0);
                 Next::End(CourseEnd::Answer { status: rule.status, body })

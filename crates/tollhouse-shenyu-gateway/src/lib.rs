@@ -13,6 +13,7 @@ mod chain;
 mod counts;
 mod engines;
 mod explain;
+mod grpc;
 mod guard;
 mod reply;
 mod shape;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tollhouse_plugin::RequestContext;
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
+use tollhouse_shenyu::answer::{Answer, Statuses};
 use tollhouse_shenyu::shaping::{BodyEdits, Edits, RequestRule, ResponseRule, Unique};
 
-use crate::guard;
 use crate::turn::Turn;
+use crate::{grpc, guard};
 
 /// Longest body that is edited, in bytes: it is held whole. Longer ones pass as they are.
 pub(crate) const EDITED_BODY_BYTES_MAX: usize = 8 << 20;
@@ -157,10 +158,15 @@ pub(crate) enum AnswerEdit {
     Modify(Arc<ResponseRule>),
     /// Headers that are to have one line.
     Unique(Vec<String>, Unique),
+    /// Messages of gRPC that are to be JSON.
+    Grpc {
+        /// Whether there may be any number.
+        streams: bool,
+    },
 }
 
 /// Does it, to answers of nodes.
-pub(crate) fn edit_answer(edit: &AnswerEdit, cx: &mut ResponseContext<'_>) {
+pub(crate) fn edit_answer(edit: &AnswerEdit, statuses: Statuses, cx: &mut ResponseContext<'_>) {
     if cx.source() != Source::Upstream {
         return;
     }
@@ -174,6 +180,14 @@ pub(crate) fn edit_answer(edit: &AnswerEdit, cx: &mut ResponseContext<'_>) {
             }
         }
         AnswerEdit::Modify(rule) => modify(rule, cx),
+        AnswerEdit::Grpc { streams } => {
+            // Failures of calls have a status that says so, in either dialect.
+            let failed_status = match statuses {
+                Statuses::Compatible => 500,
+                Statuses::Honest => Answer::InvocationFailed.status(statuses),
+            };
+            grpc::answer(*streams, failed_status, cx);
+        }
     }
 }
 

@@ -118,7 +118,11 @@ impl Nodes {
 ///
 /// # Errors
 /// When the nodes cannot be used together.
-pub(crate) fn upstream(nodes: &Nodes, rule: &DivideRule) -> Result<Upstream, String> {
+pub(crate) fn upstream(
+    nodes: &Nodes,
+    rule: &DivideRule,
+    carries: RpcType,
+) -> Result<Upstream, String> {
     let (nodes, service) = match nodes {
         Nodes::Listed(nodes) => (nodes.as_slice(), None),
         Nodes::Registered(service) => (&[][..], Some(service.clone())),
@@ -157,7 +161,12 @@ pub(crate) fn upstream(nodes: &Nodes, rule: &DivideRule) -> Result<Upstream, Str
             hash_on: policy.hashes_key().then(|| HashOn::Variable("remote_addr".to_owned())),
         },
         warm_up: warm_up(nodes).filter(|_| policy.has_slow_start()),
-        scheme: if tls { Scheme::Https } else { Scheme::Http },
+        scheme: match (carries, tls) {
+            (RpcType::Grpc, false) => Scheme::Grpc,
+            (RpcType::Grpc, true) => Scheme::Grpcs,
+            (_, false) => Scheme::Http,
+            (_, true) => Scheme::Https,
+        },
         http_version: HttpVersion::Http11,
         retries: Some(rule.retries),
         retry_timeout: Some(RETRY_TIME_MAX),

@@ -550,6 +550,79 @@ fn cache_answers_again_what_a_node_answered_to_anybody() {
     assert!(refused.body.contains("Key is incorrect"), "{}", refused.body);
 }
 
+/// A frame of gRPC around a message with one field of text.
+fn frame(json: &str) -> String {
+    let length = u8::try_from(json.len()).expect("it is short");
+    format!("\0\0\0\0{}\n{}{json}", char::from(length + 2), char::from(length))
+}
+
+#[test]
+fn grpc_calls_the_method_of_a_path_and_answers_with_json() {
+    let method = |path: &str, kind: &str| {
+        json!({"id": path, "path": path, "rpcType": "grpc", "enabled": true, "serviceName": "shop.Orders",
+            "methodName": "place", "rpcExt": format!("{{\"timeout\":100,\"methodType\":\"{kind}\"}}")})
+    };
+    let nodes = json!([{"upstreamUrl": "10.0.0.1:9000", "weight": 1, "status": true}]);
+    let desk = Desk::new()
+        .plugin("grpc", None)
+        .rule("grpc", "/grpc/", &nodes, &json!({"loadBalance": "random"}))
+        .put(Kind::Metadata, &method("/grpc/place", "UNARY"))
+        .put(Kind::Metadata, &method("/grpc/follow", "SERVER_STREAMING"))
+        .put(
+            Kind::Metadata,
+            &json!({"id": "x", "path": "/grpc/none", "rpcType": "grpc", "enabled": true}),
+        );
+    let post = |path: &str, body: &str| {
+        format!("POST {path} HTTP/1.1\nHost: a\nContent-Length: {}\n\n{body}", body.len())
+    };
+    let call = post("/grpc/place", r#"{"data":[{"a":1}]}"#);
+    let edits = desk.answer(&call);
+    for part in ["/shop.OrdersJSON/place", "application/grpc", "grpc-timeout: 100m", "{\"a\":1}"] {
+        assert!(edits.contains(part), "{part}: {edits}");
+    }
+    let missing = r#"500 {"code":435,"message":"Grpc must have body param, please enter the JSON format in the body!"}"#;
+    assert_eq!(desk.answer(&post("/grpc/place", "")), missing);
+    assert!(desk.answer(&post("/grpc/place", "[]")).contains("-100"));
+    let unknown = r#"500 {"code":430,"message":"Meta data error!"}"#;
+    assert_eq!(desk.answer(&post("/grpc/none", "{}")), unknown);
+    let (chain, problems) = desk.sources.compile(&desk.terms);
+    assert_eq!(problems, []);
+    let chain = Arc::new(chain.expect("grpc is on"));
+    assert!(chain.targets()[0].upstream.speaks_http2());
+    let head = "200\nContent-Type: application/grpc\n\n";
+    let one = frame(r#"{"b":2}"#);
+    let two = format!("{one}{}", frame("{}"));
+    // Path, head, body, status of the call, status and body of the answer.
+    let cases = [
+        ("/grpc/place", head, &*one, "0", 200, r#"{"b":2}"#),
+        ("/grpc/follow", head, &*two, "0", 200, r#"[{"b":2},{}]"#),
+        ("/grpc/follow", head, "", "0", 200, "[]"),
+        ("/grpc/place", head, "", "5", 200, r#"{"code":-103,"message":"Service"#),
+        (
+            "/grpc/place",
+            "200\nContent-Type: application/grpc\ngrpc-status: 5\n\n",
+            "",
+            "5",
+            500,
+            r#"{"code":-103"#,
+        ),
+        ("/grpc/place", "404\nContent-Type: text/html\n\n", "none", "0", 500, r#"{"code":-103"#),
+    ];
+    for (path, head, body, status, expected_status, expected) in cases {
+        let services = Arc::new(Services::new("APISIX/3.18.0"));
+        let mut harness = Harness::with(Arc::<crate::Chain>::clone(&chain), services);
+        for cut in 0..=body.len() {
+            let mut exchange = FakeExchange::parse(&post(path, r#"{"data":[{}]}"#), harness.now_ms);
+            assert!(harness.run(&mut exchange).answer.is_none());
+            let pieces = [&body[..cut], &body[cut..]];
+            let trailers = format!("grpc-status: {status}\n");
+            let reply = harness.respond_with_trailers(&mut exchange, head, &pieces, &trailers);
+            assert_eq!(reply.status, expected_status, "{path} {cut}");
+            assert!(reply.body.starts_with(expected), "{path} {cut}: {}", reply.body);
+        }
+    }
+}
+
 /// A Redis that gives these answers, and notes what it was asked.
 #[derive(Debug)]
 struct FakeRedis {

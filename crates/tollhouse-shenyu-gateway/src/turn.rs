@@ -47,6 +47,8 @@ pub(crate) struct Turn {
     pub(crate) query: Option<Vec<u8>>,
     /// Whether nodes get another path or query than was sent.
     is_changed: bool,
+    /// Whether the request has become a call, which goes to the path of its method.
+    pub(crate) is_call: bool,
     /// What is left for later: held while the request is under way, and done to its answer.
     pub(crate) aftermath: Aftermath,
 }
@@ -82,6 +84,7 @@ impl Turn {
             rewrite_context_path: String::new(),
             query: exchange.query().map(<[u8]>::to_vec),
             is_changed,
+            is_call: false,
             aftermath: Aftermath::default(),
         }
     }
@@ -108,7 +111,7 @@ impl Turn {
 
     /// Path and query for the node, where they differ from what was sent.
     pub(crate) fn node_uri(&self) -> Option<Vec<u8>> {
-        self.is_changed.then(|| {
+        (self.is_changed && !self.is_call).then(|| {
             let mut uri = self.node_path().as_bytes().to_vec();
             if let Some(query) = self.query.as_ref().filter(|query| !query.is_empty()) {
                 uri.push(b'?');

@@ -62,6 +62,10 @@ pub enum Answer {
     HeadersTooLarge,
     /// `rateLimiter` refuses.
     TooManyRequests,
+    /// A body is not of the shape that is asked for.
+    ParameterError,
+    /// A call by gRPC has no body.
+    GrpcBodyMissing,
     /// The metadata of a method are not usable.
     MetadataError,
     /// An argument is illegal.
@@ -98,6 +102,7 @@ impl Answer {
     const fn codes(self) -> (i32, u16, u16) {
         match self {
             Self::InternalException => (-1, 200, 500),
+            Self::ParameterError => (-100, 200, 400),
             Self::RuleNotFound => (-102, 200, 404),
             Self::InvocationFailed => (-103, 200, 502),
             Self::BreakerOpen => (-103, 500, 503),
@@ -121,6 +126,7 @@ impl Answer {
             Self::HeadersTooLarge => (431, 200, 431),
             Self::TooManyRequests => (429, 429, 429),
             Self::MetadataError => (430, 500, 500),
+            Self::GrpcBodyMissing => (435, 500, 400),
             Self::InternalServerError => (500, 500, 500),
         }
     }
@@ -128,6 +134,9 @@ impl Answer {
     fn message(self) -> String {
         let text = match self {
             Self::InternalException => "Internal exception in gateway. Please try again later!",
+            Self::ParameterError => {
+                "Your parameter error, please check the relevant documentation!"
+            }
             Self::RuleNotFound => "Rule not found!",
             Self::InvocationFailed | Self::BreakerOpen => {
                 "Service invocation exception, or no result is returned!"
@@ -160,6 +169,9 @@ impl Answer {
             Self::HeadersTooLarge => "Request Header Fields Too Large",
             Self::TooManyRequests => "You have been restricted, please try again later!",
             Self::MetadataError => "Meta data error!",
+            Self::GrpcBodyMissing => {
+                "Grpc must have body param, please enter the JSON format in the body!"
+            }
             Self::InternalServerError => "Internal Server Error",
         };
         text.to_owned()

@@ -22,6 +22,10 @@ const RETRIES_MAX: i64 = 100;
 /// Milliseconds of one attempt, at most: an hour.
 const TIMEOUT_MS_MAX: i64 = 3_600_000;
 
+/// Milliseconds that a node of `grpc` may be silent; the call itself ends with the time of its method, which may
+/// be as long.
+const CALL_TIMEOUT_MS: u32 = 3_600_000;
+
 /// A node of `divide`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DivideNode {
@@ -50,7 +54,7 @@ pub enum HandleError {
     Address(usize),
     /// A node is asked over something that `divide` does not speak.
     #[error(
-        "node {index} has the protocol `{protocol}`; `http://`, `https://`, `ws://` and `wss://` are possible"
+        "node {index} has the protocol `{protocol}`; `http://`, `https://`, `ws://`, `wss://`, `grpc://` and `grpcs://` are possible"
     )]
     Protocol {
         /// Its place in the list, from 1.
@@ -232,8 +236,8 @@ fn address(index: usize, url: &str) -> Result<String, HandleError> {
 
 fn tls(index: usize, protocol: Option<&str>) -> Result<bool, HandleError> {
     match protocol.map(str::trim) {
-        None | Some("" | "http" | "http://" | "ws" | "ws://") => Ok(false),
-        Some("https" | "https://" | "wss" | "wss://") => Ok(true),
+        None | Some("" | "http" | "http://" | "ws" | "ws://" | "grpc" | "grpc://") => Ok(false),
+        Some("https" | "https://" | "wss" | "wss://" | "grpcs" | "grpcs://") => Ok(true),
         Some(other) => Err(HandleError::Protocol { index, protocol: other.to_owned() }),
     }
 }
@@ -334,6 +338,14 @@ struct HandleRule {
 }
 
 impl DivideRule {
+    /// Reads the handle of a rule of `grpc`, whose calls are made once and have times of their own.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_grpc(handle: Option<&str>) -> Result<Self, HandleError> {
+        Ok(Self { retries: 0, timeout_ms: CALL_TIMEOUT_MS, ..Self::read(handle)? })
+    }
+
     /// Reads the handle of a rule of `springCloud`, whose calls are made once.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ pub mod mock;
 pub mod model;
 pub mod paths;
 pub mod pattern;
+pub mod rpc;
 pub mod shaping;
 pub mod sign;
 

@@ -106,6 +106,13 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// What is registered of the method of a path.
+    pub fn metadata(&self, path: &str) -> Option<&Metadata> {
+        self.metadata.find(path).map(|(_, metadata)| metadata)
+    }
+}
+
 /// Metadata by path: literal paths before patterns, then as they came.
 #[derive(Debug)]
 pub(super) struct MetadataTable {

@@ -1,0 +1,141 @@
+//! `grpc`: a request becomes a call of the method that its path is registered for, and the answer JSON again.
+
+use tollhouse_plugin::RequestContext;
+use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext};
+use tollhouse_shenyu::answer::Answer;
+use tollhouse_shenyu::model::Metadata;
+use tollhouse_shenyu::rpc::{GrpcMethod, frames_of_body, json_of_message};
+
+use crate::shape::AnswerEdit;
+use crate::turn::Turn;
+
+/// Bytes of a request's body, and of a message of an answer: what servers of gRPC take unless told otherwise.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Flags and length of a frame.
+const FRAME_HEAD_BYTES: usize = 5;
+
+/// Makes a request the call that it stands for.
+///
+/// # Errors
+/// The answer to one that is none.
+pub(crate) async fn call(
+    metadata: Option<&Metadata>,
+    cx: &mut RequestContext<'_>,
+    turn: &mut Turn,
+) -> Result<(), Answer> {
+    let method = metadata.and_then(GrpcMethod::read).ok_or(Answer::MetadataError)?;
+    let body = cx.read_body(MESSAGE_BYTES_MAX as u64).await;
+    if body.map_err(|_| Answer::RequestTooLarge)?.trim_ascii().is_empty() {
+        return Err(Answer::GrpcBodyMissing);
+    }
+    let frames = cx.examine_body(frames_of_body).await.map_err(|_| Answer::RequestTooLarge)?;
+    let frames = frames.ok_or(Answer::ParameterError)?;
+    let edits = cx.edits();
+    edits.method = Some("POST");
+    edits.set_upstream_uri(method.path.as_bytes());
+    edits.body = Some(frames);
+    edits.time_max = Some(method.timeout);
+    edits.headers.set("Content-Type", b"application/grpc");
+    edits.headers.set("grpc-timeout", format!("{}m", method.timeout.as_millis()).as_bytes());
+    // What of the request described its own body, and what would ask for another form of the answer.
+    for name in ["Content-Encoding", "grpc-encoding", "grpc-accept-encoding", "Accept-Encoding"] {
+        edits.headers.remove(name);
+    }
+    turn.is_call = true;
+    turn.aftermath.answer_edits.push(AnswerEdit::Grpc { streams: method.streams_out });
+    Ok(())
+}
+
+/// Makes the answer JSON: of a method that streams a list, else the one message.
+pub(crate) fn answer(streams: bool, failed_status: u16, cx: &mut ResponseContext<'_>) {
+    let is_called = cx.status() == 200
+        && cx.header("content-type").is_some_and(|kind| kind.starts_with(b"application/grpc"));
+    let has_failed = cx.header("grpc-status").is_some_and(|status| status != b"0");
+    for name in
+        ["content-length", "content-encoding", "grpc-encoding", "grpc-status", "grpc-message"]
+    {
+        cx.remove_header(name);
+    }
+    cx.set_header("Content-Type", b"application/json");
+    let is_good = is_called && !has_failed;
+    if !is_good {
+        cx.set_status(failed_status);
+    }
+    let transcoding = Transcoding {
+        streams,
+        held: Vec::new(),
+        messages: 0,
+        has_failed: !is_good,
+        has_ended: false,
+    };
+    cx.filter_body(Effect::Rewrites, Box::new(transcoding));
+}
+
+/// Writes messages as JSON while they come.
+struct Transcoding {
+    streams: bool,
+    held: Vec<u8>,
+    messages: usize,
+    /// What follows is not looked at any more.
+    has_failed: bool,
+    has_ended: bool,
+}
+
+impl Transcoding {
+    /// Takes the messages out that are whole; `None` where they cannot be read.
+    fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        self.held.extend_from_slice(input);
+        let mut read = 0;
+        while let Some(([flags, a, b, c, d], rest)) =
+            self.held[read..].split_first_chunk::<FRAME_HEAD_BYTES>()
+        {
+            let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+            if *flags != 0 || length > MESSAGE_BYTES_MAX || (self.messages > 0 && !self.streams) {
+                return None;
+            }
+            let Some(message) = rest.get(..length) else { break };
+            let text = json_of_message(message)?;
+            if self.streams {
+                out.push(if self.messages > 0 { b',' } else { b'[' });
+            }
+            out.extend_from_slice(text.as_bytes());
+            self.messages += 1;
+            read += FRAME_HEAD_BYTES + length;
+        }
+        self.held.drain(..read);
+        Some(())
+    }
+}
+
+impl BodyFilter for Transcoding {
+    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        if !self.has_failed && self.take(input, out).is_none() {
+            self.has_failed = true;
+        }
+        if !is_last || std::mem::replace(&mut self.has_ended, true) {
+            return;
+        }
+        let is_whole = !self.has_failed && self.held.is_empty();
+        match (is_whole, self.streams, self.messages) {
+            (true, true, 0) => out.extend_from_slice(b"[]"),
+            (true, true, _) => out.push(b']'),
+            (true, false, 1..) => {}
+            // The status line may have been sent by then, and what has gone cannot be taken back: a list
+            // stays open.
+            (_, _, 0) => out.extend_from_slice(Answer::InvocationFailed.body(None).as_bytes()),
+            _ => {}
+        }
+    }
+
+    fn trailers(&mut self, section: &mut Vec<u8>) {
+        let failed = section.split(|byte| *byte == b'\n').any(|line| {
+            let Some(at) = line.iter().position(|byte| *byte == b':') else { return false };
+            let (name, value) = (&line[..at], line[at + 1..].trim_ascii());
+            name.eq_ignore_ascii_case(b"grpc-status") && value != b"0"
+        });
+        self.has_failed |= failed;
+        // They are gRPC's, and nobody who reads JSON waits for them.
+        section.clear();
+    }
+}

@@ -17,8 +17,6 @@ pub enum Part {
     Admin,
     /// The service registry.
     Registry,
-    /// The service registry, which another node keeps in the database that both share.
-    RegistryStandby,
     /// Certificates that renew themselves.
     Certificates,
     /// ShenYu's admin.
@@ -32,7 +30,6 @@ impl Part {
             Part::Store => "store",
             Part::Admin => "admin",
             Part::Registry => "registry",
-            Part::RegistryStandby => "registry_standby",
             Part::Certificates => "certificates",
             Part::ShenyuAdmin => "shenyu_admin",
         }
@@ -64,10 +61,6 @@ impl Outages {
         self.gauge(part).set(1);
         let before = self.lock().insert(part, reason.clone());
         if before.as_ref() != Some(&reason) {
-            if part == Part::RegistryStandby {
-                tracing::info!("{reason}");
-                return;
-            }
             let part = part.name();
             tracing::error!(part, reason, "a part is down; what is in service goes on to serve");
         }
@@ -77,7 +70,7 @@ impl Outages {
     pub fn clear(&self, part: Part) {
         self.gauge(part).set(0);
         let was_down = self.lock().remove(&part).is_some();
-        if was_down && part != Part::RegistryStandby {
+        if was_down {
             tracing::info!(part = part.name(), "a part that was down works again");
         }
     }
@@ -93,7 +86,6 @@ impl Outages {
             Part::Store => &process.store_down,
             Part::Admin => &process.admin_down,
             Part::Registry => &process.registry_down,
-            Part::RegistryStandby => &process.registry_standby,
             Part::Certificates => &process.acme_down,
             Part::ShenyuAdmin => &process.shenyu_admin_down,
         }

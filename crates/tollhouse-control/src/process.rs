@@ -36,6 +36,7 @@ use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
 use crate::introspection::Introspection;
 use crate::introspection::listeners::{self, SideListeners};
+use crate::outages::Part;
 use crate::registry::{self, RunningRegistry};
 use crate::resources::Resources;
 use crate::settings::{self, descriptors::Descriptors};
@@ -292,7 +293,7 @@ async fn start_registry(
     let database = &cx.registry_database;
     match registry::start(&cx.bootstrap, &cx.descriptors, database, predecessor).await {
         Err(error) if may_be_missing => {
-            registry::report_missing(&cx.outages, &error);
+            cx.outages.report(Part::Registry, format!("{error:#}"));
             Ok(None)
         }
         started => started,

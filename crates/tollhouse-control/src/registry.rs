@@ -8,13 +8,11 @@ pub mod database;
 pub mod dialect;
 pub mod metrics;
 pub mod nodes;
-pub mod ownership;
 pub mod secrets;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::Context;
 use tokio::sync::watch;
@@ -26,17 +24,15 @@ use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_polaris::dialect::Dialect;
 use tollhouse_polaris::http::{Capacity, HttpApi, MetricsPage};
 use tollhouse_polaris::{Access, Account, Gate, Slots, grpc};
-use tollhouse_registry::{CleanUp, Keeper, Options, Registry};
+use tollhouse_registry::{CleanUp, ClusterOptions, Keeper, Options, Registry};
 use tollhouse_store::{HistoryKept, Location, Store, Watch};
 
 use crate::feed::open_store;
 use crate::introspection::listeners;
-use crate::outages::{Outages, Part};
 use crate::process::handover::Predecessor;
 use crate::registry::database::SharedDatabase;
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::Sources;
-use crate::registry::ownership::{OwnedStore, StandingBy};
 use crate::registry::secrets::RegistrySecrets;
 use crate::secrets::KeptSecret;
 use crate::settings;
@@ -49,12 +45,6 @@ pub const FOLDER: &str = "registry";
 /// Room on the disk kept for deregistering: with a full disk clients that go must still be able to.
 /// Some thousand of them, of whom each lets another page of the file be used again.
 const RESERVE_BYTES: usize = 4 * 1024 * 1024;
-
-/// How long a successor waits for a shared store that its predecessor is just leaving.
-const LEAVING_WAIT: Duration = Duration::from_secs(10);
-
-/// How often it looks.
-const LEAVING_LOOK: Duration = Duration::from_millis(50);
 
 /// A registry at work; see the module.
 pub struct RunningRegistry {
@@ -74,10 +64,8 @@ pub struct RunningRegistry {
     new_secrets: Vec<(String, Secret)>,
     stop_serving: watch::Sender<bool>,
     stop_keeping: watch::Sender<bool>,
-    /// Shows whether the thread that writes its store still runs, and the store is this node's.
+    /// Shows whether the thread that writes its store still runs.
     writes: Watch,
-    /// The store, where other nodes may take it over.
-    owned: Option<Arc<OwnedStore>>,
     servers: Vec<JoinHandle<()>>,
     keeper: JoinHandle<()>,
 }
@@ -100,20 +88,10 @@ pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
             || listen.registry_http != usual.registry_http)
 }
 
-/// Whether other nodes may keep it in this one's place: then it is no failure to have none at first.
+/// Whether it is in a database that other nodes keep it in too: then it is no failure to have none at first.
 pub fn is_shared(bootstrap: &Bootstrap) -> bool {
     let store = &bootstrap.registry.store;
     store.mysql.is_some() || store.postgresql.is_some()
-}
-
-/// Reports why there is none here: it failed, or another node keeps it, with which nothing is wrong.
-pub fn report_missing(outages: &Outages, error: &anyhow::Error) {
-    let (part, other) = match error.is::<StandingBy>() {
-        true => (Part::RegistryStandby, Part::Registry),
-        false => (Part::Registry, Part::RegistryStandby),
-    };
-    outages.report(part, format!("{error:#}"));
-    outages.clear(other);
 }
 
 /// Whether a bootstrap file asks for a registry.
@@ -124,7 +102,7 @@ pub fn is_wanted(bootstrap: &Bootstrap) -> bool {
 /// Starts it; `None` where both of its listeners are off.
 ///
 /// # Errors
-/// An address is taken, the store cannot be opened or read, or ([`StandingBy`]) another node has it.
+/// An address is taken, or the store cannot be opened or read.
 pub async fn start(
     bootstrap: &Bootstrap,
     descriptors: &Descriptors,
@@ -136,7 +114,7 @@ pub async fn start(
     }
     let secrets = RegistrySecrets::open(bootstrap)?;
     let access = Arc::new(access(bootstrap, &secrets));
-    let (store, owned) = open_either(bootstrap, database, predecessor).await?;
+    let (store, cluster) = open_either(bootstrap, database, predecessor).await?;
     let newest = store.revision().await.context("the registry's store")?;
     let writes = store.watch("", newest);
     let options = Options {
@@ -146,6 +124,7 @@ pub async fn start(
             unhealthy_after: bootstrap.registry.delete_unhealthy_after,
             empty_services_after: bootstrap.registry.delete_empty_services_after,
         },
+        cluster,
         ..Options::default()
     };
     let (keeper, handle) =
@@ -165,7 +144,6 @@ pub async fn start(
         stop_serving,
         stop_keeping,
         writes,
-        owned,
         servers: Vec::new(),
         keeper,
     };
@@ -173,15 +151,19 @@ pub async fn start(
     Ok(Some(running))
 }
 
-/// Opens the store: that of the data folder, or one that nodes share.
+/// Opens the store: that of the data folder, or one that nodes share, and how they do.
 async fn open_either(
     bootstrap: &Bootstrap,
     database: &SharedDatabase,
     predecessor: Predecessor,
-) -> anyhow::Result<(Arc<dyn Store>, Option<Arc<OwnedStore>>)> {
+) -> anyhow::Result<(Arc<dyn Store>, Option<ClusterOptions>)> {
     if let Some(shared) = database.open(bootstrap).await.context("the registry's store")? {
-        let owned = Arc::new(take_over(shared, database.node(), predecessor).await?);
-        return Ok((Arc::<OwnedStore>::clone(&owned), Some(owned)));
+        let cluster = ClusterOptions {
+            name: database.node().into(),
+            has_predecessor: predecessor == Predecessor::Leaving,
+            channel: None,
+        };
+        return Ok((shared, Some(cluster)));
     }
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
     // Nobody follows it: what has been committed is read once, at the next start.
@@ -192,25 +174,6 @@ async fn open_either(
     };
     let store = open_store(&location, &kept, predecessor).await.context("the registry's store")?;
     Ok((store, None))
-}
-
-/// Takes a shared store, waiting for a process of this node that is just leaving it.
-async fn take_over(
-    shared: Arc<dyn Store>,
-    node: &str,
-    predecessor: Predecessor,
-) -> anyhow::Result<OwnedStore> {
-    let deadline = tokio::time::Instant::now() + LEAVING_WAIT;
-    loop {
-        let is_waiting =
-            predecessor == Predecessor::Leaving && tokio::time::Instant::now() < deadline;
-        match OwnedStore::take(Arc::clone(&shared), node, predecessor).await {
-            Err(error) if is_waiting && error.is::<StandingBy>() => {
-                tokio::time::sleep(LEAVING_LOOK).await;
-            }
-            taken => return taken,
-        }
-    }
 }
 
 impl RunningRegistry {
@@ -323,9 +286,6 @@ impl RunningRegistry {
         if self.keeper.is_finished() || self.handle.serving().has_changed().is_err() {
             return Some("the registry's keeper has ended".to_owned());
         }
-        if let Some(loss) = self.owned.as_ref().and_then(|owned| owned.loss()) {
-            return Some(loss.to_owned());
-        }
         if self.writes.is_over() {
             return Some("the thread that writes the registry's store has ended".to_owned());
         }
@@ -358,10 +318,6 @@ impl RunningRegistry {
         });
         if ended.await.is_err() {
             tracing::error!("the registry ended with a panic");
-        }
-        // Last: whoever takes over reads what was written until now.
-        if let Some(owned) = self.owned {
-            owned.release().await;
         }
     }
 }
@@ -525,32 +481,40 @@ mod tests {
         running.handle.submit(create).await.map(|_| ())
     }
 
+    /// Whether a node has these namespaces; waits for those that it should have.
+    async fn has(running: &RunningRegistry, names: [(&str, bool); 3]) {
+        let mut versions = running.handle.subscribe();
+        let is_there = |name: &str| running.handle.state_full().namespace(name).is_some();
+        while names.iter().any(|(name, expected)| *expected && !is_there(name)) {
+            versions.changed().await.expect("its keeper works");
+        }
+        assert!(names.iter().all(|(name, expected)| is_there(name) == *expected));
+    }
+
     #[tokio::test]
-    async fn who_takes_over_has_all_that_was_acknowledged() {
+    async fn several_nodes_serve_at_once_and_have_all_that_was_acknowledged() {
         let databases = [("mysql", Database::mariadb()), ("postgresql", Database::postgres())];
         for (scheme, database) in databases {
             let Some(mut database) = database else { continue };
             let [a, b] = ["a", "b"].map(|name| Node::new(name, scheme, &database));
-            let first = a.start().await.expect("nobody has it");
+            let first = a.start().await.expect("it is there");
             create(&first, "one").await.expect("it is kept");
-            let standing_by = b.start().await.expect_err("it has an owner");
-            assert!(standing_by.is::<StandingBy>(), "{standing_by:#}");
+            let second = b.start().await.expect("both may serve");
+            has(&second, [("one", true), ("two", false), ("three", false)]).await;
 
             database.kill();
             let refused = create(&first, "two").await;
             assert!(matches!(refused, Err(Refusal::Store(_))), "{refused:?}");
-            assert!(first.handle.state_full().namespace("one").is_some(), "it reads from memory");
+            has(&first, [("one", true), ("two", false), ("three", false)]).await;
             database.run();
             // Each try waits for the database.
-            while create(&first, "three").await.is_err() {}
-            assert_eq!(first.death(), None);
+            while create(&second, "three").await.is_err() {}
+            has(&first, [("one", true), ("two", false), ("three", true)]).await;
+            assert_eq!((first.death(), second.death()), (None, None), "{scheme}");
 
             first.stop().await;
-            let second = b.start().await.expect("it was let go of");
-            let state = second.handle.state_full();
-            let kept = ["one", "two", "three"].map(|name| state.namespace(name).is_some());
-            assert_eq!(kept, [true, false, true], "{scheme}");
             create(&second, "four").await.expect("it is kept");
+            has(&second, [("one", true), ("two", false), ("four", true)]).await;
             second.stop().await;
         }
     }

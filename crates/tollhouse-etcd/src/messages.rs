@@ -36,6 +36,7 @@ messages! {
         #[prost(int64, tag = "4")] revision: i64,
         #[prost(bool, tag = "8")] keys_only: bool,
         #[prost(bool, tag = "9")] count_only: bool,
+        #[prost(int64, tag = "10")] min_mod_revision: i64,
     }
     RangeResponse {
         #[prost(message, optional, tag = "1")] header: Option<ResponseHeader>,
@@ -73,6 +74,7 @@ messages! {
         #[prost(int32, tag = "2")] target: i32,
         #[prost(bytes = "bytes", tag = "3")] key: Bytes,
         #[prost(oneof = "Compared", tags = "4, 6")] compared: Option<Compared>,
+        #[prost(bytes = "bytes", tag = "64")] range_end: Bytes,
     }
     TxnRequest {
         #[prost(message, repeated, tag = "1")] compare: Vec<Compare>,

@@ -32,6 +32,7 @@ pub(crate) fn to_request(keys: &Keys, transaction: &Transaction) -> TxnRequest {
 fn key_of(keys: &Keys, condition: &Condition) -> Bytes {
     match condition {
         Condition::LeaseHeld { lease } => keys.lease(*lease),
+        Condition::NothingPutSince { .. } => keys.range("").0,
         Condition::Absent { key }
         | Condition::Exists { key }
         | Condition::ModifiedAt { key, .. }
@@ -52,11 +53,20 @@ fn compare(keys: &Keys, condition: &Condition) -> Compare {
         Condition::ModifiedAt { revision, .. } => {
             (EQUAL, MOD, Compared::ModRevision(to_number(*revision)))
         }
-        Condition::UnchangedSince { revision, .. } => {
+        Condition::UnchangedSince { revision, .. } | Condition::NothingPutSince { revision } => {
             (LESS, MOD, Compared::ModRevision(to_number(revision.next())))
         }
     };
-    Compare { result, target, key: key_of(keys, condition), compared: Some(compared) }
+    let range_end = range_end_of(keys, condition);
+    Compare { result, target, key: key_of(keys, condition), range_end, compared: Some(compared) }
+}
+
+/// The end of the keys that a condition is about; nothing where it is about one.
+fn range_end_of(keys: &Keys, condition: &Condition) -> Bytes {
+    match condition {
+        Condition::NothingPutSince { .. } => keys.range("").1,
+        _ => Bytes::new(),
+    }
 }
 
 fn operation(keys: &Keys, operation: &Operation) -> RequestOp {
@@ -81,8 +91,13 @@ fn operation(keys: &Keys, operation: &Operation) -> RequestOp {
 }
 
 fn look(keys: &Keys, condition: &Condition) -> RequestOp {
-    let key = key_of(keys, condition);
-    let range = RangeRequest { key, keys_only: true, ..RangeRequest::default() };
+    let mut range = RangeRequest { keys_only: true, ..RangeRequest::default() };
+    range.key = key_of(keys, condition);
+    if let Condition::NothingPutSince { revision } = condition {
+        range.range_end = range_end_of(keys, condition);
+        range.min_mod_revision = to_number(revision.next());
+        range.limit = 1;
+    }
     RequestOp { request: Some(Request::Range(range)) }
 }
 
@@ -135,6 +150,11 @@ fn refusal(keys: &Keys, conditions: &[Condition], responses: &[ResponseOp]) -> S
             }
             Some(Response::Put(_) | Response::Delete(_)) | None => None,
         };
+        if let Condition::NothingPutSince { revision } = condition
+            && found.is_some()
+        {
+            return StoreError::Outdated { revision: *revision };
+        }
         if !condition.holds(found.as_ref()) {
             return StoreError::Conflict { key: condition.key().unwrap_or_default().into() };
         }

@@ -6,6 +6,7 @@
 //! then the network or the registry is more likely at fault than they are. Nobody expires for time in
 //! which this process slept.
 
+mod losses;
 mod pauses;
 mod wheel;
 
@@ -13,14 +14,18 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::clock::milliseconds;
+use crate::cluster::evidence::Loss;
 use crate::event::InstanceEvent;
 use crate::instance::Instance;
 use crate::key::ServiceKey;
+use crate::limits::HEALTH_RETRY;
 use crate::membership::Membership;
 use crate::pulse::Pulse;
 use crate::state::State;
 use crate::view::MassExpiry;
 
+use losses::Losses;
 use pauses::Pauses;
 pub(crate) use wheel::Wheel;
 
@@ -47,7 +52,10 @@ impl Transition {
 pub(crate) struct Health {
     wheel: Wheel,
     pauses: Pauses,
+    losses: Losses,
     membership: Membership,
+    /// Until when, exclusively, it is known whom all nodes had heard of.
+    known_until_ms: u64,
     /// The threshold of services that set none; 0 switches mass expiry off.
     default_threshold: f64,
     /// Silent instances that are kept, by service.
@@ -65,7 +73,9 @@ impl Health {
         Self {
             wheel: Wheel::new(now_ms),
             pauses: Pauses::new(now_ms),
+            losses: Losses::default(),
             membership: Membership::Alone,
+            known_until_ms: u64::MAX,
             default_threshold,
             kept: HashMap::new(),
         }
@@ -102,17 +112,64 @@ impl Health {
         }
     }
 
+    /// Begins anew with a state that was read anew, whose pulses say who was heard of when.
+    pub(crate) fn restart(&mut self, state: &mut State, membership: Membership, now_ms: u64) {
+        self.wheel = Wheel::new(now_ms);
+        self.kept.clear();
+        self.membership = membership;
+        for instance in state.instances() {
+            instance.pulse.set_due_at_ms(0);
+            if instance.awaits_heartbeat() {
+                instance.pulse.await_heartbeat();
+            }
+            self.follow(instance);
+        }
+    }
+
+    /// Takes note of who keeps the registry.
+    pub(crate) fn set_membership(&mut self, state: &mut State, membership: Membership) {
+        self.membership = membership;
+        // Others' services are for them to keep.
+        let lost: Vec<_> =
+            self.kept.keys().filter(|key| !self.membership.owns(key.borrowed())).cloned().collect();
+        for key in lost {
+            self.kept.remove(&key);
+            state.set_mass_expiry(&key, None);
+        }
+    }
+
+    /// Whether this process decides about the health of an instance.
+    pub(crate) fn owns(&self, instance: &Instance) -> bool {
+        self.membership.owns(instance.service.borrowed())
+    }
+
+    /// Takes note of what is known of other nodes.
+    pub(crate) fn set_evidence(&mut self, known_until_ms: u64, losses: Vec<Loss>) {
+        self.known_until_ms = known_until_ms;
+        losses.into_iter().for_each(|loss| self.losses.add(loss));
+    }
+
+    /// Looks again soon at instances whose change of health was not made.
+    pub(crate) fn retry(&mut self, transitions: &[Transition], now_ms: u64) {
+        for transition in transitions {
+            let pulse = &transition.instance().pulse;
+            match transition {
+                Transition::Expired(_) => {
+                    self.wheel.arm(pulse, now_ms + milliseconds(HEALTH_RETRY))
+                }
+                Transition::Recovered(_) => pulse.await_heartbeat(),
+            }
+        }
+    }
+
     /// Takes note that this process is awake, though so much later than it should be.
     pub(crate) fn look(&mut self, now_ms: u64, late_ms: u64) {
         self.pauses.look(now_ms, late_ms);
     }
 
-    /// Follows an instance that may expire, if that is for this process to decide.
+    /// Follows an instance that may expire, even where another node decides that: it may be gone by then.
     fn follow(&mut self, instance: &Instance) {
         let Some(expiry_ms) = instance.expiry_ms().filter(|_| instance.healthy) else { return };
-        if !self.membership.owns(instance.service.borrowed()) {
-            return;
-        }
         self.wheel.arm(&instance.pulse, instance.pulse.alive_at_ms() + expiry_ms);
     }
 
@@ -124,6 +181,7 @@ impl Health {
     /// Lets time pass: expires who has been silent for too long.
     pub(crate) fn advance(&mut self, state: &mut State, now_ms: u64) -> Vec<Transition> {
         let mut transitions = Vec::new();
+        let now_ms = now_ms.min(self.known_until_ms);
         for pulse in self.wheel.due(now_ms) {
             if let Some(expired) = self.examine(state, &pulse, now_ms) {
                 transitions.push(Transition::Expired(expired));
@@ -169,6 +227,11 @@ impl Health {
             self.wheel.arm(pulse, expires_at_ms);
             return None;
         }
+        if !self.owns(&instance) {
+            // Who does is about to say that it has expired.
+            self.wheel.arm(pulse, now_ms + milliseconds(HEALTH_RETRY));
+            return None;
+        }
         // Looked at again after a whole expiry: what keeps it now will hardly be over before.
         if self.keeps(state, &instance) {
             self.keep(state, &instance, now_ms);
@@ -189,7 +252,8 @@ impl Health {
 
     fn expires_at_ms(&self, pulse: &Pulse, expiry_ms: u64) -> u64 {
         let alive_at_ms = pulse.alive_at_ms();
-        alive_at_ms + expiry_ms + self.pauses.grace_ms(alive_at_ms)
+        let due_ms = alive_at_ms + expiry_ms + self.pauses.grace_ms(alive_at_ms);
+        due_ms.max(self.losses.due_ms(alive_at_ms, expiry_ms))
     }
 
     /// Whether expiring an instance would leave too few.

@@ -131,11 +131,15 @@ impl StoredInstance {
         }
     }
 
-    /// The instance, heard of now.
-    pub(crate) fn revived(self, now_ms: u64) -> Instance {
-        let pulse = Pulse::new(Arc::clone(&self.id), now_ms);
+    /// The id of the instance.
+    pub(crate) fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// The instance, with this pulse of its id.
+    pub(crate) fn with_pulse(self, pulse: Arc<Pulse>) -> Instance {
         Instance {
-            id: self.id,
+            id: Arc::clone(pulse.id()),
             service: self.service,
             host: self.host,
             port: self.port,

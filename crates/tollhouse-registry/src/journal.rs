@@ -1,12 +1,15 @@
 //! The journal: what a command has to make durable, as keys and values of the store.
 //!
 //! Values are JSON, so that a person can read a backup.
+//!
+//! Where several nodes share the store, each decides by the state that it has read so far. A guarded journal
+//! asks the store to refuse the whole commit where another node has since changed what the decision rests on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 use tollhouse_store::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use tollhouse_store::{Operation, Transaction};
+use tollhouse_store::{Condition, Operation, Revision, Transaction};
 
 use crate::alias::Alias;
 use crate::contract::Contract;
@@ -38,6 +41,33 @@ pub(crate) struct Journal {
     /// Where in the transaction a key stands.
     places: HashMap<Box<str>, usize>,
     bytes: usize,
+    guards: Option<Guards>,
+}
+
+/// What must still be as it was read.
+#[derive(Debug, Default)]
+struct Guards {
+    /// Keys that are not there.
+    absent: HashSet<Box<str>>,
+    /// Keys that are there.
+    present: HashSet<Box<str>>,
+    /// Keys that are there and are changed.
+    unchanged: Vec<Box<str>>,
+    /// Whether nothing at all may have been put.
+    is_all: bool,
+}
+
+/// Whether something stands under a key before it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    Absent,
+    Present,
+}
+
+impl<T> From<Option<&T>> for Before {
+    fn from(known: Option<&T>) -> Self {
+        if known.is_some() { Self::Present } else { Self::Absent }
+    }
 }
 
 impl Record {
@@ -76,6 +106,11 @@ impl Record {
 }
 
 impl Journal {
+    /// A journal for a store that other nodes write as well.
+    pub(crate) fn guarded() -> Self {
+        Self { guards: Some(Guards::default()), ..Self::default() }
+    }
+
     /// Bytes of keys and values in it, those that others have replaced included.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -86,15 +121,59 @@ impl Journal {
         self.transaction.operations.is_empty()
     }
 
-    /// The writes, to be committed.
-    pub(crate) fn into_transaction(self) -> Transaction {
-        self.transaction
+    /// The writes, to be committed. The state that they rest on is that of this revision.
+    pub(crate) fn into_transaction(self, since: Revision) -> Transaction {
+        let mut transaction = self.transaction;
+        if let Some(guards) = self.guards {
+            transaction.conditions = guards.into_conditions(since);
+        }
+        transaction
     }
 
-    pub(crate) fn put(&mut self, Record { key, value }: Record) {
+    /// What is put or removed rests on a service being there.
+    pub(crate) fn require_service(&mut self, key: ServiceRef<'_>) {
+        self.require(|| service_key(SERVICES, key), Before::Present);
+    }
+
+    /// And on a name being no service's.
+    pub(crate) fn require_no_service(&mut self, key: ServiceRef<'_>) {
+        self.require(|| service_key(SERVICES, key), Before::Absent);
+    }
+
+    /// And on a name being no alias.
+    pub(crate) fn require_no_alias(&mut self, key: ServiceRef<'_>) {
+        self.require(|| service_key(ALIASES, key), Before::Absent);
+    }
+
+    /// And on a namespace being there.
+    pub(crate) fn require_namespace(&mut self, name: &str) {
+        self.require(|| format!("{NAMESPACES}{name}"), Before::Present);
+    }
+
+    /// And on nothing having come that would stand in its way, wherever.
+    pub(crate) fn require_nothing_new(&mut self) {
+        if let Some(guards) = &mut self.guards {
+            guards.is_all = true;
+        }
+    }
+
+    fn require(&mut self, key: impl FnOnce() -> String, before: Before) {
+        let Some(guards) = &mut self.guards else { return };
+        let key: Box<str> = key().into();
+        // What this journal changes itself is guarded by how it stood before.
+        if self.places.contains_key(&key) {
+            return;
+        }
+        match before {
+            Before::Absent => guards.absent.insert(key),
+            Before::Present => guards.present.insert(key),
+        };
+    }
+
+    pub(crate) fn put(&mut self, Record { key, value }: Record, before: Before) {
         self.bytes += key.len() + value.len();
         let key: Box<str> = key.into();
-        self.note(key.clone(), Operation::put(key, value));
+        self.note(key.clone(), Operation::put(key, value), before);
     }
 
     pub(crate) fn delete_instance(&mut self, id: &str) {
@@ -124,18 +203,43 @@ impl Journal {
     fn delete(&mut self, key: String) {
         self.bytes += key.len();
         let key: Box<str> = key.into();
-        self.note(key.clone(), Operation::delete(key));
+        self.note(key.clone(), Operation::delete(key), Before::Present);
     }
 
-    fn note(&mut self, key: Box<str>, operation: Operation) {
+    fn note(&mut self, key: Box<str>, operation: Operation, before: Before) {
         let operations = &mut self.transaction.operations;
         match self.places.get(&key) {
             Some(place) => operations[*place] = operation,
             None => {
+                if let Some(guards) = &mut self.guards {
+                    guards.note(&key, before);
+                }
                 self.places.insert(key, operations.len());
                 operations.push(operation);
             }
         }
+    }
+}
+
+impl Guards {
+    fn note(&mut self, key: &str, before: Before) {
+        match before {
+            Before::Absent => drop(self.absent.insert(key.into())),
+            Before::Present => {
+                self.present.insert(key.into());
+                self.unchanged.push(key.into());
+            }
+        }
+    }
+
+    fn into_conditions(self, since: Revision) -> Vec<Condition> {
+        let Self { absent, present, unchanged, is_all } = self;
+        let all = is_all.then_some(Condition::NothingPutSince { revision: since });
+        let absent = absent.into_iter().map(|key| Condition::Absent { key });
+        let present = present.into_iter().map(|key| Condition::Exists { key });
+        let unchanged =
+            unchanged.into_iter().map(|key| Condition::UnchangedSince { key, revision: since });
+        all.into_iter().chain(absent).chain(present).chain(unchanged).collect()
     }
 }
 

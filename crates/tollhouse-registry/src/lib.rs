@@ -14,6 +14,7 @@ mod check;
 mod chunked;
 mod clients;
 mod clock;
+mod cluster;
 mod command;
 mod contract;
 mod encoded;
@@ -42,6 +43,7 @@ pub use check::{is_host, is_instance_id, is_namespace_name, is_service_name};
 pub use chunked::{CHUNK_OBJECTS, Chunk, Chunked};
 pub use clients::Client;
 pub use clock::{Clock, ManualClock};
+pub use cluster::{BeatChannel, ClusterOptions, Member, NodeId};
 pub use command::{
     AliasChange, Command, DetailsChange, InstanceChange, NamespaceChange, NewContract, NewInstance,
     NewRule, Outcome, ServiceChange,

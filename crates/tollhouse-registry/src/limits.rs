@@ -150,6 +150,29 @@ pub const HEALTH_SAVED_AFTER: Duration = Duration::from_secs(10);
 /// of them.
 pub const HEALTH_SAVED_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long a node of a shared registry may be silent before the others count it out.
+pub const MEMBER_LEASE: Duration = Duration::from_secs(10);
+
+/// How often it says that it lives: three times within a lease.
+pub const MEMBER_RENEWAL: Duration = Duration::from_secs(3);
+
+/// How often a node says over the store whom it has heard of: as often as the shortest interval of beats.
+pub const ROUND_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a round may take on its way before it goes another one.
+pub const ROUND_WAIT: Duration = Duration::from_secs(2);
+
+/// How often a group of commands is done again because another node has changed what it rests on, before each
+/// command is tried by itself.
+pub const GROUP_TRIES_MAX: u32 = 3;
+
+/// How often one command is.
+pub const COMMAND_TRIES_MAX: u32 = 8;
+
+/// How soon a change of health is tried again that could not be committed, and how often a node looks at
+/// silent instances of which another one is to say that they have expired.
+pub const HEALTH_RETRY: Duration = Duration::from_secs(1);
+
 /// How often is looked for what nobody needs any more.
 pub const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(30);
 

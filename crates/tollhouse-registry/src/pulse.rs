@@ -19,6 +19,8 @@ pub struct Pulse {
     heartbeats: AtomicU64,
     /// Whether the keeper waits for the next heartbeat.
     is_awaited: AtomicBool,
+    /// Whether it is in the round that this node sends to the others next.
+    is_in_round: AtomicBool,
     /// When the timer wheel looks at it next; 0 when it does not.
     due_at_ms: AtomicU64,
 }
@@ -41,6 +43,7 @@ impl Pulse {
             heartbeat_at_ms: AtomicU64::new(0),
             heartbeats: AtomicU64::new(0),
             is_awaited: AtomicBool::new(false),
+            is_in_round: AtomicBool::new(false),
             due_at_ms: AtomicU64::new(0),
         })
     }
@@ -66,6 +69,16 @@ impl Pulse {
         self.alive_at_ms.store(now_ms, Ordering::SeqCst);
         // Read first: a line that is only read stays shared between cores.
         self.is_awaited.load(Ordering::SeqCst) && self.is_awaited.swap(false, Ordering::SeqCst)
+    }
+
+    /// Takes note that it is in the round that is sent next; whether it was not yet.
+    pub(crate) fn enter_round(&self) -> bool {
+        !self.is_in_round.load(Ordering::SeqCst) && !self.is_in_round.swap(true, Ordering::SeqCst)
+    }
+
+    /// The round was cut.
+    pub(crate) fn leave_round(&self) {
+        self.is_in_round.store(false, Ordering::SeqCst);
     }
 
     /// Counts as alive from now on, without a heartbeat: it was registered again.

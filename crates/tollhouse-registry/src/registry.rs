@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clients::{Client, Clients};
 use crate::clock::Clock;
+use crate::cluster::{Cluster, Member};
 use crate::command::{Command, Outcome};
 use crate::pulse::LastHeartbeat;
 use crate::refusal::Refusal;
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) statistics: Statistics,
     pub(crate) clients: Clients,
     pub(crate) heartbeats: HeartbeatRouter,
+    /// The other nodes, where there may be some.
+    pub(crate) cluster: Option<Arc<Cluster>>,
     queue: RequestQueue,
     /// Whether changes can be made; its sender is the keeper's and ends with it.
     is_serving: watch::Receiver<bool>,
@@ -71,6 +74,7 @@ impl Registry {
         state: State,
         clock: Clock,
         is_serving: watch::Receiver<bool>,
+        cluster: Option<Arc<Cluster>>,
     ) -> (Self, mpsc::Receiver<Request>) {
         let (queue, requests) = RequestQueue::new();
         let shared = Shared {
@@ -79,7 +83,8 @@ impl Registry {
             clock,
             statistics: Statistics::default(),
             clients: Clients::default(),
-            heartbeats: HeartbeatRouter::new(queue.clone()),
+            heartbeats: HeartbeatRouter::new(queue.clone(), cluster.clone()),
+            cluster,
             queue,
             is_serving,
         };
@@ -160,6 +165,11 @@ impl Registry {
     /// ends with the keeper.
     pub fn serving(&self) -> watch::Receiver<bool> {
         self.0.is_serving.clone()
+    }
+
+    /// The nodes that keep it together, where several can; `None` where this one keeps it alone.
+    pub fn members(&self) -> Option<Vec<Member>> {
+        self.0.cluster.as_ref().map(|cluster| cluster.members())
     }
 
     /// Now, in milliseconds of Unix time.

@@ -23,6 +23,7 @@ use crate::held_bytes::Held;
 use crate::instance::Instance;
 use crate::journal::Journal;
 use crate::key::{ServiceKey, ServiceRef};
+use crate::pulse::Pulse;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::rule::{Rule, RuleKind};
@@ -54,6 +55,8 @@ pub struct State {
     /// The sum of all namespaces'.
     namespaces_revision: Revision,
     held: Held,
+    /// Pulses of instances that are being read anew, by id.
+    pulses: CowMap<Arc<str>, Arc<Pulse>>,
 }
 
 /// An instance and where it is in its service's view.
@@ -121,6 +124,7 @@ impl State {
             services_revision: Revision::default(),
             namespaces_revision: Revision::default(),
             held: Held::at_most(bytes_max),
+            pulses: CowMap::new(),
         };
         state.add_built_in();
         state
@@ -264,6 +268,34 @@ impl State {
     /// Whether another version knows of other mass expiries.
     pub(crate) fn differs_in_mass_expiry(&self, other: &Self) -> bool {
         !self.mass_expiries.is_same_version(&other.mass_expiries)
+    }
+
+    /// Whether it differs from another version in anything that readers can see.
+    pub(crate) fn is_changed_from(&self, other: &Self) -> bool {
+        !(self.namespaces.is_same_version(&other.namespaces)
+            && self.services.is_same_version(&other.services)
+            && self.aliases.is_same_version(&other.aliases)
+            && self.instances.is_same_version(&other.instances)
+            && self.rules.is_same_version(&other.rules)
+            && self.contracts.is_same_version(&other.contracts)
+            && self.mass_expiries.is_same_version(&other.mass_expiries))
+    }
+
+    /// Gives the pulses of another state to those of its instances that are read from now on.
+    pub(crate) fn keep_pulses(&mut self, other: &Self) {
+        for instance in other.instances() {
+            self.pulses.insert(Arc::clone(&instance.id), Arc::clone(&instance.pulse));
+        }
+    }
+
+    /// All is read.
+    pub(crate) fn forget_pulses(&mut self) {
+        self.pulses = CowMap::new();
+    }
+
+    /// Takes over what another version knows of mass expiries.
+    pub(crate) fn copy_mass_expiries(&mut self, other: &Self) {
+        self.mass_expiries = other.mass_expiries.clone();
     }
 
     /// Sets what is known of a service's mass expiry.

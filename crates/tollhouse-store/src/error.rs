@@ -1,6 +1,7 @@
 //! What can go wrong with a store. Each variant names its cause, the place, and what to do about it,
 //! in words that read after "failed to …:".
 
+use crate::entry::Revision;
 use crate::lease::LeaseId;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,12 @@ pub enum StoreError {
     Conflict {
         /// The key of the first condition that failed.
         key: Box<str>,
+    },
+    /// Something was put after this revision, and the transaction expects otherwise; nothing was changed.
+    #[error("the store has changed since revision {revision}; read it again and retry")]
+    Outdated {
+        /// The revision that the transaction is based on.
+        revision: Revision,
     },
     /// The transaction passes a limit; nothing was changed.
     #[error("{what} is {actual}, more than the {max} that the store takes; split it")]
@@ -214,6 +221,7 @@ impl StoreError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Conflict { .. }
+            | Self::Outdated { .. }
             | Self::TooLarge { .. }
             | Self::EmptyKey
             | Self::ChangedTwice { .. } => ErrorKind::Refused,

@@ -109,6 +109,11 @@ pub enum Condition {
         /// The revision of the commit.
         revision: Revision,
     },
+    /// No later commit than this one has put anything. A removal may go unnoticed.
+    NothingPutSince {
+        /// The revision of the commit.
+        revision: Revision,
+    },
     /// This lease has not ended. Where it has, the refusal is [`StoreError::Fenced`].
     LeaseHeld {
         /// The lease.
@@ -125,7 +130,7 @@ impl Condition {
             | Self::Exists { key }
             | Self::ModifiedAt { key, .. }
             | Self::UnchangedSince { key, .. } => Some(key),
-            Self::LeaseHeld { .. } => None,
+            Self::NothingPutSince { .. } | Self::LeaseHeld { .. } => None,
         }
     }
 
@@ -141,8 +146,8 @@ impl Condition {
             Self::UnchangedSince { revision, .. } => {
                 current.is_none_or(|entry| entry.mod_revision <= *revision)
             }
-            // It is about no entry.
-            Self::LeaseHeld { .. } => true,
+            // They are about no entry.
+            Self::NothingPutSince { .. } | Self::LeaseHeld { .. } => true,
         }
     }
 }
@@ -221,6 +226,12 @@ impl Transaction {
     #[must_use]
     pub fn when_unchanged_since(self, key: impl Into<Box<str>>, revision: Revision) -> Self {
         self.when(Condition::UnchangedSince { key: key.into(), revision })
+    }
+
+    /// Only if no later commit than this one has put anything.
+    #[must_use]
+    pub fn when_nothing_put_since(self, revision: Revision) -> Self {
+        self.when(Condition::NothingPutSince { revision })
     }
 
     /// Only while this lease is held.

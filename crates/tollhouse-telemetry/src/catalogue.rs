@@ -227,8 +227,6 @@ catalogue! {
             "tollhouse_admin_down", "1 while the Admin API cannot be served.";
         registry_down: SharedGauge =
             "tollhouse_registry_down", "1 while the service registry cannot be served.";
-        registry_standby: SharedGauge =
-            "tollhouse_registry_standby", "1 while another node keeps the registry, and this one stands by.";
         shenyu_admin_down: SharedGauge =
             "tollhouse_shenyu_admin_down", "1 while ShenYu's admin cannot be served.";
         start_time_seconds: SharedGauge =

@@ -30,6 +30,7 @@ pub(super) struct Status<'a> {
     contracts: usize,
     clients: usize,
     watches: usize,
+    members: Vec<Member>,
     mass_expiries: usize,
     mass_expiry: Vec<ServiceMassExpiry<'a>>,
     counted: Counters,
@@ -39,6 +40,14 @@ pub(super) struct Status<'a> {
 struct Listeners {
     grpc: Vec<String>,
     http: Vec<String>,
+}
+
+/// A node that keeps the registry, where several may.
+#[derive(JsonSchema, Serialize)]
+struct Member {
+    name: String,
+    node: String,
+    is_self: bool,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -97,11 +106,23 @@ pub(super) fn read(part: &RegistryPart) -> Reply {
         contracts: totals.contracts,
         clients: part.registry.clients().len(),
         watches: part.watches.open(),
+        members: members(part),
         mass_expiries: totals.mass_expiries,
         mass_expiry: mass_expiry(&state),
         counted: Counters::from_statistics(part.registry.statistics()),
     };
     reply(StatusCode::OK, &status)
+}
+
+fn members(part: &RegistryPart) -> Vec<Member> {
+    let members = part.registry.members().unwrap_or_default().into_iter();
+    members
+        .map(|member| Member {
+            name: member.name.into(),
+            node: member.node.to_string(),
+            is_self: member.is_self,
+        })
+        .collect()
 }
 
 fn mass_expiry(state: &State) -> Vec<ServiceMassExpiry<'_>> {

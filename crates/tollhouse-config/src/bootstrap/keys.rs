@@ -259,8 +259,8 @@ keys! {
          once they have been without instances and aliases for so long; then their namespaces, where \
          nothing else is in them, and their contracts. None are where this is not set.";
     registry.store.mysql: OptionalSecret,
-        "Keeps what is registered in a MySQL 8 or MariaDB instead of the data folder, for several nodes of which \
-         one at a time serves: `mysql://user:password@host:3306,other-host:3306/database`. What is special in \
+        "Keeps what is registered in a MySQL 8 or MariaDB instead of the data folder, for several nodes that \
+         serve at once: `mysql://user:password@host:3306,other-host:3306/database`. What is special in \
          a password is written as in URLs, `%40` for `@`.";
     registry.store.postgresql: OptionalSecret,
         "The same in a PostgreSQL: `postgresql://user:password@host:5432,other-host:5432/database`.";

@@ -22,7 +22,6 @@ use crate::console::RunningProcess;
 use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
 use crate::outages::Part;
-use crate::registry::ownership::StandingBy;
 use crate::registry::{self, RunningRegistry};
 use crate::resources::Resources;
 use crate::shenyu_admin::{self, RunningShenyuAdmin};
@@ -242,16 +241,8 @@ impl ExclusiveParts {
         if failed.is_empty() {
             return self.backoff.reset();
         }
-        // Nothing is wrong with a node that stands by, and it should not be long in taking over.
-        let is_standing_by = failed.iter().all(|(_, error)| error.is::<StandingBy>());
         for (part, error) in failed {
-            match part {
-                Part::Registry => registry::report_missing(&self.cx.outages, &error),
-                part => self.cx.outages.report(part, format!("{error:#}")),
-            }
-        }
-        if is_standing_by {
-            return self.backoff.reset();
+            self.cx.outages.report(part, format!("{error:#}"));
         }
         self.look_at = Instant::now() + self.backoff.next_wait();
     }
@@ -309,7 +300,6 @@ impl ExclusiveParts {
         // It is to show the registry.
         self.admin = None;
         self.cx.outages.clear(Part::Registry);
-        self.cx.outages.clear(Part::RegistryStandby);
         Ok(())
     }
 

@@ -1,5 +1,4 @@
-//! The database that nodes share for the registry, connected to once in a process's life: a node that stands
-//! by must see the owner's lease run out.
+//! The database that nodes share for the registry, connected to once in a process's life.
 
 use std::fmt;
 use std::sync::Arc;

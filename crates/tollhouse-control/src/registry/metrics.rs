@@ -63,6 +63,8 @@ impl Sources {
     }
 
     fn add_common(&self, page: &mut Page, state: &State) {
+        let members = self.registry.members().map_or(1, |members| members.len());
+        page.single(&catalogue::MEMBERS, members);
         page.totals(state);
         page.statistics(&self.registry);
         page.connections(&self.connections);

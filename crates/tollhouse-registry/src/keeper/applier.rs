@@ -1,20 +1,27 @@
 //! The applier: the only one who replaces the published version. What it applies is durable already, but
-//! for changes of health, which become so later.
+//! for changes of health where this process keeps the registry alone, which become so later. Where several nodes
+//! do, it takes in the commits of all of them, its own not before their turn.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tollhouse_store::{Revision, StoreError};
+
 use super::group::Applied;
+use super::health_owner::HealthOwner;
+use super::log::{Folded, Log, News};
 use crate::registry::Shared;
 use crate::state::State;
 
 pub(super) struct Applier {
     shared: Arc<Shared>,
+    /// The commits of all nodes, where there may be several.
+    log: Option<Log>,
 }
 
 impl Applier {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(super) fn new(shared: Arc<Shared>, log: Option<Log>) -> Self {
+        Self { shared, log }
     }
 
     /// The published version.
@@ -27,6 +34,16 @@ impl Applier {
         State::clone(&self.shared.state.load())
     }
 
+    /// The commits of all nodes, where there may be several.
+    pub(super) fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
+    }
+
+    /// Up to which commit the published version has taken everything in, where other nodes commit too.
+    pub(super) fn since(&self) -> Revision {
+        self.log.as_ref().map_or(Revision::ZERO, Log::revision)
+    }
+
     /// Replaces the published version by one that was drafted from it.
     pub(super) fn publish(&self, mut state: State) {
         let before = self.shared.state.load().version();
@@ -35,6 +52,72 @@ impl Applier {
         let version = state.version;
         self.shared.state.store(Arc::new(state));
         self.shared.published.send_replace(version);
+    }
+
+    /// Waits for what other nodes have done; for ever where there are none. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> News {
+        match &mut self.log {
+            Some(log) => log.next().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes in what has happened, and all that has come since.
+    pub(super) async fn take_in(&mut self, news: News, health: &mut HealthOwner) {
+        let mut draft = self.draft();
+        let Some(log) = &mut self.log else { return };
+        let mut folded = Folded::default();
+        let mut next = Some(news);
+        while let Some(news) = next {
+            match news {
+                News::Commit(events) => log.fold(&self.shared, &mut draft, &events, &mut folded),
+                News::Nothing => {}
+                News::Reload => return self.reload(health).await,
+            }
+            next = log.try_next();
+        }
+        let now_ms = self.shared.clock.now_ms();
+        if folded.has_new_members {
+            health.set_membership(&mut draft, log.membership());
+        }
+        for event in &folded.events {
+            health.apply(&mut draft, event, now_ms);
+        }
+        // What was only beats is no new version.
+        if draft.is_changed_from(&self.shared.state.load()) {
+            self.publish(draft);
+        }
+    }
+
+    /// Takes in all commits up to this one.
+    pub(super) async fn reach(&mut self, revision: Revision, health: &mut HealthOwner) {
+        while self.log.as_ref().is_some_and(|log| log.revision() < revision) {
+            let news = self.next().await;
+            let is_reload = matches!(news, News::Reload);
+            self.take_in(news, health).await;
+            // A store that cannot be read is tried again later; what is committed is.
+            if is_reload && self.since() < revision {
+                return;
+            }
+        }
+    }
+
+    /// Takes in all that was committed until now.
+    pub(super) async fn catch_up(&mut self, health: &mut HealthOwner) -> Result<(), StoreError> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let newest = log.newest().await?;
+        self.reach(newest, health).await;
+        Ok(())
+    }
+
+    async fn reload(&mut self, health: &mut HealthOwner) {
+        let before = self.current();
+        let now_ms = self.shared.clock.now_ms();
+        let Some(log) = &mut self.log else { return };
+        let Some(mut state) = log.reload(&before, now_ms).await else { return };
+        state.version = before.version();
+        health.restart(&mut state, log.membership());
+        self.publish(state);
     }
 
     /// Counts the outcome of a command and answers who waits for it, now that everybody can see it.

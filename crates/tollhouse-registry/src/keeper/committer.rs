@@ -1,6 +1,7 @@
 //! The committer: makes groups durable and hands what is to the applier. When the store refuses a group,
 //! what can still be done of it is: commands that take away where the disk is full, every command by
-//! itself where one of them was the reason.
+//! itself where one of them was the reason. Where other nodes write the store too, a group that rests on what
+//! one of them has changed meanwhile is done again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,8 @@ use super::applier::Applier;
 use super::group::{Applied, Group};
 use super::health_owner::HealthOwner;
 use crate::clock::milliseconds;
-use crate::limits::STORE_PROBE_INTERVAL;
+use crate::journal::Journal;
+use crate::limits::{COMMAND_TRIES_MAX, GROUP_TRIES_MAX, STORE_PROBE_INTERVAL};
 use crate::refusal::Refusal;
 use crate::registry::Shared;
 
@@ -66,17 +68,22 @@ impl Committer {
 
     /// A group of no commands yet, over the version that is published now.
     pub(super) fn new_group(&self, applier: &Applier) -> Group {
-        Group::new(applier.draft(), self.shared.clock.now_ms())
+        let (journal, is_alone) = match applier.log() {
+            Some(_) => (Journal::guarded(), false),
+            None => (Journal::default(), true),
+        };
+        Group::new(applier.draft(), journal, self.shared.clock.now_ms(), is_alone)
     }
 
     /// Makes a group durable, publishes it, answers.
     pub(super) async fn commit(
         &mut self,
         group: Group,
-        applier: &Applier,
+        applier: &mut Applier,
         health: &mut HealthOwner,
     ) {
-        let Err((error, applied)) = self.try_commit(group, applier, health).await else { return };
+        let committed = self.commit_in_tries(group, GROUP_TRIES_MAX, applier, health).await;
+        let Err((error, applied)) = committed else { return };
         match Reason::from(&error) {
             Reason::Contents if applied.len() > 1 => {
                 for one in applied {
@@ -98,42 +105,82 @@ impl Committer {
     async fn commit_again(
         &mut self,
         commands: Vec<Applied>,
-        applier: &Applier,
+        applier: &mut Applier,
         health: &mut HealthOwner,
     ) {
-        let mut group = self.new_group(applier);
-        for Applied { command, waiter, .. } in commands {
-            group.apply(command, waiter);
-        }
-        if let Err((error, applied)) = self.try_commit(group, applier, health).await {
+        let group = self.group_again(commands, applier);
+        let committed = self.commit_in_tries(group, COMMAND_TRIES_MAX, applier, health).await;
+        if let Err((error, applied)) = committed {
             refuse(applied, &error, applier);
         }
     }
 
+    /// A group of commands that were applied before, over a state that is newer than they are.
+    fn group_again(&self, commands: Vec<Applied>, applier: &Applier) -> Group {
+        let mut group = self.new_group(applier);
+        group.is_current = true;
+        for Applied { command, waiter, .. } in commands {
+            group.apply(command, waiter);
+        }
+        group
+    }
+
+    /// Commits a group, and does it again on top of what other nodes have changed under it.
+    async fn commit_in_tries(
+        &mut self,
+        mut group: Group,
+        tries_max: u32,
+        applier: &mut Applier,
+        health: &mut HealthOwner,
+    ) -> Result<(), (StoreError, Vec<Applied>)> {
+        let mut tries = 1;
+        loop {
+            let again = match self.try_commit(group, applier, health).await {
+                Ok(left) if left.is_empty() => return Ok(()),
+                Ok(left) => left,
+                Err((error, applied)) if tries < tries_max && is_overtaken(&error) => applied,
+                Err(failed) => return Err(failed),
+            };
+            tries += 1;
+            if let Err(error) = applier.catch_up(health).await {
+                return Err((error, again));
+            }
+            group = self.group_again(again, applier);
+        }
+    }
+
     /// Makes a group durable, publishes it and answers; or gives its commands back, and nothing has
-    /// changed.
+    /// changed. Those are left of whom nothing was written, since another node may have done what they rest on
+    /// before they came: a refusal is as good as the state that it was made of.
     async fn try_commit(
         &mut self,
         group: Group,
-        applier: &Applier,
+        applier: &mut Applier,
         health: &mut HealthOwner,
-    ) -> Result<(), (StoreError, Vec<Applied>)> {
-        let Group { mut state, journal, now_ms, applied, events } = group;
+    ) -> Result<Vec<Applied>, (StoreError, Vec<Applied>)> {
+        let Group { mut state, journal, now_ms, applied, events, is_current } = group;
         if journal.is_empty() {
             assert!(events.is_empty(), "whatever is done to an instance is written down");
         } else {
-            if let Err(error) = self.write(journal.into_transaction(), health).await {
-                return Err((error, applied));
+            let transaction = journal.into_transaction(applier.since());
+            let committed = match self.write(transaction, health).await {
+                Ok(committed) => committed,
+                Err(error) => return Err((error, applied)),
+            };
+            if applier.log().is_some() {
+                // Others' commits may have come before it: the draft is not what is kept.
+                applier.reach(committed.revision, health).await;
+            } else {
+                for event in &events {
+                    health.apply(&mut state, event, now_ms);
+                }
+                applier.publish(state);
             }
-            for event in &events {
-                health.apply(&mut state, event, now_ms);
-            }
-            applier.publish(state);
         }
-        for one in applied {
-            applier.answer(one);
-        }
-        Ok(())
+        let (answered, left): (Vec<_>, Vec<_>) =
+            applied.into_iter().partition(|one| one.has_written || is_current);
+        answered.into_iter().for_each(|one| applier.answer(one));
+        Ok(left)
     }
 
     /// Brings a transaction to the store, awake all the while: heartbeats arrive during a commit, however
@@ -187,6 +234,9 @@ impl Committer {
         if let Some(error) = error
             && Reason::from(error) == Reason::Contents
         {
+            if is_overtaken(error) {
+                return;
+            }
             tracing::error!(%error, "a group of changes was refused; each is tried by itself");
             return;
         }
@@ -199,6 +249,11 @@ impl Committer {
             _ => {}
         }
     }
+}
+
+/// Whether a group was refused because another node has changed what it rests on.
+fn is_overtaken(error: &StoreError) -> bool {
+    matches!(error, StoreError::Conflict { .. } | StoreError::Outdated { .. })
 }
 
 fn refuse(commands: Vec<Applied>, error: &StoreError, applier: &Applier) {

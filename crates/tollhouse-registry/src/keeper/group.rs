@@ -18,21 +18,25 @@ pub(super) struct Group {
     pub(super) now_ms: u64,
     pub(super) applied: Vec<Applied>,
     pub(super) events: Vec<InstanceEvent>,
+    /// Whether the state has all that any node had done when the commands came.
+    pub(super) is_current: bool,
 }
 
 /// A command with its outcome, kept to be applied again without the others.
 pub(super) struct Applied {
     pub(super) command: Command,
     pub(super) outcome: Result<Outcome, Refusal>,
+    /// Whether it changes anything.
+    pub(super) has_written: bool,
     /// Nobody waits for what the keeper does of its own accord.
     pub(super) waiter: Option<Waiter>,
 }
 
 impl Group {
     /// A group of no commands yet, over this state.
-    pub(super) fn new(state: State, now_ms: u64) -> Self {
+    pub(super) fn new(state: State, journal: Journal, now_ms: u64, is_current: bool) -> Self {
         let (applied, events) = (Vec::new(), Vec::new());
-        Self { state, journal: Journal::default(), now_ms, applied, events }
+        Self { state, journal, now_ms, applied, events, is_current }
     }
 
     /// Whether it should be committed before more joins it.
@@ -42,9 +46,11 @@ impl Group {
 
     /// Does a command after the others.
     pub(super) fn apply(&mut self, command: Command, waiter: Option<Waiter>) {
+        let bytes_before = self.journal.bytes();
         let mut change =
             Change { now_ms: self.now_ms, journal: &mut self.journal, events: &mut self.events };
         let outcome = self.state.apply(command.clone(), &mut change);
-        self.applied.push(Applied { command, outcome, waiter });
+        let has_written = self.journal.bytes() > bytes_before;
+        self.applied.push(Applied { command, outcome, has_written, waiter });
     }
 }

@@ -1,6 +1,7 @@
 //! The owner of health: decides who has expired and who has recovered, and when that is made durable:
 //! lazily, what still stands after a while, many together, at most once a second. After a restart who
-//! was unhealthy is, until it is heard of, and revisions mean what they meant before.
+//! was unhealthy is, until it is heard of, and revisions mean what they meant before. Where several nodes keep the
+//! registry, every change of health is a commit, and counts from there.
 
 mod unsaved;
 
@@ -11,9 +12,11 @@ use tokio::time::Instant;
 
 use super::applier::Applier;
 use crate::clock::milliseconds;
+use crate::cluster::evidence::Evidence;
 use crate::event::InstanceEvent;
 use crate::health::{Health, Transition};
 use crate::limits::{LOOK_INTERVAL, PAUSE_MIN};
+use crate::membership::Membership;
 use crate::registry::Shared;
 use crate::state::State;
 use unsaved::Unsaved;
@@ -38,6 +41,16 @@ impl HealthOwner {
             unsaved: Unsaved::default(),
             look_due: Instant::now() + LOOK_INTERVAL,
         }
+    }
+
+    /// Takes note of who keeps the registry.
+    pub(super) fn set_membership(&mut self, state: &mut State, membership: Membership) {
+        self.health.set_membership(state, membership);
+    }
+
+    /// Begins anew with a state that was read anew. Pulses say who was heard of when.
+    pub(super) fn restart(&mut self, state: &mut State, membership: Membership) {
+        self.health.restart(state, membership, self.shared.clock.now_ms());
     }
 
     /// Takes note that this process is awake: if it was not when it should have been, nobody expires for
@@ -78,6 +91,46 @@ impl HealthOwner {
             self.shared.heartbeats.forget(&instance.id);
         }
         self.health.apply(state, event, now_ms);
+    }
+
+    /// What is due by now, for others to agree to: who has been silent for too long, and who of these was heard of
+    /// again. Nothing has changed yet.
+    pub(super) fn propose(
+        &mut self,
+        recovered: Vec<Arc<str>>,
+        applier: &Applier,
+        evidence: &Evidence,
+    ) -> Vec<Transition> {
+        let now_ms = self.shared.clock.now_ms();
+        self.health.set_evidence(evidence.complete_until_ms(now_ms), evidence.take_losses());
+        let (current, mut draft) = (applier.current(), applier.draft());
+        let mut transitions = self.health.advance(&mut draft, now_ms);
+        let (own, others): (Vec<_>, Vec<_>) = recovered
+            .iter()
+            .filter_map(|id| draft.instance(id).cloned())
+            .partition(|instance| self.health.owns(instance));
+        // Their owner hears of the beat; should it go before it says so, this node hears of the next.
+        others.iter().filter(|instance| !instance.healthy).for_each(|instance| {
+            instance.pulse.await_heartbeat();
+        });
+        let own = own.into_iter().map(|instance| Arc::clone(&instance.id));
+        transitions.extend(self.health.recover(&mut draft, own, now_ms));
+        if draft.differs_in_mass_expiry(&current) {
+            let mut state = applier.draft();
+            state.copy_mass_expiries(&draft);
+            applier.publish(state);
+        }
+        transitions
+    }
+
+    /// Takes note of changes of health that were agreed to.
+    pub(super) fn count_all(&self, transitions: &[Transition]) {
+        transitions.iter().for_each(|transition| self.count(transition));
+    }
+
+    /// Takes note of changes of health that were not made.
+    pub(super) fn retry(&mut self, transitions: &[Transition]) {
+        self.health.retry(transitions, self.shared.clock.now_ms());
     }
 
     /// Lets time pass: who has been silent for too long expires.

@@ -1,5 +1,6 @@
 //! The keeper over a store in memory and on disk, in virtual time.
 
+mod cluster;
 mod refused;
 mod time;
 

@@ -1,7 +1,12 @@
 //! Where heartbeats arrive, on whichever thread: noted in the instance's pulse without a lock. Only the
-//! first of an unhealthy instance is passed on, to who owns its health.
+//! first of an unhealthy instance is passed on, to who owns its health. Where other nodes keep the same
+//! registry, they hear of it with the next round.
+
+use std::sync::Arc;
 
 use crate::check::is_instance_id;
+use crate::cluster::Cluster;
+use crate::instance::Instance;
 use crate::limits::UNREGISTERED_HEARTBEATS_TOLERATED;
 use crate::pulse::LastHeartbeat;
 use crate::state::State;
@@ -26,11 +31,12 @@ pub enum HeartbeatOutcome {
 pub(crate) struct HeartbeatRouter {
     unregistered: UnregisteredHeartbeats,
     health_owner: RequestQueue,
+    cluster: Option<Arc<Cluster>>,
 }
 
 impl HeartbeatRouter {
-    pub(crate) fn new(health_owner: RequestQueue) -> Self {
-        Self { unregistered: UnregisteredHeartbeats::default(), health_owner }
+    pub(crate) fn new(health_owner: RequestQueue, cluster: Option<Arc<Cluster>>) -> Self {
+        Self { unregistered: UnregisteredHeartbeats::default(), health_owner, cluster }
     }
 
     /// Takes a heartbeat: a look-up and a few stores.
@@ -46,12 +52,26 @@ impl HeartbeatRouter {
                 HeartbeatOutcome::Unknown
             };
         };
+        self.note(instance, now_ms);
+        if let Some(cluster) = &self.cluster {
+            cluster.heard.note(&instance.pulse);
+        }
+        HeartbeatOutcome::Recorded
+    }
+
+    /// Takes a heartbeat that another node has taken.
+    pub(crate) fn record_relayed(&self, state: &State, id: &str, now_ms: u64) {
+        if let Some(instance) = state.instance(id) {
+            self.note(instance, now_ms);
+        }
+    }
+
+    fn note(&self, instance: &Instance, now_ms: u64) {
         let is_awaited = instance.pulse.record_heartbeat(now_ms);
         if is_awaited && !self.health_owner.push_recovery(&instance.id) {
             // The keeper has much to do; the next heartbeat tries again.
             instance.pulse.await_heartbeat();
         }
-        HeartbeatOutcome::Recorded
     }
 
     /// What is known of the heartbeats of an id, registered or not.

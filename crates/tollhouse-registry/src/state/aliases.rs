@@ -6,7 +6,7 @@ use crate::alias::Alias;
 use crate::check;
 use crate::command::{AliasChange, Outcome};
 use crate::held_bytes::{HeldBytes, Share};
-use crate::journal::Record;
+use crate::journal::{Before, Record};
 use crate::key::ServiceKey;
 use crate::limits::SERVICES_MAX;
 use crate::refusal::{Noun, Refusal};
@@ -31,7 +31,9 @@ impl State {
         alias.created_at = change.now_seconds();
         let record = self.date_alias(&mut alias, None, change)?;
         self.ensure_namespace(&alias.key.namespace, change)?;
-        change.journal.put(record);
+        change.journal.require_service(alias.target.borrowed());
+        change.journal.require_no_service(alias.key.borrowed());
+        change.journal.put(record, Before::Absent);
         Ok(Outcome::Alias(self.place_alias(alias)))
     }
 
@@ -52,7 +54,8 @@ impl State {
             return Err(Refusal::NoChange);
         }
         let record = self.date_alias(&mut alias, Some(&before), change)?;
-        change.journal.put(record);
+        change.journal.require_service(alias.target.borrowed());
+        change.journal.put(record, Before::Present);
         Ok(Outcome::Alias(self.place_alias(alias)))
     }
 
@@ -109,9 +112,14 @@ impl State {
         key: &ServiceKey,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
-        let alias = self.aliases.remove(key).ok_or(Refusal::NotFound(Noun::Alias))?;
-        self.uncount_alias(&alias);
+        self.remove_alias(key).ok_or(Refusal::NotFound(Noun::Alias))?;
         change.journal.delete_alias(key.borrowed());
         Ok(Outcome::Deleted)
+    }
+
+    pub(super) fn remove_alias(&mut self, key: &ServiceKey) -> Option<Arc<Alias>> {
+        let alias = self.aliases.remove(key)?;
+        self.uncount_alias(&alias);
+        Some(alias)
     }
 }

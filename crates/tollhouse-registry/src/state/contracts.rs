@@ -42,9 +42,9 @@ impl State {
             revision: self.next_revision(),
             body: new.body,
         });
-        let before = known.map_or(0, |known| known.held_bytes());
+        let before = known.as_ref().map_or(0, |known| known.held_bytes());
         self.held.check(Share::Contracts, before, contract.held_bytes())?;
-        change.journal.put(Record::contract(&contract)?);
+        change.journal.put(Record::contract(&contract)?, known.as_ref().into());
         self.place_contract(Arc::clone(&contract));
         Ok(Outcome::Contract(contract))
     }
@@ -61,9 +61,14 @@ impl State {
         id: &str,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
-        let removed = self.contracts.remove(id).ok_or(Refusal::NotFound(Noun::Contract))?;
-        self.held.replace(Share::Contracts, removed.held_bytes(), 0);
+        self.remove_contract(id).ok_or(Refusal::NotFound(Noun::Contract))?;
         change.journal.delete_contract(id);
         Ok(Outcome::Deleted)
+    }
+
+    pub(super) fn remove_contract(&mut self, id: &str) -> Option<Arc<Contract>> {
+        let removed = self.contracts.remove(id)?;
+        self.held.replace(Share::Contracts, removed.held_bytes(), 0);
+        Some(removed)
     }
 }

@@ -8,7 +8,7 @@ use crate::encoded::Encoded;
 use crate::event::InstanceEvent;
 use crate::held_bytes::{HeldBytes, Share};
 use crate::instance::Instance;
-use crate::journal::Record;
+use crate::journal::{Before, Record};
 use crate::key::ServiceKey;
 use crate::limits::{INSTANCES_MAX, WEIGHT_DEFAULT};
 use crate::pulse::Pulse;
@@ -38,7 +38,7 @@ impl State {
         let instance = self.new_instance(new, key, known.as_deref(), change.now_ms);
         let record = self.record_instance(&instance, known.as_deref())?;
         self.ensure_service(&instance.service, change)?;
-        change.journal.put(record);
+        change.journal.put(record, known.as_ref().into());
         let instance = self.put_instance(instance);
         change.events.push(InstanceEvent::Registered(Arc::clone(&instance), known));
         Ok(Outcome::Instance(instance))
@@ -157,11 +157,16 @@ impl State {
         id: &str,
         change: &mut Change<'_>,
     ) -> Option<Arc<Instance>> {
+        let removed = self.remove_instance(id)?;
+        change.journal.delete_instance(id);
+        change.events.push(InstanceEvent::Deregistered(Arc::clone(&removed)));
+        Some(removed)
+    }
+
+    pub(super) fn remove_instance(&mut self, id: &str) -> Option<Arc<Instance>> {
         let placed = self.instances.remove(id)?;
         self.take_out(&placed);
         self.held.replace(Share::Registrations, placed.instance.held_bytes(), 0);
-        change.journal.delete_instance(id);
-        change.events.push(InstanceEvent::Deregistered(Arc::clone(&placed.instance)));
         Some(placed.instance)
     }
 
@@ -183,7 +188,8 @@ impl State {
         }
         instance.modified_at = change.now_seconds();
         instance.revision = self.next_revision();
-        change.journal.put(self.record_instance(&instance, Some(&before))?);
+        let record = self.record_instance(&instance, Some(&before))?;
+        change.journal.put(record, Before::Present);
         let instance = self.put_instance(instance);
         change.events.push(InstanceEvent::Changed(Arc::clone(&instance), before));
         Ok(Outcome::Instance(instance))

@@ -1,13 +1,18 @@
-//! The state as the store remembers it: everything back, as it stood.
+//! The state as the store has it: everything back at the start, and then what commits did, of this node and of
+//! those that share the store.
 
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use tollhouse_store::Entry;
+use tollhouse_store::{Entry, Event};
 
 use crate::alias::Alias;
-use crate::instance::StoredInstance;
+use crate::event::InstanceEvent;
+use crate::instance::{Instance, StoredInstance};
 use crate::journal::{ALIASES, CONTRACTS, INSTANCES, NAMESPACES, RULES, SERVICES};
+use crate::key::ServiceKey;
+use crate::pulse::Pulse;
+use crate::rule::{Rule, RuleKind};
 use crate::service::Service;
 
 use super::State;
@@ -27,13 +32,36 @@ impl State {
     /// read is named and left as it is.
     pub(crate) fn load(&mut self, entries: &[Entry], now_ms: u64) -> Vec<Unreadable> {
         let outcomes = entries.iter().map(|entry| {
-            let outcome = self.load_entry(entry, now_ms);
+            let outcome = self.take_in(entry, now_ms);
             outcome.map_err(|reason| Unreadable { key: entry.key.clone(), reason })
         });
         outcomes.filter_map(Result::err).collect()
     }
 
-    fn load_entry(&mut self, entry: &Entry, now_ms: u64) -> Result<(), String> {
+    /// Takes in what a commit did; what happened to instances is added to the events.
+    pub(crate) fn fold(
+        &mut self,
+        changes: &[Event],
+        now_ms: u64,
+        events: &mut Vec<InstanceEvent>,
+    ) -> Vec<Unreadable> {
+        let mut changes: Vec<_> = changes.iter().filter(|change| is_loaded(change.key())).collect();
+        // A commit is all of it at once; what stands under a name comes after the name and goes before it.
+        changes.sort_by_key(|change| rank(change));
+        let mut unreadable = Vec::new();
+        for change in changes {
+            match change {
+                Event::Put(entry) => match self.take_in(entry, now_ms) {
+                    Ok(event) => events.extend(event),
+                    Err(reason) => unreadable.push(Unreadable { key: entry.key.clone(), reason }),
+                },
+                Event::Delete { key, .. } => events.extend(self.take_away(key)),
+            }
+        }
+        unreadable
+    }
+
+    fn take_in(&mut self, entry: &Entry, now_ms: u64) -> Result<Option<InstanceEvent>, String> {
         let key = &*entry.key;
         if key.starts_with(NAMESPACES) {
             self.put_namespace(read(entry)?);
@@ -46,18 +74,63 @@ impl State {
             self.restore_namespace(&alias.key.namespace);
             self.place_alias(alias);
         } else if key.starts_with(INSTANCES) {
-            let mut instance = read::<StoredInstance>(entry)?.revived(now_ms);
-            let view = self.services.get(&instance.service).ok_or("its service is missing")?;
-            instance.service = view.service.key.clone();
-            self.put_instance(instance);
+            return self.take_in_instance(read(entry)?, now_ms).map(Some);
         } else if key.starts_with(RULES) {
-            self.place_rule(read(entry)?);
+            let rule: Rule = read(entry)?;
+            self.remove_rule(&(rule.kind, Arc::clone(&rule.id)));
+            self.place_rule(rule);
         } else if key.starts_with(CONTRACTS) {
             self.place_contract(Arc::new(read(entry)?));
         } else {
             return Err("this version knows nothing that is kept under such a key".to_owned());
         }
-        Ok(())
+        Ok(None)
+    }
+
+    fn take_in_instance(
+        &mut self,
+        stored: StoredInstance,
+        now_ms: u64,
+    ) -> Result<InstanceEvent, String> {
+        let known = self.instance(stored.id()).cloned();
+        let pulse = match &known {
+            Some(known) => Arc::clone(&known.pulse),
+            None => match self.pulses.get(stored.id()) {
+                Some(kept) => Arc::clone(kept),
+                None => Pulse::new(Arc::clone(stored.id()), now_ms),
+            },
+        };
+        let mut instance = stored.with_pulse(pulse);
+        let view = self.services.get(&instance.service).ok_or("its service is missing")?;
+        instance.service = view.service.key.clone();
+        let instance = self.put_instance(instance);
+        Ok(match known {
+            Some(known) if !is_heard_of(&instance, &known) => {
+                InstanceEvent::Changed(instance, known)
+            }
+            known => InstanceEvent::Registered(instance, known),
+        })
+    }
+
+    /// Takes away what stood under a key.
+    fn take_away(&mut self, key: &str) -> Option<InstanceEvent> {
+        if let Some(id) = key.strip_prefix(INSTANCES) {
+            return self.remove_instance(id).map(InstanceEvent::Deregistered);
+        }
+        if let Some(key) = key.strip_prefix(SERVICES).and_then(to_service_key) {
+            self.remove_service(&key);
+        } else if let Some(name) = key.strip_prefix(NAMESPACES) {
+            self.remove_namespace(name);
+        } else if let Some(key) = key.strip_prefix(ALIASES).and_then(to_service_key) {
+            self.remove_alias(&key);
+        } else if let Some(id) = key.strip_prefix(CONTRACTS) {
+            self.remove_contract(id);
+        } else if let Some((kind, id)) = key.strip_prefix(RULES).and_then(|key| key.split_once('/'))
+            && let Some(kind) = RuleKind::ALL.into_iter().find(|it| it.name() == kind)
+        {
+            self.remove_rule(&(kind, id.into()));
+        }
+        None
     }
 
     /// The namespace of something that is there, where its own entry is damaged: what is in it counts.
@@ -67,6 +140,33 @@ impl State {
             self.put_namespace(namespace);
         }
     }
+}
+
+/// Whether an instance was registered anew or has recovered, rather than been changed by an operator.
+fn is_heard_of(instance: &Instance, known: &Instance) -> bool {
+    instance.created_at != known.created_at || (instance.healthy && !known.healthy)
+}
+
+fn is_loaded(key: &str) -> bool {
+    LOADED.iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// When a change of a commit is taken in.
+fn rank(change: &Event) -> usize {
+    let place = LOADED.iter().position(|prefix| change.key().starts_with(prefix));
+    let place = place.unwrap_or(LOADED.len());
+    let is_name = place < 2;
+    match change {
+        Event::Delete { .. } if !is_name => 0,
+        Event::Put(_) => 1 + place,
+        Event::Delete { .. } => 2 * LOADED.len() - place,
+    }
+}
+
+/// The name that follows the prefix of a key.
+fn to_service_key(name: &str) -> Option<ServiceKey> {
+    let (namespace, name) = name.split_once('#')?;
+    Some(ServiceKey::new(namespace, name))
 }
 
 fn read<T: DeserializeOwned>(entry: &Entry) -> Result<T, String> {

@@ -7,7 +7,7 @@ use crate::chunked::Chunked;
 use crate::command::{NamespaceChange, Outcome};
 use crate::held_bytes::{HeldBytes, Share};
 use crate::instance::Metadata;
-use crate::journal::Record;
+use crate::journal::{Before, Record};
 use crate::limits::NAMESPACES_MAX;
 use crate::namespace::{DEFAULT, Namespace, SYSTEM};
 use crate::refusal::{Noun, Refusal};
@@ -90,7 +90,9 @@ impl State {
         name: &Arc<str>,
         change: &mut Change<'_>,
     ) -> Result<(), Refusal> {
-        if !self.namespaces.contains_key(name) {
+        if self.namespaces.contains_key(name) {
+            change.journal.require_namespace(name);
+        } else {
             self.make_namespace(name, NamespaceChange::default(), change)?;
         }
         Ok(())
@@ -108,7 +110,7 @@ impl State {
         let mut namespace = self.new_namespace(name, change.now_seconds());
         set(&mut namespace, what);
         self.held.check(Share::Registrations, 0, namespace.held_bytes())?;
-        change.journal.put(Record::namespace(&namespace)?);
+        change.journal.put(Record::namespace(&namespace)?, Before::Absent);
         Ok(self.put_namespace(namespace))
     }
 
@@ -129,7 +131,7 @@ impl State {
         namespace.modified_at = change.now_seconds();
         namespace.revision = self.next_revision();
         self.held.check(Share::Registrations, before.held_bytes(), namespace.held_bytes())?;
-        change.journal.put(Record::namespace(&namespace)?);
+        change.journal.put(Record::namespace(&namespace)?, Before::Present);
         Ok(Outcome::Namespace(self.put_namespace(namespace)))
     }
 
@@ -145,11 +147,18 @@ impl State {
         if !view.services.is_empty() || view.aliases > 0 {
             return Err(Refusal::InUse(Noun::Service));
         }
+        self.remove_namespace(name);
+        change.journal.delete_namespace(name);
+        // A service or an alias that another node has put meanwhile.
+        change.journal.require_nothing_new();
+        Ok(Outcome::Deleted)
+    }
+
+    /// Takes a namespace out of which nothing is left.
+    pub(super) fn remove_namespace(&mut self, name: &str) {
+        let Some(view) = self.namespaces.remove(name) else { return };
         self.held.replace(Share::Registrations, view.namespace.held_bytes(), 0);
         self.namespaces_revision = self.namespaces_revision.without(view.namespace.revision);
-        self.namespaces.remove(name);
-        change.journal.delete_namespace(name);
-        Ok(Outcome::Deleted)
     }
 }
 

@@ -121,7 +121,7 @@ impl State {
         };
         let held_before = before.map_or(0, HeldBytes::held_bytes);
         self.held.check(Share::Rules, held_before, rule.held_bytes())?;
-        change.journal.put(Record::rule(&rule)?);
+        change.journal.put(Record::rule(&rule)?, before.into());
         if let Some(before) = before {
             self.unlink_rule(before);
         }
@@ -190,11 +190,15 @@ impl State {
         id: &Arc<str>,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
-        let removed = self.rules.remove(&(kind, Arc::clone(id)));
-        let rule = removed.ok_or(Refusal::NotFound(Noun::Rule(kind)))?;
-        self.unlink_rule(&rule);
+        self.remove_rule(&(kind, Arc::clone(id))).ok_or(Refusal::NotFound(Noun::Rule(kind)))?;
         change.journal.delete_rule(kind, id);
         Ok(Outcome::Deleted)
+    }
+
+    pub(super) fn remove_rule(&mut self, key: &(RuleKind, Arc<str>)) -> Option<Arc<Rule>> {
+        let rule = self.rules.remove(key)?;
+        self.unlink_rule(&rule);
+        Some(rule)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::check;
 use crate::command::{DetailsChange, Outcome, ServiceChange};
 use crate::held_bytes::{HeldBytes, Share};
 use crate::instance::Metadata;
-use crate::journal::Record;
+use crate::journal::{Before, Record};
 use crate::key::ServiceKey;
 use crate::limits::SERVICES_MAX;
 use crate::refusal::{Noun, Refusal};
@@ -41,7 +41,9 @@ impl State {
         if self.aliases.contains_key(key) {
             return Err(Refusal::IsAlias);
         }
-        if !self.services.contains_key(key) {
+        if self.services.contains_key(key) {
+            change.journal.require_service(key.borrowed());
+        } else {
             self.make_service(key, ServiceChange::default(), change)?;
         }
         Ok(())
@@ -72,7 +74,8 @@ impl State {
         self.held.check(Share::Registrations, 0, service.held_bytes())?;
         let record = Record::service(&service)?;
         self.ensure_namespace(&key.namespace, change)?;
-        change.journal.put(record);
+        change.journal.require_no_alias(key.borrowed());
+        change.journal.put(record, Before::Absent);
         Ok(self.put_service(service))
     }
 
@@ -126,7 +129,7 @@ impl State {
         service.modified_at = change.now_seconds();
         service.revision = self.next_revision();
         self.held.check(Share::Registrations, before.held_bytes(), service.held_bytes())?;
-        change.journal.put(Record::service(&service)?);
+        change.journal.put(Record::service(&service)?, Before::Present);
         Ok(Outcome::Service(self.put_service(service)))
     }
 
@@ -142,6 +145,16 @@ impl State {
         if self.alias_counts.contains_key(key) {
             return Err(Refusal::InUse(Noun::Alias));
         }
+        self.remove_service(key);
+        change.journal.delete_service(key.borrowed());
+        // An instance or an alias that another node has put meanwhile.
+        change.journal.require_nothing_new();
+        Ok(Outcome::Deleted)
+    }
+
+    /// Takes a service out of which nothing is left.
+    pub(super) fn remove_service(&mut self, key: &ServiceKey) {
+        let Some(view) = self.services.get(key) else { return };
         let (revision, place) = (view.service.revision, view.place);
         self.held.replace(Share::Registrations, view.service.held_bytes(), 0);
         self.services_revision = self.services_revision.without(revision);
@@ -154,8 +167,6 @@ impl State {
         if let Some(moved) = moved.flatten() {
             self.services.update(&moved.key, |view| Arc::make_mut(view).place = place);
         }
-        change.journal.delete_service(key.borrowed());
-        Ok(Outcome::Deleted)
     }
 }
 

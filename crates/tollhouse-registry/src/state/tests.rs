@@ -73,7 +73,7 @@ impl Bench {
 
     /// Makes durable what a journal says.
     pub(crate) fn write(&mut self, journal: Journal) {
-        for operation in journal.into_transaction().operations {
+        for operation in journal.into_transaction(StoreRevision::ZERO).operations {
             match operation {
                 Operation::Put { key, value, .. } => drop(self.durable.insert(key, value)),
                 Operation::Delete { key } => drop(self.durable.remove(&key)),

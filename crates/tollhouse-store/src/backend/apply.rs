@@ -90,8 +90,13 @@ fn check_conditions(
     terms: &Terms<'_>,
 ) -> Result<(), StoreError> {
     for condition in conditions {
-        if let Condition::LeaseHeld { lease } = condition {
-            (terms.expiry_ms)(*lease)?;
+        match condition {
+            Condition::LeaseHeld { lease } => drop((terms.expiry_ms)(*lease)?),
+            // A commit that only removed counts too: what it was is not looked up.
+            Condition::NothingPutSince { revision } if terms.newest > *revision => {
+                return Err(StoreError::Outdated { revision: *revision });
+            }
+            _ => {}
         }
         let Some(key) = condition.key() else { continue };
         if !condition.holds(table.get(key)?.as_ref()) {

@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     |fixture| Box::pin(a_failed_condition_changes_nothing(fixture)),
     |fixture| Box::pin(conditions_come_before_any_operation(fixture)),
     |fixture| Box::pin(a_guard_that_changed_refuses(fixture)),
+    |fixture| Box::pin(a_store_that_changed_refuses(fixture)),
     |fixture| Box::pin(a_key_is_changed_once(fixture)),
     |fixture| Box::pin(what_changes_nothing_makes_no_revision(fixture)),
     |fixture| Box::pin(a_prefix_is_removed_at_once(fixture)),
@@ -90,6 +91,17 @@ async fn a_guard_that_changed_refuses(fixture: Fixture) {
     fixture.commit(remove()).await;
     let error = fixture.refused(refer).await;
     assert_eq!(error, StoreError::Conflict { key: "upstream".into() });
+}
+
+/// Whoever has looked at everything and expects none of it to be joined by more.
+async fn a_store_that_changed_refuses(fixture: Fixture) {
+    let seen = fixture.put("a", "1").await;
+    let remove = |seen| Transaction::new().delete("a").when_nothing_put_since(seen);
+    let later = fixture.put("b", "1").await;
+    assert_eq!(fixture.refused(remove(seen)).await, StoreError::Outdated { revision: seen });
+    assert_eq!(fixture.value("a").await.as_deref(), Some("1"));
+    fixture.commit(remove(later)).await;
+    assert_eq!(fixture.value("a").await, None);
 }
 
 async fn a_key_is_changed_once(fixture: Fixture) {

@@ -31,6 +31,8 @@ metrics! {
         "Clients that reported themselves lately.";
     MASS_EXPIRIES: "gauge", "tollhouse_registry_mass_expiries", None,
         "Services whose silent instances are kept, because too many fell silent at once.";
+    MEMBERS: "gauge", "tollhouse_registry_members", None,
+        "Nodes that keep the registry together, this one included; 1 where it is kept in the data folder.";
     VERSION: "gauge", "tollhouse_registry_version", None,
         "Version of the registry that is published; counts from the start.";
     TRANSITIONS: "counter", "tollhouse_registry_transitions_total", Some("to"),

@@ -1,5 +1,5 @@
-//! A registry in a database that nodes share: one serves, another one takes over, and nothing that was
-//! acknowledged is lost with a node or with the database.
+//! A registry in a database that nodes share: all of them serve, and nothing that was acknowledged is lost with a
+//! node or with the database.
 
 use std::net::SocketAddr;
 
@@ -22,81 +22,103 @@ fn on(scheme: &str, database: &Database, node: GatewayBuilder) -> GatewayBuilder
     node.registry().set(key, &url).set("registry.store.tls", "false")
 }
 
-/// Where a node serves the registry over HTTP, once it does: from its start, or as its log says later.
-fn serving(node: &Gateway) -> Option<SocketAddr> {
+/// Where a node serves the registry over HTTP.
+fn address(node: &Gateway) -> SocketAddr {
     let text = node.output().text();
-    let from_start = text.lines().find_map(|line| line.trim().strip_prefix("registry    http://"));
-    let address = from_start.or_else(|| {
-        let line = text.lines().find(|line| line.contains("keeps the registry now"))?;
-        line.split_once("http=Some(")?.1.split(')').next()
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("registry    http://"));
+    line.unwrap_or_else(|| panic!("it serves no registry: {text}")).parse().expect("an address")
+}
+
+/// Asks for something to be done to an instance; the status.
+fn ask(address: SocketAddr, call: &str, host: &str) -> u16 {
+    let instance = json!({
+        "id": host, "service": SERVICE, "namespace": "default", "host": host, "port": 80,
+        "enable_health_check": true, "health_check": {"type": 1, "heartbeat": {"ttl": 1}},
     });
-    address?.parse().ok()
+    RawClient::connect(address).ask(registry_request(call, &instance)).status()
 }
 
 fn register(address: SocketAddr, host: &str) {
-    let instance = json!({
-        "id": host, "service": SERVICE, "namespace": "default", "host": host, "port": 80,
-    });
-    let answer = RawClient::connect(address).ask(registry_request("RegisterInstance", &instance));
-    assert_eq!(answer.status(), 200, "{}", answer.text());
+    assert_eq!(ask(address, "RegisterInstance", host), 200);
+}
+
+/// The instances that a node knows of, with their health.
+fn instances(address: SocketAddr) -> Vec<(String, bool)> {
+    let answer = discover(address, SERVICE);
+    let instances = answer["instances"].as_array().cloned().unwrap_or_default();
+    let mut instances: Vec<_> = instances
+        .iter()
+        .filter_map(|it| Some((it["host"].as_str()?.to_owned(), it["healthy"].as_bool()?)))
+        .collect();
+    instances.sort_unstable();
+    instances
 }
 
 fn hosts(address: SocketAddr) -> Vec<String> {
-    let answer = discover(address, SERVICE);
-    let instances = answer["instances"].as_array().cloned().unwrap_or_default();
-    let hosts = instances.iter().filter_map(|instance| instance["host"].as_str());
-    let mut hosts: Vec<String> = hosts.map(str::to_owned).collect();
-    hosts.sort_unstable();
-    hosts
+    instances(address).into_iter().map(|(host, _)| host).collect()
 }
 
-/// Waits until a node serves the registry.
-fn wait_serving(node: &Gateway) -> SocketAddr {
-    wait_for("the node to serve the registry", || serving(node))
+fn wait_for_hosts(address: SocketAddr, expected: &[&str]) {
+    wait_for("the instances", || (hosts(address) == expected).then_some(()));
+}
+
+fn revision(address: SocketAddr) -> String {
+    discover(address, SERVICE)["service"]["revision"].as_str().expect("it has one").to_owned()
 }
 
 #[test]
-fn a_node_that_stops_is_followed_by_one_that_stood_by() {
+fn all_nodes_serve_what_any_of_them_has_answered_at_the_same_revision() {
     for (scheme, database) in [("mysql", Database::mariadb()), ("postgresql", Database::postgres())]
     {
         let Some(database) = database else { continue };
-        let first = node(scheme, &database).start();
-        let address = wait_serving(&first);
-        register(address, "10.0.0.1");
-        let second = node(scheme, &database).start();
-        assert_eq!(serving(&second), None, "{scheme}: one serves at a time");
-        assert!(second.output().text().contains("stands by"), "{}", second.output().text());
-        register(address, "10.0.0.2");
+        let [first, second] = [node(scheme, &database).start(), node(scheme, &database).start()];
+        let [one, other] = [address(&first), address(&second)];
+        register(one, "10.0.0.1");
+        wait_for_hosts(other, &["10.0.0.1"]);
+        register(other, "10.0.0.2");
+        wait_for_hosts(one, &["10.0.0.1", "10.0.0.2"]);
+        assert_eq!(revision(one), revision(other), "{scheme}");
+        assert_eq!(ask(other, "DeregisterInstance", "10.0.0.1"), 200);
+        wait_for_hosts(one, &["10.0.0.2"]);
         first.terminate();
-        let address = wait_serving(&second);
-        assert_eq!(hosts(address), ["10.0.0.1", "10.0.0.2"], "{scheme}");
-        register(address, "10.0.0.3");
-        assert_eq!(hosts(address), ["10.0.0.1", "10.0.0.2", "10.0.0.3"], "{scheme}");
+        register(other, "10.0.0.3");
+        assert_eq!(hosts(other), ["10.0.0.2", "10.0.0.3"], "{scheme}");
     }
 }
 
 #[test]
-fn a_database_that_is_killed_costs_nothing_that_was_acknowledged() {
-    let Some(mut database) = Database::mariadb() else { return };
-    let first = node("mysql", &database).start();
-    let address = wait_serving(&first);
-    register(address, "10.0.0.1");
-    database.kill();
-    assert_eq!(hosts(address), ["10.0.0.1"], "Discover is answered from memory");
-    let instance =
-        json!({"id": "no", "service": SERVICE, "namespace": "default", "host": "no", "port": 80});
-    let refused = RawClient::connect(address).ask(registry_request("RegisterInstance", &instance));
-    assert!(refused.status() >= 500, "{}", refused.text());
-    database.run();
-    wait_for("a registration", || {
-        let instance = json!({
-            "id": "10.0.0.2", "service": SERVICE, "namespace": "default", "host": "10.0.0.2", "port": 80,
-        });
-        let request = registry_request("RegisterInstance", &instance);
-        (RawClient::connect(address).ask(request).status() == 200).then_some(())
+fn who_beats_at_one_node_is_healthy_on_all_and_who_does_not_is_on_none() {
+    let Some(database) = Database::mariadb() else { return };
+    let [first, second] = [node("mysql", &database).start(), node("mysql", &database).start()];
+    let [one, other] = [address(&first), address(&second)];
+    register(one, "10.0.0.1");
+    register(other, "10.0.0.2");
+    wait_for("the silent one to expire on both", || {
+        assert_eq!(ask(other, "Heartbeat", "10.0.0.1"), 200);
+        let expected = [("10.0.0.1".to_owned(), true), ("10.0.0.2".to_owned(), false)];
+        [one, other].iter().all(|address| instances(*address) == expected).then_some(())
     });
-    assert_eq!(hosts(address), ["10.0.0.1", "10.0.0.2"]);
-    // Killed itself, it has all of it again.
-    let again = on("mysql", &database, first.kill()).start();
-    assert_eq!(hosts(wait_serving(&again)), ["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(revision(one), revision(other));
+}
+
+#[test]
+fn a_database_or_a_node_that_is_killed_costs_nothing_that_was_acknowledged() {
+    let Some(mut database) = Database::mariadb() else { return };
+    let [first, second] = [node("mysql", &database).start(), node("mysql", &database).start()];
+    let [one, other] = [address(&first), address(&second)];
+    register(one, "10.0.0.1");
+    wait_for_hosts(other, &["10.0.0.1"]);
+    database.kill();
+    for address in [one, other] {
+        assert_eq!(hosts(address), ["10.0.0.1"], "Discover is answered from memory");
+        assert_eq!(ask(address, "Heartbeat", "10.0.0.1"), 200);
+        assert!(ask(address, "RegisterInstance", "10.0.0.9") >= 500);
+    }
+    database.run();
+    wait_for("a registration", || (ask(one, "RegisterInstance", "10.0.0.2") == 200).then_some(()));
+    wait_for_hosts(other, &["10.0.0.1", "10.0.0.2"]);
+    let killed = first.kill();
+    register(other, "10.0.0.3");
+    let again = on("mysql", &database, killed).start();
+    assert_eq!(hosts(address(&again)), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
 }

@@ -10,7 +10,7 @@ use super::*;
 use crate::command::{InstanceChange, ServiceChange};
 use crate::health::{Health, Transition};
 use crate::held_bytes::HeldBytes;
-use crate::journal::Record;
+use crate::journal::{Before, Record};
 use crate::limits::{HEALTH_TICK, TTLS_TO_EXPIRY};
 
 const SEEDS: u64 = 256;
@@ -191,7 +191,7 @@ impl Simulation {
         let mut journal = Journal::default();
         for id in std::mem::take(&mut self.unsaved) {
             let Some(known) = self.bench.state.instance(&id) else { continue };
-            journal.put(Record::instance(known).expect("small"));
+            journal.put(Record::instance(known).expect("small"), Before::Present);
             self.model.get_mut(&*id).expect("registered in both").stored_healthy = known.healthy;
         }
         self.bench.write(journal);

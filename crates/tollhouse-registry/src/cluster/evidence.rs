@@ -1,0 +1,179 @@
+//! Evidence: until when it is known of every member whom it had heard of.
+//!
+//! A node cuts a round only after the one before it has arrived where all can read it. So when a round is seen for the
+//! first time, the one after the next to come was cut later than that: whatever had been taken by then is in one of
+//! the three. It follows that everything which a member took before its last round but one was seen here has
+//! been seen too. All times are those of this node's own clock.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashMap;
+
+use super::NodeId;
+use super::rounds::Round;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence(Mutex<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// This node, which knows whom it has heard of.
+    own: Option<NodeId>,
+    members: HashMap<NodeId, Member>,
+    losses: Vec<Loss>,
+}
+
+#[derive(Debug)]
+struct Member {
+    /// The number of its newest round.
+    number: Option<u64>,
+    /// When its newest whole round was seen, and the one before it; at first when it joined, and never.
+    newest_ms: u64,
+    previous_ms: u64,
+    /// Whether it has said that this was its last round.
+    has_left: bool,
+}
+
+/// Time for which nobody knows whom a node has heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Loss {
+    pub(crate) from_ms: u64,
+    pub(crate) until_ms: u64,
+}
+
+impl Evidence {
+    /// This node is about to become a member under this number; or it is none any more.
+    pub(crate) fn set_own(&self, node: Option<NodeId>) {
+        self.lock().own = node;
+    }
+
+    /// The number of this node, while it is a member or about to become one.
+    pub(crate) fn own(&self) -> Option<NodeId> {
+        self.lock().own
+    }
+
+    /// A node is a member from now on.
+    pub(crate) fn join(&self, node: NodeId, now_ms: u64) {
+        let member = Member { number: None, newest_ms: now_ms, previous_ms: 0, has_left: false };
+        let mut seen = self.lock();
+        if seen.own != Some(node) {
+            seen.members.entry(node).or_insert(member);
+        }
+    }
+
+    /// A node is a member no longer. What it had not said, nobody will ever know.
+    pub(crate) fn leave(&self, node: NodeId, now_ms: u64) {
+        let mut seen = self.lock();
+        let Some(member) = seen.members.remove(&node) else { return };
+        if !member.has_left {
+            seen.losses.push(Loss { from_ms: member.newest_ms, until_ms: now_ms });
+        }
+    }
+
+    /// All other members.
+    pub(crate) fn members(&self) -> Vec<NodeId> {
+        self.lock().members.keys().copied().collect()
+    }
+
+    /// A round was read. Beats in it count, whatever its number says.
+    pub(crate) fn receive(&self, node: NodeId, round: &Round<'_>, now_ms: u64) {
+        let mut seen = self.lock();
+        let Some(member) = seen.members.get_mut(&node) else { return };
+        if member.number.is_some_and(|number| round.number <= number) {
+            return;
+        }
+        let is_next = member.number.is_none_or(|number| round.number == number + 1);
+        let gap = Loss { from_ms: member.newest_ms, until_ms: now_ms };
+        let is_first = member.number.replace(round.number).is_none();
+        member.has_left = round.is_last;
+        if round.is_whole {
+            // When the one before the first came is not known.
+            member.previous_ms = if is_first { 0 } else { member.newest_ms };
+            member.newest_ms = now_ms;
+        }
+        if !is_next {
+            // Those between are lost, or on another way and late.
+            seen.losses.push(gap);
+        }
+    }
+
+    /// Until when, exclusively, every beat is known that any member took.
+    pub(crate) fn complete_until_ms(&self, now_ms: u64) -> u64 {
+        let seen = self.lock();
+        seen.members.values().map(|member| member.previous_ms).min().unwrap_or(now_ms)
+    }
+
+    /// Takes out the losses that were noticed since the last time.
+    pub(crate) fn take_losses(&self) -> Vec<Loss> {
+        std::mem::take(&mut self.lock().losses)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(number: u64) -> Round<'static> {
+        Round { number, is_whole: true, is_last: false, ids: &[] }
+    }
+
+    #[test]
+    fn what_a_member_took_is_known_two_rounds_later() {
+        let evidence = Evidence::default();
+        assert_eq!(evidence.complete_until_ms(500), 500, "who is alone knows all");
+        let other = NodeId(7);
+        evidence.join(other, 1_000);
+        let mut until = Vec::new();
+        for (number, now_ms) in [(4, 1_100), (5, 1_300), (6, 1_500)] {
+            until.push(evidence.complete_until_ms(now_ms));
+            evidence.receive(other, &round(number), now_ms);
+        }
+        until.push(evidence.complete_until_ms(9_000));
+        assert_eq!(until, [0, 0, 1_100, 1_300]);
+        // A part of a round is none, and a round that comes twice is one.
+        evidence.receive(other, &Round { is_whole: false, ..round(7) }, 1_700);
+        evidence.receive(other, &round(6), 1_800);
+        assert_eq!(evidence.complete_until_ms(9_000), 1_300);
+        assert_eq!(evidence.take_losses(), []);
+    }
+
+    #[test]
+    fn the_slowest_member_counts_until_it_is_gone() {
+        let evidence = Evidence::default();
+        for node in [1, 2] {
+            evidence.join(NodeId(node), 0);
+        }
+        for number in 1..5 {
+            evidence.receive(NodeId(1), &round(number), 100 * number);
+        }
+        evidence.receive(NodeId(2), &round(1), 150);
+        evidence.receive(NodeId(2), &round(2), 160);
+        assert_eq!(evidence.complete_until_ms(400), 150);
+        evidence.leave(NodeId(2), 390);
+        assert_eq!(evidence.complete_until_ms(400), 300);
+        assert_eq!(evidence.take_losses(), [Loss { from_ms: 160, until_ms: 390 }]);
+    }
+
+    #[test]
+    fn who_says_good_bye_leaves_nothing_unknown() {
+        let evidence = Evidence::default();
+        evidence.join(NodeId(1), 0);
+        evidence.receive(NodeId(1), &Round { is_last: true, ..round(1) }, 100);
+        evidence.leave(NodeId(1), 110);
+        assert_eq!(evidence.take_losses(), []);
+    }
+
+    #[test]
+    fn rounds_that_are_missing_are_a_loss() {
+        let evidence = Evidence::default();
+        evidence.join(NodeId(1), 0);
+        evidence.receive(NodeId(1), &round(1), 100);
+        evidence.receive(NodeId(1), &round(3), 300);
+        assert_eq!(evidence.take_losses(), [Loss { from_ms: 100, until_ms: 300 }]);
+    }
+}

@@ -1,0 +1,158 @@
+//! Rounds: what a node says of whom it has heard of since the round before.
+//!
+//! On its way a round is a version, flags, its number (8 bytes, least first), and ids, each after its length in two
+//! bytes. What does not fit goes in several, of which the last one is *whole*: it completes what was cut at once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::pulse::Pulse;
+
+/// The version of the encoding. Nodes that speak another one cannot keep a registry together.
+const VERSION: u8 = 1;
+const WHOLE: u8 = 1;
+const LAST: u8 = 2;
+const HEAD_BYTES: usize = 10;
+
+/// Bytes of a round after which no further id joins it: a fraction of what a row of a database's log takes.
+pub(crate) const ROUND_BYTES_MAX: usize = 256 * 1024;
+
+/// One round as it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Round<'a> {
+    /// Rises by one with every round of a node.
+    pub(crate) number: u64,
+    /// Whether all is said that was heard before it was cut.
+    pub(crate) is_whole: bool,
+    /// Whether the node takes no more beats.
+    pub(crate) is_last: bool,
+    /// The ids, as they are written.
+    pub(crate) ids: &'a [u8],
+}
+
+impl<'a> Round<'a> {
+    /// Reads a round; none where it is cut short or of another version.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (head, ids) = bytes.split_at_checked(HEAD_BYTES)?;
+        let [VERSION, flags, number @ ..] = head else { return None };
+        let number = u64::from_le_bytes(number.try_into().ok()?);
+        Some(Self { number, is_whole: flags & WHOLE != 0, is_last: flags & LAST != 0, ids })
+    }
+
+    /// Its ids; ends at what cannot be one.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &'a str> {
+        let mut rest = self.ids;
+        std::iter::from_fn(move || {
+            let (length, ids) = rest.split_first_chunk::<2>()?;
+            let (id, ids) = ids.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+            rest = ids;
+            std::str::from_utf8(id).ok()
+        })
+    }
+}
+
+/// Rounds of these ids, at least one, without their numbers and marks: those are written as they are sent.
+pub(crate) fn encode(pulses: &[Arc<Pulse>]) -> Vec<Vec<u8>> {
+    let empty = || vec![0; HEAD_BYTES];
+    let mut rounds = vec![empty()];
+    for pulse in pulses {
+        let id = pulse.id().as_bytes();
+        // Ids of instances are far shorter.
+        let Ok(length) = u16::try_from(id.len()) else { continue };
+        if rounds.last().is_some_and(|round| round.len() + id.len() > ROUND_BYTES_MAX) {
+            rounds.push(empty());
+        }
+        if let Some(round) = rounds.last_mut() {
+            round.extend(length.to_le_bytes());
+            round.extend(id);
+        }
+    }
+    rounds
+}
+
+/// Writes the head of a round.
+pub(crate) fn mark(round: &mut [u8], number: u64, is_whole: bool, is_last: bool) {
+    let flags = if is_whole { WHOLE } else { 0 } | if is_last { LAST } else { 0 };
+    if let Some(head) = round.first_chunk_mut::<HEAD_BYTES>() {
+        head[0] = VERSION;
+        head[1] = flags;
+        head[2..].copy_from_slice(&number.to_le_bytes());
+    }
+}
+
+/// Who was heard of here since the last round was cut, each once. No more than are registered.
+#[derive(Debug, Default)]
+pub(crate) struct Heard(Mutex<Vec<Arc<Pulse>>>);
+
+impl Heard {
+    /// Takes note of a beat.
+    pub(crate) fn note(&self, pulse: &Arc<Pulse>) {
+        if pulse.enter_round() {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(pulse));
+        }
+    }
+
+    /// Takes out who was heard of until now.
+    pub(crate) fn cut(&self) -> Vec<Arc<Pulse>> {
+        let cut = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        // A beat that comes in between is in this round: it has not been sent yet.
+        cut.iter().for_each(|pulse| pulse.leave_round());
+        cut
+    }
+
+    /// Whether nobody was.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pulses(count: usize) -> Vec<Arc<Pulse>> {
+        (0..count).map(|number| Pulse::new(format!("{number:040}").into(), 0)).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_in_as_many_rounds_as_it_needs() {
+        for count in [0, 1, 3, 20_000] {
+            let pulses = pulses(count);
+            let mut rounds = encode(&pulses);
+            let whole = rounds.len() - 1;
+            let mut ids = Vec::new();
+            for (place, round) in rounds.iter_mut().enumerate() {
+                mark(round, place as u64 + 9, place == whole, false);
+                assert!(round.len() <= ROUND_BYTES_MAX + HEAD_BYTES);
+                let round = Round::parse(round).expect("it is whole");
+                assert_eq!((round.number, round.is_whole), (place as u64 + 9, place == whole));
+                ids.extend(round.ids().map(str::to_owned));
+            }
+            assert!(ids.iter().map(|id| &**id).eq(pulses.iter().map(|pulse| &**pulse.id())));
+        }
+    }
+
+    #[test]
+    fn what_is_no_round_is_none_and_what_is_cut_short_ends_there() {
+        for bytes in [&b""[..], &[1; 9], &[2; 20]] {
+            assert_eq!(Round::parse(bytes), None);
+        }
+        let mut round = encode(&pulses(2)).remove(0);
+        mark(&mut round, 1, true, true);
+        for length in HEAD_BYTES..round.len() {
+            let read = Round::parse(&round[..length]).expect("its head is there").ids().count();
+            assert_eq!(read, usize::from(length >= HEAD_BYTES + 42));
+        }
+    }
+
+    #[test]
+    fn each_is_in_a_round_once_and_in_the_next_one_if_heard_again() {
+        let heard = Heard::default();
+        let one = Pulse::new("one".into(), 0);
+        heard.note(&one);
+        heard.note(&one);
+        assert_eq!(heard.cut().len(), 1);
+        assert!(heard.is_empty());
+        heard.note(&one);
+        assert_eq!(heard.cut().len(), 1);
+    }
+}

@@ -1,0 +1,289 @@
+//! The commits of all nodes that share the store, in their order: what each made of the state, of the members, and
+//! whom each had heard of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use tokio::time::{Instant, sleep_until};
+use tollhouse_stdx::{Backoff, Random};
+use tollhouse_store::{
+    Entry, Event, Lost, Revision, Store, StoreError, Transaction, Watch, WatchEvent,
+};
+
+use super::reading;
+use super::session::{self, OwnIdentity};
+use crate::cluster::Cluster;
+use crate::cluster::NodeId;
+use crate::cluster::member::{self, BEATS, MEMBERS};
+use crate::event::InstanceEvent;
+use crate::journal::{Before, Journal, Record};
+use crate::membership::Membership;
+use crate::registry::Shared;
+use crate::state::State;
+
+/// The longest wait before everything is read anew again.
+const RELOAD_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// See the module.
+pub(super) struct Log {
+    store: Arc<dyn Store>,
+    cluster: Arc<Cluster>,
+    identity: OwnIdentity,
+    watch: Watch,
+    /// Bytes that the state may hold.
+    memory_max: usize,
+    /// Who keeps the registry, by name.
+    members: HashMap<NodeId, Box<str>>,
+    /// Some commits were missed: when everything is read anew.
+    reload_at: Option<Instant>,
+    backoff: Backoff,
+}
+
+/// What there is to do.
+pub(super) enum News {
+    /// A commit was made.
+    Commit(Vec<Event>),
+    /// Nothing that matters.
+    Nothing,
+    /// Everything has to be read anew, now.
+    Reload,
+}
+
+/// What commits did.
+#[derive(Default)]
+pub(super) struct Folded {
+    /// To instances.
+    pub(super) events: Vec<InstanceEvent>,
+    /// Whether members have come or gone.
+    pub(super) has_new_members: bool,
+}
+
+impl Log {
+    /// Reads the state and follows it from there.
+    pub(super) async fn open(
+        store: Arc<dyn Store>,
+        (cluster, identity): (Arc<Cluster>, OwnIdentity),
+        (salt, memory_max): (u64, usize),
+        now_ms: u64,
+    ) -> Result<(Self, State), StoreError> {
+        let watch = store.watch("", Revision::ZERO);
+        let (members, backoff) = (HashMap::new(), Backoff::default());
+        let mut log =
+            Self { store, cluster, identity, watch, memory_max, members, reload_at: None, backoff };
+        let mut state = State::new(salt, memory_max);
+        log.read(&mut state, now_ms).await?;
+        log.write_built_in(&state).await?;
+        Ok((log, state))
+    }
+
+    /// The namespaces that are always there have to be the same on all nodes.
+    async fn write_built_in(&mut self, state: &State) -> Result<(), StoreError> {
+        for view in state.namespaces().filter(|view| view.namespace.is_built_in()) {
+            let mut journal = Journal::guarded();
+            if let Ok(record) = Record::namespace(&view.namespace) {
+                journal.put(record, Before::Absent);
+            }
+            match self.store.commit(journal.into_transaction(Revision::ZERO)).await {
+                Ok(_) | Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads everything into an empty state, and what was committed meanwhile.
+    async fn read(&mut self, state: &mut State, now_ms: u64) -> Result<Folded, StoreError> {
+        let since = self.store.revision().await?;
+        self.watch = self.store.watch("", since);
+        reading::read_back(&*self.store, state, now_ms, Some(since)).await?;
+        let mut folded = Folded { has_new_members: true, ..Folded::default() };
+        self.read_members(now_ms).await?;
+        for entry in self.store.list(BEATS).await?.entries {
+            self.note_round(&entry, now_ms);
+        }
+        let newest = self.store.revision().await?;
+        while self.watch.revision() < newest {
+            match self.watch.next().await {
+                WatchEvent::Commit(changes) => {
+                    // What was read may be newer than this: an instance without its service is about to go.
+                    let _ = state.fold(&changes.events, now_ms, &mut folded.events);
+                    self.fold_members(&changes.events, now_ms);
+                }
+                WatchEvent::Progress(_) => {}
+                WatchEvent::Lost(lost) => return Err(self.unreadable(&lost)),
+            }
+        }
+        Ok(folded)
+    }
+
+    fn unreadable(&self, lost: &Lost) -> StoreError {
+        StoreError::Unreachable { place: "the registry's store".into(), reason: lost.to_string() }
+    }
+
+    async fn read_members(&mut self, now_ms: u64) -> Result<(), StoreError> {
+        let entries = self.store.list(MEMBERS).await?.entries;
+        let known = std::mem::take(&mut self.members);
+        for entry in &entries {
+            self.join(entry, now_ms);
+        }
+        for node in
+            known.into_keys().filter(|node| !self.members.contains_key(node)).collect::<Vec<_>>()
+        {
+            self.cluster.evidence.leave(node, now_ms);
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, entry: &Entry, now_ms: u64) {
+        let Some(node) = member::node_of_key(&entry.key, MEMBERS) else { return };
+        let name = member::name(entry).unwrap_or_default();
+        self.cluster.evidence.join(node, now_ms);
+        if self.members.insert(node, name.clone()).is_none() {
+            tracing::info!(%node, %name, "a node keeps the registry");
+        }
+    }
+
+    /// Takes in what commits did to members and said of beats; whether members have come or gone.
+    fn fold_members(&mut self, events: &[Event], now_ms: u64) -> bool {
+        let mut has_changed = false;
+        for event in events {
+            match event {
+                Event::Put(entry) if entry.key.starts_with(MEMBERS) => {
+                    self.join(entry, now_ms);
+                    has_changed = true;
+                }
+                Event::Delete { key, .. } if key.starts_with(MEMBERS) => {
+                    self.leave(key, now_ms);
+                    has_changed = true;
+                }
+                _ => {}
+            }
+        }
+        has_changed
+    }
+
+    fn leave(&mut self, key: &str, now_ms: u64) {
+        let Some(node) = member::node_of_key(key, MEMBERS) else { return };
+        let Some(name) = self.members.remove(&node) else { return };
+        if self.cluster.node() == Some(node) {
+            self.cluster.evidence.set_own(None);
+            self.identity.send_replace(None);
+            return;
+        }
+        tracing::info!(%node, %name, "a node does not keep the registry any more");
+        self.cluster.evidence.leave(node, now_ms);
+    }
+
+    fn note_round(&self, entry: &Entry, now_ms: u64) {
+        // Whom it had heard of counts from now, as everybody does in a state that is just being read.
+        if let Some(node) = member::node_of_key(&entry.key, BEATS)
+            && self.cluster.node() != Some(node)
+            && let Some(round) = crate::cluster::rounds::Round::parse(&entry.value)
+        {
+            self.cluster.evidence.receive(node, &round, now_ms);
+        }
+    }
+
+    /// Up to which commit this node has taken everything in.
+    pub(super) fn revision(&self) -> Revision {
+        self.watch.revision()
+    }
+
+    /// The revision of the newest commit.
+    pub(super) fn newest(&self) -> impl Future<Output = Result<Revision, StoreError>> + use<> {
+        let store = Arc::clone(&self.store);
+        async move { store.revision().await }
+    }
+
+    /// Waits for the next. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> News {
+        if let Some(at) = self.reload_at {
+            sleep_until(at).await;
+            return News::Reload;
+        }
+        let event = self.watch.next().await;
+        self.note(event)
+    }
+
+    /// The next if it is there already.
+    pub(super) fn try_next(&mut self) -> Option<News> {
+        if self.reload_at.is_some() {
+            return None;
+        }
+        let event = self.watch.try_next()?;
+        Some(self.note(event))
+    }
+
+    fn note(&mut self, event: WatchEvent) -> News {
+        match event {
+            WatchEvent::Commit(changes) => News::Commit(changes.events),
+            WatchEvent::Progress(_) => News::Nothing,
+            WatchEvent::Lost(lost) => {
+                tracing::warn!(%lost, "the registry is read anew");
+                self.reload_at = Some(Instant::now());
+                News::Nothing
+            }
+        }
+    }
+
+    /// Takes in what a commit did.
+    pub(super) fn fold(
+        &mut self,
+        shared: &Shared,
+        state: &mut State,
+        events: &[Event],
+        folded: &mut Folded,
+    ) {
+        let now_ms = shared.clock.now_ms();
+        for event in events {
+            if let Event::Put(entry) = event
+                && let Some(node) = member::node_of_key(&entry.key, BEATS)
+            {
+                session::take_in(shared, &self.cluster, node, &entry.value);
+            }
+        }
+        folded.has_new_members |= self.fold_members(events, now_ms);
+        state.fold(events, now_ms, &mut folded.events).iter().for_each(reading::log);
+    }
+
+    /// Reads everything anew: a state with the pulses of those that were there before. When it cannot, it is tried
+    /// again later.
+    pub(super) async fn reload(&mut self, before: &State, now_ms: u64) -> Option<State> {
+        let salt = Random::from_process_entropy().next_u64() ^ now_ms;
+        let mut state = State::new(salt, self.memory_max);
+        state.keep_pulses(before);
+        match self.read(&mut state, now_ms).await {
+            Ok(_) => {
+                self.reload_at = None;
+                self.backoff.reset();
+                state.forget_pulses();
+                Some(state)
+            }
+            Err(error) => {
+                let wait = self.backoff.next_wait().min(RELOAD_WAIT_MAX);
+                tracing::warn!(%error, ?wait, "the registry cannot be read anew; what is known is served");
+                self.reload_at = Some(Instant::now() + wait);
+                None
+            }
+        }
+    }
+
+    /// Who keeps the registry; readers see it too.
+    pub(super) fn membership(&self) -> Membership {
+        self.cluster.set_members(&self.members);
+        let members = self.members.keys().copied().collect();
+        let own = self.cluster.evidence.own().filter(|own| self.members.contains_key(own));
+        Membership::Shared { own, members }
+    }
+
+    /// What a change of health rests on: that this node is a member still.
+    pub(super) fn fence(&self, transaction: Transaction) -> Option<Transaction> {
+        Some(transaction.when_exists(format!("{MEMBERS}{}", self.cluster.node()?)))
+    }
+
+    /// What is known of beats that other nodes have taken.
+    pub(super) fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+}

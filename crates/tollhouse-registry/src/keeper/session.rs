@@ -1,0 +1,259 @@
+//! A node's session with the others: it renews its membership, sends rounds, and reads those that come over the
+//! channel. Apart from the keeper, which may be waiting for a commit.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tollhouse_stdx::Backoff;
+use tollhouse_store::{Store, StoreError, Transaction};
+
+use crate::cluster::member::{self, BEATS};
+use crate::cluster::rounds::{self, Round};
+use crate::cluster::{BeatChannel, Cluster, ClusterOptions, Identity, NodeId};
+use crate::limits::{MEMBER_LEASE, MEMBER_RENEWAL, ROUND_INTERVAL, ROUND_WAIT};
+use crate::registry::Shared;
+
+/// The longest wait before something is tried again: the others wait for what this node has to say.
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// How long a channel that failed is left alone.
+const CHANNEL_REST: Duration = Duration::from_secs(5);
+
+/// As which member this node counts, while it does.
+pub(super) type OwnIdentity = Arc<watch::Sender<Option<Identity>>>;
+
+/// See the module.
+pub(super) struct Session {
+    cluster: Arc<Cluster>,
+    identity: OwnIdentity,
+    shared: Arc<Shared>,
+    store: Arc<dyn Store>,
+    /// The number of the last round that was sent.
+    number: AtomicU64,
+    /// What has been cut and not been sent.
+    pending: Mutex<VecDeque<Part>>,
+}
+
+/// A part of what was cut at once.
+struct Part {
+    bytes: Vec<u8>,
+    is_whole: bool,
+    is_last: bool,
+}
+
+impl Session {
+    pub(super) fn new(
+        (cluster, identity): (Arc<Cluster>, OwnIdentity),
+        shared: Arc<Shared>,
+        store: Arc<dyn Store>,
+    ) -> Self {
+        let (number, pending) = (AtomicU64::new(0), Mutex::default());
+        Self { cluster, identity, shared, store, number, pending }
+    }
+
+    /// Lasts until `stop` is over; then says good-bye.
+    pub(super) async fn run(self, stop: oneshot::Receiver<()>) {
+        let (renewals, rounds, receipts) =
+            (pin!(self.renew()), pin!(self.send_rounds()), pin!(self.receive_rounds()));
+        tokio::select! {
+            () = renewals => {}
+            () = rounds => {}
+            () = receipts => {}
+            _ = stop => {}
+        }
+        if timeout(ROUND_WAIT, self.leave()).await.is_err() {
+            tracing::warn!("the other nodes learn in {MEMBER_LEASE:?} only that this one has left");
+        }
+    }
+
+    /// Says time and again that this node lives; joins anew where it was counted out.
+    async fn renew(&self) {
+        let mut identity = self.identity.subscribe();
+        let mut backoff = Backoff::default();
+        loop {
+            let current = *identity.borrow_and_update();
+            let Some(Identity { lease, .. }) = current else {
+                if let Err(error) = self.join_again().await {
+                    tracing::warn!(%error, "this node cannot join the registry again");
+                    sleep(backoff.next_wait().min(RETRY_MAX)).await;
+                }
+                continue;
+            };
+            backoff.reset();
+            if timeout(MEMBER_RENEWAL, identity.changed()).await.is_ok() {
+                continue;
+            }
+            match self.store.keep_alive(lease).await {
+                Ok(()) => {}
+                Err(StoreError::Fenced { .. }) => {
+                    tracing::warn!(
+                        "the others have counted this node out: its database or it itself did not answer \
+                         for {MEMBER_LEASE:?}"
+                    );
+                    self.identity.send_replace(None);
+                }
+                Err(error) => tracing::warn!(%error, "this node's membership could not be renewed"),
+            }
+        }
+    }
+
+    async fn join_again(&self) -> Result<(), StoreError> {
+        // Whoever has its name may be another process by now.
+        let options = ClusterOptions { has_predecessor: true, ..self.cluster.options.clone() };
+        join(&*self.store, &self.cluster, &options, &self.identity).await
+    }
+
+    async fn send_rounds(&self) {
+        let channel = self.cluster.options.channel.as_deref();
+        let interval = channel.map_or(ROUND_INTERVAL, BeatChannel::interval);
+        let mut backoff = Backoff::default();
+        let mut rests_until = Instant::now();
+        loop {
+            let cut_at = Instant::now();
+            if self.cluster.is_awaited() || !self.cluster.heard.is_empty() {
+                self.cut(false);
+            }
+            while !self.pending().is_empty() {
+                let is_resting = cut_at < rests_until;
+                let channel = channel.filter(|_| !is_resting);
+                match self.send_first(channel).await {
+                    Ok(()) => backoff.reset(),
+                    Err(reason) => {
+                        tracing::warn!(%reason, "a round of heartbeats could not be sent");
+                        if channel.is_some() {
+                            rests_until = Instant::now() + CHANNEL_REST;
+                            break;
+                        }
+                        sleep(backoff.next_wait().min(RETRY_MAX)).await;
+                    }
+                }
+            }
+            let interval = if cut_at < rests_until { ROUND_INTERVAL } else { interval };
+            sleep_until(cut_at + interval).await;
+        }
+    }
+
+    /// Cuts a round after those that have not been sent.
+    fn cut(&self, is_last: bool) {
+        let mut pending = self.pending();
+        // What is heard waits there while nothing can be sent.
+        if !pending.is_empty() && !is_last {
+            return;
+        }
+        let parts = rounds::encode(&self.cluster.heard.cut());
+        let count = parts.len();
+        pending.extend(parts.into_iter().enumerate().map(|(place, bytes)| {
+            let is_whole = place + 1 == count;
+            Part { bytes, is_whole, is_last: is_last && is_whole }
+        }));
+    }
+
+    /// Sends the first of what is pending. Sent again it is the same, under the same number.
+    async fn send_first(&self, channel: Option<&dyn BeatChannel>) -> Result<(), String> {
+        let number = self.number.load(Ordering::Relaxed) + 1;
+        let round = {
+            let mut pending = self.pending();
+            let Some(Part { bytes, is_whole, is_last }) = pending.front_mut() else {
+                return Ok(());
+            };
+            rounds::mark(bytes, number, *is_whole, *is_last);
+            bytes.clone()
+        };
+        let Some(Identity { node, lease }) = *self.identity.borrow() else {
+            return Err("this node is no member".to_owned());
+        };
+        match channel {
+            Some(channel) => {
+                let sent = timeout(ROUND_WAIT, channel.send(node, &round)).await;
+                sent.unwrap_or_else(|_| Err(format!("no answer for {ROUND_WAIT:?}")))?;
+            }
+            None => {
+                let put = Transaction::new().put_under(lease, format!("{BEATS}{node}"), round);
+                self.store.commit(put).await.map_err(|error| error.to_string())?;
+            }
+        }
+        self.number.store(number, Ordering::Relaxed);
+        self.pending().pop_front();
+        Ok(())
+    }
+
+    async fn receive_rounds(&self) {
+        let Some(channel) = self.cluster.options.channel.as_deref() else {
+            return std::future::pending().await;
+        };
+        let mut backoff = Backoff::default();
+        loop {
+            let members = self.cluster.evidence.members();
+            if members.is_empty() {
+                sleep(channel.interval()).await;
+                continue;
+            }
+            match channel.receive(&members).await {
+                Ok(received) => {
+                    backoff.reset();
+                    for (node, round) in received {
+                        take_in(&self.shared, &self.cluster, node, &round);
+                    }
+                }
+                // Who sends has said what is wrong.
+                Err(_) => sleep(backoff.next_wait().min(RETRY_MAX)).await,
+            }
+        }
+    }
+
+    /// Says whom it has heard of until now, and that no more will come.
+    async fn leave(&self) {
+        self.cut(true);
+        while !self.pending().is_empty() {
+            if let Err(reason) = self.send_first(None).await {
+                tracing::warn!(%reason, "the last round of heartbeats could not be sent");
+                break;
+            }
+        }
+        let identity = self.identity.send_replace(None);
+        if let Some(Identity { lease, .. }) = identity
+            && let Err(error) = self.store.revoke(lease).await
+        {
+            tracing::warn!(%error, "this node's membership could not be ended");
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, VecDeque<Part>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes this node a member under a new number.
+pub(super) async fn join(
+    store: &dyn Store,
+    cluster: &Cluster,
+    options: &ClusterOptions,
+    identity: &watch::Sender<Option<Identity>>,
+) -> Result<(), StoreError> {
+    let node = cluster.next_node();
+    // First: its own row must not be taken for another node's.
+    cluster.evidence.set_own(Some(node));
+    identity.send_replace(Some(member::join(store, options, node).await?));
+    Ok(())
+}
+
+/// Takes in a round of another node.
+pub(super) fn take_in(shared: &Shared, cluster: &Cluster, node: NodeId, bytes: &[u8]) {
+    if cluster.node() == Some(node) {
+        return;
+    }
+    let Some(round) = Round::parse(bytes) else {
+        tracing::error!(%node, "a round of heartbeats cannot be read; is it of another version?");
+        return;
+    };
+    let (state, now_ms) = (shared.state.load(), shared.clock.now_ms());
+    for id in round.ids() {
+        shared.heartbeats.record_relayed(&state, id, now_ms);
+    }
+    cluster.evidence.receive(node, &round, now_ms);
+}

@@ -1,0 +1,247 @@
+//! Many seeds of random clients on random nodes, while nodes are killed, started, cut off, and lose answers and
+//! places, against a model that anybody can follow.
+
+use tollhouse_stdx::Random;
+
+use super::*;
+
+/// How many seeds are tried, from which on; the environment may say otherwise: `SEEDS=50..51`.
+const SEEDS: std::ops::Range<u64> = 0..120;
+const STEPS: u32 = 80;
+const TTL: Duration = Duration::from_secs(1);
+
+/// What a client knows of its instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// Its registration was answered.
+    Registered,
+    /// It has gone, and that was answered.
+    Gone,
+    /// Nobody knows what became of what it asked for last.
+    Unknown,
+}
+
+#[derive(Debug)]
+struct Client {
+    known: Known,
+    /// Whether it beats every interval, at a node that answers.
+    is_steady: bool,
+    /// When its last beat, or its registration, was answered by a node that lives still.
+    heard_ms: u64,
+}
+
+struct Simulation {
+    random: Random,
+    bench: Bench,
+    nodes: Vec<Option<Node>>,
+    clients: Vec<Client>,
+    /// When the last node was lost without a word, or cut off.
+    trouble_ms: u64,
+    now_ms: u64,
+}
+
+impl Simulation {
+    async fn new(seed: u64) -> Self {
+        let bench = Bench::seeded(seed);
+        let mut nodes = Vec::new();
+        for name in ["a", "b", "c"] {
+            nodes.push(Some(bench.start(name).await));
+        }
+        let client = || Client { known: Known::Gone, is_steady: false, heard_ms: 0 };
+        let clients = (0..12).map(|_| client()).collect();
+        let random = Random::seeded(seed);
+        Self { random, bench, nodes, clients, trouble_ms: 0, now_ms: 0 }
+    }
+
+    fn any(&mut self, count: usize) -> usize {
+        self.random.below(u32::try_from(count).expect("a few")) as usize
+    }
+
+    /// A node that lives.
+    fn any_node(&mut self) -> &Node {
+        let living: Vec<usize> =
+            (0..self.nodes.len()).filter(|place| self.nodes[*place].is_some()).collect();
+        let place = living[self.any(living.len())];
+        self.nodes[place].as_ref().expect("it lives")
+    }
+
+    async fn step(&mut self) {
+        match self.random.below(20) {
+            0..=6 => self.register().await,
+            7..=8 => self.deregister().await,
+            9..=10 => self.fall_silent(),
+            11..=12 => self.delete_service().await,
+            13 => self.kill().await,
+            14 => self.start().await,
+            15 => self.cut(),
+            16 => self.lose_answers(),
+            17 => self.any_node().faults.is_lost.store(true, Ordering::Relaxed),
+            _ => {
+                let time = 100 * (1 + self.random.below(15));
+                self.pass(Duration::from_millis(time.into())).await;
+            }
+        }
+    }
+
+    async fn register(&mut self) {
+        let number = self.any(self.clients.len());
+        let service = format!("svc{}", number % 3);
+        let one =
+            NewInstance { service: service.as_str().into(), ..new(&format!("i{number}"), Some(1)) };
+        let node = self.any_node();
+        let outcome = node.registry.submit(Command::Register(Box::new(one))).await;
+        let client = &mut self.clients[number];
+        client.known = if outcome.is_ok() { Known::Registered } else { Known::Unknown };
+        client.is_steady = outcome.is_ok();
+        client.heard_ms = self.now_ms;
+    }
+
+    async fn deregister(&mut self) {
+        let number = self.any(self.clients.len());
+        let id = format!("i{number}");
+        let node = self.any_node();
+        let outcome = node.registry.submit(Command::Deregister(id.as_str().into())).await;
+        let client = &mut self.clients[number];
+        client.known = if outcome.is_ok() { Known::Gone } else { Known::Unknown };
+        client.is_steady = false;
+    }
+
+    fn fall_silent(&mut self) {
+        let number = self.any(self.clients.len());
+        self.clients[number].is_steady = false;
+    }
+
+    async fn delete_service(&mut self) {
+        let key = ServiceKey::new("ns", &format!("svc{}", self.any(3)));
+        // Refused while it has instances, on whichever node they registered.
+        let _ = self.any_node().registry.submit(Command::DeleteService(key)).await;
+    }
+
+    async fn kill(&mut self) {
+        if self.nodes.iter().flatten().count() < 2 {
+            return;
+        }
+        let place = self.any(self.nodes.len());
+        if let Some(node) = self.nodes[place].take() {
+            if self.random.below(2) == 0 {
+                self.mend(&node);
+                node.stop().await;
+            } else {
+                node.kill();
+                self.trouble_ms = self.now_ms;
+            }
+        }
+    }
+
+    fn mend(&self, node: &Node) {
+        node.faults.is_cut.store(false, Ordering::Relaxed);
+        node.faults.lose_answers.store(0, Ordering::Relaxed);
+    }
+
+    async fn start(&mut self) {
+        if let Some(place) = self.nodes.iter().position(Option::is_none) {
+            self.nodes[place] = Some(self.bench.start(["a", "b", "c"][place]).await);
+        }
+    }
+
+    fn cut(&mut self) {
+        let now_ms = self.now_ms;
+        let node = self.any_node();
+        let was_cut = node.faults.is_cut.fetch_xor(true, Ordering::Relaxed);
+        let _ = was_cut;
+        self.trouble_ms = now_ms;
+    }
+
+    fn lose_answers(&mut self) {
+        let how = self.random.below(3);
+        self.any_node().faults.lose_answers.store(how, Ordering::Relaxed);
+    }
+
+    /// Time passes; who is steady beats twice an interval.
+    async fn pass(&mut self, time: Duration) {
+        let mut left = time;
+        while !left.is_zero() {
+            let step = left.min(TTL / 2);
+            for number in 0..self.clients.len() {
+                if self.clients[number].is_steady {
+                    let id = format!("i{number}");
+                    self.any_node().registry.heartbeat(&id);
+                    self.clients[number].heard_ms = self.now_ms;
+                }
+            }
+            self.bench.pass(step).await;
+            self.now_ms += u64::try_from(step.as_millis()).expect("short");
+            left -= step;
+            self.check_the_steady();
+        }
+    }
+
+    /// Nobody who was heard of expires, whatever happens to nodes and engine.
+    fn check_the_steady(&self) {
+        for (number, client) in self.clients.iter().enumerate() {
+            if client.known != Known::Registered || !client.is_steady {
+                continue;
+            }
+            for node in self.nodes.iter().flatten() {
+                let state = node.registry.state();
+                if let Some(instance) = state.instance(&format!("i{number}")) {
+                    assert!(
+                        instance.healthy,
+                        "i{number} beats all the time, at {} ms",
+                        self.now_ms
+                    );
+                }
+            }
+        }
+    }
+
+    /// Everything works again for long enough: all nodes agree, with what was answered, and only the silent are
+    /// unhealthy.
+    async fn check(&mut self, seed: u64) {
+        for node in self.nodes.iter().flatten() {
+            self.mend(node);
+        }
+        self.pass(MEMBER_LEASE + 3 * expiry(TTL) + 5 * SECOND).await;
+        let nodes: Vec<&Node> = self.nodes.iter().flatten().collect();
+        for node in &nodes[1..] {
+            assert_eq!(digest(nodes[0]), digest(node), "seed {seed}");
+        }
+        let state = nodes[0].registry.state();
+        for (number, client) in self.clients.iter().enumerate() {
+            let instance = state.instance(&format!("i{number}"));
+            match client.known {
+                Known::Registered => {
+                    let instance =
+                        instance.unwrap_or_else(|| panic!("seed {seed}: i{number} is lost"));
+                    assert_eq!(instance.healthy, client.is_steady, "seed {seed}: i{number}");
+                }
+                Known::Gone => assert!(instance.is_none(), "seed {seed}: i{number} is gone"),
+                Known::Unknown => {}
+            }
+        }
+        for instance in state.instances() {
+            assert!(state.service(instance.service.borrowed()).is_some(), "seed {seed}");
+        }
+        assert_eq!(nodes[0].registry.members().expect("others").len(), nodes.len(), "seed {seed}");
+    }
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let given = std::env::var("SEEDS").ok();
+    let given = given.as_deref().and_then(|range| range.split_once(".."));
+    given.map_or(SEEDS, |(from, to)| from.parse().expect("a number")..to.parse().expect("a number"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_happens_to_nodes_nothing_answered_is_lost_and_nobody_alive_expires() {
+    for seed in seeds() {
+        let mut simulation = Simulation::new(seed).await;
+        for _ in 0..STEPS {
+            simulation.step().await;
+        }
+        simulation.check(seed).await;
+        for node in simulation.nodes.into_iter().flatten() {
+            node.kill();
+        }
+    }
+}

@@ -363,12 +363,24 @@ pub struct RegistryStore {
     pub ca: Option<PathBuf>,
     /// What the names of its tables begin with.
     pub tables: String,
+    /// URLs of the Redis that heartbeats go over between nodes, with commas between them.
+    pub redis: Option<Secret>,
+    /// The name of its master, where the URLs are those of sentinels.
+    pub redis_master: Option<String>,
 }
 
 impl Default for RegistryStore {
     fn default() -> Self {
         let tables = "tollhouse_registry_".to_owned();
-        Self { mysql: None, postgresql: None, tls: true, ca: None, tables }
+        Self {
+            mysql: None,
+            postgresql: None,
+            tls: true,
+            ca: None,
+            tables,
+            redis: None,
+            redis_master: None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! What a registration does is in `tollhouse-registry`, what clients say and hear in
 //! `tollhouse-polaris`.
 
+mod beats;
 pub mod database;
 pub mod dialect;
 pub mod metrics;
@@ -161,7 +162,7 @@ async fn open_either(
         let cluster = ClusterOptions {
             name: database.node().into(),
             has_predecessor: predecessor == Predecessor::Leaving,
-            channel: None,
+            channel: beats::open(&bootstrap.registry.store)?,
         };
         return Ok((shared, Some(cluster)));
     }

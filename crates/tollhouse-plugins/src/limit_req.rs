@@ -280,7 +280,7 @@ mod tests {
     use tollhouse_plugin::testing::Harness;
 
     use super::*;
-    use crate::shared::redis::server::{RedisServer, free_port};
+    use tollhouse_testkit::redis::{RedisServer, free_port};
 
     const GET: &str = "GET / HTTP/1.1\n\n";
 

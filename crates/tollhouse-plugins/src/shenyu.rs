@@ -96,8 +96,8 @@ impl Scripts for RedisScripts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::redis::server::RedisServer;
     use tollhouse_shenyu::limiter::LimiterRule;
+    use tollhouse_testkit::redis::RedisServer;
 
     fn servers(port: u16) -> Arc<dyn Scripts> {
         let config = format!(r#"{{"mode":"standalone","url":"127.0.0.1:{port}"}}"#);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn no_answer_of_redis_is_none() {
-        let scripts = servers(crate::shared::redis::server::free_port());
+        let scripts = servers(tollhouse_testkit::redis::free_port());
         let rule = LimiterRule::read(None).expect("it is one");
         assert_eq!(wait(async { scripts.run(&rule.ask("r", "k", "x", 0)).await }), None);
     }

@@ -18,6 +18,7 @@ pub mod origin;
 pub mod patience;
 pub mod ports;
 pub mod program;
+pub mod redis;
 pub mod wire;
 
 pub use client::RawClient;
@@ -28,3 +29,4 @@ pub use load::{Load, LoadReport};
 pub use message::Message;
 pub use origin::{Connection, Origin};
 pub use ports::{ClosedPort, StuckPort};
+pub use redis::RedisServer;

@@ -271,6 +271,13 @@ keys! {
         "Authorities, PEM, that the database's certificate may be signed by, beside those that browsers know.";
     registry.store.tables: Text,
         "What the names of the tables in that database begin with: nodes that share them are one registry.";
+    registry.store.redis: OptionalSecret,
+        "A Redis that heartbeats go over between the nodes instead of that database, five times a second instead \
+         of once: `redis://user:password@host:6379/0`, with `rediss://` over TLS. Several with commas between \
+         them are nodes of one Redis cluster, or sentinels where `registry.store.redis_master` is set. Nothing \
+         is lost with it.";
+    registry.store.redis_master: OptionalText,
+        "The name by which the sentinels in `registry.store.redis` know the server to write to.";
     encryption.keyring: Keys,
         "Keys that secrets in the store are sealed with: the first seals, all open. Where \
          none is given, one is generated at the first run and kept in `data_dir/keyring`.";

@@ -6,7 +6,7 @@ use tollhouse_plugin::testing::{FakeExchange, Harness};
 use tollhouse_plugin::{Services, Transfer};
 
 use super::*;
-use crate::shared::redis::server::{RedisServer, free_port};
+use tollhouse_testkit::redis::{RedisServer, free_port};
 
 const GET: &str = "GET / HTTP/1.1\n\n";
 

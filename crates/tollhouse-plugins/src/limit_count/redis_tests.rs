@@ -7,7 +7,7 @@ use tollhouse_plugin::Services;
 use tollhouse_plugin::testing::{FakeExchange, Harness};
 
 use super::*;
-use crate::shared::redis::server::{RedisServer, free_port};
+use tollhouse_testkit::redis::{RedisServer, free_port};
 
 const GET: &str = "GET /hello HTTP/1.1\n\n";
 

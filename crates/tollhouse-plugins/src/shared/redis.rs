@@ -18,9 +18,6 @@ use tokio::sync::{Mutex, OnceCell};
 
 pub(crate) mod conf;
 
-#[cfg(test)]
-pub(crate) mod server;
-
 /// Servers that one core is connected to; more than confs of one gateway name. What is beyond
 /// connects anew.
 const POOLS_MAX: usize = 64;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::conf::Policy;
-use super::server::{RedisServer, free_port};
 use super::*;
+use tollhouse_testkit::redis::{RedisServer, free_port};
 
 fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,5 +1,6 @@
 //! Several keepers over one store, in virtual time, with a link to the store for each that can fail.
 
+mod channel;
 mod link;
 mod simulation;
 
@@ -12,6 +13,7 @@ use super::*;
 use crate::cluster::ClusterOptions;
 use crate::command::ServiceChange;
 use crate::limits::{MEMBER_LEASE, ROUND_INTERVAL, TTLS_TO_EXPIRY};
+use channel::{Channel, Server};
 use link::{Engine, Faults, Link};
 
 /// A node at work.
@@ -52,6 +54,8 @@ struct Bench {
     /// How many nodes were started: no two make the same numbers.
     started: std::sync::atomic::AtomicU64,
     seed: u64,
+    /// What beats go over besides the engine.
+    server: Option<Arc<Server>>,
     clock: Arc<ManualClock>,
 }
 
@@ -62,7 +66,7 @@ impl Bench {
 
     fn seeded(seed: u64) -> Self {
         let (engine, clock) = (Engine::new(), ManualClock::at_ms(START_MS));
-        Self { engine, started: Default::default(), seed: seed << 32, clock }
+        Self { engine, started: Default::default(), seed: seed << 32, server: None, clock }
     }
 
     async fn start(&self, name: &str) -> Node {
@@ -71,7 +75,8 @@ impl Bench {
 
     async fn start_with(&self, name: &str, change: impl FnOnce(&mut Options)) -> Node {
         let faults = Arc::<Faults>::default();
-        let cluster = ClusterOptions { name: name.into(), has_predecessor: false, channel: None };
+        let channel = self.server.as_ref().map(Channel::open);
+        let cluster = ClusterOptions { name: name.into(), has_predecessor: false, channel };
         let mut options = Options {
             clock: Clock::Manual(Arc::clone(&self.clock)),
             cluster: Some(cluster),
@@ -313,6 +318,41 @@ async fn an_unanswered_commit_is_what_the_log_says() {
             assert_eq!(node.registry.state().instance(&id).is_some(), was_made);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn beats_go_over_the_channel_and_over_the_store_while_it_is_away() {
+    let server = Arc::<Server>::default();
+    let bench = Bench { server: Some(Arc::clone(&server)), ..Bench::new() };
+    let [a, b] = [bench.start("a").await, bench.start("b").await];
+    a.register("steady", Some(1)).await.expect("good");
+    a.register("silent", Some(1)).await.expect("good");
+    let steady = async |seconds: u32| {
+        for _ in 0..seconds {
+            b.beat("steady");
+            bench.pass(SECOND).await;
+            assert!(a.is_healthy("steady") && b.is_healthy("steady"));
+        }
+    };
+    steady(3).await;
+    // Three intervals, two rounds to know it, and one to say it.
+    steady(1).await;
+    assert!(!a.is_healthy("silent") && !b.is_healthy("silent"));
+    let taken = || server.taken.load(Ordering::Relaxed);
+    assert!(taken() >= 20, "{} rounds", taken());
+
+    server.is_away.store(true, Ordering::Relaxed);
+    let before = taken();
+    steady(8).await;
+    b.beat("silent");
+    steady(3).await;
+    assert_eq!((a.is_healthy("silent"), taken()), (true, before));
+    steady(6).await;
+    assert!(!a.is_healthy("silent") && !b.is_healthy("silent"));
+    server.is_away.store(false, Ordering::Relaxed);
+    server.lose();
+    steady(12).await;
+    assert!(taken() > before);
 }
 
 #[tokio::test(start_paused = true)]

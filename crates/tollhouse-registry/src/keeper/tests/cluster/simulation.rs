@@ -42,7 +42,8 @@ struct Simulation {
 
 impl Simulation {
     async fn new(seed: u64) -> Self {
-        let bench = Bench::seeded(seed);
+        let server = (seed % 2 == 1).then(Arc::<Server>::default);
+        let bench = Bench { server, ..Bench::seeded(seed) };
         let mut nodes = Vec::new();
         for name in ["a", "b", "c"] {
             nodes.push(Some(bench.start(name).await));
@@ -66,7 +67,7 @@ impl Simulation {
     }
 
     async fn step(&mut self) {
-        match self.random.below(20) {
+        match self.random.below(21) {
             0..=6 => self.register().await,
             7..=8 => self.deregister().await,
             9..=10 => self.fall_silent(),
@@ -75,7 +76,8 @@ impl Simulation {
             14 => self.start().await,
             15 => self.cut(),
             16 => self.lose_answers(),
-            17 => self.any_node().faults.is_lost.store(true, Ordering::Relaxed),
+            17 => self.upset_server(),
+            18 => self.any_node().faults.is_lost.store(true, Ordering::Relaxed),
             _ => {
                 let time = 100 * (1 + self.random.below(15));
                 self.pass(Duration::from_millis(time.into())).await;
@@ -150,6 +152,15 @@ impl Simulation {
         let was_cut = node.faults.is_cut.fetch_xor(true, Ordering::Relaxed);
         let _ = was_cut;
         self.trouble_ms = now_ms;
+    }
+
+    fn upset_server(&mut self) {
+        let how = self.random.below(3);
+        match &self.bench.server {
+            Some(server) if how == 0 => server.lose(),
+            Some(server) => server.is_away.store(how == 1, Ordering::Relaxed),
+            None => {}
+        }
     }
 
     fn lose_answers(&mut self) {

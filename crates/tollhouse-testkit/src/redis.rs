@@ -1,44 +1,40 @@
 //! Redis servers for tests: started on free ports, stopped when dropped.
 
+use std::io;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A server that takes longer than this is broken.
 const START_LIMIT: Duration = Duration::from_secs(8);
 
-pub(crate) struct RedisServer {
+/// A server; see the module.
+#[derive(Debug)]
+pub struct RedisServer {
     /// Its port on 127.0.0.1.
-    pub(crate) port: u16,
+    pub port: u16,
     child: Child,
     /// Where it may write.
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl RedisServer {
     /// Starts one; `None`, with a message, where redis-server is not installed.
-    pub(crate) fn start(arguments: &[&str]) -> Option<Self> {
+    pub fn start(arguments: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_port();
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-            .args(["--appendonly", "no", "--dir"])
-            .arg(folder.path())
-            .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(child) = child else {
+        let Ok(child) = spawn(port, folder.path(), arguments) else {
             eprintln!("skipped: redis-server is not installed");
             return None;
         };
-        let server = Self { port, child, _folder: folder };
+        let server = Self { port, child, folder };
         server.wait_until(&["ping"], |answer| answer.contains("PONG") || answer.contains("AUTH"));
         Some(server)
     }
 
     /// A server started from a file, as sentinels need it.
-    pub(crate) fn sentinel(master_port: u16) -> Option<Self> {
+    pub fn sentinel(master_port: u16) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_port();
         let file = folder.path().join("sentinel.conf");
@@ -55,13 +51,31 @@ impl RedisServer {
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        let server = Self { port, child, _folder: folder };
+        let server = Self { port, child, folder };
         server.wait_until(&["ping"], |answer| answer.contains("PONG"));
         Some(server)
     }
 
+    /// Ends it and all that it holds.
+    ///
+    /// # Panics
+    /// When the kernel refuses.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it is ours");
+        self.child.wait().expect("it is ours");
+    }
+
+    /// Starts it anew on its port, empty.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn run(&mut self) {
+        self.child = spawn(self.port, self.folder.path(), &[]).expect("it ran before");
+        self.wait_until(&["ping"], |answer| answer.contains("PONG"));
+    }
+
     /// What redis-cli says to a command.
-    pub(crate) fn ask(&self, words: &[&str]) -> String {
+    pub fn ask(&self, words: &[&str]) -> String {
         let output = Command::new("redis-cli")
             .args(["-p", &self.port.to_string()])
             .args(words)
@@ -71,7 +85,7 @@ impl RedisServer {
     }
 
     /// Asks until the answer is good.
-    pub(crate) fn wait_until(&self, words: &[&str], is_good: impl Fn(&str) -> bool) {
+    pub fn wait_until(&self, words: &[&str], is_good: impl Fn(&str) -> bool) {
         let began = Instant::now();
         while !is_good(&self.ask(words)) {
             assert!(began.elapsed() < START_LIMIT, "redis does not start: {}", self.ask(words));
@@ -80,7 +94,7 @@ impl RedisServer {
     }
 
     /// Three masters that form a cluster; `None` where redis-server is not installed.
-    pub(crate) fn cluster() -> Option<Vec<Self>> {
+    pub fn cluster() -> Option<Vec<Self>> {
         let start = || Self::start(&["--cluster-enabled", "yes"]);
         let servers = [start()?, start()?, start()?];
         let addresses = servers.iter().map(|server| format!("127.0.0.1:{}", server.port));
@@ -98,6 +112,17 @@ impl RedisServer {
     }
 }
 
+fn spawn(port: u16, folder: &Path, arguments: &[&str]) -> io::Result<Child> {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+        .args(["--appendonly", "no", "--dir"])
+        .arg(folder)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
 impl Drop for RedisServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -106,7 +131,7 @@ impl Drop for RedisServer {
 }
 
 /// A port that nobody listens on; those of a cluster's own conversation lie 10,000 above.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     loop {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();

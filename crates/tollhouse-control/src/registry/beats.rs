@@ -1,0 +1,320 @@
+//! Rounds of heartbeats between the nodes of a registry over Redis: a stream for each node, under the node's number,
+//! in which a round stands under its own. A round that is sent twice is refused the second time, as it should be;
+//! whoever reads goes on after the last number that it has seen.
+//!
+//! Nothing here is durable or needs to be: streams are short and end by themselves. What is lost with the server is
+//! noticed by the numbers, and while there is no server rounds go over the database.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use hyper::body::Bytes;
+use redis::aio::MultiplexedConnection;
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::{SentinelClient, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value,
+};
+use tokio::sync::Mutex;
+use tollhouse_config::bootstrap::RegistryStore;
+use tollhouse_registry::{BeatChannel, NodeId};
+use tollhouse_store::BoxFuture;
+
+/// How often a round is worth sending: with it, and as long until it is read, an instance that falls silent is
+/// noticed less than a second late.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long the server may take.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Rounds that a stream keeps: more than a minute's worth, so that a node that was stopped for as long misses none.
+const ROUNDS_KEPT: u64 = 400;
+
+/// How long a stream is kept after the last round, in seconds.
+const STREAM_KEPT_SECONDS: u64 = 120;
+
+/// Rounds that are read of a node at a time, of up to 256 KiB each.
+const ROUNDS_READ_MAX: u64 = 16;
+
+/// See the module.
+pub struct RedisBeats {
+    kind: Kind,
+    /// What keys begin with.
+    prefix: String,
+    connection: Mutex<Option<Connection>>,
+    /// The number of the last round that was read of each node.
+    read: Mutex<HashMap<NodeId, u64>>,
+}
+
+enum Kind {
+    Single(Client),
+    Cluster(ClusterClient),
+    Sentinel(Mutex<SentinelClient>),
+}
+
+#[derive(Clone)]
+enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+/// A stream's entries: their numbers and fields.
+type Entries = Vec<(String, HashMap<String, Vec<u8>>)>;
+
+impl fmt::Debug for RedisBeats {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Clients know passwords.
+        out.debug_struct("RedisBeats").finish_non_exhaustive()
+    }
+}
+
+/// The channel that a bootstrap file names; none where it names none. Nothing is connected to yet.
+///
+/// # Errors
+/// A URL is none; it is not repeated, since it has a password.
+pub fn open(settings: &RegistryStore) -> anyhow::Result<Option<Arc<dyn BeatChannel>>> {
+    let Some(urls) = &settings.redis else { return Ok(None) };
+    let urls: Vec<&str> = urls.expose().split(',').map(str::trim).collect();
+    let kind = kind(&urls, settings.redis_master.as_deref());
+    let kind = kind.context("registry.store.redis; give redis://user:password@host:6379/0")?;
+    Ok(Some(Arc::new(RedisBeats::new(kind, &settings.tables))))
+}
+
+fn kind(urls: &[&str], master: Option<&str>) -> RedisResult<Kind> {
+    Ok(match (urls, master) {
+        (urls, Some(master)) => {
+            let (name, kind) = (master.to_owned(), SentinelServerType::Master);
+            Kind::Sentinel(Mutex::new(SentinelClient::build(urls.to_vec(), name, None, kind)?))
+        }
+        ([url], None) => Kind::Single(Client::open(*url)?),
+        (urls, None) => Kind::Cluster(ClusterClient::new(urls.to_vec())?),
+    })
+}
+
+impl RedisBeats {
+    fn new(kind: Kind, tables: &str) -> Self {
+        let prefix = format!("{tables}beats:");
+        Self { kind, prefix, connection: Mutex::default(), read: Mutex::default() }
+    }
+
+    fn stream(&self, node: NodeId) -> String {
+        format!("{}{node}", self.prefix)
+    }
+
+    /// Runs a command; a connection that fails is not used again.
+    async fn run<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
+        let mut connection = self.connected().await?;
+        let answered = tokio::time::timeout(TIMEOUT, async {
+            match &mut connection {
+                Connection::Single(connection) => command.query_async(connection).await,
+                Connection::Cluster(connection) => command.query_async(connection).await,
+            }
+        });
+        let answer = answered.await.unwrap_or_else(|_| Err(no_answer()));
+        if answer.as_ref().is_err_and(is_broken) {
+            *self.connection.lock().await = None;
+        }
+        answer
+    }
+
+    async fn connected(&self) -> RedisResult<Connection> {
+        let mut held = self.connection.lock().await;
+        if let Some(connection) = &*held {
+            return Ok(connection.clone());
+        }
+        let opened = tokio::time::timeout(TIMEOUT, self.connect()).await;
+        let opened = opened.unwrap_or_else(|_| Err(no_answer()))?;
+        *held = Some(opened.clone());
+        Ok(opened)
+    }
+
+    async fn connect(&self) -> RedisResult<Connection> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(TIMEOUT))
+            .set_response_timeout(Some(TIMEOUT));
+        Ok(match &self.kind {
+            Kind::Single(client) => Connection::Single(
+                client.get_multiplexed_async_connection_with_config(&config).await?,
+            ),
+            Kind::Cluster(client) => Connection::Cluster(client.get_async_connection().await?),
+            Kind::Sentinel(client) => {
+                let mut client = client.lock().await;
+                Connection::Single(client.get_async_connection_with_config(&config).await?)
+            }
+        })
+    }
+
+    async fn add(&self, node: NodeId, round: &[u8]) -> RedisResult<()> {
+        let stream = self.stream(node);
+        let mut add = redis::cmd("XADD");
+        add.arg(&stream).arg("MAXLEN").arg("~").arg(ROUNDS_KEPT);
+        add.arg(format!("{}-1", number(round))).arg("round").arg(round);
+        match self.run::<Value>(&add).await {
+            Ok(_) => {}
+            // It has arrived before, and its answer has not.
+            Err(error) if is_there_already(&error) => {}
+            Err(error) => return Err(error),
+        }
+        let mut keep = redis::cmd("EXPIRE");
+        keep.arg(&stream).arg(STREAM_KEPT_SECONDS);
+        self.run(&keep).await
+    }
+
+    /// What a node has sent since it was read before; the newest where it was not.
+    async fn read(&self, node: NodeId, after: Option<u64>) -> RedisResult<Entries> {
+        let mut read = match after {
+            Some(_) => redis::cmd("XRANGE"),
+            None => redis::cmd("XREVRANGE"),
+        };
+        read.arg(self.stream(node));
+        match after {
+            Some(number) => {
+                read.arg(format!("({number}-1")).arg("+").arg("COUNT").arg(ROUNDS_READ_MAX)
+            }
+            None => read.arg("+").arg("-").arg("COUNT").arg(1),
+        };
+        self.run(&read).await
+    }
+}
+
+/// The number of a round, where its head has it; it is its sender's own.
+fn number(round: &[u8]) -> u64 {
+    round.get(2..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn no_answer() -> RedisError {
+    (ErrorKind::Io, "no answer in time").into()
+}
+
+fn is_broken(error: &RedisError) -> bool {
+    error.is_io_error()
+        || error.is_timeout()
+        || error.is_connection_dropped()
+        || error.is_unrecoverable_error()
+        // A server that was demoted.
+        || error.code() == Some("READONLY")
+}
+
+fn is_there_already(error: &RedisError) -> bool {
+    error.detail().is_some_and(|detail| detail.contains("equal or smaller"))
+        || error.to_string().contains("equal or smaller")
+}
+
+impl BeatChannel for RedisBeats {
+    fn interval(&self) -> Duration {
+        INTERVAL
+    }
+
+    fn send<'a>(&'a self, node: NodeId, round: &'a [u8]) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move { self.add(node, round).await.map_err(|error| error.to_string()) })
+    }
+
+    fn receive<'a>(
+        &'a self,
+        nodes: &'a [NodeId],
+    ) -> BoxFuture<'a, Result<Vec<(NodeId, Bytes)>, String>> {
+        Box::pin(async move {
+            tokio::time::sleep(INTERVAL / 2).await;
+            let mut last = self.read.lock().await;
+            last.retain(|node, _| nodes.contains(node));
+            let mut rounds = Vec::new();
+            for node in nodes {
+                let after = last.get(node).copied();
+                let entries = self.read(*node, after).await.map_err(|error| error.to_string())?;
+                for (id, mut fields) in entries {
+                    let Some(round) = fields.remove("round") else { continue };
+                    if let Some(number) = id.split('-').next().and_then(|id| id.parse().ok()) {
+                        last.insert(*node, number);
+                    }
+                    rounds.push((*node, round.into()));
+                }
+            }
+            Ok(rounds)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_testkit::RedisServer;
+
+    use super::*;
+
+    /// A round as nodes write it.
+    fn round(number: u64) -> Vec<u8> {
+        let mut round = vec![1, 1];
+        round.extend(number.to_le_bytes());
+        round.extend(b"\x01\x00a");
+        round
+    }
+
+    fn beats(servers: &[&RedisServer]) -> RedisBeats {
+        let urls: Vec<_> =
+            servers.iter().map(|server| format!("redis://127.0.0.1:{}", server.port)).collect();
+        let urls: Vec<_> = urls.iter().map(String::as_str).collect();
+        RedisBeats::new(kind(&urls, None).expect("they are URLs"), "t_")
+    }
+
+    async fn received(beats: &RedisBeats, nodes: &[NodeId]) -> Vec<(u64, u64)> {
+        let rounds = beats.receive(nodes).await.expect("it answers");
+        rounds.iter().map(|(node, round)| (node.0, number(round))).collect()
+    }
+
+    #[tokio::test]
+    async fn rounds_arrive_once_and_in_their_order() {
+        let Some(server) = RedisServer::start(&[]) else { return };
+        let [one, other] = [beats(&[&server]), beats(&[&server])];
+        let nodes = [NodeId(1), NodeId(2)];
+        one.send(NodeId(1), &round(1)).await.expect("it is taken");
+        one.send(NodeId(1), &round(2)).await.expect("it is taken");
+        assert_eq!(received(&other, &nodes).await, [(1, 2)], "the newest, to begin with");
+        for number in [3, 3, 4] {
+            one.send(NodeId(1), &round(number)).await.expect("it is taken, or there already");
+        }
+        other.send(NodeId(2), &round(9)).await.expect("it is taken");
+        assert_eq!(received(&other, &nodes).await, [(1, 3), (1, 4), (2, 9)]);
+        assert_eq!(received(&other, &nodes).await, []);
+        let ttl = server.ask(&["ttl", "t_beats:0000000000000001"]);
+        assert!((1..=120).contains(&ttl.trim().parse::<i32>().expect("a number")), "{ttl}");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_lost_everything_goes_on_with_the_next_round() {
+        let Some(mut server) = RedisServer::start(&[]) else { return };
+        let [one, other] = [beats(&[&server]), beats(&[&server])];
+        one.send(NodeId(1), &round(1)).await.expect("it is taken");
+        assert_eq!(received(&other, &[NodeId(1)]).await, [(1, 1)]);
+        server.kill();
+        one.send(NodeId(1), &round(2)).await.expect_err("nobody is there");
+        other.receive(&[NodeId(1)]).await.expect_err("nobody is there");
+        server.run();
+        one.send(NodeId(1), &round(3)).await.expect("it is back");
+        assert_eq!(received(&other, &[NodeId(1)]).await, [(1, 3)]);
+    }
+
+    #[tokio::test]
+    async fn a_cluster_takes_rounds_too() {
+        let Some(servers) = RedisServer::cluster() else { return };
+        let all: Vec<_> = servers.iter().collect();
+        let beats = beats(&all);
+        for node in 1..6 {
+            beats.send(NodeId(node), &round(node)).await.expect("it is taken");
+        }
+        let nodes: Vec<_> = (1..6).map(NodeId).collect();
+        assert_eq!(received(&beats, &nodes).await, (1..6).map(|it| (it, it)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_without_its_password() {
+        let settings = RegistryStore {
+            redis: Some(tollhouse_config::bootstrap::Secret::new("http://:hush@host".to_owned())),
+            ..RegistryStore::default()
+        };
+        let error = format!("{:#}", open(&settings).err().expect("it is none"));
+        assert!(error.contains("registry.store.redis") && !error.contains("hush"), "{error}");
+    }
+}

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::rand;
-use axum::http::Method;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -15,10 +14,13 @@ use tollhouse_store::{Store, StoreError};
 use crate::answer::{Outcome, Refusal};
 use crate::clock;
 use crate::draft::Draft;
+use crate::instances::Instances;
 use crate::limits::{GATEWAYS_MAX, LOGINS_AT_ONCE};
 use crate::password;
+use crate::records::Records;
+use crate::rights::Rights;
 use crate::row::{self, Row};
-use crate::seed::{self, SUPER_ROLE, Secrets, TOKEN_KEY};
+use crate::seed::{self, Secrets, TOKEN_KEY};
 use crate::sync::Snapshots;
 use crate::table::Table;
 use crate::tables::Name;
@@ -54,6 +56,8 @@ pub struct ShenyuAdmin {
     pub(crate) book: Book,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) gateways: Arc<Semaphore>,
+    pub(crate) instances: Arc<Instances>,
+    pub(crate) records: Arc<Records>,
     /// Turns true when whatever holds the store has to let go of it.
     pub(crate) ending: watch::Sender<bool>,
     sync_token: Option<Arc<str>>,
@@ -65,6 +69,7 @@ pub struct ShenyuAdmin {
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) user: Arc<Row>,
+    pub(crate) rights: Rights,
 }
 
 impl ShenyuAdmin {
@@ -99,6 +104,8 @@ impl ShenyuAdmin {
             ending,
             sync_token: options.sync_token.map(Arc::from),
             gateways: Arc::new(Semaphore::new(GATEWAYS_MAX)),
+            instances: Arc::default(),
+            records: Arc::default(),
             logins: Arc::new(Semaphore::new(LOGINS_AT_ONCE)),
             key,
         })
@@ -183,24 +190,8 @@ impl ShenyuAdmin {
         if fingerprint(&kept) != claims.password || row::flag(&user, "enabled") == Some(false) {
             return Err(Refusal::token());
         }
-        Ok(Caller { user })
-    }
-}
-
-impl Caller {
-    /// Refuses what the user may not do. Who has the role that may do everything, may; all others read, and
-    /// none of them reads users, secrets or what holds secrets.
-    pub(crate) fn check(&self, method: &Method, segments: &[&str]) -> Result<(), Refusal> {
-        const SECRET: &[&str] = &["dashboardUser", "appAuth", "configs", "role", "shenyu-client"];
-        let roles = self.user.get("roles").map(row::texts).unwrap_or_default();
-        let may_all = roles.iter().any(|role| role == SUPER_ROLE)
-            || row::number(&self.user, "role") == Some(1);
-        let is_secret = segments.first().is_some_and(|first| SECRET.contains(first));
-        let is_search = segments.ends_with(&["list", "search"]);
-        if may_all || (!is_secret && (*method == Method::GET || is_search)) {
-            return Ok(());
-        }
-        Err(Refusal::permission())
+        let rights = Rights::read(&self.book.read(), &user);
+        Ok(Caller { user, rights })
     }
 }
 

@@ -46,6 +46,26 @@ impl Refusal {
         Self::error(format!("Request error! invalid argument [{field}: {text}]"))
     }
 
+    /// Members of the body are missing: all of them, in one answer.
+    pub(crate) fn missing(fields: &[&str]) -> Self {
+        let texts: Vec<String> =
+            fields.iter().map(|field| format!("{field}: must not be null")).collect();
+        Self::error(format!("Request error! invalid argument [{}]", texts.join("| ")))
+    }
+
+    /// The path is there, but not for this method.
+    pub(crate) fn method(method: &str, supported: &[&str]) -> Self {
+        let supported = supported.join(" ");
+        Self::error(format!(
+            "{method} method is not supported for this request. Supported methods are {supported} "
+        ))
+    }
+
+    /// Somebody else has this name already.
+    pub(crate) fn conflict(name: &str) -> Self {
+        Self::error(format!("unique index conflict, please enter again: `{name}` exists already"))
+    }
+
     /// There is no such object.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self { status: StatusCode::OK, code: 404, message: message.into() }

@@ -1,8 +1,11 @@
 //! The REST interface: which call goes where, once it is known who calls.
 
 mod configs;
+pub(crate) mod discovery;
 mod intake;
 mod objects;
+mod operations;
+mod rights;
 mod special;
 mod users;
 
@@ -14,8 +17,10 @@ use serde_json::{Value, json};
 
 use crate::admin::{Caller, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
+use crate::clock;
 use crate::query::Arguments;
 use crate::resource::Resource;
+use crate::rights::Asked;
 use crate::row::{self, Row};
 use crate::{register, sync};
 
@@ -55,8 +60,13 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
     let arguments = Arguments::parse(request.uri().query().unwrap_or_default());
     if !is_open(&segments) {
         let caller = caller(&admin, request.headers(), &arguments);
-        let checked =
-            caller.and_then(|caller| caller.check(request.method(), &segments).map(|()| caller));
+        let checked = caller.and_then(|caller| {
+            // Of who may not, the body is not read.
+            if !is_own_password(&caller, &segments) {
+                caller.rights.check_path(&segments)?;
+            }
+            Ok(caller)
+        });
         return match checked {
             Ok(caller) => answer_caller(&admin, caller, &segments, arguments, request).await,
             Err(refusal) => refusal.into_response(),
@@ -132,22 +142,66 @@ async fn answer_caller(
         Ok(call) => call,
         Err(refusal) => return refusal.into_response(),
     };
+    let asked = Asked { method: &call.method, segments, body: &call.body };
+    let may = is_own_password(&caller, segments)
+        || matches!(segments, ["instance", "beat"])
+        || caller.rights.check(&admin.book.read(), asked).is_ok();
+    if !may {
+        return Refusal::permission().into_response();
+    }
     match segments {
         ["shenyu-client", what] => return register::answer(admin, what, &call).await,
-        ["instance", "beat"] => return "success".into_response(),
+        ["instance", "beat"] => {
+            if let Some(body) = call.body.as_object() {
+                admin.instances.beat(body, clock::now_ms());
+            }
+            return "success".into_response();
+        }
         ["configs", "fetch"] => return sync::polling::fetch(admin, &call),
         ["configs", "export" | "exportByNamespace"] => return configs::export(admin, &call),
-        ["configs", "import"] => return respond(configs::import(admin, &call).await),
         ["configs", "listener"] => return sync::polling::listen(admin, &call).await,
         _ => {}
     }
-    if let Some(outcome) = users::answer(admin, &caller, segments, &call).await {
-        return respond(outcome);
+    let outcome = answer_operator((admin, &caller), segments, &call).await;
+    let changes = call.method != Method::GET && !segments.ends_with(&["list", "search"]);
+    if changes && outcome.is_ok() {
+        let name = row::text(&caller.user, "userName").unwrap_or_default();
+        admin.records.note(&name, &call.method, segments);
     }
-    if let Some(outcome) = special::answer(admin, segments, &call).await {
-        return respond(outcome);
+    respond(outcome)
+}
+
+/// Whether a user changes the password of his own.
+fn is_own_password(caller: &Caller, segments: &[&str]) -> bool {
+    let own = row::text(&caller.user, "id");
+    matches!(segments, ["dashboardUser", "modify-password", id] if own.as_deref() == Some(id))
+}
+
+/// What operators and their scripts ask for.
+async fn answer_operator(
+    (admin, caller): (&ShenyuAdmin, &Caller),
+    segments: &[&str],
+    call: &Call,
+) -> Outcome {
+    if let ["configs", "import"] = segments {
+        return configs::import(admin, call).await;
     }
-    let Some((first, rest)) = segments.split_first() else { return no_such_path().into_response() };
-    let Some(resource) = Resource::find(first) else { return no_such_path().into_response() };
-    respond(objects::answer(admin, resource, rest, &call).await)
+    if let Some(outcome) = users::answer(admin, caller, segments, call).await {
+        return outcome;
+    }
+    if let Some(outcome) = rights::answer(admin, caller, segments, call).await {
+        return outcome;
+    }
+    if let Some(outcome) = operations::answer(admin, segments, call) {
+        return outcome;
+    }
+    if let Some(outcome) = discovery::answer(admin, segments, call).await {
+        return outcome;
+    }
+    if let Some(outcome) = special::answer(admin, segments, call).await {
+        return outcome;
+    }
+    let (first, rest) = segments.split_first().ok_or_else(no_such_path)?;
+    let resource = Resource::find(first).ok_or_else(no_such_path)?;
+    objects::answer((admin, caller), resource, rest, call).await
 }

@@ -6,6 +6,8 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
+use crate::answer::Refusal;
+
 /// `yyyy-MM-dd HH:mm:ss`.
 const DATE: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
@@ -15,10 +17,36 @@ pub(crate) fn now_text() -> String {
     OffsetDateTime::now_utc().format(&DATE).unwrap_or_default()
 }
 
+/// A time in milliseconds since 1970, in UTC, as `yyyy-MM-dd HH:mm:ss`.
+pub(crate) fn text_at(ms: u64) -> String {
+    let seconds = i64::try_from(ms / 1000).unwrap_or(i64::MAX);
+    let time = OffsetDateTime::from_unix_timestamp(seconds).ok();
+    time.and_then(|time| time.format(&DATE).ok()).unwrap_or_default()
+}
+
 /// Now, in milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A new random UUID (RFC 9562 section 5.4), as ids of namespaces are.
+///
+/// # Errors
+/// When the system gives no random numbers.
+pub(crate) fn new_uuid() -> Result<String, Refusal> {
+    let mut bytes = [0; 16];
+    aws_lc_rs::rand::fill(&mut bytes)
+        .map_err(|_| Refusal::error("the system gives no random numbers"))?;
+    let number = u128::from_be_bytes(bytes);
+    // Version 4 and the variant of the RFC.
+    let number = number & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+    let text = format!("{number:032x}");
+    let (a, rest) = text.split_at(8);
+    let (b, rest) = rest.split_at(4);
+    let (c, rest) = rest.split_at(4);
+    let (d, e) = rest.split_at(4);
+    Ok(format!("{a}-{b}-{c}-{d}-{e}"))
 }
 
 /// A new id in the form of ShenYu's: nineteen digits, rising with time.

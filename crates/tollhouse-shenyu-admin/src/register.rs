@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
 use crate::api::Call;
+use crate::api::discovery::check_source;
 use crate::draft::Draft;
 use crate::row::{self, Row};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
@@ -25,9 +26,13 @@ pub(crate) async fn answer(admin: &ShenyuAdmin, what: &str, call: &Call) -> Resp
         "register-metadata" => Registration::Method,
         "register-uri" => Registration::Address,
         "offline" => Registration::Offline,
-        // Documents of interfaces, discovery's settings and tools for models change no route.
-        "register-apiDoc" | "register-discoveryConfig" | "register-mcp" => {
-            return "success".into_response();
+        // Documents of interfaces and tools for models change no route.
+        "register-apiDoc" | "register-mcp" => return "success".into_response(),
+        "register-discoveryConfig" => {
+            return match check_source(call.body.as_object()) {
+                Ok(()) => "success".into_response(),
+                Err(refusal) => refusal.into_response(),
+            };
         }
         _ => return Refusal::not_found("there is no such registration").into_response(),
     };

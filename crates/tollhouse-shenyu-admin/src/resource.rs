@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::answer::Refusal;
+use crate::api::discovery;
+use crate::clock;
 use crate::conditions;
 use crate::draft::Draft;
 use crate::row::{self, Row};
@@ -18,10 +20,61 @@ pub(crate) struct Resource {
     pub(crate) required: &'static [&'static str],
     /// Arguments that narrow a list: members of the same name.
     pub(crate) filters: &'static [&'static str],
+    /// What answers say.
+    pub(crate) words: Words,
+    /// What answers to changes carry.
+    pub(crate) report: Report,
     /// Makes members that are kept of a body. What is there before is under it.
     read: fn(&Draft<'_>, &Row, &mut Row) -> Result<(), Refusal>,
     /// Adds what answers have more than rows.
     view: fn(&Tables, &mut Row),
+}
+
+/// The messages of a resource.
+pub(crate) struct Words {
+    pub(crate) created: &'static str,
+    pub(crate) updated: &'static str,
+    pub(crate) deleted: &'static str,
+    /// That there is no such row.
+    pub(crate) missing: &'static str,
+}
+
+impl Words {
+    /// Those of most resources.
+    const fn usual(missing: &'static str) -> Self {
+        let (created, updated, deleted) = ("create success", "update success", "delete success");
+        Self { created, updated, deleted, missing }
+    }
+
+    /// Those of resources that say the same to everything.
+    const fn plain(missing: &'static str) -> Self {
+        Self { created: "success", updated: "success", deleted: "success", missing }
+    }
+}
+
+/// What the data of an answer to a change is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// How many rows there were.
+    Count,
+    /// The id of a new row, which scripts from 2.6.1 on take from here; else the count.
+    NewId,
+    /// Nothing.
+    Nothing,
+    /// The row.
+    Row,
+}
+
+impl Report {
+    /// The data of an answer; `view` makes the row of it.
+    pub(crate) fn data(self, id: Option<&str>, view: impl FnOnce() -> Value) -> Value {
+        match (self, id) {
+            (Self::NewId, Some(id)) => id.into(),
+            (Self::Count | Self::NewId, _) => 1.into(),
+            (Self::Nothing, _) => Value::Null,
+            (Self::Row, _) => view(),
+        }
+    }
 }
 
 /// All resources that are written and read the same way.
@@ -31,6 +84,8 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::Selector,
         required: &["name", "pluginId"],
         filters: &["pluginId", "name", "namespaceId"],
+        words: Words::usual("selector is not existed"),
+        report: Report::NewId,
         read: read_selector,
         view: view_selector,
     },
@@ -39,6 +94,8 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::Rule,
         required: &["name", "selectorId"],
         filters: &["selectorId", "name", "namespaceId"],
+        words: Words::usual("rule is not existed"),
+        report: Report::Count,
         read: read_rule,
         view: view_rule,
     },
@@ -47,6 +104,8 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::Plugin,
         required: &["name", "role"],
         filters: &["name", "enabled", "namespaceId"],
+        words: Words::usual("plugin is not existed"),
+        report: Report::Nothing,
         read: read_plugin,
         view: view_plugin,
     },
@@ -55,6 +114,8 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::Plugin,
         required: &["name", "role"],
         filters: &["name", "enabled"],
+        words: Words::usual("plugin is not existed"),
+        report: Report::Nothing,
         read: read_plugin,
         view: view_plugin,
     },
@@ -63,6 +124,8 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::Plugin,
         required: &["name"],
         filters: &["name", "enabled", "namespaceId"],
+        words: Words::usual("namespace plugin relation is not exist"),
+        report: Report::Nothing,
         read: read_plugin,
         view: view_plugin,
     },
@@ -71,6 +134,8 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::PluginHandle,
         required: &["pluginId", "field", "label"],
         filters: &["pluginId", "field"],
+        words: Words::usual("plugin handle is not existed"),
+        report: Report::Count,
         read: read_plain,
         view: view_plain,
     },
@@ -79,6 +144,8 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::Metadata,
         required: &["appName", "path", "rpcType", "serviceName", "methodName"],
         filters: &["path", "namespaceId"],
+        words: Words::usual("meta data is not existed"),
+        report: Report::Nothing,
         read: read_metadata,
         view: view_plain,
     },
@@ -87,6 +154,8 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::AppAuth,
         required: &["appKey", "appSecret"],
         filters: &["appKey", "phone", "namespaceId"],
+        words: Words { updated: "", ..Words::usual("app key not existed") },
+        report: Report::Nothing,
         read: read_app_auth,
         view: view_app_auth,
     },
@@ -95,6 +164,8 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::Dict,
         required: &["type", "dictCode", "dictName"],
         filters: &["type", "dictCode", "dictName"],
+        words: Words::usual("dict is not existed"),
+        report: Report::Count,
         read: read_plain,
         view: view_plain,
     },
@@ -103,7 +174,9 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::Role,
         required: &["roleName"],
         filters: &["roleName"],
-        read: read_plain,
+        words: Words::usual("role is not existed"),
+        report: Report::Count,
+        read: read_role,
         view: view_plain,
     },
     Resource {
@@ -111,23 +184,29 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::User,
         required: &["userName"],
         filters: &["userName"],
+        words: Words::usual("user is not found"),
+        report: Report::Count,
         read: read_user,
         view: view_user,
     },
     Resource {
         path: "proxy-selector",
         table: Table::ProxySelector,
-        required: &["name", "pluginName"],
+        required: &["name", "forwardPort"],
         filters: &["name", "namespaceId"],
-        read: read_plain,
-        view: view_plain,
+        words: Words::usual("proxy selector not existed"),
+        report: Report::Nothing,
+        read: read_proxy_selector,
+        view: view_proxy_selector,
     },
     Resource {
         path: "discovery",
         table: Table::Discovery,
         required: &["name", "pluginName"],
         filters: &["pluginName", "level", "namespaceId"],
-        read: read_plain,
+        words: Words { deleted: "delete success", ..Words::plain("discovery is not existed") },
+        report: Report::Row,
+        read: read_discovery,
         view: view_plain,
     },
     Resource {
@@ -135,7 +214,9 @@ pub(crate) const RESOURCES: &[Resource] = &[
         table: Table::Namespace,
         required: &["name"],
         filters: &["name", "namespaceId"],
-        read: read_plain,
+        words: Words::plain("namespace is not existed"),
+        report: Report::Row,
+        read: read_namespace,
         view: view_plain,
     },
 ];
@@ -162,10 +243,10 @@ impl Resource {
         before: Option<&Row>,
     ) -> Result<Row, Refusal> {
         if before.is_none() {
-            for member in self.required {
-                if row::filled(body, member).is_none() {
-                    return Err(Refusal::invalid(member, "must not be null"));
-                }
+            let is_missing = |member: &&str| row::filled(body, member).is_none();
+            let missing: Vec<&str> = self.required.iter().copied().filter(is_missing).collect();
+            if !missing.is_empty() {
+                return Err(Refusal::missing(&missing));
             }
         }
         let mut made = before.cloned().unwrap_or_default();
@@ -181,14 +262,15 @@ impl Resource {
     }
 
     fn check_duplicate(&self, draft: &Draft<'_>, id: &str, made: &Row) -> Result<(), Refusal> {
-        if !matches!(self.table, Table::Plugin | Table::User) {
+        if !matches!(
+            self.table,
+            Table::Plugin | Table::User | Table::Namespace | Table::Role | Table::ProxySelector
+        ) {
             return Ok(());
         }
         let Some(name) = Name::from_row(self.table, made) else { return Ok(()) };
         match draft.find(&name) {
-            Some((other, _)) if other != id => {
-                Err(Refusal::error(format!("the name `{}` exists already", name.name)))
-            }
+            Some((other, _)) if other != id => Err(Refusal::conflict(&name.name)),
             _ => Ok(()),
         }
     }
@@ -430,4 +512,66 @@ fn read_user(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
 
 fn view_user(_: &Tables, view: &mut Row) {
     view.remove("password");
+}
+
+fn read_role(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    let is_super = |row: &Row| row::text(row, "roleName").as_deref() == Some("super");
+    if is_super(body) && !is_super(made) {
+        return Err(Refusal::error("can not create super role"));
+    }
+    take(body, made, &["roleName", "description"]);
+    if let Some(permissions) = body.get("currentPermissionIds").filter(|it| it.is_array()) {
+        made.insert("currentPermissionIds".to_owned(), permissions.clone());
+    }
+    Ok(())
+}
+
+/// A namespace keeps the id under which everything in it names it.
+fn read_namespace(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    take(body, made, &["name", "description"]);
+    if !made.contains_key("namespaceId") {
+        let id = row::filled(body, "namespaceId").map_or_else(clock::new_uuid, Ok)?;
+        made.insert("namespaceId".to_owned(), id.into());
+    }
+    Ok(())
+}
+
+fn read_discovery(draft: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    discovery::check_source(Some(body))?;
+    read_plain(draft, body, made)
+}
+
+fn read_proxy_selector(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
+    let source = body.get("discovery").and_then(Value::as_object);
+    discovery::check_source(source)?;
+    take(body, made, &["name", "pluginName", "type", "namespaceId", "listenerNode", "handler"]);
+    made.entry("pluginName").or_insert_with(|| "tcp".into());
+    made.entry("type").or_insert_with(|| "tcp".into());
+    if body.contains_key("forwardPort") {
+        let port = row::number(body, "forwardPort").filter(|port| (1..=65_535).contains(port));
+        let port =
+            port.ok_or_else(|| Refusal::invalid("forwardPort", "must be a port from 1 to 65535"))?;
+        made.insert("forwardPort".to_owned(), port.into());
+    }
+    if let Some(props) = conditions::json_text(body, "props")? {
+        // Gateways get it as an object.
+        let props: Value = serde_json::from_str(&props).unwrap_or_default();
+        made.insert("props".to_owned(), if props.is_object() { props } else { json!({}) });
+    }
+    Ok(())
+}
+
+fn view_proxy_selector(tables: &Tables, view: &mut Row) {
+    let id = row::text(view, "id").unwrap_or_default();
+    let props = row::document(view, "props").unwrap_or_else(|| "{}".to_owned());
+    view.insert("props".to_owned(), props.into());
+    for (member, default) in [("listenerNode", ""), ("handler", "{}")] {
+        view.entry(member).or_insert_with(|| default.into());
+    }
+    let discovery = json!({"discoveryType": discovery::LOCAL, "type": discovery::LOCAL, "serverList": "", "props": "{}"});
+    view.insert("discovery".to_owned(), discovery);
+    view.insert("discoveryHandlerId".to_owned(), id.clone().into());
+    let discovered = tables.get(Table::DiscoveryUpstream, &id);
+    let upstreams = discovered.and_then(|stored| stored.row.get("upstreamDataList")).cloned();
+    view.insert("discoveryUpstreams".to_owned(), upstreams.unwrap_or_else(|| json!([])));
 }

@@ -19,12 +19,13 @@ pub(crate) enum Table {
     Role,
     Namespace,
     Discovery,
+    DataPermission,
     Secret,
 }
 
 impl Table {
     /// Every table.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Plugin,
         Self::Selector,
         Self::Rule,
@@ -38,6 +39,7 @@ impl Table {
         Self::Role,
         Self::Namespace,
         Self::Discovery,
+        Self::DataPermission,
         Self::Secret,
     ];
 
@@ -57,6 +59,7 @@ impl Table {
             | Self::Role
             | Self::Namespace
             | Self::Discovery
+            | Self::DataPermission
             | Self::Secret => None,
         }
     }
@@ -76,6 +79,7 @@ impl Table {
             Self::Role => "role",
             Self::Namespace => "namespace",
             Self::Discovery => "discovery",
+            Self::DataPermission => "dataPermission",
             Self::Secret => "secret",
         }
     }

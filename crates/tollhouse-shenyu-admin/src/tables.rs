@@ -42,11 +42,19 @@ impl Name {
             Table::Rule => ("selectorId", "name"),
             Table::Metadata => ("", "path"),
             Table::User => ("", "userName"),
+            Table::Role => ("", "roleName"),
+            Table::Namespace => ("", "name"),
+            Table::ProxySelector => ("pluginName", "name"),
             _ => return None,
+        };
+        // Namespaces are beside each other, not in themselves.
+        let namespace = match table {
+            Table::Namespace => String::new(),
+            _ => namespace(row),
         };
         Some(Self {
             table,
-            namespace: namespace(row),
+            namespace,
             parent: row::text(row, parent).unwrap_or_default(),
             name: row::text(row, name)?,
         })

@@ -4,58 +4,111 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use serde_json::{Value, json};
+use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
-use super::{Call, no_such_path};
-use crate::admin::ShenyuAdmin;
+use super::{Call, no_such_path, special};
+use crate::admin::{Caller, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
 use crate::clock;
 use crate::draft::Draft;
 use crate::page::PageRequest;
 use crate::resource::Resource;
+use crate::rights;
 use crate::row::{self, Row};
 use crate::table::Table;
 
+/// What a call does to a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Action<'a> {
+    Page,
+    All,
+    One(Option<&'a str>),
+    Create,
+    Update(&'a str),
+    CreateOrUpdate,
+    Remove(Option<&'a str>),
+    Switch(&'static str),
+}
+
+/// What a method does at a path below a resource; `None` where it does nothing there.
+fn find_action<'a>(method: &Method, rest: &[&'a str]) -> Option<Action<'a>> {
+    Some(match (method, rest) {
+        (&Method::GET, [] | ["findPageByQuery" | "queryList"]) => Action::Page,
+        (&Method::POST, ["list", "search"]) => Action::Page,
+        (&Method::GET, ["all" | "findAll" | "list" | "listByNamespace" | "getAllRoles"]) => {
+            Action::All
+        }
+        (&Method::GET, ["detail"]) => Action::One(None),
+        (&Method::GET, [id]) if !is_verb(id) => Action::One(Some(id)),
+        (&Method::POST, ["insertOrUpdate" | "createOrUpdate" | "updateDetail"]) => {
+            Action::CreateOrUpdate
+        }
+        (&Method::POST, []) => Action::Create,
+        (&Method::PUT, [id]) if !is_verb(id) => Action::Update(id),
+        (&Method::DELETE, ["batch" | "batchDeleted"])
+        | (&Method::POST, ["batchDelete" | "batchDeleted"]) => Action::Remove(None),
+        (&Method::DELETE, [id]) if !is_verb(id) => Action::Remove(Some(id)),
+        (&Method::POST, ["batchEnabled" | "enabled" | "enabledByNamespace"]) => {
+            Action::Switch("enabled")
+        }
+        (&Method::POST, ["batchOpened"]) => Action::Switch("open"),
+        _ => return None,
+    })
+}
+
+/// Whether a segment is the name of a call, and so no id.
+fn is_verb(segment: &str) -> bool {
+    const VERBS: &[&str] = &[
+        "batch",
+        "batchDelete",
+        "batchDeleted",
+        "batchEnabled",
+        "batchOpened",
+        "createOrUpdate",
+        "enabled",
+        "enabledByNamespace",
+        "insertOrUpdate",
+        "updateDetail",
+    ];
+    VERBS.contains(&segment)
+}
+
 /// Answers a call to a resource; `rest` is its path below the resource.
 pub(super) async fn answer(
-    admin: &ShenyuAdmin,
+    (admin, caller): (&ShenyuAdmin, &Caller),
     resource: &'static Resource,
     rest: &[&str],
     call: &Call,
 ) -> Outcome {
-    match (&call.method, rest) {
-        (&Method::GET, [] | ["findPageByQuery" | "queryList"]) => Ok(list(admin, resource, call)),
-        (&Method::POST, ["list", "search"]) => Ok(list(admin, resource, call)),
-        (&Method::GET, ["all" | "findAll" | "list" | "listByNamespace"]) => {
-            all(admin, resource, call)
+    let Some(action) = find_action(&call.method, rest) else {
+        let methods = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
+        let supported = methods.iter().filter(|method| find_action(method, rest).is_some());
+        let supported: Vec<&str> = supported.map(Method::as_str).collect();
+        if supported.is_empty() {
+            return Err(no_such_path());
         }
-        (&Method::GET, ["detail" | "detailPath"]) => {
-            let id =
-                call.argument("id").ok_or_else(|| Refusal::invalid("id", "must not be null"))?;
-            one(admin, resource, &id)
+        return Err(Refusal::method(call.method.as_str(), &supported));
+    };
+    match action {
+        Action::Page => Ok(list((admin, caller), resource, call)),
+        Action::All => all((admin, caller), resource, call),
+        Action::One(id) => {
+            let id = id.map(str::to_owned).or_else(|| call.argument("id"));
+            let id = id.ok_or_else(|| Refusal::missing(&["id"]))?;
+            one((admin, caller), resource, &id)
         }
-        (&Method::GET, [id]) => one(admin, resource, id),
-        (&Method::POST, ["insertOrUpdate" | "createOrUpdate" | "updateDetail"]) => {
-            let body = call.object()?;
-            match row::filled(body, "id") {
-                Some(id) => update(admin, resource, id, body.clone()).await,
-                None => create(admin, resource, body.clone()).await,
+        Action::Create => create((admin, caller), resource, call.object()?.clone()).await,
+        Action::Update(id) => update(admin, resource, id.to_owned(), call.object()?.clone()).await,
+        Action::CreateOrUpdate => {
+            let body = call.object()?.clone();
+            match row::filled(&body, "id") {
+                Some(id) => update(admin, resource, id, body).await,
+                None => create((admin, caller), resource, body).await,
             }
         }
-        (&Method::POST, [] | ["addProxySelector"]) => {
-            create(admin, resource, call.object()?.clone()).await
-        }
-        (&Method::PUT, [id]) => {
-            update(admin, resource, (*id).to_owned(), call.object()?.clone()).await
-        }
-        (&Method::DELETE, ["batch" | "batchDeleted"]) | (&Method::POST, ["batchDelete"]) => {
-            remove(admin, resource, ids(&call.body)?).await
-        }
-        (&Method::DELETE, [id]) => remove(admin, resource, vec![(*id).to_owned()]).await,
-        (&Method::POST, ["batchEnabled" | "enabled" | "enabledByNamespace"]) => {
-            switch(admin, resource, call.object()?, "enabled").await
-        }
-        (&Method::POST, ["batchOpened"]) => switch(admin, resource, call.object()?, "open").await,
-        _ => Err(no_such_path()),
+        Action::Remove(Some(id)) => remove(admin, resource, vec![id.to_owned()]).await,
+        Action::Remove(None) => remove(admin, resource, ids(&call.body)?).await,
+        Action::Switch(member) => switch(admin, resource, call.object()?, member).await,
     }
 }
 
@@ -67,19 +120,24 @@ pub(super) fn ids(body: &Value) -> Result<Vec<String>, Refusal> {
 
 /// Rows in the order of the interface: by `sort`, then by age.
 fn rows(
-    admin: &ShenyuAdmin,
+    (admin, caller): (&ShenyuAdmin, &Caller),
     resource: &Resource,
     argument: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Arc<Row>> {
     let tables = admin.book.read();
-    let rows = tables.rows(resource.table).map(|(_, row)| row);
+    let rows = tables.rows(resource.table);
+    let rows = rows.filter(|(id, _)| caller.rights.may_see(resource.table, id)).map(|(_, row)| row);
     let mut rows: Vec<Arc<Row>> =
         rows.filter(|row| resource.is_meant(row, argument)).cloned().collect();
     rows.sort_by_key(|row| row::number(row, "sort").unwrap_or(i64::MAX));
     rows
 }
 
-fn list(admin: &ShenyuAdmin, resource: &Resource, call: &Call) -> crate::answer::Success {
+fn list(
+    (admin, caller): (&ShenyuAdmin, &Caller),
+    resource: &Resource,
+    call: &Call,
+) -> crate::answer::Success {
     let condition = call.body.get("condition").and_then(Value::as_object);
     let argument = |name: &str| {
         let narrowed = condition.and_then(|condition| row::filled(condition, name));
@@ -89,53 +147,79 @@ fn list(admin: &ShenyuAdmin, resource: &Resource, call: &Call) -> crate::answer:
     };
     let number = |names: [&str; 2]| names.iter().find_map(|name| call.argument(name)?.parse().ok());
     let page = PageRequest::new(number(["currentPage", "pageNum"]), number(["pageSize", "size"]));
-    let rows = rows(admin, resource, &argument);
+    let rows = rows((admin, caller), resource, &argument);
     let tables = admin.book.read();
     let data = page.cut(rows, |row| resource.view_row(&tables, &row));
     crate::answer::Success { message: "query success", data }
 }
 
-fn all(admin: &ShenyuAdmin, resource: &Resource, call: &Call) -> Outcome {
-    let rows = rows(admin, resource, &|name| call.argument(name));
+fn all((admin, caller): (&ShenyuAdmin, &Caller), resource: &Resource, call: &Call) -> Outcome {
+    let rows = rows((admin, caller), resource, &|name| call.argument(name));
     let tables = admin.book.read();
     let data: Vec<Value> = rows.iter().map(|row| resource.view_row(&tables, row)).collect();
     success("query success", data)
 }
 
-fn one(admin: &ShenyuAdmin, resource: &Resource, id: &str) -> Outcome {
+fn one((admin, caller): (&ShenyuAdmin, &Caller), resource: &Resource, id: &str) -> Outcome {
     let tables = admin.book.read();
-    let key =
-        if resource.table == Table::AppAuth { app_key(&tables, id) } else { Some(id.to_owned()) };
-    let stored = key.and_then(|key| tables.get(resource.table, &key));
-    let stored = stored.ok_or_else(missing)?;
-    success("detail success", resource.view_row(&tables, &stored.row))
+    let missing = || Refusal::not_found(resource.words.missing);
+    if !caller.rights.may_see(resource.table, id) {
+        return Err(missing());
+    }
+    let stored = tables.get(resource.table, id).map(|stored| &stored.row);
+    let second = second_id(resource.table);
+    let is_meant =
+        |row: &Row| second.is_some_and(|member| row::text(row, member).as_deref() == Some(id));
+    let mut rows = tables.rows(resource.table).map(|(_, row)| row);
+    let row = stored.or_else(|| rows.find(|row| is_meant(row))).ok_or_else(missing)?;
+    success("detail success", resource.view_row(&tables, row))
 }
 
-/// The key of an application, which lies in the store by its `appKey`, from either.
-fn app_key(tables: &crate::tables::Tables, id: &str) -> Option<String> {
-    let mut rows = tables.rows(Table::AppAuth);
-    rows.find(|(key, row)| *key == id || row::text(row, "id").as_deref() == Some(id))
-        .map(|(key, _)| key.to_owned())
+/// The member by which rows are named too, where they lie in the store by another one.
+const fn second_id(table: Table) -> Option<&'static str> {
+    match table {
+        Table::AppAuth => Some("id"),
+        Table::Namespace => Some("namespaceId"),
+        _ => None,
+    }
 }
 
-fn missing() -> Refusal {
-    Refusal::not_found("there is no such object")
-}
-
-async fn create(admin: &ShenyuAdmin, resource: &'static Resource, body: Row) -> Outcome {
+async fn create(
+    (admin, caller): (&ShenyuAdmin, &Caller),
+    resource: &'static Resource,
+    body: Row,
+) -> Outcome {
+    // Who sees only some rows sees those that he makes.
+    let owner = if caller.rights.is_restricted() { row::text(&caller.user, "id") } else { None };
     admin
         .book
         .write(move |draft| {
             let id = row::filled(&body, "id").unwrap_or_else(clock::new_id);
             if let Some((key, _)) = find(draft, resource.table, &id) {
-                return write(draft, resource, &key, &body, "update success");
+                return write(draft, resource, &key, &body);
             }
             let made = resource.make_row(draft, &id, &body, None)?;
             let key = store_id(resource.table, &id, &made);
+            if resource.table == Table::Namespace {
+                fill_namespace(draft, &crate::tables::namespace(&made))?;
+            }
+            if let Some(owner) = &owner {
+                rights::permit(draft, owner, (resource.table, &id));
+            }
+            let data = resource.report.data(Some(&id), || Value::Object(made.clone()));
             draft.put(resource.table, &key, made);
-            success("create success", 1)
+            success(resource.words.created, data)
         })
         .await
+}
+
+/// A new namespace has the plugins of the default one, as they are set there.
+fn fill_namespace(draft: &mut Draft<'_>, namespace: &str) -> Result<(), Refusal> {
+    let is_template = |row: &Row| crate::tables::namespace(row) == DEFAULT_NAMESPACE;
+    for (_, template) in draft.find_all(Table::Plugin, is_template) {
+        special::instantiate_plugin(draft, namespace, &template)?;
+    }
+    Ok(())
 }
 
 /// Under which id a row lies in the store.
@@ -152,20 +236,13 @@ pub(super) fn find(draft: &Draft<'_>, table: Table, id: &str) -> Option<(String,
     if let Some(row) = draft.get(table, id) {
         return Some((id.to_owned(), row));
     }
-    if table != Table::AppAuth {
-        return None;
-    }
-    let is_meant = |row: &Row| row::text(row, "id").as_deref() == Some(id);
+    let member = second_id(table)?;
+    let is_meant = |row: &Row| row::text(row, member).as_deref() == Some(id);
     draft.find_all(table, is_meant).into_iter().next()
 }
 
-fn write(
-    draft: &mut Draft<'_>,
-    resource: &Resource,
-    key: &str,
-    body: &Row,
-    message: &'static str,
-) -> Outcome {
+fn write(draft: &mut Draft<'_>, resource: &Resource, key: &str, body: &Row) -> Outcome {
+    let missing = || Refusal::not_found(resource.words.missing);
     let before = draft.get(resource.table, key).ok_or_else(missing)?;
     let id = row::text(&before, "id").unwrap_or_else(|| key.to_owned());
     let made = resource.make_row(draft, &id, body, Some(&before))?;
@@ -173,8 +250,9 @@ fn write(
     if new_key != key {
         draft.delete(resource.table, key);
     }
+    let data = resource.report.data(None, || Value::Object(made.clone()));
     draft.put(resource.table, &new_key, made);
-    success(message, 1)
+    success(resource.words.updated, data)
 }
 
 async fn update(
@@ -186,8 +264,9 @@ async fn update(
     admin
         .book
         .write(move |draft| {
+            let missing = || Refusal::not_found(resource.words.missing);
             let (key, _) = find(draft, resource.table, &id).ok_or_else(missing)?;
-            write(draft, resource, &key, &body, "update success")
+            write(draft, resource, &key, &body)
         })
         .await
 }
@@ -204,7 +283,15 @@ async fn remove(admin: &ShenyuAdmin, resource: &'static Resource, ids: Vec<Strin
                     count += 1;
                 }
             }
-            if count == 0 { Err(missing()) } else { success("delete success", count) }
+            let data = match resource.table {
+                Table::Plugin | Table::ProxySelector => Value::Null,
+                Table::Namespace => "delete success".into(),
+                _ => count.into(),
+            };
+            if count == 0 {
+                return Err(Refusal::not_found(resource.words.missing));
+            }
+            success(resource.words.deleted, data)
         })
         .await
 }
@@ -243,6 +330,9 @@ pub(crate) fn remove_with_dependents(draft: &mut Draft<'_>, table: Table, key: &
             }
             draft.delete(Table::DiscoveryUpstream, key);
         }
+        Table::ProxySelector => {
+            draft.delete(Table::DiscoveryUpstream, key);
+        }
         Table::Namespace => {
             let namespace = row::text(row, "namespaceId").unwrap_or_else(|| key.to_owned());
             for table in Table::ALL.into_iter().filter(|table| table.kind().is_some()) {
@@ -263,12 +353,21 @@ async fn switch(
 ) -> Outcome {
     let ids = ids(&json!(body))?;
     let flag = row::flag(body, "enabled").or_else(|| row::flag(body, member));
-    let flag = flag.ok_or_else(|| Refusal::invalid("enabled", "must not be null"))?;
+    let flag = flag.ok_or_else(|| Refusal::missing(&["enabled"]))?;
+    let wanted = row::filled(body, "namespaceId");
     admin
         .book
         .write(move |draft| {
+            let missing = || Refusal::not_found(resource.words.missing);
             for id in &ids {
-                let (key, row) = find(draft, resource.table, id).ok_or_else(missing)?;
+                let found = match &wanted {
+                    Some(wanted) if resource.table == Table::Plugin => {
+                        find_instance(draft, id, wanted)
+                    }
+                    _ => None,
+                };
+                let found = found.or_else(|| find(draft, resource.table, id));
+                let (key, row) = found.ok_or_else(missing)?;
                 let mut row = (*row).clone();
                 row.insert(member.to_owned(), flag.into());
                 row.insert("dateUpdated".to_owned(), draft.now.clone().into());
@@ -277,4 +376,12 @@ async fn switch(
             success("enable success", Value::Null)
         })
         .await
+}
+
+/// The plugin of a namespace that is made of this one.
+fn find_instance(draft: &Draft<'_>, id: &str, wanted: &str) -> Option<(String, Arc<Row>)> {
+    let is_meant = |row: &Row| {
+        crate::tables::namespace(row) == wanted && row::text(row, "pluginId").as_deref() == Some(id)
+    };
+    draft.find_all(Table::Plugin, is_meant).into_iter().next()
 }

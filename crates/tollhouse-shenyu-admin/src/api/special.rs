@@ -7,29 +7,29 @@ use serde_json::{Value, json};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
-use super::objects::{find, ids};
+use super::objects::find;
 use super::{Call, no_such_path};
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
 use crate::clock;
-use crate::conditions;
-use crate::limits::UPSTREAMS_MAX;
+use crate::draft::Draft;
 use crate::resource::Resource;
 use crate::row::{self, Row};
 use crate::table::Table;
-use crate::tables::namespace;
+use crate::tables::namespace as namespace_id;
 
 /// Answers what only one resource has; `None` for everything else.
 pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Option<Outcome> {
     let (first, rest) = segments.split_first()?;
     match (&call.method, *first, rest) {
+        (&Method::GET, "appAuth", ["detailPath"]) => Some(app_paths(admin, call)),
         (&Method::GET, "platform", ["enum"]) => Some(success("query success", enumerations())),
         (_, "plugin" | "plugin-template" | "namespace-plugin" | "appAuth" | "meta-data", rest)
             if refreshed(first, rest).is_some() =>
         {
-            let kinds = refreshed(first, rest)?;
+            let (kinds, message) = refreshed(first, rest)?;
             admin.book.refresh(kinds);
-            Some(success("sync success", Value::Null))
+            Some(success(message, Value::Null))
         }
         (&Method::PUT, "plugin" | "plugin-template", ["createPluginResource", _]) => {
             Some(success("create success", Value::Null))
@@ -38,7 +38,7 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
             Some(active(admin, call))
         }
         (&Method::GET, "namespace-plugin", ["all", namespace]) => Some(plugins(admin, namespace)),
-        (&Method::POST, "namespace-plugin", [namespace, plugin]) => {
+        (&Method::POST | &Method::PUT, "namespace-plugin", [namespace, plugin]) => {
             Some(instantiate(admin, namespace, plugin).await)
         }
         (&Method::GET, "shenyu-dict", ["all", kind]) => {
@@ -54,35 +54,20 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
         (&Method::POST, "appAuth", ["apply"]) => Some(apply(admin, call).await),
         (_, "appAuth", ["updateSk"]) => Some(update_secret(admin, call).await),
         (&Method::POST, "appAuth", ["updateDetailPath"]) => Some(update_paths(admin, call).await),
-        (&Method::GET, "discovery", ["typeEnums"]) => {
-            Some(success("query success", json!(["local"])))
-        }
-        (&Method::POST, "discovery-upstream", []) => {
-            Some(put_upstreams(admin, call, None, Put::Add).await)
-        }
-        (&Method::POST, "discovery-upstream", ["batch"]) => {
-            Some(put_upstreams(admin, call, None, Put::Add).await)
-        }
-        (&Method::PUT, "discovery-upstream", [handler]) => {
-            Some(put_upstreams(admin, call, Some((*handler).to_owned()), Put::Replace).await)
-        }
-        (&Method::DELETE, "discovery-upstream", ["batch"]) => {
-            Some(remove_upstreams(admin, call).await)
-        }
-        (&Method::POST, "proxy-selector", ["binding"]) => Some(bind(admin, call).await),
-        (_, "discovery-upstream" | "platform", _) => Some(Err(no_such_path())),
+        (_, "platform", _) => Some(Err(no_such_path())),
         _ => None,
     }
 }
 
-/// What a call that synchronises sends anew.
-fn refreshed(first: &str, rest: &[&str]) -> Option<&'static [Kind]> {
+/// What a call that synchronises sends anew, and its message: that of some calls is empty.
+fn refreshed(first: &str, rest: &[&str]) -> Option<(&'static [Kind], &'static str)> {
     match (first, rest) {
-        ("appAuth", ["syncData"]) => Some(&[Kind::AppAuth]),
-        ("meta-data", ["syncData"]) => Some(&[Kind::Metadata]),
-        (_, ["syncPluginAll"] | ["syncPluginData"] | ["syncPluginData", _]) => {
-            Some(&[Kind::Plugin, Kind::Selector, Kind::Rule, Kind::DiscoveryUpstream])
-        }
+        ("appAuth", ["syncData"]) => Some((&[Kind::AppAuth], "")),
+        ("meta-data", ["syncData"]) => Some((&[Kind::Metadata], "")),
+        (_, ["syncPluginAll"] | ["syncPluginData"] | ["syncPluginData", _]) => Some((
+            &[Kind::Plugin, Kind::Selector, Kind::Rule, Kind::DiscoveryUpstream],
+            "sync success",
+        )),
         _ => None,
     }
 }
@@ -100,7 +85,7 @@ fn enumerations() -> Value {
 }
 
 fn plugins(admin: &ShenyuAdmin, wanted: &str) -> Outcome {
-    listed_in(admin, "namespace-plugin", |row| namespace(row) == wanted)
+    listed_in(admin, "namespace-plugin", |row| namespace_id(row) == wanted)
 }
 
 fn active(admin: &ShenyuAdmin, call: &Call) -> Outcome {
@@ -114,7 +99,7 @@ fn active(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     };
     let meant = tables
         .rows(Table::Plugin)
-        .filter(|(_, row)| namespace(row) == wanted && row::flag(row, "enabled") == Some(true));
+        .filter(|(_, row)| namespace_id(row) == wanted && row::flag(row, "enabled") == Some(true));
     let mut rows: Vec<Value> = meant.map(|(id, row)| {
         json!({"id": id, "name": row.get("name"), "config": row.get("config"), "role": row.get("role"),
             "sort": row.get("sort"), "selectorCount": count(id), "handleCount": 0})
@@ -158,50 +143,81 @@ async fn instantiate(admin: &ShenyuAdmin, namespace: &str, plugin: &str) -> Outc
     admin
         .book
         .write(move |draft| {
+            if draft.find_all(Table::Namespace, |row| namespace_id(row) == wanted).is_empty() {
+                return Err(Refusal::not_found("namespace is not exist"));
+            }
             let template = draft.get(Table::Plugin, &plugin);
-            let template = template.ok_or_else(|| Refusal::not_found("there is no such plugin"))?;
-            let resource = Resource::find("namespace-plugin").ok_or_else(no_such_path)?;
-            let mut body = (*template).clone();
-            body.insert("namespaceId".to_owned(), wanted.clone().into());
-            body.insert("pluginId".to_owned(), plugin.clone().into());
-            let id = clock::new_id();
-            let made = resource.make_row(draft, &id, &body, None)?;
-            draft.put(Table::Plugin, &id, made);
-            success("create success", id)
+            let template = template.ok_or_else(|| Refusal::not_found("plugin is not exist"))?;
+            instantiate_plugin(draft, &wanted, &template)?;
+            success("create success", Value::Null)
         })
         .await
 }
 
-/// A new application: its key and secret are made here where the call names none.
+/// A plugin as one of another namespace, under an id of its own.
+pub(super) fn instantiate_plugin(
+    draft: &mut Draft<'_>,
+    namespace: &str,
+    template: &Row,
+) -> Result<(), Refusal> {
+    let resource = Resource::find("namespace-plugin").ok_or_else(no_such_path)?;
+    let mut body = template.clone();
+    body.insert("namespaceId".to_owned(), namespace.into());
+    body.insert("pluginId".to_owned(), template.get("id").cloned().unwrap_or_default());
+    let id = clock::new_id();
+    let made = resource.make_row(draft, &id, &body, None)?;
+    draft.put(Table::Plugin, &id, made);
+    Ok(())
+}
+
+/// A new application, whose key and secret are made here; or, where the call names a key, other paths and
+/// parameters of the application that has it.
 async fn apply(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let mut body = call.object()?.clone();
-    if row::filled(&body, "appKey").is_none() {
-        body.insert("appKey".to_owned(), random_key()?.into());
-    }
-    body.insert("appSecret".to_owned(), random_key()?.into());
-    let name = row::text(&body, "appName");
+    let paths = body.get("pathList").map(row::texts).unwrap_or_default();
+    let is_open = row::flag(&body, "open").unwrap_or(false);
+    let Some(name) = row::filled(&body, "appName").filter(|_| !is_open || !paths.is_empty()) else {
+        return Err(Refusal::error("parameter error"));
+    };
     let parameter = json!({"appName": name, "appParam": row::text(&body, "appParam")});
     body.insert("authParamList".to_owned(), json!([parameter]));
-    let paths = body.get("pathList").map(row::texts).unwrap_or_default();
-    let paths: Vec<Value> = paths
-        .into_iter()
-        .map(|path| json!({"appName": name, "path": path, "enabled": true}))
-        .collect();
+    let path = |path: String| json!({"appName": name, "path": path, "enabled": true});
+    let paths: Vec<Value> = paths.into_iter().map(path).collect();
     body.insert("authPathList".to_owned(), paths.into());
+    let known = row::filled(&body, "appKey");
+    let key = known.clone().map_or_else(random_key, Ok)?;
+    if known.is_none() {
+        body.insert("appKey".to_owned(), key.clone().into());
+        body.insert("appSecret".to_owned(), random_key()?.into());
+    }
+    let message = if known.is_some() { "update success" } else { "create success" };
     admin
         .book
         .write(move |draft| {
             let resource = Resource::find("appAuth").ok_or_else(no_such_path)?;
-            let key = row::text(&body, "appKey").unwrap_or_default();
             let before = draft.get(Table::AppAuth, &key);
-            if before.is_some() {
-                return Err(Refusal::error(format!("the appKey `{key}` exists already")));
+            if known.is_some() && before.is_none() {
+                return Err(Refusal::error("app key not exist"));
             }
-            let made = resource.make_row(draft, &clock::new_id(), &body, None)?;
+            let id = before.as_ref().and_then(|before| row::text(before, "id"));
+            let id = id.unwrap_or_else(clock::new_id);
+            let made = resource.make_row(draft, &id, &body, before.as_deref())?;
             draft.put(Table::AppAuth, &key, made);
-            success("create success", Value::Null)
+            success(message, Value::Null)
         })
         .await
+}
+
+/// The paths of an application.
+fn app_paths(admin: &ShenyuAdmin, call: &Call) -> Outcome {
+    let missing = || Refusal::not_found("auth path not existed");
+    let id = call.argument("id").ok_or_else(|| Refusal::invalid("id", "must not be null"))?;
+    let tables = admin.book.read();
+    let mut rows = tables.rows(Table::AppAuth);
+    let (_, app) = rows
+        .find(|(key, row)| *key == id || row::text(row, "id").as_ref() == Some(&id))
+        .ok_or_else(missing)?;
+    success("detail success", app.get("pathDataList").cloned().unwrap_or_else(|| json!([])))
 }
 
 /// 32 hexadecimal digits in upper case.
@@ -242,137 +258,12 @@ async fn change_app(
         .book
         .write(move |draft| {
             let found = find(draft, Table::AppAuth, &id);
-            let (key, app) = found.ok_or_else(|| Refusal::not_found("there is no such object"))?;
+            let (key, app) = found.ok_or_else(|| Refusal::not_found("app key not existed"))?;
             let mut app = (*app).clone();
             change(&mut app);
             app.insert("dateUpdated".to_owned(), draft.now.clone().into());
             draft.put(Table::AppAuth, &key, app);
-            success("update success", 1)
+            success("", Value::Null)
         })
         .await
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Put {
-    Add,
-    Replace,
-}
-
-/// Upstreams of a body: a list, or one object.
-fn upstreams(body: &Value) -> Result<Vec<Row>, Refusal> {
-    let list = match body {
-        Value::Array(list) => list.iter().filter_map(Value::as_object).cloned().collect(),
-        Value::Object(one) => vec![one.clone()],
-        _ => Vec::new(),
-    };
-    for upstream in &list {
-        if row::filled(upstream, "url").is_none() {
-            return Err(Refusal::invalid("url", "must not be null"));
-        }
-        conditions::json_text(upstream, "props")?;
-    }
-    Ok(list)
-}
-
-/// Writes upstreams of a discovery handler, whose id is here the one of its selector.
-async fn put_upstreams(
-    admin: &ShenyuAdmin,
-    call: &Call,
-    handler: Option<String>,
-    put: Put,
-) -> Outcome {
-    let list = upstreams(&call.body)?;
-    let named = list.first().and_then(|it| {
-        row::filled(it, "discoveryHandlerId").or_else(|| row::filled(it, "selectorId"))
-    });
-    let handler = handler
-        .or(named)
-        .ok_or_else(|| Refusal::invalid("discoveryHandlerId", "must not be null"))?;
-    write_upstreams(admin, handler, list, put, "update success").await
-}
-
-async fn write_upstreams(
-    admin: &ShenyuAdmin,
-    selector: String,
-    list: Vec<Row>,
-    put: Put,
-    message: &'static str,
-) -> Outcome {
-    admin
-        .book
-        .write(move |draft| {
-            let row = draft
-                .get(Table::Selector, &selector)
-                .or_else(|| draft.get(Table::ProxySelector, &selector));
-            let row = row.ok_or_else(|| Refusal::not_found("there is no such selector"))?;
-            let before = draft.get(Table::DiscoveryUpstream, &selector);
-            let mut made = before.map(|before| (*before).clone()).unwrap_or_default();
-            for (member, value) in [
-                ("selectorId", json!(selector)),
-                ("discoveryHandlerId", json!(selector)),
-                ("pluginName", json!(row::text(&row, "pluginName"))),
-                ("selectorName", json!(row::text(&row, "name"))),
-                ("namespaceId", json!(namespace(&row))),
-            ] {
-                made.insert(member.to_owned(), value);
-            }
-            let mut all: Vec<Value> = match put {
-                Put::Replace => Vec::new(),
-                Put::Add => made
-                    .get("upstreamDataList")
-                    .and_then(Value::as_array)
-                    .cloned()
-                    .unwrap_or_default(),
-            };
-            for upstream in &list {
-                let mut upstream = upstream.clone();
-                upstream.entry("id").or_insert_with(|| clock::new_id().into());
-                upstream.insert("discoveryHandlerId".to_owned(), selector.clone().into());
-                all.retain(|known| known.get("url") != upstream.get("url"));
-                all.push(Value::Object(upstream));
-            }
-            if all.len() > UPSTREAMS_MAX {
-                return Err(Refusal::error(format!(
-                    "a selector has at most {UPSTREAMS_MAX} upstreams"
-                )));
-            }
-            made.insert("upstreamDataList".to_owned(), all.into());
-            draft.put(Table::DiscoveryUpstream, &selector, made);
-            success(message, 1)
-        })
-        .await
-}
-
-async fn remove_upstreams(admin: &ShenyuAdmin, call: &Call) -> Outcome {
-    let ids = ids(&call.body)?;
-    admin
-        .book
-        .write(move |draft| {
-            let is_meant = |upstream: &Value| {
-                let id = upstream.get("id").map(row::texts).unwrap_or_default();
-                id.iter().any(|id| ids.contains(id))
-            };
-            let list = |row: &Row| {
-                row.get("upstreamDataList").and_then(Value::as_array).cloned().unwrap_or_default()
-            };
-            for (id, row) in
-                draft.find_all(Table::DiscoveryUpstream, |row| list(row).iter().any(is_meant))
-            {
-                let mut left = list(&row);
-                left.retain(|upstream| !is_meant(upstream));
-                let mut row = (*row).clone();
-                row.insert("upstreamDataList".to_owned(), left.into());
-                draft.put(Table::DiscoveryUpstream, &id, row);
-            }
-            success("delete success", ids.len())
-        })
-        .await
-}
-
-async fn bind(admin: &ShenyuAdmin, call: &Call) -> Outcome {
-    let body = call.object()?;
-    let selector = row::filled(body, "selectorId")
-        .ok_or_else(|| Refusal::invalid("selectorId", "must not be null"))?;
-    let list = body.get("discoveryUpstreams").map(upstreams).transpose()?.unwrap_or_default();
-    write_upstreams(admin, selector, list, Put::Replace, "create success").await
 }

@@ -1,7 +1,7 @@
 //! Users, their passwords, and what consoles ask about rights.
 
 use axum::http::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Call;
 use crate::admin::{Caller, ShenyuAdmin};
@@ -21,16 +21,10 @@ pub(super) async fn answer(
     match (&call.method, segments) {
         (&Method::POST, ["dashboardUser"]) => Some(write(admin, clock::new_id(), call).await),
         (&Method::PUT, ["dashboardUser", "modify-password", id]) => {
-            Some(modify_password(admin, id, call).await)
+            Some(modify_password((admin, caller), id, call).await)
         }
         (&Method::PUT, ["dashboardUser", id]) => Some(write(admin, (*id).to_owned(), call).await),
-        (&Method::GET, ["permission", "getUserPermissionByToken"]) => {
-            let data = json!({"currentAuth": [], "menu": [], "userName": row::text(&caller.user, "userName")});
-            Some(success("query success", data))
-        }
-        (&Method::GET, ["resource", ..] | ["data-permission", ..]) => {
-            Some(success("query success", json!([])))
-        }
+        (&Method::GET, ["dashboardUser", id]) => Some(one(admin, id)),
         _ => None,
     }
 }
@@ -50,7 +44,7 @@ async fn write(admin: &ShenyuAdmin, id: String, call: &Call) -> Outcome {
         .write(move |draft| {
             let before = draft.get(Table::User, &id);
             if must_exist && before.is_none() {
-                return Err(Refusal::not_found("there is no such object"));
+                return Err(Refusal::not_found("user is not found"));
             }
             let made = resource.make_row(draft, &id, &body, before.as_deref())?;
             draft.put(Table::User, &id, made);
@@ -59,13 +53,37 @@ async fn write(admin: &ShenyuAdmin, id: String, call: &Call) -> Outcome {
         .await
 }
 
-async fn modify_password(admin: &ShenyuAdmin, id: &str, call: &Call) -> Outcome {
+/// A user with the roles that it has, and all that there are.
+fn one(admin: &ShenyuAdmin, id: &str) -> Outcome {
+    let tables = admin.book.read();
+    let user = tables.get(Table::User, id);
+    let user = user.ok_or_else(|| Refusal::error("user info is empty"))?;
+    let held = user.row.get("roles").map(row::texts).unwrap_or_default();
+    let roles = || tables.rows(Table::Role).map(|(id, role)| (id, Value::Object((**role).clone())));
+    let mine: Vec<Value> =
+        roles().filter(|(id, _)| held.iter().any(|it| it == id)).map(|(_, role)| role).collect();
+    let all: Vec<Value> = roles().map(|(_, role)| role).collect();
+    let mut view = (*user.row).clone();
+    view.insert("password".to_owned(), "".into());
+    view.insert("roles".to_owned(), mine.into());
+    view.insert("allRoles".to_owned(), all.into());
+    success("detail success", view)
+}
+
+async fn modify_password(
+    (admin, caller): (&ShenyuAdmin, &Caller),
+    id: &str,
+    call: &Call,
+) -> Outcome {
     let body = call.object()?;
+    if row::text(&caller.user, "id").as_deref() != Some(id) {
+        return Err(Refusal::error("can't modify other user password"));
+    }
     let missing = |field: &str| Refusal::invalid(field, "must not be null");
     let old = row::filled(body, "oldPassword").ok_or_else(|| missing("oldPassword"))?;
     let new = row::filled(body, "password").ok_or_else(|| missing("password"))?;
     let user = admin.book.read().get(Table::User, id).map(|stored| stored.row.clone());
-    let user = user.ok_or_else(|| Refusal::not_found("there is no such object"))?;
+    let user = user.ok_or_else(|| Refusal::not_found("user is not found"))?;
     if !admin.is_right(old, row::text(&user, "password").unwrap_or_default()).await {
         return Err(Refusal::error("the old password is not right"));
     }
@@ -75,8 +93,7 @@ async fn modify_password(admin: &ShenyuAdmin, id: &str, call: &Call) -> Outcome 
         .book
         .write(move |draft| {
             let user = draft.get(Table::User, &id);
-            let mut user =
-                (*user.ok_or_else(|| Refusal::not_found("there is no such object"))?).clone();
+            let mut user = (*user.ok_or_else(|| Refusal::not_found("user is not found"))?).clone();
             user.insert("password".to_owned(), Value::from(kept.clone()));
             user.insert("dateUpdated".to_owned(), draft.now.clone().into());
             draft.put(Table::User, &id, user);

@@ -1,0 +1,150 @@
+//! Gateways and other instances that say now and then that they live. What they said last is kept in memory:
+//! it is of no use after a restart, when they say it again within seconds.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+
+use crate::clock;
+use crate::row::{self, Row};
+use crate::tables;
+
+/// After so long without a word an instance is off-line (ShenYu's `instance` settings).
+const OFFLINE_MS: u64 = 20_000;
+
+/// After so long it is forgotten.
+const FORGOTTEN_MS: u64 = 60_000;
+
+/// Instances that are kept: more than follow at a time. A new one takes the place of the one that has been
+/// silent longest.
+const INSTANCES_MAX: usize = 1_024;
+
+/// Bytes of what an instance says of itself: versions and sizes of a JVM.
+const INFO_BYTES_MAX: usize = 8 << 10;
+
+/// Who an instance is: its namespace, its type, its address and its port.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Identity {
+    namespace: String,
+    kind: String,
+    ip: String,
+    port: String,
+}
+
+#[derive(Debug, Clone)]
+struct Instance {
+    info: String,
+    first: String,
+    last: String,
+    last_ms: u64,
+}
+
+/// The instances that have said something lately.
+#[derive(Debug, Default)]
+pub(crate) struct Instances(Mutex<BTreeMap<Identity, Instance>>);
+
+impl Instances {
+    /// Takes down what an instance says of itself: `instanceIp`, `instancePort`, `instanceType`,
+    /// `instanceInfo`, `namespaceId`. What names no address is left out.
+    pub(crate) fn beat(&self, body: &Row, now_ms: u64) {
+        let Some(ip) = row::filled(body, "instanceIp") else { return };
+        let identity = Identity {
+            namespace: tables::namespace(body),
+            kind: row::filled(body, "instanceType").unwrap_or_else(|| "bootstrap".to_owned()),
+            ip,
+            port: row::text(body, "instancePort").unwrap_or_default(),
+        };
+        let info = row::document(body, "instanceInfo").unwrap_or_default();
+        let info = if info.len() > INFO_BYTES_MAX { String::new() } else { info };
+        let last = clock::text_at(now_ms);
+        let mut kept = self.lock();
+        kept.retain(|_, instance| now_ms.saturating_sub(instance.last_ms) < FORGOTTEN_MS);
+        if kept.len() >= INSTANCES_MAX && !kept.contains_key(&identity) {
+            let silent = kept.iter().min_by_key(|(_, it)| it.last_ms).map(|(id, _)| id.clone());
+            silent.map(|silent| kept.remove(&silent));
+        }
+        let first = kept.get(&identity).map_or_else(|| last.clone(), |known| known.first.clone());
+        kept.insert(identity, Instance { info, first, last, last_ms: now_ms });
+    }
+
+    /// The instances that arguments mean, each as an object.
+    pub(crate) fn list(
+        &self,
+        argument: &dyn Fn(&str) -> Option<String>,
+        now_ms: u64,
+    ) -> Vec<Value> {
+        let mut kept = self.lock();
+        kept.retain(|_, instance| now_ms.saturating_sub(instance.last_ms) < FORGOTTEN_MS);
+        let is_meant = |(identity, _): &(&Identity, &Instance)| {
+            let is = |name: &str, value: &str| {
+                argument(name).is_none_or(|wanted| value.contains(&wanted))
+            };
+            is("namespaceId", &identity.namespace)
+                && is("instanceType", &identity.kind)
+                && is("instanceIp", &identity.ip)
+                && is("instancePort", &identity.port)
+        };
+        let view = |(identity, it): (&Identity, &Instance)| {
+            json!({"instanceIp": identity.ip, "instancePort": identity.port,
+                "instanceType": identity.kind, "instanceInfo": it.info,
+                "namespaceId": identity.namespace, "instanceState": state(it, now_ms),
+                "lastHeartBeatTime": it.last_ms, "dateCreated": it.first, "dateUpdated": it.last})
+        };
+        kept.iter().filter(is_meant).map(view).collect()
+    }
+
+    /// How many instances of a namespace are in each state: `{"pieData":[…],"lineData":[…]}`.
+    pub(crate) fn analysis(&self, namespace: &str, now_ms: u64) -> Value {
+        let all = self.list(&|name| (name == "namespaceId").then(|| namespace.to_owned()), now_ms);
+        let count = |state: i64| all.iter().filter(|it| it["instanceState"] == state).count();
+        let (online, offline) = (count(1), count(2));
+        json!({
+            "pieData": [{"name": "ONLINE", "value": online}, {"name": "OFFLINE", "value": offline}],
+            "lineData": [{"name": "ONLINE", "data": [online]}, {"name": "OFFLINE", "data": [offline]}],
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Identity, Instance>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// 1 is online, 2 off-line.
+fn state(instance: &Instance, now_ms: u64) -> i64 {
+    if now_ms.saturating_sub(instance.last_ms) < OFFLINE_MS { 1 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_goes_off_line_and_is_forgotten() {
+        let instances = Instances::default();
+        let body =
+            json!({"instanceIp": "10.0.0.1", "instancePort": 9195, "instanceInfo": {"a": 1}});
+        instances.beat(body.as_object().unwrap(), 1_000);
+        let states = |now_ms| -> Vec<i64> {
+            let list = instances.list(&|_| None, now_ms);
+            list.iter().map(|it| it["instanceState"].as_i64().unwrap()).collect()
+        };
+        assert_eq!(states(20_999), [1]);
+        assert_eq!(states(21_000), [2]);
+        let analysis = instances.analysis(tollhouse_shenyu::model::DEFAULT_NAMESPACE, 21_000);
+        assert_eq!(analysis["pieData"][1], json!({"name": "OFFLINE", "value": 1}));
+        assert!(states(61_000).is_empty());
+    }
+
+    #[test]
+    fn a_flood_of_instances_is_bounded() {
+        let instances = Instances::default();
+        for at in 0..2 * INSTANCES_MAX {
+            let body = json!({"instanceIp": format!("10.0.0.{at}")});
+            instances.beat(body.as_object().unwrap(), 1_000 + at as u64);
+        }
+        assert_eq!(instances.list(&|_| None, 3_000).len(), INSTANCES_MAX);
+        instances.beat(&Row::new(), 3_000);
+        assert_eq!(instances.list(&|_| None, 3_000).len(), INSTANCES_MAX);
+    }
+}

@@ -1,0 +1,288 @@
+//! What users may do: who holds the role `super` everything. Others read all but secrets, and write what the
+//! permissions of their roles name. Whoever has data permissions sees only the selectors and rules among them.
+
+use std::collections::BTreeSet;
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::answer::Refusal;
+use crate::draft::Draft;
+use crate::row::{self, Row};
+use crate::seed::SUPER_ROLE;
+use crate::table::Table;
+use crate::tables::Tables;
+
+/// Only for who may do everything: with these, anybody could give himself every right, read every secret or
+/// have requests go anywhere.
+const SUPER_ONLY: &[&str] = &[
+    "dashboardUser",
+    "role",
+    "resource",
+    "data-permission",
+    "configs",
+    "shenyu-client",
+    "operation-record",
+];
+
+/// Read only with a permission: they hold secrets.
+const SECRET: &[&str] = &["appAuth"];
+
+/// Areas of the system: the first segment of paths, the name in permissions, and a title.
+const AREAS: &[(&str, &str, &str)] = &[
+    ("plugin", "plugin", "plugins"),
+    ("plugin-template", "plugin", "plugins"),
+    ("namespace-plugin", "plugin", "plugins"),
+    ("plugin-handle", "pluginHandler", "plugin handles"),
+    ("appAuth", "authen", "authentication"),
+    ("meta-data", "meta", "metadata"),
+    ("shenyu-dict", "dict", "dictionary"),
+    ("namespace", "namespace", "namespaces"),
+];
+
+const AREA_VERBS: &[&str] = &["list", "add", "edit", "delete", "disable", "modify"];
+const PLUGIN_VERBS: &[&str] = &["add", "query", "edit", "delete"];
+
+/// What a user may do.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rights {
+    may_all: bool,
+    permissions: BTreeSet<String>,
+    /// The ids of selectors and rules that are seen; `None` sees all.
+    seen: Option<BTreeSet<String>>,
+}
+
+/// A call, as far as rights depend on it.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) segments: &'a [&'a str],
+    pub(crate) body: &'a Value,
+}
+
+impl Rights {
+    /// The rights of a user.
+    pub(crate) fn read(tables: &Tables, user: &Row) -> Self {
+        let roles = user.get("roles").map(row::texts).unwrap_or_default();
+        let may_all =
+            roles.iter().any(|role| role == SUPER_ROLE) || row::number(user, "role") == Some(1);
+        if may_all {
+            return Self { may_all, ..Self::default() };
+        }
+        let roles = roles.iter().filter_map(|role| tables.get(Table::Role, role));
+        let permissions =
+            roles.flat_map(|role| row_texts(&role.row, "currentPermissionIds")).collect();
+        let id = row::text(user, "id");
+        let mine =
+            tables.rows(Table::DataPermission).filter(|(_, row)| row::text(row, "userId") == id);
+        let seen: BTreeSet<String> = mine.filter_map(|(_, row)| row::text(row, "dataId")).collect();
+        Self { may_all, permissions, seen: (!seen.is_empty()).then_some(seen) }
+    }
+
+    /// Whether the user sees a row.
+    pub(crate) fn may_see(&self, table: Table, id: &str) -> bool {
+        let Some(seen) = &self.seen else { return true };
+        !matches!(table, Table::Selector | Table::Rule) || seen.contains(id)
+    }
+
+    /// Whether the user sees only some selectors and rules.
+    pub(crate) const fn is_restricted(&self) -> bool {
+        self.seen.is_some()
+    }
+
+    /// Refuses what the user may not do, before the body of a call is read.
+    pub(crate) fn check_path(&self, segments: &[&str]) -> Result<(), Refusal> {
+        let is_super_only = segments.first().is_some_and(|first| SUPER_ONLY.contains(first));
+        if is_super_only && !self.may_all { Err(Refusal::permission()) } else { Ok(()) }
+    }
+
+    /// Refuses what the user may not do.
+    pub(crate) fn check(&self, tables: &Tables, asked: Asked<'_>) -> Result<(), Refusal> {
+        if self.may_all {
+            return Ok(());
+        }
+        let refused = || Err(Refusal::permission());
+        let Some((first, rest)) = asked.segments.split_first() else { return refused() };
+        let reads = *asked.method == Method::GET || rest.ends_with(&["list", "search"]);
+        // A call of ShenYu's before 2.7 changes a secret although it reads by its method.
+        let reads = reads && !rest.ends_with(&["updateSk"]);
+        if reads && !SECRET.contains(first) {
+            return Ok(());
+        }
+        let needed = match *first {
+            "selector" => self.needed_of_plugins(tables, asked, (Table::Selector, "Selector")),
+            "rule" => self.needed_of_plugins(tables, asked, (Table::Rule, "Rule")),
+            first => AREAS.iter().find(|(path, _, _)| *path == first).map(|(_, area, _)| {
+                let verb = if reads { "list" } else { verb(asked.method, rest, asked.body) };
+                vec![format!("system:{area}:{verb}")]
+            }),
+        };
+        match needed {
+            Some(needed) if needed.iter().all(|it| self.permissions.contains(it)) => Ok(()),
+            _ => refused(),
+        }
+    }
+
+    /// The permissions that a change of selectors or rules takes: one of each plugin that it touches. `None`
+    /// where it touches what the user does not see, or none at all.
+    fn needed_of_plugins(
+        &self,
+        tables: &Tables,
+        asked: Asked<'_>,
+        (table, noun): (Table, &str),
+    ) -> Option<Vec<String>> {
+        let rest = asked.segments.get(1..).unwrap_or_default();
+        let verb = match verb(asked.method, rest, asked.body) {
+            "disable" => "edit",
+            verb => verb,
+        };
+        let mut ids = row::texts(asked.body.get("ids").unwrap_or(asked.body));
+        ids.extend(asked.body.as_object().and_then(|body| row::filled(body, "id")));
+        ids.extend(rest.first().map(|id| (*id).to_owned()));
+        let member = |name: &str| row::filled(asked.body.as_object()?, name);
+        let mut plugins = BTreeSet::new();
+        for id in &ids {
+            if let Some(stored) = tables.get(table, id) {
+                if !self.may_see(table, id) {
+                    return None;
+                }
+                plugins.extend(row::text(&stored.row, "pluginName"));
+            }
+        }
+        if let Some(stored) = member("pluginId").and_then(|id| tables.get(Table::Plugin, &id)) {
+            plugins.extend(row::text(&stored.row, "name"));
+        }
+        if let Some(id) = member("selectorId") {
+            if !self.may_see(Table::Selector, &id) {
+                return None;
+            }
+            let selector = tables.get(Table::Selector, &id);
+            plugins.extend(selector.and_then(|stored| row::text(&stored.row, "pluginName")));
+        }
+        let needed = plugins.iter().map(|plugin| format!("plugin:{plugin}{noun}:{verb}"));
+        (!plugins.is_empty()).then(|| needed.collect())
+    }
+
+    /// The permissions that a console is told of.
+    pub(crate) fn held<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = &'a Entry> {
+        entries
+            .iter()
+            .filter(|entry| entry.is_button())
+            .filter(|entry| self.may_all || self.permissions.contains(&entry.id))
+    }
+}
+
+/// What a change is called in permissions.
+fn verb(method: &Method, rest: &[&str], body: &Value) -> &'static str {
+    let has_id = || body.as_object().and_then(|body| row::filled(body, "id")).is_some();
+    match (method, rest) {
+        (&Method::DELETE, _) | (_, ["batchDelete" | "batchDeleted"]) => "delete",
+        (_, ["batchEnabled" | "enabled" | "enabledByNamespace" | "batchOpened"]) => "disable",
+        (_, ["syncData" | "syncPluginAll" | "syncPluginData", ..]) => "modify",
+        (&Method::POST, [] | [_, _]) => "add",
+        (_, ["apply" | "createOrUpdate" | "insertOrUpdate"]) if !has_id() => "add",
+        _ => "edit",
+    }
+}
+
+fn row_texts(row: &Row, member: &str) -> Vec<String> {
+    row.get(member).map(row::texts).unwrap_or_default()
+}
+
+/// Lets a user see a selector or a rule.
+pub(crate) fn permit(draft: &mut Draft<'_>, user: &str, (table, id): (Table, &str)) {
+    let Some(kind) = data_type(table) else { return };
+    let key = data_permission_id(user, (kind, id));
+    let mut row = Row::new();
+    for (member, value) in [
+        ("id", json!(key)),
+        ("userId", json!(user)),
+        ("dataId", json!(id)),
+        ("dataType", json!(kind)),
+        ("dateCreated", json!(draft.now)),
+        ("dateUpdated", json!(draft.now)),
+    ] {
+        row.insert(member.to_owned(), value);
+    }
+    draft.put(Table::DataPermission, &key, row);
+}
+
+/// Lets a user see a selector or a rule no longer.
+pub(crate) fn forbid(draft: &mut Draft<'_>, user: &str, (table, id): (Table, &str)) {
+    if let Some(kind) = data_type(table) {
+        draft.delete(Table::DataPermission, &data_permission_id(user, (kind, id)));
+    }
+}
+
+const fn data_type(table: Table) -> Option<i64> {
+    match table {
+        Table::Selector => Some(0),
+        Table::Rule => Some(1),
+        _ => None,
+    }
+}
+
+fn data_permission_id(user: &str, (kind, id): (i64, &str)) -> String {
+    format!("{user}-{kind}-{id}")
+}
+
+/// A menu, or a button of it, which is a permission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The permission's name, or the menu's.
+    pub(crate) id: String,
+    /// The id of its menu; blank for the first ones.
+    pub(crate) parent: String,
+    pub(crate) title: String,
+    pub(crate) name: String,
+    /// Where it leads; blank for buttons.
+    pub(crate) url: String,
+}
+
+impl Entry {
+    /// Whether it is a permission.
+    pub(crate) const fn is_button(&self) -> bool {
+        self.url.is_empty()
+    }
+}
+
+/// All menus and buttons: they follow from the plugins that there are.
+pub(crate) fn entries(tables: &Tables) -> Vec<Entry> {
+    let menu = |parent: &str, name: &str, title: &str| {
+        let id = if parent.is_empty() { name.to_owned() } else { format!("{parent}:{name}") };
+        let url = format!("/{}", id.replace(':', "/"));
+        Entry { id, parent: parent.to_owned(), title: title.to_owned(), name: name.to_owned(), url }
+    };
+    let button = |parent: &str, id: String, verb: &str| Entry {
+        id,
+        parent: parent.to_owned(),
+        title: verb.to_owned(),
+        name: verb.to_owned(),
+        url: String::new(),
+    };
+    let mut entries = vec![menu("", "plug", "plugins in use"), menu("", "system", "system")];
+    let plugins = tables.rows(Table::Plugin).filter_map(|(_, row)| row::text(row, "name"));
+    for plugin in plugins.collect::<BTreeSet<String>>() {
+        let parent = menu("plug", &plugin, &plugin);
+        for noun in ["Selector", "Rule"] {
+            for verb in PLUGIN_VERBS {
+                let id = format!("plugin:{plugin}{noun}:{verb}");
+                entries.push(button(&parent.id, id, verb));
+            }
+        }
+        entries.push(button(&parent.id, format!("plugin:{plugin}:modify"), "modify"));
+        entries.push(parent);
+    }
+    let mut known = BTreeSet::new();
+    for (_, area, title) in AREAS {
+        if !known.insert(*area) {
+            continue;
+        }
+        let parent = menu("system", area, title);
+        for verb in AREA_VERBS {
+            entries.push(button(&parent.id, format!("system:{area}:{verb}"), verb));
+        }
+        entries.push(parent);
+    }
+    entries
+}

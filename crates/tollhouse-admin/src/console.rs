@@ -13,12 +13,14 @@ use crate::auth;
 use crate::body;
 use crate::call::Call;
 use crate::context::Admin;
+use crate::limits::BODY_BYTES_MAX;
 use crate::reply::Reply;
 use crate::resource;
 use crate::sign_in;
 
 mod objects;
 pub(crate) mod openapi;
+mod validation;
 
 /// Where it begins.
 pub(crate) const PREFIX: [&str; 2] = ["console", "v1"];
@@ -147,7 +149,18 @@ where
             source()?.explain(&question).map_err(Reply::bad)?
         }
         (["objects", kind], &Method::GET) => objects::list(admin, call, kind).await?,
-        (["overview" | "live" | "requests" | "nodes" | "explain"] | ["objects", _], _) => {
+        (["validate", kind, id @ ..], &Method::POST) if id.len() < 2 => {
+            let body = body::read(body, BODY_BYTES_MAX).await?;
+            let id = id.first().copied().unwrap_or_default();
+            validation::answer(admin, kind, id, &body).await?
+        }
+        (
+            ["overview" | "live" | "requests" | "nodes" | "explain"]
+            | ["objects", _]
+            | ["validate", _]
+            | ["validate", _, _],
+            _,
+        ) => {
             drop(body.collect().await);
             let text = "this is asked with another method; see /apisix/admin/openapi.json";
             return Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text));

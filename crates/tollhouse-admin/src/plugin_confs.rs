@@ -22,7 +22,16 @@ pub(crate) fn check(confs: &Fields, owner: Owner, object: &Candidate<'_>) -> Res
     })
 }
 
-fn check_one(name: &str, conf: &Value, owner: Owner, object: &Candidate<'_>) -> Result<(), String> {
+/// Checks one conf of an object.
+///
+/// # Errors
+/// The text about its first fault.
+pub(crate) fn check_one(
+    name: &str,
+    conf: &Value,
+    owner: Owner,
+    object: &Candidate<'_>,
+) -> Result<(), String> {
     let nothing = Fields::new();
     let fields = match conf {
         Value::Object(fields) => fields,
@@ -46,7 +55,7 @@ fn check_one(name: &str, conf: &Value, owner: Owner, object: &Candidate<'_>) -> 
     if is_off(meta.and_then(|meta| meta.get("disable"))) || is_off(fields.get("disable")) {
         return Ok(());
     }
-    let bare = without_common(fields);
+    let bare = without_common(conf);
     if owner == Owner::Consumer && plugin.consumer.is_some() {
         catalogue.check_identity(name, &bare)?;
     } else {
@@ -80,8 +89,8 @@ fn check_meta(name: &str, meta: &Value) -> Result<(), String> {
 }
 
 /// A conf without what any conf may say.
-fn without_common(fields: &Fields) -> Value {
-    let mut bare = fields.clone();
+pub(crate) fn without_common(conf: &Value) -> Value {
+    let mut bare = conf.as_object().cloned().unwrap_or_default();
     bare.shift_remove("_meta");
     bare.shift_remove("disable");
     Value::Object(bare)

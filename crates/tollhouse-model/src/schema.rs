@@ -22,6 +22,7 @@ mod walk;
 
 pub use self::core::{CoreSchema, check_core, core, core_names};
 use self::rules::{Node, NodeId};
+pub use self::walk::Fault;
 use self::walk::Walk;
 
 /// A compiled schema. Cheap to use from many threads; made once per document.
@@ -69,6 +70,12 @@ impl Schema {
     /// expected string, got number`.
     pub fn validate(&self, value: &Value) -> Result<(), String> {
         self.validate_and_fill(&mut value.clone())
+    }
+
+    /// All that is wrong with a value, each at its place; at most a hundred. Of an object's own faults the first counts,
+    /// and what only tries (`anyOf`, `oneOf`, `if`) is one fault of the value around it.
+    pub fn faults(&self, value: &Value) -> Vec<Fault> {
+        Walk::new(&self.nodes, self.subject).collecting().run_to_end(self.root, &mut value.clone())
     }
 
     /// Judges a value and fills in the defaults of absent properties on the way; costs no copy.

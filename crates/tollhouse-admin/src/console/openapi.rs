@@ -11,7 +11,7 @@ type Operation = (
     &'static [(&'static str, &'static str)],
 );
 
-const OPERATIONS: [Operation; 9] = [
+const OPERATIONS: [Operation; 11] = [
     ("/console/v1/login", "get", "console_who", "Who calls, and what that key allows", &[]),
     ("/console/v1/login", "post", "console_sign_in", "Show a key and get a cookie for it", &[]),
     ("/console/v1/login", "delete", "console_sign_out", "End the cookie", &[]),
@@ -47,6 +47,20 @@ const OPERATIONS: [Operation; 9] = [
         "post",
         "console_explain",
         "Which route a request would take, and why the others lose; nothing is sent",
+        &[],
+    ),
+    (
+        "/console/v1/validate/{kind}",
+        "post",
+        "console_validate",
+        "All that is wrong with an object, each fault with the JSON pointer of its place; nothing is written",
+        &[],
+    ),
+    (
+        "/console/v1/validate/{kind}/{id}",
+        "post",
+        "console_validate_one",
+        "The same of the object that has this id",
         &[],
     ),
     (

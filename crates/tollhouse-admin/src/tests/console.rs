@@ -270,3 +270,44 @@ async fn without_key_check_other_websites_reach_nothing() {
         assert_eq!(answer.status, expected, "{host} {origin:?}");
     }
 }
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_said_at_its_place_and_nothing_is_written() {
+    let fixture = console().await;
+    let whole = json!({"uri": "/a", "upstream": {"nodes": {"127.0.0.1:80": 1}}});
+    let cases = [
+        (whole.clone(), json!([])),
+        (
+            json!({
+                "uri": 5,
+                "priority": "high",
+                "plugins": {
+                    "limit-count": {"count": 0, "time_window": 60, "rejected_code": 1},
+                    "no-such": {},
+                },
+            }),
+            json!([
+                "/uri",
+                "/priority",
+                "/plugins/limit-count/count",
+                "/plugins/limit-count/rejected_code",
+                "/plugins/no-such",
+            ]),
+        ),
+        (json!({"uri": "/a", "service_id": "none"}), json!(["/service_id"])),
+    ];
+    for (value, places) in cases {
+        for path in ["/console/v1/validate/routes", "/console/v1/validate/routes/new"] {
+            let request = Request::builder().method("POST").uri(path).header("X-API-KEY", VIEWER);
+            let answer = fixture.send(with_body(request, &value)).await.json();
+            let problems = answer["problems"].as_array().expect("a list");
+            let found: Value = problems.iter().map(|it| it["pointer"].clone()).collect();
+            assert_eq!(found, places, "{answer}");
+            assert_eq!(answer["valid"], problems.is_empty(), "{answer}");
+        }
+    }
+    assert_eq!(fixture.get("/routes/new").await.status, 404);
+    let request = Request::builder().method("POST").uri("/console/v1/validate/routes");
+    let answer = fixture.send(with_body(request.header("X-API-KEY", ADMIN), &json!([1]))).await;
+    assert_eq!(answer.status, 400);
+}

@@ -605,3 +605,45 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn all_faults_are_found_each_at_its_place() {
+    let schema = Schema::compile(&json!({
+        "type": "object",
+        "properties": {
+            "uri": {"type": "string"},
+            "nodes": {"type": "array", "items": {
+                "type": "object",
+                "properties": {"port": {"type": "integer", "maximum": 65535}},
+                "required": ["host"],
+            }},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "either": {"oneOf": [{"type": "string"}, {"type": "boolean"}]},
+            "name": {"type": "string"},
+        },
+        "required": ["uri", "name"],
+        "additionalProperties": false,
+    }))
+    .expect("it is a schema");
+    let value = json!({
+        "uri": 5,
+        "nodes": [{"host": "a", "port": 1}, {"port": 70000}],
+        "labels": {"a/b": 1, "c": "d"},
+        "either": 7,
+        "other": 1,
+    });
+    let found: Vec<(String, String)> =
+        schema.faults(&value).into_iter().map(|fault| (fault.pointer, fault.text)).collect();
+    let expected = [
+        ("/uri", "wrong type: expected string, got number"),
+        ("/nodes/1/port", "expected 70000 to be at most 65535"),
+        ("/nodes/1/host", "property \"host\" is required"),
+        ("/labels/a~1b", "wrong type: expected string, got number"),
+        ("/either", "value should match only one schema, but matches none"),
+        ("/name", "property \"name\" is required"),
+        ("", "additional properties forbidden, found other"),
+    ];
+    let expected = expected.map(|(pointer, text)| (pointer.to_owned(), text.to_owned()));
+    assert_eq!(found, expected);
+    assert_eq!(schema.faults(&json!({"uri": "/", "name": ""})), []);
+}

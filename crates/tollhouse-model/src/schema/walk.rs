@@ -16,10 +16,13 @@ use crate::json::Kind as Shape;
 
 mod array;
 mod combined;
+mod faults;
 mod instance;
 mod object;
 mod read;
 
+pub use self::faults::Fault;
+use self::faults::{Faults, Step};
 pub(super) use self::read::{Fills, Read};
 
 /// Deepest nesting of schemas within schemas while judging: bounds the stack, and ends a schema
@@ -53,6 +56,8 @@ pub(super) struct Walk<'s> {
     steps_left: usize,
     /// Why judging was given up; then no verdict of a branch counts.
     stopped: Option<String>,
+    /// What is wrong so far, where more than the first fault is asked for.
+    faults: Option<Faults>,
 }
 
 impl<'s> Walk<'s> {
@@ -64,6 +69,7 @@ impl<'s> Walk<'s> {
             depth: 0,
             steps_left: STEPS_MAX,
             stopped: None,
+            faults: None,
         }
     }
 
@@ -77,8 +83,18 @@ impl<'s> Walk<'s> {
         self.stopped.map_or(verdict, Err)
     }
 
-    /// Judges a property or item: a reference to a secret passes there, never as a whole value.
-    fn check_part<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {
+    /// Judges a property or item, at that step from the value around it.
+    fn check_part<V: Instance>(&mut self, step: Step<'_>, node: NodeId, value: &mut V) -> Verdict {
+        if !self.is_collecting() {
+            return self.check_bare_part(node, value);
+        }
+        self.enter(step);
+        let verdict = self.check_bare_part(node, value);
+        self.leave(verdict)
+    }
+
+    /// A reference to a secret passes as a part, never as a whole value.
+    fn check_bare_part<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {
         if self.subject == Subject::Configuration
             && is_secret_reference(value)
             && self.allows_scalars(node)

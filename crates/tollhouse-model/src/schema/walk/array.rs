@@ -1,7 +1,7 @@
 //! Judges lists: how many items, which, and whether any two are equal.
 
 use super::instance::Instance;
-use super::{Verdict, Walk};
+use super::{Step, Verdict, Walk};
 use crate::json::Kind;
 use crate::schema::rules::{Additional, ArrayRules, Branch, Items, NodeId};
 
@@ -59,7 +59,7 @@ impl<'s> Walk<'s> {
         index: usize,
         item: &mut V,
     ) -> Verdict {
-        self.check_part(node, item).or_else(|inner| {
+        self.check_part(Step::Index(index), node, item).or_else(|inner| {
             self.nest(inner, |inner| format!("failed to validate {what} {}: {inner}", index + 1))
         })
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::instance::Instance;
-use super::{Verdict, Walk};
+use super::{Step, Verdict, Walk};
 use crate::expr::pattern::Exhausted;
 use crate::json::Kind;
 use crate::schema::rules::{Additional, Dependency, NodeId, ObjectRules, Presence, Property};
@@ -30,7 +30,7 @@ impl<'s> Walk<'s> {
         }
         for name in &rules.required {
             if !value.has(name) {
-                return self.refuse(|| format!("property {} is required", quoted(name)));
+                self.refuse_absent(name)?;
             }
         }
         for (name, dependency) in &rules.dependencies {
@@ -50,7 +50,9 @@ impl<'s> Walk<'s> {
 
     fn check_property<V: Instance>(&mut self, property: &'s Property, object: &mut V) -> Verdict {
         let name = &property.name;
-        let checked = object.with_member(name, &mut |field| self.check_part(property.node, field));
+        let step = Step::Name(name);
+        let checked =
+            object.with_member(name, &mut |field| self.check_part(step, property.node, field));
         match checked {
             Some(Err(inner)) => {
                 return self.nest(inner, |inner| {
@@ -66,7 +68,7 @@ impl<'s> Walk<'s> {
             None => {}
         }
         if property.presence == Presence::Required {
-            return self.refuse(|| format!("property {} is required", quoted(name)));
+            return self.refuse_absent(name);
         }
         if let Some(default) = &property.default {
             let mut filled = default.clone();
@@ -129,7 +131,7 @@ impl<'s> Walk<'s> {
                     }
                 }
                 described = true;
-                if let Err(inner) = self.check_part(*node, field) {
+                if let Err(inner) = self.check_part(Step::Name(name), *node, field) {
                     return self.nest(inner, |inner| {
                         format!("failed to validate {} (matching {shown}): {inner}", plain(name))
                     });
@@ -150,12 +152,24 @@ impl<'s> Walk<'s> {
             Additional::Forbidden => {
                 self.refuse(|| format!("additional properties forbidden, found {}", plain(name)))
             }
-            Additional::Judged(node) => self.check_part(*node, field).or_else(|inner| {
-                self.nest(inner, |inner| {
-                    format!("failed to validate additional property {}: {inner}", plain(name))
+            Additional::Judged(node) => {
+                self.check_part(Step::Name(name), *node, field).or_else(|inner| {
+                    self.nest(inner, |inner| {
+                        format!("failed to validate additional property {}: {inner}", plain(name))
+                    })
                 })
-            }),
+            }
         }
+    }
+
+    /// Where all faults are wanted, what is absent is named at its own place.
+    fn refuse_absent(&mut self, name: &str) -> Verdict {
+        let verdict = self.refuse(|| format!("property {} is required", quoted(name)));
+        if !self.is_collecting() {
+            return verdict;
+        }
+        self.enter(Step::Name(name));
+        self.leave(verdict)
     }
 
     /// `propertyNames`: each name is checked as a text.

@@ -1,0 +1,104 @@
+//! `POST /console/v1/validate/{kind}/{id}`: all that is wrong with an object, as a write would find it; nothing is
+//! written. Each fault has the JSON pointer of its place, so that a form can show it beside the field.
+
+use serde_json::{Value, json};
+use tollhouse_model::schema::{self, Fault, Schema};
+
+use crate::body;
+use crate::context::Admin;
+use crate::encrypt;
+use crate::plugin_confs;
+use crate::reply::Reply;
+use crate::resource::definition::Owner;
+use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource, consumers};
+
+/// Fields that name another object, by how refusals begin which are about them.
+const REFERENCES: [(&str, &str); 5] = [
+    ("failed to fetch upstream info", "/upstream_id"),
+    ("failed to fetch service info", "/service_id"),
+    ("failed to fetch plugin config info", "/plugin_config_id"),
+    ("failed to fetch consumer group info", "/group_id"),
+    ("failed to fetch ssl info", "/upstream/tls/client_cert_id"),
+];
+
+/// Answers `{"valid": …, "problems": [{"pointer", "text"}]}`.
+///
+/// # Errors
+/// There are no such objects, the body is no JSON object, or the store is away.
+pub(super) async fn answer(
+    admin: &Admin,
+    kind: &str,
+    id: &str,
+    body: &[u8],
+) -> Result<Value, Reply> {
+    let resource = resource::find(kind)
+        .filter(|resource| matches!(resource.layout, Layout::Id | Layout::Username))
+        .ok_or_else(|| Reply::bad(format!("objects of the kind {kind} are not validated here")))?;
+    let Some(mut value @ Value::Object(_)) = body::decode(body)? else {
+        return Err(Reply::bad("the body must be the object as JSON"));
+    };
+    admin.index.catch_up().await?;
+    encrypt::open_written(resource, &mut value, &admin.parts)?;
+    let own = resource.layout == Layout::Username;
+    let username = value.get("username").and_then(Value::as_str).filter(|_| own);
+    let path = format!("{}/{}", resource.name, username.unwrap_or(id));
+    let known = admin.index.known();
+    let references = ReferenceCheck::On;
+    let parts = &admin.parts;
+    let candidate = Candidate { path: &path, value: &value, known: &known, parts, references };
+    let faults = faults(resource, &candidate);
+    let problems: Vec<Value> =
+        faults.iter().map(|fault| json!({"pointer": fault.pointer, "text": fault.text})).collect();
+    Ok(json!({"valid": problems.is_empty(), "problems": problems}))
+}
+
+fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
+    let core = schema::core(resource.schema);
+    let mut found = core.map_or_else(Vec::new, |core| core.schema().faults(candidate.value));
+    if found.is_empty() {
+        found.extend(beyond_schema(resource, candidate));
+    }
+    let confs = candidate.value.get("plugins").and_then(Value::as_object);
+    if let (Some(confs), Some(owner)) = (confs, resource.plugins) {
+        for (name, conf) in confs {
+            found.extend(faults_of_conf(name, conf, owner, candidate));
+        }
+    }
+    found
+}
+
+/// What the rules find that no schema can say; they ask for a value that satisfies it.
+fn beyond_schema(resource: &Resource, candidate: &Candidate<'_>) -> Option<Fault> {
+    let checked = schema::check_core(resource.schema, candidate.value)
+        .map_err(Reply::bad)
+        .and_then(|()| (resource.check)(candidate))
+        .and_then(|()| match resource.holds_identities() {
+            true => consumers::check_unique(candidate),
+            false => Ok(()),
+        });
+    let text = checked.err()?.error_text();
+    let named = REFERENCES.iter().find(|(start, _)| text.starts_with(start));
+    let pointer = named.map_or("", |(_, pointer)| *pointer).to_owned();
+    Some(Fault { pointer, text })
+}
+
+fn faults_of_conf(name: &str, conf: &Value, owner: Owner, candidate: &Candidate<'_>) -> Vec<Fault> {
+    let Err(text) = plugin_confs::check_one(name, conf, owner, candidate) else {
+        return Vec::new();
+    };
+    let place = format!("/plugins/{}", name.replace('~', "~0").replace('/', "~1"));
+    let plugin = candidate.parts.catalogue.get(name);
+    let document = plugin.and_then(|plugin| match owner {
+        Owner::Consumer => plugin.consumer_schema().or(Some(plugin.schema())),
+        Owner::Route | Owner::Stream => Some(plugin.schema()),
+    });
+    // The plugin's refusal stops at its first fault and knows no places; the schema has them all.
+    let located = document
+        .and_then(|document| Schema::compile(document).ok())
+        .map_or_else(Vec::new, |schema| schema.faults(&plugin_confs::without_common(conf)));
+    if located.is_empty() {
+        return vec![Fault { pointer: place, text }];
+    }
+    let whole = |fault: Fault| Fault { pointer: format!("{place}{}", fault.pointer), ..fault };
+    located.into_iter().map(whole).collect()
+}

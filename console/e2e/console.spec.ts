@@ -128,12 +128,84 @@ test('isolating the last healthy instance asks for the name of the service', asy
   await expect(page.getByText('isolated', { exact: true })).toBeVisible()
 })
 
-const SCREENS = ['/ui/', '/ui/requests', '/ui/explain', '/ui/nodes', '/ui/objects/routes', '/ui/objects/routes/a11y', '/ui/objects/routes/a11y/edit', '/ui/registry']
+test('one field of the form is one line of the review, and the store differs in exactly that', async ({ page, gateway }) => {
+  const before = {
+    uri: '/form', plugins: { 'key-auth': {}, 'limit-count': { count: '$http_x_limit', time_window: 60 } },
+    upstream: { nodes: { [gateway.origin]: 1 }, timeout: { connect: 1.5, send: 6, read: 6 } }, labels: { a: 'b' }, priority: 0,
+  }
+  await gateway.call('PUT', '/apisix/admin/routes/form', before)
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/form/edit?view=form')
+  await expect(page.getByRole('button', { name: 'Review' })).toBeDisabled()
+  await expect(page.getByLabel('count', { exact: true })).toHaveValue('$http_x_limit')
+  await page.getByLabel('time_window', { exact: true }).fill('30')
+  await expect(page.getByText('The gateway would take this.')).toBeVisible()
+  await page.keyboard.press('Control+s')
+  await expect(page.locator('.diff .gone')).toHaveText(/"time_window": 60/)
+  await expect(page.locator('.diff .new')).toHaveText(/"time_window": 30/)
+  await page.getByRole('button', { name: 'Save' }).click()
+  await expect(page.getByRole('button', { name: 'Delete' })).toBeVisible()
+  const { value } = await (await gateway.call('GET', '/apisix/admin/routes/form')).json()
+  const { id: _, create_time: __, update_time: ___, ...after } = value
+  expect(after).toEqual({ ...before, plugins: { ...before.plugins, 'limit-count': { count: '$http_x_limit', time_window: 30 } } })
+})
+
+test('form and text follow each other, undo crosses both, and broken text dims the form', async ({ page, gateway }) => {
+  await gateway.call('PUT', '/apisix/admin/routes/views', { uri: '/views', upstream: { nodes: { [gateway.origin]: 1 } } })
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/views/edit')
+  const text = page.getByRole('textbox', { name: 'JSON' })
+  const before = await text.inputValue()
+  await page.getByLabel('uri', { exact: true }).fill('/from-form')
+  await expect(text).toHaveValue(/"uri": "\/from-form"/)
+  await text.fill((await text.inputValue()).replace('/from-form', '/from-text'))
+  await expect(page.getByLabel('uri', { exact: true })).toHaveValue('/from-text')
+  await page.keyboard.press('Control+z')
+  await expect(page.getByLabel('uri', { exact: true })).toHaveValue('/from-form')
+  await page.keyboard.press('Control+z')
+  await expect(text).toHaveValue(before)
+  await text.fill('{"uri": ')
+  await expect(page.getByText('The form shows the last text that could be read.')).toBeVisible()
+  await expect(page.getByLabel('uri', { exact: true })).toBeDisabled()
+  page.on('dialog', (dialog) => void dialog.accept())
+})
+
+test('all faults stand at their fields in the words of the gateway, before saving', async ({ page, gateway }) => {
+  await gateway.call('PUT', '/apisix/admin/routes/faults', { uri: '/faults', plugins: { 'limit-count': { count: 5, time_window: 60 } }, upstream: { nodes: { [gateway.origin]: 1 } } })
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/faults/edit?view=form')
+  await page.getByLabel('Add a field', { exact: true }).selectOption('service_id')
+  await page.getByLabel('service_id', { exact: true }).fill('nowhere')
+  await page.getByLabel('Add a field to limit-count').selectOption('rejected_code')
+  await page.getByLabel('rejected_code', { exact: true }).fill('7')
+  await expect(page.getByRole('alert')).toContainText('/plugins/limit-count/rejected_code')
+  await page.getByLabel('rejected_code', { exact: true }).fill('429')
+  await expect(page.getByRole('alert')).toContainText('/service_id')
+  await expect(page.getByLabel('service_id', { exact: true })).toHaveAttribute('aria-invalid', 'true')
+  page.on('dialog', (dialog) => void dialog.accept())
+})
+
+test('every plugin has a form, and nodes stay as they are written', async ({ page, gateway }) => {
+  test.setTimeout(60_000)
+  const all = (await (await gateway.call('GET', '/apisix/admin/plugins?all=true')).json()) as Record<string, unknown>
+  // Fields that stay text, since a schema says nothing of what is inside.
+  const text = new Set(['workflow', 'fault-injection', 'traffic-split', 'request-validation', 'mocking', 'http-logger', 'file-logger', 'skywalking-logger', 'serverless-pre-function', 'serverless-post-function'])
+  await gateway.call('PUT', '/apisix/admin/routes/all', { uri: '/all', upstream: { nodes: [{ host: '127.0.0.1', port: 1, weight: 1, metadata: { zone: 'a' } }] } })
+  await signIn(page, gateway, ADMIN, '/ui/objects/routes/all/edit')
+  await page.getByLabel('Weight 1').fill('7')
+  const json = page.getByRole('textbox', { name: 'JSON' })
+  await expect.poll(async () => JSON.parse(await json.inputValue()).upstream.nodes).toEqual([{ host: '127.0.0.1', port: 1, weight: 7, metadata: { zone: 'a' } }])
+  for (const name of Object.keys(all)) {
+    await json.fill(JSON.stringify({ uri: '/all', plugins: { [name]: {} } }))
+    await expect(page.locator('legend', { hasText: name })).toBeVisible()
+    if (!text.has(name)) await expect(page.locator('[data-raw]'), name).toHaveCount(0)
+  }
+  page.on('dialog', (dialog) => void dialog.accept())
+})
+
+const SCREENS = ['/ui/', '/ui/requests', '/ui/explain', '/ui/nodes', '/ui/objects/routes', '/ui/objects/routes/a11y', '/ui/objects/routes/a11y/edit', '/ui/objects/routes/a11y/edit?view=form', '/ui/registry']
 
 for (const colorScheme of ['light', 'dark'] as const) {
   test(`axe finds nothing on any screen, ${colorScheme}`, async ({ page, gateway }) => {
     test.setTimeout(90_000)
-    await gateway.call('PUT', '/apisix/admin/routes/a11y', { uri: '/a11y', upstream: { nodes: { [gateway.origin]: 1 } } })
+    await gateway.call('PUT', '/apisix/admin/routes/a11y', { uri: '/a11y', methods: ['GET'], vars: [['arg_a', '==', 'b']], labels: { a: 'b' }, plugins: { 'limit-count': { count: 5, time_window: 60 } }, upstream: { nodes: { [gateway.origin]: 1 } } })
     await fetch(`${gateway.plane}/a11y`)
     await page.emulateMedia({ colorScheme })
     await signIn(page, gateway)

@@ -9,6 +9,8 @@ const page = (value: unknown) => (Number(value) > 1 ? Math.floor(Number(value)) 
 const root = createRootRoute({ component: Frame, notFoundComponent: NotFound })
 
 export interface ObjectSearch { q?: string; page?: number }
+export type EditorView = 'form' | 'json' | 'both'
+export interface EditorSearch { view?: EditorView }
 export interface RequestSearch { q?: string; code?: string; status?: string; route?: string }
 export interface ExplainSearch { url?: string; method?: string; h?: string; from?: string; body?: string }
 
@@ -52,6 +54,9 @@ const registryService = createRoute({
   component: lazyRouteComponent(() => import('./features/registry/detail'), 'RegistryService'),
 })
 
+const editorSearch = (raw: Record<string, unknown>): EditorSearch =>
+  raw.view === 'form' || raw.view === 'json' ? { view: raw.view } : {}
+
 const known = (kind: string): kind is Kind => (KINDS as readonly string[]).includes(kind)
 const params = {
   parse: ({ kind, ...rest }: { kind: string }) => (known(kind) ? { kind, ...rest } : (false as never)),
@@ -74,12 +79,14 @@ const object = createRoute({
 const editor = createRoute({
   getParentRoute: () => root,
   path: '/objects/$kind/$id/edit',
+  validateSearch: editorSearch,
   component: lazyRouteComponent(() => import('./features/objects/editor'), 'ObjectEditor'),
 })
 
 const create = createRoute({
   getParentRoute: () => root,
   path: '/new/$kind',
+  validateSearch: editorSearch,
   component: lazyRouteComponent(() => import('./features/objects/editor'), 'NewObject'),
 })
 

@@ -33,7 +33,7 @@ function endOfString(text: string, start: number): number {
 }
 
 /** The members of the object that `text` holds: each name, and where its name begins and its value begins and ends. */
-function* members(text: string): Generator<{ name: unknown; start: number; value: number; end: number }> {
+export function* members(text: string): Generator<{ name: unknown; start: number; value: number; end: number }> {
   let at = text.indexOf('{') + 1
   while (at > 0 && at < text.length) {
     const start = text.indexOf('"', at)
@@ -44,6 +44,19 @@ function* members(text: string): Generator<{ name: unknown; start: number; value
     yield { name: JSON.parse(text.slice(start, nameEnd)), start, value, end }
     if (text[nextMark(text, end) ?? text.length] !== ',') return
     at = end + 1
+  }
+}
+
+/** The items of the list that `text` holds: where each begins and ends. */
+export function* items(text: string): Generator<{ start: number; end: number }> {
+  let at = text.indexOf('[') + 1
+  while (at > 0 && at < text.length) {
+    const start = nextMark(text, at)
+    if (start === undefined || text[start] === ']') return
+    const end = endOf(text, start)
+    yield { start, end }
+    if (text[nextMark(text, end) ?? text.length] !== ',') return
+    at = (nextMark(text, end) as number) + 1
   }
 }
 

@@ -1,18 +1,22 @@
-import { Alert, Anchor, Button, Group, Stack, Text, Textarea, TextInput } from '@mantine/core'
+import { Alert, Anchor, Button, Group, Stack, Text, TextInput } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useBlocker, useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
 import { ApiError, call } from '../../api/client'
 import { useWho } from '../../api/session'
 import type { Kind } from '../../api/types'
+import { useDocument } from '../../form/document'
 import { fault, memberText, pretty } from '../../lib/json-text'
+import type { EditorView } from '../../routes'
 import { CopyButton } from '../../ui/copy'
 import { ErrorBox, Loading, ScreenHead } from '../../ui/states'
 import { useWords } from '../../words/words'
 import { Difference } from './difference'
 import { whyNot } from './permission'
 import { curlOf, pathOf, type Stored, stored as readStored, useObject } from './queries'
+import { validate } from './schemas'
 import { TEMPLATES } from './templates'
+import { Views } from './views'
 
 const editRoute = getRouteApi('/objects/$kind/$id/edit')
 const newRoute = getRouteApi('/new/$kind')
@@ -20,28 +24,34 @@ const newRoute = getRouteApi('/new/$kind')
 export function ObjectEditor() {
   const words = useWords()
   const { kind, id } = editRoute.useParams() as { kind: Kind; id: string }
+  const { view } = editRoute.useSearch()
   const found = useObject(kind, id)
   if (found.data === undefined) {
     return <><ScreenHead title={`${words.edit}: ${id}`} />{found.isError ? <ErrorBox error={found.error} /> : <Loading />}</>
   }
-  return <Editor key={`${kind}/${id}`} kind={kind} id={id} base={found.data} />
+  return <Editor key={`${kind}/${id}`} kind={kind} id={id} base={found.data} view={view} />
 }
 
 export function NewObject() {
   const { kind } = newRoute.useParams() as { kind: Kind }
-  return <Editor key={kind} kind={kind} base={{ text: '', editable: '', revision: 0 }} start={pretty(JSON.stringify(TEMPLATES[kind]))} />
+  const { view } = newRoute.useSearch()
+  return <Editor key={kind} kind={kind} view={view} base={{ text: '', editable: '', revision: 0 }} start={pretty(JSON.stringify(TEMPLATES[kind]))} />
 }
 
 /** Objects whose id is a field of theirs. */
 const NAMED_BY: Partial<Record<Kind, string>> = { consumers: 'username' }
 
-function Editor({ kind, id, base: first, start }: { kind: Kind; id?: string; base: Stored; start?: string }) {
+interface EditorProps { kind: Kind; id?: string; base: Stored; start?: string; view?: EditorView }
+
+function Editor({ kind, id, base: first, start, view = 'both' }: EditorProps) {
   const words = useWords()
   const who = useWho()
   const navigate = useNavigate()
   const client = useQueryClient()
   const [base, setBase] = useState(first)
-  const [text, setText] = useState(start ?? first.editable)
+  const document = useDocument(start ?? first.editable)
+  const { text } = document
+  const setText = (next: string) => document.edit(next, 'whole')
   const [newId, setNewId] = useState('')
   const [isReviewing, review] = useState(false)
   const [error, setError] = useState<unknown>()
@@ -54,16 +64,16 @@ function Editor({ kind, id, base: first, start }: { kind: Kind; id?: string; bas
   const field = NAMED_BY[kind]
   const target = id ?? (field ? JSON.parse(memberTextOr(text, field)) : newId.trim())
   const refused = whyNot(who, words)
-  useBlocker({ shouldBlockFn: () => isChanged && !isSaved.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isSaved.current })
+  useBlocker({ shouldBlockFn: ({ current, next }) => current.pathname !== next.pathname && isChanged && !isSaved.current && !confirm(words.unsaved), enableBeforeUnload: () => isChanged && !isSaved.current })
 
   const startReview = async () => {
     setError(undefined)
     if (broken || refused !== undefined) return
     setBusy(true)
     try {
-      // The server's schema judges before anything is written; what only a write can find is found then.
-      await call(`/apisix/admin/schema/validate/${kind}`, { method: 'POST', body: text })
-      review(true)
+      // What the gateway would refuse stands over the fields by itself; only what it would take is reviewed.
+      const verdict = await validate(kind, id, text)
+      if (verdict.valid) review(true)
     } catch (reason) {
       setError(reason)
     } finally {
@@ -134,10 +144,9 @@ function Editor({ kind, id, base: first, start }: { kind: Kind; id?: string; bas
       ) : (
         <Stack>
           {isNew && !field && <TextInput label={words.newId} value={newId} maw={420} placeholder="orders-v1" onChange={(event) => setNewId(event.currentTarget.value)} />}
-          <Textarea
-            className="editor" aria-label={words.json} spellCheck={false} autosize minRows={16} maxRows={36}
-            value={text} onChange={(event) => setText(event.currentTarget.value)}
-            error={broken && words.brokenJson(broken.line, broken.reason)}
+          <Views
+            kind={kind} id={id} document={document} view={view} isChanged={isChanged || isNew}
+            choose={(next) => void navigate({ to: '.', search: next === 'both' ? {} : { view: next }, replace: true, resetScroll: false })}
           />
           <Group justify="space-between">
             <Group>

@@ -1,0 +1,196 @@
+/**
+ * From a schema and the value that is there to the field that edits it. A plan is one level deep: what is inside is
+ * planned where it is drawn, by its own value, since what applies (`if`, `oneOf`) depends on that.
+ */
+
+/** A JSON Schema, as far as those of the gateway go. */
+export interface Schema {
+  type?: string | string[]
+  title?: string
+  description?: string
+  default?: unknown
+  enum?: unknown[]
+  const?: unknown
+  properties?: Record<string, Schema>
+  required?: string[]
+  patternProperties?: Record<string, Schema>
+  additionalProperties?: boolean | Schema
+  items?: Schema | Schema[]
+  maxLength?: number
+  oneOf?: Schema[]
+  anyOf?: Schema[]
+  allOf?: Schema[]
+  not?: Schema
+  if?: Schema
+  then?: Schema
+  else?: Schema
+  dependencies?: Record<string, string[] | Schema>
+  encrypt_fields?: string[]
+}
+
+/** A member of an object. */
+export interface Member { name: string; schema: Schema; isRequired: boolean; isSecret: boolean }
+
+/** Of these groups of fields exactly one, at least one, or at most one may be there. */
+export interface Group { count: 'exactly' | 'least' | 'most'; sides: string[][] }
+
+/** Groups of more sides are combinations that nobody reads; the gateway says which is missing. */
+const SIDES_MAX = 4
+
+export type Plan =
+  | { kind: 'text'; isLong: boolean }
+  | { kind: 'number' | 'amount' | 'switch' | 'plugins' | 'nodes' | 'conditions' | 'raw' }
+  | { kind: 'choice' | 'flags'; choices: unknown[] }
+  | { kind: 'object'; members: Member[]; groups: Group[]; rest: Schema | undefined }
+  | { kind: 'list'; item: Schema }
+  | { kind: 'either'; variants: Schema[]; at: number }
+
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Texts from this length on get several lines. */
+const LONG_TEXT = 1000
+
+/** Lists of `[variable, operator, value]`, whose schemas say no more than that they are lists. */
+const CONDITIONS = new Set(['vars', 'case', 'filter'])
+
+/** How a value is edited that has this schema and stands as member `name`. */
+export function planOf(schema: Schema, value: unknown, name = ''): Plan {
+  const types = typesOf(schema)
+  if (name === 'plugins' && types[0] === 'object' && !schema.properties) return { kind: 'plugins' }
+  if (name === 'nodes' && schema.anyOf?.length === 2) return { kind: 'nodes' }
+  if (schema.enum) return { kind: 'choice', choices: schema.enum }
+  const [type] = types
+  if (types.length === 1 && type !== undefined && type in BY_TYPE) return BY_TYPE[type as keyof typeof BY_TYPE](schema, value, name)
+  if (types.length > 0 && types.every((it) => it === 'string' || it === 'integer' || it === 'number')) return { kind: 'amount' }
+  const variants = schema.oneOf ?? schema.anyOf
+  if (variants === undefined) return { kind: 'raw' }
+  const at = variants.findIndex((variant) => fits(variant, value))
+  return value !== undefined && at < 0 ? { kind: 'raw' } : { kind: 'either', variants, at: Math.max(at, 0) }
+}
+
+const BY_TYPE = {
+  string: (schema: Schema): Plan => ({ kind: 'text', isLong: (schema.maxLength ?? 0) > LONG_TEXT * 5 }),
+  integer: (): Plan => ({ kind: 'number' }),
+  number: (): Plan => ({ kind: 'number' }),
+  boolean: (): Plan => ({ kind: 'switch' }),
+  array: (schema: Schema, value: unknown, name: string): Plan => {
+    if (CONDITIONS.has(name) || (name === '' && !schema.items)) return { kind: isConditions(value) ? 'conditions' : 'raw' }
+    if (!schema.items || Array.isArray(schema.items)) return { kind: 'raw' }
+    if (schema.items.enum) return { kind: 'flags', choices: schema.items.enum }
+    return { kind: 'list', item: schema.items }
+  },
+  object: (schema: Schema, value: unknown): Plan => {
+    const merged = merge(schema, value)
+    const rest = Object.values(schema.patternProperties ?? {})[0]
+      ?? (typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined)
+    if (merged.members.length === 0 && rest === undefined) return { kind: 'raw' }
+    return { kind: 'object', ...merged, rest }
+  },
+}
+
+function typesOf(schema: Schema): string[] {
+  if (schema.type !== undefined) return [schema.type].flat()
+  if (schema.properties) return ['object']
+  const inner = (schema.oneOf ?? schema.anyOf ?? []).map((variant) => (variant.type === undefined ? [] : [variant.type].flat()))
+  return inner.every((types) => types.length > 0) ? [...new Set(inner.flat())].filter((_, __, all) => !all.includes('object') && !all.includes('array')) : []
+}
+
+/** Whether a value is a list of conditions that rows can show: `[variable, operator, value]`. */
+export function isConditions(value: unknown): boolean {
+  if (value === undefined) return true
+  const isScalar = (it: unknown) => it === null || typeof it !== 'object'
+  const isTerm = (it: unknown) => isScalar(it) || (Array.isArray(it) && it.every(isScalar))
+  return Array.isArray(value) && value.every((row) => Array.isArray(row) && row.length === 3
+    && typeof row[0] === 'string' && typeof row[1] === 'string' && isTerm(row[2]))
+}
+
+/** The members that an object has by its schema where it holds this value: what `allOf`, `if` and `dependencies` add too. */
+function merge(schema: Schema, value: unknown): { members: Member[]; groups: Group[] } {
+  const members = new Map<string, Member>()
+  const groups: Group[] = []
+  const secrets = new Set(schema.encrypt_fields)
+  const visit = (part: Schema, isSure: boolean) => {
+    for (const [name, inner] of Object.entries(part.properties ?? {})) {
+      if (!members.has(name)) members.set(name, { name, schema: inner, isRequired: false, isSecret: secrets.has(name) })
+    }
+    for (const name of isSure ? (part.required ?? []) : []) {
+      const member = members.get(name)
+      if (member) member.isRequired = true
+    }
+    const own = groupOf(part)
+    if (own && own.sides.length > 1 && own.sides.length <= SIDES_MAX) groups.push(own)
+    for (const inner of part.allOf ?? []) visit(inner, isSure)
+    for (const inner of own ? [] : [...(part.oneOf ?? []), ...(part.anyOf ?? [])]) visit(inner, false)
+    if (part.if) visit((holds(part.if, value) ? part.then : part.else) ?? {}, isSure)
+    for (const [name, needed] of Object.entries(part.dependencies ?? {})) {
+      if (!Array.isArray(needed) && isRecord(value) && name in value) visit(needed, false)
+    }
+  }
+  visit(schema, true)
+  return { members: [...members.values()], groups }
+}
+
+/** The group that a `oneOf` or `anyOf` makes which only says what must be there. */
+function groupOf(schema: Schema): Group | undefined {
+  const variants = schema.oneOf ?? schema.anyOf
+  if (variants === undefined || !variants.every((it) => !it.properties && !it.type && (it.required || it.not))) return undefined
+  // A side without a field of its own is the one where none of them is there.
+  const sides = variants.map((it) => it.required ?? []).filter((side) => side.length > 0)
+  return { count: schema.oneOf === undefined ? 'least' : sides.length < variants.length ? 'most' : 'exactly', sides: others(schema) ?? sides }
+}
+
+/** The sides of `oneOf: [not anyOf …, required a, required b]`, whose first says that none is there. */
+function others(schema: Schema): string[][] | undefined {
+  const none = schema.oneOf?.find((it) => !it.required && it.not?.anyOf)
+  return none?.not?.anyOf?.map((it) => it.required ?? [])
+}
+
+/** Whether the condition of an `if` holds: the part of JSON Schema that conditions use. */
+function holds(condition: Schema, value: unknown): boolean {
+  const fields = isRecord(value) ? value : {}
+  if (condition.required?.some((name) => !(name in fields))) return false
+  if (condition.not && holds(condition.not, value)) return false
+  return Object.entries(condition.properties ?? {}).every(([name, inner]) => {
+    if (!(name in fields)) return true
+    if (inner.const !== undefined) return inner.const === fields[name]
+    return inner.enum === undefined || inner.enum.includes(fields[name])
+  })
+}
+
+/** Whether a value has the shape of a variant. */
+export function fits(schema: Schema, value: unknown): boolean {
+  if (schema.enum) return schema.enum.includes(value)
+  const types = [schema.type ?? (schema.properties ? 'object' : [])].flat()
+  if (types.length > 0 && !types.some((type) => isOfType(type, value))) return false
+  if (isRecord(value)) {
+    if (schema.required?.some((name) => !(name in value))) return false
+    const isOpen = schema.additionalProperties !== false || schema.patternProperties !== undefined
+    // Of two objects the one that knows the fields is meant.
+    return (isOpen && !schema.properties) || Object.keys(value).every((name) => name in (schema.properties ?? {}) || schema.patternProperties !== undefined)
+  }
+  return types.length > 0 || schema.oneOf !== undefined || schema.anyOf !== undefined
+}
+
+function isOfType(type: string, value: unknown): boolean {
+  if (type === 'array') return Array.isArray(value)
+  if (type === 'object') return isRecord(value)
+  if (type === 'null') return value === null
+  if (type === 'integer') return Number.isInteger(value)
+  return typeof value === type
+}
+
+/** The word for what a schema holds, where one of several is chosen. */
+export const shapeOf = (schema: Schema): string =>
+  schema.title ?? (schema.type ? [schema.type].flat().join(' or ') : schema.properties ? 'object' : 'any')
+
+/** What a field begins with that is added: the least that its kind can be. */
+export function startOf(schema: Schema, name = ''): string {
+  const plan = planOf(schema, undefined, name)
+  if (plan.kind === 'choice') return JSON.stringify(plan.choices[0])
+  if (plan.kind === 'either') return startOf(plan.variants[0] as Schema)
+  const least = { text: '""', amount: '""', number: JSON.stringify(schema.default ?? 0), switch: String(schema.default !== true) }
+  if (plan.kind in least) return least[plan.kind as keyof typeof least]
+  const type = typesOf(schema)[0]
+  return ['list', 'flags', 'conditions'].includes(plan.kind) || type === 'array' ? '[]' : type === undefined ? 'null' : '{}'
+}

@@ -171,6 +171,12 @@ pub struct Shenyu {
     pub admin_password: Option<Secret>,
     /// What ShenYu's gateways show that follow over WebSocket; `None` lets everybody.
     pub sync_token: Option<Secret>,
+    /// Whether ShenYu's admin asks the nodes of services for connections.
+    pub probe_upstreams: bool,
+    /// The key under which ShenYu's clients encrypt the passwords of logins; none is plain text only.
+    pub aes_key: Option<Secret>,
+    /// The vector that goes with it.
+    pub aes_iv: Option<Secret>,
     /// An admin of ShenYu's that is followed.
     pub follow: ShenyuFollow,
 }
@@ -203,6 +209,9 @@ impl Default for Shenyu {
             sign_delay: Duration::from_secs(300),
             admin_password: None,
             sync_token: None,
+            probe_upstreams: true,
+            aes_key: None,
+            aes_iv: None,
             follow: ShenyuFollow::default(),
         }
     }

@@ -6,7 +6,8 @@ use anyhow::Context;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollhouse_admin::Mode;
-use tollhouse_shenyu_admin::{Options, ShenyuAdmin, serve};
+use tollhouse_config::bootstrap::Secret;
+use tollhouse_shenyu_admin::{Aes, Options, Probing, ShenyuAdmin, serve};
 
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
@@ -63,7 +64,11 @@ pub async fn start(
         );
     }
     let sync_token = sync_token.map(|token| token.expose().to_owned());
-    let admin = ShenyuAdmin::open(access.store, Options { first_password, sync_token })
+    let shenyu = &cx.bootstrap.shenyu;
+    let probing = if shenyu.probe_upstreams { Probing::Always } else { Probing::Never };
+    let aes = aes(shenyu.aes_key.as_ref(), shenyu.aes_iv.as_ref())?;
+    let options = Options { first_password, sync_token, probing, aes };
+    let admin = ShenyuAdmin::open(access.store, options)
         .await
         .context("ShenYu's admin cannot use the store")?;
     let listener = listeners::bind(address, predecessor)
@@ -78,4 +83,19 @@ pub async fn start(
         serve(listener, admin, connections_max, stop).await;
     });
     Ok(Some(RunningShenyuAdmin { address, task, _stop: stop }))
+}
+
+/// With what passwords of logins are encrypted.
+fn aes(key: Option<&Secret>, iv: Option<&Secret>) -> anyhow::Result<Option<Aes>> {
+    let expose = |secret: &Secret| secret.expose().to_owned();
+    match (key, iv) {
+        (None, None) => Ok(None),
+        (Some(key), Some(iv)) => {
+            let aes = Aes::new(expose(key), expose(iv));
+            aes.map(Some).context("shenyu.aes_key or shenyu.aes_iv cannot be used")
+        }
+        (Some(_), None) | (None, Some(_)) => {
+            anyhow::bail!("shenyu.aes_key and shenyu.aes_iv go together: set both, or none")
+        }
+    }
 }

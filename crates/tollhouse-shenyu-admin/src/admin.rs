@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 use tollhouse_store::{Store, StoreError};
 
+use crate::aes::Aes;
 use crate::answer::{Outcome, Refusal};
 use crate::clock;
 use crate::draft::Draft;
@@ -37,6 +38,19 @@ pub struct Options {
     pub first_password: String,
     /// What gateways over WebSocket have to bring; `None` lets everybody follow, as ShenYu does up to 2.7.1.
     pub sync_token: Option<String>,
+    /// Whether nodes are asked for connections.
+    pub probing: Probing,
+    /// With what clients and login pages encrypt passwords, if they do.
+    pub aes: Option<Aes>,
+}
+
+/// Whether nodes of services are asked for connections, to find those that went without a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probing {
+    /// Every ten seconds, for as long as the listener serves.
+    Always,
+    /// Never: this machine does not reach them.
+    Never,
 }
 
 /// Why an admin cannot begin.
@@ -60,6 +74,8 @@ pub struct ShenyuAdmin {
     pub(crate) records: Arc<Records>,
     /// Turns true when whatever holds the store has to let go of it.
     pub(crate) ending: watch::Sender<bool>,
+    pub(crate) probing: Probing,
+    pub(crate) aes: Option<Arc<Aes>>,
     sync_token: Option<Arc<str>>,
     logins: Arc<Semaphore>,
     key: TokenKey,
@@ -102,6 +118,8 @@ impl ShenyuAdmin {
             book,
             snapshots: Arc::default(),
             ending,
+            probing: options.probing,
+            aes: options.aes.map(Arc::new),
             sync_token: options.sync_token.map(Arc::from),
             gateways: Arc::new(Semaphore::new(GATEWAYS_MAX)),
             instances: Arc::default(),
@@ -143,6 +161,7 @@ impl ShenyuAdmin {
         client: Option<String>,
     ) -> Outcome {
         let wrong = || Refusal::error("username or password error");
+        let password = self.decrypted(password);
         let user = self.user(&name).ok_or_else(wrong)?;
         let kept = row::text(&user, "password").unwrap_or_default();
         if !self.is_right(password, kept.clone()).await {
@@ -161,6 +180,12 @@ impl ShenyuAdmin {
         data.insert("token".to_owned(), token.into());
         data.insert("expiredTime".to_owned(), expired_ms.into());
         crate::answer::success("login dashboard user success", Value::Object(data))
+    }
+
+    /// A password as it was typed, whether it comes encrypted or not.
+    fn decrypted(&self, password: String) -> String {
+        let decrypted = self.aes.as_ref().and_then(|aes| aes.decrypt(&password));
+        decrypted.unwrap_or(password)
     }
 
     /// Whether a password is the one that is kept; off this thread, a few at a time.

@@ -116,7 +116,9 @@ async fn answer_anybody(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> 
             let password = password.ok_or_else(|| missing("password"))?;
             admin.log_in(name, password, call.argument("clientId")).await
         }
-        (&Method::GET, ["platform", "secretInfo"]) => success("query success", Value::Null),
+        (&Method::GET, ["platform", "secretInfo"]) => {
+            success("query success", admin.aes.as_ref().map(|aes| aes.info()))
+        }
         (&Method::GET, ["actuator", "health", ..]) => {
             success("query success", json!({"status": "UP"}))
         }

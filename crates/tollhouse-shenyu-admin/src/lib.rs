@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod aes;
 mod answer;
 mod api;
 mod archive;
@@ -19,6 +20,7 @@ mod instances;
 mod limits;
 mod page;
 mod password;
+mod probe;
 mod query;
 mod records;
 mod register;
@@ -34,7 +36,8 @@ mod token;
 mod transfer;
 mod writer;
 
-pub use admin::{OpenError, Options, ShenyuAdmin};
+pub use admin::{OpenError, Options, Probing, ShenyuAdmin};
+pub use aes::{Aes, AesError};
 pub use follow::{AddressError, Following, check_address, follow};
 pub use serve::serve;
 pub use transfer::{Part, Report, Source, TransferError, export_archive, plan_import};

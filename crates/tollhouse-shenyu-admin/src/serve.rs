@@ -11,9 +11,10 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tollhouse_net::accept::{self, Bounds, Stopping};
 
-use crate::admin::ShenyuAdmin;
+use crate::admin::{Probing, ShenyuAdmin};
 use crate::api;
 use crate::limits::{CONNECTIONS_MAX, DRAIN_TIME_MAX, HEAD_TIME_MAX};
+use crate::probe;
 
 /// Serves until `stop` is ready; requests under way then have a few seconds to end.
 pub async fn serve(
@@ -33,16 +34,20 @@ pub async fn serve(
         stop.await;
         ended.end();
     };
+    let probing = admin.clone();
     let router =
         Router::new().fallback(move |request: Request| api::answer(admin.clone(), request));
-    accept::serve(
+    let serving = accept::serve(
         listener,
         bounds,
         stop,
         |_| true,
         |stream, _, stopping| connection(stream, router.clone(), stopping),
-    )
-    .await;
+    );
+    match probing.probing {
+        Probing::Always => drop(tokio::join!(serving, probe::run(probing))),
+        Probing::Never => serving.await,
+    }
 }
 
 async fn connection(stream: TcpStream, router: Router, mut stopping: Stopping) {

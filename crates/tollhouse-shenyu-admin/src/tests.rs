@@ -8,7 +8,8 @@ use axum::extract::Request;
 use serde_json::{Value, json};
 use tollhouse_store::{Location, Store};
 
-use crate::admin::{Options, ShenyuAdmin};
+use crate::admin::{Options, Probing, ShenyuAdmin};
+use crate::aes::Aes;
 use crate::api;
 
 /// The namespace that ShenYu begins with.
@@ -16,6 +17,7 @@ const NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
 
 mod endpoints;
 mod follow;
+mod probe;
 mod rights;
 mod transfer;
 
@@ -33,7 +35,12 @@ impl Fixture {
 
     async fn over(store: Arc<dyn Store>) -> Self {
         let first_password = "123456".to_owned();
-        let options = Options { first_password, sync_token: Some("sesame".to_owned()) };
+        let options = Options {
+            first_password,
+            sync_token: Some("sesame".to_owned()),
+            probing: Probing::Never,
+            aes: None,
+        };
         let admin = ShenyuAdmin::open(Arc::clone(&store), options).await.expect("it opens");
         let mut fixture = Self { admin, store, token: String::new() };
         fixture.token = fixture.log_in("admin", "123456").await.expect("the first user");
@@ -125,6 +132,26 @@ async fn a_login_says_who_it_is_and_never_the_password() {
     for (name, password) in [("admin", "wrong"), ("nobody", "123456"), ("admin", "")] {
         assert_eq!(fixture.log_in(name, password).await, None, "{name} {password}");
     }
+}
+
+#[tokio::test]
+async fn passwords_come_plain_or_encrypted() {
+    let store = tollhouse_store::open(&Location::Memory).expect("memory");
+    let aes = Aes::new("2095132720951327".to_owned(), "6075877187097700".to_owned());
+    let options = Options {
+        first_password: "123456".to_owned(),
+        sync_token: None,
+        probing: Probing::Never,
+        aes: Some(aes.expect("a key")),
+    };
+    let admin = ShenyuAdmin::open(Arc::clone(&store), options).await.expect("it opens");
+    let fixture = Fixture { admin, store, token: String::new() };
+    for password in ["123456", "bbiB8zbUo3z3oA0VqEB/IA=="] {
+        let body = json!({"userName": "admin", "password": password});
+        fixture.expect("POST", "/platform/login", &body, "login dashboard user success").await;
+    }
+    let info = fixture.expect("GET", "/platform/secretInfo", &Value::Null, "query success").await;
+    assert!(info.as_str().is_some_and(|info| info.starts_with("eyJ")), "base64 of an object");
 }
 
 #[tokio::test]

@@ -212,7 +212,10 @@ fn discovered(discovery: &DiscoveryUpstreams) -> Result<Vec<DivideNode>, HandleE
                 weight: weight(node.weight),
                 warm_up_ms: warm_up_ms.unwrap_or(DISCOVERY_WARM_UP_MS),
                 // Times of discovery are text in the zone of the admin; only milliseconds are sure.
-                started_ms: node.date_created.as_deref().and_then(|t| t.parse().ok()).unwrap_or(0),
+                started_ms: node
+                    .started_ms
+                    .or_else(|| node.date_created.as_deref()?.parse().ok())
+                    .unwrap_or(0),
                 gray: properties.gray,
             })
         })

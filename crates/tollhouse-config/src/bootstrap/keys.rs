@@ -181,6 +181,15 @@ keys! {
         "What ShenYu's gateways have to show that follow `listen.shenyu` over WebSocket, as \
          `X-Shenyu-Sync-Token`. Without it, whoever reaches the listener reads every object, secrets of \
          applications too, as with ShenYu up to 2.7.1.";
+    shenyu.probe_upstreams: Switch,
+        "Whether ShenYu's admin asks the nodes that services have registered for a TCP connection every ten \
+         seconds, marks those that refuse as off, and on again once they answer. A node whose properties \
+         have `healthCheckEnabled` as false is left alone.";
+    shenyu.aes_key: OptionalSecret,
+        "The key, 16, 24 or 32 bytes, under which login pages and clients of ShenYu encrypt passwords: \
+         `shenyu.aes.secret.key` of its admin. Plain ones are taken too. Needs `shenyu.aes_iv`.";
+    shenyu.aes_iv: OptionalSecret,
+        "The vector that goes with that key, 16 bytes: `shenyu.aes.secret.iv` of ShenYu's admin.";
     shenyu.follow.addresses: Words,
         "Admins of ShenYu's whose selectors, rules and other objects this gateway takes over, as ShenYu's \
          gateways do: `ws://host:9095`, or `http://host:9095` to poll. One is followed at a time, the next \

@@ -13,6 +13,7 @@ use crate::clock;
 use crate::conditions;
 use crate::draft::Draft;
 use crate::limits::UPSTREAMS_MAX;
+use crate::probe::AWAY_SINCE;
 use crate::resource::Resource;
 use crate::row::{self, Row};
 use crate::table::Table;
@@ -184,6 +185,9 @@ fn write_upstreams(
     for upstream in list {
         let mut upstream = upstream.clone();
         upstream.entry("id").or_insert_with(|| clock::new_id().into());
+        if row::number(&upstream, "status").unwrap_or(0) == 0 {
+            upstream.remove(AWAY_SINCE);
+        }
         upstream.insert("discoveryHandlerId".to_owned(), selector.into());
         all.retain(|known| known.get("url") != upstream.get("url"));
         all.push(Value::Object(upstream));

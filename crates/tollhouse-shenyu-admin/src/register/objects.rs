@@ -8,6 +8,7 @@ use crate::answer::Refusal;
 use crate::clock;
 use crate::draft::Draft;
 use crate::limits::UPSTREAMS_MAX;
+use crate::probe::AWAY_SINCE;
 use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::{Name, Tables};
@@ -319,6 +320,8 @@ pub(super) fn put_address(
         Some(node) if row::number(node, "status") == Some(0) => return Ok(()),
         Some(node) => {
             node.insert("status".to_owned(), 0.into());
+            node.remove(AWAY_SINCE);
+            node.insert("startedMs".to_owned(), clock::now_ms().into());
             node.insert("dateUpdated".to_owned(), draft.now.clone().into());
         }
         None if count >= UPSTREAMS_MAX => {
@@ -329,7 +332,8 @@ pub(super) fn put_address(
         None => {
             let props = json!({"warmup": WARM_UP_MS, "gray": false, "healthCheckEnabled": true});
             let node = json!({"id": clock::new_id(), "discoveryHandlerId": selector, "protocol": protocol,
-                "url": url, "status": 0, "weight": WEIGHT, "props": props.to_string(), "namespaceId": namespace});
+                "url": url, "status": 0, "weight": WEIGHT, "props": props.to_string(), "namespaceId": namespace,
+                "startedMs": clock::now_ms()});
             nodes.push(dated(draft, node));
         }
     }

@@ -148,3 +148,19 @@ fn the_weight_of_a_fresh_node_rises() {
     let without = DivideNode { weight: 0, ..node };
     assert_eq!((without.weight_at(0), without.weight_at(5500)), (0, 0));
 }
+
+#[test]
+fn a_discovered_node_warms_up_from_when_it_began_to_serve() {
+    let began = |node: DiscoveryUpstream| {
+        let upstream_data_list = vec![node];
+        let discovery = DiscoveryUpstreams { upstream_data_list, ..DiscoveryUpstreams::default() };
+        divide_nodes(None, Some(&discovery)).unwrap()[0].started_ms
+    };
+    let node = upstream("a:80", 0, r#"{"warmup":60000}"#);
+    let dated = |date: &str| DiscoveryUpstream { date_created: Some(date.into()), ..node.clone() };
+    assert_eq!(began(dated("1700000000000")), 1_700_000_000_000);
+    // Of no zone.
+    assert_eq!(began(dated("2026-01-02 03:04:05")), 0);
+    let returned = DiscoveryUpstream { started_ms: Some(7), ..dated("2026-01-02 03:04:05") };
+    assert_eq!(began(returned), 7);
+}

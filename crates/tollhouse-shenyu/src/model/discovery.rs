@@ -52,6 +52,10 @@ pub struct DiscoveryUpstream {
     /// `yyyy-MM-dd HH:mm:ss`, or milliseconds since 1970; it begins to warm up then.
     #[serde(deserialize_with = "lenient::text", skip_serializing_if = "Option::is_none")]
     pub date_created: Option<String>,
+    /// When it began to serve, in milliseconds since 1970, where that is known: the dates are of no zone. It is
+    /// kept in the store and not handed on.
+    #[serde(deserialize_with = "lenient::integer", skip_serializing)]
+    pub started_ms: Option<i64>,
     /// As `date_created`.
     #[serde(deserialize_with = "lenient::text", skip_serializing_if = "Option::is_none")]
     pub date_updated: Option<String>,

@@ -1,0 +1,269 @@
+//! Nodes that went without a word: each is asked for a TCP connection now and then. One that refuses is marked
+//! as off for gateways, and on again once it answers, as new; one that has been away for a day is forgotten.
+//! What an operator has switched off stays off.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::admin::ShenyuAdmin;
+use crate::answer::success;
+use crate::clock;
+use crate::draft::Draft;
+use crate::row::{self, Row};
+use crate::table::Table;
+use crate::tables::Tables;
+
+/// Time between two rounds, as ShenYu's admin has it (`scheduledTime`).
+const ROUND_TIME: Duration = Duration::from_secs(10);
+
+/// How long a node may take to accept a connection, as ShenYu has it.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// Connections that are asked for at a time: a file each.
+const PROBES_AT_ONCE: usize = 64;
+
+/// Connections that are asked for before a node counts as away: one alone may be lost on the way.
+const TRIES: usize = 2;
+
+/// After so long a node that was marked as off here is forgotten: addresses of containers do not come back.
+const FORGOTTEN_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// From so many nodes on, that none answers says more about the network of this machine than about them.
+const NODES_FOR_DOUBT: usize = 3;
+
+/// The member of a node that was marked as off here: since when, in milliseconds since 1970. Gateways do not
+/// get it.
+pub(crate) const AWAY_SINCE: &str = "unreachableSinceMs";
+
+/// Asks all nodes, round by round, until the admin ends.
+pub(crate) async fn run(admin: ShenyuAdmin) {
+    let mut ending = admin.ending.subscribe();
+    let rounds = async {
+        let mut rounds = interval(ROUND_TIME);
+        rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first one is ready at once, when services may not be back yet.
+        rounds.tick().await;
+        loop {
+            rounds.tick().await;
+            round(&admin, clock::now_ms()).await;
+        }
+    };
+    tokio::select! {
+        () = rounds => {}
+        _ = ending.wait_for(|is_ending| *is_ending) => {}
+    }
+}
+
+/// Asks all nodes once, and writes what has changed.
+pub(crate) async fn round(admin: &ShenyuAdmin, now_ms: u64) {
+    let addresses = addresses(&admin.book.read());
+    if addresses.is_empty() {
+        return;
+    }
+    let found = ask(addresses).await;
+    if found.len() >= NODES_FOR_DOUBT && found.values().all(|answers| !answers) {
+        tracing::warn!(
+            nodes = found.len(),
+            "none of the nodes that are registered with ShenYu's admin answers; they are left as they are, \
+             for it may be the network of this machine"
+        );
+        return;
+    }
+    if !report(&admin.book.read(), &found, now_ms) {
+        return;
+    }
+    let written = admin.book.write(move |draft| {
+        write(draft, &found, now_ms);
+        success("", Value::Null)
+    });
+    if let Err(refusal) = written.await {
+        tracing::warn!(reason = refusal.message(), "nodes that are away cannot be marked as off");
+    }
+}
+
+/// Whether each address accepts a connection.
+async fn ask(addresses: BTreeSet<String>) -> HashMap<String, bool> {
+    let mut asked = JoinSet::new();
+    let mut found = HashMap::new();
+    for address in addresses {
+        if asked.len() >= PROBES_AT_ONCE
+            && let Some(Ok((address, answers))) = asked.join_next().await
+        {
+            found.insert(address, answers);
+        }
+        asked.spawn(async move {
+            let answers = answers(&address).await;
+            (address, answers)
+        });
+    }
+    while let Some(done) = asked.join_next().await {
+        found.extend(done.ok());
+    }
+    found
+}
+
+async fn answers(address: &str) -> bool {
+    for _ in 0..TRIES {
+        let connected = timeout(CONNECT_TIME_MAX, TcpStream::connect(address)).await;
+        if matches!(connected, Ok(Ok(_))) {
+            return true;
+        }
+    }
+    false
+}
+
+/// What a round makes of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Same,
+    Off,
+    On,
+    Forgotten,
+}
+
+fn nodes(row: &Row) -> impl Iterator<Item = &Row> {
+    row::rows(row, "upstreamDataList")
+}
+
+/// `host:port` of a node that may be asked. One that an operator switched off is not, nor one whose
+/// properties say so.
+fn address(node: &Row) -> Option<String> {
+    let is_on = row::number(node, "status").unwrap_or(0) == 0;
+    if !is_on && !node.contains_key(AWAY_SINCE) {
+        return None;
+    }
+    let properties = row::document(node, "props").unwrap_or_default();
+    let properties: Row = serde_json::from_str(&properties).unwrap_or_default();
+    if row::flag(&properties, "healthCheckEnabled") == Some(false) {
+        return None;
+    }
+    let url = row::filled(node, "url")?;
+    let url = url.trim();
+    let (host, port) = url.rsplit_once(':')?;
+    let is_address = !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0);
+    is_address.then(|| url.to_owned())
+}
+
+fn addresses(tables: &Tables) -> BTreeSet<String> {
+    let rows = tables.rows(Table::DiscoveryUpstream);
+    rows.flat_map(|(_, row)| nodes(row)).filter_map(address).collect()
+}
+
+fn verdict(node: &Row, found: &HashMap<String, bool>, now_ms: u64) -> Verdict {
+    let Some(answers) = address(node).and_then(|address| found.get(&address).copied()) else {
+        return Verdict::Same;
+    };
+    let is_on = row::number(node, "status").unwrap_or(0) == 0;
+    let since = row::number(node, AWAY_SINCE).and_then(|since| u64::try_from(since).ok());
+    match (is_on, answers) {
+        (true, false) => Verdict::Off,
+        (false, true) => Verdict::On,
+        (false, false) if now_ms.saturating_sub(since.unwrap_or(now_ms)) >= FORGOTTEN_MS => {
+            Verdict::Forgotten
+        }
+        (true, true) | (false, false) => Verdict::Same,
+    }
+}
+
+/// Says what a round changes; `false` where that is nothing.
+fn report(tables: &Tables, found: &HashMap<String, bool>, now_ms: u64) -> bool {
+    let mut changes = false;
+    for (selector, row) in tables.rows(Table::DiscoveryUpstream) {
+        let mut left = 0;
+        let mut gone = 0;
+        for node in nodes(row) {
+            let verdict = verdict(node, found, now_ms);
+            changes |= verdict != Verdict::Same;
+            let url = row::text(node, "url").unwrap_or_default();
+            match verdict {
+                Verdict::Same if row::number(node, "status").unwrap_or(0) == 0 => left += 1,
+                Verdict::Same | Verdict::Forgotten => {}
+                Verdict::Off => {
+                    gone += 1;
+                    tracing::info!(selector, url, "a node is away and marked as off");
+                }
+                Verdict::On => {
+                    left += 1;
+                    tracing::info!(selector, url, "a node is back");
+                }
+            }
+        }
+        if gone > 0 && left == 0 {
+            let name = row::text(row, "selectorName").unwrap_or_default();
+            tracing::warn!(selector, name, "the last node of a selector is away");
+        }
+    }
+    changes
+}
+
+/// Writes what a round has found.
+fn write(draft: &mut Draft<'_>, found: &HashMap<String, bool>, now_ms: u64) {
+    let changes = |row: &Row| nodes(row).any(|node| verdict(node, found, now_ms) != Verdict::Same);
+    for (selector, row) in draft.find_all(Table::DiscoveryUpstream, changes) {
+        let mut states = BTreeMap::new();
+        let mut list = Vec::new();
+        for node in nodes(&row) {
+            let mut node = node.clone();
+            let verdict = verdict(&node, found, now_ms);
+            let state = match verdict {
+                Verdict::Same => None,
+                Verdict::Off => Some(false),
+                Verdict::On => Some(true),
+                Verdict::Forgotten => continue,
+            };
+            if let Some(is_on) = state {
+                node.insert("status".to_owned(), i64::from(!is_on).into());
+                node.insert("dateUpdated".to_owned(), draft.now.clone().into());
+                if is_on {
+                    node.remove(AWAY_SINCE);
+                    node.insert("startedMs".to_owned(), now_ms.into());
+                } else {
+                    node.insert(AWAY_SINCE.to_owned(), now_ms.into());
+                }
+                states.extend(row::text(&node, "url").map(|url| (url, is_on)));
+            }
+            list.push(Value::Object(node));
+        }
+        let mut row = (*row).clone();
+        row.insert("upstreamDataList".to_owned(), list.into());
+        row.insert("dateUpdated".to_owned(), draft.now.clone().into());
+        draft.put(Table::DiscoveryUpstream, &selector, row);
+        write_handle(draft, &selector, (&states, now_ms));
+    }
+}
+
+/// Marks the nodes in the selector's handle, where gateways before 2.6.1 look.
+fn write_handle(draft: &mut Draft<'_>, id: &str, (states, now_ms): (&BTreeMap<String, bool>, u64)) {
+    let Some(selector) = draft.get(Table::Selector, id) else { return };
+    let text = row::text(&selector, "handle").unwrap_or_default();
+    let Ok(mut handle) = serde_json::from_str::<Value>(&text) else { return };
+    let list = match &mut handle {
+        Value::Array(list) => Some(list),
+        Value::Object(handle) => handle.get_mut("divideUpstreams").and_then(Value::as_array_mut),
+        _ => None,
+    };
+    let mut changes = false;
+    for node in list.into_iter().flatten() {
+        let url = node.get("upstreamUrl").and_then(Value::as_str).unwrap_or_default();
+        if let Some(is_on) = states.get(url).copied()
+            && let Some(node) = node.as_object_mut()
+        {
+            node.insert("status".to_owned(), is_on.into());
+            if is_on {
+                node.insert("timestamp".to_owned(), json!(now_ms));
+            }
+            changes = true;
+        }
+    }
+    if changes {
+        let mut selector = (*selector).clone();
+        selector.insert("handle".to_owned(), handle.to_string().into());
+        selector.insert("dateUpdated".to_owned(), draft.now.clone().into());
+        draft.put(Table::Selector, id, selector);
+    }
+}

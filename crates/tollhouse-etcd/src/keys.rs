@@ -1,6 +1,7 @@
 //! Keys as a store's user sees them, and as they stand in etcd: behind the namespace.
 
 use crate::messages::{KeyValue, ResponseHeader};
+use crate::options::{EtcdOptions, Relocation};
 use bytes::Bytes;
 use tollhouse_store::{Entry, LeaseId, Revision};
 
@@ -12,22 +13,37 @@ const EVERYTHING: &[u8] = b"\0";
 pub(crate) struct Keys {
     namespace: Box<str>,
     own: Box<str>,
+    relocation: Option<Relocation>,
 }
 
 impl Keys {
-    pub(crate) fn new(namespace: &str, own: &str) -> Self {
-        Self { namespace: namespace.into(), own: own.into() }
+    pub(crate) fn new(options: &EtcdOptions) -> Self {
+        Self {
+            namespace: options.namespace.as_str().into(),
+            own: options.own_prefix.as_str().into(),
+            relocation: options.relocation.clone(),
+        }
     }
 
     /// A key in etcd.
     pub(crate) fn outside(&self, key: &str) -> Bytes {
-        [self.namespace.as_bytes(), key.as_bytes()].concat().into()
+        let moved = self.relocation.as_ref().and_then(|relocation| {
+            Some((relocation.place.as_str(), key.strip_prefix(&*relocation.keys)?))
+        });
+        let (place, key) = moved.unwrap_or(("", key));
+        [self.namespace.as_bytes(), place.as_bytes(), key.as_bytes()].concat().into()
     }
 
     /// A key as its user knows it; none for what is no text, or not of this store.
     pub(crate) fn inside(&self, key: &[u8]) -> Option<Box<str>> {
         let key = key.strip_prefix(self.namespace.as_bytes())?;
-        std::str::from_utf8(key).ok().map(Box::from)
+        let key = std::str::from_utf8(key).ok()?;
+        let Some(relocation) = &self.relocation else { return Some(key.into()) };
+        if let Some(key) = key.strip_prefix(&*relocation.place) {
+            return Some([&*relocation.keys, key].concat().into());
+        }
+        // Another cluster's, or of a version that kept them there.
+        (!key.starts_with(&*relocation.keys)).then(|| key.into())
     }
 
     /// First key and end of all that begins with a prefix.
@@ -53,6 +69,11 @@ impl Keys {
     /// Whether a watch of this prefix hears of that.
     pub(crate) fn hears_ticks(&self, prefix: &str) -> bool {
         self.tick().starts_with(&self.outside(prefix))
+    }
+
+    /// An entry under a prefix; none for what lies in its range and is named otherwise.
+    pub(crate) fn entry_below(&self, prefix: &str, held: &KeyValue) -> Option<Entry> {
+        self.entry(held).filter(|entry| entry.key.starts_with(prefix))
     }
 
     /// An entry of this store; none for a key that is none of its.
@@ -111,9 +132,40 @@ mod tests {
         for (prefix, end) in cases {
             assert_eq!(end_of(prefix), end, "{prefix:?}");
         }
-        let keys = Keys::new("", "/apisix/tollhouse/");
+        let new = |namespace: &str, own: &str| Keys {
+            namespace: namespace.into(),
+            own: own.into(),
+            relocation: None,
+        };
+        let keys = new("", "/apisix/tollhouse/");
         assert_eq!(keys.range(""), (Bytes::from("\0"), Bytes::from("\0")));
-        assert_eq!(Keys::new("n/", "o/").range(""), (Bytes::from("n/"), Bytes::from("n0")));
+        assert_eq!(new("n/", "o/").range(""), (Bytes::from("n/"), Bytes::from("n0")));
         assert!(keys.hears_ticks("/apisix/") && !keys.hears_ticks("/apisix/routes/"));
+    }
+
+    #[test]
+    fn relocated_keys_lie_elsewhere_and_keep_their_names() {
+        let relocation =
+            Relocation { keys: "/shenyu/".into(), place: "/a/tollhouse/shenyu/".into() };
+        let keys = Keys {
+            namespace: "n".into(),
+            own: "/a/tollhouse/".into(),
+            relocation: Some(relocation),
+        };
+        let cases = [
+            ("/shenyu/rule/1", "n/a/tollhouse/shenyu/rule/1"),
+            ("/shenyu/", "n/a/tollhouse/shenyu/"),
+            ("/a/routes/1", "n/a/routes/1"),
+            ("/shenyu", "n/shenyu"),
+        ];
+        for (inside, outside) in cases {
+            assert_eq!(keys.outside(inside), outside, "{inside}");
+            assert_eq!(keys.inside(outside.as_bytes()).as_deref(), Some(inside), "{outside}");
+        }
+        assert_eq!(keys.inside(b"n/shenyu/rule/1"), None, "another cluster's");
+        assert_eq!(keys.range("/shenyu/rule/").0, "n/a/tollhouse/shenyu/rule/");
+        let held = KeyValue { key: "n/a/tollhouse/shenyu/rule/1".into(), ..KeyValue::default() };
+        assert!(keys.entry_below("/shenyu/", &held).is_some());
+        assert!(keys.entry_below("/a/", &held).is_none(), "in the range, but named otherwise");
     }
 }

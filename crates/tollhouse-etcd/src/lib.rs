@@ -22,5 +22,5 @@ mod tests;
 mod transaction;
 mod watch;
 
-pub use options::{EtcdOptions, Identity, Tls};
+pub use options::{EtcdOptions, Identity, Relocation, Tls};
 pub use store::EtcdStore;

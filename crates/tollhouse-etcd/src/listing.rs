@@ -39,7 +39,7 @@ impl Reader<'_> {
     pub(crate) async fn entry(&self, key: &str) -> Result<Option<Entry>, Failure> {
         let request = RangeRequest { key: self.keys.outside(key), ..RangeRequest::default() };
         let answer = self.endpoints.read(&RANGE, &request).await?;
-        Ok(self.entries(&answer.kvs).await?.pop())
+        Ok(self.entries(key, &answer.kvs).await?.pop())
     }
 
     /// Everything under a prefix, as of one revision.
@@ -77,7 +77,7 @@ impl Reader<'_> {
                 break;
             }
         }
-        Ok(Listing { revision: range.revision, entries: self.entries(&held).await? })
+        Ok(Listing { revision: range.revision, entries: self.entries(prefix, &held).await? })
     }
 
     /// At most so many entries under a prefix that come after a key.
@@ -114,7 +114,7 @@ impl Reader<'_> {
             let is_last = !page.more || missing == 0;
             let is_empty = page.kvs.is_empty();
             range.go_behind(&page.kvs);
-            entries.extend(self.entries(&page.kvs).await?);
+            entries.extend(self.entries(prefix, &page.kvs).await?);
             entries.truncate(entries_max);
             if is_last || is_empty || entries.len() >= entries_max {
                 return Ok(Listing { revision, entries });
@@ -140,8 +140,8 @@ impl Reader<'_> {
         self.endpoints.read(&RANGE, &request).await
     }
 
-    /// Entries with their ends.
-    async fn entries(&self, held: &[KeyValue]) -> Result<Vec<Entry>, Failure> {
+    /// Entries under a prefix, with their ends.
+    async fn entries(&self, prefix: &str, held: &[KeyValue]) -> Result<Vec<Entry>, Failure> {
         let mut ends: BTreeMap<i64, Option<u64>> = BTreeMap::new();
         for lease in held.iter().map(|held| held.lease).filter(|lease| *lease != 0) {
             if ends.len() < LEASES_ASKED_MAX && !ends.contains_key(&lease) {
@@ -149,7 +149,7 @@ impl Reader<'_> {
             }
         }
         let entry = |held: &KeyValue| {
-            let mut entry = self.keys.entry(held)?;
+            let mut entry = self.keys.entry_below(prefix, held)?;
             entry.expires_at_ms = ends.get(&held.lease).copied().flatten();
             Some(entry)
         };

@@ -20,6 +20,22 @@ pub struct EtcdOptions {
     pub namespace: String,
     /// Where the store keeps keys of its own in etcd, the namespace not added: `/apisix/tollhouse/`.
     pub own_prefix: String,
+    /// Keys that lie elsewhere in etcd than their names say.
+    pub relocation: Option<Relocation>,
+}
+
+/// Keys that lie elsewhere in etcd than their names say: so that gateways of several clusters, whose names for
+/// some objects are the same, keep them apart in one etcd. What lies in etcd under these names themselves is
+/// none of the store's.
+///
+/// Keys are listed in the order of etcd's, which is the order of their names within these as within all
+/// others; nothing is to be listed or followed that both belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relocation {
+    /// What their names begin with: `/shenyu/`.
+    pub keys: String,
+    /// What stands in its place in etcd, the namespace not added: `/apisix/tollhouse/shenyu/`.
+    pub place: String,
 }
 
 // The password has no business in a log.

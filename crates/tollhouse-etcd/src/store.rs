@@ -40,7 +40,7 @@ impl EtcdStore {
     pub fn open(options: &EtcdOptions) -> Result<Self, StoreError> {
         let shared = Shared {
             endpoints: Endpoints::new(options)?,
-            keys: Keys::new(&options.namespace, &options.own_prefix),
+            keys: Keys::new(options),
             runtime: tokio::runtime::Handle::current(),
         };
         Ok(Self { shared: Arc::new(shared), closed: watch::Sender::new(false) })

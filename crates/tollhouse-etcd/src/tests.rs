@@ -2,7 +2,7 @@
 
 use crate::member::{COMPACT, PUT, TXN};
 use crate::messages::{LeaseRequest, PutRequest, TxnRequest};
-use crate::options::EtcdOptions;
+use crate::options::{EtcdOptions, Relocation};
 use crate::store::EtcdStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,6 +21,7 @@ fn options(etcd: &Etcd, namespace: &str) -> EtcdOptions {
         timeout: Duration::from_secs(2),
         namespace: namespace.to_owned(),
         own_prefix: format!("own/{namespace}"),
+        relocation: None,
     }
 }
 
@@ -188,4 +189,38 @@ async fn what_is_more_than_this_store_is_not_removed() {
     let Some(etcd) = Etcd::start() else { return };
     let refused = open(&etcd).commit(Transaction::new().delete_prefix("")).await;
     assert_eq!(refused, Err(StoreError::EmptyKey));
+}
+
+/// Two clusters in one etcd whose names for some objects are the same.
+#[tokio::test]
+async fn relocated_keys_of_two_clusters_are_apart() {
+    let Some(etcd) = Etcd::start() else { return };
+    let cluster = |prefix: &str| {
+        let relocation =
+            Relocation { keys: "/shenyu/".to_owned(), place: format!("{prefix}/own/shenyu/") };
+        let options = EtcdOptions { relocation: Some(relocation), ..options(&etcd, "") };
+        EtcdStore::open(&options).expect("the address is one")
+    };
+    let (one, two) = (cluster("/one"), cluster("/two"));
+    let begin = one.revision().await.expect("it answers");
+    let mut objects = one.watch("/shenyu/", begin);
+    let mut others = one.watch("/one/", begin);
+    put(&two, "/shenyu/rule/1", "two").await;
+    put(&one, "/shenyu/rule/1", "one").await;
+    put(&one, "/one/routes/1", "route").await;
+    let names = |listing: tollhouse_store::Listing| -> Vec<String> {
+        let text = |entry: &tollhouse_store::Entry| {
+            format!("{} {}", entry.key, String::from_utf8_lossy(&entry.value))
+        };
+        listing.entries.iter().map(text).collect()
+    };
+    assert_eq!(names(one.list("/shenyu/").await.expect("a list")), ["/shenyu/rule/1 one"]);
+    assert_eq!(names(two.list("/shenyu/").await.expect("a list")), ["/shenyu/rule/1 two"]);
+    assert_eq!(names(one.list("/one/").await.expect("a list")), ["/one/routes/1 route"]);
+    let page = one.list_page("/shenyu/", "/shenyu/", 5).await.expect("a page");
+    assert_eq!(names(page), ["/shenyu/rule/1 one"]);
+    assert_eq!(next_key(&mut objects).await, "/shenyu/rule/1");
+    assert_eq!(next_key(&mut others).await, "/one/routes/1");
+    let outside = open(&etcd).list("/one/own/shenyu/").await.expect("a list");
+    assert_eq!(names(outside), ["/one/own/shenyu/rule/1 one"]);
 }

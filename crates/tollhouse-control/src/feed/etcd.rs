@@ -9,7 +9,7 @@ use anyhow::Context;
 use tokio::sync::watch;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::store_keys::kind_prefix;
-use tollhouse_etcd::{EtcdOptions, EtcdStore, Identity, Tls};
+use tollhouse_etcd::{EtcdOptions, EtcdStore, Identity, Relocation, Tls};
 use tollhouse_model::Kind;
 use tollhouse_store::{Store, StoreError, Transaction};
 
@@ -42,6 +42,11 @@ fn options(bootstrap: &Bootstrap) -> anyhow::Result<EtcdOptions> {
         timeout: etcd.timeout,
         namespace: String::new(),
         own_prefix: format!("{prefix}/tollhouse/"),
+        // ShenYu's objects have no prefix that is configured; two clusters would share them.
+        relocation: Some(Relocation {
+            keys: tollhouse_shenyu::KEY_PREFIX.to_owned(),
+            place: format!("{prefix}/tollhouse{}", tollhouse_shenyu::KEY_PREFIX),
+        }),
     })
 }
 

@@ -220,10 +220,8 @@ impl Follower {
         for event in events {
             let Some(held) = event.kv else { continue };
             let revision = to_revision(held.mod_revision);
-            let Some(entry) = self.shared.keys.entry(&held).filter(|_| revision > self.after)
-            else {
-                continue;
-            };
+            let entry = self.shared.keys.entry_below(&self.prefix, &held);
+            let Some(entry) = entry.filter(|_| revision > self.after) else { continue };
             let event = match event.kind {
                 DELETE => Event::Delete { key: entry.key, revision },
                 _ => Event::Put(entry),

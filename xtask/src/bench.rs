@@ -9,6 +9,7 @@ mod budget;
 mod cases;
 mod churn;
 pub(crate) mod client;
+mod cluster;
 mod edge;
 pub(crate) mod gate;
 pub(crate) mod gateway;

@@ -33,6 +33,8 @@ pub struct Database {
     address: SocketAddr,
     owner: Option<(u32, u32)>,
     child: Option<Child>,
+    /// Whether a commit is on the disk before it is confirmed.
+    is_durable: bool,
 }
 
 impl Database {
@@ -42,8 +44,21 @@ impl Database {
     /// # Panics
     /// When it does not answer in time.
     pub fn mariadb() -> Option<Self> {
+        Self::start_mariadb(false)
+    }
+
+    /// The same, with every commit on the disk before it is confirmed, as it is set in production.
+    ///
+    /// # Panics
+    /// When it does not answer in time.
+    pub fn durable_mariadb() -> Option<Self> {
+        Self::start_mariadb(true)
+    }
+
+    fn start_mariadb(is_durable: bool) -> Option<Self> {
         let program = program::find("mariadbd")?;
         let mut database = Self::in_folder(Kind::MariaDb, program.parent()?.to_owned(), "mysql");
+        database.is_durable = is_durable;
         // To a clean end: what a first start has made is not all on the disk before that.
         let schema = database.folder.path().join("schema.sql");
         std::fs::write(&schema, "CREATE DATABASE tollhouse;\n").expect("a file can be written");
@@ -149,7 +164,7 @@ impl Database {
                 chown(path, Some(user), Some(group)).expect("root may give folders away");
             }
         }
-        Self { kind, programs, folder, address, owner, child: None }
+        Self { kind, programs, folder, address, owner, child: None, is_durable: false }
     }
 
     fn mariadbd(&self) -> Command {
@@ -159,8 +174,11 @@ impl Database {
             .arg("--no-defaults")
             .arg("--skip-grant-tables")
             .args(["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M"])
-            // It is killed, its machine is not: what it gave to the kernel stays.
-            .arg("--innodb-flush-log-at-trx-commit=2")
+            // Tests kill it and not its machine: what it gave to the kernel stays.
+            .arg(format!(
+                "--innodb-flush-log-at-trx-commit={}",
+                if self.is_durable { 1 } else { 2 }
+            ))
             .arg(format!("--datadir={}", self.data().display()))
             .arg(format!("--socket={}", self.folder.path().join("socket").display()));
         if self.owner.is_none() && rustix::process::geteuid().is_root() {

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use visible::Ports;
 
+pub(super) use client::Writer;
 pub(super) use visible::percentile;
 
 const OBJECTS: usize = 100_000;

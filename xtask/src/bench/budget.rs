@@ -83,6 +83,17 @@ pub(crate) const CHANGE_SEEN_MS: Budget = Budget::at_most(10.0, 1.0);
 pub(crate) const STORM_CORES: Budget = Budget::at_most(1.0, 0.3);
 pub(crate) const STORM_MIB: Budget = Budget::at_most(300.0, 300.0);
 
+/// What calls cost Polaris on a MySQL and a Redis, on this design's machine, in microseconds of CPU.
+pub(crate) const POLARIS_REGISTER_US: f64 = 361.0;
+pub(crate) const POLARIS_DEREGISTER_US: f64 = 410.0;
+pub(crate) const POLARIS_HEARTBEAT_US: f64 = 93.0;
+pub(crate) const SHARED_CALL_CPU: Budget = Budget::at_most(0.3, 0.2);
+pub(crate) const SHARED_CALL_RATE: Budget = Budget::at_least(2.0, 4.0);
+pub(crate) const SHARED_BEAT_CPU: Budget = Budget::at_most(0.3, 0.2);
+pub(crate) const SHARED_REGISTRATION_SEEN_MS: Budget = Budget::at_most(100.0, 20.0);
+pub(crate) const SHARED_ROUTE_SEEN_MS: Budget = Budget::at_most(50.0, 10.0);
+pub(crate) const NOTHING_LOST: Budget = Budget::at_most(0.0, 0.0);
+
 /// A number that a case was run for.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {

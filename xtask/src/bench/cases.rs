@@ -5,7 +5,9 @@ use super::budget::{self, Budget, Figure};
 use super::measure::{self, Concurrent, Contender, Row};
 use super::peer::{Peer, Proxy};
 use super::report::CaseResult;
-use super::{Plan, admin, body_bomb, churn, edge, generator, idle, origin, registry, start};
+use super::{
+    Plan, admin, body_bomb, churn, cluster, edge, generator, idle, origin, registry, start,
+};
 use anyhow::Result;
 use clap::ValueEnum;
 use std::path::Path;
@@ -33,6 +35,8 @@ pub(crate) enum Case {
     Edge,
     /// The registry: one durable call at a time, convergence, a storm of heartbeats.
     Registry,
+    /// Several nodes over MariaDB, Redis and etcd: cost of calls, convergence, nodes and engines killed.
+    Cluster,
 }
 
 /// The load of every case that does not vary it.
@@ -63,6 +67,7 @@ impl Case {
             Self::BodyBomb => "body-bomb",
             Self::Edge => "edge",
             Self::Registry => "registry",
+            Self::Cluster => "cluster",
         }
     }
 
@@ -79,6 +84,7 @@ impl Case {
             Self::BodyBomb => body_bomb::run(plan),
             Self::Edge => edge::run(plan),
             Self::Registry => registry::run(plan),
+            Self::Cluster => cluster::run(plan),
         }
     }
 }

@@ -132,6 +132,14 @@ impl Running {
         family
     }
 
+    /// Ends it without asking.
+    pub(crate) fn kill(&mut self) {
+        for pid in self.processes() {
+            signal(pid, Signal::KILL);
+        }
+        drop(self.child.wait());
+    }
+
     /// Asks it to end and waits; what does not end is killed.
     pub(crate) fn stop(&mut self) {
         let family = self.processes();

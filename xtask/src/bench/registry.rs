@@ -10,6 +10,9 @@ mod generator;
 mod server;
 mod storm;
 
+pub(super) use generator::{End, Load};
+pub(super) use server::{Caller, NAMESPACE};
+
 use super::Plan;
 use super::cases::Case;
 use super::peer::Peer;

@@ -14,56 +14,71 @@ const PROTO: &str = "crates/tollhouse-load/src/suite/polaris.proto";
 
 /// When a run ends.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum End {
+pub(in crate::bench) enum End {
     Calls(u64),
     After(Duration),
 }
 
 /// A load.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
-    pub(super) method: &'static str,
-    pub(super) message: Value,
-    pub(super) connections: u64,
+pub(in crate::bench) struct Load {
+    pub(in crate::bench) method: &'static str,
+    pub(in crate::bench) message: Value,
+    pub(in crate::bench) connections: u64,
     /// Calls under way on each connection.
-    pub(super) streams: u64,
+    pub(in crate::bench) streams: u64,
     /// Calls a second; as fast as they are answered where none is given.
-    pub(super) rate: Option<f64>,
-    pub(super) end: End,
+    pub(in crate::bench) rate: Option<f64>,
+    pub(in crate::bench) end: End,
 }
 
 /// What a run found. Times are in microseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
-    pub(super) calls: f64,
-    pub(super) seconds: f64,
-    pub(super) p50: f64,
-    pub(super) p99: f64,
-    pub(super) max: f64,
+pub(in crate::bench) struct Sample {
+    pub(in crate::bench) calls: f64,
+    pub(in crate::bench) seconds: f64,
+    pub(in crate::bench) p50: f64,
+    pub(in crate::bench) p99: f64,
+    pub(in crate::bench) max: f64,
     /// CPU of the registry a call, user and kernel.
-    pub(super) server_cpu: f64,
+    pub(in crate::bench) server_cpu: f64,
 }
 
 impl Load {
     /// As fast as possible, with so many calls under way over eight connections.
-    pub(super) fn closed(method: &'static str, message: Value, in_flight: u64, end: End) -> Self {
+    pub(in crate::bench) fn closed(
+        method: &'static str,
+        message: Value,
+        in_flight: u64,
+        end: End,
+    ) -> Self {
         const CONNECTIONS: u64 = 8;
         let connections = CONNECTIONS.min(in_flight);
         let streams = in_flight / connections;
         Self { method, message, connections, streams, rate: None, end }
     }
 
-    /// Runs it.
+    /// Runs it against a registry.
     pub(super) fn run(&self, plan: &Plan, registry: &Registry) -> Result<Sample> {
+        self.run_at(plan, registry.grpc, &|| registry.cpu_time())
+    }
+
+    /// Runs it against the registry on a port, whose CPU time is asked for before and after.
+    pub(in crate::bench) fn run_at(
+        &self,
+        plan: &Plan,
+        port: u16,
+        cpu_time: &dyn Fn() -> Result<Duration>,
+    ) -> Result<Sample> {
         let folder = process::fresh_folder()?;
         let file = folder.path().join("plan.yaml");
-        std::fs::write(&file, self.plan(registry.grpc).to_string())?;
+        std::fs::write(&file, self.plan(port).to_string())?;
         let result = folder.path().join("result.json");
         let mut command = plan.cores.on_load_core(&plan.binary.display().to_string());
         command.args(["bench", "run"]).arg(&file).args(["--quiet", "--json"]).arg(&result);
-        let before = registry.cpu_time()?;
+        let before = cpu_time()?;
         let output = command.current_dir(folder.path()).output()?;
-        let server = registry.cpu_time()?.saturating_sub(before);
+        let server = cpu_time()?.saturating_sub(before);
         let text = std::fs::read_to_string(&result).with_context(|| {
             let printed = String::from_utf8_lossy(&output.stderr);
             format!("{} was not measured:\n{printed}", self.method)

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// What every call that did what was asked is answered with.
 pub(super) const DONE: u64 = 200_000;
 /// The namespace of the published files.
-pub(super) const NAMESPACE: &str = "default";
+pub(in crate::bench) const NAMESPACE: &str = "default";
 
 /// A running registry and the ports that it is reached at.
 pub(super) struct Registry {
@@ -60,18 +60,39 @@ impl Registry {
 
     /// A connection for single calls.
     pub(super) fn caller(&self) -> Result<Caller> {
-        Ok(Caller { connection: Connection::open(self.http)? })
+        Caller::open(self.http)
     }
 }
 
 /// Single calls over HTTP, one after the other.
-pub(super) struct Caller {
+pub(in crate::bench) struct Caller {
     connection: Connection,
 }
 
 impl Caller {
+    /// Connects to the registry's HTTP port.
+    pub(in crate::bench) fn open(port: u16) -> Result<Self> {
+        Ok(Self { connection: Connection::open(port)? })
+    }
+
+    /// How many instances of a service are shown.
+    pub(in crate::bench) fn instance_count(&mut self, service: &str) -> Result<usize> {
+        let service = json!({ "name": service, "namespace": NAMESPACE });
+        let question = json!({ "type": "INSTANCE", "service": service });
+        let (_, answer) = self.ask("Discover", &question)?;
+        Ok(answer["instances"].as_array().map_or(0, Vec::len))
+    }
+
     /// One call; its answer must be of code 200000.
-    pub(super) fn call(&mut self, method: &str, body: &Value) -> Result<Value> {
+    pub(in crate::bench) fn call(&mut self, method: &str, body: &Value) -> Result<Value> {
+        let (code, answer) = self.ask(method, body)?;
+        if code != Some(DONE) {
+            bail!("{method} was answered with {answer:.300}");
+        }
+        Ok(answer)
+    }
+
+    fn ask(&mut self, method: &str, body: &Value) -> Result<(Option<u64>, Value)> {
         let body = body.to_string();
         let lines = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
         let request = get_request(&format!("/v1/{method}"), &lines).replacen("GET", "POST", 1);
@@ -79,10 +100,7 @@ impl Caller {
         self.connection.send(body.as_bytes())?;
         let (_, answer) = self.connection.receive_answer()?;
         let answer: Value = serde_json::from_slice(&answer).context("an answer that is no JSON")?;
-        if answer["code"].as_u64() != Some(DONE) {
-            bail!("{method} was answered with {answer:.300}");
-        }
-        Ok(answer)
+        Ok((answer["code"].as_u64(), answer))
     }
 
     /// The answer with the instances of a service.

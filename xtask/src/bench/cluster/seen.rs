@@ -1,0 +1,91 @@
+//! How soon one node knows what another was told.
+
+use super::nodes::{Engines, Node};
+use crate::bench::Plan;
+use crate::bench::admin::{Writer, percentile};
+use crate::bench::budget::{self, Budget, Figure};
+use crate::bench::cases::BODY_BYTES;
+use crate::bench::client::Connection;
+use crate::bench::gateway::{route_json, route_path};
+use crate::bench::origin;
+use crate::bench::registry::NAMESPACE;
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tollhouse_testkit::Etcd;
+
+const CHANGES: usize = 300;
+const QUICK_CHANGES: usize = 20;
+/// What has not been seen by then is not going to be.
+const SEEN_MAX: Duration = Duration::from_secs(10);
+
+/// Runs it.
+pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
+    let changes = if plan.is_quick { QUICK_CHANGES } else { CHANGES };
+    let registered = registrations(plan, changes).context("registrations")?;
+    let routed = routes(plan, changes).context("routes")?;
+    let registered = figures(
+        "registered at one node over MariaDB, discovered at another",
+        registered,
+        budget::SHARED_REGISTRATION_SEEN_MS,
+    );
+    let routed = figures(
+        "route written at one gateway over etcd, served by another",
+        routed,
+        budget::SHARED_ROUTE_SEEN_MS,
+    );
+    Ok(registered.into_iter().chain(routed).collect())
+}
+
+fn registrations(plan: &Plan, changes: usize) -> Result<Vec<f64>> {
+    let engines = Engines::start()?;
+    let [a, b] = [(); 2].map(|()| Node::of_registry(plan, &engines, &json!({})));
+    let (a, b) = (a?, b?);
+    let (mut caller, mut reader) = (a.caller()?, b.caller()?);
+    let mut delays = Vec::with_capacity(changes);
+    for number in 0..changes {
+        let service = format!("seen-{number}");
+        let instance = json!({
+            "service": service, "namespace": NAMESPACE, "host": "10.0.0.1", "port": 80,
+        });
+        caller.call("RegisterInstance", &instance)?;
+        delays.push(wait(|| Ok(reader.instance_count(&service)? == 1))?);
+    }
+    Ok(delays)
+}
+
+fn routes(plan: &Plan, changes: usize) -> Result<Vec<f64>> {
+    let origin = origin::start(&plan.cores, BODY_BYTES)?;
+    let etcd = Etcd::start().context("etcd is not installed")?;
+    let [a, b] = [(); 2].map(|()| Node::of_etcd(plan, &etcd));
+    let (a, b) = (a?, b?);
+    let mut writer = Writer::open(a.ports.admin)?;
+    let mut client = Connection::open(b.ports.gateway)?;
+    let mut delays = Vec::with_capacity(changes);
+    for number in 0..changes {
+        let route = serde_json::from_str(&route_json(origin.port, number))?;
+        writer.put(&format!("routes/{number}"), &route)?;
+        let path = route_path(number);
+        delays.push(wait(|| Ok(client.get(&path)? == 200))?);
+    }
+    Ok(delays)
+}
+
+/// Milliseconds until it is so.
+fn wait(mut is_so: impl FnMut() -> Result<bool>) -> Result<f64> {
+    let start = Instant::now();
+    while !is_so()? {
+        if start.elapsed() > SEEN_MAX {
+            bail!("not seen after {SEEN_MAX:?}");
+        }
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e3)
+}
+
+fn figures(what: &str, mut delays: Vec<f64>, budget: Budget) -> [Figure; 2] {
+    delays.sort_by(f64::total_cmp);
+    [
+        Figure::free(format!("{what} after, median, ms"), percentile(&delays, 50)),
+        Figure::judged(format!("{what} after, p99, ms"), percentile(&delays, 99), budget),
+    ]
+}

@@ -88,6 +88,25 @@ impl<'a> Authority<'a> {
     }
 }
 
+/// An authority of the program's own configuration: checked once, written many times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedAuthority(Box<[u8]>);
+
+impl OwnedAuthority {
+    /// `None` for what could be read in two ways.
+    pub fn parse(text: impl Into<Box<[u8]>>) -> Option<Self> {
+        let text = text.into();
+        authority::split(&text)?;
+        Some(Self(text))
+    }
+
+    /// The same, borrowed.
+    #[inline]
+    pub fn borrowed(&self) -> Authority<'_> {
+        Authority(&self.0)
+    }
+}
+
 /// A field name (RFC 9110 §5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldName<'a>(&'a [u8]);

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tollhouse_http::element::{Authority, OwnedAuthority};
 use tollhouse_model::upstream;
 use tollhouse_net::resolve::{Question, Resolution, ResolvedName, Resolver};
 
@@ -19,6 +20,8 @@ use crate::ramp::{self, Ramp};
 pub struct Node {
     conf: upstream::Node,
     address: Address,
+    /// Its host as it stands in a `Host` field, without its port and with it.
+    authorities: [Option<OwnedAuthority>; 2],
     vitals: Arc<Vitals>,
 }
 
@@ -56,7 +59,18 @@ impl Node {
             Ok(ip) => Address::Literal(SocketAddr::new(ip, conf.port)),
             Err(_) => Address::Named(resolver.watch(Question::Host(conf.host.clone()))),
         };
-        Self { conf, address, vitals }
+        let is_v6 = conf.host.contains(':');
+        let host = if is_v6 { format!("[{}]", conf.host) } else { conf.host.to_string() };
+        let with_port = OwnedAuthority::parse(format!("{host}:{}", conf.port).into_bytes());
+        let authorities = [OwnedAuthority::parse(host.into_bytes()), with_port];
+        Self { conf, address, authorities, vitals }
+    }
+
+    /// Its host as it stands in a `Host` field, with its port or without; `None` for a host that could be
+    /// read in two ways.
+    #[inline]
+    pub fn authority(&self, with_port: bool) -> Option<Authority<'_>> {
+        self.authorities[usize::from(with_port)].as_ref().map(OwnedAuthority::borrowed)
     }
 
     /// Its host as configured: a name or an address.

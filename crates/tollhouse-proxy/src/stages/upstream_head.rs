@@ -15,7 +15,6 @@ use super::route::Way;
 use crate::exchange::Exchange;
 use crate::exchange::state::{RequestState, upstream_method};
 use crate::head::request::{ClientFacts, ForwardingLines, Trust, UpstreamRequest, edits_chain};
-use crate::head::text::write_decimal;
 use crate::plugins::overlay::{self, Side};
 use crate::snapshot::upstream::NodeHost;
 
@@ -149,7 +148,7 @@ fn framing(state: &RequestState) -> Framing {
 fn node_authority<'a>(
     cx: &'a Exchange<'_>,
     way: Way<'_>,
-    picked: &Picked<'_>,
+    picked: &'a Picked<'_>,
     buffer: &'a mut Vec<u8>,
 ) -> Option<Authority<'a>> {
     if let Some(host) = &cx.state.plugins.edits.host {
@@ -165,31 +164,26 @@ fn node_authority<'a>(
                 return Some(sent);
             }
             // An HTTP/1.0 client may name no host; a node speaking HTTP/1.1 must get one.
-            write_node_host(way, picked, buffer);
+            return node_host(way, picked, buffer);
         }
-        PassHost::Node => write_node_host(way, picked, buffer),
+        PassHost::Node => return node_host(way, picked, buffer),
     }
     Authority::parse(buffer)
 }
 
 /// The node's host, and its port where that is to be named.
-fn write_node_host(way: Way<'_>, picked: &Picked<'_>, out: &mut Vec<u8>) {
+fn node_host<'a>(
+    way: Way<'_>,
+    picked: &'a Picked<'_>,
+    buffer: &mut Vec<u8>,
+) -> Option<Authority<'a>> {
     let node = picked.node();
-    let is_v6 = node.host().contains(':');
-    if is_v6 {
-        out.push(b'[');
-    }
-    out.extend_from_slice(node.host().as_bytes());
-    if is_v6 {
-        out.push(b']');
-    }
     let default_port = match way.upstream.conf.scheme {
         Scheme::Http | Scheme::Grpc | Scheme::Tcp | Scheme::Udp => 80,
         Scheme::Https | Scheme::Grpcs | Scheme::Tls => 443,
     };
     let names_port = way.upstream.node_host == NodeHost::WithPort;
-    if names_port && node.port() != default_port {
-        out.push(b':');
-        write_decimal(out, u64::from(node.port()));
-    }
+    let authority = node.authority(names_port && node.port() != default_port)?;
+    buffer.extend_from_slice(authority.as_bytes());
+    Some(authority)
 }

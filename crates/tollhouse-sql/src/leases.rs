@@ -15,6 +15,9 @@ use tollhouse_store::{LeaseId, Revision};
 /// Most leases at a time: one for each thing that ends by itself, which are few.
 const LEASES_MAX: u64 = 64 * 1024;
 
+/// The longest time between two reads that counts whole. Reads come twice a second.
+const UNREAD_COUNTED_MAX: Duration = Duration::from_secs(2);
+
 /// Adds a lease; false when there are too many.
 pub(crate) async fn grant(
     connection: &mut Connection,
@@ -83,15 +86,17 @@ pub(crate) struct Observed {
 
 struct Seen {
     renewals: u64,
-    since: Instant,
+    /// For how long it has stood still, as far as it was looked at.
+    still_for: Duration,
+    read_at: Instant,
 }
 
 impl Observed {
     /// Takes note of what was read (lease, duration in milliseconds, renewals) after `now`; the leases
     /// that have ended, with the renewals that they ended at.
     ///
-    /// A count that was read before `now` and stands after it was not renewed in between, however long
-    /// this process was stopped.
+    /// Time in which nothing could be read counts little, however long it was: while the engine was away nobody
+    /// could renew, and while this process was stopped it cannot tell.
     pub(crate) fn note(
         &mut self,
         read: &[(LeaseId, u64, u64)],
@@ -101,13 +106,14 @@ impl Observed {
         let mut held = HashMap::with_capacity(read.len());
         for (lease, ttl_ms, renewals) in read {
             let before = self.held.get(lease).filter(|seen| seen.renewals == *renewals);
-            let since = before.map_or(now, |seen| seen.since);
-            if before.is_some()
-                && now.saturating_duration_since(since).as_millis() >= u128::from(*ttl_ms)
-            {
+            let still_for = before.map_or(Duration::ZERO, |seen| {
+                let since_read = now.saturating_duration_since(seen.read_at);
+                seen.still_for + since_read.min(UNREAD_COUNTED_MAX)
+            });
+            if before.is_some() && still_for.as_millis() >= u128::from(*ttl_ms) {
                 ended.push((*lease, *renewals));
             }
-            held.insert(*lease, Seen { renewals: *renewals, since });
+            held.insert(*lease, Seen { renewals: *renewals, still_for, read_at: now });
         }
         self.held = held;
         ended
@@ -140,5 +146,17 @@ mod tests {
         }
         assert!(observed.note(&[], at(9_500)).is_empty());
         assert!(observed.note(&[(lease, 1_000, 2)], at(20_000)).is_empty(), "it is a new one");
+    }
+
+    #[test]
+    fn time_without_the_engine_ends_no_lease() {
+        let mut observed = Observed::default();
+        let start = Instant::now();
+        let mut note =
+            |ms| observed.note(&[(LeaseId(1), 10_000, 0)], start + Duration::from_millis(ms)).len();
+        assert_eq!([note(0), note(500), note(60_000)], [0; 3]);
+        // Nobody renews it with the engine back.
+        let ended: usize = (1..=14).map(|read| note(60_000 + 500 * read)).sum();
+        assert_eq!((ended, note(67_500)), (0, 1));
     }
 }

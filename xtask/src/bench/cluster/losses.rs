@@ -9,8 +9,9 @@ use crate::bench::client::Connection;
 use crate::bench::origin;
 use crate::bench::registry::{Caller, NAMESPACE};
 use crate::shell;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const KILLING: Duration = Duration::from_secs(600);
@@ -35,112 +36,142 @@ pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// The clients of three nodes.
+/// Clients of three nodes, which ask whichever answers, as SDKs do.
 struct Clients {
-    nodes: Vec<Node>,
+    ports: Vec<u16>,
     callers: Vec<Option<Caller>>,
     turn: usize,
-    registered: u64,
-    refused: u64,
+}
+
+/// What who beats has seen.
+#[derive(Default)]
+struct Beats {
+    rounds: u64,
+    /// The longest time between two rounds that were answered.
+    longest: Duration,
     false_expiries: u64,
 }
 
 fn kill_nodes(plan: &Plan) -> Result<Vec<Figure>> {
     let engines = Engines::start()?;
-    let mut clients = Clients::start(plan, &engines)?;
+    let nodes = (0..3).map(|_| Node::of_registry(plan, &engines, &json!({})));
+    let mut nodes = nodes.collect::<Result<Vec<_>>>()?;
     let time = if plan.is_quick { QUICK_KILLING } else { KILLING };
-    let (start, mut kills) = (Instant::now(), 0);
-    let (mut down, mut second): (Option<(usize, Duration)>, u64) = (None, 0);
-    while start.elapsed() < time {
-        clients.register()?;
-        if start.elapsed().as_secs() > second {
-            second = start.elapsed().as_secs();
-            clients.beat_all()?;
-            clients.look()?;
-        }
-        match down {
-            Some((place, at)) if start.elapsed() > at => {
-                clients.nodes[place].start(plan)?;
-                down = None;
-            }
-            None if start.elapsed() > KILL_INTERVAL * (kills + 1) => {
-                let place = kills as usize % clients.nodes.len();
-                clients.nodes[place].kill();
-                clients.callers[place] = None;
-                down = Some((place, start.elapsed() + DOWN));
-                kills += 1;
-            }
-            _ => {}
-        }
+    let ports: Vec<u16> = nodes.iter().map(|node| node.ports.http).collect();
+    let mut clients = Clients::new(&ports);
+    for number in 0..STEADY {
+        clients.call("RegisterInstance", &steady(number))?;
     }
-    if let Some((place, _)) = down {
-        clients.nodes[place].start(plan)?;
-    }
-    let lost = clients.lost()?;
+    let is_over = AtomicBool::new(false);
+    let (kills, registered, beats) = std::thread::scope(|scope| -> Result<_> {
+        let beating = scope.spawn(|| beat(&ports, &is_over));
+        let registering = scope.spawn(|| register(&ports, &is_over));
+        let kills = kill(plan, &mut nodes, time);
+        is_over.store(true, Ordering::Relaxed);
+        let beats = beating.join().map_err(|_| anyhow!("who beats has panicked"))??;
+        let registered =
+            registering.join().map_err(|_| anyhow!("who registers has panicked"))??;
+        Ok((kills?, registered, beats))
+    })?;
+    let lost = lost(&ports, registered)?;
     let title = |what: &str| format!("three nodes, {kills} killed in {} s: {what}", time.as_secs());
     Ok(vec![
-        Figure::free(title("registrations acknowledged"), clients.registered as f64),
+        Figure::free(title("registrations acknowledged"), registered as f64),
         Figure::judged(title("of these lost"), lost as f64, budget::NOTHING_LOST),
+        Figure::free(title("rounds of heartbeats"), beats.rounds as f64),
+        Figure::free(title("longest time between two, ms"), beats.longest.as_secs_f64() * 1e3),
         Figure::judged(
             title("instances that beat and were shown as unhealthy"),
-            clients.false_expiries as f64,
+            beats.false_expiries as f64,
             budget::NOTHING_LOST,
         ),
-        Figure::free(title("calls that had to be made again"), clients.refused as f64),
     ])
 }
 
-impl Clients {
-    fn start(plan: &Plan, engines: &Engines) -> Result<Self> {
-        let nodes = (0..3).map(|_| Node::of_registry(plan, engines, &json!({})));
-        let nodes = nodes.collect::<Result<Vec<_>>>()?;
-        let callers = nodes.iter().map(|_| None).collect();
-        let mut clients =
-            Self { nodes, callers, turn: 0, registered: 0, refused: 0, false_expiries: 0 };
-        for number in 0..STEADY {
-            clients.call("RegisterInstance", &steady(number))?;
-        }
-        Ok(clients)
+/// Kills one node after the other, and starts it again; how many were.
+fn kill(plan: &Plan, nodes: &mut [Node], time: Duration) -> Result<u32> {
+    let (start, mut kills) = (Instant::now(), 0);
+    while start.elapsed() + KILL_INTERVAL <= time {
+        let place = kills as usize % nodes.len();
+        shell::pause((KILL_INTERVAL * (kills + 1)).saturating_sub(start.elapsed() + DOWN));
+        nodes[place].kill();
+        shell::pause(DOWN);
+        nodes[place].start(plan)?;
+        kills += 1;
     }
+    Ok(kills)
+}
 
-    fn register(&mut self) -> Result<()> {
-        let number = self.registered;
+/// Registers instances, one after the other; how many were acknowledged.
+fn register(ports: &[u16], is_over: &AtomicBool) -> Result<u64> {
+    let mut clients = Clients::new(ports);
+    let mut registered = 0;
+    while !is_over.load(Ordering::Relaxed) {
         let instance = json!({
-            "id": format!("kept-{number}"), "service": format!("kept-{}", number % 50),
+            "id": format!("kept-{registered}"), "service": format!("kept-{}", registered % 50),
             "namespace": NAMESPACE, "host": "10.0.0.1", "port": 80,
         });
-        self.call("RegisterInstance", &instance)?;
-        self.registered += 1;
-        Ok(())
+        clients.call("RegisterInstance", &instance)?;
+        registered += 1;
     }
+    Ok(registered)
+}
 
-    fn beat_all(&mut self) -> Result<()> {
-        (0..STEADY).try_for_each(|number| self.call("Heartbeat", &steady(number)).map(|_| ()))
-    }
-
-    /// Looks at one of the nodes whether anybody who beats is unhealthy there.
-    fn look(&mut self) -> Result<()> {
+/// Has the steady beat once a second, each at the next node, and looks at one of them whether they are healthy there.
+fn beat(ports: &[u16], is_over: &AtomicBool) -> Result<Beats> {
+    let mut clients = Clients::new(ports);
+    let mut beats = Beats::default();
+    let mut answered = Instant::now();
+    while !is_over.load(Ordering::Relaxed) {
+        let round = Instant::now();
+        for number in 0..STEADY {
+            clients.call("Heartbeat", &steady(number))?;
+        }
+        beats.longest = beats.longest.max(answered.elapsed());
+        answered = Instant::now();
+        beats.rounds += 1;
         let service = json!({ "name": STEADY_SERVICE, "namespace": NAMESPACE });
-        let question = json!({ "type": "INSTANCE", "service": service });
-        let answer = self.call("Discover", &question)?;
+        let answer =
+            clients.call("Discover", &json!({ "type": "INSTANCE", "service": service }))?;
         let instances = answer["instances"].as_array().map_or(&[][..], Vec::as_slice);
         let unhealthy = instances.iter().filter(|instance| instance["healthy"] == json!(false));
-        self.false_expiries += unhealthy.count() as u64;
-        Ok(())
+        beats.false_expiries += unhealthy.count() as u64;
+        shell::pause(Duration::from_secs(1).saturating_sub(round.elapsed()));
+    }
+    Ok(beats)
+}
+
+/// How many of the registrations are not on all nodes in the end.
+fn lost(ports: &[u16], registered: u64) -> Result<u64> {
+    let start = Instant::now();
+    loop {
+        let mut fewest = u64::MAX;
+        for port in ports {
+            let mut caller = Caller::open(*port)?;
+            let counts = (0..50).map(|part| caller.instance_count(&format!("kept-{part}")));
+            fewest = fewest.min(counts.sum::<Result<usize>>()? as u64);
+        }
+        if fewest >= registered || start.elapsed() > SETTLED_MAX {
+            return Ok(registered.saturating_sub(fewest));
+        }
+    }
+}
+
+impl Clients {
+    fn new(ports: &[u16]) -> Self {
+        let callers = ports.iter().map(|_| None).collect();
+        Self { ports: ports.to_vec(), callers, turn: 0 }
     }
 
-    /// Asks the next node that lives, and another one where that fails, as SDKs do.
+    /// Asks the next node, and another one where that fails.
     fn call(&mut self, method: &str, message: &Value) -> Result<Value> {
         let start = Instant::now();
         loop {
-            self.turn = (self.turn + 1) % self.nodes.len();
+            self.turn = (self.turn + 1) % self.ports.len();
             match self.call_at(self.turn, method, message) {
                 Ok(answer) => return Ok(answer),
                 Err(error) if start.elapsed() > SETTLED_MAX => return Err(error),
-                Err(_) => {
-                    self.callers[self.turn] = None;
-                    self.refused += 1;
-                }
+                Err(_) => self.callers[self.turn] = None,
             }
         }
     }
@@ -148,25 +179,9 @@ impl Clients {
     fn call_at(&mut self, place: usize, method: &str, message: &Value) -> Result<Value> {
         let caller = match &mut self.callers[place] {
             Some(caller) => caller,
-            none => none.insert(self.nodes[place].caller()?),
+            none => none.insert(Caller::open(self.ports[place])?),
         };
         caller.call(method, message)
-    }
-
-    /// How many of the registrations are not on all nodes in the end.
-    fn lost(&mut self) -> Result<u64> {
-        let start = Instant::now();
-        loop {
-            let mut fewest = u64::MAX;
-            for place in 0..self.nodes.len() {
-                let mut caller = self.nodes[place].caller()?;
-                let counts = (0..50).map(|part| caller.instance_count(&format!("kept-{part}")));
-                fewest = fewest.min(counts.sum::<Result<usize>>()? as u64);
-            }
-            if fewest >= self.registered || start.elapsed() > SETTLED_MAX {
-                return Ok(self.registered.saturating_sub(fewest));
-            }
-        }
     }
 }
 
